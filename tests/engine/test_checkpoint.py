@@ -3,8 +3,10 @@
 Every release counts.
 """
 
+import errno
 import json
 import os
+import re
 import shutil
 import signal
 import time
@@ -13,12 +15,41 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from cases import CASES
-from runs import ALL, KEY, EndsInSum, Stop, begun, bits, data, die, drawn, ends, estimator, fail, in_child, whole
+from runs import (
+    ALL,
+    KEY,
+    EndsInSum,
+    Stop,
+    Witnessed,
+    begun,
+    bits,
+    data,
+    die,
+    drawn,
+    ends,
+    estimator,
+    fail,
+    in_child,
+    whole,
+)
 
 from vips_fast import LatentDirichletAllocation
 from vips_fast.engine import checkpoint as checkpoints
-from vips_fast.engine.checkpoint import CHECKPOINT, LEDGER, LOCK, RUN, lock_folder
+from vips_fast.engine.budget import Budget
+from vips_fast.engine.checkpoint import (
+    CHECKPOINT,
+    LEDGER,
+    LOCK,
+    RELEASES,
+    RUN,
+    RunFolder,
+    UsedUpError,
+    ledger_in,
+    lock_folder,
+)
 from vips_fast.engine.randomness import KeyedRandomness
+from vips_fast.models.rebuild import verify
+from vips_fast.store import log
 from vips_fast.store.log import Log, encode
 from vips_fast.store.npz import read_npz
 
@@ -182,16 +213,116 @@ def test_a_target_that_pays_for_no_further_step_ends_the_run(tmp_path):
     assert len(heads) == 1 and done.privacy_.epsilon <= 1.0
 
 
-def test_a_target_that_is_used_up_without_a_step_is_said(tmp_path):
+@pytest.mark.parametrize("lost", [1, 2])
+def test_a_target_that_is_used_up_without_a_step_says_what_pays_for_one(lost, tmp_path):
+    """The larger target is a target of the same run: its noise stays, and the lost releases count."""
     make, records = CASES["own"]
-    options = dict(noise_multiplier=None, epsilon=1.0, n_steps=2)
-    for _ in range(2):
-        model = make(**options)
+    options = dict(noise_multiplier=None, n_steps=lost)
+    for _ in range(lost):
+        model = make(epsilon=1.0, **options)
         ends(model, 1, fail)
         with pytest.raises(Stop):
             model.fit(*records(), checkpoint=tmp_path / "r", resume=True)
-    with pytest.raises(ValueError, match="2 releases are spent and no step of them was kept"):
-        make(**options).fit(*records(), checkpoint=tmp_path / "r", resume=True)
+    with pytest.raises(UsedUpError, match=f"{lost} releases? spent, and no step was kept") as error:
+        make(epsilon=1.0, **options).fit(*records(), checkpoint=tmp_path / "r", resume=True)
+    epsilon = float(re.search(r"expected epsilon=([\d.]+) or more", str(error.value))[1])
+    done = make(epsilon=epsilon, **options).fit(*records(), checkpoint=tmp_path / "r", resume=True)
+    assert (done.n_steps_, len(done.ledger_), done.ledger_.lost) == (1, lost + 1, lost)
+    assert 1.0 < done.privacy_.epsilon <= epsilon and done.ledger_.plan["noise_multiplier"] > 0
+    with pytest.raises(ValueError, match="epsilon = 1.0, this fit has 0.9"):
+        make(epsilon=0.9, **options).fit(*records(), checkpoint=tmp_path / "r", resume=True)
+
+
+@ALL
+@pytest.mark.parametrize("every", [1, 100])
+def test_a_release_on_the_disk_is_neither_drawn_nor_paid_again(name, every, tmp_path, monkeypatch):
+    """Each step ends in the moment after its release is on the disk: before transcript, model and checkpoint."""
+    relation = estimator(name).prepare(*data(name)).plan.relation
+    draws = tmp_path / "draws"
+    budget = Budget.create(tmp_path / "b", 1e3, 1e-5, dataset="ward", relation=relation)
+    n_steps, keep = estimator(name).n_steps, RunFolder.keep_release
+
+    def model():
+        made = CASES[name][0](n_records=200)
+        made._randomness = lambda public: Witnessed(draws)
+        return made
+
+    how = dict(checkpoint=tmp_path / "r", transcript=tmp_path / "t", resume=True, checkpoint_every=every, budget=budget)
+    for _ in range(n_steps):
+        with monkeypatch.context() as patch, pytest.raises(Stop):
+            patch.setattr(RunFolder, "keep_release", lambda self, release: (keep(self, release), fail()))
+            model().fit(*data(name), **how)
+    done = model().fit(*data(name), **how)
+    assert (done.n_steps_, len(done.ledger_), done.ledger_.lost, drawn(draws)) == (n_steps, n_steps, 0, n_steps)
+    assert sum(run["counted"] for run in budget.show()["runs"]) == n_steps
+    done.save(tmp_path / "m")
+    assert verify(tmp_path / "m", tmp_path / "t", cls=type(done)).ok
+    assert not [*(tmp_path / "r" / RELEASES).iterdir()]
+
+
+def test_a_disk_without_room_for_a_release_is_noticed_before_it_is_charged(tmp_path, monkeypatch):
+    budget = Budget.create(tmp_path / "b", 1e3, 1e-5, dataset="ward")
+
+    def full(descriptor, offset, size):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    model = CASES["own"][0](n_records=200)
+    with monkeypatch.context() as patch, pytest.raises(OSError, match="the next release needs"):
+        patch.setattr(os, "posix_fallocate", full)
+        model.fit(*data("own"), checkpoint=tmp_path / "r", budget=budget)
+    assert budget.show()["runs"][0]["counted"] == 0 and len(ledger_in(tmp_path / "r")[0]) == 0
+    assert model.fit(*data("own"), checkpoint=tmp_path / "r", resume=True, budget=budget).ledger_.lost == 0
+
+
+@pytest.mark.parametrize("torn", [False, True])
+def test_a_charge_is_given_back_only_if_the_ledger_surely_lacks_it(torn, tmp_path, monkeypatch):
+    """No key was drawn, and none can be. If the file may hold the record, the charge stays."""
+    budget = Budget.create(tmp_path / "b", 1e3, 1e-5, dataset="ward")
+    write, at = log.Log.write, []
+
+    def fails(self, record, head):
+        if self.kind == "ledger" and record["kind"] == "release" and record["number"] == 3:
+            if torn:
+                with open(self.path, "ab") as file:
+                    file.write(b"{")
+            at.append(budget.show()["runs"][0]["counted"])
+            raise OSError(errno.EIO, os.strerror(errno.EIO), str(self.path))
+        write(self, record, head)
+
+    with monkeypatch.context() as patch, pytest.raises(OSError, match="Input/output"):
+        patch.setattr(log.Log, "write", fails)
+        CASES["own"][0](n_records=200).fit(*data("own"), checkpoint=tmp_path / "r", budget=budget)
+    assert at == [2] and budget.show()["runs"][0]["counted"] == 1 + torn
+    done = CASES["own"][0](n_records=200).fit(*data("own"), checkpoint=tmp_path / "r", resume=True, budget=budget)
+    counted = sum(run["counted"] for run in budget.show()["runs"])
+    assert counted == len(done.ledger_) == 3 + torn and done.ledger_.lost == torn
+
+
+def test_a_release_of_a_lost_step_is_not_used(tmp_path, monkeypatch):
+    """A damaged one and all after it are done anew, from the state that was left."""
+    keep = RunFolder.keep_release
+
+    def stops(self, release):
+        keep(self, release)
+        if release.step == 2:
+            fail()
+
+    with monkeypatch.context() as patch, pytest.raises(Stop):
+        patch.setattr(RunFolder, "keep_release", stops)
+        estimator("own").fit(*data("own"), checkpoint=tmp_path, checkpoint_every=100)
+    first, second, third = sorted((tmp_path / RELEASES).iterdir())
+    content = bytearray(second.read_bytes())
+    content[-200] ^= 1
+    second.write_bytes(content)
+    with pytest.raises(ValueError, match="damaged.*remove it: its step is then done, and paid for, again"):
+        estimator("own").fit(*data("own"), checkpoint=tmp_path, resume=True)
+    second.unlink()
+    # Stopped after it has done the second step anew: the third's release is of another second one.
+    with pytest.raises(Stop):
+        ends(estimator("own"), 2, fail).fit(*data("own"), checkpoint=tmp_path, resume=True, checkpoint_every=100)
+    assert third.exists()
+    done = estimator("own").fit(*data("own"), checkpoint=tmp_path, resume=True)
+    assert bits(done) == whole("own") and done.ledger_.lost == 3
 
 
 def test_without_a_key_a_resumed_run_draws_anew_from_the_same_public_start(tmp_path):
@@ -270,7 +401,7 @@ def test_the_folder_holds_the_models_state_and_no_key(name, tmp_path):
     assert {f"state.{key}": np.asarray(value).tobytes() for key, value in states[1].items()} == {
         key: value.tobytes() for key, value in stored.items()
     }
-    for path in tmp_path.iterdir():
+    for path in (one for one in tmp_path.rglob("*") if one.is_file()):
         content = path.read_bytes()
         assert KEY not in content and KEY.hex().encode() not in content
     kinds = [json.loads(line)["record"]["kind"] for line in (tmp_path / LEDGER).read_bytes().splitlines()[1:]]
@@ -280,9 +411,13 @@ def test_the_folder_holds_the_models_state_and_no_key(name, tmp_path):
 # -------------------------------------------------------------------- refusals
 
 
+def files(folder):
+    return {p: p.read_bytes() for p in folder.rglob("*") if p.is_file() and p.name != LOCK}
+
+
 def test_what_does_not_fit_the_folder_is_refused_in_one_line(tmp_path, monkeypatch):
     begun(tmp_path)
-    before = {p.name: p.read_bytes() for p in tmp_path.iterdir() if p.name != LOCK}
+    before = files(tmp_path)
 
     def refused(call, match, kind=ValueError):
         with pytest.raises(kind, match=match) as error:
@@ -304,7 +439,7 @@ def test_what_does_not_fit_the_folder_is_refused_in_one_line(tmp_path, monkeypat
     monkeypatch.setattr(checkpoints, "versions", lambda: {"vips_fast": "9", "numpy": np.__version__})
     refused(other(), "versions: ")
     monkeypatch.undo()
-    assert before == {p.name: p.read_bytes() for p in tmp_path.iterdir() if p.name != LOCK}
+    assert before == files(tmp_path)
     # Threads are no part of the result.
     assert bits(estimator("own", n_jobs=2).fit(*data("own"), checkpoint=tmp_path, resume=True)) == whole("own")
 

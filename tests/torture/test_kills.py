@@ -42,10 +42,19 @@ def test_ten_thousand_kills(tmp_path, capsys, quarter):
 
 
 def charges_after_the_draw():
-    run = estimator.run
-    estimator.run = lambda *parts, charge, after, **more: run(
-        *parts, charge=None, after=lambda step: (time.sleep(0.005), charge(), after(step)), **more
-    )
+    run, after = estimator.run, checkpoint.RunFolder.after
+
+    def charges_late(*parts, charge, **more):
+        def late(self, step):
+            time.sleep(0.005)
+            with charge(self._ledger):
+                pass
+            after(self, step)
+
+        checkpoint.RunFolder.after = late
+        return run(*parts, charge=None, **more)
+
+    estimator.run = charges_late
 
 
 def writes_the_ledger_behind():

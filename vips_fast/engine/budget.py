@@ -545,6 +545,17 @@ class Reservation:
             budget._append({"kind": "release", "run": self.run})
             self._made += 1
 
+    def undo(self) -> None:
+        """Give the last charge back, since no key was drawn for it and none will be.
+
+        Nothing depends on a release that was not drawn, so the sum of the others is what it was before the charge.
+        Only the process that charged it can know this; after its end the charge stays.
+        """
+        with self.budget._locked(write=True) as state:
+            if self._made and self.run in state.live:
+                self.budget._append({"kind": "undrawn", "run": self.run})
+                self._made -= 1
+
     def close(self) -> None:
         """Give back the releases that were not drawn.
 

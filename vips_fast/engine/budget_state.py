@@ -136,7 +136,7 @@ class BudgetState:
         kind = record["kind"]
         if (kind == "budget") != (record["number"] == 0):
             raise ValueError("the first record has to be the budget's own, and no other")
-        if kind not in ("budget", "reserve", "release", "close", "list", "torn", "repaired"):
+        if kind not in ("budget", "reserve", "release", "undrawn", "close", "list", "torn", "repaired"):
             raise ValueError(f"unknown kind {kind!r}")
         getattr(self, f"_{kind}")(record)
 
@@ -186,6 +186,13 @@ class BudgetState:
         run.drawn += 1
         if run.item is not None:
             self.lists[run.item[0]].begun = True
+
+    def _undrawn(self, record: Record) -> None:
+        """Take back the last release, which was charged and never drawn."""
+        run = self.live[record["run"]]
+        if run.drawn < 1:
+            raise ValueError("a run takes back a release that it has not charged")
+        run.drawn -= 1
 
     def _close(self, record: Record) -> None:
         run = self.live.pop(record["run"])

@@ -1,4 +1,4 @@
-"""Keep checkpoints: a killed run resumes and pays for lost steps.
+"""Keep releases and checkpoints, so that a killed run resumes with what it paid for.
 
 The folder of a run holds
 
@@ -6,6 +6,7 @@ The folder of a run holds
     run.json          class, settings, public facts, plan, versions: a resume has to agree with them
     ledger.jsonl      the log of every release, written ahead (`vips_fast.store.log`)
     checkpoint.npz    ``Model.state()``, its step, and head and length of the ledger then
+    releases/         each release since then (`vips_fast.engine.releases`)
 
 and never a key, a minibatch or a sum before its noise. A state is a function of releases and public numbers. So the
 folder says nothing that the model would not say.
@@ -16,8 +17,9 @@ number of releases among the records of ``ledger.jsonl``, and one more if its en
 checkpoint is taken only if the ledger on the disk extends the one that it was written with, hash by hash. A ledger that
 was shortened below it, or belongs to another run, is refused. ``ledger.jsonl`` is there, empty, before ``run.json``,
 and ``run.json`` before the first record. So a folder that lacks one of the two is refused: someone has tampered with
-it. A step that is done again draws new randomness (with a test key: the same) and has a record of its own in the
-ledger. The lost step's record stays.
+it. A release that lies whole in the folder is used, and its step is neither drawn nor paid for again. A step whose
+release is not there draws new randomness (with a test key: the same) and has a record of its own in the ledger. The
+lost step's record stays.
 """
 
 import json
@@ -33,7 +35,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from ..accounting import ComposedEvent, PrivacyEvent, SelfComposedEvent, event_from_dict
+from ..accounting import ComposedEvent, PrivacyEvent, SelfComposedEvent, event_from_dict, rounded_up
 from ..accounting.calibration import Target
 from ..accounting.solver import find_integer
 from ..checks import check_flag, check_number
@@ -44,15 +46,16 @@ from ..store.lock import Lock
 from ..store.log import Log, LogDamagedError, canonical_json, encode, json_digest
 from ..store.npz import read_npz, write_npz
 from .ledger import Ledger
-from .model import Model
+from .model import Model, Release
 from .plan import RunPlan
+from .releases import KeptReleases
 from .result import Public, array_digest
 from .sampling import epoch_length, n_events
 
 _log = logging.getLogger(__name__)
 
 FORMAT = 1
-LEDGER, LOCK, RUN, CHECKPOINT = "ledger.jsonl", "lock", "run.json", "checkpoint.npz"
+LEDGER, LOCK, RUN, CHECKPOINT, RELEASES = "ledger.jsonl", "lock", "run.json", "checkpoint.npz", "releases"
 
 #: Share of a fit's time that checkpoints may take by default; the last one, which each run writes, has the rest of 2 %.
 _SHARE = 0.015
@@ -60,7 +63,7 @@ _SHARE = 0.015
 _SECONDS, _BYTES_A_SECOND = 0.01, 2e8
 
 #: Settings that may differ between the parts of a run: the result does not depend on them.
-_FREE = ("n_jobs",)
+_FREE = ("n_jobs", "epsilon")
 _META, _KIND = "checkpoint", "ledger"
 
 
@@ -120,6 +123,16 @@ def _digest(meta: dict[str, Any], state: Mapping[str, np.ndarray]) -> str:
     return json_digest([meta, {k: array_digest(v) for k, v in state.items()}])
 
 
+class UsedUpError(ValueError):
+    """A run without a whole step, whose target pays for no further one."""
+
+
+def forget_states(path: Path) -> None:
+    """Remove the states and releases of a run whose result is elsewhere."""
+    (path / CHECKPOINT).unlink(missing_ok=True)
+    delete(path / RELEASES)
+
+
 def lock_folder(path: Path) -> Lock:
     """Lock a run's folder; BlockingIOError names the process that has it."""
     return Lock(path / LOCK, create=True)
@@ -171,7 +184,7 @@ class RunFolder:
     """
 
     #: Names of the files in the folder. Beside one may lie its part in the making, which a killed process left.
-    OWN: ClassVar[frozenset[str]] = frozenset((LEDGER, RUN, CHECKPOINT, LOCK))
+    OWN: ClassVar[frozenset[str]] = frozenset((LEDGER, RUN, CHECKPOINT, LOCK, RELEASES))
 
     def __init__(self, path: str | Path, *, resume: bool = False, every: int | None = None):
         self.path, self._every = Path(path), every
@@ -181,12 +194,16 @@ class RunFolder:
         self._ledger: Ledger | None = None
         self._model: Model | None = None
         self._run, self._n_steps = "", 0
+        self._plan: RunPlan | None = None
+        self._target: Target | None = None
+        # Steps whose releases are on the disk; releases of earlier attempts.
+        self._whole, self._at_first = 0, 0
         # Step of the checkpoint in the folder, and its number of steps in all.
         self._kept, self._kept_end = -1, -1
         # Steps done, and releases then: if the ledger has no more of them, no further step has begun.
         self._done = (0, 0)
         self._cost, self._spent, self._began = 0.0, 0.0, time.perf_counter()
-        self._lock = lock_folder(self.path)
+        self._lock, self._releases = lock_folder(self.path), KeptReleases(self.path / RELEASES)
         self._log, self._descriptor = Log(self.path / LEDGER, _KIND), -1
         try:
             self._look(resume)
@@ -294,13 +311,16 @@ class RunFolder:
 
         By the files as they are: how much to reserve of a budget. `begin` checks the files, and may find fewer left.
         """
-        plan, path = self._stored()["plan"], self.path / CHECKPOINT
-        kept, end = 0, plan["n_steps"]
+        stored, path = self._stored(), self.path / CHECKPOINT
+        plan, (ledger, torn) = stored["plan"], ledger_in(self.path, strict=True)
+        kept, known, end = 0, 0, plan["n_steps"]
         if path.exists():
             checkpoint = Checkpoint.read(path)
-            kept = checkpoint.step
+            kept, known = checkpoint.step, checkpoint.n_records
             end = kept if kept == checkpoint.n_steps else end
-        spent = _count(*ledger_in(self.path, strict=True), event)
+        if kept < end:
+            kept = self._releases.find(kept, known, ledger, json_digest(stored))
+        spent = _count(ledger, torn, event)
         planned, wanted = (n_events(event, steps) for steps in (range(plan["n_steps"]), range(kept, end)))
         return kept, affordable(spent, event, planned, wanted, target, plan.get("purchase"))
 
@@ -340,33 +360,61 @@ class RunFolder:
             raise ValueError(f"{self.path / LEDGER}: its plan is not that of {RUN}; expected files of one run")
         checkpoint = self._checkpoint(ledger)
         step = 0 if checkpoint is None else checkpoint.step
-        if step or len(ledger):
-            _log.info("resume: from step %d in %s, %d releases spent", step, self.path, len(ledger))
         if checkpoint is not None:
             model.restore(checkpoint.state)
         self._ledger, self._model, self._done = ledger, model, (step, len(ledger))
+        self._plan, self._target, self._at_first = plan, target, len(ledger)
         if checkpoint is not None:
             self._kept, self._kept_end = step, checkpoint.n_steps
         if checkpoint is not None and step == checkpoint.n_steps:
             self._n_steps = step
             return ledger, range(step, step), settings
-        spent = _count(ledger, False, plan.event)
-        planned, wanted = (n_events(plan.event, range(start, plan.n_steps)) for start in (0, step))
-        left = affordable(spent, plan.event, planned, wanted, target, plan.purchase)
-        left, length = left if paid is None else min(left, paid), epoch_length(plan.event)
-        self._n_steps = n_steps = min(plan.n_steps, (step // length + left) * length) if left else step
+        self._releases.clear_parts()
+        known = 0 if checkpoint is None else checkpoint.n_records
+        self._whole = whole = self._releases.find(step, known, ledger, self._run)
+        if whole or len(ledger):
+            _log.info("resume: from step %d in %s, %d releases spent", whole, self.path, len(ledger))
+        left, length = self._left(), epoch_length(plan.event)
+        left = left if paid is None else min(left, paid)
+        self._n_steps = n_steps = min(plan.n_steps, (whole // length + left) * length) if left else whole
         if n_steps == 0:
-            raise ValueError(
-                f"checkpoint {self.path}: {len(ledger)} releases are spent and no step of them was kept; "
-                f"expected one more to fit below {target}"
-            )
+            raise UsedUpError(self.used_up())
         if ledger.plan is None:
             ledger.open(plan.public())
         for reason in plan.taints:
             ledger.taint(reason)
-        if step or len(ledger):
-            ledger.resume(step, n_steps)
+        if whole or len(ledger):
+            ledger.resume(whole, n_steps)
+        if checkpoint is None and model.secret_start:
+            # A release is worth nothing without the state that it was made from.
+            self._checkpoint_of(0).write(self.path / CHECKPOINT)
+            self._kept, self._kept_end = 0, n_steps
         return ledger, range(step, n_steps), settings
+
+    def _left(self) -> int:
+        """Count the events that the target still pays for, of those that the plan wants."""
+        ledger, plan = self._ledger, self._plan
+        assert ledger is not None and plan is not None
+        planned, wanted = (n_events(plan.event, range(start, plan.n_steps)) for start in (0, self._whole))
+        return affordable(_count(ledger, False, plan.event), plan.event, planned, wanted, self._target, plan.purchase)
+
+    def used_up(self) -> str:
+        """Explain that the target pays for no step, and what would."""
+        ledger, plan, target = self._ledger, self._plan, self._target
+        assert ledger is not None and plan is not None
+        said = f"checkpoint {self.path}: {len(ledger)} release{'s' * (len(ledger) != 1)} spent, and no step was kept"
+        if target is None or plan.event is None:
+            return f"{said}; expected a budget that pays for one more"
+        if target.attack_success is not None:
+            return f"{said}; expected one more to fit below {target}: give up this run, and start another"
+        purchased = () if plan.purchase is None else (event_from_dict(plan.purchase["event"]),)
+        one_more = ComposedEvent((*purchased, SelfComposedEvent(plan.event, _count(ledger, False, plan.event) + 1)))
+        return f"{said}; expected epsilon={rounded_up(target.spent(one_more) * (1 + 1e-9), 4)} or more for one step"
+
+    @property
+    def can_go_on(self) -> bool:
+        """Whether a resume leads to a result: a step is whole, or the target pays for one."""
+        return self._ledger is None or self._whole > 0 or self._left() > 0
 
     def _read(self, plan: RunPlan) -> Ledger:
         with naming(self._log.path):
@@ -384,8 +432,8 @@ class RunFolder:
         for part in ("model", "versions", "settings", "public", "plan", "taints"):
             here, there = fresh.get(part), stored.get(part)
             if isinstance(here, dict) and isinstance(there, dict):
-                for name in sorted({*here, *there} - set(_FREE)):
-                    if here.get(name) != there.get(name):
+                for name in sorted({*here, *there} - {"n_jobs"}):
+                    if here.get(name) != there.get(name) and not (name == "epsilon" and raised(there, here)):
                         self._refuse(f"{part}: {name}", there.get(name), here.get(name))
             elif here != there:
                 self._refuse(part, there, here)
@@ -411,12 +459,26 @@ class RunFolder:
             )
         return checkpoint
 
-    # ------------------------------------------------------------ checkpoints
+    # -------------------------------------------------- releases, checkpoints
+
+    def kept(self, step: int) -> Release | None:
+        """Read the release of a step that an earlier attempt drew; None if this one draws it."""
+        return self._releases.of(step) if step < self._whole else None
+
+    def make_room(self, step: int, nbytes: int) -> None:
+        """Take the space of a step's release, before it is charged."""
+        self._releases.make_room(step, nbytes)
+
+    def keep_release(self, release: Release) -> None:
+        """Bring a release to the disk, before anything else uses it."""
+        assert self._ledger is not None
+        self._releases.keep(release, self._ledger, self._run)
+        self._whole = release.step + 1
 
     def after(self, step: int) -> None:
         """Write a checkpoint after a step if due, for `vips_fast.engine.loop.run`."""
         assert self._ledger is not None
-        self._done = (step, len(self._ledger))
+        self._done, self._whole = (step, len(self._ledger)), step
         if step == self._n_steps:
             return  # `finish` writes the last one
         if self._every is not None:
@@ -430,22 +492,27 @@ class RunFolder:
     def _size(self) -> int:
         return 0 if self._model is None else sum(array.nbytes for array in self._model.state().values())
 
-    def _write(self) -> None:
+    def _checkpoint_of(self, step: int) -> Checkpoint:
+        """Make the checkpoint of the model as it is now."""
         ledger, model = self._ledger, self._model
         assert ledger is not None and model is not None
-        start = time.perf_counter()
         state = {name: np.asarray(array) for name, array in model.state().items()}
-        made = Checkpoint(self._done[0], self._n_steps, state, ledger.head, len(ledger.records), self._run)
+        return Checkpoint(step, self._n_steps, state, ledger.head, len(ledger.records), self._run)
+
+    def _write(self) -> None:
+        start = time.perf_counter()
+        made = self._checkpoint_of(self._done[0])
         try:
             made.write(self.path / CHECKPOINT)
             self._kept, self._kept_end = made.step, made.n_steps
+            self._releases.forget(made.step)
             _log.info("checkpoint: step %d of %d in %s", made.step, made.n_steps, self.path)
         except OSError as error:
             _log.warning("checkpoint: step %d is not kept: %s", made.step, error)
             # The steps are paid for, so the fit continues; an error of the ledger would end the run.
             warnings.warn(
-                f"{error}: the fit continues without this checkpoint; a resume would begin after step "
-                f"{max(self._kept, 0)} and pay for later ones again",
+                f"{error}: the fit continues without this checkpoint; a resume would take the steps after "
+                f"{max(self._kept, 0)} from their releases",
                 RuntimeWarning,
                 stacklevel=2,
             )
@@ -470,9 +537,19 @@ class RunFolder:
         state.
         """
         assert self._ledger is not None
+        self._done = (self._n_steps, len(self._ledger))
         if (self._kept, self._kept_end) != (self._n_steps, self._n_steps):
             self._write()
         return self._ledger.copy()
+
+
+def raised(there: Mapping[str, Any], here: Mapping[str, Any]) -> bool:
+    """Tell whether settings have a larger epsilon than a run.
+
+    Its noise stays that of its plan, so a larger target holds too, and pays for a release that was lost.
+    """
+    before, now = there.get("epsilon"), here.get("epsilon")
+    return before is not None and now is not None and now >= before
 
 
 def _facts(kind: str, settings: Mapping[str, Any], public: Public, plan: RunPlan) -> dict[str, Any]:

@@ -267,6 +267,11 @@ class Ledger:
         return self
 
     @property
+    def stored(self) -> bool:
+        """Whether the file that it writes to surely holds its records and no other."""
+        return self._chain.stored
+
+    @property
     def records(self) -> list[Record]:
         """All records, each with number and previous hash; do not change them."""
         return self._chain.records

@@ -3,17 +3,21 @@
 One step is (Algorithms 1, 2 and 4 of Park et al. 2020)
 
     draw a minibatch → sum of contributions, clipped and exact → noise lattice
-    → ledger → noise, one draw → Release → the model's own M-step
+    → room on the disk → budget → ledger → noise, one draw → Release → run folder
+    → transcript → the model's own M-step
 
-The ledger is written before the noise's key is drawn.
+The budget and the ledger are written before the noise's key is drawn. The release is on the disk before anything else
+uses it, and a run that is resumed takes it from there (`vips_fast.engine.releases`).
 """
 
 import logging
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 
 from .backend import Backend
+from .checkpoint import RunFolder
 from .interrupts import uninterrupted
 from .ledger import Ledger
 from .model import Model, Records, Release
@@ -55,9 +59,9 @@ def run(
     on_release: Callable[[Release], None] | None = None,
     callback: Callable[[Progress], None] | None = None,
     diagnostics: list[dict[str, float]] | None = None,
-    charge: Callable[[], None] | None = None,
+    charge: Callable[[Ledger], AbstractContextManager[None]] | None = None,
     steps: range | None = None,
-    after: Callable[[int], None] | None = None,
+    folder: RunFolder | None = None,
 ) -> int:
     """Run a plan, updating model and ledger; return total steps done.
 
@@ -73,13 +77,13 @@ def run(
         Called after each step. An exception from it ends the run.
     diagnostics : list or None
         Receives a dict of un-noised diagnostics for each step. The plan has to be tainted.
-    charge : callable() or None
-        Called before the key of a step's noise is drawn, if the step starts an event. When it returns, the charge to
-        the data set's budget is on the disk. An exception from it ends the run.
+    charge : callable(Ledger) -> context manager, or None
+        Entered before the key of a step's noise is drawn, if the step starts an event. The charge to the data set's
+        budget is then on the disk, and in its block the ledger records the release (`Payment.charge`).
     steps : range or None
         Remaining steps of the plan, if its ledger is already open. None is all steps.
-    after : callable(int) or None
-        Called with the number of steps done, after the model has seen a release, to store its state.
+    folder : RunFolder or None
+        Keeps each release before it is used, and states of the model. Its releases of these steps are used first.
     """
     if steps is None:
         steps = range(plan.n_steps)
@@ -93,11 +97,16 @@ def run(
     _log.info("start: %d steps to do, %d done before, %d releases spent", len(steps), before, len(ledger))
     sampler, mechanism = plan.sampler, plan.mechanism
     scale = mechanism.spacing / sampler.expected_batch_size
-    start = time.perf_counter()
+    start, first = time.perf_counter(), True
     for number in steps:
         step = first_step + number
+        if folder is not None and (kept := folder.kept(number)) is not None:
+            with uninterrupted():
+                if on_release is not None:
+                    on_release(kept)
+                model.update(kept)
+            continue
         of_step: dict[str, float] | None = None if diagnostics is None else {}
-        first = number == steps.start
         # A new key for each new event, and only then: the steps of an epoch share one allocation of records.
         if starts_event(sampler, step, first):
             drawing = randomness.of_step(step - step % epoch_length(sampler))
@@ -108,17 +117,21 @@ def run(
         event = plan.event_at(step, first)
         with uninterrupted():
             if event is not None:
-                if charge is not None and starts_event(sampler, step, first):
-                    charge()
-                clip_norm, sensitivity = mechanism.clip_norm, mechanism.sensitivity
-                ledger.intend(event, clip_norm=clip_norm, sensitivity=sensitivity, part=plan.part)
+                if folder is not None:
+                    folder.make_room(number, sums.nbytes)
+                with charge(ledger) if charge is not None and starts_event(sampler, step, first) else nullcontext():
+                    clip_norm, sensitivity = mechanism.clip_norm, mechanism.sensitivity
+                    ledger.intend(event, clip_norm=clip_norm, sensitivity=sensitivity, part=plan.part)
             mechanism.add_noise(sums, randomness.noise_key(step), backend.n_threads)
             release = Release(step, sums, scale, mechanism.noise_sd / sampler.expected_batch_size)
+            if folder is not None and event is not None:
+                folder.keep_release(release)
             if on_release is not None:
                 on_release(release)
             model.update(release)
-            if after is not None:
-                after(number + 1)
+            if folder is not None:
+                folder.after(number + 1)
+        first = False
         if diagnostics is not None and of_step is not None:
             diagnostics.append(of_step)
         if callback is not None:

@@ -67,6 +67,11 @@ class Model(ABC):
     #: Names of attributes that `contribute` never reads.
     at_root: ClassVar[tuple[str, ...]] = ()
 
+    @property
+    def secret_start(self) -> bool:
+        """Whether the start has random or private parts, so that a run's folder keeps it before the first release."""
+        return False
+
     def contributor(self) -> Self:
         """Make a copy for another process, which only has to `contribute`."""
         other = copy(self)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from typing import Self
 
 from ..accounting.calibration import Target
@@ -61,10 +62,30 @@ class Payment:
                 {"dataset": self.budget.dataset, "budget": self.budget.identity, "run": held.run, "head": held.head}
             )
 
-    def draw(self) -> None:
-        """Charge one release, before the key of its noise is drawn."""
-        if self._reservation is not None:
-            self._reservation.release()
+    @contextmanager
+    def charge(self, ledger: Ledger) -> Iterator[None]:
+        """Charge one release, which the block records in the ledger.
+
+        If the block fails, the charge is given back, unless the ledger's file may hold the record all the same. A
+        process that is killed here gives nothing back.
+
+        *Why this is sound.* The key of the noise is drawn after the block, by this process alone. If the block fails,
+        the loop ends: no key was drawn for this charge, and none will be. Nothing depends on a release that was never
+        made, so the budget's sum of the others is what it was before. A later process cannot know this, since the
+        folder that it finds may be an older copy: for it the charge stays.
+        """
+        if self._reservation is None:
+            yield
+            return
+        self._reservation.release()
+        try:
+            yield
+        except BaseException:
+            # A charge that cannot be given back stays a charge.
+            with suppress(OSError, ValueError, RuntimeError):
+                if ledger.stored:
+                    self._reservation.undo()
+            raise
 
     def close(self) -> None:
         """Give back the releases that were not drawn."""

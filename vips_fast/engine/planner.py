@@ -111,9 +111,9 @@ class Planner:
         """Find the noise multiplier of a private run."""
         if terms.noise_multiplier is not None:
             return float(terms.noise_multiplier)
+        if request.resumed_noise is not None:
+            return request.resumed_noise
         if not terms.targeted and budget is not None:
-            if request.resumed_noise is not None:
-                return request.resumed_noise
             return budget.noise_multiplier(sampler.event, count)
         if request.earlier is not None and request.earlier.ledger.spent:
             raise ValueError("noise_multiplier=None: expected a number for a run after an earlier one")

@@ -7,7 +7,7 @@ It exists until the fit has ended. It is the folder of `vips_fast.engine.checkpo
 - ``reserve``: bytes without content, reserved so that a full disk cannot prevent the result
 - ``model``: the whole result, after the fit and before it has its place in OUT
 - ``words``: the folder of the vocabulary purchase, a run of its own with a ledger; its result is ``words/model``. Until
-  the purchase ends, its checkpoint has noised sums that never leave, in a file for only your account
+  the purchase ends, checkpoint and releases have noised sums that never leave, in files for only your account
 
 A job is *planned*, *reserved*, at a *round* of its purchase, at a *step*, has its *result*, is *published* (`state`).
 The journal records the plan, the digest of the columns, and the head of the result's ledger, which no other model has.
@@ -27,7 +27,7 @@ from typing import Any
 
 from ..accounting import rounded_up
 from ..engine.budget import Budget
-from ..engine.checkpoint import LEDGER, LOCK, RUN, RunFolder, ledger_in, lock_folder
+from ..engine.checkpoint import LEDGER, LOCK, RUN, RunFolder, UsedUpError, ledger_in, lock_folder
 from ..engine.interrupts import Stopped, uninterrupted
 from ..engine.ledger import Ledger
 from ..models.persistence import MODEL_FILES, own_files, write_into
@@ -241,7 +241,7 @@ class JobFolder(RunFolder):
     """
 
     OWN = RunFolder.OWN | {JOURNAL, LOG, RESERVE, MODEL, WORDS}
-    _fresh, _at_first = False, 0
+    _fresh = False
 
     def __init__(self, out: Path, *, resume: bool, every: int | None = None, **planned: str | None):
         self._stack = ExitStack()
@@ -310,7 +310,6 @@ class JobFolder(RunFolder):
         Raises OSError if the disk has too little space.
         """
         begun = super().begin(*args, **kwargs)
-        self._at_first = len(begun[0])
         model, settings, steps = self._model, begun[2], begun[1]
         assert model is not None
         state, result, settled = (
@@ -380,20 +379,24 @@ class JobFolder(RunFolder):
         """Whether a release was made since this object locked the folder."""
         return self._ledger is not None and len(self._ledger) > self._at_first
 
-    @property
-    def advice(self) -> str:
-        """The command that uses this folder, or ""."""
+    def advice(self, error: BaseException) -> str:
+        """Say which command uses this folder after an error, or ""."""
         if not self.path.exists() or not self._worth:
             return ""
         if belongs(self.path / MODEL, self.path):
             return f"The result is kept: vips-fast finish {self.path} writes it, at no cost"
+        give_up = f"vips-fast clean {self.path} gives the run up"
+        if isinstance(error, UsedUpError):
+            return give_up
+        if not self.can_go_on:
+            return f"{spent(self.path)}: {self.used_up()}. {give_up}"
         return f"{spent(self.path)}; the same job with resume=True continues the run in {self.path}"
 
     @property
     def _worth(self) -> bool:
         """Whether something would be lost with this folder."""
         drawn = self._ledger is not None and len(self._ledger) > 0
-        return not self._fresh or self._kept >= 0 or drawn or self._purchased
+        return not self._fresh or self._kept > 0 or drawn or self._purchased
 
     def close(self) -> None:
         """Unlock the folder; remove it if nothing would be lost."""

@@ -23,6 +23,7 @@ from ..data.frames import PERSON_COLUMNS, named_columns, names_persons, reads_on
 from ..data.records import column_names, read_batches
 from ..data.shards import bin_count, says_persons
 from ..engine.budget import Budget
+from ..engine.checkpoint import raised
 from ..engine.planner import Cost, Planner
 from ..engine.transcript import TranscriptWriter
 from ..models.settings import same
@@ -246,12 +247,16 @@ class Job:
         cost: Cost | None = self.model.cost(n_features, budget=budget, planner=planner, **known)
         return cost
 
-    def check_transcript(self) -> Path | None:
-        """Find the transcript's folder; ValueError or OSError if it is unusable."""
+    def check_transcript(self) -> None:
+        """Raise ValueError or OSError if the transcript's folder is unusable."""
+        if (path := self._transcript()) is not None:
+            TranscriptWriter(path, first=True, resume=self.resume)  # refuses a folder that is in use
+
+    def _transcript(self) -> Path | None:
+        """Find the transcript's folder; ValueError if it is in another folder of the job."""
         if self.transcript is None:
             return None
         path, out = Path(self.transcript).resolve(), Path(self.out)
-        TranscriptWriter(path, first=True, resume=self.resume)  # refuses a folder that is in use
         for other in (out.resolve(), run_folder(out).resolve()):
             if path.is_relative_to(other):
                 raise ValueError(f"transcript={self.transcript}: expected a folder that is not inside out={other}")
@@ -263,7 +268,7 @@ class Job:
         Raises ValueError, TypeError or OSError if settings, data or places are unusable, BudgetExceededError if the
         budget does not pay. ``status`` then tells how far the job came; the notes of the error tell how to resume.
         """
-        out, transcript = Path(self.out), self.check_transcript()
+        out, transcript = Path(self.out), self._transcript()
         kept = run_folder(out)
         tidy(out)
         if self.resume and not kept.exists() and (done := self.finished(out)) is not None:
@@ -275,9 +280,10 @@ class Job:
         facts["budget"] = None if self.budget is None else str(Budget.of(self.budget).path)
         with JobFolder(out, resume=self.resume, every=self.checkpoint_every, **facts) as folder:
             try:
+                self.check_transcript()  # after the run folder, whose refusal says how to resume
                 return self._run(folder, out, kept, transcript)
             except BaseException as error:
-                error.__notes__ = [advice] if (advice := folder.advice) else []
+                error.__notes__ = [advice] if (advice := folder.advice(error)) else []
                 if folder.drawn and self.status is Status.PLANNED:
                     self.status = Status.SPENT
                 raise
@@ -360,7 +366,7 @@ class Job:
         free = {"n_jobs", "callback", "classes", *self.source.sets}
         if self.budget is not None:
             free |= {name for name in ("delta", "noise_multiplier") if mine[name] is None}
-        for name in sorted(mine.keys() - free):
+        for name in sorted(mine.keys() - free - ({"epsilon"} if raised(theirs, mine) else set())):
             if not same(mine[name], theirs.get(name)):
                 if self.force and folder == Path(self.out):
                     return None

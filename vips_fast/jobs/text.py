@@ -34,7 +34,7 @@ from ..data.groups import group_codes
 from ..data.segmenters import segmenter_of
 from ..data.shards import is_sharded
 from ..engine.budget import BudgetExceededError
-from ..engine.checkpoint import CHECKPOINT, RunFolder, ledger_in
+from ..engine.checkpoint import RunFolder, UsedUpError, forget_states, ledger_in
 from ..engine.request import Terms
 from ..engine.result import Public
 from ..models.family import READING, VOCABULARY
@@ -312,15 +312,19 @@ class _Purchase:
             words = PrivateVocabulary.load(place)
             words = self._again(words, words.privacy_.n_records)
         else:
-            with RunFolder(self._folder.words, resume=True, every=1) as run:
-                words = self._purchased(records, run)
+            try:
+                with RunFolder(self._folder.words, resume=True, every=1) as run:
+                    words = self._purchased(records, run)
+            except UsedUpError:
+                why = "the releases of the vocabulary purchase were lost, and its target pays for no further one"
+                raise UsedUpError(f"{self._folder.words}: {why}; give up this run, and start another") from None
         # The analyzer drops stop words before anything is released, so they are never among these.
         released = len(copy(words).set_params(max_share=1.0, max_features=None).get_feature_names_out())
         if not released:
             self._folder.forget_words()
         elif not place.exists():
             words.save(place)
-        (self._folder.words / CHECKPOINT).unlink(missing_ok=True)
+        forget_states(self._folder.words)
         if not len(words.get_feature_names_out()):
             raise PurchaseError(self._nothing(words, released))
         if not self._folder.keep_columns(words.get_feature_names_out()):
@@ -384,7 +388,8 @@ class _Purchase:
 
     def _again(self, words: PrivateVocabulary, n_records: int) -> PrivateVocabulary:
         """Compare the settings of a stored purchase; update its free choices."""
-        epsilon = self._model.epsilon
+        # A resumed fit may have a larger target than the one that this was planned for.
+        epsilon = self._folder.settings.get("epsilon", self._model.epsilon)
         # The budget no longer knows its rest before the purchase.
         wanted = self._planned(n_records, epsilon) if self._terms.targeted else self._given
         # Processing of released words is free.

@@ -415,9 +415,9 @@ class PrivateEstimator(Fitted):
                         on_release=transcript,
                         callback=self.callback,
                         diagnostics=diagnostics,
-                        charge=payment.draw,
+                        charge=payment.charge,
                         steps=steps,
-                        after=None if folder is None else folder.after,
+                        folder=folder,
                     )
                 ledger = ledger if folder is None else folder.finish()
                 if transcript is not None:

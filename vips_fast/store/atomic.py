@@ -118,6 +118,45 @@ def _refuse_others(path: Path) -> None:
             raise OSError(errno.EINVAL, what, str(path))
 
 
+def reserve(path: Path, size: int, spare: int = 0) -> None:
+    """Make the part of a new file in full size, for `fill`: its space is then taken.
+
+    ``spare`` bytes more are taken and given back, so the disk had them a moment ago, for what is written before.
+    Raises OSError if the disk cannot give all this.
+    """
+    part = path.with_name(f".{path.name}.part")
+
+    def take(file: Any) -> None:
+        os.posix_fallocate(file.fileno(), 0, size + spare)
+        os.ftruncate(file.fileno(), size)
+
+    try:
+        write_file(part, take)
+    except BaseException:
+        with suppress(OSError):
+            part.unlink()
+        raise
+
+
+def fill(path: Path, write: Callable[..., Any]) -> None:
+    """Write a file into the space that `reserve` took, and give it its name.
+
+    If that fails, the file is written once more, elsewhere on the disk. Raises OSError if that fails too.
+    """
+    part = path.with_name(f".{path.name}.part")
+    try:
+        flags = os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+        with naming(path), open(os.open(part, flags), "wb") as file:
+            write(file)
+            file.flush()
+            os.ftruncate(file.fileno(), file.tell())
+            os.fsync(file.fileno())
+        os.rename(part, path)
+        sync_folder(path.parent)
+    except OSError:
+        replace_file(path, write)
+
+
 def create_file(path: Path, data: bytes) -> None:
     """Create a file for only its owner to read, whole or not.
 

@@ -100,6 +100,11 @@ class VocabularyModel(Model):
         self._begin(sets.names)
         self._selection = {"sets": _bytes(bytes.fromhex(sets.digest())), "key": _bytes(key)} if key else {}
 
+    @property
+    def secret_start(self) -> bool:
+        """Whether a resumed run needs the persons' words: its releases are about the tokens that these chose."""
+        return bool(self._selection)
+
     def sensitivity(self, relation: str) -> float:
         """Return 1, for adding or removing a person."""
         if relation != "add_remove":

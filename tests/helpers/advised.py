@@ -1,0 +1,268 @@
+"""Jobs at the shell that meet a fault at one of their file calls, and the advice that they print.
+
+A forked child runs a job on a disk that fails (`disk`). Then the disk is well again, and the job's own words are
+followed, as its user would: from what it printed to the next command, until there is a result.
+"""
+
+import os
+import re
+import shlex
+import sys
+import traceback
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pandas
+from disk import FaultyDisk
+from runs import Witnessed, drawn
+from vectors import Encoder
+
+from vips_fast import PublicVectors
+from vips_fast.cli import main
+from vips_fast.engine.budget import Budget
+from vips_fast.jobs import clusters
+from vips_fast.jobs.folder import run_folder, state
+from vips_fast.jobs.places import kind_in
+from vips_fast.models import estimator
+from vips_fast.models.rebuild import verify
+
+DELTA, WORDS = 1e-5, ("cough", "fever", "rash", "rent", "debt", "form")
+#: Commands that may follow one another until a job has a result.
+MOST = 4
+_TEXTS = "notes.csv --text note --person patient"
+_TOPICS = f"fit lda {_TEXTS} --topics 2 --records 400 --epsilon 8 --steps 3 --doc-length 10 --no-measure-gain --anyway"
+_PARTS = f"{_TEXTS} --values values.toml --epsilon 12"
+#: The command of each kind of job, and whether a budget pays for it.
+JOBS = {
+    "lda": (f"{_TOPICS} --vocab vocab.txt --checkpoint-every 1", True),
+    "spaced": (f"{_TOPICS} --vocab vocab.txt --checkpoint-every 100", True),
+    "purchase": (f"{_TOPICS} --vocab private --max-share 1", True),
+    "blr": ("fit blr X.npy --labels y.npy --row-norm 2 --epsilon 4 --steps 3", True),
+    "tabulate": (f"tabulate topics {_PARTS} --by ward", False),
+    "drift": (f"drift topics {_PARTS} --by month --anyway", False),
+    "clusters": (f"fit clusters {_TEXTS} --vectors model --public-vectors public.npz --clusters 2 --epsilon 6", True),
+    "parts": (f"{_TOPICS} --vocab vocab.txt --tabulate ward --values values.toml --table-epsilon 1", False),
+}
+
+
+class Patch:
+    """Sets attributes for good: the child that does it ends."""
+
+    @staticmethod
+    def setattr(owner, name, value, raising=True):
+        setattr(owner, name, value)
+
+
+class FullDisk(FaultyDisk):
+    """A disk that is full from the target-th call on.
+
+    Nothing new has room, and no file grows, but into what was freed. What was reserved before can be written.
+    """
+
+    free = 0
+
+    def failing(self, original, name):
+        def call(where, *more, **options):
+            label = name if name != "flock" else "unlock"
+            self.hit(label, options.get("dir_fd") or (more[0] if name == "link" else where))
+            if self.ours(where):
+                self.free -= self.growth(name, where, *more)
+                if self.left <= 0 and self.free < 0:
+                    self.failed, self.free = self.failed or name, 0
+                    raise OSError(self.fault, os.strerror(self.fault))
+                self.free = max(self.free, 0) if self.left <= 0 else 0
+            return None if name == "fsync" else original(where, *more, **options)
+
+        return call
+
+    def ours(self, where):
+        place = os.readlink(f"/proc/self/fd/{where}") if isinstance(where, int) else os.path.abspath(where)
+        return place.startswith(self.folder)
+
+    @staticmethod
+    def growth(name, where, *more):
+        """Return the bytes that a call takes, or less than 0 if it frees some."""
+        if name in ("mkdir", "link"):
+            return 4096
+        if name == "open":
+            return 4096 * bool(more and more[0] & os.O_CREAT and not os.path.exists(where))
+        if name == "unlink":
+            return -os.stat(where).st_size if os.path.isfile(where) else 0
+        if name not in ("write", "pwrite", "posix_fallocate", "ftruncate"):
+            return 0
+        size = os.fstat(where).st_size
+        if name == "ftruncate":
+            return more[0] - size
+        begin = {"write": lambda: os.lseek(where, 0, os.SEEK_CUR), "pwrite": lambda: more[1]}
+        end = more[0] + more[1] if name == "posix_fallocate" else begin[name]() + len(more[0])
+        return max(0, end - size)
+
+
+def prepare(folder):
+    """Write the inputs of all jobs into a folder, which is then the working one."""
+    os.chdir(folder)
+    clusters.SentenceEncoder = Encoder
+    rng = np.random.default_rng(0)
+    ward, person = rng.integers(0, 2, 800), np.arange(800) // 2
+    notes = [" ".join(rng.choice(WORDS[3 * w : 3 * w + 3], 10)) for w in ward]
+    table = {"note": notes, "patient": person, "ward": np.array(["n", "s"])[ward], "month": rng.choice(["1", "2"], 800)}
+    pandas.DataFrame(table).to_csv("notes.csv", index=False)
+    Path("vocab.txt").write_text("\n".join(WORDS))
+    Path("values.toml").write_text('ward = ["n", "s"]\nmonth = ["1", "2"]\n')
+    X = rng.standard_normal((200, 3))
+    np.save("X.npy", X)
+    np.save("y.npy", (X[:, 0] > 0).astype(int))
+    words = ["cough", "fever", "rent", "debt"]
+    PublicVectors(np.eye(4), np.eye(4), np.ones(4), words, np.eye(4), "a test").save("public.npz")
+    Path("model").mkdir()
+    said = f"{_TOPICS} --vocab vocab.txt --out topics --quiet --delta {DELTA}"
+    assert main(said.split()) == 0
+
+
+@dataclass
+class Trial:
+    """One job of a kind, in a folder of its own."""
+
+    folder: Path
+    kind: str
+    followed: list = field(default_factory=list)
+
+    def __post_init__(self):
+        self.folder.mkdir()
+        self.beside = self.folder.with_name(f"{self.folder.name}-beside")
+        self.beside.mkdir()
+        command, paid = JOBS[self.kind]
+        self.out, self.transcript = self.folder / "out", self.folder / "releases"
+        self.line = f"{command} --out {self.out} --transcript {self.transcript} --quiet --delta {DELTA}".split()
+        self.budget = None
+        if paid:
+            unit = "person" if "--person" in self.line else "record"
+            self.budget = Budget.create(self.folder / "budget", 200.0, DELTA, dataset="w", unit=unit, filter="renyi")
+            self.line += ["--budget", str(self.budget.path)]
+
+    def run(self, line, target=0, fault=None):
+        """Run a command in a child; return its exit code and what it said."""
+        said = self.beside / f"said-{len(list(self.beside.iterdir()))}"
+        child = os.fork()
+        if child == 0:
+            code = 99
+            try:
+                sys.stdout = sys.stderr = open(said, "w", buffering=1)
+                estimator.SystemRandomness = lambda: Witnessed(self.beside / f"{os.getpid()}.drawn")
+                disk = (FullDisk if fault == "full" else FaultyDisk)(
+                    Patch, self.folder, target or -1, fault or "ENOSPC"
+                )
+                code = main(line)
+                (self.beside / "calls").write_text(str(-1 - disk.left))
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                os._exit(code)
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        return code, said.read_text()
+
+    def calls(self):
+        """Count the file calls of an undisturbed job."""
+        code, said = self.run(self.line)
+        assert code == 0, said
+        return int((self.beside / "calls").read_text())
+
+    def next_line(self, said):
+        """Find the command that the last message advises; None if it advises none."""
+        text = said.replace(str(self.folder), "@")
+        if (found := re.search(r"vips-fast (finish @\S+)", text)) is not None:
+            return found[1].replace("@", str(self.folder)).split()
+        if (found := re.search(r"expected --epsilon ([\d.]+) or more", text)) is not None:
+            line = list(self.line)
+            line[line.index("--epsilon") + 1] = found[1]
+            return [*line, "--resume"]
+        if "the same job with --resume" in text or "expected --resume" in text:
+            return [*self.line, "--resume"]
+        return None
+
+    def follow(self, code, said):
+        """Follow the advice until there is a result; name each fault."""
+        for _ in range(MOST):
+            if "Traceback" in said or "internal error" in said:
+                yield "an unforeseen error"
+            if code == 0:
+                return
+            line = self.next_line(said)
+            if line is None and self.out.exists() and "is not empty" in said:
+                line = [*self.line, "--resume"]  # there is a result, and the job says so
+            # Without advice nothing was spent, or the process was killed: its user starts it again.
+            advised, line = line is not None, line or self.line
+            if len(self.followed) and not advised:
+                yield f"stuck: {said.strip().splitlines()[-1:]}"
+                return
+            self.followed.append(shlex.join(line))
+            code, said = self.run(line)
+        if code:
+            yield f"stuck after {self.followed}: {said.strip().splitlines()[-1:]}"
+
+    def counts(self):
+        """Return releases that the results count, of them lost ones, and those that a further one was drawn for."""
+        total = lost = 0
+        for out in (self.out, *([Path(f"{self.out}-tables")] if self.kind == "parts" else [])):
+            fitted = kind_in(out).load(out)
+            ledger = fitted.ledger_
+            total, lost = total + len(ledger), lost + ledger.lost
+            purchase = (ledger.plan or {}).get("purchase")
+            total += purchase["event"]["count"] if self.kind == "purchase" and purchase else 0
+        return total, lost
+
+    def faults(self, fault, whole):
+        """Compare the result with the books; ``whole`` is the number of releases of an undisturbed job."""
+        for out in [self.out] + [Path(f"{self.out}-tables")] * (self.kind == "parts"):
+            if not out.exists():
+                yield f"no result {out.name}"
+                return
+            # One that could not be removed is removed by the next job.
+            if run_folder(out).exists() and state(run_folder(out)) != "published":
+                yield "the run folder stays"
+            transcript = self.transcript if out == self.out else f"{self.transcript}-tables"
+            if not verify(out, transcript).ok:
+                yield f"{out.name} does not verify"
+        counted, lost = self.counts()
+        made = sum(drawn(path) for path in self.beside.glob("*.drawn"))
+        charged = None if self.budget is None else sum(run["counted"] for run in self.budget.show()["runs"])
+        if made > counted or (charged is not None and counted > charged):
+            yield f"{made} releases drawn, {counted} in the ledger, {charged} in the budget"
+        # A kill between a record and its release loses one; an error of the disk loses none.
+        allowed = fault == "killed"
+        if not whole <= counted <= whole + allowed or lost > allowed:
+            if not (allowed and lost <= 1 and counted == whole):
+                yield f"{counted} releases for {whole}, {lost} lost"
+        # A disk that fills up between the budget's record and the ledger's takes no record of the return either. A kill
+        # that tears the budget's last record counts all that was reserved.
+        more = {"full": 1, "killed": 1 + whole}.get(fault, 0)
+        if charged is not None and not counted <= charged <= counted + more:
+            yield f"charged {charged} for {counted}"
+
+
+def advised(folder, kind, points, *, until_found=False, sound=True):
+    """Run a kind of job into faults, follow its advice, and count all outcomes.
+
+    ``points`` gives pairs of a call and a fault for a number of calls. Returns counts and the first fault's story, and
+    with ``until_found`` stops there. ``sound`` says that an undisturbed job has to count everything.
+    """
+    whole = Trial(folder / f"{kind}-whole", kind)
+    n_calls = whole.calls()
+    n_releases = whole.counts()[0]
+    assert not sound or not list(whole.faults("none", n_releases))
+    counts, first = Counter(), ""
+    for point, fault in points(n_calls):
+        trial = Trial(folder / f"{kind}-{point}-{fault}", kind)
+        code, said = trial.run(trial.line, point, fault)
+        faults = [*trial.follow(code, said)]
+        faults += [] if faults else trial.faults(fault, n_releases)
+        counts["points"] += 1
+        counts[f"{fault}: {len(trial.followed)} followed"] += 1
+        for one in faults:
+            counts["faults"] += 1
+            first = first or f"{kind}, call {point} of {n_calls}, {fault}: {one}\n{trial.followed}\n{said}"
+        if first and until_found:
+            break
+    return counts, first
