@@ -33,7 +33,7 @@ def followed(place, kind, points, capsys):
 @pytest.mark.parametrize("kind", JOBS)
 def test_the_advice_after_some_faults_leads_to_a_result(kind, place, capsys):
     def points(n_calls):
-        step = max(1, n_calls // 13)
+        step = max(1, n_calls // 7)
         return [(point, FAULTS[number % 4]) for number, point in enumerate(range(step, n_calls + 1, step))]
 
     followed(place, kind, points, capsys)
