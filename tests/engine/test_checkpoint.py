@@ -237,9 +237,9 @@ def test_a_target_that_is_used_up_without_a_step_says_what_pays_for_one(lost, tm
 @pytest.mark.parametrize("every", [1, 100])
 def test_a_release_on_the_disk_is_neither_drawn_nor_paid_again(name, every, tmp_path, monkeypatch):
     """Each step ends in the moment after its release is on the disk: before transcript, model and checkpoint."""
-    relation = estimator(name).prepare(*data(name)).plan.relation
-    draws = tmp_path / "draws"
-    budget = Budget.create(tmp_path / "b", 1e3, 1e-5, dataset="ward", relation=relation)
+    draws, budget = tmp_path / "draws", None
+    if not CASES[name][0](n_records=200).prepare(*data(name)).plan.taints:  # no budget pays for the paper's own
+        budget = Budget.create(tmp_path / "b", 1e3, 1e-5, dataset="ward")
     n_steps, keep = estimator(name).n_steps, RunFolder.keep_release
 
     def model():
@@ -254,7 +254,7 @@ def test_a_release_on_the_disk_is_neither_drawn_nor_paid_again(name, every, tmp_
             model().fit(*data(name), **how)
     done = model().fit(*data(name), **how)
     assert (done.n_steps_, len(done.ledger_), done.ledger_.lost, drawn(draws)) == (n_steps, n_steps, 0, n_steps)
-    assert sum(run["counted"] for run in budget.show()["runs"]) == n_steps
+    assert budget is None or sum(run["counted"] for run in budget.show()["runs"]) == n_steps
     done.save(tmp_path / "m")
     assert verify(tmp_path / "m", tmp_path / "t", cls=type(done)).ok
     assert not [*(tmp_path / "r" / RELEASES).iterdir()]
