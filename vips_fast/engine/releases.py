@@ -23,7 +23,6 @@ lost and done again, and its file belongs to a state that is no more.
 from __future__ import annotations
 
 import errno
-import json
 import os
 from collections.abc import Mapping
 from contextlib import suppress
@@ -33,6 +32,7 @@ from typing import Any
 import numpy as np
 
 from ..store.atomic import fill, make_folder, reserve
+from ..store.limits import parse_json
 from ..store.log import canonical_json, json_digest
 from ..store.npz import read_npz, write_npz
 from .ledger import Ledger
@@ -145,7 +145,7 @@ def _read(path: Path, names: tuple[str, ...] | None = None) -> dict[str, np.ndar
 
 def _meta(path: Path, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
     try:
-        meta = json.loads(arrays.pop(_META).tobytes())
+        meta = parse_json(arrays.pop(_META).tobytes())
         if meta["format"] != FORMAT or type(meta["n_records"]) is not int or meta["step"] != int(path.stem):
             raise ValueError
         return {name: meta[name] for name in ("format", "step", "n_records", "head", "run", "digest")}
