@@ -12,6 +12,7 @@ import inspect
 import math
 import re
 from fractions import Fraction
+from functools import reduce
 from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
@@ -51,7 +52,7 @@ def test_each_proof_is_where_the_page_says(name, file, heading):
     module = file.removesuffix(".py").replace("/", ".")
     home = importlib.import_module(module)
     assert Path(home.__file__).resolve() == ROOT / file
-    what = home if home.__name__.endswith("." + name) else getattr(home, name)
+    what = home if home.__name__.endswith("." + name) else reduce(getattr, name.split("."), home)
     assert getattr(what, "__module__", home.__name__) == module
     assert f"*{heading}" in inspect.getdoc(what), (name, heading)
 
