@@ -25,18 +25,15 @@ if TYPE_CHECKING:
     from .models.lda import Plan as Plan
     from .models.lda import PublicPrior as PublicPrior
     from .models.lda import load_prior as load_prior
-    from .models.lda import nearest_words as nearest_words
     from .models.lda import plan as plan
     from .models.lda import prior_from_documents as prior_from_documents
     from .models.lda import prior_from_vectors as prior_from_vectors
-    from .models.lda import word_vectors as word_vectors
     from .models.logistic import BayesianLogisticRegression as BayesianLogisticRegression
     from .models.logistic import CountRegression as CountRegression
     from .models.rebuild import verify as verify
     from .models.sbn import ClassConditionalNetwork as ClassConditionalNetwork
     from .models.sbn import SigmoidBeliefNetwork as SigmoidBeliefNetwork
     from .models.tables import TopicTables as TopicTables
-    from .models.vector_topics import VectorTopics as VectorTopics
     from .models.vocabulary import PrivateCountVectorizer as PrivateCountVectorizer
     from .models.vocabulary import PrivateVocabulary as PrivateVocabulary
 
@@ -53,13 +50,11 @@ _HOMES = exported_classes() | {
     "PublicPrior": "models.lda",
     "PublicVectors": "models.clusters",
     "load_prior": "models.lda",
-    "nearest_words": "models.lda",
     "plan": "models.lda",
     "prior_from_documents": "models.lda",
     "prior_from_vectors": "models.lda",
     "public_vectors": "models.clusters",
     "verify": "models.rebuild",
-    "word_vectors": "models.lda",
 }
 
 # A program that configures logging sees a line for each event of a fit; others see nothing.

@@ -1,98 +1,102 @@
-"""A run with a public prior, in each kind of its steps."""
+"""A run with a public prior, in each kind of its steps: lengths, words, own topics and score."""
+
+import dataclasses
 
 import numpy as np
 import pytest
-from priors import Counting, Prior
+from priors import Counting, Lengths, OwnPrior, Prior, Scores, Topics, Words
 
 from vips_fast.audit import Sizes, audit
+from vips_fast.audit.adapter import Adapter
 from vips_fast.audit.adapters import LdaAdapter
 from vips_fast.engine import gain
-from vips_fast.engine.model import Release
-from vips_fast.models.lda import masses, score
+from vips_fast.models.lda import masses, public_topics, score
+from vips_fast.models.lda.public_topics import LENGTHS, PublicTopicsModel
 
 SIZES = Sizes(pairs=40, records=12, draws=200_000, releases=1_200, runs=60, rows=2**13)
+#: Lengths and scores have few entries.
+FEW = dataclasses.replace(SIZES, draws=20_000)
 
 
-class Stepped(LdaAdapter):
-    """Runs after some steps.
-
-    0 makes histograms, 1 a score, 2 topics of one's own.
-    """
-
-    done = 0
+class Begun(LdaAdapter):
+    """Runs that begin with some kind of step, whose made-up releases before it are public."""
 
     def sharp(self, stage):
-        model = stage.model
-        for step in range(self.done):
-            units = np.zeros(model.shape, dtype=np.int64)
-            if step == 0:
-                units.reshape(-1)[: len(units)] = 1000
-            else:  # public topics lose more than any other could
-                units.reshape(-1)[3:6] = 10**9
-            model.update(Release(step, units, 1e-3, 1e-3))
-        if self.done == 2:
-            assert model._own is not None
+        pass
+
+    def scramble(self, stage, rng, releases):
+        if stage.model.kind != LENGTHS:  # those change the kind
+            Adapter.scramble(self, stage, rng, releases)
 
     def tight(self, relation):
-        return self.done == 0 and super().tight(relation)
+        return False
+
+    def canaries(self, *arguments):
+        return super().canaries(*arguments) if self.kind is Words else None
 
 
-class Scored(Stepped):
-    done = 1
+def report_of(kind, layers, sizes=SIZES, adapter=Begun, **settings):
+    more = {"rows_per_unit": settings.pop("persons")} if "persons" in settings else {}
+    kind = adapter({"n_components": 4, **settings}, kind)
+    return audit(kind, layers=layers, sizes=sizes, random_state=0, **more)
 
 
-class Fitted(Stepped):
-    done = 2
-
-
-def passes(kind, layers, sizes=SIZES, **settings):
-    report = audit(kind({"n_components": 4, **settings}, Prior), layers=layers, sizes=sizes, random_state=0)
+def passes(*arguments, **settings):
+    report = report_of(*arguments, **settings)
     assert report.passed, report.text()
     return report
 
 
-@pytest.mark.parametrize("kind", [Stepped, Scored, Fitted])
-@pytest.mark.parametrize("settings", [{}, dict(sampling="without_replacement")], ids=["add_remove", "replace_one"])
-def test_contributions_keep_to_the_bound(kind, settings):
-    passes(kind, "A", **settings)
+def failed(*arguments, **settings):
+    report = report_of(*arguments, **settings)
+    return {check.name for layer in report.layers for check in layer.checks if not check.passed}
 
 
-def counts_first(layers, relation="add_remove"):
-    """Topics without a public prior, whose first steps release histograms."""
-    settings = {"n_components": 4, "relation": relation}
-    return audit(LdaAdapter(settings, Counting), layers=layers, sizes=SIZES, random_state=0)
+kinds = pytest.mark.parametrize("kind", [Lengths, Words, Topics, Scores])
+relations = pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
 
 
-@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
-def test_topics_that_begin_with_histograms(relation):
-    report = counts_first("ABG", relation)
-    assert report.passed, report.text()
+@kinds
+@relations
+def test_contributions_keep_to_the_bound(kind, relation):
+    passes(kind, "A", relation=relation)
 
 
-@pytest.mark.parametrize("layer", "BC")
-def test_purity_and_noise(layer):
-    passes(Stepped, layer)
+@kinds
+def test_purity_and_noise(kind):
+    passes(kind, "BC", FEW if kind in (Lengths, Scores) else SIZES)
 
 
-@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
-def test_mu_of_a_histogram(relation):
-    report = passes(Stepped, "D", sampling="full", relation=relation)
+@kinds
+@relations
+def test_mu_of_a_step(kind, relation):
+    report = passes(kind, "D", FEW, sampling="full", relation=relation)
     for row in report.layer("D").figures["mu"]:
-        assert row["low"] <= row["claimed"] and (row["mu"] > 0.75 * row["claimed"] or row["claimed"] < 1)
+        assert row["low"] <= row["claimed"]
+        assert kind is not Words or row["mu"] > 0.75 * row["claimed"] or row["claimed"] < 1
 
 
-def test_whole_runs():
-    claimed = passes(Stepped, "E").claimed
+@kinds
+def test_persons(kind):
+    passes(kind, "AB", persons=5)
+
+
+@pytest.mark.parametrize("n_steps", [3, 20])
+@pytest.mark.parametrize("kind", [Prior, OwnPrior])
+def test_everything_public_follows_from_the_releases(kind, n_steps):
+    passes(kind, "G", adapter=LdaAdapter, n_steps=n_steps)
+
+
+@pytest.mark.parametrize("kind", [Prior, OwnPrior])
+def test_whole_runs(kind):
+    claimed = passes(kind, "E", adapter=LdaAdapter).claimed
     assert 0 < claimed["delta"][0] < 1
 
 
-def test_everything_public_follows_from_the_releases():
-    passes(Stepped, "G")
-
-
-def test_persons():
-    report = audit(Stepped({"n_components": 4}, Prior), layers="AB", sizes=SIZES, random_state=0, rows_per_unit=5)
-    assert report.passed, report.text()
+@relations
+def test_topics_that_begin_with_histograms(relation):
+    """Without a public prior."""
+    passes(Counting, "ABG", adapter=LdaAdapter, relation=relation)
 
 
 # ----------------------------------------------------------------------------------------------------------- mutants
@@ -104,15 +108,10 @@ def unbounded(units, scales, clip, power, long, spacing, out):
     np.add.at(out, units.columns, (values / spacing).astype(np.int64))
 
 
-def failed(kind, layers):
-    report = audit(kind({"n_components": 4}, Prior), layers=layers, sizes=SIZES, random_state=0)
-    return {check.name for layer in report.layers for check in layer.checks if not check.passed}
-
-
-def test_a_histogram_without_a_clip_is_seen(monkeypatch):
+@pytest.mark.parametrize("kind, adapter", [(Words, Begun), (Counting, LdaAdapter)])
+def test_a_histogram_without_a_clip_is_seen(kind, adapter, monkeypatch):
     monkeypatch.setattr(masses, "add_histogram", unbounded)
-    assert "distance of neighbors" in failed(Stepped, "A")
-    assert not counts_first("A").passed
+    assert "distance of neighbors" in failed(kind, "A", adapter=adapter)
 
 
 def test_a_histogram_that_knows_other_units_is_seen(monkeypatch):
@@ -122,7 +121,7 @@ def test_a_histogram_that_knows_other_units_is_seen(monkeypatch):
         honest(units, scales, clip * (1.0 - 1e-6 * len(units.ends)), *more)
 
     monkeypatch.setattr(masses, "add_histogram", shared)
-    assert failed(Stepped, "B")
+    assert failed(Words, "B")
 
 
 def test_masses_from_a_histogram_without_noise_are_seen(monkeypatch):
@@ -141,18 +140,67 @@ def test_masses_from_a_histogram_without_noise_are_seen(monkeypatch):
 
     monkeypatch.setattr(masses, "add_histogram", kept)
     monkeypatch.setattr(masses.WordHistogram, "mean", peeked)
-    assert not counts_first("G").passed
+    for kind in (Counting, Prior):
+        assert failed(kind, "G", adapter=LdaAdapter)
 
 
-@pytest.mark.parametrize("factor", [1.5, 40.0])
+def test_lengths_of_two_cells_are_seen(monkeypatch):
+    honest = PublicTopicsModel.contribute
+
+    def twice(self, block, words, out, scratch):
+        for _ in range(1 + (self.kind == LENGTHS)):
+            honest(self, block, words, out, scratch)
+
+    monkeypatch.setattr(PublicTopicsModel, "contribute", twice)
+    assert "distance of neighbors" in failed(Lengths, "A")
+
+
+@pytest.mark.parametrize("factor", [2.0, 40.0])
 def test_a_score_beyond_its_bound_is_seen(monkeypatch, factor):
     honest = score.HalfPrediction.contributions
+    monkeypatch.setattr(score.HalfPrediction, "contributions", lambda self, *a: factor * honest(self, *a))
+    assert "distance of neighbors" in failed(Scores, "A")
 
-    def longer(self, *arguments):
-        return factor * honest(self, *arguments)
 
-    monkeypatch.setattr(score.HalfPrediction, "contributions", longer)
-    assert "distance of neighbors" in failed(Scored, "A")
+@relations
+def test_a_gain_of_frequencies_without_its_clip_is_seen(monkeypatch, relation):
+    def unclipped(counts, expected):
+        nats = counts * (np.log(np.maximum(counts - 1, 0) + public_topics._BEFORE) - np.log(expected))
+        return int(nats.sum() * public_topics._NAT)
+
+    monkeypatch.setattr(public_topics, "frequency_gain", unclipped)
+    assert failed(Scores, "A", relation=relation) & {"distance of neighbors", "non-finite numbers"}
+
+
+@relations
+def test_a_gain_of_more_words_than_its_bound_is_for_is_seen(monkeypatch, relation):
+    monkeypatch.setattr(public_topics, "kept_words", lambda units, words, most: np.ones(len(units.columns), bool))
+    assert failed(Scores, "A", relation=relation) & {"distance of neighbors", "non-finite numbers"}
+
+
+def test_words_kept_by_other_units_are_seen(monkeypatch):
+    honest = public_topics.kept_words
+    monkeypatch.setattr(
+        public_topics, "kept_words", lambda units, words, most: honest(units, words + np.uint64(len(words)), most)
+    )
+    assert failed(Scores, "B")
+
+
+def test_a_gain_read_from_exact_counts_is_seen(monkeypatch):
+    """The verdict's second half, without noise."""
+    honest, loss, exact = public_topics.frequency_gain, PublicTopicsModel.frequency_loss, {}
+
+    def kept(counts, expected):
+        exact["gain"] = honest(counts, expected)
+        return exact["gain"]
+
+    monkeypatch.setattr(public_topics, "frequency_gain", kept)
+    monkeypatch.setattr(
+        PublicTopicsModel,
+        "frequency_loss",
+        property(lambda self: (loss.fget(self)[0] + exact.get("gain", 0) * 1e-9, loss.fget(self)[1])),
+    )
+    assert failed(Prior, "G", adapter=LdaAdapter, n_steps=20)
 
 
 def test_a_choice_by_exact_scores_is_seen(monkeypatch):
@@ -168,4 +216,4 @@ def test_a_choice_by_exact_scores_is_seen(monkeypatch):
     monkeypatch.setattr(
         gain.Score, "read", classmethod(lambda cls, values, *more: read(exact.get("score", values), *more))
     )
-    assert failed(Stepped, "G")
+    assert failed(Prior, "G", adapter=LdaAdapter, n_steps=20)

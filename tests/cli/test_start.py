@@ -53,7 +53,7 @@ def test_from_a_table_to_a_page(table, encoding, tmp_path, monkeypatch, capsys):
     began = time.perf_counter()
     assert main(["start", "notes.csv", "--no-open"]) == 0 and time.perf_counter() - began < 120
     said = capsys.readouterr()
-    assert "Columns of notes.csv: Patient ID, Größe, Note" in said.out and "Found in a release" in said.out
+    assert "Columns of notes.csv: Patient ID, Größe, Note" in said.out and "\nVerdict: " in said.out
     assert ("not UTF-8. All its bytes were read" in said.out) == (encoding == "cp1252")
     assert SECRET not in said.out + said.err
     assert "patient of" in (tmp_path / "topics" / "privacy.txt").read_text()

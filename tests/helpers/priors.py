@@ -7,6 +7,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from vips_fast import LatentDirichletAllocation, PublicPrior
+from vips_fast.engine.model import Release
+from vips_fast.models.fitted import ArraySpec
+from vips_fast.models.lda.public_topics import LENGTHS, SCORE, TOPICS, WORDS, PublicTopicsModel
 
 
 def prior_of(n_words, n_topics=4, seed=0, shuffled=False):
@@ -35,6 +38,86 @@ class Prior(LatentDirichletAllocation):
 
     def _prior(self, n_words):
         return prior_of(max(n_words, 16), int(self.n_components)) if n_words >= 16 else None
+
+
+class WithOwn(PublicTopicsModel):
+    """Public topics that topics of the records' own stand beside, however few records there are."""
+
+    def _affordable_topics(self):
+        return 3
+
+
+class OwnPrior(Prior):
+    """A topic model with a public prior, and topics of its own."""
+
+    kind = WithOwn
+
+    def _array_specs(self, public):
+        return {"components": ArraySpec((-1, public.n_features), low=0.0)}
+
+    def _model(self, public, schedule=None):
+        model = super()._model(public, schedule)
+        if not isinstance(model, PublicTopicsModel):
+            return model
+        facts = dict(prior=model._prior, make=model._make, totals=model._totals, **model._settings)
+        return self.kind(total_steps=model._n_steps, usual_length=model._given_length, **facts)
+
+
+class Begun(PublicTopicsModel):
+    """A run whose first step is of the kind ``first``: what comes before it is made up, and public."""
+
+    first = LENGTHS
+
+    def __init__(self, **settings):
+        super().__init__(**settings | {"total_steps": 20})
+        self._go_to_first()
+
+    def prepare(self, mechanism, sampler):
+        super().prepare(mechanism, sampler)
+        self._go_to_first()
+
+    def _affordable_topics(self):
+        return 3 if self.first == TOPICS else 0
+
+    def _go_to_first(self):
+        while self.kind != self.first:
+            units = np.zeros(self.shape, np.int64)
+            units.reshape(-1)[3:6] = 10**6
+            if self.kind != LENGTHS:
+                units.reshape(-1)[::2] = 1000
+            self.update(Release(self._done, units, 1e-3, 1e-3))
+
+
+class Lengths(OwnPrior):
+    """A run of lengths."""
+
+    kind = Begun
+
+    def _prior(self, n_words):
+        known = super()._prior(n_words)
+        if known is None:
+            return None
+        # Some words are so rare that nobody should have them.
+        frequencies = known.frequencies * np.where(np.arange(len(known.words)) % 4 == 1, 1e-8, 1.0)
+        return PublicPrior(known.words, known.ratios, known.weights, frequencies, "a test")
+
+
+class Words(Lengths):
+    """A run of histograms of words."""
+
+    kind = type("BegunWords", (Begun,), {"first": WORDS})
+
+
+class Topics(Lengths):
+    """A run of topics of the records' own."""
+
+    kind = type("BegunTopics", (Begun,), {"first": TOPICS})
+
+
+class Scores(Lengths):
+    """A run of scores."""
+
+    kind = type("BegunScore", (Begun,), {"first": SCORE})
 
 
 class Counting(LatentDirichletAllocation):

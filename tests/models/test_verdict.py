@@ -52,19 +52,42 @@ def test_two_numbers_decide(found, clear, worth, says):
 
 
 @pytest.mark.parametrize(
-    "found, careful, worth, says",
+    "found, empty, worth, says",
     [
-        (MUCH, FoundGain(0.15, 0.03, 0.27), "useful", "15% better (90 % interval 3% to 27%)"),
-        (MUCH, UNSURE, "weak", "perhaps no better (-10% to 20%)"),
-        (UNSURE, UNSURE, "noise", "perhaps no better (-10% to 20%)"),
+        (
+            MUCH,
+            None,
+            "useful",
+            "useful. In a release, half of a person's words predict the other half 20% better (90 % ",
+        ),
+        (FoundGain(0.03, 0.019, 0.04), None, "unclear", "cannot tell. In a release,"),
+        (
+            UNSURE,
+            None,
+            "unclear",
+            "(90 % interval -10% to +20%) than the word counts of all persons do. More persons or",
+        ),
+        (FoundGain(0.5, -1.0, 0.9), None, "unclear", "cannot tell. Noise hides whether half of a person's words"),
+        (NONE, None, "no better", "not better than counting words. In a release, half of a person's words predict the"),
+        (FoundGain(0.01, 0.005, 0.015), None, "no better", "1% better"),
+        (
+            MUCH,
+            (0.3, 0.01),
+            "useful",
+            "About 30% of the persons have none of the counted words: look at their language",
+        ),
+        (MUCH, (0.3, 0.11), "useful", "word counts of all persons do."),
+        (None, (0.9, 0.01), "", "About 90% of the persons have none of the counted words"),
+        (None, None, "", ""),
     ],
 )
-def test_doubts_beside_noise_make_a_gain_less_sure(found, careful, worth, says):
-    verdict = Verdict.of(found, "it predicts", over="chance does", careful=careful)
-    assert verdict.worth == worth and says in verdict.text and verdict.found == careful
+def test_topics_are_judged_by_the_records_own_word_counts(found, empty, worth, says):
+    verdict = Verdict.of_topics(found, "person", empty)
+    assert verdict.worth == worth and says in verdict.text and (not says) == (not verdict.text)
+    assert ("none of the counted words" in verdict.text) == (empty is not None and empty[0] - 2 * empty[1] > 0.1)
 
 
-@pytest.mark.parametrize("noise, worth", [(6.0, "useful"), (3000.0, "noise")])
+@pytest.mark.parametrize("noise, worth", [(6.0, "useful"), (3000.0, "unclear")])
 def test_every_door_says_it_first(noise, worth):
     model = LatentDirichletAllocation(
         4, doc_length=40, noise_multiplier=noise, sampling="full", n_records=2000, random_state=0, n_steps=10

@@ -256,7 +256,7 @@ def test_pages_of_large_models_stay_small(monkeypatch):
     components = reported.topics().components_.sum(axis=1)
     assert [topic.number for topic in learned.topics] == sorted(np.argsort(-components)[:5] + 1)
     assert {point.label for point in learned.map.points} <= {str(topic.number) for topic in learned.topics}
-    assert "The 5 largest of 14 topics are shown." in learned.note
+    assert "5 of 14 topics are shown." in learned.note
     learned = make_dossier(reported.coefficients()).learned
     assert len(learned.table) == 12 and learned.caption == "The 12 largest effects"
     learned = make_dossier(reported.images()).learned

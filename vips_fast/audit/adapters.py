@@ -19,7 +19,6 @@ from ..models.sbn import ClassConditionalNetwork, SigmoidBeliefNetwork
 from ..models.sbn.paper import PaperSigmoidBeliefNetwork
 from ..models.stage import Stage
 from ..models.tables import TopicTables
-from ..models.vector_topics import VectorTopics
 from .adapter import Adapter
 from .bench import Data
 
@@ -150,60 +149,6 @@ class LdaAdapter(Adapter):
     def blank(self, entries: int) -> list[Any]:
         """Return an empty document."""
         return [np.zeros(-(-entries // int(self.estimator().n_components)), dtype=np.int32)]
-
-
-class VectorTopicsAdapter(LdaAdapter):
-    """Topics of words and vectors. A record is (counts, vector)."""
-
-    estimator_type = VectorTopics
-
-    def __init__(self, settings: dict[str, Any], kind: type[PrivateEstimator] | None = None):
-        super().__init__(settings, kind)
-        self.wide, frame = self.small, np.eye(6)
-        if self.settings.get("public") is None:
-            words = [f"word{v}" for v in range(self.small)]
-            vectors = frame[np.arange(self.small) % 6]
-            self.settings["public"] = PublicVectors(frame[:, :4], frame, np.ones(6), words, vectors, "an invention")
-
-    def data(self, records: Sequence[Any]) -> Data:
-        """Counts as a sparse matrix, and vectors."""
-        return {**super().data([counts for counts, _ in records]), "y": np.array([x for _, x in records])}
-
-    def _entries(self, release: np.ndarray) -> np.ndarray:
-        cells = self.small * int(self.estimator().n_components)
-        return release[:cells].reshape(self.small, -1)
-
-    def tight(self, relation: str) -> bool:
-        """Tell whether the bound is reached.
-
-        Opposite vectors still agree in their counts.
-        """
-        return relation == "add_remove" and super().tight(relation)
-
-    def worst_pair(self) -> tuple[Any, Any]:
-        """Make documents that share no word, with opposite vectors."""
-        return (self._loud(3), np.eye(6)[0]), (self._loud(2), -np.eye(6)[0])
-
-    def base(self, n: int) -> list[Any]:
-        """Documents of the other words, with other vectors."""
-        return [(counts, np.eye(6)[1 + i % 3]) for i, counts in enumerate(super().base(n))]
-
-    def generated(self, rng: np.random.Generator, columns: int) -> Any:
-        """Draw counts, and a vector of any length."""
-        return super().generated(rng, columns), rng.standard_normal(6) * 10.0 ** rng.uniform(-3, 3)
-
-    def invalid(self) -> list[Any]:
-        """Counts or vectors that are not valid."""
-        counts = [(bad, np.eye(6)[0]) for bad in super().invalid()]
-        return counts + [(np.ones(self.small), np.append(np.zeros(5), bad)) for bad in (math.nan, math.inf, -math.inf)]
-
-    def canaries(self, n: int, relation: str, persons: bool = False) -> Data | None:
-        """Return None: vectors have few entries."""
-        return None
-
-    def blank(self, entries: int) -> list[Any]:
-        """Return an empty document."""
-        return [(np.zeros(self.small, np.int32), np.eye(6)[0])]
 
 
 class DriftAdapter(LdaAdapter):

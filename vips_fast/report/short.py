@@ -1,5 +1,7 @@
 """The short form of a report, for a terminal."""
 
+import math
+
 from ..accounting.printing import percent
 from ..store.text import printable
 from .dossier import Dossier
@@ -48,6 +50,6 @@ def short_report(dossier: Dossier, width: int = 100) -> str:
 
 
 def _mark(topic: Topic) -> str:
-    if topic.from_records is not None:
-        return f"  [{topic.from_records:.0%} from the records]"
+    if topic.lift is not None:
+        return "  [of the records' own]" if math.isnan(topic.lift) else f"  [{topic.lift:.1f} × its public share]"
     return "" if topic.bars.rows and not any(row.weak for row in topic.bars.rows) else f"  [{topic.clear} clear]"

@@ -1,4 +1,4 @@
-"""Topic models: ``fit lda``, ``topics``, ``plan``, ``coherence``, ``compare`` and ``vectors``."""
+"""Topic models: ``fit lda``, ``topics``, ``plan``, ``coherence`` and ``compare``."""
 
 from __future__ import annotations
 
@@ -8,34 +8,25 @@ from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache, partial
-from pathlib import Path
 from typing import Any
 
 from ...accounting import rounded_up
-from ...data import Corpus, load_vocabulary, save_word_vectors
+from ...data import Corpus, load_vocabulary
 from ...demo import docstrings_corpus, language_reference_words
 from ...engine.request import Terms
-from ...jobs.topics import TopicTexts
 from ...models.inputs import column_names
-from ...models.lda import LatentDirichletAllocation, Plan, load_prior, word_vectors
+from ...models.lda import LatentDirichletAllocation, Plan, load_prior
 from ...models.lda import plan as make_plan
 from ...models.lda.coherence import PublicDataWarning
-from ...models.vector_topics import VectorTopics
 from ...models.verdict import words_of_worth
 from ...report import compare_topics, mean_overlap, paragraph, table, top_words, topics_table
 from ...report.compare import over_the_same_words
-from ..inputs import load_model, open_shards, read_documents, read_public, refuse, text_file
+from ..inputs import load_model, open_shards, read_documents, refuse, text_file
 from ..messages import print_object, say, width
 from ..output import warn_of_taints
-from .clusters import read_encoder, text_columns
 from .fit import run_fit
 from .tables import with_tables
 
-#: Options about words, which sentence vectors leave no choice of.
-_WORDS = (
-    *("vocab", "vocab_size", "vocab_share", "max_share", "language", "analyzer", "stop_words", "coarse_words"),
-    *("min_length", "numbers", "ngrams", "lemmas", "features", "word_vectors"),
-)
 #: Numbers of records and epsilons of the table, in parts of the given ones.
 _SIZES, _EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0), (0.25, 0.5, 1.0, 2.0, 4.0)
 
@@ -83,39 +74,14 @@ def read_new(args: Namespace, model: Any) -> Any:
 
 def fit(args: Namespace) -> int:
     """Fit a topic model."""
-    if args.word_vectors is not None and args.paper:
-        raise ValueError("--word-vectors: not with --paper, which reads nothing out by them")
     if args.public_prior is not None:
         if args.paper:
             raise ValueError("--public-prior: not with --paper, which has no public topics")
         args.n_components = load_prior(args.public_prior).n_topics
-    shards = open_shards(args)  # refuses options that mean nothing to shards
-    if args.vectors is not None:
-        if shards is not None:
-            raise ValueError("--vectors: not with shards, which hold no texts; expected texts")
-        return with_tables(args, lambda: _fit_with_vectors(args))
-    if args.public_vectors is not None:
-        raise ValueError("--public-vectors: expected only with --vectors")
+    open_shards(args)  # refuses options that mean nothing to shards
     corpus = cache(lambda: _docstrings(args, args.features))
     source = partial(text_file, args, n_words=args.words, corpus=corpus)
     return with_tables(args, lambda: run_fit(args, LatentDirichletAllocation, source))
-
-
-def _fit_with_vectors(args: Namespace) -> int:
-    """Fit topics of words and sentence vectors."""
-    if args.paper:
-        raise ValueError("--paper: not with --vectors, which the paper's algorithm does not know")
-    for option in args.command.options:
-        if option.dest in _WORDS and getattr(args, option.dest) != option.default:
-            raise ValueError(f"{option.names[-1]}: not with --vectors, which counts the words of --public-vectors")
-    encode, args.public = read_encoder(args)
-    return run_fit(
-        args,
-        VectorTopics,
-        lambda: TopicTexts(
-            args.input, args.public, encode, public_prior=args.public_prior, n_words=args.words, **text_columns(args)
-        ),
-    )
 
 
 def topics(args: Namespace) -> int:
@@ -256,15 +222,4 @@ def compare(args: Namespace) -> int:
             width(),
         )
     )
-    return 0
-
-
-def vectors(args: Namespace) -> int:
-    """Write the vectors."""
-    if Path(args.out).is_dir():
-        raise ValueError(f"--out {args.out}: is a folder; expected a file")
-    corpus = read_public(args)
-    found = word_vectors(corpus.counts, args.dimensions)
-    n = save_word_vectors(args.out, corpus.vocabulary or (), found)
-    print(f"Written to {args.out}: vectors of {n} of {len(found)} words, from {corpus.counts.shape[0]} documents.")
     return 0

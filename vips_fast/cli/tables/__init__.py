@@ -22,7 +22,7 @@ from .models import (
     TRANSFORM,
     VERIFY,
 )
-from .tools import AUDIT, BUDGET, COMPLETION, CONFIG, DEMO, INFO, PLAN, PRIOR, PRIVACY, SCHEMA, SHARD, START, VECTORS
+from .tools import AUDIT, BUDGET, COMPLETION, CONFIG, DEMO, INFO, PLAN, PRIOR, PRIVACY, SCHEMA, SHARD, START
 
 VERSION = Option("--version", "print the version", const=True)
 
@@ -40,24 +40,7 @@ PROGRAM = command(
         "privacy --records 400000 --batch 20000 --steps 20 --epsilon 1 --delta 1e-6",
     ),
     inner=(
-        *(
-            START,
-            DEMO,
-            FIT,
-            TABULATE,
-            DRIFT,
-            TOPICS,
-            PLAN,
-            PLOT,
-            CONFIG,
-            FINISH,
-            CLEAN,
-            SCHEMA,
-            SHARD,
-            VECTORS,
-            PRIOR,
-            PREDICT,
-        ),
+        *(START, DEMO, FIT, TABULATE, DRIFT, TOPICS, PLAN, PLOT, CONFIG, FINISH, CLEAN, SCHEMA, SHARD, PRIOR, PREDICT),
         *(
             EFFECTS,
             TRANSFORM,

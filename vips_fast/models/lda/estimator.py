@@ -49,8 +49,7 @@ from .planning import (
     whole_epochs,
 )
 from .prior import PublicPrior, check_topics
-from .prior_model import PriorLdaModel
-from .prior_planning import ALPHAS, PriorSteps
+from .public_topics import TOTALS, PublicTopicsModel, forecast_words
 from .quality import TopicQuality
 from .records import Documents
 from .start import start_steps
@@ -90,8 +89,8 @@ class LatentDirichletAllocation(TopicQuality):
         Number of topics K; `vips_fast.plan` for None topics says how many are worth while.
     public_prior : PublicPrior or None
         K public topics of the V words, in the order of the columns. Nothing in it may come from the private records.
-        The first releases are then a histogram of words and a score of these topics on the records. The score decides
-        whether the rest of the run uses them (`vips_fast.models.lda.prior_model`). Without privacy it is not used.
+        The releases are then lengths, words and a score, by which these topics are read
+        (`vips_fast.models.lda.public_topics`). Without privacy it is not used.
     word_neighbors : int array of shape (V, k) or None
         Word neighbors, from public text only (`vips_fast.nearest_words`): row v holds the columns of words with vectors
         like v's, -1 for none. If the noise hides a word's weight, the weights of its neighbors predict it.
@@ -241,23 +240,21 @@ class LatentDirichletAllocation(TopicQuality):
         settings, prior = self._model_settings(public, schedule), self._prior(public.n_features)
         if prior is None:
             return LdaModel(**settings)
-        return PriorLdaModel(prior=prior, steps=self._prior_steps(public, schedule), make=LdaModel, **settings)
+        given = self._options.doc_topic_prior
+        return PublicTopicsModel(
+            prior=prior,
+            make=LdaModel,
+            total_steps=self._steps_of(schedule),
+            usual_length=self._usual_length(public),
+            totals=TOTALS if given is None else (float(given) * prior.n_topics,),
+            **settings,
+        )
 
     def _prior(self, n_words: int) -> PublicPrior | None:
         """Return the public prior of a private fit."""
         if self.public_prior is None or not (self.private and self.noise_multiplier != 0):
             return None
         return self.public_prior.of_width(n_words)
-
-    def _prior_steps(self, public: Public, schedule: RunSchedule | None) -> PriorSteps:
-        """Choose a run's steps with public knowledge, from public numbers."""
-        given = self._options.doc_topic_prior
-        alphas = ALPHAS if given is None else (float(given),)
-        if schedule is None or schedule.noise_multiplier == 0:
-            return PriorSteps(self._steps_of(schedule), alphas)
-        case = self._case(public, self._terms, n_steps=schedule.horizon)
-        runs = case.minibatches(min(schedule.sampler.expected_batch_size, public.n_records))
-        return PriorSteps(runs.n_steps, alphas, case, runs, schedule.noise_multiplier)
 
     def _model_settings(self, public: Public, schedule: RunSchedule | None) -> dict[str, Any]:
         length = int(self._length or public.scale or 1)
@@ -411,7 +408,8 @@ class LatentDirichletAllocation(TopicQuality):
         if schedule.noise_multiplier == 0:
             return None
         if (prior := self._prior(public.n_features)) is not None:
-            return self._prior_steps(public, schedule).forecast(prior)
+            noise = schedule.noise_multiplier * public.n_records / schedule.sampler.expected_batch_size
+            return forecast_words(prior, public.n_records, noise / math.sqrt(0.8 * schedule.n_steps), self.doc_length)
         # The forecast was not fitted on a paper's sensitivity below the proven one.
         noise = schedule.noise_multiplier * model.sensitivity(schedule.sampler.relation) / model.clip
         clip, n_steps = model.clip / int(self._length or 1), schedule.n_steps
@@ -481,10 +479,10 @@ class LatentDirichletAllocation(TopicQuality):
         found.flags.writeable = False
         return found
 
-    def _restored(self) -> LdaModel | PriorLdaModel:
+    def _restored(self) -> LdaModel | PublicTopicsModel:
         """Restore the model as the last release left it."""
         result = self._fitted()
-        model = cast(LdaModel | PriorLdaModel, self._as_fitted()._model(result.public))
+        model = cast(LdaModel | PublicTopicsModel, self._as_fitted()._model(result.public))
         model.restore(result.state)
         return model
 
@@ -508,7 +506,7 @@ class LatentDirichletAllocation(TopicQuality):
 
     @kept
     def _fitted_alpha(self) -> float | np.ndarray:
-        if isinstance(restored := None if self.public_prior is None else self._restored(), PriorLdaModel):
+        if isinstance(restored := None if self.public_prior is None else self._restored(), PublicTopicsModel):
             return restored.alpha
         result, model = self._fitted(), self._as_fitted()
         if model._plain and model.doc_length is None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
@@ -21,7 +20,7 @@ from ..verdict import Verdict
 from .coherence import coherence, topic_diversity, warn_of_documents, word_intrusion
 from .forecast import over_frequencies
 from .model import LdaModel
-from .prior_model import PriorLdaModel
+from .public_topics import PublicTopicsModel
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -37,10 +36,6 @@ class PyLdaVis(TypedDict):
     term_frequency: Vector
 
 
-#: Below this share from the records, topics are called public knowledge.
-_MOSTLY_PUBLIC = 0.25
-
-
 class TopicQuality(Transformer):
     """Read-outs of ``components_`` and of public documents."""
 
@@ -54,57 +49,38 @@ class TopicQuality(Transformer):
         """Topic proportions of documents."""
 
     @abstractmethod
-    def _restored(self) -> LdaModel | PriorLdaModel:
+    def _restored(self) -> LdaModel | PublicTopicsModel:
         """Restore the model as the last release left it."""
 
     @property
     def found_gain_(self) -> FoundGain | None:
-        """The topics' gain over released word frequencies, with 90 % interval.
+        """The topics' gain over the records' own word frequencies, from releases, with a 90 % interval.
 
-        Half of a unit's words are predicted from the other half; see `vips_fast.models.fitted.Fitted.found_gain_`.
-        With a `PublicPrior` the score also decides, so that it is made in any run of at least three steps.
+        Half of a unit's words are predicted from the other half. The interval is about the noise and the choice of
+        units. With a `PublicPrior` the exact frequencies' part is released
+        (`vips_fast.models.lda.public_topics.frequency_gain`); without one it is estimated from the noise in the
+        released frequencies. None without a score.
         """
-        found, share = self._judged()
-        return super().found_gain_ if share is None else found
+        return self._found_gain()
+
+    @kept
+    def _found_gain(self) -> FoundGain | None:
+        restored = self._restored()
+        if isinstance(restored, PublicTopicsModel):
+            return restored.found_gain
+        found = super().found_gain_
+        return None if found is None else over_frequencies(found, restored.frequency_loss())
 
     @property
     def verdict_(self) -> Verdict:
-        """The worth of the topics in words, from releases only.
-
-        It counts the different words among the first 10 of each topic that stand clear of the noise. With a probability
-        of 90 % each of them is in the records, however many words were looked at (`vips_fast.models.several`). With
-        three of them for each topic, the topics can be read. `found_gain_` is over the run's own word frequencies,
-        which noise makes worse; the verdict takes off their loss by the posterior of the word masses.
-        """
+        """The worth of the topics in words, from releases only: `found_gain_`, and how many units have no word."""
         return self._kept_verdict()
 
     @kept
     def _kept_verdict(self) -> Verdict:
-        components, errors, unit = self.components_, self.components_sd_, self._fitted().privacy.unit
-        best = np.argsort(-components, axis=1, kind="stable")[:, :10]
-        known = np.take_along_axis(self._clear(), best, 1)
-        clear = len(np.unique(best[known])) if (errors > 0).any() else None
-        claim, over = f"half of a {unit}'s words predict the other half", "word frequencies do"
-        enough = min(3 * len(components), components.shape[1] // 2)
-        weights = components.sum(axis=1)
-        share = float(self.from_records_ @ weights / weights.sum())
-        if self._judged()[1] is None or share == 1.0:
-            gain = self.found_gain_
-            if gain is not None and isinstance(restored := self._restored(), LdaModel):
-                gain = over_frequencies(gain, restored.frequency_loss())
-            found = Verdict.of(gain, claim, over=over, clear=clear, enough=enough, feature="different word")
-            public = " The public topics were not used." if self._judged()[1] is not None and found.found else ""
-        else:
-            # Words of public topics are known without the records: that they stand clear of the noise says little.
-            gain = self.found_gain_
-            # The run's word frequencies are partly public ones, too. The score does not show how far these are off.
-            careful = None if gain is None else over_frequencies(gain, self._restored().frequency_loss())
-            found = Verdict.of(gain, claim, over=over, careful=careful)
-            mostly = (
-                "The topics are mostly public knowledge" if share < _MOSTLY_PUBLIC else "The topics are partly public"
-            )
-            public = f" {mostly}; {share:.0%} of their probability comes from the records." if found.found else ""
-        return replace(found, text=found.text + public)
+        unit, restored = self._fitted().privacy.unit, self._restored()
+        empty = restored.empty if isinstance(restored, PublicTopicsModel) else None
+        return Verdict.of_topics(self.found_gain_, unit, empty)
 
     @kept
     def _clear(self) -> np.ndarray:
@@ -116,19 +92,27 @@ class TopicQuality(Transformer):
         return np.asarray(found >= clear_deviations(found.size))
 
     @property
-    def from_records_(self) -> Vector:
-        """The share of each topic that comes from the records, (K,).
+    def lift_(self) -> Vector | None:
+        """How many times its share in public text each topic has in the records, (K,); None without a public prior.
 
-        0 for a topic that is the public one, 1 for one that was fitted without it: half of the sum of the absolute
-        differences from the public topic's probabilities.
+        NaN for topics of the records' own.
         """
-        share = self._judged()[1]
-        return np.ones(len(self.components_)) if share is None else share
+        return self._lifts()[0]
+
+    @property
+    def word_lift_(self) -> Vector | None:
+        """How many times as often as in the fitted mixture of public topics the records use each word, (V,)."""
+        return self._lifts()[1]
 
     @kept
-    def _judged(self) -> tuple[FoundGain | None, Vector | None]:
+    def _lifts(self) -> tuple[Vector | None, Vector | None]:
         restored = self._restored()
-        return (restored.found_gain, restored.from_records) if isinstance(restored, PriorLdaModel) else (None, None)
+        if not isinstance(restored, PublicTopicsModel):
+            return None, None
+        shares, public = restored.public_part
+        with np.errstate(invalid="ignore"):
+            lift = np.where(public > 0.0, shares / shares.sum() / public, np.nan)
+        return lift, restored.read_out.masses / restored.read_out.mixture
 
     def coherence(
         self,

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ...engine.gain import MOST, GainScore
+from ...engine.gain import GainScore
 from ...kernels import native
 from ...kernels.lda import scaled_table
 from .records import UnitWords, unit_words
@@ -60,14 +60,14 @@ class HalfPrediction(GainScore):
         total = np.bincount(told_unit, weights=told.counts, minlength=n_units)
         # A unit with one half only says nothing.
         both = (np.diff(shown.ends) > 0) & (total > 0)
-        share = np.where(both, np.minimum(1.0, MOST / np.maximum(total, 1.0)), 0.0)
+        share = np.where(both, np.minimum(1.0, self.most / np.maximum(total, 1.0)), 0.0)
         nats, ratio = np.empty((n_units, self.n_candidates)), np.empty(len(told.columns))
         for number, (table, ratios, alpha) in enumerate(self._candidates):
             theta = _proportions(table, ratios.shape[1], shown, alpha)
             native.word_ratios(told.ends, told.columns, theta, ratios, ratio)
             logs = np.log(np.maximum(ratio, 1e-30))
             nats[:, number] = np.bincount(told_unit, weights=told.counts * logs, minlength=n_units) * share
-        return self.clip_rows(nats, share * total / MOST, None if self._finished else distinct, clip)
+        return self.clip_rows(nats, share * total / self.most, None if self._finished else distinct, clip)
 
 
 def proportions_prior(alpha: float, weights: np.ndarray) -> np.ndarray:

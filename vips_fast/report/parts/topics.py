@@ -1,5 +1,6 @@
 """Topic models: topics as bars and as a map, and ``topics.txt``."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,8 +16,8 @@ from ..text import Namer, top_words, topic_names, topics_table
 _MOST = 300
 #: Most topics of a hierarchy, whose lines then stay apart.
 _TREE = 60
-#: Share of all words that the public topics on a terminal hold, and their largest number.
-_HELD, _TERMINAL = 0.9, 20
+#: Most topics on a terminal; most of those that the records raise above public text.
+_TERMINAL, _RAISED = 20, 12
 
 
 class Topics(Part):
@@ -28,35 +29,32 @@ class Topics(Part):
         """Show each topic's first words."""
         components, errors = model.components_, model.components_sd_
         totals = components.sum(axis=1)
-        names = top_words(components, columns, n_words)
+        names = top_words(_word_scores(model), columns, n_words)
         titled = ("",) * len(names) if columns is None else topic_names(components, columns)
-        best = np.argsort(-components, axis=1, kind="stable")[:, :n_words]
+        best = np.argsort(-_word_scores(model), axis=1, kind="stable")[:, :n_words]
         noisy, clear = bool((errors > 0).any()), np.take_along_axis(model._clear(), best, 1)
-        topics, from_records = [], model.from_records_
-        public = bool((from_records < 1.0).any())
-        largest = np.argsort(-totals, kind="stable")[:_MOST]
-        # Of public topics many are hardly in the records: the largest come first.
-        shown = (largest if public else np.sort(largest)).tolist()
+        lift = model.lift_
+        topics: list[Topic] = []
+        shown = _order(model)[:_MOST].tolist()
+        if lift is None:
+            shown = sorted(shown)
         for k in shown:
             row = best[k]
             values, sd = components[k, row] / totals[k], errors[k, row] / totals[k]
             marks = (sd.tolist(), clear[k].tolist()) if noisy else ()
             rows = figures.bars(names[k], values.tolist(), *marks)
-            share, own = (
-                float(totals[k] / totals.sum()),
-                None if (from_records == 1.0).all() else float(from_records[k]),
-            )
-            topics.append(Topic(k + 1, share, tuple(names[k]), titled[k], int(clear[k].sum()), rows, own))
+            share, raised = float(totals[k] / totals.sum()), None if lift is None else float(lift[k])
+            topics.append(Topic(k + 1, share, tuple(names[k]), titled[k], int(clear[k].sum()), rows, raised))
         titles = [f"Topic {one.number}, {one.share:.1%} of all words: {', '.join(one.words[:5])}" for one in topics]
         hidden = sum(one.clear == 0 for one in topics)
         note = ""
-        if noisy and hidden and not public:
+        if noisy and hidden and lift is None:
             note += (
                 f" Of {len(topics)} topics {hidden} show no word that stands clear of the noise: what they show may be "
                 "noise."
             )
         if len(topics) < len(components):
-            note += f" The {len(topics)} largest of {len(components)} topics are shown."
+            note += f" {len(topics)} of {len(components)} topics are shown."
         return Learned(
             "A topic is a distribution over words; a document mixes several. "
             + (
@@ -85,38 +83,35 @@ class Topics(Part):
     def text(self, model: Any, columns: Sequence[str] | None, n_words: int = 10) -> str:
         """Write the verdict and the first words of each topic.
 
-        Public topics are sorted by size, with their shares and the part that is not public.
+        Public topics are sorted by how much the records raise them, with their shares.
         """
         return _told(model) + "\n".join(self._lines(model, columns, n_words)) + "\n"
 
     def shown(self, model: Any, columns: Sequence[str] | None, n_words: int = 10) -> str:
-        """Write the topics for a terminal, at most a page.
-
-        It has the largest ones. Of public topics it has those that hold most words.
-        """
+        """Write the topics for a terminal, at most a page: the largest, or those that the records raise most."""
         lines, total = self._lines(model, columns, n_words), len(model.components_)
-        shares = model.components_.sum(axis=1)
-        order = np.argsort(-shares, kind="stable")
-        held = np.cumsum(shares[order]) / shares.sum()
-        number, head = min(_TERMINAL, total), len(lines) - total
-        if head:
-            number = min(number, int(np.searchsorted(held, _HELD)) + 1)
-        elif number < total:
-            lines = [lines[k] for k in order]
+        head, shares = len(lines) - total, model.components_.sum(axis=1) / model.components_.sum()
+        order, lift = _order(model), model.lift_
+        if lift is None:
+            number, rest = min(_TERMINAL, total), "more topics hold"
+            if number < total:
+                lines = [lines[k] for k in order]
+        else:
+            number = min(_RAISED, int(np.count_nonzero(~(lift <= 1.0))))
+            rest = "other topics, which the records do not raise as much, hold"
         if number < total:
-            more = f"{total - number} more topics hold {1.0 - held[number - 1]:.1%} of the words; `topics` shows all."
-            lines[head + number :] = [more]
+            held = float(shares[order[number:]].sum())
+            lines[head + number :] = [f"{total - number} {rest} {held:.1%} of the words; topics.txt has all."]
         return _told(model) + "\n".join(lines) + "\n"
 
     def _lines(self, model: Any, columns: Sequence[str] | None, n_words: int) -> list[str]:
-        own = model.from_records_
-        rows = topics_table(model.components_, columns, n_words).split("\n")
-        if (own == 1.0).all():
+        rows, lift = topics_table(_word_scores(model), columns, n_words).split("\n"), model.lift_
+        if lift is None:
             return rows
         shares = model.components_.sum(axis=1) / model.components_.sum()
-        head = "share  from the records  topic and its words"
-        order = np.argsort(-shares, kind="stable")
-        return [head, *(f"{shares[k]:5.1%}  {own[k]:16.0%}  {rows[k]}" for k in order)]
+        head = "share  of public  topic and its words"
+        raised = ["      own" if math.isnan(one) else f"{one:7.1f} ×" for one in lift]
+        return [head, *(f"{shares[k]:5.1%}  {raised[k]}  {rows[k]}" for k in _order(model))]
 
     def follows(self, model: Any, text: str) -> bool:
         """Compare with each possible number of words: no file stores it."""
@@ -128,6 +123,21 @@ class Topics(Part):
 def _tree(components: Any, topics: Sequence[Topic]) -> figures.Tree:
     labels = [f"{one.number}: {one.name or ', '.join(one.words[:3])}" for one in topics]
     return figures.tree(Hierarchy.of(hellinger(components)), labels)
+
+
+def _order(model: Any) -> np.ndarray:
+    """Order topics: the largest first, or those that the records raise most above public text, in nats of all words."""
+    shares, lift = model.components_.sum(axis=1) / model.components_.sum(), model.lift_
+    raised = shares if lift is None else shares * np.log(np.where(np.isnan(lift), 20.0, np.maximum(lift, 1e-9)))
+    return np.argsort(-raised, kind="stable")
+
+
+def _word_scores(model: Any) -> np.ndarray:
+    """Score a topic's words for showing, (K, V) > 0: their probability, times how far the records raise them."""
+    probabilities, lift = model.components_ / model.components_.sum(axis=1, keepdims=True), model.word_lift_
+    if lift is None:
+        return np.asarray(model.components_)
+    return np.asarray(probabilities * np.log1p(lift))
 
 
 def _told(model: Any) -> str:

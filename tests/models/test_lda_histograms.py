@@ -1,0 +1,104 @@
+"""Histograms of words in a run without a public prior, before its topics."""
+
+import numpy as np
+import pytest
+from priors import documents, prior_of
+
+from vips_fast import LatentDirichletAllocation
+from vips_fast.engine.model import Release
+from vips_fast.jobs import beside
+from vips_fast.models.lda.shrinkage import KnownMasses, frequency_bands
+
+V, K = 64, 4
+
+
+def test_known_masses_and_word_sums_are_averaged_by_their_noise():
+    rng = np.random.default_rng(0)
+    truth = np.exp(rng.normal(0.0, 1.0, 800))
+    x = truth + rng.normal(0.0, 0.3, 800)
+    known = KnownMasses(x, np.full(800, 0.3), frequency_bands(truth))
+    for sums, errors, expected in (
+        (50.0 * truth, 1e-6, 50.0 * truth),
+        (50.0 * truth, 1e7, None),  # hidden by noise: the histogram, at the size of the noise
+    ):
+        found, sd = known.with_sums(sums, np.full(800, errors))
+        aim = x * found.sum() / x.sum() if expected is None else expected
+        np.testing.assert_allclose(found, aim, rtol=0.02, atol=1e-3 * found.mean())
+        assert (sd > 0).all()
+    sums = 50.0 * (truth + rng.normal(0.0, 0.3, 800))
+    found, sd = known.with_sums(sums, np.full(800, 15.0))
+    assert sd.mean() < 0.8 * 15.0
+    assert np.abs(found / 50.0 - truth).mean() < 0.8 * np.abs(sums / 50.0 - truth).mean()
+
+
+def test_sums_that_differ_from_a_histogram_count_less():
+    rng = np.random.default_rng(0)
+    truth = np.exp(rng.normal(0.0, 1.0, 800))
+    known = KnownMasses(truth, np.full(800, 1e-2), frequency_bands(truth))
+    biased = truth * np.exp(rng.normal(0.0, 0.5, 800))
+    found, _ = known.with_sums(biased, np.full(800, 1e-2))
+    assert np.abs(np.log(found / found.sum() * truth.sum() / truth)).mean() < 0.05
+
+
+def counted(noise, **more):
+    common = dict(noise_multiplier=noise, sampling="full", n_records=2000, random_state=0, n_jobs=1, n_steps=20)
+    return LatentDirichletAllocation(**{"n_components": K, **common, **more})
+
+
+def test_masses_are_counted_first_where_topics_would_hide_them():
+    many = counted(300.0).fit(documents(2000, V))
+    assert many._result.state["histograms"][0] == 5 and many.n_steps_ == 20
+    # Other runs count in fewer steps, because documents of one length do not have the masses of words.
+    some, clear = (counted(noise).fit(documents(2000, V)) for noise in (40.0, 0.01))
+    # Topics that stand far above the noise leave one step, with counts as they are.
+    assert (some._result.state["histograms"][0], clear._result.state["histograms"][0]) == (3, 1)
+    masses = np.asarray(documents(2000, V).sum(axis=0)).ravel()
+    own = clear.components_.sum(axis=0)
+    exact, known, own = (part / part.sum() for part in (masses, clear._restored()._known.masses, own))
+    assert exact @ np.log(exact / known) < 0.5 * exact @ np.log(exact / own)
+    # Topics that noise hides have the masses of the histograms.
+    stage = counted(300.0).prepare(documents(50, V))
+    truth, rng = prior_of(V).frequencies, np.random.default_rng(0)
+    for step in range(12):
+        units = rng.integers(-1000, 1000, stage.model.shape)
+        if step < 5:
+            scales = stage.model.model._histogram.scales
+            units.reshape(-1)[:V] = np.rint(1e6 * truth / scales)
+            assert (np.ptp(scales) > 0) == (step > 0)  # the next scales follow the masses
+        stage.model.update(Release(step, units, 1e-3, 1e-2 if step < 5 else 10.0))
+    masses = stage.model.model._shrinkage.mass
+    np.testing.assert_allclose(masses / masses.sum(), truth / truth.sum(), rtol=0.1)
+
+
+def test_a_run_that_counts_first_resumes_with_the_same_bits():
+    models = [counted(300.0, n_components=9).prepare(documents(50, V)).model for _ in range(2)]
+    rng, (model, again) = np.random.default_rng(0), models
+    assert model.model._start_steps not in (0, model.model._histograms)
+    for step in range(19):
+        shape = model.shape
+        model.update(Release(step, rng.integers(-1000, 3000, shape), 1e-3, 1.0))
+        again.restore(model.state())
+        for name, value in model.result().items():
+            np.testing.assert_array_equal(value, again.result()[name])
+
+
+def test_a_state_of_histograms_that_is_none_is_refused():
+    model = counted(300.0).prepare(documents(50, V)).model
+    for number in (-1.0, 0.5, 1.0):  # one histogram has some precision
+        with pytest.raises(ValueError, match="'histograms' is out of its range"):
+            model.restore({**model.state(), "histograms": np.array([number])})
+    with pytest.raises(ValueError, match="'histogram_steps' is out of its range"):
+        model.restore({**model.state(), "histogram_steps": np.array([-1.0])})
+
+
+def test_a_terminal_has_at_most_a_page_of_own_topics():
+    """The largest 20 of 100, with their numbers; the file keeps all."""
+    model = LatentDirichletAllocation(100, private=False, n_steps=1).fit(documents(50, V))
+    *rows, more = beside.shown(model).splitlines()[-21:]
+    (text,) = beside.write_text(model).values()
+    order = np.argsort(-model.components_.sum(axis=1), kind="stable")
+    assert [int(row.split()[0]) - 1 for row in rows] == order[:20].tolist()
+    assert set(rows) < set(text.splitlines()) and len(text.splitlines()) >= 100
+    assert more.startswith("80 more topics hold ") and more.endswith("; topics.txt has all.")
+    few = LatentDirichletAllocation(20, private=False, n_steps=1).fit(documents(50, V))
+    assert beside.shown(few) == next(iter(beside.write_text(few).values()))

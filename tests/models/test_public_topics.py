@@ -1,0 +1,622 @@
+"""Public topics: bounds of each kind of step, read-outs, resume, and a verdict that is true."""
+
+import math
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from priors import documents, prior_of
+
+from vips_fast import LatentDirichletAllocation
+from vips_fast.engine.assumptions import assess
+from vips_fast.engine.model import Release
+from vips_fast.models.lda import public_topics
+from vips_fast.models.lda.masses import add_histogram, histogram_scales, topic_weights
+from vips_fast.models.lda.public_topics import (
+    _HIGH,
+    _LOW,
+    _NAT,
+    LENGTHS,
+    SCORE,
+    TOPICS,
+    WORDS,
+    forecast_words,
+    frequency_gain,
+    kept_words,
+    read_words,
+)
+from vips_fast.models.lda.records import UnitWords
+from vips_fast.models.lda.score import HalfPrediction, _halves, proportions_prior
+
+V, K, N = 64, 4, 2000
+KINDS = (LENGTHS, WORDS, TOPICS, SCORE)
+
+
+def topics(prior=None, **parameters):
+    common = dict(noise_multiplier=30.0, sampling="full", n_records=N, random_state=0, n_jobs=1, n_steps=20)
+    return LatentDirichletAllocation(K, public_prior=prior or prior_of(V), **{**common, **parameters})
+
+
+def fitted(X=None, prior=None, **parameters):
+    return topics(prior, **parameters).set_unsafe(test_key=bytes(32)).fit(documents(N, V) if X is None else X)
+
+
+@pytest.fixture
+def own_topics(monkeypatch):
+    """Topics of the records' own, however few records there are."""
+    monkeypatch.setattr(public_topics.PublicTopicsModel, "_affordable_topics", lambda self: 3)
+
+
+@pytest.fixture
+def no_own_topics(monkeypatch):
+    monkeypatch.setattr(public_topics, "_OWN_SIGNAL", math.inf)
+
+
+def released(model, rng):
+    """A release of the next step: counts for the lengths and words, and anything else for the rest."""
+    units = rng.integers(0, 10**6, model.shape)
+    return Release(model._done, units, 1e-3 / N, 1e-3)
+
+
+def at(kind, X=None, **parameters):
+    """A model before its first step of this kind."""
+    stage, rng = topics(**parameters).prepare(documents(N, V) if X is None else X), np.random.default_rng(0)
+    while stage.model.kind != kind:
+        stage.model.update(released(stage.model, rng))
+    return stage
+
+
+# -- contributions
+
+
+units = st.lists(
+    st.dictionaries(st.integers(0, V - 1), st.sampled_from([1, 2, 63, 64, 65, 1000, 2**20]), max_size=V),
+    min_size=1,
+    max_size=5,
+)
+
+
+def entries(rows):
+    ends = np.cumsum([0, *(len(row) for row in rows)])
+    columns = np.array([v for row in rows for v in sorted(row)], dtype=np.int32)
+    counts = np.array([row[v] for row in rows for v in sorted(row)], dtype=np.float64)
+    return UnitWords(ends, columns, counts)
+
+
+@given(units, st.sampled_from([0.5, 0.75, 1.0]), st.sampled_from([0.5, 8.0, 100.0]))
+def test_a_unit_of_a_histogram_is_no_longer_than_the_clip(rows, power, long):
+    scales, added = histogram_scales(prior_of(V).frequencies), []
+    for part in [[row] for row in rows] + [rows]:
+        added.append(np.zeros(V, np.int64))
+        add_histogram(entries(part), scales, 3.0, power, long, 2.0**-30, added[-1])
+    *single, together = added
+    for out in single:
+        assert (out >= 0).all() and np.linalg.norm(out * 2.0**-30) <= 3.0
+    np.testing.assert_array_equal(together, np.sum(single, axis=0))
+
+
+def halves():
+    prior = prior_of(V)
+    sharp = np.full((K, V), 1e-9)
+    sharp[np.arange(V) % K, np.arange(V)] = 1.0
+    sharp /= sharp.sum(axis=1, keepdims=True)
+    alphas = proportions_prior(0.1, prior.weights)
+    candidates = [(prior.topics(), alphas), (sharp, alphas), (sharp, 10 * alphas)]
+    return HalfPrediction(candidates, prior.frequencies, finished=True)
+
+
+@given(units, st.integers(0, 2**32))
+def test_a_unit_of_a_score_is_no_longer_than_the_clip_and_knows_itself_alone(rows, seed):
+    half = halves()
+    words = np.random.default_rng(seed).integers(0, 2**64, len(rows), dtype=np.uint64)
+    out = half.contributions(entries(rows), words, 3.0)
+    assert out.shape == (len(rows), half.cells) and (out >= 0).all()
+    assert (np.sqrt((out * out).sum(axis=1)) <= 3.0).all()
+    for unit, row in enumerate(rows):
+        alone = half.contributions(entries([row]), words[unit : unit + 1], 3.0)
+        np.testing.assert_array_equal(alone[0], out[unit])
+
+
+def test_a_unit_can_reach_the_clip_of_a_score():
+    """Words of one sharp topic: all candidates win the most that they can."""
+    row = {v: 1000 for v in range(0, V, K)}
+    out = halves().contributions(entries([row]), np.array([7], dtype=np.uint64), 3.0)
+    assert 0.8 * 3.0 < np.sqrt((out * out).sum()) <= 3.0
+
+
+def first_half(n, bits):
+    """Draw the first half of a count n by each of the words."""
+    units = UnitWords(np.arange(len(bits) + 1), np.zeros(len(bits), np.int32), np.full(len(bits), float(n)))
+    first, second = (np.zeros(len(bits)) for _ in range(2))
+    known, told = _halves(units, bits, None)
+    first[np.diff(known.ends) > 0], second[np.diff(told.ends) > 0] = known.counts, told.counts
+    assert (first + second == n).all()
+    return first
+
+
+def test_halves_are_binomial():
+    bits = np.random.default_rng(0).integers(0, 2**64, 40_000, dtype=np.uint64)
+    for n in (0, 1, 5, 64):
+        heads = first_half(n, bits)
+        assert heads.min() >= 0 and heads.max() <= n
+        assert abs(heads.mean() - n / 2) < 5 * np.sqrt(n / 4 / len(bits)) + 1e-9
+        assert heads.var() == pytest.approx(n / 4, rel=0.05)
+    # What is above 64 is divided evenly.
+    assert (first_half(1064, bits) == 500 + first_half(64, bits)).all()
+
+
+def hostile():
+    """Records at the edges: empty, one word, all words, and lengths at both sides of each cell."""
+    rows = [np.zeros(V, np.int32), np.full(V, 1, np.int32), np.full(V, 2**20, np.int32)]
+    for number in (1, 2**20, *public_topics.LENGTH_CELLS, *(public_topics.LENGTH_CELLS[1:] - 1)):
+        rows.append(np.eye(V, dtype=np.int32)[5] * np.int32(number))
+    return np.array(rows)
+
+
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_unit_moves_a_step_beyond_the_bound(kind, relation, own_topics):
+    """Exact sums with and without each of the worst records, beside others, as persons with many rows too."""
+    some = hostile()
+    everyone = np.concatenate([some, documents(60, V).toarray()])
+    stage = at(kind, everyone, relation=relation, n_records=len(everyone))
+    model, spacing = stage.model, stage.plan.mechanism.spacing
+    bound = stage.plan.mechanism.sensitivity / spacing
+    words = np.random.default_rng(1).integers(0, 2**64, len(everyone), dtype=np.uint64)
+
+    def total(rows):
+        rows = np.array(rows)
+        fine = np.zeros(model.fine_shape, np.int64)
+        model.contribute(stage.records.block(rows), words[rows], fine, {})
+        return model.round(fine, spacing).astype(float)
+
+    base = list(range(len(some), len(everyone)))
+    without, added = total(base), [total([*base, one]) for one in range(len(some))]
+    moved = max(np.linalg.norm(one - without) for one in added)
+    clip = model.clip / spacing
+    assert moved <= clip * (1 + 1e-12)
+    if relation == "replace_one":
+        moved = max(np.linalg.norm(one - other) for one in added for other in added)
+    assert 0.3 * bound < moved <= bound
+
+
+def twin(counts, expected):
+    """`frequency_gain`, one occurrence after another."""
+    total, before = 0, public_topics._BEFORE
+    for count, mean in zip(counts, expected, strict=True):
+        center, last = round(math.log(mean) * _NAT), None
+        for t in range(int(count)):
+            slope = (t + 1) * math.log(t + before) - t * math.log(max(t - 1 + before, before))
+            step = round(slope * _NAT)
+            last = step if last is None else max(last, step)
+            total += min(max(last - center, int(_LOW * _NAT)), int(_HIGH * _NAT))
+    return total
+
+
+many = st.lists(st.integers(0, 300), min_size=1, max_size=12)
+some_means = st.floats(-12.0, 12.0).map(lambda power: 10.0**power)
+
+
+@given(many, st.data())
+def test_the_gain_of_frequencies_is_its_slow_twins(counts, data):
+    expected = np.array(data.draw(st.lists(some_means, min_size=len(counts), max_size=len(counts))))
+    assert frequency_gain(np.array(counts), expected) == twin(counts, expected)
+
+
+@given(many, st.sampled_from([0, 3, 4095, 20_000]), st.data())
+@settings(max_examples=200)
+def test_a_unit_moves_the_gain_of_frequencies_by_its_words_at_most(counts, more, data):
+    """Units of up to M words, added and replaced, whatever the others have."""
+    counts = np.array(counts)
+    counts[0] += more
+    size = len(counts)
+    expected = np.array(data.draw(st.lists(some_means, min_size=size, max_size=size)))
+    one, other = (np.array(data.draw(st.lists(st.booleans(), min_size=size, max_size=size))) for _ in range(2))
+    most = max(one.sum(), other.sum())
+    without, first, second = (frequency_gain(counts + part, expected) for part in (0 * one, one, other))
+    assert abs(first - without) <= one.sum() * max(-_LOW, _HIGH) * _NAT
+    assert abs(first - second) <= most * (_HIGH - _LOW) * _NAT
+
+
+@pytest.mark.parametrize("most", [3, 30, 3000])
+def test_the_gain_is_that_of_predicting_each_unit_by_the_others(most):
+    """Rare words and frequent ones; the clip adds a few nats for each."""
+    rng = np.random.default_rng(0)
+    expected = most * rng.random(500) ** 2 + 0.01
+    counts, before = rng.poisson(expected * np.exp(rng.normal(0, 0.3, 500))), public_topics._BEFORE
+    nats = counts @ (np.log(np.maximum(counts - 1, 0) + before) - np.log(expected))
+    added = frequency_gain(counts, expected) / _NAT - nats
+    assert -0.01 * counts.sum() < added < 2 * len(counts) + 0.02 * counts.sum()
+
+
+@pytest.mark.parametrize("relation, share", [("add_remove", 1.0), ("replace_one", 2**0.5)])
+def test_the_gains_entry_moves_as_its_proof_says(relation, share):
+    stage = at(SCORE, relation=relation)
+    model, spacing, rng = stage.model, stage.plan.mechanism.spacing, np.random.default_rng(0)
+    cells, most, units = model._half.cells, model._most_kept, model._gain_units
+
+    def entry(counts):
+        return int(model.round(np.concatenate([np.zeros(cells + 2, np.int64), counts]), spacing)[cells + 1])
+
+    def unit():
+        return np.bincount(rng.choice(V, min(most, V), replace=False), minlength=V)
+
+    assert (units + 1) * spacing <= model._bound * public_topics._PARTS[1] ** 0.5
+    for _ in range(100):
+        counts = rng.integers(0, 4, V) * rng.integers(0, 2000, V)
+        one, other = unit(), unit()
+        assert abs(entry(counts + one) - entry(counts)) <= units + 1
+        assert abs(entry(counts + one) - entry(counts + other)) <= share * (units + 1)
+    fine = np.arange(cells + 2 + V)
+    model.round(fine, spacing)
+    assert (fine == np.arange(len(fine))).all()  # the sums stay
+
+
+@given(units, st.integers(0, 2**32), st.sampled_from([1, 2, 7, V]))
+def test_kept_words_are_at_most_so_many_and_a_function_of_the_unit(rows, seed, most):
+    words = np.random.default_rng(seed).integers(0, 2**64, len(rows), dtype=np.uint64)
+    kept, ends = kept_words(entries(rows), words, most), entries(rows).ends
+    for unit, row in enumerate(rows):
+        mine = kept[ends[unit] : ends[unit + 1]]
+        assert mine.sum() == min(most, len(row))
+        np.testing.assert_array_equal(mine, kept_words(entries([row]), words[unit : unit + 1], most))
+
+
+def test_each_word_is_as_likely_to_be_kept():
+    n = 40_000
+    rows = UnitWords(np.arange(n + 1) * 10, np.tile(np.arange(10, dtype=np.int32), n), np.ones(10 * n))
+    words = np.random.default_rng(0).integers(0, 2**64, n, dtype=np.uint64)
+    asked = public_topics.scramble(words + public_topics.GOLDEN) >> np.uint64(63) == 0
+    shares = kept_words(rows, words, 3).reshape(n, 10)[asked].mean(axis=0)
+    np.testing.assert_allclose(shares, 0.3, atol=6 * np.sqrt(0.21 / asked.sum()))
+
+
+# -- the order of steps
+
+
+@pytest.mark.parametrize(
+    "n_steps, kinds",
+    [
+        (1, [WORDS]),
+        (2, [WORDS] * 2),
+        (3, [WORDS] * 2 + [SCORE]),
+        (4, [WORDS] * 3 + [SCORE]),
+        (5, [LENGTHS] + [WORDS] * 3 + [SCORE]),
+        (8, [LENGTHS] + [WORDS] * 5 + [SCORE] * 2),
+        (20, [LENGTHS] + [WORDS] * 15 + [SCORE] * 4),
+        (100, [LENGTHS] + [WORDS] * 79 + [SCORE] * 20),
+    ],
+)
+def test_the_order_of_steps(n_steps, kinds, no_own_topics):
+    model, rng, found = topics(n_steps=n_steps).prepare(documents(50, V)).model, np.random.default_rng(0), []
+    for _ in range(n_steps):
+        found.append(model.kind)
+        model.update(released(model, rng))
+    assert found == kinds
+    fit = fitted(n_steps=n_steps)
+    assert (fit.found_gain_ is None) == (SCORE not in kinds) and fit.components_.shape == (K, V)
+
+
+def test_topics_of_the_records_own_begin_where_they_stand_clear():
+    """Many records, or little noise."""
+    for noise, more in ((60.0, 1), (0.3, 1), (60.0, 100)):
+        model = topics(noise_multiplier=noise, n_records=N * more).prepare(documents(50, V)).model
+        assert (model._affordable_topics() > 0) == (noise < 1 or more > 1)
+    assert (
+        fitted(noise_multiplier=100.0)._restored()._own is None
+        and fitted(noise_multiplier=0.3)._restored()._own is not None
+    )
+
+
+@pytest.mark.parametrize("n_steps", [3, 20])
+@pytest.mark.parametrize("noise", [1e-3, 1.0, 1e3, 1e5, 2e6])
+def test_any_noise_gives_topics_and_a_verdict_that_is_sure_only_if_it_may_be(noise, n_steps):
+    model = fitted(noise_multiplier=noise, n_steps=n_steps)
+    assert np.isfinite(model.components_).all() and np.isfinite(model._fitted_alpha()).all()
+    found = model.found_gain_
+    assert -1 <= found.low <= found.gain <= found.high <= 1
+    assert model.verdict_.worth == ("useful" if noise < 10 else "unclear")
+    assert ("Noise hides whether" in model.verdict_.text) == (noise > 10)
+
+
+def test_without_privacy_the_prior_is_ignored():
+    with_it, without = (
+        LatentDirichletAllocation(K, public_prior=prior, private=False, random_state=0, n_steps=5).fit(documents(50, V))
+        for prior in (prior_of(V), None)
+    )
+    np.testing.assert_array_equal(with_it.components_, without.components_)
+    assert with_it.lift_ is None and with_it.word_lift_ is None
+
+
+# -- state
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_a_run_resumes_from_any_step_with_the_same_bits(own, request):
+    request.getfixturevalue("own_topics" if own else "no_own_topics")
+    X, rng, kinds = documents(50, V), np.random.default_rng(0), set()
+    estimator = topics(n_records=50)
+    model = estimator.prepare(X).model
+    for step in range(20):
+        stage = estimator.prepare(X)
+        again = stage.model
+        again.restore(model.state())
+        for name, array in again.state().items():
+            np.testing.assert_array_equal(array, model.state()[name])
+        assert again.kind == model.kind and again.shape == model.shape
+        # A copy in another process contributes the same, in this step.
+        words, sums = rng.integers(0, 2**64, 50, dtype=np.uint64), []
+        for one in (model, again, pickle.loads(pickle.dumps(model.contributor()))):
+            sums.append(np.zeros(model.fine_shape, np.int64))
+            one.contribute(stage.records.block(np.arange(50)), words, sums[-1], {})
+            np.testing.assert_array_equal(sums[-1], sums[0])
+        kinds.add(model.kind)
+        release = released(model, rng)
+        for one in (model, again):
+            one.update(Release(step, release.units, release.scale, release.noise_sd))
+        for name, array in again.result().items():
+            np.testing.assert_array_equal(array, model.result()[name])
+        assert again.found_gain == model.found_gain and (again.alpha == model.alpha).all()
+    assert kinds == ({LENGTHS, WORDS, SCORE} | ({TOPICS} if own else set()))
+
+
+def test_a_state_that_is_none_is_refused():
+    X = documents(50, V)
+    model, fresh = at(SCORE, X, n_records=50).model, topics(n_records=50).prepare(X).model
+    model.update(released(model, np.random.default_rng(0)))
+    state = model.state()
+    fresh.restore(state)
+    bad = (-1.0, 0.5, math.inf, math.nan, 1e300)
+    changes = [("public_steps", place, value) for place in (0, 1, 2) for value in bad]
+    changes += [("public_steps", place, value) for place in (3, 4) for value in (-1.0, math.nan)]
+    changes += [("public_steps", place, value) for place in (5, 6, 7) for value in (-1.0, 0.0, math.nan)]
+    changes += [("public_steps", 1, K + 1.0), ("public_steps", 8, 0.5), ("public_steps", 5, 1e9)]
+    changes += [("public_steps", 0, 0.0), ("lengths", 3, math.nan), ("scored", 1, math.inf), ("histogram", 1, -1.0)]
+    for name, place, value in changes:
+        array = np.array(state[name])
+        array[place] = value
+        with pytest.raises(ValueError, match="state: "):
+            fresh.restore({**state, name: array})
+    for name, array in state.items():
+        for other in (array[:-1], np.concatenate([array, array]), array[None]):
+            with pytest.raises(ValueError, match="state: "):
+                fresh.restore({**state, name: other})
+        with pytest.raises(ValueError, match=f"state: has no array '{name}'"):
+            fresh.restore({key: value for key, value in state.items() if key != name})
+
+
+def test_a_run_keeps_the_bounds_of_its_plan():
+    """A checkpoint cannot widen them."""
+    X = documents(50, V)
+    model = topics(n_records=50).prepare(X).model
+    wide = at(SCORE, X, n_records=50).model.state()
+    wide["public_steps"][5:8] *= 0.5
+    own = model._bound, model._spacing, model._batch
+    model.restore(wide)
+    assert (model._bound, model._spacing, model._batch) == own
+
+
+def test_lengths_that_are_no_numbers_are_refused_and_huge_ones_are_read():
+    model = topics().prepare(documents(50, V)).model
+    with pytest.raises(ValueError, match="release: expected finite numbers"):
+        model.update(Release(0, np.ones(model.shape, np.int64), math.nan, math.nan))
+    model.restore({**model.state(), "lengths": np.full(11, 1.7e308)})
+    assert 1 <= model.length <= 630 and 0 < model._mean_kept <= 630
+
+
+# -- the lengths
+
+
+@pytest.mark.parametrize("length", [3, 8, 40, 150])
+def test_the_lengths_are_found(length):
+    found = fitted(documents(N, V, length=length), noise_multiplier=10.0)._restored()
+    assert found.length == pytest.approx(length, rel=0.45)
+    assert found._most_kept == math.ceil(found.length)
+    assert found.empty[0] == pytest.approx(0, abs=0.1)
+
+
+def test_lengths_that_noise_hides_are_as_stated():
+    rng, hidden = np.random.default_rng(0), 0
+    model = topics(doc_length=17).prepare(documents(50, V)).model
+    state = model.state()
+    state["public_steps"][3] = 50.0
+    for _ in range(400):
+        model.restore({**state, "lengths": 50.0 * rng.standard_normal(11)})
+        hidden += model.length == 17.0
+    assert hidden > 380  # all but 1 in 60
+
+
+def test_records_without_counted_words_are_said():
+    X = documents(N, V).toarray()
+    X[: N // 4] = 0
+    model = fitted(X, noise_multiplier=10.0)
+    share, sd = model._restored().empty
+    assert abs(share - 0.25) < 6 * sd
+    assert "About 2" in model.verdict_.text and "have none of the counted words" in model.verdict_.text
+
+
+# -- read-outs
+
+
+def test_weights_of_topics_are_found_in_a_histogram():
+    prior = prior_of(V)
+    truth = np.array([0.6, 0.2, 0.15, 0.05])
+    x = 1e4 * truth @ prior.topics()
+    found, total = topic_weights(x, np.full(V, 1.0), prior.topics(), prior.weights)
+    np.testing.assert_allclose(found, truth, atol=0.01)
+    assert total == pytest.approx(1e4, rel=0.01)
+    found, _ = topic_weights(x, np.full(V, 1e8), prior.topics(), prior.weights)
+    np.testing.assert_allclose(found, prior.weights, atol=0.03)
+
+
+def test_words_follow_a_clear_histogram_and_the_topics_where_noise_hides_it():
+    prior, rng = prior_of(400), np.random.default_rng(0)
+    truth = 1e5 * prior.weights @ prior.topics() * np.exp(rng.normal(0, 0.5, 400))
+    clear, hidden = (
+        read_words(truth + rng.normal(0, sd, 400), np.full(400, sd), prior.topics(), prior.weights)
+        for sd in (1e-3, 1e7)
+    )
+    np.testing.assert_allclose(clear.masses, truth / truth.sum(), rtol=0.15)
+    assert clear.spread.max() < 0.2 < hidden.spread.min()
+    np.testing.assert_allclose(hidden.masses, hidden.mixture, rtol=0.3)
+    for read in (clear, hidden):
+        np.testing.assert_allclose(read.weights @ read.topics, read.masses, rtol=1e-9)
+        np.testing.assert_allclose(read.topics.sum(axis=1), 1.0)
+
+
+def test_a_good_prior_helps_and_a_wrong_one_harms_little():
+    X, test = documents(N, V), documents(300, V, seed=9)
+    none = LatentDirichletAllocation(K, noise_multiplier=30.0, sampling="full", n_records=N, random_state=0).fit(X)
+    good, wrong = (fitted(X, prior_of(V, shuffled=s)) for s in (False, True))
+    assert good.perplexity(test) < none.perplexity(test) < 1.3 * good.perplexity(test)
+    assert good.verdict_.worth == "useful" and wrong.perplexity(test) < 1.3 * none.perplexity(test)
+    assert wrong.found_gain_.gain < good.found_gain_.gain
+
+
+def test_the_lift_of_topics_and_words_is_over_public_text(no_own_topics):
+    """Documents of the first topic, with one word eight times as often."""
+    rng, p = np.random.default_rng(0), prior_of(V).topics()[0].copy()
+    p[9] *= 8
+    model = fitted(rng.multinomial(40, p / p.sum(), N).astype(np.int32), noise_multiplier=3.0)
+    assert model.lift_[0] > 3 > 0.5 > model.lift_[1:].max()
+    assert np.argmax(model.word_lift_) == 9 and model.word_lift_[9] > 2
+    shares = model.components_.sum(axis=1)
+    np.testing.assert_allclose(model.lift_, shares / shares.sum() / prior_of(V).weights, rtol=1e-9)
+
+
+def test_own_topics_have_no_lift(own_topics):
+    model = fitted(noise_multiplier=1.0)
+    own = model._restored()._own_topics
+    assert own and len(model.components_) == own + K and np.isnan(model.lift_[:own]).all()
+    # A tenth of all words is left to public topics.
+    assert model.components_[own:].sum() / model.components_.sum() == pytest.approx(0.1, rel=0.2)
+    low, high = np.moveaxis(model.components_interval(0.5), 2, 0)
+    assert (low <= high).all() and model.components_sd_.shape == model.components_.shape
+    assert model.found_gain_.low > 0
+
+
+def test_a_forecast_counts_words_by_public_numbers():
+    prior = prior_of(400)
+    few, more = (forecast_words(prior, n, 30.0, 40.0) for n in (300, 30_000))
+    assert "words can stand clear of the noise in texts of 40 counted words" in few.text
+    assert 0 <= few.gain < more.gain <= 1
+    assert "10, 40 or 160" in forecast_words(prior, 300, 30.0, None).text.replace("texts of ", "")
+
+
+# -- the estimator
+
+
+def test_a_saved_model_says_and_tells_the_same(tmp_path):
+    model = fitted()
+    model.save(tmp_path / "m")
+    again = LatentDirichletAllocation.load(tmp_path / "m")
+    test = documents(20, V, seed=5)
+    np.testing.assert_array_equal(again.transform(test), model.transform(test))
+    np.testing.assert_array_equal(again.components_interval(), model.components_interval())
+    assert again.found_gain_ == model.found_gain_ and again.perplexity(test) == model.perplexity(test)
+    np.testing.assert_array_equal(again.lift_, model.lift_)
+    assert again.public_prior.digest == model.public_prior.digest
+    told = [one.why for one in assess(again._fitted())]
+    assert any(f"Public knowledge used: {again.public_prior.source}." in one for one in told)
+    assert again.public_prior.source.startswith("a test (en, sha256 ")
+
+
+def test_documents_are_read_out_with_the_prior_that_was_taken():
+    model = fitted()
+    empty = model.transform(np.zeros((1, V), dtype=np.int32))[0]
+    # A document without words has the prior's proportions, which follow the topics' weights.
+    weights = model.components_.sum(axis=1) / model.components_.sum()
+    np.testing.assert_allclose(empty, 0.1 / K + 0.9 * weights, rtol=1e-6)
+    low, high = np.moveaxis(model.components_interval(0.5), 2, 0)
+    assert (low < high).all() and (model.components_ > low).mean() > 0.9
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        dict(sampling="poisson", batch_size=500),
+        dict(sampling="without_replacement", batch_size=500),
+        dict(sampling="random_allocation", batch_size=500, n_steps=16),
+        dict(groups=True),
+        dict(partial=True),
+    ],
+)
+def test_each_way_of_drawing_finds_the_same(how):
+    """Minibatches, persons, and one call for each step."""
+    how = dict(how)
+    X, groups, partial = documents(N, V), how.pop("groups", False), how.pop("partial", False)
+    call = dict(groups=np.arange(N) // 2, unit="person") if groups else {}
+    model = topics(**{"noise_multiplier": 3.0, "sampling": "full", **how})
+    if groups:
+        model.set_params(n_records=N // 2, rows_per_group=None)
+    model.set_unsafe(test_key=bytes(32))
+    if partial:
+        model.set_params(n_records=None)
+    for _ in range(20 if partial else 1):
+        (model.partial_fit if partial else model.fit)(X, **call)
+    restored = model._restored()
+    assert restored.length == pytest.approx(80 if groups else 40, rel=0.45)
+    assert model.found_gain_.low > 0.05, model.found_gain_
+    if partial:  # what comes after the last step makes the score more exact
+        model.partial_fit(X)
+        assert model._restored()._scores == restored._scores + 1
+
+
+@pytest.mark.parametrize(
+    "parameters, message",
+    [
+        (dict(n_components=5), "n_components=5: expected 4, the topics of public_prior"),
+        (dict(public_prior=prior_of(V + 1)), "public_prior has 65 words: expected 64, those of X"),
+    ],
+)
+def test_a_prior_that_does_not_fit_is_refused(parameters, message):
+    model = LatentDirichletAllocation(K, public_prior=prior_of(V), n_records=30).set_params(**parameters)
+    with pytest.raises(ValueError, match=message):
+        model.fit(documents(30, V))
+
+
+def test_the_articles_form_takes_no_public_prior():
+    with pytest.raises(ValueError, match="public_prior: expected None; the article's algorithm has no public topics"):
+        LatentDirichletAllocation.paper(K, public_prior=prior_of(V), n_records=30).fit(documents(30, V))
+
+
+# -- the verdict
+
+
+def made(n, length, mixed, shuffled, seed):
+    """Documents of the prior's topics; if ``mixed``, in equal parts; if ``shuffled``, of topics of other words."""
+    rng = np.random.default_rng(seed)
+    shares = rng.dirichlet(np.full(K, 100.0 if mixed else 0.2), n)
+    law = shares @ prior_of(V, shuffled=shuffled, seed=5).topics()
+    return sp.csr_array(rng.multinomial(np.maximum(rng.poisson(length, n), 1), law).astype(np.int32))
+
+
+def true_gain(model, X, fresh):
+    """The gain in predicting the other half of other units, over the exact frequencies of the model's records."""
+    first = np.random.default_rng(1).binomial(fresh, 0.5)
+    told = fresh - first
+    topics = model.components_ / model.components_.sum(axis=1, keepdims=True)
+    exact = np.asarray(X.sum(axis=0)).ravel() + 0.2
+    asked = told[first.sum(axis=1) > 0]
+    predicted = model.transform(first[first.sum(axis=1) > 0]) @ topics
+    return 1 - math.exp(-(asked * np.log(predicted / (exact / exact.sum()))).sum() / asked.sum())
+
+
+def test_the_verdict_is_true():
+    """60 fits with known noise, half of them of topics that help: no draw is left to chance."""
+    held, wrong, worths = 0, 0, []
+    for number in range(60):
+        mixed, shuffled = number % 4 >= 2, number % 4 == 3
+        n, noise, length = ((400, 6.0), (2000, 12.0))[number // 4 % 2] + ((6, 40)[number // 8 % 2],)
+        X = made(n, length, mixed, shuffled, number)
+        model = topics(noise_multiplier=noise, n_records=n).set_unsafe(test_key=number.to_bytes(32)).fit(X)
+        true = true_gain(model, X, made(1500, length, mixed, shuffled, 1000 + number).toarray())
+        found = model.found_gain_
+        held += found.low <= true <= found.high
+        worths.append(model.verdict_.worth)
+        wrong += worths[-1] == "useful" and true <= 0
+    assert held >= 48 and wrong <= 1, (held, wrong, worths)
+    assert worths.count("useful") >= 20 and worths.count("useful") <= 36

@@ -1,0 +1,727 @@
+"""Public topics, told by a few releases what the records are about.
+
+A language's topics are public (`vips_fast.models.lda.prior`). The records say three things about them, in this order:
+
+1. *Lengths* (one step). How many counted words does a unit have? A histogram of eleven cells. It sets the clip of the
+   next steps and the scale of the last, and shows how many of the units have a counted word at all.
+2. *Words*. A histogram of words, averaged over the steps. It is read by two plain models: the mixture of public topics
+   that fits it, and one distribution of the words' ratios to that mixture, for all words together (`read_words`).
+   Public topics times these ratios are the topics.
+3. *Score* (four steps in twenty). Half of a unit's words predict the other half, with each of a few Dirichlet priors
+   of the topic proportions (`HalfPrediction`). Beside it stands how much better the records' own exact word frequencies
+   predict than the released ones (`frequency_gain`). Both together are the verdict.
+
+With very many units (`_OWN_SIGNAL`) most steps of words become steps of topics of the records' own, fitted by
+`vips_fast.models.lda.model.LdaModel`; the public topics stay beside them.
+
+All read-outs are post-processing of releases. What was tried and did not win on the panel is listed on docs/priors.md.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import cached_property
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import scipy
+
+from ...engine.gain import FoundGain, Score
+from ...engine.measured import JUDGES
+from ...engine.model import Model, Release, array_of, diagnose
+from ...engine.request import RunForecast
+from ...engine.sampling import Sampler
+from ...engine.units import GOLDEN, UnitBlock, scramble
+from ...kernels.lattice import LDA_MAX_SPACING, LDA_MIN_SPACING, checked_spacing
+from ...kernels.psd import one_blas_thread
+from ...mechanisms import GaussianMechanism
+from .masses import WordHistogram, histogram_scales, topic_weights
+from .model import LdaModel
+from .prior import PublicPrior, word_probabilities
+from .records import DocumentBlock, UnitWords, unit_words
+from .score import HalfPrediction
+from .shrinkage import KnownMasses, frequency_bands
+from .start import start_steps
+
+#: Kinds of steps.
+LENGTHS, WORDS, TOPICS, SCORE = range(4)
+#: Least counted words of each cell of the lengths. A unit without any is in none: it contributes nothing to any step.
+LENGTH_CELLS = np.array([1, 2, 4, 7, 12, 20, 35, 60, 105, 180, 315])
+#: A unit of usual length times this has the norm of the clip.
+_REACH = 0.8
+#: The power of a unit's counts in the histogram: words come in bursts.
+_POWER = 0.5
+#: Totals of the Dirichlet prior of proportions that the score compares, and the one to take if it cannot tell.
+TOTALS, _USUAL = (1.5, 5.0, 17.0), 1
+#: Nats a word that a step to the next total is expected to cost, and how much that varies.
+_STEP_COSTS, _STEP_SPREAD = 0.015, 0.06
+#: Parts of a unit's squared norm in a score: predictions, the exact frequencies' gain, the number of words for it.
+_PARTS = (0.50, 0.45, 0.05)
+#: A word's log ratio of exact to released frequencies is brought into this range; occurrences that each word has before
+#: the records.
+_LOW, _HIGH, _BEFORE = -3.0, 4.0, 0.2
+#: Integer units of a nat.
+_NAT = 2**20
+#: Words of a unit over the noise of a word, summed over units, from which topics of the records' own win (measured on
+#: sections of articles); steps of words before them; share of public topics beside them, and priors of proportions.
+_OWN_SIGNAL, _OWN_WORDS, _BESIDE, _OWN_TOTALS = 20.0, 4, 0.1, (1.0, 5.0)
+#: The first step of topics of the records' own, after lengths and words.
+_FIRST_OWN = 1 + _OWN_WORDS
+#: Spread of the estimate of a gain beside noise and chance, in nats a word: texts differ from what the score assumes.
+#: The second is times the share of the occurrences before the records, which few records leave large.
+_MISS, _MISS_FEW = 0.06, 0.4
+#: Nats a word that say nothing of a gain.
+_NOTHING = 50.0
+#: How far the mean number of words that count is known from the lengths; where these are hidden, it may be twice.
+_BY_LENGTHS = 0.3
+#: A cell of the lengths that is this many standard deviations above 0 shows that the noise does not hide them.
+_SHOWN = 3.0
+#: Sets the choice of kept words apart from the choice of units that a score asks.
+_KEPT = np.array([2], np.uint64) * GOLDEN
+#: Slopes of `frequency_gain` are computed so many at a time: a slope's bits do not depend on how many there are.
+_SLOPES = 4096
+
+
+# ------------------------------------------------------------------ reading a histogram of words
+
+_LOG = np.linspace(-4.0, 7.0, 61)
+_RATIOS = np.exp(_LOG)
+#: The ratios before the records: log-normal with mean 1; it counts as many words as this in the fit.
+_SPREAD, _COUNTS_AS, _ROUNDS = 0.8, 30.0, 60
+
+
+class WordsRead(NamedTuple):
+    """A noised histogram of words, read with public topics.
+
+    ``topics``, (K, V), with ``weights``, (K,), are public topics times the ratios of the words; ``masses``, (V,), are
+    the words' shares, with ``spread``, the standard deviation of their logarithms. ``mixture``, (V,), is the mixture of
+    public topics that fits the histogram, and ``total`` the histogram's sum.
+    """
+
+    topics: np.ndarray
+    weights: np.ndarray
+    masses: np.ndarray
+    spread: np.ndarray
+    mixture: np.ndarray
+    total: float
+
+
+def read_words(x: np.ndarray, sd: np.ndarray, topics: np.ndarray, weights: np.ndarray) -> WordsRead:
+    """Read a noised histogram ``x`` with noise ``sd``, (V,) each, by public ``topics``, (K, V), and ``weights``.
+
+    The histogram is N(c g_v s_v, sd_v²), where g is the best mixture of the topics and c its total (`topic_weights`).
+    The ratios s_v have one distribution, on a grid of logarithms, fitted by EM to all words. It starts as a log-normal
+    distribution of mean 1, which counts as `_COUNTS_AS` words. A word's mass is c g_v times its posterior mean. Where
+    noise hides words, their ratios are 1.
+    """
+    with one_blas_thread(0, scipy=False):  # bits do not depend on how many threads a BLAS takes
+        mix, total = topic_weights(x, sd, topics, weights)
+        mixture = mix @ topics
+        base = total * mixture
+        start = np.exp(-0.5 * ((_LOG + _SPREAD**2 / 2) / _SPREAD) ** 2)
+        start /= start.sum()
+        fits = -0.5 * ((x[:, None] - base[:, None] * _RATIOS) / sd[:, None]) ** 2
+        likely = np.exp(fits - fits.max(axis=1, keepdims=True))
+        prior = start
+        for _ in range(_ROUNDS):
+            counts = prior * ((1.0 / (likely @ prior)) @ likely)
+            prior = (counts + _COUNTS_AS * start) / (len(x) + _COUNTS_AS)
+        joint = likely * prior
+        first, second = (joint @ _RATIOS**power / joint.sum(axis=1) for power in (1, 2))
+        masses = mixture * first
+        fitted = topics * first
+        rows = fitted.sum(axis=1)
+        shares = mix * rows
+        return WordsRead(
+            fitted / rows[:, None],
+            shares / shares.sum(),
+            masses / masses.sum(),
+            np.sqrt(np.log(np.maximum(second / first**2, 1.0))),
+            mixture,
+            total,
+        )
+
+
+# ------------------------------------------------------------------ the gain of exact word frequencies
+
+
+def frequency_gain(counts: np.ndarray, expected: np.ndarray) -> int:
+    """How much better exact word frequencies predict the records than expected ones, in units of 1/`_NAT` nats.
+
+    ``counts``, (V,) int64, say how many units have each word; ``expected``, (V,) float64, how many should. It is the
+    sum over words v and over t < counts_v of the ratio
+
+        h_v(t) = clip( (t+1) log(t + b) − t log(t − 1 + b) − log expected_v )   in [_LOW, _HIGH], b = `_BEFORE`.
+
+    Without the clip the sum over t < c is c log(c − 1 + b) − c log expected_v: each of the c units predicts the word by
+    the c − 1 others and the b occurrences before them. So nobody is predicted by her own words. The clip adds a few
+    nats for each frequent word, at its first occurrences. About as much the topics owe to having been fitted to the
+    same records, so it stays.
+
+    Notes
+    -----
+    *Sensitivity.* Each h is an integer in [_LOW, _HIGH] times `_NAT`. So one more unit, which has at most M words,
+    changes the sum by at most M max(|_LOW|, _HIGH), and replacing a unit changes it by at most M (_HIGH − _LOW).
+    """
+    most = int(counts.max(initial=0))
+    t = np.arange(-(-most // _SLOPES) * _SLOPES, dtype=np.float64)
+    slopes = (t + 1) * np.log(t + _BEFORE) - t * np.log(np.maximum(t - 1 + _BEFORE, _BEFORE))
+    # Ascending, so that the clip cuts off a first and a last part of them.
+    steps = np.maximum.accumulate(np.rint(slopes * _NAT).astype(np.int64))
+    sums = np.concatenate(([0], np.cumsum(steps)))
+    center = np.rint(np.log(expected) * _NAT).astype(np.int64)
+    low, high = int(_LOW * _NAT), int(_HIGH * _NAT)
+    first = np.minimum(np.searchsorted(steps, center + low), counts)
+    last = np.maximum(np.minimum(np.searchsorted(steps, center + high), counts), first)
+    found = first * low + (sums[last] - sums[first]) - (last - first) * center + (counts - last) * high
+    return sum(found.tolist())
+
+
+def kept_words(units: UnitWords, words: np.ndarray, most: int) -> np.ndarray:
+    """Tell which entries of units are kept, at most ``most`` of each, bool.
+
+    A unit keeps a run of its words, round the end, from a place that its random word chooses: each word is as likely.
+    """
+    lengths = np.diff(units.ends)
+    unit = np.repeat(np.arange(len(lengths)), lengths)
+    start = (scramble(words + _KEPT) % np.maximum(lengths, 1).astype(np.uint64)).astype(np.int64)
+    place = np.arange(len(unit)) - units.ends[unit]
+    return np.asarray((place - start[unit]) % np.maximum(lengths, 1)[unit] < most)
+
+
+# ------------------------------------------------------------------ the forecast
+
+
+def forecast_words(prior: PublicPrior, n_records: int, noise: float, length: float | None) -> RunForecast:
+    """How many words can stand two standard deviations above the noise, from public numbers only.
+
+    ``noise`` is the standard deviation of an entry of the histogram over the clip; ``length`` are the counted words of
+    a usual unit. Without it three lengths are told, since the records' own is not known before the first release.
+    """
+    scales = histogram_scales(prior.frequencies)
+
+    def clear(words: float) -> int:
+        held = np.minimum(1.0, words * prior.frequencies)
+        norm = math.sqrt(float(held @ scales**-2.0))
+        return int((n_records * held / scales > 2.0 * noise * _REACH * norm).sum())
+
+    def said(words: float) -> str:
+        return f"{float(f'{clear(words):.2g}'):,.0f}"
+
+    total = len(prior.words)
+    if length is not None:
+        about = f"{said(length)} of {total:,} words can stand clear of the noise in texts of {length:g} counted words"
+    else:
+        about = (
+            f"of {total:,} words {said(10)}, {said(40)} or {said(160)} can stand clear of the noise in texts of 10, 40 "
+            "or 160 counted words"
+        )
+    return RunForecast(clear(length or 40.0) / total, f"forecast: public topics, weighted by the records; {about}")
+
+
+# ------------------------------------------------------------------ the model
+
+
+class PublicTopicsModel(Model):
+    """Public topics and the three kinds of releases; ``make(**settings)`` makes the model of own topics.
+
+    Notes
+    -----
+    *Sensitivity.* Let C be the clip. In every kind of step but the score, a unit's contribution has entries ≥ 0 and an
+    L2 norm of at most C. So adding or removing a unit moves the sum by at most C, and replacing it by at most √2 C, as
+    ‖a − b‖² ≤ ‖a‖² + ‖b‖² for entries ≥ 0. Truncation toward zero raises no norm.
+
+    - Lengths: one cell has C.
+    - Words: `WordHistogram` divides by the norm over C, or by more. Its scales and norm are public or released.
+    - Own topics: `LdaModel`'s proof holds, in the first V J entries.
+    - Score: let p₁ + p₂ + p₃ = 1 be `_PARTS`. The predictions have entries ≥ 0 and a norm of at most √p₁ C
+      (`GainScore.clip_rows`). The number of kept words is at most M, and its entry at most √p₃ C. The third entry is a
+      function of counts: with G = `frequency_gain` in integers and A = ⌊√p₂ C / g⌋ − 1 lattice units g it is ⌊A G / D⌋.
+      D is the most that G changes: M _HIGH for adding or removing a unit; M (_HIGH − _LOW) / √2 for replacing one,
+      which then changes G by at most √2 D. So the entry moves by at most A + 1 units, that is √p₂ C, and for replacing
+      by at most √2 A + 1 ≤ √2 (A + 1) units. The squares add up to C², and to 2 C² for replacing.
+
+    *Choices.* The choice among kinds of steps, the clips' scales and the candidates are functions of earlier releases
+    and of public numbers. A unit's halves, its kept words and whether it is asked depend on its own random word.
+    """
+
+    at_root = ("_prior", "_make", "_settings")
+
+    def __init__(
+        self,
+        *,
+        prior: PublicPrior,
+        make: Callable[..., LdaModel],
+        total_steps: int,
+        usual_length: float,
+        totals: tuple[float, ...] = TOTALS,
+        **settings: Any,
+    ) -> None:
+        self.clip, self.n_words, self.n_records = settings["clip"], settings["n_words"], settings["n_records"]
+        self.n_topics = prior.n_topics
+        self._prior, self._make, self._settings, self._totals = prior, make, settings, totals
+        self._n_steps, self._given_length = total_steps, float(usual_length)
+        self._scales = histogram_scales(prior.frequencies)
+        self._mechanism: tuple[GaussianMechanism, Sampler] | None = None
+        self._bound, self._spacing, self._batch, self._adds = self.clip, 1.0, float(self.n_records), True
+        self._done, self._own_topics = 0, 0
+        self._lengths, self._length_noise = np.zeros(len(LENGTH_CELLS)), 0.0
+        self._scored, self._scored_noise, self._scores = np.zeros(0), 0.0, 0
+        self._own: LdaModel | None = None
+        self._set_histogram()
+        self._begin()
+
+    def contributor(self) -> Self:
+        """Make a copy for another process, without the parts of updates."""
+        other = super().contributor()
+        other._own = None if self._own is None else self._own.contributor()
+        vars(other).pop("read_out", None)
+        return other
+
+    def sensitivity(self, relation: str) -> float:
+        """Return the bound; see the notes."""
+        return self.clip * (1.0 if relation == "add_remove" else 2**0.5)
+
+    def prepare(self, mechanism: GaussianMechanism, sampler: Sampler) -> None:
+        """Take the lattice, and the bound that the noise covers."""
+        self._mechanism = mechanism, sampler
+        self._adds = sampler.relation == "add_remove"
+        bound = mechanism.sensitivity / (1.0 if self._adds else 2**0.5)
+        self._bound = min(self.clip, bound)
+        self._spacing = checked_spacing(mechanism.spacing, self.clip, low=LDA_MIN_SPACING, high=LDA_MAX_SPACING)
+        self._batch = float(sampler.expected_batch_size)
+        if self._own is not None:
+            self._own.prepare(mechanism, sampler)
+        self._begin()
+
+    # -- the order of steps
+
+    @property
+    def _score_steps(self) -> int:
+        return max(1, round(0.2 * self._n_steps)) if self._n_steps >= 3 else 0
+
+    @property
+    def kind(self) -> int:
+        """The kind of the next step."""
+        if self._done == 0 and self._n_steps >= 5:
+            return LENGTHS
+        if self._score_steps and self._done >= self._n_steps - self._score_steps:
+            return SCORE
+        return TOPICS if self._own is not None else WORDS
+
+    def _begin(self) -> None:
+        """Prepare the next step."""
+        self._half = None
+        kind = self.kind
+        if kind == SCORE:
+            self._half = self._score()
+            self._expected = self._judges * self._mean_kept * self.read_out.masses
+        sizes = {LENGTHS: len(LENGTH_CELLS), WORDS: self.n_words, TOPICS: self.n_words * self._own_topics}
+        self.shape = (sizes[kind],) if self._half is None else (self._half.cells + 2,)
+
+    @property
+    def fine_shape(self) -> tuple[int, ...]:
+        """The shape; in a score the numbers of units that have each word, too."""
+        return self.shape if self._half is None else (self.shape[0] + self.n_words,)
+
+    # -- contributions
+
+    def contribute(
+        self, block: DocumentBlock | UnitBlock, words: np.ndarray, out: np.ndarray, scratch: dict[str, Any]
+    ) -> None:
+        """Add contributions of the kind of this step; see the notes."""
+        kind = self.kind
+        if kind == TOPICS:
+            assert self._own is not None
+            self._own.contribute(block, words, out.reshape(self.n_words, self._own_topics), scratch)
+            return
+        if kind == LENGTHS:
+            units = unit_words(block, words, self.n_words)
+            totals = np.add.reduceat(np.append(units.counts, 0.0), units.ends[:-1]) if len(words) else np.zeros(0)
+            totals[np.diff(units.ends) == 0] = 0.0
+            cells = np.searchsorted(LENGTH_CELLS, totals[totals > 0], side="right") - 1
+            out += np.bincount(cells, minlength=len(out)) * int(self.clip / self._spacing)
+        elif kind == WORDS:
+            self._histogram.contribute(block, words, out, self._spacing)
+        else:
+            self._contribute_score(block, words, out)
+        if "diagnostics" in scratch:
+            diagnose(scratch, clipped=0, norm_sum=0)
+
+    def _contribute_score(self, block: DocumentBlock | UnitBlock, words: np.ndarray, out: np.ndarray) -> None:
+        assert self._half is not None
+        units, cells = unit_words(block, words, self.n_words), self._half.cells
+        asked = scramble(words + GOLDEN) >> np.uint64(11) < np.uint64(self._share * 2**53)
+        rows = self._half.contributions(units, words, self._bound * _PARTS[0] ** 0.5, asked)
+        out[:cells] += np.floor(rows / self._spacing).astype(np.int64).sum(axis=0)
+        unit = np.repeat(np.arange(len(words)), np.diff(units.ends))
+        kept = kept_words(units, words, self._most_kept) & asked[unit]
+        out[cells] += self._kept_units * int(np.count_nonzero(kept))
+        out[cells + 2 :] += np.bincount(units.columns[kept], minlength=self.n_words)
+
+    def round(self, fine: np.ndarray, spacing: float) -> np.ndarray:
+        """Bring the counts of a score to one entry, exactly; see the notes."""
+        if self._half is None:
+            return super().round(fine, spacing)
+        cells = self._half.cells
+        found = super().round(fine[: cells + 2].copy(), spacing)
+        gain = frequency_gain(fine[cells + 2 :].astype(np.int64), self._expected)
+        found[cells + 1] = gain * self._gain_units // (self._most_kept * self._largest)
+        return found
+
+    @property
+    def _largest(self) -> int:
+        """The most that a word of a unit changes `frequency_gain`; over √2 for replacing a unit."""
+        return math.ceil((_HIGH if self._adds else (_HIGH - _LOW) / 2**0.5) * _NAT)
+
+    @property
+    def _kept_units(self) -> int:
+        """Lattice units that a kept word counts."""
+        return int(self._bound * _PARTS[2] ** 0.5 / (self._spacing * self._most_kept))
+
+    @property
+    def _gain_units(self) -> int:
+        """Lattice units of the most that a unit changes the gain's entry; A of the notes."""
+        return max(int(self._bound * _PARTS[1] ** 0.5 / self._spacing) - 1, 0)
+
+    # -- updates
+
+    def update(self, release: Release) -> None:
+        """Take a release."""
+        kind = self.kind
+        if kind == LENGTHS:
+            factor = self.n_records / self.clip
+            lengths, noise = release.values * factor, release.noise_sd * factor
+            if not (np.isfinite(lengths).all() and np.isfinite(noise)):
+                raise ValueError("release: expected finite numbers")
+            self._lengths, self._length_noise = lengths, noise
+            self._set_histogram()
+        elif kind == SCORE:
+            self._scored = release.values + (self._scored if self._scores else 0.0)
+            self._scored_noise, self._scores = release.noise_sd, self._scores + 1
+        elif kind == TOPICS:
+            assert self._own is not None
+            shaped = release.units.reshape(self.n_words, self._own_topics)
+            self._own.update(replace(release, step=self._done - _FIRST_OWN, units=shaped))
+        else:
+            self._histogram.add(release)
+        if kind != SCORE:
+            vars(self).pop("read_out", None)
+        self._done += 1
+        if self._own is None and self._done == _FIRST_OWN and (number := self._affordable_topics()):
+            self._own_topics, self._own = number, self._topics_model(number)
+        self._begin()
+
+    # -- what the lengths say
+
+    @property
+    def length(self) -> float:
+        """Counted words of the median unit that has any."""
+        return self._length_of(0.5)
+
+    def _length_of(self, share: float) -> float:
+        """Counted words that this share of the units with any has at most; as stated, if the noise hides it."""
+        if not self._shown:
+            return self._given_length
+        counts = np.maximum(self._lengths, 0.0)
+        below = np.concatenate(([0.0], np.cumsum(counts / counts.max())))
+        below /= below[-1]
+        edges = np.log(np.append(LENGTH_CELLS, 2 * LENGTH_CELLS[-1]))
+        return float(np.exp(np.interp(share, below, edges)))
+
+    @property
+    def empty(self) -> tuple[float, float] | None:
+        """Share of units without a counted word, with the noise's standard deviation; None if not released."""
+        if not self._length_noise:
+            return None
+        noise = self._length_noise * math.sqrt(len(self._lengths))
+        return 1.0 - float(self._lengths.sum()) / self.n_records, noise / self.n_records
+
+    def _set_histogram(self) -> None:
+        """Make the histogram of words for units of this length."""
+        usual = self._prior.frequencies @ self._scales**-2.0
+        self._histogram = WordHistogram(self._scales, self.clip, _POWER, _REACH * math.sqrt(self.length * usual))
+
+    @property
+    def _share(self) -> float:
+        """Share of units that a score asks."""
+        return min(1.0, JUDGES / self.n_records)
+
+    @property
+    def _judges(self) -> float:
+        """Units that a score asks, expected."""
+        return self._batch * self._share
+
+    @property
+    def _most_kept(self) -> int:
+        """Most words of a unit that count for the gain of exact frequencies."""
+        return math.ceil(self.length)
+
+    @property
+    def _mean_kept(self) -> float:
+        """Words that a unit is expected to keep."""
+        return self._mean_words(1.0, self._most_kept)
+
+    @property
+    def _shown(self) -> bool:
+        """Whether the lengths stand above their noise."""
+        return bool(self._lengths.max() > _SHOWN * self._length_noise)
+
+    def _mean_words(self, part: float, most: float) -> float:
+        """Expected words of a ``part`` of a unit, of which at most ``most`` count."""
+        if not self._shown:
+            return min(part * self.length, most)
+        shares = np.maximum(self._lengths, 0.0) / max(self.n_records, self._lengths.max())
+        shares /= max(shares.sum(), 1.0)
+        middles = np.append((LENGTH_CELLS[:-1] + LENGTH_CELLS[1:] - 1) / 2.0, 1.5 * LENGTH_CELLS[-1])
+        return max(float(shares @ np.minimum(part * middles, most)), 0.1)
+
+    def _mean_by_both(self, released: float, noise: float, expected: float) -> tuple[float, float]:
+        """Join a released mean of words and the one that the lengths let expect; give it with its deviation."""
+        spread = expected * (_BY_LENGTHS if self._shown else 1.0)
+        weight = spread**2 / (spread**2 + noise**2)
+        return max(expected + weight * (released - expected), 0.1 * expected), math.sqrt(weight) * noise
+
+    # -- topics of the records' own
+
+    def _affordable_topics(self) -> int:
+        """Number of topics of the records' own that stand clear of the noise; 0 if public ones win."""
+        left = self._n_steps - self._score_steps - _FIRST_OWN
+        if left < 5 or self._mechanism is None or self._mechanism[0].noise_multiplier == 0:
+            return 0
+        mechanism, sampler = self._mechanism
+        noise = mechanism.noise_sd / self.clip / sampler.expected_batch_size * self.n_records / math.sqrt(left)
+        signal = self.n_records * math.sqrt(self.length) / (self.n_words * noise)
+        return min(self.n_topics, round(1.5 * signal)) if signal >= _OWN_SIGNAL else 0
+
+    def _topics_model(self, number: int) -> LdaModel:
+        more: dict[str, Any] = {"n_topics": number, "alpha": _OWN_TOTALS[0] / number, "neighbors": None}
+        more["eta"] = self._settings["options"].topic_word_prior or 1.0 / number
+        left = self._n_steps - self._score_steps - _FIRST_OWN
+        more["start_steps"] = start_steps(left, number) if self._settings["start_steps"] else 0
+        x, sd = self._histogram.mean()
+        read = self.read_out
+        more["known"] = KnownMasses(x, sd, frequency_bands(read.mixture), read.total * read.masses)
+        model = self._make(**{**self._settings, **more})
+        if self._mechanism is not None:
+            model.prepare(*self._mechanism)
+        return model
+
+    # -- candidates, and what the score says
+
+    @cached_property
+    def read_out(self) -> WordsRead:
+        """The histogram so far, read with public topics; before there is one, the public topics."""
+        x, sd = self._histogram.mean()
+        topics, weights = self._prior.topics(), self._prior.weights
+        if self._histogram.count:
+            return read_words(x, sd, topics, weights)
+        masses = weights @ topics
+        return WordsRead(topics, weights, masses, np.zeros(len(masses)), masses, 0.0)
+
+    def _candidates(self) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Topics, (J, V), each with a Dirichlet prior of proportions, (J,): what the score compares."""
+        read = self.read_out
+        public = [(read.topics, _proportions_prior(total, read.weights)) for total in self._totals]
+        if self._own is None:
+            return public
+        components = self._own.result()["components"]
+        own, weights = word_probabilities(components), components.sum(axis=1)
+        topics = np.concatenate([own, read.topics])
+        both = [
+            (topics, np.concatenate([(1 - _BESIDE) * _proportions_prior(total, weights), _BESIDE * public_prior]))
+            for total, public_prior in ((t, _proportions_prior(t, read.weights)) for t in _OWN_TOTALS)
+        ]
+        return [*both, public[self._usual_public]]
+
+    @property
+    def _usual(self) -> int:
+        return 1 if self._own is not None else self._usual_public
+
+    @property
+    def _usual_public(self) -> int:
+        return min(_USUAL, len(self._totals) - 1)
+
+    def _score(self) -> HalfPrediction:
+        half = HalfPrediction(self._candidates(), self.read_out.masses, finished=True)
+        half.most = max(self._length_of(0.9) / 2.0, 2.0)
+        half.nats = min(half.most, 6.0 * math.sqrt(half.most))
+        return half
+
+    @property
+    def _score_read(self) -> Score | None:
+        """The released predictions."""
+        if not self._scores:
+            return None
+        half, bound = self._score(), self._bound * _PARTS[0] ** 0.5
+        values = self._scored[: half.cells] / (self._scores * self._share)
+        noise = self._scored_noise / math.sqrt(self._scores) / self._share
+        score = Score.read(values, noise, bound, self._judges, half)
+        released = float(values[-2]) / noise * _noise_of_predicted(score, half) if noise else score.predicted
+        expected = self._mean_words(0.5, half.most)
+        return replace(score, predicted=self._mean_by_both(released, _noise_of_predicted(score, half), expected)[0])
+
+    @property
+    def taken(self) -> int:
+        """The candidate to take: the posterior's best one.
+
+        Before the score a step from the usual candidate costs `_STEP_COSTS` nats a word, with a deviation of
+        `_STEP_SPREAD`. So noise has to be small beside that before another is taken.
+        """
+        score = self._score_read
+        if score is None:
+            return self._usual
+        steps = np.abs(np.arange(len(score.nats)) - self._usual)
+        noise = 2.0 * (score.sd / (_STEP_SPREAD * score.predicted)) ** 2
+        return int(np.argmax(score.nats - steps * _STEP_COSTS * score.predicted * (1.0 + noise)))
+
+    @property
+    def frequency_loss(self) -> tuple[float, float]:
+        """Nats a word by which exact frequencies predict better than released ones, and the estimate's deviation."""
+        cells, kept_unit = self._scored.shape[0] - 2, self._kept_units * self._spacing
+        gain_unit = self._gain_units * self._spacing / (self._most_kept * self._largest / _NAT)
+        if not kept_unit or not gain_unit:
+            return 0.0, _NOTHING  # the noise hides a whole unit
+        mean = self._scored[cells:] / (self._scores * self._share)
+        noise = self._scored_noise / math.sqrt(self._scores) / self._share
+        kept, kept_sd = self._mean_by_both(mean[0] / kept_unit, noise / kept_unit, self._mean_kept)
+        gain, gain_sd = mean[1] / gain_unit, noise / gain_unit
+        # The frequencies of the words add up to 1 with the occurrences before the records.
+        words = self._judges * kept
+        total = words + _BEFORE * self.n_words
+        loss = gain / kept - math.log(total / (self._judges * self._mean_kept))
+        spread = math.hypot(gain_sd, (gain / kept + words / total) * kept_sd) / kept
+        return float(loss), math.hypot(spread, _MISS, _MISS_FEW * _BEFORE * self.n_words / total)
+
+    @property
+    def found_gain(self) -> FoundGain | None:
+        """The gain over the records' own exact word frequencies, with its 90 % interval; None without a score.
+
+        The nats a word that the topics gain over released frequencies, less what exact ones gain over these. Both are
+        ratios of released means; their variances add: noise, the choice of units, and `_MISS`.
+        """
+        score = self._score_read
+        if score is None:
+            return None
+        loss, loss_noise = self.frequency_loss
+        nats, half = float(score.nats[self.taken]), self._score()
+        rate = nats / score.predicted
+        noise, expected = _noise_of_predicted(score, half), self._mean_words(0.5, half.most)
+        noise = self._mean_by_both(expected, noise, expected)[1]
+        variance = (score.sd**2 + score.more**2 + (rate * noise) ** 2) / score.predicted**2
+        spread = 1.6449 * math.sqrt(variance + loss_noise**2)
+        gains = (1.0 - math.exp(min(loss - rate + side * spread, 1.0)) for side in (0, 1, -1))
+        return FoundGain(*(max(gain, -1.0) for gain in gains))
+
+    # -- results
+
+    @property
+    def alpha(self) -> np.ndarray:
+        """The Dirichlet prior of a document's proportions, (J,)."""
+        return self._candidates()[self.taken][1]
+
+    @property
+    def _own_share(self) -> float:
+        """Share of the records' own topics in the result."""
+        return 1.0 - _BESIDE if self._own is not None and self.taken < len(_OWN_TOTALS) else 0.0
+
+    def result(self) -> dict[str, np.ndarray]:
+        """Give ``components``, (J, V) Dirichlet parameters, the records' own topics first."""
+        return {"components": self._joined(lambda own: own.result()["components"], lambda public: public)}
+
+    @property
+    def public_part(self) -> tuple[np.ndarray, np.ndarray]:
+        """The topics of public knowledge in the result: their shares there, and in public text, (J,) each.
+
+        Both are 0 for topics of the records' own.
+        """
+        weights, mine = self.read_out.weights, self._own_topics if self._own_share else 0
+        none = np.zeros(mine)
+        return np.append(none, (1.0 - self._own_share) * weights), np.append(none, self._prior.weights)
+
+    def _joined(
+        self,
+        own: Callable[[LdaModel], np.ndarray],
+        public: Callable[[np.ndarray], np.ndarray],
+        shared: bool = True,
+    ) -> np.ndarray:
+        """Join rows of the topics that are taken, each kind times its share if they are ``shared``."""
+        read, share = self.read_out, self._own_share
+        total = float(self.n_records) * self.length
+        if share:
+            assert self._own is not None
+            total = float(self._own.result()["components"].sum())
+        rows = public(np.maximum(total * read.weights[:, None] * read.topics, 1e-12))
+        if not share:
+            return np.asarray(rows)
+        assert self._own is not None
+        parts = (share, 1.0 - share) if shared else (1.0, 1.0)
+        return np.concatenate([parts[0] * own(self._own), parts[1] * rows])
+
+    def standard_errors(self) -> np.ndarray:
+        """Compute standard deviations that the noise leaves in ``components``, (J, V); public topics are given."""
+        spread = np.sqrt(np.expm1(self.read_out.spread**2))
+        return self._joined(lambda own: own.standard_errors(), lambda public: public * spread)
+
+    def deviations(self) -> np.ndarray:
+        """Compute (J, V) releases in standard deviations of their noise, as `LdaModel.deviations`.
+
+        Of a public topic the histogram tells which of its words the records have, not how the topic uses them.
+        """
+        sums, sd = self._histogram.mean()
+        return self._joined(lambda own: own.deviations(), lambda public: np.tile(sums / sd, (len(public), 1)), False)
+
+    def intervals(self, level: float) -> np.ndarray:
+        """(J, V, 2) central intervals of the entries of ``components``; see `standard_errors`."""
+        ends, sd = np.array([0.5 - level / 2, 0.5 + level / 2]), self.read_out.spread[:, None]
+        factors = np.exp(scipy.special.ndtri(ends) * sd - sd**2 / 2)
+        return self._joined(lambda own: own.intervals(level), lambda public: public[:, :, None] * factors)
+
+    # -- state
+
+    def state(self) -> dict[str, np.ndarray]:
+        """Give lengths, histograms, scores and the state of topics of the records' own."""
+        numbers = [self._done, self._own_topics, self._scores, self._length_noise, self._scored_noise]
+        numbers += [self._bound, self._spacing, self._batch, float(self._adds)]
+        state = {
+            "public_steps": np.array(numbers, np.float64),
+            "lengths": self._lengths,
+            "scored": self._scored,
+            **self._histogram.state(),
+        }
+        return state if self._own is None else {**state, **self._own.state()}
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        numbers = array_of(state, "public_steps", (9,))
+        done, own, scores = (int(number) for number in numbers[:3])
+        bound, spacing, batch, adds = numbers[5:].tolist()
+        whole = (done, own, scores) == tuple(numbers[:3]) and done < 2**31 and own <= self.n_topics and scores <= done
+        known = 0.0 < bound <= self.clip and spacing > 0.0 and batch > 0.0 and adds in (0.0, 1.0)
+        if numbers.min() < 0 or not whole or not known or (own and done < _FIRST_OWN):
+            raise ValueError("state: 'public_steps' is out of its range")
+        self._done, self._own_topics, self._scores = done, own, scores
+        self._length_noise, self._scored_noise = numbers[3:5].tolist()
+        if self._mechanism is None:
+            # For reading only. A run that goes on keeps the bounds of its own plan.
+            self._bound, self._spacing, self._batch, self._adds = bound, spacing, batch, bool(adds)
+        self._lengths = array_of(state, "lengths", (len(LENGTH_CELLS),))
+        self._own = None
+        vars(self).pop("read_out", None)
+        self._set_histogram()
+        self._histogram.restore(state)
+        if own:
+            self._own = self._topics_model(own)
+            self._own.restore(state)
+        count = len(_OWN_TOTALS) + 1 if own else len(self._totals)
+        self._scored = array_of(state, "scored", (2 * count + 4,) if scores else (0,))
+        self._begin()
+
+
+def _noise_of_predicted(score: Score, half: HalfPrediction) -> float:
+    """Noise in a released mean number of predictions."""
+    return score.sd / 2**0.5 * half.most / half.nats
+
+
+def _proportions_prior(total: float, weights: np.ndarray) -> np.ndarray:
+    """A Dirichlet prior of proportions with a ``total``, by topic weight, (K,); a tenth of it is equal for all."""
+    return np.asarray(total * (0.9 * weights / weights.sum() + 0.1 / len(weights)))
