@@ -130,8 +130,8 @@ front: $(VENV)/.bench
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python bench/front.py $(if $(TOOLS),--tools $(TOOLS))
 
 # Every figure and table of the papers, and docs/papers.md: SCALE=10 is the quick form, ONLY="fig2 pg" some of them.
-# Seven sections need PyTorch, hmmlearn, a sentence model or dpmm: installed without ONLY, and if one of them is named.
-PAPER_EXTRAS := $(filter acc_fig1 latent_models mnist_downstream public_prior public_clusters vector_topics, \
+# Six sections need PyTorch, hmmlearn, a sentence model or dpmm: installed without ONLY, and if one of them is named.
+PAPER_EXTRAS := $(filter acc_fig1 latent_models mnist_downstream public_prior public_clusters, \
     $(or $(ONLY),acc_fig1))
 PAPER_DPMM := $(filter blr_marginals,$(or $(ONLY),blr_marginals))
 paper: $(VENV)/$(if $(PAPER_EXTRAS),.paper,.bench) $(if $(PAPER_DPMM),$(VENV)/.dpmm)

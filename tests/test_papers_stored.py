@@ -35,9 +35,7 @@ def test_each_section_is_made_of_stored_results(name):
 
 
 #: Sections that also state figures of full runs without raw rows, and the module that reads these.
-TRANSCRIBED = dict(
-    lda_fig2="lda_fig2", lda_vectors="lda_vectors", mnist_fig8="mnist_fig8", acc_fig4="acc_vi", acc_fig5="acc_vi"
-)
+TRANSCRIBED = dict(lda_fig2="lda_fig2", mnist_fig8="mnist_fig8", acc_fig4="acc_vi", acc_fig5="acc_vi")
 
 
 def negated(values):
@@ -293,17 +291,6 @@ def test_numbers_of_the_page_of_priors():
     readme = runner.ROOT.joinpath("README.md").read_text("utf-8")
     assert f"gain over word frequencies | {gain:.0%}".replace("%", " %") in readme
     assert f"without public topics: −{-loss:.0%}".replace("%", " %") in readme
-
-
-def test_numbers_of_sentence_vectors():
-    settings = "prior", "posts", "setting", "epsilon"
-    nmi, perplexity = (means("vector_topics", score, *settings) for score in ("nmi", "perplexity"))
-    lines = table("topics.md", "prior | posts")
-    assert len(lines) == 8
-    for prior, posts, _, kind, *cells in lines:
-        cell = prior.replace("none", ""), int(posts.replace(",", "")), {"words": "words"}.get(kind, "both")
-        found = [f"{nmi[*cell, e]:.3f}".lstrip("0") + f" · {perplexity[*cell, e]:,.0f}" for e in (1.0, 2.0, 4.0)]
-        assert [shown.replace("*", "") for shown in cells] == found, cell
 
 
 @pytest.mark.parametrize("name", ["lda_fig2", "lda_fig3", "lda_table3", "stroke_fig5", "adult_fig6", "mnist_fig8"])

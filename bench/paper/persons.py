@@ -11,8 +11,6 @@ At the same person-level epsilon.
 Rows of the table, for each epsilon:
 
 - persons: ``fit(X, groups=...)``, sampling persons, one joint clip of all that a person has;
-- persons, words alike (topics): the same with neighbors by a public model's vectors of words, where VIPS_FAST_VECTORS
-  names the file that word_vectors.py writes;
 - rows: ``sampling="rows"``, at most k of a person, for a few k or rates; to take the best of them flatters it;
 - merged (topics): each person's documents made one document, of the same, twice or five times the length;
 - alone: each row as a record of its own, at the same epsilon: the cost of persons.
@@ -33,7 +31,6 @@ import scipy.sparse as sp
 from common import newsgroup_posts
 from lda_common import DATA, Table, load, unigram_perplexity
 from peers.mnist import load_mnist
-from word_vectors import VECTORS, neighbors
 
 from vips_fast import BayesianLogisticRegression, LatentDirichletAllocation, SigmoidBeliefNetwork, plan
 
@@ -147,9 +144,6 @@ def topics(arguments, corpus):
     for epsilon in compared.epsilons:
         topics = worth_while(epsilon, len(sizes), None)
         row(f"persons, {topics} topics", epsilon, X, topics, persons)
-        if VECTORS.is_file():
-            alike = neighbors("people" if arguments.corpus == "people" else "wiki")
-            row("persons, words alike", epsilon, X, topics, persons, word_neighbors=alike)
         for most in limits:
             row(f"rows, at most {most}", epsilon, X, topics, persons, sampling="rows", rows_per_group=most)
         for times in (1,) if large else (1, 2, 5):

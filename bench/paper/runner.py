@@ -32,10 +32,8 @@ FIGURES = (
     "lda_fig3",
     "lda_table3",
     "lda_table",
-    "lda_vectors",
     "public_prior",
     "public_clusters",
-    "vector_topics",
     "topic_tables",
     "topic_labels",
     "pg_fig4",
@@ -73,7 +71,7 @@ with the classical σ of a step (theorem 3.20 of Dwork & Roth), and with the con
 numbers of runs, scale 10 about a tenth of them. Each section lists the printed orders, and where they fail here; the
 table counts those that hold at every setting that was run. Minutes are of one core. *Transcribed* figures are rounded
 ones of full runs whose rows were not stored (`bench/paper/results/*.json`). They stand in the VIPS article's Figures 2
-and 8, the accountants' 4 and 5, and word neighbors. All others follow from the rows.
+and 8 and the accountants' 4 and 5. All others follow from the rows.
 """
 
 

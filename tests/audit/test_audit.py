@@ -10,7 +10,6 @@ from itertools import count
 
 import numpy as np
 import pytest
-from neighborly import Neighborly
 from scipy import stats
 
 from vips_fast import (
@@ -50,7 +49,6 @@ LDA = {
     "no_share_clipped": LatentDirichletAllocation(2, clip=1.0, doc_length=37, sampling="full", relation="replace_one"),
     "paper": LatentDirichletAllocation.paper(2, sampling="poisson"),
     "start": LatentDirichletAllocation(9),
-    "relation": Neighborly(2),
 }
 SBN = {
     "jaakkola": SigmoidBeliefNetwork(3),
@@ -128,10 +126,6 @@ def strong(row):
 def test_mu_of_one_release(relation):
     # Longer runs begin with histograms of words, which only long documents contribute the clip norm to.
     attained(LatentDirichletAllocation(2, n_steps=9, sampling="full", relation=relation), within)
-
-
-def test_mu_of_one_release_with_words_that_are_used_alike():
-    attained(Neighborly(2, n_steps=9, sampling="full"), within)
 
 
 @pytest.mark.parametrize("name", ["jaakkola", "bohning", "pg"])

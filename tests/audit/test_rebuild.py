@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from ball_mean import Mean
 from faults import declaring
-from neighborly import Neighborly
 from own_models import EXAMPLES, adapter_of
 
 from vips_fast import (
@@ -25,7 +24,6 @@ from vips_fast.audit.rebuild import Fitted, rebuild_elsewhere
 
 HONEST = {
     "lda": LatentDirichletAllocation(3),
-    "lda_neighbors": Neighborly(3),
     "lda_replace": LatentDirichletAllocation(3, sampling="without_replacement", doc_length=37),
     "lda_paper": LatentDirichletAllocation.paper(3),
     "blr": BayesianLogisticRegression(),
@@ -47,8 +45,6 @@ LEAKS = {
     "parts_nobody_claimed": (faults.AssumesParts(3), {"statement"}),
     "parts_unsaid": (faults.SilentParts(3), {"rebuilt bit for bit", "statement"}),
     "prior_of_private_counts": (faults.PrivatePrior(3), {"settings"}),
-    "neighbors_of_private_counts": (faults.PrivateNeighbors(3), {"settings"}),
-    "neighbors_hidden": (faults.HiddenNeighbors(3), {"rebuilt bit for bit", "nothing else is held"}),
     "data_in_pickles": (faults.KeepsData(3), {"nothing else is held"}),
 }
 SEAMS = {"half_of_components_by_seam": Seams(model=faults.HalfExactModel)}

@@ -2,7 +2,6 @@
 
 import json
 import os
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -143,10 +142,7 @@ OWN = {
         "no_measure_gain": True,
     },
 }
-ELSE = {
-    *("attack_success", "epsilon", "non_private", "public_prior", "scheduler", "word_vectors"),
-    *("vectors", "public_vectors"),
-}
+ELSE = {"attack_success", "epsilon", "non_private", "public_prior", "scheduler"}
 
 
 @pytest.mark.parametrize("command", FITS)
@@ -183,10 +179,6 @@ def test_the_command_line_comes_first(job):
         assert (given["epsilon"], given[name]) == (None, value)
     given = parsed(*start, "--public-prior", "p")
     assert (given["n_components"], given["public_prior"]) == (None, "p")
-    both = parsed(
-        "fit", "lda", "--config", job(input="/a", topics=2, epsilon=1, out="/m", vectors="e", public_vectors="v")
-    )
-    assert (Path(both["vectors"]).name, Path(both["public_vectors"]).name) == ("e", "v")
     path = job(input="/a", topics=2, epsilon=1, out="/m", workers=2)
     given = parsed("fit", "lda", "--config", path, "--scheduler", "s")
     assert (given["workers"], given["scheduler"]) == (None, "s")
@@ -415,7 +407,7 @@ def test_without_the_number_of_records(run, plan, refused):
     assert code == 0 and "NOT PRIVATE: no noise is added" in out
 
 
-@pytest.mark.parametrize("name", ["input", "vocab", "word_vectors", "public_prior"])
+@pytest.mark.parametrize("name", ["input", "vocab", "public_prior"])
 def test_files_that_must_exist(refused, plan, files, name):
     change = {name: "nowhere", **({"topics": None} if name == "public_prior" else {})}
     said = refused("config", plan(**change), "--check")

@@ -168,20 +168,6 @@ def test_plan(run):
     assert "The topics will be noise" not in out and "noise multiplier" in out
 
 
-def test_words_that_are_used_alike(few, run):
-    """More is expected of them, by `plan` and by a check alike."""
-    known = run(*PLAN, "--word-neighbors")[1].split("Forecast: ")
-    assert known[1] != run(*PLAN)[1].split("Forecast: ")[1] and "vectors of words" not in known[1]
-    (few / "w.vec").write_text("a 1 0\nb 0 1\n")
-    text = 'command = "fit lda"\n[options]\ninput = "x.npz"\nout = "m"\ntopics = 10\nepsilon = 2\ndelta = 1e-6\n'
-    (few / "job.toml").write_text(text + "doc_length = 60\nfeatures = 5000\nrecords = 20000\nsteps = 20\n")
-    lines = [run("config", few / "job.toml", "--check")[1]]
-    with open(few / "job.toml", "a") as file:
-        file.write('word_vectors = "w.vec"\n')
-    lines.append(run("config", few / "job.toml", "--check")[1])
-    assert all("expect  held-out words" in line for line in lines) and lines[0] != lines[1]
-
-
 def test_the_table(run):
     code, out, _ = run(*PLAN, "--table")
     lines = out.splitlines()

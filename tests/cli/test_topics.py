@@ -93,7 +93,6 @@ def test_settings_reach_the_estimator(run, files):
         n_records=60,
         batch_size=20,
         public_prior=None,
-        word_neighbors=None,
         n_jobs=2,
         n_steps=5,
         doc_length=30,
@@ -231,38 +230,3 @@ def test_plan_of_a_vocabulary_that_is_bought(run):
     assert f"epsilon = {words.epsilon:.3g} in {words.n_rounds} rounds" in said
     assert f"about {words.words:.2g}, {words.token_share:.0%} of all tokens" in said
     assert "epsilon = 0.2 in" in " ".join(run("plan", *sizes, "--vocab-share", 0.1)[1].split())
-
-
-def test_words_that_are_used_alike(run, refused, files):
-    vectors = files.folder / "words.vec"
-    lines = [f"{word} {v // 3} {v % 3} 1" for v, word in enumerate(files.words[:5])]
-    vectors.write_text("\n".join(["5 3", *lines]) + "\n")
-    more = ["--epsilon", 5, "--delta", 1e-3, "--quiet", "--word-vectors", vectors]
-    code, _, err = run(*files.fit(*more))
-    assert code == 0 and "warning: 1 of 6 words have no vector" in err
-    model = LatentDirichletAllocation.load(files.model)
-    near = model.word_neighbors
-    assert near.shape == (6, 20) and (near[5] == -1).all() and ((near[:5] >= 0).sum(axis=1) == 4).all()
-    vectors.write_text("le 1 2\nla 2 1\n")
-    code, _, err = run(*files.fit(*more, "--force"))
-    assert code == 0 and "6 of 6 words have no vector" in err
-    vectors.write_text("le 1 x\n")
-    assert "line 1: expected a word and 2 finite numbers" in refused(*files.fit(*more, "--force"))
-    assert "--word-vectors: not with --paper" in refused(*files.fit(*more, "--paper", "--force"))
-
-
-def test_vectors_of_public_documents(run, refused, files):
-    out = files.folder / "words.vec"
-    code, said, _ = run("vectors", files.docs, "--vocab", files.vocab, "--dimensions", 3, "--out", out)
-    assert code == 0 and said == f"Written to {out}: vectors of 6 of 6 words, from 60 documents.\n"
-    assert run(*files.fit("--epsilon", 5, "--quiet", "--word-vectors", out))[0] == 0
-    assert (LatentDirichletAllocation.load(files.model).word_neighbors[:, :5] >= 0).all()
-    public = files.folder / "public.csv"
-    public.write_text("text\n" + "\n".join(" ".join(files.words[k : k + 2]) for k in (0, 2, 4)) + "\n")
-    code, said, _ = run("vectors", public, "--text", "text", "--vocab", files.vocab, "--dimensions", 2, "--out", out)
-    assert code == 0 and "of 6 words, from 3 documents" in said
-    assert "--vocab: expected a public vocabulary" in refused("vectors", public, "--text", "text", "--out", out)
-    assert "expected an integer in [1, 5]" in refused(
-        "vectors", files.docs, "--vocab", files.vocab, "--dimensions", 6, "--out", out
-    )
-    assert "is a folder" in refused("vectors", files.docs, "--vocab", files.vocab, "--out", files.folder)

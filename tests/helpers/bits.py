@@ -369,14 +369,9 @@ def _planned(n_rows=3000, fit=None, **settings):
     return path
 
 
-def _prior(which):
-    def path(folder):
-        make, data = EVERY["lda"]
-        near = np.array([[(v + 1) % 12, (v + 5) % 12 if v % 2 else -1] for v in range(12)])
-        priors = {"neighbors": dict(word_neighbors=near), "number": dict(options=LdaOptions(topic_word_prior=0.7))}
-        return _unsafe(make(**priors[which])).fit(*data())
-
-    return path
+def _prior_number(folder):
+    make, data = EVERY["lda"]
+    return _unsafe(make(options=LdaOptions(topic_word_prior=0.7))).fit(*data())
 
 
 def _classes(**settings):
@@ -434,8 +429,7 @@ OTHERS = {
     "lda-planned-persons": _planned(epsilon=4.0, fit=dict(groups=np.arange(3000) // 3)),
     "lda-planned-not-private": _planned(300, private=False),
     "lda-planned-allocation": _planned(epsilon=3.0, sampling="random_allocation"),
-    "lda-prior-neighbors": _prior("neighbors"),
-    "lda-prior-number": _prior("number"),
+    "lda-prior-number": _prior_number,
     "classes": _classes(),
     "classes-poisson": _classes(sampling="poisson", **BATCH),
     "classes-target": _classes(noise_multiplier=None, epsilon=3.0),
@@ -532,7 +526,7 @@ SHELL = {
 
 #: Paths that a model lacks: shards hold one label of a row; the paper's logistic regression has no persons.
 LEFT_OUT = {
-    *((n, path) for n in ("vector-mixture", "vector-topics") for path in PATHS if "shards" in path or "bins" in path),
+    *(("vector-mixture", path) for path in PATHS if "shards" in path or "bins" in path),
     *(("logistic-paper", path) for path in PATHS if "persons" in path or "rows" in path),
 }
 

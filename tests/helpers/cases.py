@@ -25,16 +25,6 @@ def _measured(**options):
     return _lda(**{"options": LdaOptions(measure_gain=True), **options})
 
 
-def _vector_topics(**options):
-    from vips_fast import PublicVectors, VectorTopics
-    from vips_fast.models.lda import LdaOptions
-
-    frame, words = np.eye(4), [f"word{v}" for v in range(12)]
-    public = PublicVectors(frame, frame, np.ones(4), words, frame[np.arange(12) % 4], "a test")
-    own = {"options": LdaOptions(measure_gain=False), "doc_length": 30, "public": public}
-    return VectorTopics(3, **{**COMMON, **own, **options})
-
-
 def _logistic(paper=False, **options):
     from vips_fast import BayesianLogisticRegression
 
@@ -133,11 +123,6 @@ def worded(n=200, seed=0):
     return X, (X[:, :2] > 0).astype(np.uint8)
 
 
-def counted(n=200, seed=0):
-    """Documents over 12 words, with vectors of 4 numbers."""
-    return *counts(n, seed), *vectors(n, seed)
-
-
 #: Name: (factory of an estimator, factory of the arguments of ``fit``).
 CASES = {
     "lda": (_lda, counts),
@@ -157,7 +142,6 @@ EVERY = {
         lambda *a, **k: (sp.csr_array(labeled(*a, **k)[0]), labeled(*a, **k)[1]),
     ),
     "lda-measured": (_measured, counts),
-    "vector-topics": (_vector_topics, counted),
     "counts": (_regressed, events),
     "logistic-spherical": (lambda **o: _logistic(**{"covariance": "spherical", **o}), labeled),
     "network-classes": (_classes, coded),

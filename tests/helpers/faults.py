@@ -9,7 +9,7 @@ import numpy as np
 from ball_mean import Mean
 from scipy.special import logit
 
-from vips_fast import BayesianLogisticRegression, CountRegression, LatentDirichletAllocation, PublicPrior, nearest_words
+from vips_fast import BayesianLogisticRegression, CountRegression, LatentDirichletAllocation, PublicPrior
 from vips_fast.accounting import GaussianEvent, PoissonSampledEvent, SelfComposedEvent
 from vips_fast.audit import Part
 from vips_fast.engine.statement import Privacy
@@ -166,25 +166,6 @@ class PrivatePrior(LatentDirichletAllocation):
         ratios = np.ones((topics, len(words)))
         self.public_prior = PublicPrior(words, ratios, np.ones(topics), frequencies, "the records")
         return super()._read(X, y, **extra)
-
-
-class PrivateNeighbors(LatentDirichletAllocation):
-    """Neighbors that are the words of the same documents."""
-
-    def _read(self, X, y=None, **extra):
-        self.word_neighbors = nearest_words(np.asarray(X.todense(), dtype=np.float64).T + 1.0, 2)
-        return super()._read(X, y, **extra)
-
-
-class HiddenNeighbors(LatentDirichletAllocation):
-    """The same, and no parameter says it."""
-
-    def _read(self, X, y=None, **extra):
-        self._alike = nearest_words(np.asarray(X.todense(), dtype=np.float64).T + 1.0, 2)
-        return super()._read(X, y, **extra)
-
-    def _neighbors(self, n_words):
-        return vars(self).get("_alike")
 
 
 class KeepsData(LatentDirichletAllocation):

@@ -23,6 +23,7 @@ import scipy.sparse as sp
 from drill import Stage, write_notes
 
 from vips_fast.cli import main
+from vips_fast.data import public_vocabulary
 from vips_fast.engine.ledger import Ledger
 from vips_fast.jobs.folder import run_folder
 from vips_fast.store.log import encode
@@ -308,7 +309,9 @@ def make(root):
     keys(root)
     (root / "groups.txt").write_text("".join(f"g{i // 2}\n" for i in range(60)))
     (root / "vectors.txt").write_text(
-        "".join(f"{w} {' '.join(f'{x:.3f}' for x in rng.normal(size=4))}\n" for w in WORDS)
+        "".join(
+            f"{w} {' '.join(f'{x:.3f}' for x in rng.normal(size=4))}\n" for w in public_vocabulary("public:en", size=60)
+        )
     )
     (root / "rows.csv").write_text(
         "age,ill\n" + "".join(f"{a},{'yes' if a > 50 else 'no'}\n" for a in rng.integers(0, 100, 60))
@@ -428,7 +431,8 @@ def targets(root):
     plain = [*lda, root / "counts.npz"]
     add("vocabulary", root / "words.txt", [*plain, *words])
     add("groups", root / "groups.txt", [*plain, *words, "--groups", root / "groups.txt"])
-    add("word vectors", root / "vectors.txt", [*plain, *words, "--word-vectors", root / "vectors.txt"])
+    prior = ["prior", "build", "--vocab-size", 60, "--stop-words", "none", "--topics", 2, "--out", "mended"]
+    add("word vectors", root / "vectors.txt", [*prior, "--word-vectors", root / "vectors.txt"])
     table = ["--schema", root / "schema.toml", "--label", "ill"]
     add(
         "table csv",

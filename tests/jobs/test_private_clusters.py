@@ -51,13 +51,33 @@ def test_a_file_gives_a_published_folder_and_resumes(tmp_path):
     assert "a test" in (tmp_path / "page.html").read_text("utf-8")
 
 
-def test_an_encoder_of_another_width_is_refused_before_anything_is_spent(tmp_path):
+def bad_record(texts):
+    """Give words vectors, and notes NaN."""
+    return np.where([[len(text) > 5] for text in texts], np.nan, encode(texts))
+
+
+@pytest.mark.parametrize(
+    ("encoder", "message"),
+    [
+        (lambda texts: encode(texts)[:, :3], r"encode: float64 of shape \(4, 3\); expected floats of shape \(4, 4\)"),
+        (lambda texts: encode(texts)[:-1], r"shape \(3, 4\); expected floats of shape \(4, 4\)"),
+        (lambda texts: 7 * encode(texts), "lengths up to 7, projected; .* divide each vector by its length"),
+        (lambda texts: encode(texts) * np.nan, "lengths up to nan, projected; expected finite ones"),
+        (bad_record, "expected finite numbers; invalid='drop' leaves out records"),
+    ],
+)
+def test_an_encoder_of_bad_vectors_is_refused_before_anything_is_spent(tmp_path, encoder, message):
     model = DocumentClusters(2, public=PUBLIC, noise_multiplier=5.0)
-    source = VectorTexts(notes(20), PUBLIC, lambda texts: encode(texts)[:, :3], ("note",))
-    job = Job(model, source, tmp_path / "out")
-    with pytest.raises(ValueError, match=r"encode: float64 of shape \(4, 3\); expected floats of shape \(4, 4\)"):
+    job = Job(model, VectorTexts(notes(20), PUBLIC, encoder, ("note",)), tmp_path / "out")
+    with pytest.raises(ValueError, match=message):
         job.run()
     assert not hasattr(model, "ledger_")
+
+
+def test_a_note_with_a_bad_vector_can_be_dropped():
+    found = clusters(encode=bad_record, invalid="drop", n_records=200)
+    found.fit({"note": notes(200)["note"]}, text="note")
+    assert found.model_.privacy_.n_records == 200
 
 
 def test_a_broken_record_is_dropped(tmp_path):

@@ -89,7 +89,7 @@ def test_a_purchase_that_finds_few_words_is_hopeless():
     """Before anything is spent, with the remedies in order."""
     few, enough = (plan(n, None, None, epsilon=2.0, delta=1e-6) for n in (821, 6652))
     assert few.hopeless and "too few for topics" in few.warning() and few.run_forecast().warning is HopelessWarning
-    remedies = ("--public-prior", "--vocab public:en", "word vectors", "more persons", "rows", "epsilon")
+    remedies = ("--public-prior", "--vocab public:en", "more persons", "rows", "epsilon")
     assert sorted(remedies, key=few.warning().index) == [*remedies]
     assert not enough.hopeless and 200 < enough.vocabulary.words < 800 and 0.05 < enough.expected_gain < 0.25
     assert enough.run_forecast().warning is None
@@ -168,8 +168,6 @@ def test_the_verdict_takes_off_what_noisy_word_frequencies_cost():
 def test_bad_numbers_are_named(value):
     with pytest.raises(ValueError, match="distinct_words"):
         expected(distinct_words=value)
-    with pytest.raises(ValueError, match="word_neighbors"):
-        expected(word_neighbors=value)
     with pytest.raises(ValueError, match="distinct_words"):
         LatentDirichletAllocation(2, options=LdaOptions(distinct_words=value)).fit(corpus(20))
 
@@ -202,27 +200,6 @@ def test_what_is_said_comes_out(caplog):
     assert planned.expected_gain > 0.05 and gain(model, many, test) > 0.1
     # The line is the same whatever the documents say.
     assert fitted(corpus(4000, seed=3)[::-1], caplog, **more)[2] == line
-
-
-def test_more_is_expected_where_the_neighbors_of_words_are_known(caplog):
-    for n in (20_000, 60_000):
-        alone, alike = expected(n), expected(n, word_neighbors=True)
-        assert alike.expected_gain > alone.expected_gain + 0.01 and alike.signal_to_noise == alone.signal_to_noise
-        assert alike.parameters() == alone.parameters() and "vectors of words" in alone.advice()
-        assert "vectors of words" not in alike.advice() and alike.forecast() != alone.forecast()
-    assert expected(word_neighbors=True, topics=None).n_components > expected(topics=None).n_components
-    # What has prospects without them has with them.
-    for n in (199, 900, 1500, 2000, 3000, 6000):
-        assert expected(n, word_neighbors=True).hopeless <= expected(n).hopeless
-    assert expected(199, word_neighbors=True).hopeless
-
-    caplog.set_level(logging.INFO, "vips_fast")
-    X, near = corpus(4000), (np.arange(V)[:, None] + np.arange(1, 4)) % V
-    few = np.where(np.arange(V)[:, None] < 0.4 * V, near, -1)
-    for prior, known in ((near, True), (few, False), (None, False)):
-        model = LatentDirichletAllocation(K, doc_length=N, word_neighbors=prior, **PUBLIC)
-        assert model.plan(4000, V).word_neighbors is known and model.plan(4000, V, word_neighbors=True).word_neighbors
-        assert fitted(X, caplog, word_neighbors=prior)[2] == [model.plan(4000, V).forecast()]
 
 
 def test_no_forecast_where_there_is_none(caplog):

@@ -62,9 +62,6 @@ def test_what_a_fit_does_opens_and_closes_assumptions(tmp_path):
     assert not found(known)["randomness"].held
     assert not found(make(noise_multiplier=None, private=False).fit(*data()))["randomness"].held
 
-    near = (np.arange(12)[:, None] + [1, 2]) % 12
-    assert "public text" in found(make(word_neighbors=near).fit(*data()))["parameters"].why
-
     part = LatentDirichletAllocation(3, noise_multiplier=2.0, delta=1e-5, doc_length=30, random_state=0)
     part.partial_fit(counts()[0], part="ward 1").partial_fit(counts(seed=1)[0], part="ward 2")
     assert not found(part)["parts"].held and "2 parts" in found(part)["parts"].why

@@ -35,20 +35,17 @@ from vips_fast import (
     SigmoidBeliefNetwork,
     TopicTables,
     VectorMixture,
-    VectorTopics,
     get_include,
     load_prior,
-    nearest_words,
     plan,
     prior_from_documents,
     prior_from_vectors,
     public_vectors,
     runtime_info,
     verify,
-    word_vectors,
 )
 from vips_fast.data import Schema
-from vips_fast.data.types import Array, Bits, Cells, Labels, Matrix, Names, Neighbors, Vector
+from vips_fast.data.types import Array, Bits, Cells, Labels, Matrix, Names, Vector
 from vips_fast.models.conjugate import parameter
 from vips_fast.models.stage import Stage
 
@@ -101,9 +98,6 @@ def topics(counts: Bits, folder: Path) -> LatentDirichletAllocation:
     stage = model.prepare(counts, groups=[k // 2 for k in range(len(counts))], unit="patient")
     assert_type(stage, Stage)
     print(stage.plan.relation, stage.public.n_records)
-    vectors = word_vectors(counts, 3)
-    assert_type(vectors, Matrix)
-    alike = nearest_words(vectors, 2)
     public = PublicPrior([f"w{v}" for v in range(16)], np.ones((2, 16)), np.ones(2), np.ones(16), "an example")
     assert_type(public.restricted_to(public.words).topics(), Matrix)
     public.save(folder / "prior.npz")
@@ -111,9 +105,6 @@ def topics(counts: Bits, folder: Path) -> LatentDirichletAllocation:
     texts: Matrix = np.ones((16, 16))
     assert_type(prior_from_documents(texts, public.words, 2, language=""), PublicPrior)
     assert_type(prior_from_vectors(texts, [f"{v}" for v in range(16)], 2), PublicPrior)
-    assert_type(alike, Neighbors)
-    helped = LatentDirichletAllocation(2, word_neighbors=alike, doc_length=20, noise_multiplier=3.0, n_steps=2)
-    assert_type(helped.fit(counts).components_, Matrix)
     printed = LatentDirichletAllocation.paper(2, doc_length=20, n_steps=2, batch_size=50, update="average", clip=0.2)
     assert_type(printed.fit(counts).components_, Matrix)
     model.save(folder / "model")
@@ -182,10 +173,6 @@ def clusters(answers: Bits, rows: Matrix) -> list[list[str]]:
     assert_type(tables.table("ward").shares, Matrix)
     assert_type(tables.contrast("ward", [-1, 1]).low, Vector)
     assert_type(tables.trend("ward").estimate, Vector)
-    words = answers[:, : rows.shape[1]]
-    topics = VectorTopics(2, public=known, epsilon=5.0, n_steps=3).fit(words, rows)
-    assert_type(topics.predict(words, rows), Labels)
-    assert_type(topics.centers_, Matrix)
     notes = DocumentClusters(2, public=known, epsilon=5.0, n_steps=3).fit(rows)
     assert_type(notes.predict(rows), Labels)
     assert_type(notes.keywords(), list[list[str]])

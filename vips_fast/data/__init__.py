@@ -11,7 +11,7 @@ from .sentences import SentenceEncoder
 from .sharding import Batch, write_shards
 from .shards import ShardedCorpus
 from .tokens import Analyzer, TokenIndex
-from .vectors import load_word_vectors, save_word_vectors
+from .vectors import load_word_vectors
 from .vocabulary import coarse_words, count_matrix, load_vocabulary, public_vocabulary, stop_words, word_frequencies
 from .wordpieces import packaged_model, wordpiece_vectors
 
@@ -44,7 +44,6 @@ __all__ = [
     "read_idx",
     "read_ldac",
     "read_sparse",
-    "save_word_vectors",
     "split",
     "stop_words",
     "word_frequencies",

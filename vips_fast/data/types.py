@@ -13,8 +13,7 @@ from .shards import ShardedCorpus
 Vector: TypeAlias = np.ndarray[tuple[int], np.dtype[np.float64]]
 Matrix: TypeAlias = np.ndarray[tuple[int, int], np.dtype[np.float64]]
 Array: TypeAlias = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
-#: Columns of word neighbors; vectors of words in a file.
-Neighbors: TypeAlias = np.ndarray[tuple[int, int], np.dtype[np.int32]]
+#: Vectors of words in a file.
 WordVectors: TypeAlias = np.ndarray[tuple[int, int], np.dtype[np.float32]]
 #: Records of any dtype; labels, which are numbers or texts; names of columns; records of 0 and 1.
 Cells: TypeAlias = np.ndarray[tuple[int, int], np.dtype[np.generic]]

@@ -1,14 +1,11 @@
 """Vectors of words from files of public ones."""
 
 from collections.abc import Sequence
-from pathlib import Path
-from typing import BinaryIO
 
 import numpy as np
 
-from ..store.atomic import PUBLIC, replace_file
 from ._files import BadLine, blocks, naming, open_text
-from .types import Cells, WordVectors
+from .types import WordVectors
 from .vocabulary import PathLike
 
 #: Bytes of the longest first line, by which d is known.
@@ -53,27 +50,6 @@ def load_word_vectors(path: PathLike, words: Sequence[str]) -> WordVectors:
     for v, vector in found.items():
         out[v] = vector
     return out
-
-
-def save_word_vectors(path: PathLike, words: Sequence[str], vectors: Cells) -> int:
-    """Write a file for `load_word_vectors`; return its number of words.
-
-    ``vectors``, (V, d), has a row for each of the ``words``. Left out are words with spaces in them, which the
-    format cannot store, and those with a row that is 0 or not finite. Raises ValueError for another shape, and OSError
-    if the file cannot be written.
-    """
-    if vectors.ndim != 2 or len(vectors) != len(words) or vectors.shape[1] < 1:
-        raise ValueError(f"vectors: shape {vectors.shape}; expected ({len(words)}, d), a row for each word")
-    there = np.isfinite(vectors).all(axis=1) & vectors.any(axis=1)
-    known = [v for v in np.flatnonzero(there).tolist() if len(words[v].split()) == 1]
-
-    def write(file: BinaryIO) -> None:
-        file.write(f"{len(known)} {vectors.shape[1]}\n".encode())
-        for v in known:
-            file.write(f"{words[v]} {' '.join(f'{x:.8g}' for x in vectors[v])}\n".encode())
-
-    replace_file(Path(path), write, PUBLIC)
-    return len(known)
 
 
 def _vector(line: bytes, d: int, number: int) -> np.ndarray:

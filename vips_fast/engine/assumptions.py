@@ -8,8 +8,6 @@ they show that the fit did not need it. It is *open* if somebody has to vouch fo
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import numpy as np
-
 from ..accounting import Relation
 from .result import FitResult
 
@@ -73,8 +71,6 @@ def _labels(result: FitResult) -> tuple[bool, str]:
 def _parameters(result: FitResult) -> tuple[bool, str]:
     if (prior := result.settings.get("public_prior_source")) is not None:
         return False, f"Public knowledge used: {prior}. Somebody has to vouch that it was made from public text only."
-    if isinstance(result.settings.get("word_neighbors"), np.ndarray):
-        return False, "`word_neighbors` is an array: somebody has to vouch that it was made from public text only."
     return False, "They stand in the settings. No file can show that none was tuned on the private records."
 
 

@@ -138,8 +138,7 @@ def forecast_rows(args: argparse.Namespace, model: Any, words: int | None) -> li
         return []
     if None in (words, model.n_records) or not (model.epsilon or model.target_attack_success or model.noise_multiplier):
         return []
-    known = None if args.word_vectors is None else True
-    planned = model.plan(int(model.n_records or 1), int(words or 1), word_neighbors=known)
+    planned = model.plan(int(model.n_records or 1), int(words or 1))
     if planned.hopeless and not args.anyway:
         raise _refusal(planned.warning())
     expected = [("verdict", words_of_worth(planned.worth))]

@@ -108,7 +108,6 @@ def plan(args: Namespace) -> int:
             distinct_words=args.distinct_words,
             sampling=args.sampling,
             n_bins=args.n_bins,
-            word_neighbors=args.word_neighbors,
         )
 
     planned = found(args.records, args.epsilon, args.attack_success)

@@ -4,7 +4,6 @@ from ..forecast import HopelessWarning
 from .drift_estimator import DriftingTopics
 from .drifting import Drift
 from .estimator import LatentDirichletAllocation
-from .neighbors import nearest_words, word_vectors
 from .options import LdaOptions
 from .planning import Plan, plan
 from .prior import PublicPrior
@@ -28,12 +27,10 @@ __all__ = [
     "Plan",
     "PublicPrior",
     "load_prior",
-    "nearest_words",
     "packaged_prior",
     "plan",
     "prior_file",
     "prior_from_documents",
     "prior_from_vectors",
     "store_prior",
-    "word_vectors",
 ]

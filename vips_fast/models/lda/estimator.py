@@ -13,7 +13,7 @@ import scipy
 from ...checks import check_number
 from ...data.counts import documents
 from ...data.frames import to_frame
-from ...data.types import Array, Data, Matrix, Neighbors
+from ...data.types import Array, Data, Matrix
 from ...engine.gain import Score
 from ...engine.model import Model
 from ...engine.planner import Planner
@@ -27,7 +27,6 @@ from ..parameters import Bookkeeping, Call, Common
 from ..readouts import by_pieces, kept
 from .masses import CLEAR_NORM, COUNT_POWER, UNKNOWN_NORM
 from .model import LdaModel
-from .neighbors import check_neighbors, knows_most
 from .options import LdaOptions
 from .planning import (
     DEFAULT_STEPS,
@@ -62,7 +61,6 @@ class PaperParameters(Common, total=False):
     """Keywords of `vips_fast.LatentDirichletAllocation.paper`: the fields of `PaperLatentDirichletAllocation`."""
 
     public_prior: PublicPrior | None
-    word_neighbors: Neighbors | None
     doc_length: int | None
     clip: float | None
     options: LdaOptions | None
@@ -91,9 +89,6 @@ class LatentDirichletAllocation(TopicQuality):
         K public topics of the V words, in the order of the columns. Nothing in it may come from the private records.
         The releases are then lengths, words and a score, by which these topics are read
         (`vips_fast.models.lda.public_topics`). Without privacy it is not used.
-    word_neighbors : int array of shape (V, k) or None
-        Word neighbors, from public text only (`vips_fast.nearest_words`): row v holds the columns of words with vectors
-        like v's, -1 for none. If the noise hides a word's weight, the weights of its neighbors predict it.
     doc_length : int or None
         N: about how many words a usual document has, without stop words. Public. Every document is brought to exactly N
         words. None is 40, or, without privacy, leaves the documents as they are.
@@ -166,7 +161,6 @@ class LatentDirichletAllocation(TopicQuality):
 
     n_components: int = field(default=10, kw_only=False)
     public_prior: PublicPrior | None = None
-    word_neighbors: Neighbors | None = None
     doc_length: int | None = None
     clip: float | None = None
     options: LdaOptions | None = None
@@ -208,8 +202,6 @@ class LatentDirichletAllocation(TopicQuality):
         check_number("n_components", self.n_components, 1, 2**20, integer=True)
         if self.public_prior is not None:
             check_topics(self.public_prior, int(self.n_components))
-        if self.word_neighbors is not None:
-            check_neighbors(self.word_neighbors)
         if self.doc_length is not None:
             check_number("doc_length", self.doc_length, 1, 2**31 - 1, integer=True)
         check_number("clip", self.clip, 0, 1, low_open=True, optional=True)
@@ -280,7 +272,6 @@ class LatentDirichletAllocation(TopicQuality):
             "alpha": self._alpha(fitting_prior(self.doc_length, int(self.n_components))),
             "read_out_alphas": self._read_out_alphas(public),
             "eta": self._eta,
-            "neighbors": self._neighbors(public.n_features),
             # How many calls of partial_fit will come is not known: their releases are not to be spent on a start.
             "start_steps": self._start_steps(self._steps_of(schedule) - histograms)
             if schedule is None or schedule.whole
@@ -344,9 +335,7 @@ class LatentDirichletAllocation(TopicQuality):
         assert schedule is not None, "without noise, the columns do not matter"
         return schedule.n_steps
 
-    def _minibatches(
-        self, public: Public, terms: Terms, word_neighbors: bool | None = None
-    ) -> tuple[TopicCase, Minibatches]:
+    def _minibatches(self, public: Public, terms: Terms) -> tuple[TopicCase, Minibatches]:
         """Plan minibatches and steps that settings leave open; give the case."""
         size = public.n_records if self.sampling == "full" else self.batch_size
         allocates = resolve_sampling(self.sampling, self.relation, public.n_bins) == "random_allocation"
@@ -363,7 +352,6 @@ class LatentDirichletAllocation(TopicQuality):
             may_enlarge=enlarges,
             sampling="random_allocation" if allocates else "poisson",
             n_bins=bins,
-            **({} if word_neighbors is None else {"word_neighbors": word_neighbors}),
         )
         return case, case.minibatches(min(size, public.n_records))
 
@@ -376,7 +364,7 @@ class LatentDirichletAllocation(TopicQuality):
             n_components=int(self.n_components),
             distinct_words=self._distinct_words(public),
             target=terms.target(terms.usual_delta(public.n_records)),
-            **{"clip": clip, "word_neighbors": knows_most(self.word_neighbors), **more},
+            **{"clip": clip, **more},
         )
 
     def _distinct_words(self, public: Public) -> float:
@@ -388,17 +376,15 @@ class LatentDirichletAllocation(TopicQuality):
         """Give the words of a usual document that the fit knows."""
         return self.doc_length or usual_length(max(public.n_features, 1))
 
-    def plan(self, n_records: int, n_features: int, *, word_neighbors: bool | None = None) -> Plan:
+    def plan(self, n_records: int, n_features: int) -> Plan:
         """Plan a private fit, with forecast, from public numbers only.
 
-        ``n_records`` and ``n_features`` are the documents (or persons) and the words of the data to come.
-        ``word_neighbors`` says whether most words will have word neighbors; None goes by the parameter of that name.
-        Without a target and a noise multiplier it is for epsilon = 1. Raises ValueError if a parameter is out of its
-        range.
+        ``n_records`` and ``n_features`` are the documents (or persons) and the words of the data to come. Without a
+        target and a noise multiplier it is for epsilon = 1. Raises ValueError if a parameter is out of its range.
         """
         self._check_parameters()
         public = Public(n_features, n_records, seed=0)
-        case, runs = self._minibatches(public, self._terms, word_neighbors)
+        case, runs = self._minibatches(public, self._terms)
         z = case.calibrated(runs, Planner())
         given = self._options.learning_decay
         return case.planned(runs, z, case.decay(runs, z) if given is None else given)
@@ -447,15 +433,6 @@ class LatentDirichletAllocation(TopicQuality):
     def _eta(self) -> float:
         given = self._options.topic_word_prior
         return 1.0 / self.n_components if given is None else float(given)
-
-    def _neighbors(self, n_words: int) -> np.ndarray | None:
-        """Return the word neighbors, if any; ValueError for other words."""
-        if self.word_neighbors is None:
-            return None
-        neighbors = np.asarray(self.word_neighbors)
-        if len(neighbors) != n_words:
-            raise ValueError(f"word_neighbors has {len(neighbors)} rows: expected {n_words}, the words of X")
-        return neighbors
 
     # ------------------------------------------------------------ read-outs
 

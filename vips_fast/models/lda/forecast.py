@@ -17,9 +17,6 @@ frequencies, less the nats that the noise in these frequencies costs:
 
     L = min(k ln(1 + x V^w / x1), C ln K) - c x^-b
 
-If a fit knows word neighbors (`vips_fast.models.lda.neighbors`), this is worth `NEIGHBORS` times the signal. In each of
-five corpora the gain followed x as it did without, but from an x that was 1.05 to 1.45 times smaller.
-
 No public number says how much the words of a corpus depend on one another. So the gain has an interval: L at `SPREAD`
 times less and more signal, and `MISS` nats further out. The page docs/forecast_measured.md shows how often it holds on
 corpora that the constants were not fitted on (`python -m bench.forecast coverage`).
@@ -57,8 +54,6 @@ ENDS = ((1 / SPREAD, -MISS), (1.0, 0.0), (SPREAD, MISS))
 CEILING = 0.2
 #: r of the readable words.
 READABLE = 0.059
-#: The worth of word neighbors: this many times the signal.
-NEIGHBORS = 1.25
 #: Nats that words of a purchase gain beside that: a corpus's own words tell more than a language's. (The means of 30
 #: runs were .10 on posts, .04 on docstrings and .04 on sections.)
 PURCHASED = 0.05
@@ -96,21 +91,19 @@ def forecast(
     distinct_words: float,
     clip: float,
     noise: float,
-    word_neighbors: bool = False,
     purchased: bool = False,
 ) -> Forecast:
     """Forecast a run.
 
     ``n_records``, ``n_features`` and ``n_components`` are n, V and K, ``distinct_words`` is m, and ``clip`` is a.
-    ``noise`` is the standard deviation of an entry of the averaged sum in units of the clip, s. ``word_neighbors`` says
-    whether the fit knows word neighbors, ``purchased`` whether the words are yet to be purchased.
+    ``noise`` is the standard deviation of an entry of the averaged sum in units of the clip, s. ``purchased`` says
+    whether the words are yet to be purchased.
     """
     kept = min(math.sqrt(min(distinct_words, n_features)), 1 / clip)
     signal = n_records * kept / (n_features * noise) if noise > 0 else math.inf
     readable = min(READABLE * signal / n_components, 1.0) * n_features
-    worth, shape = effective(signal, word_neighbors), (n_features, n_components)
-    extra = PURCHASED if purchased else 0.0
-    low, middle, high = (_gain(nats(worth * times, *shape) + more + extra) for times, more in ENDS)
+    shape, extra = (n_features, n_components), PURCHASED if purchased else 0.0
+    low, middle, high = (_gain(nats(signal * times, *shape) + more + extra) for times, more in ENDS)
     return Forecast(signal, middle, low, high, readable)
 
 
@@ -139,11 +132,6 @@ def _gain(of: float) -> float:
     return 1 - math.exp(min(-of, 700.0))
 
 
-def effective(signal: float, word_neighbors: bool) -> float:
-    """Tell the worth of a signal."""
-    return signal * NEIGHBORS if word_neighbors else signal
-
-
 def is_hopeless(gain_high: float) -> bool:
     """Tell from the interval's upper end if no gain is expected."""
     return gain_high < HOPELESS
@@ -164,14 +152,14 @@ def describe(expected_gain: float, gain_low: float, gain_high: float, readable_w
     return f"forecast: {gain}; {words} of a topic readable"
 
 
-def advise(signal: float, expected_gain: float, n_features: int, n_components: int, word_neighbors: bool) -> str:
+def advise(signal: float, expected_gain: float, n_features: int, n_components: int) -> str:
     """Advise in one line how to reach a larger gain.
 
     The larger gain is 10 %, or 5 points above the expected one.
     """
     gain = 0.1 if expected_gain < 0.08 else expected_gain + 0.05
-    times = needed(effective(signal, word_neighbors), gain, n_features, n_components)
-    public = f"topics of public documents{'' if word_neighbors else ', or vectors of words,'} as a prior cost nothing"
+    times = needed(signal, gain, n_features, n_components)
+    public = "topics of public documents as a prior cost nothing"
     if not math.isfinite(times):
         return f"a gain of {gain:.0%} takes more topics than {n_components}; {public}"
     # Noise goes with the inverse of epsilon, near enough.

@@ -18,7 +18,6 @@ from ...kernels.memory import zeros_on_line
 from ...kernels.threads import map_chunks, worth
 from ...mechanisms import GaussianMechanism
 from .masses import COUNT_POWER, LONG_HISTOGRAM, WordHistogram
-from .neighbors import WordNeighbors
 from .options import LdaOptions
 from .planning import WORD_CLIP, WORD_SCALE
 from .prior import word_probabilities
@@ -46,9 +45,7 @@ class LdaModel(Model):
     ``eta`` is the topics' Dirichlet prior; a run starts from topics that ``seed`` draws. Documents are brought to
     ``doc_length`` words, None takes them as they are. ``clip`` bounds a contribution's L2 norm, a N; if it does not
     ``clips`` (without privacy), it bounds the data as they are. In the first ``start_steps`` steps a quarter of the
-    topics take part (`vips_fast.models.lda.start`). ``neighbors``, (V, k) or None, are word neighbors, which
-    the read-out of noised statistics goes by (`vips_fast.models.lda.neighbors`). ``n_threads`` serve the M-step, and
-    change no bit.
+    topics take part (`vips_fast.models.lda.start`). ``n_threads`` serve the M-step, and change no bit.
 
     Notes
     -----
@@ -79,14 +76,10 @@ class LdaModel(Model):
     *Score.* ``read_out_alphas``, the usual one first, are priors of new documents' proportions. The last score of a run
     compares them (`vips_fast.engine.measured`). Which one is taken is a function of that release.
 
-    *Word neighbors.* ``neighbors`` are a parameter, as public as all others. They enter only the read-out, which is a
-    function of earlier releases and of them. Through it they enter the topics and the weights of later steps. The proof
-    above assumed only that these are public.
-
     *Lattice.* Each contribution is truncated toward zero to the noise's own lattice, so `round` has nothing to do.
     """
 
-    at_root = ("_average", "_shrinkage", "_scales", "_neighbors")
+    at_root = ("_average", "_shrinkage", "_scales")
     #: Whether noised statistics are read out by their empirical-Bayes means.
     shrinks = True
 
@@ -105,7 +98,6 @@ class LdaModel(Model):
         seed: int,
         start_steps: int = 0,
         n_threads: int = 1,
-        neighbors: np.ndarray | None = None,
         histograms: int = 0,
         known: KnownMasses | None = None,
         long_histogram: float = LONG_HISTOGRAM,
@@ -130,7 +122,6 @@ class LdaModel(Model):
         self._n_threads = n_threads
         self._table = zeros_on_line((n_words, native.lda_stride(n_topics)), options.dtype)
         self._seed = seed
-        self._neighbors = None if neighbors is None else WordNeighbors(neighbors)
         self._histograms, self._known, self._counts_as_are = histograms, known, count_power == 1.0
         self._histogram = WordHistogram(np.ones(n_words), clip, count_power, long_histogram**count_power)
         self._start_steps, self._started = start_steps, 0
@@ -146,7 +137,7 @@ class LdaModel(Model):
         self._floor = 0.0
 
     def _read_out(self, n_topics: int) -> ProductShrinkage:
-        return ProductShrinkage(n_topics, self._n_threads, self._neighbors, self._known)
+        return ProductShrinkage(n_topics, self._n_threads, self._known)
 
     @property
     def _counting(self) -> bool:

@@ -93,9 +93,6 @@ class PaperLatentDirichletAllocation(LatentDirichletAllocation):
     def _check_parameters(self) -> None:
         check_choice("sensitivity", self.sensitivity, ("paper", "proven"))
         check_choice("update", self.update, ("paper", "average"))
-        if self.update == "paper" and self.word_neighbors is not None:
-            why = "the article reads nothing out by them; use update='average'"
-            raise ValueError(f"word_neighbors: an array; expected None with update='paper': {why}")
         if self.public_prior is not None:
             raise ValueError("public_prior: expected None; the article's algorithm has no public topics")
         super()._check_parameters()

@@ -7,7 +7,7 @@ were fitted once, on simulated corpora of Wikipedia articles; their reasons:
   1/4. (For 1/4 in place of 1 it is 2 % at epsilon = 0.3, and 15 % at 2.) The work falls with q. So S = n/4, but at
   least 100,000 documents (few records: all of them in each step). If the statistics do not stand clear of the noise,
   half of the documents in each of 30 steps are 1 % better, at three times the work. (With 400,000 documents at
-  epsilon = 0.3, 1,617 and 1,599. With neighbors of words 1,560 and 1,541.)
+  epsilon = 0.3, 1,617 and 1,599.)
 - *Steps.* At such a q the noise in the average hardly depends on T, and the work grows with it. If the statistics stand
   well above the noise, the topics still gain while each document is used some 15 times, in 40 to 60 steps; else 20 are
   enough. (The perplexity of 400,000 documents at q = 1/4 is with 20 and 60 steps 1,493 and 1,469 at epsilon = 1, and
@@ -26,8 +26,7 @@ were fitted once, on simulated corpora of Wikipedia articles; their reasons:
   topics faster. Else 0.7 averages more noise away.
 - *Topics.* Where the noise is large fewer topics are better. Let x be the signal of `vips_fast.models.lda.forecast`.
   Sections of articles at x = 8 were best with 20 of 5, 10, 20 and 50 topics, at 23 with 20 of 5, 10 and 20, and at 42
-  with 50 of all. That is about 2 x, and at most 50, as more were not tried. If neighbors of words are known, it is 2 x
-  of the x that they are worth.
+  with 50 of all. That is about 2 x, and at most 50, as more were not tried.
 - *Start.* A quarter of the topics for three steps: `vips_fast.models.lda.start`.
 - *Words.* A vocabulary that is purchased takes the number of words that is worth most to all tokens;
   `vips_fast.models.vocabulary.planning` has the split.
@@ -39,14 +38,14 @@ from typing import NamedTuple, TypedDict
 
 from ...accounting import ComposedEvent, gaussian_noise_multiplier
 from ...accounting.calibration import Target
-from ...checks import check_flag, check_number
+from ...checks import check_number
 from ...engine.averaging import Schedule
 from ...engine.planner import Planner
 from ...engine.request import RunForecast, Terms
 from ...engine.sampling import Sampler, epoch_length, make_sampler, n_events, run_event
 from ..forecast import HopelessWarning
 from ..vocabulary.planning import VocabularyPlan, plan_vocabulary
-from .forecast import Forecast, advise, describe, effective, forecast, is_hopeless
+from .forecast import Forecast, advise, describe, forecast, is_hopeless
 from .options import LdaOptions
 from .start import first_topics, start_steps
 
@@ -120,8 +119,6 @@ class Plan:
         Topics and words that this is for.
     vocabulary : VocabularyPlan or None
         How the vocabulary is purchased, if it is.
-    word_neighbors : bool
-        Whether this is for a fit that knows word neighbors.
 
     Examples
     --------
@@ -149,7 +146,6 @@ class Plan:
     n_components: int
     n_features: int
     vocabulary: VocabularyPlan | None = None
-    word_neighbors: bool = False
 
     def parameters(self) -> PlanParameters:
         """Keyword arguments for the estimator."""
@@ -188,9 +184,9 @@ class Plan:
         """Say possible help in one line."""
         if self.vocabulary is not None:
             public = "a public prior (--public-prior public:en), or a public vocabulary (--vocab public:en)"
-            return f"{public}; word vectors with it; more persons; rows as the unit; more epsilon"
+            return f"{public}; more persons; rows as the unit; more epsilon"
         signal = self.signal_to_noise * self.n_components
-        return advise(signal, self.expected_gain, self.n_features, self.n_components, self.word_neighbors)
+        return advise(signal, self.expected_gain, self.n_features, self.n_components)
 
 
 def default_batch_size(n_records: int, share: float = _BATCH_SHARE) -> int:
@@ -334,7 +330,6 @@ class TopicCase:
     may_enlarge: bool = False
     sampling: str = "poisson"
     n_bins: int | None = None
-    word_neighbors: bool = False
     vocabulary: VocabularyPlan | None = None
 
     def minibatches(self, size: float) -> Minibatches:
@@ -388,7 +383,6 @@ class TopicCase:
             distinct_words=self.distinct_words,
             clip=self.clip,
             noise=noise_multiplier / runs.share * averaged_noise(runs.n_steps, decay, self.n_components),
-            word_neighbors=self.word_neighbors,
             purchased=self.vocabulary is not None,
         )
 
@@ -418,7 +412,6 @@ class TopicCase:
             K,
             self.n_features,
             self.vocabulary,
-            self.word_neighbors,
         )
 
     def purchase(self, size: float, share: float | None, planner: Planner, topics: int | None) -> "TopicCase":
@@ -439,7 +432,7 @@ class TopicCase:
             )
             held = max(1.0, self.distinct_words * vocabulary.token_share)
             words = max(1, round(vocabulary.words))
-            case = replace(self, n_features=words, distinct_words=held, may_enlarge=False, word_neighbors=False)
+            case = replace(self, n_features=words, distinct_words=held, may_enlarge=False)
             runs = case.minibatches(size)
             z = case.estimated(runs, planner) * vocabulary.extra_noise
             case = case.with_topics(case.signal(runs, z, 0.7), topics)
@@ -453,7 +446,7 @@ class TopicCase:
 
     def with_topics(self, signal: float, given: int | None) -> "TopicCase":
         """Copy the case with a given number of topics, or one for a signal."""
-        number = _TOPICS * effective(signal, self.word_neighbors) * min(1.0, math.sqrt(self.n_features / _USUAL_WORDS))
+        number = _TOPICS * signal * min(1.0, math.sqrt(self.n_features / _USUAL_WORDS))
         return replace(self, n_components=given or round(min(max(number, _FEWEST), _MOST)))
 
     def estimated(self, runs: Minibatches, planner: Planner) -> float:
@@ -485,7 +478,6 @@ def plan(
     vocab_share: float | None = None,
     distinct_words: float | None = None,
     learning_decay: float | None = None,
-    word_neighbors: bool = False,
     planner: Planner | None = None,
 ) -> Plan:
     """Settings for a private topic model, from public numbers.
@@ -516,10 +508,6 @@ def plan(
     distinct_words : float or None
         Distinct words of a usual document (or of all that a person wrote), public; None is doc_length^0.9, as in a
         usual text of doc_length words.
-    word_neighbors : bool
-        Whether the fit will know neighbors of most words (`nearest_words`). More is then expected of the same settings,
-        and a few more topics are worth while.
-
     planner : Planner or None
         Of the job that this plan is for, whose calibrations are not repeated.
 
@@ -552,7 +540,6 @@ def plan(
     distinct = usual_distinct_words(length) if distinct_words is None else distinct_words
     check_number("distinct_words", distinct, 1, 2**31 - 1)
     check_number("learning_decay", learning_decay, 0, 1, optional=True)
-    check_flag("word_neighbors", word_neighbors)
     size = default_batch_size(n_records) if batch_size is None else batch_size
     if n_bins and batch_size is None:
         size = n_records / n_bins
@@ -579,7 +566,6 @@ def plan(
         may_enlarge=batch_size is None,
         sampling=sampling,
         n_bins=n_bins,
-        word_neighbors=word_neighbors,
     )
     planner = planner or Planner()
     if n_features is None:

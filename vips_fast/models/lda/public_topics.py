@@ -495,7 +495,7 @@ class PublicTopicsModel(Model):
         return min(self.n_topics, round(1.5 * signal)) if signal >= _OWN_SIGNAL else 0
 
     def _topics_model(self, number: int) -> LdaModel:
-        more: dict[str, Any] = {"n_topics": number, "alpha": _OWN_TOTALS[0] / number, "neighbors": None}
+        more: dict[str, Any] = {"n_topics": number, "alpha": _OWN_TOTALS[0] / number}
         more["eta"] = self._settings["options"].topic_word_prior or 1.0 / number
         left = self._n_steps - self._score_steps - _FIRST_OWN
         more["start_steps"] = start_steps(left, number) if self._settings["start_steps"] else 0

@@ -23,9 +23,7 @@ noise, its mean is the statistic itself; a prior of points would round it to the
 So a word that is too rare to tell topics apart falls back to the corpus's share of it, p_v w_k, and never to noise.
 
 p_v w_k h_vk takes the place of p_v w_k. Here h_vk is the ratio that the word's other topics predict
-(`vips_fast.models.lda.factors`), scaled so that the word keeps its share. The bands belong to the entries. Where public
-neighbors of words are given (`vips_fast.models.lda.neighbors`), these set the expectation first, and a rare word falls
-back to its neighbors.
+(`vips_fast.models.lda.factors`), scaled so that the word keeps its share. The bands belong to the entries.
 """
 
 from collections.abc import Mapping, Sequence
@@ -40,7 +38,6 @@ from ...kernels.memory import zeros_on_line
 from ...kernels.psd import one_blas_thread
 from ...kernels.threads import map_chunks, run_blocks, worth
 from .factors import TopicFactors, add_moments
-from .neighbors import ORDINARY, WordNeighbors, predict_ratios
 from .scaling import PASS_COST
 
 #: Points of the prior of r: 0, and from a twentieth to K times the corpus's share.
@@ -216,18 +213,11 @@ def mean_one(grid: np.ndarray) -> np.ndarray:
 class ProductShrinkage:
     """A fit's read-out, which carries its priors between steps.
 
-    ``neighbors`` are public, and ``known`` masses released.
+    ``known`` masses are released.
     """
 
-    def __init__(
-        self,
-        n_topics: int,
-        n_threads: int = 1,
-        neighbors: WordNeighbors | None = None,
-        known: KnownMasses | None = None,
-    ):
-        self._known = known
-        self._n_topics, self._n_threads, self._neighbors = n_topics, n_threads, neighbors
+    def __init__(self, n_topics: int, n_threads: int = 1, known: KnownMasses | None = None):
+        self._n_topics, self._n_threads, self._known = n_topics, n_threads, known
         self._grid = np.concatenate(([0.0], np.geomspace(0.05, max(2.0, n_topics), _RATIO_POINTS - 1))).astype(
             np.float32
         )
@@ -344,25 +334,12 @@ class ProductShrinkage:
 
         def fill(first: int, last: int, worker: int) -> None:
             part = slice(first, last)
-            native.noise_units(
-                average[part], self._sd[part], mass[part], self.weight, self._units[part], self._predicted[part]
-            )
+            units, predicted = self._units[part], self._predicted[part]
+            native.noise_units(average[part], self._sd[part], mass[part], self.weight, units, predicted)
+            if self._n_topics > 1:
+                add_moments(units, predicted, sums[first // _CHUNK])  # while the chunk is in the cache
 
-        def collect(first: int, last: int, worker: int) -> None:
-            add_moments(self._units[first:last], self._predicted[first:last], sums[first // _CHUNK])
-
-        def fill_and_collect(first: int, last: int, worker: int) -> None:
-            fill(first, last, worker)
-            collect(first, last, worker)
-
-        n_threads = worth(self._n_threads, _PREDICT_COST * average.size)
-        if self._neighbors is None and self._n_topics > 1:
-            map_chunks(n_words, _CHUNK, n_threads, fill_and_collect)  # while the chunk is in the cache
-        else:
-            map_chunks(n_words, _CHUNK, n_threads, fill)
-        if self._neighbors is not None:
-            self._ask_neighbors(self._neighbors)
-            map_chunks(n_words, _CHUNK, n_threads, collect)
+        map_chunks(n_words, _CHUNK, worth(self._n_threads, _PREDICT_COST * average.size), fill)
         if self._n_topics == 1:
             return None
         # The threads are ours, and bits are not to hang on how many of its own a BLAS takes.
@@ -370,35 +347,6 @@ class ProductShrinkage:
             factors = TopicFactors(sums.sum(axis=0), self._shared)
         self._next_shared = factors.shared
         return factors
-
-    def _ask_neighbors(self, neighbors: WordNeighbors) -> None:
-        """Predict ratios from neighbors.
-
-        What a ratio of 1 counts is chosen by the least sum of (x - b h)²/(1 + b²). No x is predicted from itself, so
-        false neighbors are found out, and do no harm.
-        """
-        n_words, units, base, mass = len(self._units), self._units, self._predicted, self.mass
-        own, sums = (np.empty((2, *units.shape), dtype=np.float32) for _ in range(2))
-
-        def collect(first: int, last: int, worker: int) -> None:
-            own[:, first:last] = neighbors.evidence(units[first:last], base[first:last])
-
-        def judge(first: int, last: int, worker: int) -> np.ndarray:
-            sums[0, first:last], sums[1, first:last] = (neighbors.sums(one, first, last) for one in own)
-            b, x = base[first:last], units[first:last]
-            errors = [x - b * predict_ratios(sums[:, first:last], ordinary) for ordinary in ORDINARY]
-            return np.array([(error * error / (1 + b * b)).sum(dtype=np.float64) for error in errors])
-
-        def predict(first: int, last: int, worker: int) -> None:
-            expected = base[first:last] * predict_ratios(sums[:, first:last], best)
-            # Each word keeps its mass.
-            total = np.einsum("vk,vk->v", expected, self._sd[first:last])
-            base[first:last] = expected * (mass[first:last] / total)[:, None]
-
-        map_chunks(n_words, _CHUNK, self._n_threads, collect)
-        errors = np.sum(map_chunks(n_words, _CHUNK, self._n_threads, judge), axis=0)
-        best = ORDINARY[np.argmin(errors)]
-        map_chunks(n_words, _CHUNK, self._n_threads, predict)
 
     def state(self) -> dict[str, np.ndarray]:
         """Arrays for `restore`; none before the first update."""
