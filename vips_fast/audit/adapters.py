@@ -43,9 +43,8 @@ class LdaAdapter(Adapter):
         """Put each word in one topic: one-word documents keep their norm."""
         model = stage.model
         units, empty = np.zeros((2, *model.shape), dtype=np.int64)
-        entries = self._entries(units)
-        n_words, n_topics = entries.shape
-        entries[np.arange(n_words), np.arange(n_words) % n_topics] = 1
+        n_words, n_topics = units.shape
+        units[np.arange(n_words), np.arange(n_words) % n_topics] = 1
         state = model.state()
         counted = int(state["histogram_steps"][0]) if "histogram_steps" in state else 0
         if "start_steps" not in state or ("histogram" in state and not counted):
@@ -57,10 +56,6 @@ class LdaAdapter(Adapter):
         for step in range(counted, first):
             model.update(Release(step, empty, 1e9, 0.0))
         model.update(Release(first, units, 1e9, 0.0))
-
-    def _entries(self, release: np.ndarray) -> np.ndarray:
-        """Select a release's entries of words and topics, (V, K)."""
-        return release
 
     def scramble(self, stage: Stage, rng: np.random.Generator, releases: int) -> None:
         """Go on as `Adapter.scramble`.
