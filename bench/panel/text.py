@@ -1,7 +1,7 @@
 """Text: completion perplexity of unseen persons, beside rivals, and whether the verdict is true.
 
-    python -m bench.panel.text            # continues, and stores each row in bench/panel/text.json
-    python -m bench.panel.text --table    # the tables of docs/panel.md, from the stored rows
+    python -m bench.panel.text            # measures what is missing: each row goes to bench/panel/text.json at once
+    python -m bench.panel.text --page     # writes the tables of docs/panel.md, from the stored rows
 
 A cell is a corpus, a number of persons, an epsilon (delta is 1e-6) and a seed. Half of an unseen person's words are
 told, and the other half is predicted. The true gain is over the exact word frequencies of the persons of the fit.
@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse
+from paper.common import markdown
 from peers.topics import exact_frequencies, one_histogram
 
 from vips_fast import LatentDirichletAllocation
@@ -23,6 +24,7 @@ from vips_fast import LatentDirichletAllocation
 from .corpora import NAMES, PanelCorpus, load
 
 STORED = Path(__file__).with_name("text.json")
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "panel.md"
 PERSONS, EPSILONS, SEEDS, DELTA = (300, 800, 3000, 10**9), (1.0, 2.0, 4.0), (0, 1), 1e-6
 RIVALS = ("one_histogram", "public", "released_frequencies")
 
@@ -139,34 +141,86 @@ def run(names: tuple[str, ...], stored: Path) -> None:
 
 
 def summary(rows: dict[str, dict[str, Any]]) -> dict[str, float]:
-    """The figures that decide: how often ours is near the best rival, and how often the verdict is true."""
-    best = {key: min(row[rival] for rival in RIVALS) for key, row in rows.items()}
-    ratio = np.array([row["ours"] / best[key] for key, row in rows.items()])
-    far = np.array(
-        [int(key.split()[1]) >= 3000 and row["words"] >= 20 and float(key.split()[2]) >= 2 for key, row in rows.items()]
-    )
+    """The figures that decide, as shares: how often ours is near the best rival, and how often the verdict is true."""
+    ratio = {key: row["ours"] / min(row[rival] for rival in RIVALS) for key, row in rows.items()}
+    many = [
+        one <= 0.97
+        for key, one in ratio.items()
+        if int(key.split()[1]) >= 3000 and rows[key]["words"] >= 20 and float(key.split()[2]) >= 2
+    ]
     judged = [row for row in rows.values() if row["found"]]
+    useful = [row["true_gain"] <= 0 for row in judged if row["worth"] == "useful"]
+    few = [row["worth"] == "unclear" for key, row in rows.items() if key.split()[1:3] == ["800", "2"]]
+    near = [one <= 1.02 for one in ratio.values()]
     inside = [row["found"][1] <= row["true_gain"] <= row["found"][2] for row in judged]
-    useful = [row for row in judged if row["worth"] == "useful"]
-    few = [row for key, row in rows.items() if key.split()[1:3] == ["800", "2"]]
+
+    def share(cases: list[bool]) -> float:
+        return sum(cases) / max(len(cases), 1)
+
     return {
-        "cells": len(rows),
-        "within 2 % of the best rival": float((ratio <= 1.02).mean()),
-        "worst against the best rival": float(ratio.max()),
-        "ahead by 3 %, 3,000 persons of 20 words, epsilon >= 2": float((ratio[far] <= 0.97).mean()) if far.any() else 1,
-        "interval holds the true gain": float(np.mean(inside)),
-        "useful and truly no better": float(np.mean([row["true_gain"] <= 0 for row in useful])) if useful else 0.0,
-        "cannot tell, 800 persons, epsilon 2": float(np.mean([row["worth"] == "unclear" for row in few])),
+        "within 2 % of the best rival": share(near),
+        "the most above the best rival": max(ratio.values()) - 1,
+        "3 % or more ahead of all rivals: 3,000 persons, 20 words, ε ≥ 2": share(many),
+        "the interval holds the true gain": share(inside),
+        "called useful, and truly no better": share(useful),
+        "cannot tell: 800 persons, ε = 2": share(few),
     }
 
 
+def _means(rows: dict[str, dict[str, Any]], epsilon: str) -> dict[tuple[str, int], list[dict[str, Any]]]:
+    cells: dict[tuple[str, int], list[dict[str, Any]]] = {}
+    for key, row in rows.items():
+        name, n, of, _ = key.split()
+        if of == epsilon:
+            cells.setdefault((name, int(n)), []).append(row)
+    return dict(sorted(cells.items()))
+
+
+def tables(rows: dict[str, dict[str, Any]]) -> dict[str, str]:
+    """The tables of the page, by name."""
+    rivals = ["one histogram", "public topics", "released counts", "exact counts"]
+    lines = []
+    for (name, n), cell in _means(rows, "2").items():
+        figures = ("words", "ours", *RIVALS, "exact")
+        lines.append([name, f"{n:,}", *(f"{np.mean([row[one] for row in cell]):,.0f}" for one in figures)])
+    said = {"useful": "useful", "no better": "not better", "unclear": "cannot tell", "": "–"}
+    verdicts = []
+    for (name, n), (row, *_) in _means(rows, "2").items():
+        gain, low, high = (f"{100 * one:+.0f} %" for one in row["found"])
+        true = f"{100 * row['true_gain']:+.0f} %"
+        verdicts.append([name, f"{n:,}", true, gain, f"{low} to {high}", said[row["worth"]]])
+    whole = [[name, f"{100 * figure:.0f} %"] for name, figure in summary(rows).items()]
+    labels = {}
+    for (name, _), cell in _means(rows, "2").items():
+        if "agreement" in cell[0]:
+            labels[name] = [name, f"{np.mean([row['agreement'] for row in cell]):.2f}"]
+    return {
+        "summary": markdown([f"{len(rows)} cells", ""], whole),
+        "perplexity": markdown(["corpus", "persons", "words", "ours", *rivals], lines),
+        "verdict": markdown(["corpus", "persons", "true gain", "found", "interval", "verdict"], verdicts),
+        "labels": markdown(["corpus, all persons", "agreement with labels (NMI)"], list(labels.values())),
+    }
+
+
+def write_page(rows: dict[str, dict[str, Any]]) -> None:
+    """Replace the tables of docs/panel.md."""
+    text = PAGE.read_text("utf-8")
+    for name, table in tables(rows).items():
+        head, end = f"<!-- bench.panel.text {name} -->\n", "<!-- end -->"
+        before, _, rest = text.partition(head)
+        text = before + head + table + "\n" + end + rest.partition(end)[2]
+    PAGE.write_text(text, "utf-8")
+
+
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", default=NAMES)
-    parser.add_argument("--rows", type=Path, default=STORED)
-    parser.add_argument("--table", action="store_true")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", default=NAMES, help="corpora; default: all")
+    parser.add_argument("--rows", type=Path, default=STORED, help="file of the rows")
+    parser.add_argument("--page", action="store_true", help="write the tables of docs/panel.md instead")
     asked = parser.parse_args()
-    if not asked.table:
+    if asked.page:
+        write_page(json.loads(asked.rows.read_text()))
+    else:
         run(tuple(asked.names), asked.rows)
     for name, figure in summary(json.loads(asked.rows.read_text())).items():
-        print(f"{name}: {figure:.3f}")
+        print(f"{name}: {100 * figure:.1f} %")

@@ -199,7 +199,9 @@ class PrivateTopics:
             "random_state": self.random_state,
         }
         model = LatentDirichletAllocation(**settings)
-        self.model_ = run_job(model, source, out=out, budget=self.budget, resume=resume, shown=shown)
+        self.model_: LatentDirichletAllocation = run_job(
+            model, source, out=out, budget=self.budget, resume=resume, shown=shown
+        )
         return self
 
     def _source(

@@ -445,7 +445,7 @@ class PublicTopicsModel(Model):
     @property
     def _share(self) -> float:
         """Share of units that a score asks."""
-        return min(1.0, JUDGES / self.n_records)
+        return float(min(1.0, JUDGES / self.n_records))
 
     @property
     def _judges(self) -> float:
@@ -640,10 +640,7 @@ class PublicTopicsModel(Model):
         return np.append(none, (1.0 - self._own_share) * weights), np.append(none, self._prior.weights)
 
     def _joined(
-        self,
-        own: Callable[[LdaModel], np.ndarray],
-        public: Callable[[np.ndarray], np.ndarray],
-        shared: bool = True,
+        self, own: Callable[[LdaModel], np.ndarray], public: Callable[[np.ndarray], np.ndarray], shared: bool = True
     ) -> np.ndarray:
         """Join rows of the topics that are taken, each kind times its share if they are ``shared``."""
         read, share = self.read_out, self._own_share
