@@ -5,6 +5,7 @@ Its journal, files that are not its own, links, and files that only its owner ma
 
 import os
 import re
+import shutil
 import signal
 import stat
 
@@ -206,3 +207,19 @@ def test_a_stop_before_the_first_release_leaves_a_transcript_that_the_next_run_t
     model.set_params(random_state=99) if again == "fit" else None
     getattr(model, again)(*data("lda"), transcript=tmp_path / "t").save(tmp_path / "m")
     assert verify(tmp_path / "m", tmp_path / "t").ok
+
+
+@pytest.mark.parametrize("where", ["", "words/"])
+def test_releases_of_a_run_go_with_its_folder(stopped, where):
+    """A checkpoint that could not be written leaves them, and so does a kill, whole or in part; other names stay."""
+    releases = folders.run_folder(stopped.out) / f"{where}releases"
+    releases.mkdir(parents=True, exist_ok=True)
+    for name in ("00000000.npz", ".00000001.npz.part"):
+        (releases / name).write_bytes(b"noise")
+    shutil.copytree(releases.parent, stopped.folder / "kept")
+    assert main(["clean", str(folders.run_folder(stopped.out))]) == 0
+    assert not folders.run_folder(stopped.out).exists()
+    shutil.copytree(stopped.folder / "kept", releases.parent)
+    (releases / "notes.npz").write_bytes(b"mine")
+    folders.remove(folders.run_folder(stopped.out))
+    assert {path.name for path in releases.iterdir()} == {"notes.npz"}

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -41,6 +42,8 @@ from .result import array_digest
 
 FORMAT = 1
 _META = "release"
+#: Name of a release's file, also in the making.
+RELEASE = re.compile(r"\d{8}\.npz|\.\d{8}\.npz\.part")
 #: Bytes of a file beside the noised sums: heads of arrays, the record's hash, the archive's directory.
 _MORE = 4096
 #: Bytes for the records of ledger and budget, which are written between the space and the release.

@@ -27,9 +27,10 @@ from typing import Any
 
 from ..accounting import rounded_up
 from ..engine.budget import Budget
-from ..engine.checkpoint import LEDGER, LOCK, RUN, RunFolder, UsedUpError, ledger_in, lock_folder
+from ..engine.checkpoint import LEDGER, LOCK, RELEASES, RUN, RunFolder, UsedUpError, ledger_in, lock_folder
 from ..engine.interrupts import Stopped, uninterrupted
 from ..engine.ledger import Ledger
+from ..engine.releases import RELEASE
 from ..models.persistence import MODEL_FILES, own_files, write_into
 from ..store.atomic import (
     PUBLIC,
@@ -80,7 +81,8 @@ def _own(name: str) -> bool:
     if first == WORDS and rest:
         first, _, rest = rest.partition("/")
     place = first if first in JobFolder.OWN else next((one for one in JobFolder.OWN if _is_part(first, one)), "")
-    return place != "" and (not rest or (place == MODEL and rest in MODEL_FILES))
+    inside = {MODEL: rest in MODEL_FILES, RELEASES: bool(RELEASE.fullmatch(rest))}
+    return place != "" and (not rest or inside.get(place, False))
 
 
 def _is_part(name: str, of: str) -> bool:
