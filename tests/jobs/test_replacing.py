@@ -332,7 +332,9 @@ def test_a_file_that_is_read_is_not_written(here, capsys):
 # ------------------------------------------------------------------- clean, and races
 
 
-@pytest.mark.parametrize("name", ["notes.csv", "model/notes.csv", "words/notes.csv", "words/model/notes.csv"])
+@pytest.mark.parametrize(
+    "name", ["notes.csv", "model/notes.csv", "words/notes.csv", "releases/notes.csv", "words/model/notes.csv"]
+)
 @pytest.mark.parametrize("kind", ["file", "link", "folder"])
 def test_clean_leaves_what_a_job_has_not_put_there(here, name, kind, capsys):
     run = here / "kept.run"
