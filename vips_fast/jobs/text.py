@@ -173,8 +173,12 @@ class TextFile:
         if self.vocab in (None, PRIVATE):
             return None
         name = str(self.vocab)
-        analyzer = self.words_analyzer() if name.startswith(PUBLIC) else None
-        return public_vocabulary(name, analyzer, size=self.vocab_size or 8000)
+        if name.startswith(PUBLIC):
+            return public_vocabulary(name, self.words_analyzer(), size=self.vocab_size or 8000)
+        words = public_vocabulary(name)
+        if holds_records(self.path, self.format, self.text, self.person):
+            _check_words(words, self.words_analyzer(), name)
+        return words
 
     def read(self, reading: Reading) -> Material:
         """Read the texts, after the purchase of a vocabulary if needed."""
@@ -261,6 +265,17 @@ class TextFile:
                 raise
             warnings.warn(f"{error}. The words are paid for, so the fit continues without this prior", stacklevel=2)
             return None
+
+
+def _check_words(words: Sequence[str], analyzer: Analyzer, name: str) -> None:
+    """Refuse a vocabulary with entries that no text can have, as the analyzer reads texts."""
+    lost = [(word, read) for word in words if word not in (read := analyzer(word))]
+    if lost:
+        shown = "; ".join(f"{word!r} is read as {' + '.join(map(repr, read)) or 'nothing'}" for word, read in lost[:5])
+        raise ValueError(
+            f"vocab={name}: {len(lost)} of {len(words)} entries can never be counted: {shown}; expected words as texts "
+            "are read"
+        )
 
 
 def reading_file(text: Sequence[str] | None, analyzer: Analyzer) -> dict[str, str]:

@@ -11,7 +11,7 @@ from functools import cache, partial
 from typing import Any
 
 from ...accounting import rounded_up
-from ...data import Corpus, load_vocabulary
+from ...data import Corpus, holds_records, load_vocabulary
 from ...demo import docstrings_corpus, language_reference_words
 from ...engine.request import Terms
 from ...models.inputs import column_names
@@ -74,6 +74,14 @@ def read_new(args: Namespace, model: Any) -> Any:
 
 def fit(args: Namespace) -> int:
     """Fit a topic model."""
+    if args.public_prior is None and args.n_components is None:
+        if (
+            args.paper
+            or args.input == "docstrings"
+            or not holds_records(args.input, args.format, args.text, args.person)
+        ):
+            raise ValueError("--topics: expected the number of topics, or for texts --public-prior")
+        args.public_prior = f"public:{args.language or 'en'}"
     if args.public_prior is not None:
         if args.paper:
             raise ValueError("--public-prior: not with --paper, which has no public topics")

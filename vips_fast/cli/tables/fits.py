@@ -131,10 +131,9 @@ LDA = _fit(
             ),
             source(
                 "--public-prior",
-                "topics and word frequencies of PUBLIC sources by vips-fast prior build: FILE, or public:LANGUAGE",
+                "public topics by vips-fast prior build: FILE, or public:LANGUAGE; default for texts without --topics",
                 words=("public:",),
             ),
-            required=True,
         ),
         TOPIC_WORDS,
     ),
