@@ -144,7 +144,6 @@ def run(cell: dict) -> dict:
     return dict(
         perplexity=perplexity(model.components_, model, halves),
         topics=len(model.components_),
-        from_records=float(model.from_records_.mean()),
         found_gain=None if found is None else found.gain,
     )
 
