@@ -4,7 +4,6 @@
     python -m bench.forecast coverage   # write coverage, "better" and refusals, each source left out; the constants
     python -m bench.forecast persons    # write the table of persons into docs/forecast_measured.md
     python -m bench.forecast bound      # the most that any forecast from public numbers can be near
-    python -m bench.forecast public     # few persons with public topics: verdict and gain; three minutes
     python -m bench.forecast lengths    # the default length and prior beside the best of a grid; some ten minutes
 
 The gain is one minus the perplexity of held-out words under the model, over their perplexity under word frequencies.
@@ -39,12 +38,11 @@ sys.path.append(str(Path(__file__).resolve().parent / "paper"))
 from common import DATA, ROOT, markdown, newsgroup_posts
 from public_prior import cut
 
-from vips_fast import LatentDirichletAllocation, Plan, PrivateVocabulary, load_prior, plan
+from vips_fast import LatentDirichletAllocation, Plan, PrivateVocabulary, plan
 from vips_fast.data import Analyzer, public_vocabulary, stop_words
 from vips_fast.data.readers import read_docword
 from vips_fast.data.vocabulary import count_matrix
 from vips_fast.demo import docstrings_corpus
-from vips_fast.jobs import TextFile
 from vips_fast.models.lda import LdaOptions, forecast
 from vips_fast.models.lda.planning import FEW_WORDS
 from vips_fast.models.vocabulary import TokenRows
@@ -523,39 +521,6 @@ def write_table(name: str, table: str) -> None:
     print(table)
 
 
-#: Corpora of few persons with public topics, numbers of persons and epsilons.
-PUBLIC = {
-    "docstrings by file": ((100, 200, 400), (3.0, 10.0, 100.0)),
-    "posts, 5,000 words": ((300, 800, 1700), (1.0, 2.0, 4.0)),
-    "sections by article": ((200, 600), (1.0, 2.0, 4.0)),
-}
-
-
-def public() -> None:
-    """Print verdict and gain of few persons with public topics, two draws a cell."""
-    known = load_prior("public:en")
-    listed = set(TextFile({"text": ["a"]}, ("text",), public_prior=known).public_words())
-    lines = []
-    for name, (numbers, epsilons) in PUBLIC.items():
-        whole = corpus(name)
-        whole = whole.over([word for word in whole.words if word in listed])
-        prior = known.restricted_to(whole.words)
-        for n, epsilon in ((n, epsilon) for n in numbers for epsilon in epsilons):
-            said = []
-            for seed in (0, 1):
-                drawn = np.random.default_rng(1000 * seed + n).permutation(int(whole.units.max()) + 1)[:n]
-                kept = np.isin(whole.units, drawn)
-                found = whole._replace(train=sp.csr_array(whole.train[kept]), units=whole.units[kept])
-                how = dict(epsilon=epsilon, delta=DELTA, n_records=n, random_state=seed, n_jobs=1)
-                model = LatentDirichletAllocation(100, public_prior=prior, **how)
-                model.set_unsafe(test_key=bytes([seed + 1]) * 32).fit(found.train, groups=found.units)
-                gains = gain_of(model, found), gain_of(model, found._replace(train=whole.train))
-                said.append(f"{model.verdict_.worth} ({' / '.join(map(percent, gains))})")
-            lines.append([name, n, f"{epsilon:g}", *said])
-            print(*lines[-1], flush=True)
-    write_table("public", markdown(["texts", "persons", "ε", "a draw", "another"], lines))
-
-
 #: Corpora of the test of the default length, at one size; the lengths and priors of the grid.
 LENGTHS = ("posts, 2,000 words", "sections", "articles", "docstrings", "newswires")
 LENGTHS += ("short docstrings", "docstrings joined by file", "docstrings in two languages")
@@ -609,7 +574,7 @@ def lengths(names: list[str]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("fits", "coverage", "persons", "bound", "public", "lengths"))
+    parser.add_argument("what", choices=("fits", "coverage", "persons", "bound", "lengths"))
     parser.add_argument("--corpora", nargs="+", choices=CORPORA, default=list(CORPORA))
     args = parser.parse_args()
     warnings.simplefilter("ignore")  # hopeless fits are wanted
@@ -618,7 +583,7 @@ def main() -> None:
             raise SystemExit("real data not found: set VIPS_FAST_DATA")
         (fits if args.what == "fits" else lengths)(args.corpora)
     else:
-        {"coverage": coverage, "persons": persons, "bound": bound, "public": public}[args.what]()
+        {"coverage": coverage, "persons": persons, "bound": bound}[args.what]()
 
 
 if __name__ == "__main__":

@@ -110,7 +110,7 @@ def test_the_notebook_of_texts_takes_twelve_lines():
     for _, words in topics.groupby("topic")["word"]:
         assert any(set(words) <= subject for subject in subjects), list(words)
     assert (
-        len(figure.axes) == 4
+        len(figure.axes) in (4, 8)  # topics of the records' own may stand beside the public ones
         and shares.argmax(axis=1)[0] != shares.argmax(axis=1)[1]
         and shares.max(axis=1).min() > 0.4
     )
