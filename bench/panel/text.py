@@ -152,7 +152,8 @@ def summary(rows: dict[str, dict[str, Any]]) -> dict[str, float]:
     useful = [row["true_gain"] <= 0 for row in judged if row["worth"] == "useful"]
     few = [row["worth"] == "unclear" for key, row in rows.items() if key.split()[1:3] == ["800", "2"]]
     near = [one <= 1.02 for one in ratio.values()]
-    inside = [row["found"][1] <= row["true_gain"] <= row["found"][2] for row in judged]
+    # A gain below -1 is shown as -1.
+    inside = [row["found"][1] <= max(row["true_gain"], -1.0) <= row["found"][2] for row in judged]
 
     def share(cases: list[bool]) -> float:
         return sum(cases) / max(len(cases), 1)
