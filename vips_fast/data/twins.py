@@ -4,7 +4,6 @@ import warnings
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 #: Rows that repeat are at least this share, and no row stands more often: twenty persons may say the same.
 _SHARE, _MOST = 0.25, 20
@@ -21,32 +20,28 @@ TWINS = (
 def warn_of_twins(X: Any, invalid: str) -> None:
     """Warn the operator if a quarter of the rows or more repeat, which chance does not explain.
 
-    As every look at values, it is only for ``invalid="raise"``, and comes before a fit spends anything.
+    It looks at dense tables only: a sparse matrix is not checked yet, and is to be held once. As every look at values,
+    it is only for ``invalid="raise"``, and comes before a fit spends anything.
     """
-    rows = X.to_numpy() if hasattr(X, "iloc") and X.ndim == 2 else getattr(X, "counts", X)
-    if sparse.issparse(rows):
-        rows = sparse.csr_array(rows)
-    elif not isinstance(rows, np.ndarray):
+    rows = X.to_numpy() if hasattr(X, "iloc") and X.ndim == 2 else X
+    if not isinstance(rows, np.ndarray) or invalid != "raise":
         return
-    if invalid != "raise" or rows.ndim != 2 or rows.shape[0] < 20 or rows.dtype.kind not in "fiub":
+    if rows.ndim != 2 or rows.shape[0] < 20 or rows.dtype.kind not in "fiub":
         return
     weights = np.random.default_rng(0).random(rows.shape[1])
     with np.errstate(all="ignore"):
         blocks = (rows[first : first + _BLOCK] for first in range(0, rows.shape[0], _BLOCK))
-        sums = [block @ weights if sparse.issparse(block) else (block * weights).sum(axis=1) for block in blocks]
+        sums = [(block * weights).sum(axis=1) for block in blocks]
     counts = np.unique(np.concatenate(sums), return_counts=True)[1]
     twins = counts[(counts > 1) & (counts <= _MOST)].sum()
     if twins >= _SHARE * rows.shape[0] and _unlikely(rows):
         warnings.warn(TWINS, stacklevel=5)
 
 
-def _unlikely(rows: Any) -> bool:
+def _unlikely(rows: np.ndarray) -> bool:
     """Tell whether equal rows are unlikely, if the columns were independent."""
-    sample, likely = rows[:: max(1, rows.shape[0] // _SAMPLE)], float(rows.shape[0])
-    if sparse.issparse(sample):  # of a count only whether it is 0
-        held = np.bincount(sample.indices, minlength=sample.shape[1]) / sample.shape[0]
-        return bool(likely * np.prod(np.square(held) + np.square(1.0 - held)) <= _BY_CHANCE)
-    for column in sample.T:
+    likely = float(rows.shape[0])
+    for column in rows[:: max(1, rows.shape[0] // _SAMPLE)].T:
         counts = np.unique(column, return_counts=True)[1]
         likely *= float(np.square(counts / len(column)).sum())
         if likely <= _BY_CHANCE:
