@@ -25,6 +25,9 @@ _PUBLIC = "public:"
 _MOST_BYTES = 1 << 25
 #: The coarse words of English; a medical or common other sense keeps a word off it.
 _COARSE = Path(__file__).with_name("coarse-en.txt")
+#: Function words of English that are not among its commonest words: pronouns, prepositions, conjunctions, and adverbs
+#: of degree and of sentences.
+_FUNCTION = Path(__file__).with_name("function-en.txt")
 #: Ranks of a language's words up to which a stop word is a function word. Of 100 to 1,333 (all), this agrees best with
 #: the labels of four corpora (docs/panel.md).
 _COMMONEST = 200
@@ -123,13 +126,14 @@ def _wordfreq(language: str, given: str) -> Any:
     return wordfreq
 
 
-def stop_words(listed: str | os.PathLike[str]) -> tuple[str, ...]:
+def stop_words(listed: str | os.PathLike[str], whole: bool = False) -> tuple[str, ...]:
     """Load a public list of words to leave out.
 
     It is a file, as `load_vocabulary` reads it, or "public:LANGUAGE", such as "public:en", of the package `stop-words`
-    (the extra "text"). Of that list it takes function words only: the language's 200 commonest words, words of one or
-    two letters, and contractions. Others say what a text is about, such as "bill" and "room". Errors are the same as of
-    `public_vocabulary`.
+    (the extra "text"). Of that list it takes function words only, unless it is to be ``whole``: the language's 200
+    commonest words, words of one or two letters, contractions and, for English, the file function-en.txt. Others say
+    what a text is about, such as "bill" and "room"; but they make no topics of their own, for which the whole list is.
+    Errors are the same as of `public_vocabulary`.
     """
     if not (isinstance(listed, str) and listed.startswith(_PUBLIC)):
         return load_vocabulary(listed)
@@ -139,9 +143,11 @@ def stop_words(listed: str | os.PathLike[str]) -> tuple[str, ...]:
     except package.StopWordError:
         raise ValueError(f"{listed}: the package stop-words has no list of this language") from None
     wordfreq = _package("wordfreq")
-    if language not in wordfreq.available_languages():
+    if whole or language not in wordfreq.available_languages():
         return words
     common = set(wordfreq.top_n_list(language, _COMMONEST))
+    if language == "en":
+        common.update(_FUNCTION.read_text("utf-8").split())
     return tuple(word for word in words if word in common or len(word) < 3 or not word.isalpha())
 
 

@@ -32,7 +32,7 @@ def build(args: Namespace) -> int:
         args.vocab_size = args.vocab_size or PRIOR_WORDS
     # A fit may count words that others drop: all are read, and stop words do not make topics.
     listed, args.stop_words = args.stop_words or f"public:{args.language}", NONE
-    dropped = () if listed == NONE else stop_words(listed)
+    dropped = () if listed == NONE else stop_words(listed, whole=True)
     prior = (_of_vectors if args.input is None else _of_documents)(args, dropped)
     if args.out is None:
         store_prior(prior, args.language)

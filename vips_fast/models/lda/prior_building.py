@@ -261,7 +261,7 @@ def load_prior(source: str | os.PathLike[str] | PublicPrior) -> PublicPrior:
 
     def make() -> PublicPrior:
         if language == "en" and packaged_model() is not None:
-            return packaged_prior(stop_words=stop_words("public:en"))
+            return packaged_prior(stop_words=stop_words("public:en", whole=True))
         install = f"{INSTALL}, or " if language == "en" else ""
         raise ValueError(f"{source}: no prior of this language is stored; {install}make one by {again}")
 
@@ -276,4 +276,4 @@ def packaged_key() -> str:
     if found is not None and found.submodule_search_locations:
         with suppress(OSError):
             words = hashlib.sha256(Path(found.submodule_search_locations[0], _LIST).read_bytes()).hexdigest()
-    return key_of(_VERSION, PRIOR_WORDS, PACKAGE, DIGESTS, words, sorted(stop_words("public:en")))
+    return key_of(_VERSION, PRIOR_WORDS, PACKAGE, DIGESTS, words, sorted(stop_words("public:en", whole=True)))
