@@ -44,7 +44,9 @@ def test_topics(run, few_docstrings, tmp_path):
     assert max(perplexity["private"], perplexity["non-private"]) < perplexity["unigram"]
     assert "private by" in perplexity
     assert len([line for line in out.splitlines() if re.match(r" *\d+  .* \| ", line)]) == 2
-    stated = re.findall(r"\(([0-9.]+), 1e-05\)-differential privacy .*? one (record|source file) of (\d+):", text)
+    stated = re.findall(
+        r"\(([0-9.]+), 1e-05\)-differential privacy .*? one (record|source file) of (\d+), for this fit alone", text
+    )
     # Calibrated to 10^-3 below the target.
     assert [unit for _, unit, _ in stated] == ["record", "source file"]
     assert all(1.99 < float(epsilon) <= 2 for epsilon, _, _ in stated) and stated[0][2] == "1800"

@@ -60,7 +60,7 @@ def test_the_usage_names_what_is_required(run, monkeypatch):
         "budget create": "--epsilon EPSILON --delta DELTA --dataset NAME [options] FILE",
         "budget show": "[options] FILE",
         "schema check": "[options] FILE [TABLE]",
-        "fit lda": "--out DIR (--topics TOPICS | --public-prior FILE) [options] INPUT",
+        "fit lda": "--out DIR [options] INPUT",
         "budget": "[options] COMMAND ...",
     }.items():
         assert run(*name.split(), "--help")[1].splitlines()[0] == f"usage: vips-fast {name} {expected}"

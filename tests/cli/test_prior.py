@@ -55,7 +55,8 @@ def test_topics_of_documents(run, refused, public, cache, tmp_path):
     (tmp_path / "own.txt").write_text("cat\n")
     said = run("prior", "show", out, "--words", 6, "--coarse-words", tmp_path / "own.txt")[1]
     assert "dog" in said and "cat" not in said
-    assert "is a folder" in refused(*build, "--out", tmp_path)
+    (tmp_path / "folder").mkdir()
+    assert "is a folder" in refused(*build, "--out", tmp_path / "folder")
     assert "expected without INPUT" in refused(*build, "--word-vectors", tmp_path / "words.txt")
     assert "expected a code such as en" in refused(*build, "--language", "../en")
     assert "no prior of this language is stored" in refused("prior", "show", "public:fr")
@@ -98,12 +99,15 @@ def test_a_fit_with_a_public_prior(run, refused, public, cache, tmp_path):
     fit += ["--epsilon", 8, "--force", "--vocab", words]
     assert "knows 0 of 20 words" in refused(*fit, "--vocab", few, "--public-prior", out)
     assert "not allowed with argument" in refused(*fit, "--public-prior", out, "--topics", 3)
-    assert "one of the arguments --topics --public-prior is required" in refused(*fit)
+    assert run(*fit)[0] == 0  # the public topics of English
+    assert LatentDirichletAllocation.load(tmp_path / "m").n_components == 3
     assert "--public-prior: not with --paper" in refused(*fit, "--public-prior", out, "--paper")
     assert "no prior of this language is stored" in refused(*fit, "--public-prior", "public:fr")
-    assert "expected a file of PublicPrior.save" in refused(*fit, "--public-prior", tmp_path / "m" / "model.npz")
-    (tmp_path / "job.toml").write_text(f'command = "fit lda"\n[options]\ninput = "{public}"\nout = "m"\n')
-    assert "are required: --topics or --public-prior" in refused("fit", "lda", "--config", tmp_path / "job.toml")
+    (tmp_path / "m" / "model.npz").rename(tmp_path / "other.npz")
+    assert "expected a file of PublicPrior.save" in refused(
+        *fit[:-1], words, "--public-prior", tmp_path / "other.npz", "--out", tmp_path / "n"
+    )
+    assert "--topics: expected the number of topics" in refused(*fit, "--paper")
 
 
 def combinations(group):

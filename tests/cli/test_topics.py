@@ -121,8 +121,8 @@ def test_the_papers_form(run, files):
         (["--clip", 2], "--clip 2.0"),
         (["--format", "dsv"], "--format dsv: expected one of 'npz'"),
         (["--features", 7], "docs.txt: has 6 words; expected 7"),
-        (["--transcript", "{model}/t"], "expected a folder that is not inside --out"),
-        (["--transcript", "{model}/.."], "expected a new or an empty folder"),
+        (["--transcript", "{model}/t"], "is in use; expected another place"),
+        (["--transcript", "{model}/.."], "is in use; expected another place"),
         (["--vocab", "absent"], "absent: No such file or directory"),
     ],
 )
@@ -162,12 +162,12 @@ def test_existing_output(run, refused, files):
     assert files.names() == {"docs.txt", "words.txt", "model"}
 
     (files.model / "diary.txt").write_text("dear diary")
-    assert "holds no model of vips-fast, or other files too" in refused(*again)
+    assert "holds 'diary.txt', which would be lost" in refused(*again)
     assert (files.model / "diary.txt").read_text() == "dear diary"
     (files.folder / "link").symlink_to(files.model)
     (files.folder / "notes").mkdir()
     (files.folder / "notes" / "topics.txt").touch()
-    for name, message in (("docs.txt", "not a folder"), ("link", "not a folder"), ("notes", "holds no model")):
+    for name, message in (("docs.txt", "something else too"), ("link", "not a folder"), ("notes", "would be lost")):
         assert message in refused(*again, "--out", files.folder / name)
 
 

@@ -175,10 +175,7 @@ class TextFile:
         name = str(self.vocab)
         if name.startswith(PUBLIC):
             return public_vocabulary(name, self.words_analyzer(), size=self.vocab_size or 8000)
-        words = public_vocabulary(name)
-        if holds_records(self.path, self.format, self.text, self.person):
-            _check_words(words, self.words_analyzer(), name)
-        return words
+        return public_vocabulary(name)
 
     def read(self, reading: Reading) -> Material:
         """Read the texts, after the purchase of a vocabulary if needed."""
@@ -206,6 +203,8 @@ class TextFile:
             return shards, {} if said is None else {READING: said}, None
         raw = holds_records(self.path, self.format, self.text, self.person)
         words, after, analyzer = self.public_words(), None, self.words_analyzer() if raw else None
+        if analyzer is not None and words is not None and self.vocab is not None and not self.vocab.startswith(PUBLIC):
+            _check_words(words, analyzer, self.vocab)
         if analyzer is not None and words is None:
             purchase = _Purchase(self, reading, analyzer)
             with self.progress("read for the vocabulary") as line:

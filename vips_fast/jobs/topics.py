@@ -260,7 +260,7 @@ class PrivateTopics:
     def _fitted(self) -> LatentDirichletAllocation:
         if not hasattr(self, "model_"):
             raise ValueError("PrivateTopics is not fitted yet: call fit first")
-        return cast("LatentDirichletAllocation", self.model_)
+        return self.model_
 
     def _words(self) -> list[str]:
         model = self._fitted()
