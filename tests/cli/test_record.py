@@ -160,7 +160,7 @@ def test_the_objects_of_transform_predict_and_verify(run, files, inputs):
     code, text, _ = run("verify", files.model, "--transcript", transcript, "--json")
     said = json.loads(text)
     assert (code, said["ok"], said["exit"]) == (1, False, "failed")
-    assert [one["name"] for one in said["checks"] if not one["ok"]] == ["privacy.txt"]
+    assert [one["name"] for one in said["checks"] if not one["ok"]] == ["privacy.txt", "model.sig"]
 
 
 # The log

@@ -306,7 +306,7 @@ def test_topics_of_the_records_own_begin_where_they_stand_clear():
         model = topics(noise_multiplier=noise, n_records=N * more).prepare(documents(50, V)).model
         assert (model._affordable_topics() > 0) == (noise < 1 or more > 1)
     assert (
-        fitted(noise_multiplier=100.0)._restored()._own is None
+        fitted(noise_multiplier=1000.0)._restored()._own is None
         and fitted(noise_multiplier=0.3)._restored()._own is not None
     )
 

@@ -12,7 +12,6 @@ from disk import FAULTS, each_fault
 import vips_fast
 from vips_fast import accounting
 from vips_fast.cli.output import output_file
-from vips_fast.data.vectors import save_word_vectors
 from vips_fast.models.lda import PublicPrior
 from vips_fast.store.atomic import leftovers, replace_file, replace_text, save_figure
 from vips_fast.store.npz import write_npz
@@ -36,7 +35,6 @@ WRITERS = {
     "text": lambda path: replace_text(path, "new" * 1000),
     "arrays": lambda path: write_npz(path, {"a": np.arange(1000)}),
     "prior": PRIOR.save,
-    "vectors": lambda path: save_word_vectors(path, WORDS, np.ones((16, 3))),
     "figure": lambda path: save_figure(path, Figure()),
     "the shell's": of_output,
 }

@@ -121,7 +121,7 @@ def test_a_prior_of_other_sources_is_not_taken(change, packaged, folder, monkeyp
     elif change in ("words", "size"):
         monkeypatch.setattr(prior_building, "PRIOR_WORDS", 7)
     elif change == "stop words":
-        monkeypatch.setattr(prior_building, "stop_words", lambda name: ("the",))
+        monkeypatch.setattr(prior_building, "stop_words", lambda name, whole: ("the",))
     elif change == "wordfreq":
         monkeypatch.setattr(prior_building, "_LIST", "data/small_en.msgpack.gz")
     else:

@@ -39,11 +39,15 @@ def warn_of_twins(X: Any, invalid: str) -> None:
 
 
 def _unlikely(rows: np.ndarray) -> bool:
-    """Tell whether equal rows are unlikely, if the columns were independent."""
+    """Tell whether equal rows are unlikely, if the columns were independent.
+
+    Columns of two values tell nothing: pixels and answers go together, and rows of them repeat by themselves.
+    """
     likely = float(rows.shape[0])
     for column in rows[:: max(1, rows.shape[0] // _SAMPLE)].T:
         counts = np.unique(column, return_counts=True)[1]
-        likely *= float(np.square(counts / len(column)).sum())
+        if len(counts) > 2:
+            likely *= float(np.square(counts / len(column)).sum())
         if likely <= _BY_CHANCE:
             return True
     return False

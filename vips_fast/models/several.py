@@ -12,7 +12,7 @@ nothing among thousands. A false discovery rate (Benjamini & Hochberg) would let
 list of many that are plain to see, and these lists promise that they hold none.
 """
 
-from scipy.special import ndtri
+from statistics import NormalDist
 
 #: Probability that a list holds something that only noise brought there.
 ERROR = 0.1
@@ -31,4 +31,4 @@ def clear_deviations(n_candidates: int, *, sides: int = 1, level: float = 1.0 - 
     >>> round(clear_deviations(1), 2), round(clear_deviations(1000), 2), round(clear_deviations(1, sides=2), 2)
     (1.28, 3.72, 1.64)
     """
-    return -float(ndtri((1.0 - level) / (sides * max(n_candidates, 1))))
+    return -NormalDist().inv_cdf((1.0 - level) / (sides * max(n_candidates, 1)))
