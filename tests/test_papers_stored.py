@@ -248,51 +248,6 @@ def test_numbers_of_the_explanation():
     ]
 
 
-def means(name, score, *settings):
-    """Map a section's settings to the mean of a score.
-
-    The mean is over runs.
-    """
-    found = {}
-    for row in stored(name):
-        found.setdefault(tuple(row[s] for s in settings), []).append(row[score])
-    return {setting: sum(values) / len(values) for setting, values in found.items()}
-
-
-def table(page, header):
-    """List the lines of a page's table, as cells.
-
-    The table's header begins so; cells have no marks of emphasis.
-    """
-    text = runner.ROOT.joinpath("docs", page).read_text("utf-8")
-    lines = text.partition(f"\n| {header}")[2].partition("\n\n")[0].splitlines()[2:]
-    return [[cell.strip(" *") for cell in line.split("|")[1:-1]] for line in lines]
-
-
-def test_numbers_of_the_page_of_priors():
-    found = means("public_prior", "perplexity", "part", "units", "epsilon", "setting")
-    frequencies = found["posts", 0, 0.0, "word frequencies"]
-
-    def shown(*settings):
-        return [f"{found[s]:,.0f}" if s in found else "–" for s in settings]
-
-    by_itself, *private = table("priors.md", "persons | ε | no prior | 100 topics")
-    assert by_itself[2:] == shown(*(("posts", 0, 0.0, form) for form in ("plan", "articles", "packages")))
-    wrong = table("priors.md", "persons | ε | no prior | articles")
-    assert (len(private), len(wrong)) == (7, 5)
-    for lines, last in ((private, "packages"), (wrong, "shuffled")):
-        for persons, epsilon, *cells in lines:
-            setting = "posts", int(persons.replace(",", "")), float(epsilon)
-            assert cells == shown(*((*setting, form) for form in ("plan", "articles", last))), persons
-    longer = [(part, form) for part in ("newswires", "sections") for form in ("packages", "plan")]
-    for (part, form), (_, *cells) in zip(longer, table("priors.md", "packages only | ε = 0.3"), strict=True):
-        assert cells == shown(*((part, 0, epsilon, form) for epsilon in (0.3, 1.0, 2.0, 4.0)))
-    gain, loss = (1 - found["posts", 821, 2.0, form] / frequencies for form in ("packages", "plan"))
-    readme = runner.ROOT.joinpath("README.md").read_text("utf-8")
-    assert f"gain over word frequencies | {gain:.0%}".replace("%", " %") in readme
-    assert f"without public topics: −{-loss:.0%}".replace("%", " %") in readme
-
-
 @pytest.mark.parametrize("name", ["lda_fig2", "lda_fig3", "lda_table3", "stroke_fig5", "adult_fig6", "mnist_fig8"])
 def test_sections_name_the_relation(name):
     assert "replac" in SECTIONS[name]

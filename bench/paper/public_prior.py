@@ -6,6 +6,8 @@ and a document for sections, newswires and blog entries (KOS: its words are not 
 build`). *Shuffled*: the articles' topics, each word with the ratios of another one. *Notes* are posts cut to four
 words, drawn by chance from those that count.
 
+The stored rows are of the method before `docs/panel.md`, which judges today's.
+
 The figure is completion perplexity: half of a document's words, each drawn with probability 1/2, is predicted from the
 other half. Word frequencies come from the training documents, exactly.
 """

@@ -136,7 +136,10 @@ def test_runs_declared_ahead(run, files, made, tmp_path, refused):
         ('[{"records": 60, "noise_multiplier": 1, "steps": 0}]', "steps=0"),
         ('[{"records": 60, "noise_multiplier": 1, "steps": 1000000000000000000}]', "from 1 to 100,000,000"),
         (f'[{{"records": 1{"0" * 400}, "noise_multiplier": 1}}]', "too large or too small"),
-        ('[{"records": 60, "noise_multiplier": 1e-300}]', "noise_multiplier=1e-300: expected a number in [1e-09, 1e+12]"),
+        (
+            '[{"records": 60, "noise_multiplier": 1e-300}]',
+            "noise_multiplier=1e-300: expected a number in [1e-09, 1e+12]",
+        ),
         ('[{"records": "60", "noise_multiplier": 1}]', "run 0"),
     ):
         plan.write_text(bad)

@@ -14,7 +14,6 @@ from typing import IO, Any, BinaryIO
 
 import numpy as np
 
-from ..engine.budget import Budget
 from ..store.atomic import PUBLIC, replacing
 from ..store.owned import check_apart
 from ..store.text import csv_text
@@ -32,6 +31,9 @@ def fit_object(args: Namespace, model: Any, seconds: float) -> dict[str, Any]:
         paid = {"file": args.budget, "spent": None, "left": None}
         # The model is written and paid for, also if the budget cannot be read now.
         with contextlib.suppress(OSError, ValueError):
+            # Accounting is loaded by commands that pay only.
+            from ..engine.budget import Budget
+
             budget = Budget(args.budget)
             paid |= {"spent": budget.spent, "left": budget.left}
     return {
