@@ -218,7 +218,8 @@ def report(rows: list[dict]) -> str:
 adding or removing a person (posts, notes) or a document. The plan has no prior; *articles*
 is a prior of encyclopedia topics, *packages* of clusters of word vectors, *shuffled* the articles'
 with each word's ratios given to another. *Public only* is the prior itself. *Blogs* are KOS, whose words are not
-listed. The quick form has one run, fewer settings and no sections.
+listed. The quick form has one run, fewer settings and no sections. The rows are of the method
+before [the panel](panel.md), which has today's.
 
 {crossed("documents", lines, columns, shown)}"""
 
