@@ -71,7 +71,7 @@ def claims(path):
 
 def parquet(n_rows, length, **how):
     def write(path):
-        pyarrow = pytest.importorskip("pyarrow")
+        import pyarrow
         from pyarrow import parquet as files
 
         one = pyarrow.array(["a" * length])
@@ -177,7 +177,7 @@ def test_matrices_of_numbers_are_read_as_scipy_reads_them(tmp_path):
 
 
 def test_equal_texts_of_parquet_come_out_as_they_went_in(tmp_path):
-    pyarrow = pytest.importorskip("pyarrow")
+    import pyarrow
     from pyarrow import parquet as files
 
     rng = np.random.default_rng(0)

@@ -182,7 +182,8 @@ def test_the_first_fit_of_a_forked_process_warns():
 
 
 def test_the_first_fit_in_a_worker_of_dask_warns():
-    distributed = pytest.importorskip("distributed", reason="needs Dask (extra cluster)")
+    import distributed
+
     with (
         distributed.LocalCluster(1, threads_per_worker=1, processes=False, dashboard_address=None) as cluster,
         distributed.Client(cluster) as client,

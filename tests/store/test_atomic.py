@@ -152,7 +152,6 @@ def test_no_other_module_writes_by_itself():
 
 
 def test_plots_and_tables_are_whole(tmp_path):
-    pytest.importorskip("matplotlib")
     (tmp_path / "a.svg").symlink_to(tmp_path / "target")
     accounting.plot_epsilon(lambda n: accounting.GaussianEvent(2.0), 2, 1e-5, tmp_path / "a.svg")
     assert b"<svg" in (tmp_path / "a.svg").read_bytes() and names(tmp_path) == ["a.svg"]

@@ -160,8 +160,11 @@ class _Sheet:
     def _begin_cell(self, given: dict[str, str]) -> None:
         place, column = given.get("r"), self._column + 1
         if place is not None:
+            letters = _LETTERS.fullmatch(place.upper())
+            if letters is None:
+                raise RefusedError(f"a cell without a column and a row; {_CSV}")
             column = -1
-            for letter in _LETTERS.fullmatch(place.upper())[1]:  # type: ignore[index]
+            for letter in letters[1]:
                 column = 26 * (column + 1) + ord(letter) - ord("A")
         if not self._column < column < _MOST_COLUMNS:
             raise RefusedError(f"a cell that is not in order, or beyond column XFD, the last of Excel; {_CSV}")
