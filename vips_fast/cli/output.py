@@ -3,7 +3,6 @@
 A file appears whole or not at all.
 """
 
-import contextlib
 import io
 import sys
 from argparse import Namespace
@@ -19,35 +18,6 @@ from ..store.owned import check_apart
 from ..store.text import csv_text
 from .messages import print_object, say
 from .options import Place
-
-
-def fit_object(args: Namespace, model: Any, seconds: float) -> dict[str, Any]:
-    """Describe a fit for ``--json``, with seconds for the operator.
-
-    The guarantee does not cover the seconds.
-    """
-    privacy, paid = model.privacy_, None
-    if args.budget is not None:
-        paid = {"file": args.budget, "spent": None, "left": None}
-        # The model is written and paid for, also if the budget cannot be read now.
-        with contextlib.suppress(OSError, ValueError):
-            # Accounting is loaded by commands that pay only.
-            from ..engine.budget import Budget
-
-            budget = Budget(args.budget)
-            paid |= {"spent": budget.spent, "left": budget.left}
-    return {
-        "model": type(model).__name__,
-        "epsilon": privacy.epsilon if privacy.private else None,
-        "delta": privacy.delta if privacy.private else None,
-        "unit": privacy.unit,
-        "relation": privacy.relation,
-        "not_private": list(privacy.taints),
-        "steps": model.n_steps_,
-        "seconds": round(seconds, 3),
-        "paths": {"model": args.out, "transcript": args.transcript, "log": args.log_file},
-        "budget": paid,
-    }
 
 
 def check_out(args: Namespace) -> None:

@@ -12,12 +12,38 @@ from collections.abc import Callable
 from typing import Any
 
 from ...accounting import rounded_up
-from ...engine.budget import BudgetExceededError
+from ...engine.budget import Budget, BudgetExceededError
 from ...jobs import Job, Outcome, Source, Status, beside
 from ...report.html import environment
 from ..messages import Exit, ExitWith, object_line, report, say
-from ..output import fit_object, warn_of_delta, warn_of_taints
+from ..output import warn_of_delta, warn_of_taints
 from .jobs import check, given, job_of, settings_of
+
+
+def _fit_object(args: argparse.Namespace, model: Any, seconds: float) -> dict[str, Any]:
+    """Describe a fit for ``--json``, with seconds for the operator.
+
+    The guarantee does not cover the seconds.
+    """
+    privacy, paid = model.privacy_, None
+    if args.budget is not None:
+        paid = {"file": args.budget, "spent": None, "left": None}
+        # The model is written and paid for, also if the budget cannot be read now.
+        with contextlib.suppress(OSError, ValueError):
+            budget = Budget(args.budget)
+            paid |= {"spent": budget.spent, "left": budget.left}
+    return {
+        "model": type(model).__name__,
+        "epsilon": privacy.epsilon if privacy.private else None,
+        "delta": privacy.delta if privacy.private else None,
+        "unit": privacy.unit,
+        "relation": privacy.relation,
+        "not_private": list(privacy.taints),
+        "steps": model.n_steps_,
+        "seconds": round(seconds, 3),
+        "paths": {"model": args.out, "transcript": args.transcript, "log": args.log_file},
+        "budget": paid,
+    }
 
 
 def run_fit(args: argparse.Namespace, cls: type[Any], source_of: Callable[[], Source]) -> int:
@@ -37,7 +63,7 @@ def run_fit(args: argparse.Namespace, cls: type[Any], source_of: Callable[[], So
     outcome = _ran(job)
     model = outcome.model
     if args.json:
-        said = object_line(fit_object(args, model, time.perf_counter() - start))
+        said = object_line(_fit_object(args, model, time.perf_counter() - start))
     else:
         said = _said(outcome)
     if model.private:
