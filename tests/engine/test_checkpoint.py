@@ -274,16 +274,20 @@ def test_a_disk_without_room_for_a_release_is_noticed_before_it_is_charged(tmp_p
     assert model.fit(*data("own"), checkpoint=tmp_path / "r", resume=True, budget=budget).ledger_.lost == 0
 
 
-@pytest.mark.parametrize("torn", [False, True])
-def test_a_charge_is_given_back_only_if_the_ledger_surely_lacks_it(torn, tmp_path, monkeypatch):
+@pytest.mark.parametrize("written", ["nothing", "a part", "a count"])
+def test_a_charge_is_given_back_only_if_the_ledger_surely_lacks_it(written, tmp_path, monkeypatch):
     """No key was drawn, and none can be. If the file may hold the record, the charge stays."""
+    torn = written == "a count"
     budget = Budget.create(tmp_path / "b", 1e3, 1e-5, dataset="ward")
     write, at = log.Log.write, []
 
     def fails(self, record, head):
         if self.kind == "ledger" and record["kind"] == "release" and record["number"] == 3:
-            if torn:
-                with open(self.path, "ab") as file:
+            if written != "nothing":
+                with open(self.path, "r+b") as file:
+                    if torn:
+                        file.write(log._first_line("ledger", 4))
+                    file.seek(0, os.SEEK_END)
                     file.write(b"{")
             at.append(budget.show()["runs"][0]["counted"])
             raise OSError(errno.EIO, os.strerror(errno.EIO), str(self.path))

@@ -89,6 +89,21 @@ def test_kills_between_a_record_and_the_first_line_lose_nothing(path):
     assert numbers(path) == list(range(7)) and path.read_bytes().startswith(_first_line(KIND, 7))
 
 
+def test_a_part_of_a_record_is_of_an_append_that_never_returned(path):
+    """It is cut off. If the first line counts it, or lags behind the whole records, its append may have returned."""
+    with Opened(path) as log:
+        for n in range(1, 5):
+            log.append({"n": n})
+    records = path.read_bytes()[_WIDTH:]
+    for count, torn in ((4, True), (5, False), (6, True)):
+        path.write_bytes(_first_line(KIND, count) + records + b'{"hash":"')
+        log = Log.of(path, KIND)
+        assert log.torn == torn and len(log.records) == 5 and path.read_bytes().endswith(b'"')
+        with Opened(path) as log:
+            log.append({"n": 5})
+        assert numbers(path) == list(range(6)) and not Log.of(path, KIND).torn
+
+
 @pytest.mark.parametrize("ahead", [2, 3])
 def test_a_first_line_far_behind_the_records_is_torn_and_goes_on(path, ahead):
     with Opened(path) as log:

@@ -6,10 +6,11 @@ line, of fixed width, names the kind of log and counts the records. An append wr
 first line, and one fsync brings both to the disk.
 
 **The rule for torn ends.** Let n be the number of appends that have returned, c the count in the first line, and k the
-number of whole records. The fsync of the n-th append covered the first line, so c >= n; and c <= n + 1. An end with
-k >= c - 1 is *clean* if no bytes follow the k-th record and c <= k <= c + 1. Else it is *torn*. Then k >= n - 1: at
-most one record is lost whose append had returned. The reader counts everything reserved as spent, which covers that
-record:
+number of whole records. The fsync of the n-th append covered the first line, so c >= n; and c <= n + 1. If k >= c, no
+record is lost whose append had returned. So an end with c <= k <= c + 1 is *clean*; also with k = c and bytes of a
+further record: they are of an append that never returned, and nothing was done on its account. The next append cuts
+them off. Any other end with k >= c - 1 is *torn*. Then k >= n - 1: at most one record is lost whose append had
+returned. The reader counts everything reserved as spent, which covers that record:
 
 - a budget counts each open reservation in full. A lost release, or the end of a run, belongs to a reservation that is
   still open in the records that are left. A lost reservation or list paid for nothing yet, as its first release would
@@ -190,7 +191,7 @@ class Log(Chain):
     def forget(self) -> None:
         """Read everything again at the next `read`."""
         super().__init__()
-        self.torn = False
+        self.torn = self._rest = False
         self._descriptor: int | None = None
         self._count, self._end, self._last = 0, _WIDTH, b""
 
@@ -229,7 +230,8 @@ class Log(Chain):
                 f"{self.path}: record {whole} is damaged or missing, of {self._count}, so what was spent cannot be "
                 "known; restore a whole copy of the file"
             )
-        self.torn = bool(rest) or not self._count <= whole <= self._count + 1
+        self._rest = bool(rest)
+        self.torn = not self._count <= whole <= self._count + (not rest)
         self._descriptor = descriptor
         return self.records[known:]
 
@@ -266,7 +268,7 @@ class Log(Chain):
         line, count = _line(record, head), len(self.records)
         with naming(self.path):
             try:
-                if self.torn:
+                if self.torn or self._rest:
                     os.ftruncate(descriptor, self._end)
                 if self._count < count:
                     write_at(descriptor, _first_line(self.kind, count), 0)
@@ -281,5 +283,6 @@ class Log(Chain):
                         write_at(descriptor, _first_line(self.kind, count), 0)
                         os.fsync(descriptor)
                 raise
-        self.torn, self._count, self._end, self._last = False, count + 1, self._end + len(line), line
+        self.torn = self._rest = False
+        self._count, self._end, self._last = count + 1, self._end + len(line), line
         self._descriptor = descriptor
