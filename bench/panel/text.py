@@ -2,6 +2,7 @@
 
     python -m bench.panel.text            # measures what is missing: each row goes to bench/panel/text.json at once
     python -m bench.panel.text --page     # writes the tables of docs/panel.md, from the stored rows
+    python -m bench.panel.text --own      # measures topics of the records' own beside public ones only
 
 A cell is a corpus, a number of persons, an epsilon (delta is 1e-6) and a seed. Half of an unseen person's words are
 told, and the other half is predicted. The true gain is over the exact word frequencies of the persons of the fit.
@@ -9,10 +10,12 @@ told, and the other half is predicted. The true gain is over the exact word freq
 
 import argparse
 import json
+import math
 import time
 import warnings
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import scipy.sparse
@@ -20,12 +23,17 @@ from paper.common import markdown
 from peers.topics import exact_frequencies, one_histogram
 
 from vips_fast import LatentDirichletAllocation
+from vips_fast.models.lda import public_topics
+from vips_fast.models.verdict import Verdict
 
 from .corpora import NAMES, PanelCorpus, load
 
-STORED = Path(__file__).with_name("text.json")
+STORED, OWN = (Path(__file__).with_name(name) for name in ("text.json", "own.json"))
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "panel.md"
 PERSONS, EPSILONS, SEEDS, DELTA = (300, 800, 3000, 10**9), (1.0, 2.0, 4.0), (0, 1), 1e-6
+#: Signals from which topics of the records' own may begin, and pairs that widen an interval: `choices`.
+SIGNALS = (1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 6.0, 8.0, 12.0, math.inf)
+WIDENINGS = tuple((miss / 100, few / 10) for miss in range(2, 11) for few in range(7))
 RIVALS = ("one_histogram", "public", "released_frequencies")
 
 
@@ -72,21 +80,16 @@ def by_frequencies(asked: Any, masses: np.ndarray) -> float:
 
 def cell(corpus: PanelCorpus, n: int, epsilon: float, seed: int) -> dict[str, Any]:
     """Measure one cell."""
-    rng = np.random.default_rng([seed, n])
-    chosen = np.sort(rng.permutation(corpus.train.shape[0])[:n])
-    train, (told, asked) = corpus.train[chosen], halves(corpus.test[:3000])
+    rng = np.random.default_rng([seed, n, 1])
+    train, (told, asked) = chosen(corpus, n, seed), halves(corpus.test[:3000])
     prior, began = corpus.prior, time.perf_counter()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        model = LatentDirichletAllocation(prior.n_topics, epsilon=epsilon, delta=DELTA, public_prior=prior).fit(train)
+    model = fitted(corpus, train, epsilon)
     seconds = time.perf_counter() - began
     exact = by_frequencies(asked, exact_frequencies(train))
     topics, alpha, masses = one_histogram(train, prior, epsilon, DELTA, rng)
-    theta = model.transform(told)
-    components = model.components_ / model.components_.sum(axis=1, keepdims=True)
-    ours = _by_theta(asked, theta, components)
+    ours = of_user(model, told, asked)
     found = model.found_gain_
-    row = {
+    row: dict[str, Any] = {
         "ours": ours,
         "exact": exact,
         "one_histogram": completion(told, asked, topics, alpha),
@@ -97,13 +100,42 @@ def cell(corpus: PanelCorpus, n: int, epsilon: float, seed: int) -> dict[str, An
         "found": None if found is None else list(found),
         "worth": model.verdict_.worth,
         "words": float(np.median(train.sum(axis=1).A1)),
+        "nats": model._restored().gained_nats,
     }
+    if seed == 0:
+        for name, settings in (("without_prior", {"epsilon": epsilon, "delta": DELTA}), ("without_privacy", {})):
+            row[name] = plain(train, told, asked, **settings)
     if corpus.labels is not None:
         from sklearn.metrics import normalized_mutual_info_score
 
         whole = model.transform(corpus.test)
         row["agreement"] = float(normalized_mutual_info_score(corpus.labels, whole.argmax(axis=1)))
     return row
+
+
+def chosen(corpus: PanelCorpus, n: int, seed: int) -> Any:
+    """Choose n persons, at random."""
+    return corpus.train[np.sort(np.random.default_rng([seed, n]).permutation(corpus.train.shape[0])[:n])]
+
+
+def fitted(corpus: PanelCorpus, train: Any, epsilon: float) -> LatentDirichletAllocation:
+    """Fit with all defaults."""
+    prior = corpus.prior
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return LatentDirichletAllocation(prior.n_topics, epsilon=epsilon, delta=DELTA, public_prior=prior).fit(train)
+
+
+def plain(train: Any, told: Any, asked: Any, **settings: Any) -> float:
+    """Perplexity of topics without public ones, 20 of them."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return of_user(LatentDirichletAllocation(20, **settings).fit(train), told, asked)
+
+
+def of_user(model: LatentDirichletAllocation, told: Any, asked: Any) -> float:
+    """Perplexity of the asked halves, by a model's own topics and proportions."""
+    return _by_theta(asked, model.transform(told), model.components_ / model.components_.sum(axis=1, keepdims=True))
 
 
 def _by_theta(asked: Any, theta: np.ndarray, topics: np.ndarray) -> float:
@@ -137,7 +169,90 @@ def run(names: tuple[str, ...], stored: Path) -> None:
                         continue
                     rows[key] = cell(corpus, size, epsilon, seed)
                     stored.write_text(json.dumps(rows, indent=0, sort_keys=True))
-                    print(key, {k: v if isinstance(v, str) else np.round(v, 3).tolist() for k, v in rows[key].items()})
+                    print(key, json.dumps(rows[key]), flush=True)
+
+
+def measure_own(names: tuple[str, ...], stored: Path) -> None:
+    """Measure perplexity with and without topics of the records' own, where they may begin."""
+    rows = json.loads(stored.read_text()) if stored.exists() else {}
+    signal, seen = public_topics.PublicTopicsModel._own_signal, [0.0]
+
+    def noted(model: public_topics.PublicTopicsModel) -> float:
+        seen.append(signal(model))
+        return seen[-1]
+
+    for name in names:
+        corpus = load(name)
+        told, asked = halves(corpus.test[:3000])
+        for n in sorted({min(n, corpus.train.shape[0]) for n in PERSONS if n >= 3000}):
+            for epsilon in EPSILONS:
+                key = f"{name} {n} {epsilon:g}"
+                if key in rows:
+                    continue
+                row: dict[str, float] = {}
+                for kind, least in (("public", math.inf), ("own", 0.0)):
+                    with (
+                        patch.object(public_topics.PublicTopicsModel, "_own_signal", noted),
+                        patch.object(public_topics, "_OWN_SIGNAL", least),
+                    ):
+                        row[kind] = of_user(fitted(corpus, chosen(corpus, n, 0), epsilon), told, asked)
+                    row["signal"] = seen[-1]
+                    if row["signal"] < SIGNALS[0]:
+                        break
+                rows[key] = row
+                stored.write_text(json.dumps(rows, indent=0, sort_keys=True))
+                print(key, row, flush=True)
+
+
+def left_out(rows: dict[str, dict[str, Any]], own: dict[str, dict[str, float]]) -> dict[str, dict[str, Any]]:
+    """Choose the constants of the text path without each corpus, and judge the choice on it.
+
+    A widening is the one with the fewest fits that cannot tell, of those that hold the true gain in 90 % or more and
+    call useful in 1 % or less what is no better. A signal is the one with the lowest mean logarithm of perplexity.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for name in sorted({key.split()[0] for key in rows}):
+        others, mine = ([row for key, row in rows.items() if (key.split()[0] == name) == one] for one in (False, True))
+        widening = min(WIDENINGS, key=lambda pair, others=others: _cost(others, pair))
+        apart = [{key: row for key, row in own.items() if (key.split()[0] == name) == one} for one in (False, True)]
+        signal = min(SIGNALS, key=lambda least, rows=apart[0]: (round(_loss(rows, least), 6), -least))
+        found[name] = {
+            "widening": widening,
+            "signal": signal,
+            **_verdicts(mine, widening),
+            "loss": _loss(apart[1], signal),
+        }
+    return found
+
+
+def _verdicts(rows: list[dict[str, Any]], pair: tuple[float, float]) -> dict[str, int]:
+    counts = {"fits": 0, "holds": 0, "useful": 0, "wrong": 0, "unclear": 0}
+    for row in rows:
+        if row["nats"] is None:
+            continue
+        gain, true = public_topics.gain_of(*row["nats"], *pair), row["true_gain"]
+        worth = Verdict.of_topics(gain, "person", None).worth
+        counts["fits"] += 1
+        counts["holds"] += gain.low <= max(true, -1.0) <= gain.high
+        counts["useful"] += worth == "useful"
+        counts["wrong"] += worth == "useful" and true <= 0
+        counts["unclear"] += worth == "unclear"
+    return counts
+
+
+def _cost(rows: list[dict[str, Any]], pair: tuple[float, float]) -> tuple[bool, int, float]:
+    counts = _verdicts(rows, pair)
+    bad = counts["holds"] < 0.9 * counts["fits"] or counts["wrong"] > 0.01 * counts["useful"]
+    return bad, counts["unclear"], sum(pair)
+
+
+def _loss(rows: dict[str, dict[str, float]], least: float) -> float:
+    """Mean of how much the logarithm of perplexity is above that of the better kind of topics."""
+    both = [row for row in rows.values() if "own" in row]
+    losses = [
+        math.log(row["own" if row["signal"] >= least else "public"] / min(row["own"], row["public"])) for row in both
+    ]
+    return sum(losses) / max(len(losses), 1)
 
 
 def summary(rows: dict[str, dict[str, Any]]) -> dict[str, float]:
@@ -218,8 +333,11 @@ if __name__ == "__main__":
     parser.add_argument("names", nargs="*", default=NAMES, help="corpora; default: all")
     parser.add_argument("--rows", type=Path, default=STORED, help="file of the rows")
     parser.add_argument("--page", action="store_true", help="write the tables of docs/panel.md instead")
+    parser.add_argument("--own", action="store_true", help="measure topics of the records' own beside public ones")
     asked = parser.parse_args()
-    if asked.page:
+    if asked.own:
+        measure_own(tuple(asked.names), OWN)
+    elif asked.page:
         write_page(json.loads(asked.rows.read_text()))
     else:
         run(tuple(asked.names), asked.rows)

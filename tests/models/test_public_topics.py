@@ -316,10 +316,15 @@ def test_topics_of_the_records_own_begin_where_they_stand_clear():
 def test_any_noise_gives_topics_and_a_verdict_that_is_sure_only_if_it_may_be(noise, n_steps):
     model = fitted(noise_multiplier=noise, n_steps=n_steps)
     assert np.isfinite(model.components_).all() and np.isfinite(model._fitted_alpha()).all()
-    found = model.found_gain_
-    assert -1 <= found.low <= found.gain <= found.high <= 1
+    found, hidden = model.found_gain_, noise > 10 and n_steps == 20
+    assert (found is None) == hidden == model._restored().hides_gain
+    assert hidden or -1 <= found.low <= found.gain <= found.high <= 1
     assert model.verdict_.worth == ("useful" if noise < 10 else "unclear")
-    assert ("Noise hides whether" in model.verdict_.text) == (noise > 10)
+    assert ("oise hides whether" in model.verdict_.text or "noise would hide whether" in model.verdict_.text) == (
+        noise > 10
+    )
+    # Words have the steps of a score that would say nothing.
+    assert model._restored()._histogram.count == (n_steps - 1 if n_steps == 20 and hidden else {3: 2, 20: 4}[n_steps])
 
 
 def test_without_privacy_the_prior_is_ignored():

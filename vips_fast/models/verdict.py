@@ -82,11 +82,14 @@ class Verdict:
         return cls(worth, found, clear, text + (f" {_count(clear, feature)}" if feature else ""))
 
     @classmethod
-    def of_topics(cls, found: FoundGain | None, unit: str, empty: tuple[float, float] | None = None) -> "Verdict":
+    def of_topics(
+        cls, found: FoundGain | None, unit: str, empty: tuple[float, float] | None = None, hidden: bool = False
+    ) -> "Verdict":
         """Judge topics by their gain over the records' own word frequencies.
 
         Useful if the interval is above a gain that matters, "no better" if it is below, else "unclear". ``empty`` is
-        the released share of units without a counted word, and the noise in it.
+        the released share of units without a counted word, and the noise in it. ``hidden`` says that nothing was
+        measured, since noise would hide it.
         """
         several = f"{unit}s"
         without = ""
@@ -95,13 +98,16 @@ class Verdict:
                 f" About {empty[0]:.0%} of the {several} have none of the counted words: look at their language, and "
                 "at the vocabulary."
             )
-        if found is None:
-            return cls("", found, None, without.strip())
-        side = "better" if found.gain > 0.0 else "worse"
         claim, than = f"half of a {unit}'s words predict the other half", f"than the word counts of all {several} do"
+        if found is None and not hidden:
+            return cls("", found, None, without.strip())
+        if found is None:
+            text = f"Verdict: cannot tell. With so few {several} noise would hide whether {claim} better {than}."
+            return cls("unclear", found, None, f"{text} {_more(several)}{without}")
+        side = "better" if found.gain > 0.0 else "worse"
         ends = f"90 % interval {found.low:+.0%} to {found.high:+.0%}"
         told = f"In a release, {claim} {abs(found.gain):.0%} {side} ({ends}) {than}"
-        more = f"More {several} or a larger epsilon would tell; until then read the topics as hints."
+        more = _more(several)
         if found.low > _LEAST:
             worth, text = "useful", f"useful. {told}."
         elif found.high < _LEAST:
@@ -114,6 +120,10 @@ class Verdict:
 
     def __str__(self) -> str:
         return self.text
+
+
+def _more(several: str) -> str:
+    return f"More {several} or a larger epsilon would tell; until then read the topics as hints."
 
 
 def _is_above(found: FoundGain, least: float) -> bool:

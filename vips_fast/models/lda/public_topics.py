@@ -9,7 +9,8 @@ A language's topics are public (`vips_fast.models.lda.prior`). The records say t
    Public topics times these ratios are the topics.
 3. *Score* (four steps in twenty). Half of a unit's words predict the other half, with each of a few Dirichlet priors
    of the topic proportions (`HalfPrediction`). Beside it stands how much better the records' own exact word frequencies
-   predict than the released ones (`frequency_gain`). Both together are the verdict.
+   predict than the released ones (`frequency_gain`). Both together are the verdict. If the lengths show that the noise
+   would hide it (`_HIDES`), there is no score, and words have its steps.
 
 With very many units (`_OWN_SIGNAL`) most steps of words become steps of topics of the records' own, fitted by
 `vips_fast.models.lda.model.LdaModel`; the public topics stay beside them.
@@ -62,10 +63,10 @@ _PARTS = (0.50, 0.45, 0.05)
 _LOW, _HIGH, _BEFORE = -3.0, 4.0, 0.2
 #: Integer units of a nat.
 _NAT = 2**20
-#: Words of a unit over the noise of a word, summed over units, from which topics of the records' own win: at 6 to 8
-#: they are level on sections and 19 % ahead on newswires, below 4 they lose on short texts. Steps of words before them;
+#: Words of a unit over the noise of a word, summed over units, from which topics of the records' own win. From 4 on
+#: they gain up to 20 % on the panel and never lose, below they mostly lose (docs/panel.md). Steps of words before them;
 #: share of public topics beside them, and totals of priors of proportions.
-_OWN_SIGNAL, _OWN_WORDS, _BESIDE, _OWN_TOTALS = 6.0, 4, 0.1, (1.0, 5.0)
+_OWN_SIGNAL, _OWN_WORDS, _BESIDE, _OWN_TOTALS = 4.0, 4, 0.1, (1.0, 5.0)
 #: The fewest topics of the records' own.
 _FEWEST = 10
 #: The first step of topics of the records' own, after lengths and words.
@@ -73,6 +74,10 @@ _FIRST_OWN = 1 + _OWN_WORDS
 #: Spread of the estimate of a gain beside noise and chance, in nats a word: texts differ from what the score assumes.
 #: The second is times the share of the occurrences before the records, which few records leave large.
 _MISS, _MISS_FEW = 0.06, 0.3
+#: Standard deviations to either side that hold 90 % of a normal distribution.
+_NINETY = 1.6449
+#: Noise in nats a word from which on a score would say nothing: words have its steps then.
+_HIDES = 0.25
 #: Nats a word that say nothing of a gain.
 _NOTHING = 50.0
 #: How far the mean number of words that count is known from the lengths; where these are hidden, it may be twice.
@@ -301,7 +306,27 @@ class PublicTopicsModel(Model):
 
     @property
     def _score_steps(self) -> int:
-        return max(1, round(0.2 * self._n_steps)) if self._n_steps >= 3 else 0
+        """Steps of the score; none if its noise would hide the gain."""
+        steps = max(1, round(0.2 * self._n_steps)) if self._n_steps >= 3 else 0
+        return steps if steps and self._noise_of_gain(steps) < _HIDES else 0
+
+    @property
+    def hides_gain(self) -> bool:
+        """Whether there is no score because its noise would hide the gain."""
+        return self._n_steps >= 3 and not self._score_steps
+
+    def _noise_of_gain(self, steps: int) -> float:
+        """Standard deviation that the noise of this many scores is expected to leave in the nats a word; 0 before."""
+        if not self._length_noise:
+            return 0.0
+        half, noise = (
+            _halves_of(self._length_of(0.9)),
+            self._length_noise / math.sqrt(steps) / self.n_records / self._share,
+        )
+        candidates = max(len(self._totals), len(_OWN_TOTALS) + 1)
+        predicted = self._mean_words(0.5, half.most)
+        nats = noise * half.nats * math.sqrt(2.0 * (candidates + 2) / _PARTS[0]) / predicted
+        return math.hypot(nats, noise * _HIGH / math.sqrt(_PARTS[1]) * self._most_kept / self._mean_kept)
 
     @property
     def kind(self) -> int:
@@ -487,14 +512,18 @@ class PublicTopicsModel(Model):
 
     # -- topics of the records' own
 
-    def _affordable_topics(self) -> int:
-        """Number of topics of the records' own that stand clear of the noise; 0 if public ones win."""
+    def _own_signal(self) -> float:
+        """Words of a unit over the noise of a word, summed over units; 0 if no steps are left for own topics."""
         left = self._n_steps - self._score_steps - _FIRST_OWN
         if left < 5 or self._mechanism is None or self._mechanism[0].noise_multiplier == 0:
-            return 0
+            return 0.0
         mechanism, sampler = self._mechanism
         noise = mechanism.noise_sd / self.clip / sampler.expected_batch_size * self.n_records / math.sqrt(left)
-        signal = self.n_records * math.sqrt(self.length) / (self.n_words * noise)
+        return float(self.n_records * math.sqrt(self.length) / (self.n_words * noise))
+
+    def _affordable_topics(self) -> int:
+        """Number of topics of the records' own that stand clear of the noise; 0 if public ones win."""
+        signal = self._own_signal()
         return min(self.n_topics, max(round(1.5 * signal), _FEWEST)) if signal >= _OWN_SIGNAL else 0
 
     def _topics_model(self, number: int) -> LdaModel:
@@ -547,8 +576,7 @@ class PublicTopicsModel(Model):
 
     def _score(self) -> HalfPrediction:
         half = HalfPrediction(self._candidates(), self.read_out.masses, finished=True)
-        half.most = max(self._length_of(0.9) / 2.0, 2.0)
-        half.nats = min(half.most, 6.0 * math.sqrt(half.most))
+        half.most, half.nats = _halves_of(self._length_of(0.9))
         return half
 
     @property
@@ -579,12 +607,15 @@ class PublicTopicsModel(Model):
         return int(np.argmax(score.nats - steps * _STEP_COSTS * score.predicted * (1.0 + noise)))
 
     @property
-    def frequency_loss(self) -> tuple[float, float]:
-        """Nats a word by which exact frequencies predict better than released ones, and the estimate's deviation."""
+    def frequency_loss(self) -> tuple[float, float, float]:
+        """Nats a word by which exact frequencies predict better than released ones.
+
+        Also the estimate's standard deviation by noise, and the share of the occurrences before the records.
+        """
         cells, kept_unit = self._scored.shape[0] - 2, self._kept_units * self._spacing
         gain_unit = self._gain_units * self._spacing / (self._most_kept * self._largest / _NAT)
         if not kept_unit or not gain_unit:
-            return 0.0, _NOTHING  # the noise hides a whole unit
+            return 0.0, _NOTHING, 1.0  # the noise hides a whole unit
         mean = self._scored[cells:] / (self._scores * self._share)
         noise = self._scored_noise / math.sqrt(self._scores) / self._share
         kept, kept_sd = self._mean_by_both(mean[0] / kept_unit, noise / kept_unit, self._mean_kept)
@@ -594,27 +625,32 @@ class PublicTopicsModel(Model):
         total = words + _BEFORE * self.n_words
         loss = gain / kept - math.log(total / (self._judges * self._mean_kept))
         spread = math.hypot(gain_sd, (gain / kept + words / total) * kept_sd) / kept
-        return float(loss), math.hypot(spread, _MISS, _MISS_FEW * _BEFORE * self.n_words / total)
+        return float(loss), spread, _BEFORE * self.n_words / total
 
     @property
-    def found_gain(self) -> FoundGain | None:
-        """The gain over the records' own exact word frequencies, with its 90 % interval; None without a score.
+    def gained_nats(self) -> tuple[float, float, float] | None:
+        """Nats a word that the topics gain over the records' own exact word frequencies; None without a score.
 
-        The nats a word that the topics gain over released frequencies, less what exact ones gain over these. Both are
-        ratios of released means; their variances add: noise, the choice of units, and `_MISS`.
+        Also the standard deviation by noise and by the choice of units, and the share of the occurrences before the
+        records. The nats are those over released frequencies, less what exact ones gain over these. Both are ratios of
+        released means, and their variances add.
         """
         score = self._score_read
         if score is None:
             return None
-        loss, loss_noise = self.frequency_loss
+        loss, loss_noise, before = self.frequency_loss
         nats, half = float(score.nats[self.taken]), self._score()
         rate = nats / score.predicted
         noise, expected = _noise_of_predicted(score, half), self._mean_words(0.5, half.most)
         noise = self._mean_by_both(expected, noise, expected)[1]
         variance = (score.sd**2 + score.more**2 + (rate * noise) ** 2) / score.predicted**2
-        spread = 1.6449 * math.sqrt(variance + loss_noise**2)
-        gains = (1.0 - math.exp(min(loss - rate + side * spread, 1.0)) for side in (0, 1, -1))
-        return FoundGain(*(max(gain, -1.0) for gain in gains))
+        return rate - loss, math.sqrt(variance + loss_noise**2), before
+
+    @property
+    def found_gain(self) -> FoundGain | None:
+        """The gain over the records' own exact word frequencies, with its 90 % interval; None without a score."""
+        found = self.gained_nats
+        return None if found is None else gain_of(*found)
 
     # -- results
 
@@ -715,6 +751,26 @@ class PublicTopicsModel(Model):
         count = len(_OWN_TOTALS) + 1 if own else len(self._totals)
         self._scored = array_of(state, "scored", (2 * count + 4,) if scores else (0,))
         self._begin()
+
+
+def gain_of(nats: float, sd: float, before: float, miss: float = _MISS, few: float = _MISS_FEW) -> FoundGain:
+    """Convert nats a word, with what is known of their spread, to a gain with its 90 % interval."""
+    spread = _NINETY * math.hypot(sd, miss, few * before)
+    gains = (1.0 - math.exp(min(side * spread - nats, 1.0)) for side in (0, 1, -1))
+    return FoundGain(*(max(gain, -1.0) for gain in gains))
+
+
+class _Halves(NamedTuple):
+    """The most words of a half that count in a score, and the bound of its nats."""
+
+    most: float
+    nats: float
+
+
+def _halves_of(length: float) -> _Halves:
+    """Bound the halves of units that mostly have at most this many words."""
+    most = max(length / 2.0, 2.0)
+    return _Halves(most, min(most, 6.0 * math.sqrt(most)))
 
 
 def _noise_of_predicted(score: Score, half: HalfPrediction) -> float:

@@ -79,8 +79,9 @@ class TopicQuality(Transformer):
     @kept
     def _kept_verdict(self) -> Verdict:
         unit, restored = self._fitted().privacy.unit, self._restored()
-        empty = restored.empty if isinstance(restored, PublicTopicsModel) else None
-        return Verdict.of_topics(self.found_gain_, unit, empty)
+        if isinstance(restored, PublicTopicsModel):
+            return Verdict.of_topics(self.found_gain_, unit, restored.empty, restored.hides_gain)
+        return Verdict.of_topics(self.found_gain_, unit)
 
     @kept
     def _clear(self) -> np.ndarray:
