@@ -36,15 +36,25 @@ N_ARTICLES = 40_000
 def corpus(name):
     """Training documents, the person of each or None, and test documents."""
     import numpy as np
-    from forecast import corpus as documents
+    import scipy.sparse as sp
+    from common import DATA
     from test_bench_lda import resample
+
+    from vips_fast.data.readers import read_docword
 
     if name == "posts":
         from persons import people
 
         train, persons, test, *_ = people()
         return train, persons, test
-    train, _, test, _ = documents("blog entries" if name == "kos" else name)
+    if name in ("newswires", "kos"):
+        folder, part = ("reuters", "reuters") if name == "newswires" else ("kos_uci", "kos")
+        counts = sp.csr_array(read_docword(DATA / "text" / folder / f"docword.{part}.txt.gz").counts)
+        test, train = np.split(np.random.default_rng(0).permutation(counts.shape[0]), [counts.shape[0] // 10])
+        train, test = counts[train], counts[test]
+    else:
+        suffix = "" if name == "articles" else "_sections"
+        train, test = (sp.csr_array(sp.load_npz(DATA / "wiki" / f"{one}{suffix}.npz")) for one in ("train", "test"))
     if name == "articles":
         train = resample(train, N_ARTICLES, np.random.default_rng(0))
     return train, None, test

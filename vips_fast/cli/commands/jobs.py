@@ -25,7 +25,6 @@ from ...jobs.folder import refusal, run_folder, spent
 from ...jobs.progress import ProgressLine
 from ...models.estimator import PrivateEstimator
 from ...models.family import family_of
-from ...models.verdict import words_of_worth
 from ..inputs import read_labels, text_file
 from ..messages import say
 from ..options import in_options
@@ -140,9 +139,8 @@ def forecast_rows(args: argparse.Namespace, model: Any, words: int | None) -> li
         return []
     planned = model.plan(int(model.n_records or 1), int(words or 1))
     if planned.hopeless and not args.anyway:
-        raise _refusal(planned.warning())
-    expected = [("verdict", words_of_worth(planned.worth))]
-    return [*expected, ("expect", planned.forecast().partition(": ")[2])]
+        raise _refusal(planned.forecast())
+    return [("expect", planned.forecast().partition(": ")[2])]
 
 
 def check(args: argparse.Namespace, job: Job) -> int:

@@ -18,7 +18,6 @@ from ...models.inputs import column_names
 from ...models.lda import LatentDirichletAllocation, Plan, load_prior
 from ...models.lda import plan as make_plan
 from ...models.lda.coherence import PublicDataWarning
-from ...models.verdict import words_of_worth
 from ...report import compare_topics, mean_overlap, paragraph, table, top_words, topics_table
 from ...report.compare import over_the_same_words
 from ..inputs import load_model, open_shards, read_documents, refuse, text_file
@@ -119,7 +118,8 @@ def plan(args: Namespace) -> int:
         )
 
     planned = found(args.records, args.epsilon, args.attack_success)
-    said = "\n".join(paragraph(line, width()) for line in lines(planned))
+    forecast = planned.forecast()
+    said = paragraph(f"{forecast[0].upper()}{forecast[1:]}.", width())
     if args.table:
         terms = Terms(epsilon=args.epsilon, delta=args.delta, target_attack_success=args.attack_success)
         print(grid(found, args.records, terms.target(terms.usual_delta(args.records)).epsilon))
@@ -151,14 +151,8 @@ def plan(args: Namespace) -> int:
     return 0
 
 
-def lines(planned: Plan) -> list[str]:
-    """Say the expected verdict of a plan, the forecast and the advice."""
-    verdict = f"Expected verdict: {words_of_worth(planned.worth)}."
-    return [verdict, *(f"{text[0].upper()}{text[1:]}." for text in (planned.forecast(), planned.advice()))]
-
-
 def grid(planned: Any, n_records: int, epsilon: float) -> str:
-    """Tabulate the expected gains around the given numbers."""
+    """Tabulate the words of a topic that can stand clear, around the given numbers."""
     sizes = [max(1, round(float(f"{n_records * part:.2g}"))) if part != 1 else n_records for part in _SIZES]
 
     def cell(n: int, one: float) -> str:
@@ -166,13 +160,13 @@ def grid(planned: Any, n_records: int, epsilon: float) -> str:
             found = planned(n, one)
         except ValueError:
             return "-"  # no noise meets the target with so few
-        return "refused" if found.hopeless else "none" if found.expected_gain < 0.005 else f"{found.expected_gain:.0%}"
+        return "refused" if found.hopeless else f"{float(f'{found.readable_words:.2g}'):,.0f}"
 
     rows = []
     for part in _EPSILONS:
         one = epsilon * part
         rows.append([f"epsilon = {rounded_up(one)}", *(cell(n, one) for n in sizes)])
-    return table(rows, ["expected gain, by records", *(f"{n:,}" for n in sizes)])
+    return table(rows, ["clear words of a topic, by records", *(f"{n:,}" for n in sizes)])
 
 
 def coherence(args: Namespace) -> int:

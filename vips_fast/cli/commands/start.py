@@ -10,7 +10,6 @@ the fit does. Each question has a default and an option, so a script can answer 
 from __future__ import annotations
 
 import json
-import math
 import os
 import re
 import sys
@@ -31,7 +30,6 @@ from ...data.wordpieces import INSTALL, packaged_model
 from ...engine.request import RunForecast
 from ...jobs.text import NONE, TextFile
 from ...models.lda import Plan, load_prior, plan, prior_file
-from ...models.lda.planning import DOC_LENGTH, usual_length
 from ...report import paragraph
 from ...report.html import environment
 from ...store.atomic import replace_text
@@ -43,6 +41,8 @@ from ..parser import parse
 _TEXTS = "note text comment narrative message review feedback description complaint answer body content".split()
 #: Sizes of public vocabularies that are compared.
 _SIZES = (500, 2000, 8000)
+#: Words of each topic that purchased words should show: some twenty name it.
+_READABLE = 20
 
 
 @dataclass(frozen=True)
@@ -221,14 +221,14 @@ class _Choice:
         return self._worth < other._worth
 
     @property
-    def _worth(self) -> tuple[bool, bool, float]:
-        """Expect the nats that all words of a text gain.
+    def _worth(self) -> tuple[int, int]:
+        """Rank the choices: purchased words if topics can show enough of them, for they are the records' own.
 
-        Words that are not counted gain nothing. Of hopeless choices public words are better, for they cost nothing.
+        Else the fewest public words of which noise hides some: more of them would be hidden, too.
         """
-        words, hopeless = self.plan.vocabulary, self.plan.hopeless
-        share = usual_length(self.size or 1) / DOC_LENGTH if words is None else words.token_share
-        return not hopeless, hopeless and words is None, -math.log1p(-self.plan.expected_gain) * share
+        if self.size is None:
+            return (2 if self.plan.readable_words >= _READABLE and not self.plan.hopeless else -1), 0
+        return (1, -self.size) if self.plan.told < 1.0 else (0, self.size)
 
     def __str__(self) -> str:
         words = "private words" if self.size is None else f"{self.size:,} public words"

@@ -182,7 +182,7 @@ class LatentDirichletAllocation(TopicQuality):
         has the keywords. Raises ValueError if a parameter or X is unusable, or the run would overspend; RuntimeError if
         another thread is fitting this estimator. Nothing has been spent then. Warns with
         `vips_fast.models.lda.HopelessWarning`, before anything is spent, where public numbers say that the topics will
-        be noise (`vips_fast.models.lda.forecast`).
+        be noise (`vips_fast.models.lda.planning`).
         """
         return self._fit(X, **call)
 

@@ -24,12 +24,18 @@ were fitted once, on simulated corpora of Wikipedia articles; their reasons:
   person.
 - *Step size.* rho_t = (1 + t)^-kappa. If the statistics stand well above the noise, kappa = 0.5 forgets the first
   topics faster. Else 0.7 averages more noise away.
-- *Topics.* Where the noise is large fewer topics are better. Let x be the signal of `vips_fast.models.lda.forecast`.
-  Sections of articles at x = 8 were best with 20 of 5, 10, 20 and 50 topics, at 23 with 20 of 5, 10 and 20, and at 42
-  with 50 of all. That is about 2 x, and at most 50, as more were not tried.
+- *Topics.* Where the noise is large fewer topics are better. Let x be the signal (below). Sections of articles at x = 8
+  were best with 20 of 5, 10, 20 and 50 topics, at 23 with 20 of 5, 10 and 20, and at 42 with 50 of all. That is about 2
+  x, and at most 50, as more were not tried.
 - *Start.* A quarter of the topics for three steps: `vips_fast.models.lda.start`.
-- *Words.* A vocabulary that is purchased takes the number of words that is worth most to all tokens;
+- *Words.* A vocabulary that is purchased takes the number of words with which most tokens stand clear of the noise;
   `vips_fast.models.vocabulary.planning` has the split.
+
+The forecast is what public numbers say for certain: how many words of a topic can stand clear of the noise. Let s be
+the noise of an entry of the averaged sums, in units of a document's clip. The sum of n documents for a mean word is x =
+n min(sqrt(m), 1/a) / (V s) times that: a clip of a N leaves min(1, a sqrt(m)) of a document's N words, if m are
+distinct. By Zipf's law the v-th commonest of V words has a share of 1/(v H), H = ln V + 0.58. In one of K topics its
+sum stands two standard deviations above the noise if v <= x V / (2 H K).
 """
 
 import math
@@ -43,9 +49,8 @@ from ...engine.averaging import Schedule
 from ...engine.planner import Planner
 from ...engine.request import RunForecast, Terms
 from ...engine.sampling import Sampler, epoch_length, make_sampler, n_events, run_event
-from ..forecast import HopelessWarning
+from ..forecast import HopelessWarning, factor
 from ..vocabulary.planning import VocabularyPlan, plan_vocabulary
-from .forecast import Forecast, advise, describe, forecast, is_hopeless
 from .options import LdaOptions
 from .start import first_topics, start_steps
 
@@ -79,8 +84,10 @@ _TOPICS, _FEWEST, _MOST, _USUAL_WORDS = 2.0, 5, 50, 3000
 _LEAST_NOISE = 1e-3
 #: Different words of a text of N words, as a power of N; fewest and most words of a vocabulary that is purchased.
 _DIFFERENT, _LEAST_WORDS, _MOST_WORDS = 0.9, 50, 50_000
-#: A purchase with fewer words expected is refused. Persons of many notes have released 50 where 12 were expected.
+#: A purchase with fewer words expected is refused.
 FEW_WORDS = 10
+#: A topic that can show fewer clear words than the first is noise; with fewer than the second it is hard to name.
+HOPELESS, _NAMED_WORDS = 5.0, 10.0
 
 
 class PlanParameters(TypedDict):
@@ -106,13 +113,11 @@ class Plan:
         What the calibration will give.
     signal_to_noise : float
         Mean mass of a word in a topic, after the clip, over the standard deviation of the noise in the final
-        statistics. It is the signal of `vips_fast.models.lda.forecast`, over K.
-    expected_gain, gain_low, gain_high : float
-        Forecast of 1 minus the perplexity of held-out words over their perplexity under the training documents' own
-        word frequencies, and an interval. Below 0 the topics are worse than word frequencies. If words are purchased,
-        it is about these words.
+        statistics.
     readable_words : float
-        Forecast of the words of a topic that stand clear of the noise.
+        Words of a topic that can stand clear of the noise, by Zipf's law.
+    told : float
+        Share of the words of a document that are such words, without the number of topics.
     distinct_words : float
         Distinct words of a document that this is for.
     n_components, n_features : int
@@ -126,10 +131,8 @@ class Plan:
     >>> planned: Plan = plan(500, 7_702, 50, epsilon=0.1)
     >>> planned.hopeless, sorted(planned.parameters())
     (True, ['batch_size', 'clip', 'n_steps', 'options'])
-    >>> print(planned.warning())
-    forecast: ... What helps: ...
-    >>> planned.warning() == f"{planned.forecast()}. What helps: {planned.advice()}"
-    True
+    >>> print(planned.forecast())
+    forecast: mostly noise; no word of a topic can stand clear of it. What helps: ...
     """
 
     batch_size: float
@@ -138,10 +141,8 @@ class Plan:
     learning_decay: float
     noise_multiplier: float
     signal_to_noise: float
-    expected_gain: float
-    gain_low: float
-    gain_high: float
     readable_words: float
+    told: float
     distinct_words: float
     n_components: int
     n_features: int
@@ -154,39 +155,37 @@ class Plan:
 
     @property
     def hopeless(self) -> bool:
-        """Tell if no gain is expected, or too few words."""
+        """Tell if topics or a purchase can have next to no words."""
         few = self.vocabulary is not None and self.vocabulary.words < FEW_WORDS
-        return few or is_hopeless(self.gain_high)
+        return few or self.readable_words < min(HOPELESS, self.n_features)
 
     def forecast(self) -> str:
-        """Say the forecast in one line."""
+        """Say in one line how many words can stand clear of the noise, and what helps if they are few."""
         if self.vocabulary is not None and self.vocabulary.words < FEW_WORDS:
-            return f"forecast: about {self.vocabulary.words:.0f} words can be purchased, too few for topics"
-        said = describe(self.expected_gain, self.gain_low, self.gain_high, self.readable_words)
-        return said if self.vocabulary is None else f"{said}, of about {self.n_features} purchased ones"
-
-    def warning(self) -> str:
-        """Say the forecast, and possible help."""
-        return f"{self.forecast()}. What helps: {self.advice()}"
-
-    @property
-    def worth(self) -> str:
-        """The expected verdict of a fit: "useful", "weak" or "noise"."""
-        return "noise" if self.hopeless else "weak" if self.gain_low <= 0 else "useful"
+            said = f"about {self.vocabulary.words:.0f} words can be purchased, too few for topics"
+            return f"forecast: {said}. What helps: {self._helps()}"
+        number = float(f"{self.readable_words:.2g}")
+        words = f"{number:.0f} word{'s' * (number != 1)}" if number >= 0.5 else "no word"
+        said = f"{words} of a topic can stand clear of {'it' if self.hopeless else 'the noise'}"
+        of = f"{self.n_features:,}" if self.vocabulary is None else f"about {self.n_features} purchased ones"
+        said += f", of {of}"
+        if self.readable_words >= min(_NAMED_WORDS, self.n_features):
+            return f"forecast: {said}"
+        return f"forecast: {'mostly noise; ' if self.hopeless else ''}{said}. What helps: {self._helps()}"
 
     def run_forecast(self) -> RunForecast:
         """Return the forecast of a run with this plan."""
-        if self.hopeless:
-            return RunForecast(self.expected_gain, self.warning(), HopelessWarning, self.worth)
-        return RunForecast(self.expected_gain, self.forecast(), None, self.worth)
+        return RunForecast(self.told, self.forecast(), HopelessWarning if self.hopeless else None)
 
-    def advice(self) -> str:
-        """Say possible help in one line."""
+    def _helps(self) -> str:
         if self.vocabulary is not None:
             public = "a public prior (--public-prior public:en), or a public vocabulary (--vocab public:en)"
             return f"{public}; more persons; rows as the unit; more epsilon"
-        signal = self.signal_to_noise * self.n_components
-        return advise(signal, self.expected_gain, self.n_features, self.n_components)
+        times = factor(_NAMED_WORDS / self.readable_words) if self.readable_words else "many"
+        return (
+            f"{times} times the records or the epsilon have ten words of each topic; fewer topics; topics of public "
+            "documents as a prior"
+        )
 
 
 def default_batch_size(n_records: int, share: float = _BATCH_SHARE) -> int:
@@ -288,6 +287,21 @@ def stands_clear(signal: float, n_topics: int) -> bool:
     return signal >= _CLEAR * n_topics
 
 
+def _harmonic(n: float) -> float:
+    """Sum 1/v up to v = n, for any n >= 0."""
+    return math.log(n) + 0.58 if n > 1 else 0.58 * n
+
+
+def clear_words(signal: float, n_features: int) -> float:
+    """Count the words that stand two standard deviations clear of the noise, by Zipf's law."""
+    return min(signal * n_features / (2 * _harmonic(n_features)), n_features)
+
+
+def told_share(signal: float, n_features: int) -> float:
+    """Compute the share of all occurrences that are of clear words, by Zipf's law."""
+    return _harmonic(clear_words(signal, n_features)) / _harmonic(n_features)
+
+
 def averaged_noise(n_steps: int, decay: float, n_topics: int = 1) -> float:
     """Compute the standard deviation of n_steps unit noises' running average.
 
@@ -374,21 +388,11 @@ class TopicCase:
         count = n_events(runs.sampler, range(runs.n_steps))
         return planner.noise(runs.sampler, count, self.target, before)
 
-    def forecast(self, runs: Minibatches, noise_multiplier: float, decay: float) -> Forecast:
-        """Forecast the worth of a run."""
-        return forecast(
-            self.n_records,
-            self.n_features,
-            self.n_components,
-            distinct_words=self.distinct_words,
-            clip=self.clip,
-            noise=noise_multiplier / runs.share * averaged_noise(runs.n_steps, decay, self.n_components),
-            purchased=self.vocabulary is not None,
-        )
-
     def signal(self, runs: Minibatches, noise_multiplier: float, decay: float) -> float:
-        """Compute the forecast's signal."""
-        return self.forecast(runs, noise_multiplier, decay).signal
+        """Compute x: the sum of all documents for a mean word, over the noise of one entry."""
+        noise = noise_multiplier / runs.share * averaged_noise(runs.n_steps, decay, self.n_components)
+        kept = min(math.sqrt(min(self.distinct_words, self.n_features)), 1 / self.clip)
+        return self.n_records * kept / (self.n_features * noise) if noise > 0 else math.inf
 
     def decay(self, runs: Minibatches, noise_multiplier: float) -> float:
         """Choose the step size's kappa."""
@@ -396,28 +400,26 @@ class TopicCase:
 
     def planned(self, runs: Minibatches, noise_multiplier: float, decay: float) -> Plan:
         """Make the plan with these minibatches, noise and step size."""
-        expected, K = self.forecast(runs, noise_multiplier, decay), self.n_components
+        signal, K, V = self.signal(runs, noise_multiplier, decay), self.n_components, self.n_features
         return Plan(
             runs.size,
             runs.n_steps,
             self.clip,
             decay,
             noise_multiplier,
-            expected.signal / K,
-            expected.expected_gain,
-            expected.gain_low,
-            expected.gain_high,
-            expected.readable_words,
+            signal / K,
+            clear_words(signal / K, V),
+            told_share(signal, V),
             self.distinct_words,
             K,
-            self.n_features,
+            V,
             self.vocabulary,
         )
 
     def purchase(self, size: float, share: float | None, planner: Planner, topics: int | None) -> "TopicCase":
         """Choose words to purchase, their epsilon and the topics' number together.
 
-        The best is the one with the largest expected gain over all words: words that are not purchased gain nothing.
+        The best has the largest share of tokens that stand clear of the noise. Others tell nothing.
         """
         best, most = (-math.inf, self), _LEAST_WORDS
         while most <= _MOST_WORDS:
@@ -436,8 +438,8 @@ class TopicCase:
             runs = case.minibatches(size)
             z = case.estimated(runs, planner) * vocabulary.extra_noise
             case = case.with_topics(case.signal(runs, z, 0.7), topics)
-            gain = case.forecast(runs, z, case.decay(runs, z)).expected_gain
-            if (worth := -math.log1p(-gain) * vocabulary.token_share) > best[0]:
+            told = told_share(case.signal(runs, z, case.decay(runs, z)), words)
+            if (worth := told * vocabulary.token_share) > best[0]:
                 best = worth, replace(case, vocabulary=vocabulary, may_enlarge=self.may_enlarge)
             if vocabulary.words < 0.8 * most:
                 break  # there are no more

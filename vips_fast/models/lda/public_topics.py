@@ -72,8 +72,9 @@ _FEWEST = 10
 #: The first step of topics of the records' own, after lengths and words.
 _FIRST_OWN = 1 + _OWN_WORDS
 #: Spread of the estimate of a gain beside noise and chance, in nats a word: texts differ from what the score assumes.
-#: The second is times the share of the occurrences before the records, which few records leave large.
-_MISS, _MISS_FEW = 0.06, 0.3
+#: The second is times the share of the occurrences before the records, which few records leave large. docs/panel.md has
+#: how they were chosen, and what such a choice is worth on a corpus that it was made without.
+_MISS, _MISS_FEW = 0.04, 0.4
 #: Standard deviations to either side that hold 90 % of a normal distribution.
 _NINETY = 1.6449
 #: Noise in nats a word from which on a score would say nothing: words have its steps then.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict
@@ -18,12 +19,14 @@ from ..readouts import Transformer, by_pieces, kept
 from ..several import clear_deviations
 from ..verdict import Verdict
 from .coherence import coherence, topic_diversity, warn_of_documents, word_intrusion
-from .forecast import over_frequencies
 from .model import LdaModel
 from .public_topics import PublicTopicsModel
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+#: How far the loss of a run's word frequencies may be from its estimate by the noise: a share of it, and nats.
+_LOSS_SPREAD, _LOSS_MISS = 0.4, 0.04
 
 
 class PyLdaVis(TypedDict):
@@ -34,6 +37,19 @@ class PyLdaVis(TypedDict):
     doc_lengths: Vector
     vocab: list[str]
     term_frequency: Vector
+
+
+def over_frequencies(found: FoundGain, loss: float) -> FoundGain:
+    """Convert a gain over a run's own word frequencies to the records'.
+
+    ``loss`` is the nats a word that exact frequencies would save, by the noise in the released ones.
+    """
+
+    def less(gain: float, nats: float) -> float:
+        return max(1 - (1 - gain) * math.exp(min(nats, 9.0)), -1.0)
+
+    spread = _LOSS_SPREAD * loss + _LOSS_MISS
+    return FoundGain(less(found.gain, loss), less(found.low, loss + spread), less(found.high, loss - spread))
 
 
 class TopicQuality(Transformer):
