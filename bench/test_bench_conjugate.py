@@ -90,7 +90,7 @@ def numpy_statistics(X, constant, linear, quadratic):
 
 
 def test_numba_estep_beside_numpy(paired, benchmark, mixture):
-    from vips_fast.models.examples import GaussianMixture
+    from vips_fast.models.mixtures import GaussianMixture
 
     X, _, start = mixture
     estimator = GaussianMixture(K, radius=RADIUS, means_init=start, sampling="full", private=False)
@@ -117,7 +117,7 @@ def test_numba_estep_beside_numpy(paired, benchmark, mixture):
 
 def test_private_mixture_beside_the_others(benchmark, mixture):
     sklearn_mixture = pytest.importorskip("sklearn.mixture", reason="needs scikit-learn")
-    from vips_fast.models.examples import GaussianMixture
+    from vips_fast.models.mixtures import GaussianMixture
 
     X, test, start = mixture
     options = dict(radius=RADIUS, means_init=start, n_jobs=-1)

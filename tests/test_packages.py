@@ -29,7 +29,7 @@ from vips_fast.data.segmenters import load_segmenter
 from vips_fast.data.vocabulary import stop_words
 from vips_fast.demo import breast_cancer, digits
 from vips_fast.engine.cluster import connected
-from vips_fast.models.examples import GaussianMixture
+from vips_fast.models.mixtures import GaussianMixture
 from vips_fast.models.plots import new_figure
 from vips_fast.report.html import environment
 

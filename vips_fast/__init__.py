@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from .models.clusters import PublicVectors as PublicVectors
     from .models.clusters import public_vectors as public_vectors
     from .models.conjugate import ConjugateEstimator as ConjugateEstimator
-    from .models.examples import BernoulliMixture as BernoulliMixture
-    from .models.examples import GaussianMixture as GaussianMixture
-    from .models.examples import VectorMixture as VectorMixture
     from .models.lda import DriftingTopics as DriftingTopics
     from .models.lda import LatentDirichletAllocation as LatentDirichletAllocation
     from .models.lda import Plan as Plan
@@ -30,6 +27,9 @@ if TYPE_CHECKING:
     from .models.lda import prior_from_vectors as prior_from_vectors
     from .models.logistic import BayesianLogisticRegression as BayesianLogisticRegression
     from .models.logistic import CountRegression as CountRegression
+    from .models.mixtures import BernoulliMixture as BernoulliMixture
+    from .models.mixtures import GaussianMixture as GaussianMixture
+    from .models.mixtures import VectorMixture as VectorMixture
     from .models.rebuild import verify as verify
     from .models.sbn import ClassConditionalNetwork as ClassConditionalNetwork
     from .models.sbn import SigmoidBeliefNetwork as SigmoidBeliefNetwork

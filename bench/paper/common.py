@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
-# `peers` lies beside this folder. A figure that is run as a script finds it once it has imported this module.
-sys.path.append(str(ROOT / "bench"))
+# `peers` lies beside this folder, and models of one's own among the pages. A figure that is run as a script finds them
+# once it has imported this module.
+sys.path += [str(ROOT / "bench"), str(ROOT / "docs" / "examples")]
 DATA = Path(os.environ.get("VIPS_FAST_DATA", ROOT.parent / "shared" / "data"))
 #: Line, marker and color of the first, second, ... method of a picture: told apart by any one of the three.
 STYLES = [

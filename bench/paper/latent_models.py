@@ -9,10 +9,12 @@ from itertools import pairwise
 
 import numpy as np
 from common import DATA, crossed, listed, order, spread
+from factor_analysis import FactorAnalysis
+from hidden_markov import HiddenMarkovModel
+from linear_dynamics import LinearDynamicalSystem
 from peers import dynamics
 from peers.mnist import load_mnist
-
-from vips_fast.models.examples import FactorAnalysis, HiddenMarkovModel, LinearDynamicalSystem, ProbabilisticPCAOptions
+from probabilistic_pca import ProbabilisticPCAOptions
 
 TITLE = "Factor analysis, hidden Markov models and linear dynamical systems, on real data"
 NEEDS = ("abalone", "people", "mnist", "hmmlearn", "sklearn")

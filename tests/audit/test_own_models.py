@@ -12,7 +12,7 @@ from faults import declaring
 from own_models import EXAMPLES, POINTS, adapter_of
 
 from vips_fast.audit import Bench, Sizes, audit, conjugate_adapter
-from vips_fast.models.examples import GaussianMixture
+from vips_fast.models.mixtures import GaussianMixture
 
 SIZES = Sizes(pairs=100, records=20, draws=100_000, releases=1_000, runs=20, rows=2**17)
 

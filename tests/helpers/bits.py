@@ -391,7 +391,7 @@ def _trials(folder):
 
 
 def _binomial(folder):
-    from vips_fast.models.examples import BinomialRegression
+    from binomial_regression import BinomialRegression
 
     X, y = labeled()
     return _unsafe(BinomialRegression(n_trials=3, **COMMON)).fit(X, np.column_stack([y * 3, np.full(200, 3)]))

@@ -3,6 +3,8 @@
 The tests hold all of them to one contract.
 """
 
+from importlib import import_module
+
 import numpy as np
 import scipy.sparse as sp
 
@@ -64,13 +66,13 @@ def _own(**options):
     return Mean(**{**COMMON, **options})
 
 
-def _example(name, *arguments, **own):
-    """Return a factory of one of the examples of own models."""
+def _example(path, *arguments, **own):
+    """Return a factory of a mixture, or of one of the models in docs/examples."""
+    module, _, name = path.rpartition(":")
 
     def make(**options):
-        from vips_fast.models import examples
-
-        return getattr(examples, name)(*arguments, **{**COMMON, **own, **options})
+        kind = getattr(import_module(module or "vips_fast.models.mixtures"), name)
+        return kind(*arguments, **{**COMMON, **own, **options})
 
     return make
 
@@ -149,12 +151,12 @@ EVERY = {
     "gaussian-mixture": (_example("GaussianMixture", radius=2.0, means_init=np.eye(2, 4)), vectors),
     "bernoulli-mixture": (_example("BernoulliMixture"), binary),
     "vector-mixture": (_example("VectorMixture", 2, projection=3, vocabulary=["a", "b"]), worded),
-    "pca": (_example("ProbabilisticPCA", center=np.full(4, 0.1)), vectors),
-    "factors": (_example("FactorAnalysis", center=np.full(4, 0.1)), vectors),
-    "markov": (_example("HiddenMarkovModel"), binary),
-    "dynamics": (_example("LinearDynamicalSystem", n_outputs=2), vectors),
-    "linear": (_example("LinearRegression", radius=2.0), CASES["logistic"][1]),
-    "binomial": (_example("BinomialRegression", invalid="drop"), labeled),
+    "pca": (_example("probabilistic_pca:ProbabilisticPCA", center=np.full(4, 0.1)), vectors),
+    "factors": (_example("factor_analysis:FactorAnalysis", center=np.full(4, 0.1)), vectors),
+    "markov": (_example("hidden_markov:HiddenMarkovModel"), binary),
+    "dynamics": (_example("linear_dynamics:LinearDynamicalSystem", n_outputs=2), vectors),
+    "linear": (_example("linear_regression:LinearRegression", radius=2.0), CASES["logistic"][1]),
+    "binomial": (_example("binomial_regression:BinomialRegression", invalid="drop"), labeled),
 }
 
 

@@ -1,19 +1,15 @@
 """The examples of own models, and records for their audits."""
 
 import numpy as np
+from binomial_regression import BinomialRegression
+from factor_analysis import FactorAnalysis
+from hidden_markov import HiddenMarkovModel
+from linear_dynamics import LinearDynamicalSystem
+from linear_regression import LinearRegression
+from probabilistic_pca import ProbabilisticPCA
 
 from vips_fast.audit import conjugate_adapter
-from vips_fast.models.examples import (
-    BernoulliMixture,
-    BinomialRegression,
-    FactorAnalysis,
-    GaussianMixture,
-    HiddenMarkovModel,
-    LinearDynamicalSystem,
-    LinearRegression,
-    ProbabilisticPCA,
-    VectorMixture,
-)
+from vips_fast.models.mixtures import BernoulliMixture, GaussianMixture, VectorMixture
 
 EXAMPLES = [
     GaussianMixture,

@@ -13,25 +13,19 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from ball_mean import Mean, variant
+from binomial_regression import BinomialRegression
+from factor_analysis import FactorAnalysis
+from hidden_markov import HiddenMarkovModel
+from linear_dynamics import LinearDynamicalSystem
+from linear_regression import LinearRegression
+from probabilistic_pca import ProbabilisticPCA, ProbabilisticPCAOptions
 
 from vips_fast.engine.backend import Threads
 from vips_fast.engine.result import Public
 from vips_fast.models.conjugate import Table
 from vips_fast.models.conjugate.estimator import RECORDS_WARNING
 from vips_fast.models.conjugate.model import STATISTICS_WARNING, checked_parameters
-from vips_fast.models.examples import (
-    BernoulliMixture,
-    BinomialRegression,
-    FactorAnalysis,
-    GaussianMixture,
-    GaussianMixtureOptions,
-    HiddenMarkovModel,
-    LinearDynamicalSystem,
-    LinearRegression,
-    ProbabilisticPCA,
-    ProbabilisticPCAOptions,
-    VectorMixture,
-)
+from vips_fast.models.mixtures import BernoulliMixture, GaussianMixture, GaussianMixtureOptions, VectorMixture
 
 FULL = dict(private=False, learning_decay=0)  # plain variational Bayes: only each step's statistics
 
@@ -579,7 +573,7 @@ def test_read_outs_before_fit_and_of_other_widths():
 def test_import_load_and_rebuild_without_numba(tmp_path):
     GaussianMixture(2, n_steps=1).fit(blobs(50)[0], transcript=tmp_path / "t").save(tmp_path / "m")
     code = (
-        "import sys; from vips_fast import verify; from vips_fast.models.examples import GaussianMixture as G; "
+        "import sys; from vips_fast import verify; from vips_fast.models.mixtures import GaussianMixture as G; "
         f"m, t = {str(tmp_path / 'm')!r}, {str(tmp_path / 't')!r}; G.load(m).means_; "
         "sys.exit(2 * (not verify(m, t, cls=G).ok) + ('numba' in sys.modules))"
     )

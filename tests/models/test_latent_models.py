@@ -4,10 +4,12 @@ from itertools import product
 
 import numpy as np
 import pytest
+from factor_analysis import FactorAnalysis
+from hidden_markov import HiddenMarkovModel
+from linear_dynamics import LinearDynamicalSystem
 from peers import dynamics
+from probabilistic_pca import ProbabilisticPCAOptions
 from sklearn import decomposition
-
-from vips_fast.models.examples import FactorAnalysis, HiddenMarkovModel, LinearDynamicalSystem, ProbabilisticPCAOptions
 
 FULL = dict(private=False, learning_decay=0)
 

@@ -7,9 +7,7 @@ from importlib import import_module
 
 import numpy as np
 import pytest
-
-from vips_fast.models.examples import LinearRegression
-from vips_fast.models.forecast import HopelessWarning
+from linear_regression import LinearRegression
 
 #: Least squares: one step without noise.
 PLAIN = dict(private=False, learning_decay=0, n_steps=1)
@@ -85,24 +83,3 @@ def test_a_linear_regression_with_too_small_a_bound_is_seen():
     model = LinearRegression(noise_multiplier=1.0).fit(X, y)
     with pytest.raises(ValueError, match="level=0"):
         model.credible_interval(0)
-
-
-def test_a_forecast_of_a_linear_regression_is_near_its_intervals_and_public():
-    """The forecast is within a factor of 2.
-
-    Rows are as long as their bound, and y is as spread as the forecast has it.
-    """
-    for n, d, epsilon, worth in ((4000, 4, 1.0, "useful"), (2000, 10, 0.5, "weak"), (20_000, 10, 0.2, "useful")):
-        said = set()
-        for seed in range(2):
-            rng, told = np.random.default_rng([seed, n]), []
-            X = rng.normal(size=(n, d))
-            X /= np.linalg.norm(X, axis=1)[:, None]
-            y = 1.5 * X[:, 0] + rng.normal(size=n)
-            model = LinearRegression(largest=4.0, epsilon=epsilon, delta=1e-6).set_unsafe(test_key=bytes(32))
-            width = np.diff(model.fit(X, y, on_forecast=told.append).credible_interval()).mean() / 2 * d**-0.5
-            said.add(str(told[0]))
-            assert 0.5 < told[0].gain * width < 2 and told[0].worth == worth
-        assert len(said) == 1 and "of y for one standard deviation of a column" in said.pop()
-    with pytest.warns(HopelessWarning, match="no slope can be told from 0.*times the records or the epsilon"):
-        LinearRegression(epsilon=0.01).fit(X[:100], y[:100])

@@ -13,7 +13,7 @@ from vips_fast.engine.budget import Budget
 from vips_fast.jobs import beside
 from vips_fast.jobs.folder import write_model
 from vips_fast.jobs.publication import check_texts
-from vips_fast.models.examples import BernoulliMixture
+from vips_fast.models.mixtures import BernoulliMixture
 from vips_fast.report import make_dossier, topics_table
 from vips_fast.report.short import short_report
 from vips_fast.store.text import printable

@@ -70,20 +70,8 @@ VOCABULARY, READING, SCHEMA, COLUMNS = "vocab.txt", "text.json", "schema.toml", 
 #: An input of every model: the purchase of its columns (`vips_fast.models.vocabulary.published`).
 PURCHASE = "words.json"
 
-#: A model of your own, and those that ship as examples of one.
-OWN = Family(
-    name="own",
-    title="A model of one's own",
-    variants=(
-        "models.examples:BinomialRegression",
-        "models.examples:FactorAnalysis",
-        "models.examples:HiddenMarkovModel",
-        "models.examples:LinearDynamicalSystem",
-        "models.examples:LinearRegression",
-        "models.examples:ProbabilisticPCA",
-    ),
-    inputs=(VOCABULARY, READING, SCHEMA, COLUMNS),
-)
+#: A model of your own, such as those in docs/examples.
+OWN = Family(name="own", title="A model of one's own", inputs=(VOCABULARY, READING, SCHEMA, COLUMNS))
 
 FAMILIES = (
     Family(
@@ -144,7 +132,7 @@ FAMILIES = (
         Family(
             name=name,
             title="Mixture",
-            classes=(f"models.examples:{kind}Mixture",),
+            classes=(f"models.mixtures:{kind}Mixture",),
             command="mixture",
             shell="cli.commands.mixture",
             verb="predict",

@@ -9,22 +9,12 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from ...checks import check_flag, check_number
-from ...data.types import Array, Cells, Column, Data, Matrix, Vector
-from ...engine.averaging import Schedule
-from ...engine.model import Model
-from ...engine.request import RunForecast, RunSchedule
-from ...engine.result import Public
-from ...kernels import unpack_upper
-from ..conjugate import ConjugateEstimator, check_bound, parameter
-from ..forecast import HopelessWarning, factor, noise_of_mean
+from vips_fast.checks import check_flag, check_number
+from vips_fast.data.types import Array, Cells, Column, Data, Matrix, Vector
+from vips_fast.kernels import unpack_upper
+from vips_fast.models.conjugate import ConjugateEstimator, check_bound, parameter
 
 _ROUNDS = 30
-#: Standard deviation of y that a forecast expects, over its bound; quantile of a 90 % interval.
-_SPREAD, _REACH = 0.25, 1.645
-#: Half widths for one standard deviation of a column, in standard deviations of y, of a weak verdict and of mostly
-#: noise. A logistic regression has the same, for its logit has a standard deviation of about 2.
-_WIDE, _NOISY = 0.15, 0.5
 
 
 @dataclass(kw_only=True, repr=False, eq=False)
@@ -61,7 +51,7 @@ class LinearRegression(ConjugateEstimator):
     Examples
     --------
     >>> import numpy as np
-    >>> from vips_fast.models.examples import LinearRegression
+    >>> from linear_regression import LinearRegression
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-1, 1, (5000, 2)) / np.sqrt(2)
     >>> y = 2 * X[:, 0] + 1 + 0.3 * rng.normal(size=5000)
@@ -102,41 +92,6 @@ class LinearRegression(ConjugateEstimator):
                     right = one[i] if b == d else records[i, min(b, d)]
                     out[i, at] = left * right * weight
                 at += 1
-
-    def _forecast(self, public: Public, schedule: RunSchedule, model: Model) -> RunForecast | None:
-        """Predict how wide an interval is.
-
-        Rows are as long as their bound, and columns are alike.
-
-        A run is hopeless if even a column that is all of a row has an interval of mostly noise.
-        """
-        if not self.private or not schedule.noise_multiplier:
-            return None
-        rate, n = Schedule(self.learning_offset, float(self.learning_decay)), public.n_records
-        noise = n * model.clip * noise_of_mean(schedule, model, rate, schedule.n_steps)
-        usual, best = (self._half_width(n, noise, 1 / d) / _SPREAD for d in (max(public.n_features, 1), 1))
-        if best > _NOISY:
-            helps = f"What helps: {factor(best / _NOISY)} times the records or the epsilon"
-            text = f"forecast: the coefficients will be mostly noise; no slope can be told from 0. {helps}"
-            return RunForecast(1 / usual, text, HopelessWarning, "noise")
-        worth = "noise" if usual > _NOISY else "weak" if usual > _WIDE else "useful"
-        text = (
-            f"forecast: {'mostly noise is expected; ' if worth == 'noise' else ''}slopes are visible from about "
-            f"{usual * _SPREAD * self.largest:.2g} of y for one standard deviation of a column, with rows as long as "
-            f"radius={self.radius:g} and a standard deviation of y of {_SPREAD * self.largest:.2g}"
-        )
-        return RunForecast(1 / usual, text, None, worth)
-
-    @staticmethod
-    def _half_width(n_records: float, noise: float, moment: float) -> float:
-        """Compute the half width of a 90 % interval.
-
-        It is for one standard deviation of a column, over the bound of y.
-
-        ``noise`` is the sd of a released sum, ``moment`` the column's second moment over the squared radius.
-        """
-        seen = max(n_records * moment, noise)
-        return _REACH * math.sqrt(moment) * math.hypot(_SPREAD * math.sqrt(seen), noise / math.sqrt(2)) / seen
 
     def records(self, X: Data, y: Column | None = None) -> Cells:
         if y is None or np.asarray(y).ndim != 1:

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from scipy.special import digamma
 
-from ...checks import check_number
-from ...data.types import Array, Matrix, Vector
-from ..conjugate import ConjugateEstimator, check_bound, parameter
+from vips_fast.checks import check_number
+from vips_fast.data.types import Array, Matrix, Vector
+from vips_fast.models.conjugate import ConjugateEstimator, check_bound, parameter
 
 #: Least weight of a state or symbol in the forward pass, so that no sequence has a probability of 0.
 _LEAST = 1e-30
@@ -54,7 +54,7 @@ class HiddenMarkovModel(ConjugateEstimator):
     Runs of two symbols:
 
     >>> import numpy as np
-    >>> from vips_fast.models.examples import HiddenMarkovModel
+    >>> from hidden_markov import HiddenMarkovModel
     >>> coins = np.random.default_rng(0).random((4000, 6)) < 0.9
     >>> X = np.cumsum(~coins, axis=1) % 2
     >>> model = HiddenMarkovModel(2, n_symbols=2, epsilon=2.0, random_state=1).fit(X)

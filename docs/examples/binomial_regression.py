@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from scipy.special import expit
 
-from ...checks import check_number
-from ...data.arrays import dense_array
-from ...data.types import Array, Cells, Column, Data, Vector
-from ...kernels import unpack_upper
-from ..conjugate import ConjugateEstimator, check_bound, parameter
+from vips_fast.checks import check_number
+from vips_fast.data.arrays import dense_array
+from vips_fast.data.types import Array, Cells, Column, Data, Vector
+from vips_fast.kernels import unpack_upper
+from vips_fast.models.conjugate import ConjugateEstimator, check_bound, parameter
 
 
 @dataclass(kw_only=True, repr=False, eq=False)

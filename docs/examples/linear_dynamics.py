@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from ...checks import check_number
-from ...data.types import Array, Matrix, Vector
-from ...kernels import floor_spectrum, unpack_upper
-from ..conjugate import ConjugateEstimator, check_bound, parameter
+from vips_fast.checks import check_number
+from vips_fast.data.types import Array, Matrix, Vector
+from vips_fast.kernels import floor_spectrum, unpack_upper
+from vips_fast.models.conjugate import ConjugateEstimator, check_bound, parameter
 
 #: Largest spectral radius of the transitions, and their largest singular value: noise may have made more of them.
 _RADIUS, _GAIN = 0.9999, 10.0
@@ -62,7 +62,7 @@ class LinearDynamicalSystem(ConjugateEstimator):
     Examples
     --------
     >>> import numpy as np
-    >>> from vips_fast.models.examples import LinearDynamicalSystem
+    >>> from linear_dynamics import LinearDynamicalSystem
     >>> rng = np.random.default_rng(0)
     >>> walk = np.cumsum(rng.normal(size=(5000, 8)), axis=1) + rng.normal(size=(5000, 8))
     >>> model = LinearDynamicalSystem(1, n_outputs=1, radius=8.0, epsilon=2.0, n_steps=20, random_state=0).fit(walk)

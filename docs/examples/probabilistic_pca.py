@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...checks import check_number
-from ...data.types import Array, Vector
-from ...kernels import floor_spectrum, unpack_upper
-from ..conjugate import ConjugateEstimator, check_bound, parameter
+from vips_fast.checks import check_number
+from vips_fast.data.types import Array, Vector
+from vips_fast.kernels import floor_spectrum, unpack_upper
+from vips_fast.models.conjugate import ConjugateEstimator, check_bound, parameter
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from probabilistic_pca import ProbabilisticPCA
 
-from ...data.types import Array, Vector
-from ...kernels import floor_spectrum, unpack_upper
-from .probabilistic_pca import ProbabilisticPCA
+from vips_fast.data.types import Array, Vector
+from vips_fast.kernels import floor_spectrum, unpack_upper
 
 
 @dataclass(kw_only=True, repr=False, eq=False)
