@@ -18,7 +18,7 @@ from pathlib import Path
 
 if __name__ == "__main__":
     os.environ["OPENBLAS_NUM_THREADS"] = "1"
-    sys.path.insert(0, str(Path(__file__).parent / "helpers"))
+    sys.path[:0] = [str(Path(__file__).parent / "helpers"), str(Path(__file__).parent.parent / "docs" / "examples")]
 
 import bits
 import pytest

@@ -29,11 +29,7 @@ def _scored(name):
     return lambda **options: make(**{"n_steps": MEASURED, **options}), data
 
 
-MODELS = {
-    **EVERY,
-    **{f"{name}-scored": _scored(name) for name in ("logistic", "network", "gaussian-mixture", "linear")},
-    **MORE,
-}
+MODELS = {**EVERY, **{f"{name}-scored": _scored(name) for name in ("logistic", "network", "gaussian-mixture")}, **MORE}
 
 
 class SmallBlocks(Threads):

@@ -21,7 +21,7 @@ from unittest import mock
 import numpy as np
 import scipy
 import scipy.sparse as sp
-from cases import COMMON, EVERY, labeled, vectors
+from cases import COMMON, EVERY, EXAMPLES, labeled, vectors
 from runs import Stop, fail
 
 import vips_fast
@@ -384,17 +384,15 @@ def _classes(**settings):
     return path
 
 
+def _example(name):
+    make, data = EXAMPLES[name]
+    return lambda folder: _unsafe(make()).fit(*data())
+
+
 def _trials(folder):
     X, y = labeled()
     model = _unsafe(vips_fast.BayesianLogisticRegression(**COMMON, row_norm=2.0, n_trials=3))
     return model.fit(X, y * 2 + (np.arange(200) % 2), trials=np.full(200, 3))
-
-
-def _binomial(folder):
-    from binomial_regression import BinomialRegression
-
-    X, y = labeled()
-    return _unsafe(BinomialRegression(n_trials=3, **COMMON)).fit(X, np.column_stack([y * 3, np.full(200, 3)]))
 
 
 def _clusters(n=400, **settings):
@@ -435,7 +433,6 @@ OTHERS = {
     "classes-target": _classes(noise_multiplier=None, epsilon=3.0),
     "classes-not-private": _classes(noise_multiplier=None, private=False),
     "logistic-trials": _trials,
-    "binomial-trials": _binomial,
     "clusters": _clusters(epsilon=8.0),
     "clusters-votes": _clusters(epsilon=0.15),
     "clusters-poisson": _clusters(epsilon=8.0, sampling="poisson", batch_size=50),
@@ -538,6 +535,7 @@ MATRIX = {
         for path in PATHS
         if (name, path) not in LEFT_OUT
     },
+    **{f"{name}/default": _example(name) for name in EXAMPLES},
     **OTHERS,
     **SHELL,
 }

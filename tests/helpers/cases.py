@@ -151,6 +151,10 @@ EVERY = {
     "gaussian-mixture": (_example("GaussianMixture", radius=2.0, means_init=np.eye(2, 4)), vectors),
     "bernoulli-mixture": (_example("BernoulliMixture"), binary),
     "vector-mixture": (_example("VectorMixture", 2, projection=3, vocabulary=["a", "b"]), worded),
+}
+
+#: The models of one's own among the pages. `ConjugateEstimator` keeps the contract for them, as for the mixtures.
+EXAMPLES = {
     "pca": (_example("probabilistic_pca:ProbabilisticPCA", center=np.full(4, 0.1)), vectors),
     "factors": (_example("factor_analysis:FactorAnalysis", center=np.full(4, 0.1)), vectors),
     "markov": (_example("hidden_markov:HiddenMarkovModel"), binary),

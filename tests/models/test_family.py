@@ -78,7 +78,7 @@ def test_every_estimator_of_the_package_is_in_one_record():
 @pytest.mark.parametrize("name", EVERY)
 def test_every_case_has_its_family(name):
     found = family_of(EVERY[name][0]())
-    assert (found is OWN) == (name in ("own", "pca", "factors", "markov", "dynamics", "binomial", "linear"))
+    assert (found is OWN) == (name == "own")
 
 
 # ------------------------------------------------------------------ closedness
