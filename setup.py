@@ -11,7 +11,6 @@ import os
 import platform
 import runpy
 import shutil
-import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -81,25 +80,11 @@ class BuildKernels(build_ext):
         super().build_extension(ext)
 
 
-#: Made from the table of the command line's options; installed beside the command, where `man` looks.
-MANUAL = "build/man/vips-fast.1"
-
-
-def write_manual() -> None:
-    """Write the manual page in another process, without the package's kernels."""
-    code = "from vips_fast import __version__; from vips_fast.cli.manual import page; print(page(__version__), end='')"
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, check=True)
-    path = ROOT / MANUAL
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(done.stdout)
-
-
 class CopyHeaders(build_py):
-    """Ship the C headers, where get_include() finds them, and the manual page."""
+    """Ship the C headers, where get_include() finds them."""
 
     def run(self) -> None:
         super().run()
-        write_manual()
         if not self.editable_mode:
             target = Path(self.build_lib) / "vips_fast" / "include" / "vips_fast"
             target.mkdir(parents=True, exist_ok=True)
@@ -120,6 +105,5 @@ setup(
             + [str(p.relative_to(ROOT)) for p in sorted((ROOT / "vips_fast" / "kernels").glob("*.p*i*"))],
         )
     ],
-    data_files=[("share/man/man1", [MANUAL])],
     cmdclass={"build_ext": BuildKernels, "build_py": CopyHeaders},
 )

@@ -13,14 +13,12 @@ import subprocess
 import sys
 import sysconfig
 import tomllib
-from argparse import Namespace
 from pathlib import Path
 
 import pytest
 
 from vips_fast import LatentDirichletAllocation, accounting, checks
 from vips_fast.accounting.dp_events import to_dp_event
-from vips_fast.cli.commands.program import completion
 from vips_fast.cli.inputs import read_key
 from vips_fast.data import Analyzer, public_vocabulary
 from vips_fast.data.categories import load_categories
@@ -95,9 +93,7 @@ CASES = {
     "empath": ("names", "empath", lambda: load_categories("public:en")),
     "pyarrow": ("tables", "pyarrow", parquet),
     "dask": ("dask", "dask", lambda: connected(None, 1).__enter__()),
-    "matplotlib": ("plot", "matplotlib", lambda: accounting.plot_epsilon(lambda n: sampled(), 2, 1e-5, "curve.png")),
-    "matplotlib: of a model": ("plot", "matplotlib", lambda: new_figure(fitted(), 1.0, 1.0)),
-    "shtab": ("completion", "shtab", lambda: completion(Namespace(shell="bash"))),
+    "matplotlib": ("plot", "matplotlib", lambda: new_figure(fitted(), 1.0, 1.0)),
     "jinja2": ("report", "jinja2", environment),
     "scikit-learn: table": ("demo", "sklearn", breast_cancer),
     "scikit-learn: images": ("demo", "sklearn", digits),
@@ -209,20 +205,6 @@ def test_a_clone_after_an_installation_says_how_to_use_it(tmp_path):
         [sys.executable, "-P", "-m", "vips_fast", "info"], cwd=tmp_path, capture_output=True, text=True
     )
     assert safe.returncode == 0 and safe.stdout.startswith("vips_fast"), safe.stderr
-
-
-def test_a_comparison_says_whose_second_opinion_is_missing(monkeypatch, capsys):
-    from vips_fast.cli import main
-
-    monkeypatch.setitem(sys.modules, "autodp", None)
-    accounting.accountants._answer.cache_clear()
-    argv = "privacy --records 1000 --batch 10 --steps 5 --noise-multiplier 2 --delta 1e-5 --compare"
-    assert main([*argv.split(), "--sampling", "without_replacement"]) == 0
-    assert "left out: accountant='autodp' needs the package autodp: pip install \"vips_fast[autodp]\"" in (
-        capsys.readouterr().err
-    )
-    assert main(argv.split()) == 0
-    assert "left out" not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

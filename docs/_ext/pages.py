@@ -15,7 +15,6 @@ from pygments.lexers.shell import BashLexer
 from sphinx.pycode import ModuleAnalyzer
 
 import vips_fast
-from vips_fast.cli.manual import ENVIRONMENT, sentence
 from vips_fast.cli.messages import Exit
 from vips_fast.cli.options import Command
 from vips_fast.cli.parser import usage
@@ -33,8 +32,21 @@ OTHERS = {
 }
 
 
+#: Variables of the environment, for all commands.
+ENVIRONMENT = (
+    ("VIPS_FAST_ISA", "instruction set of the kernels: portable, baseline, avx2 or avx512; default: the best there is"),
+    ("VIPS_FAST_NUM_THREADS", "threads of a fit that does not say how many"),
+    ("COLUMNS", "width of what is printed"),
+)
+
 #: Folder of the classes' pages, below the packages'.
 CLASSES = "classes"
+
+
+def sentence(command: Command) -> str:
+    """Describe a command in a sentence."""
+    text = command.summary
+    return text[:1].upper() + text[1:] + "." * (not text.endswith("."))
 
 
 def setup(app: Any) -> dict[str, bool]:

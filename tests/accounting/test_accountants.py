@@ -238,7 +238,6 @@ def test_calibration_extremes():
         (lambda: acc.calibrate_noise_multiplier(acc.GaussianEvent, 0.0, 1e-5), "epsilon"),
         (lambda: acc.calibrate_noise_multiplier(acc.GaussianEvent, 1.0, 0.0), "delta"),
         (lambda: acc.calibrate_noise_multiplier(acc.GaussianEvent, 1.0, 1e-5, rtol=1.0), "rtol"),
-        (lambda: acc.epsilon_curve(lambda n: poisson(0.1, 1.0, n), 0, 1e-5), "max_steps"),
     ],
 )
 def test_bad_targets(call, match):
@@ -260,18 +259,6 @@ def test_compare():
     exact = acc.compare(EVENTS["gaussian"], 1e-4)
     assert exact[0].epsilon == pytest.approx(exact[1].epsilon, rel=1e-8)
     assert exact[1].accountant == "gaussian"
-
-
-def test_curve_and_plot(tmp_path):
-    steps, values = acc.epsilon_curve(lambda n: poisson(0.05, 1.24, n), 50, 1e-4, points=6)
-    assert steps[0] == 1 and steps[-1] == 50 and len(steps) == len(values) == 6
-    assert np.all(np.diff(values) > 0)
-    path = acc.plot_epsilon(lambda n: poisson(0.05, 1.24, n), 20, 1e-4, tmp_path / "epsilon.svg")
-    text = path.read_text()
-    assert "<svg" in text
-    with pytest.raises(ValueError, match="wang"):
-        acc.plot_epsilon(lambda n: poisson(0.05, 1.24, n), 20, 1e-4, tmp_path / "no.svg", ["wang"])
-    assert not (tmp_path / "no.svg").exists()
 
 
 def test_paper_table():

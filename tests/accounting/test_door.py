@@ -117,13 +117,6 @@ GOOD = {
     ),
     "describe": dict(event=(EVENT, "event"), delta=(1e-5, "open"), accountant=(None, "choice or none")),
     "epsilon": dict(event=(EVENT, "event"), delta=(1e-5, "open"), accountant=(None, "choice or none")),
-    "epsilon_curve": dict(
-        make_event=(lambda n: acc.SelfComposedEvent(G(3.0), n), "anything"),
-        max_steps=(3, "count from 1"),
-        delta=(1e-5, "open"),
-        accountant=(None, "choice or none"),
-        points=(2, "count from 1"),
-    ),
     "epsilon_from_rdp": dict(
         orders=([2.0, 3.0], "orders"), rdp=([0.1, 0.2], "curve"), delta=(1e-5, "open"), conversion=("tight", "choice")
     ),
@@ -159,10 +152,6 @@ GOOD = {
     ),
     "parts_epsilon": dict(
         spent=({(None, G(1.0)): 1}, "spent"), delta=(0.1, "open"), accountant=(None, "choice or none")
-    ),
-    "plot_epsilon": dict(
-        make_event=(lambda n: acc.SelfComposedEvent(G(3.0), n), "anything"), max_steps=(3, "count from 1"),
-        delta=(1e-5, "open"), path=("curve.png", "anything"), accountants=(["gaussian"], "anything"),
     ),
     "privacy_profile": dict(
         event=(EVENT, "event"), epsilons=([1.0], "numbers"), accountant=(None, "choice or none")

@@ -56,12 +56,7 @@ def test_one_object(notes, capsys):
 
 
 @pytest.mark.parametrize(
-    ("more", "message"),
-    [
-        ("--paper", "--paper: leave it out"),
-        ("--public-vectors notes.csv", "notes.csv"),
-        ("--clusters 9", "expected at most 4"),
-    ],
+    ("more", "message"), [("--public-vectors notes.csv", "notes.csv"), ("--clusters 9", "expected at most 4")]
 )
 def test_bad_options_spend_nothing(notes, capsys, more, message):
     assert main([*FIT.split(), *more.split()]) == 2

@@ -67,7 +67,6 @@ def test_rate_ratios_in_the_columns_units(run, fit, tmp_path):
     [
         (("--epsilon", 4, "--largest", 0.5), None, "--largest 0.5: expected a number"),
         (("--epsilon", 4), -1, "y: expected counts, whole numbers from 0"),
-        (("--epsilon", 4, "--paper"), None, "--paper: not with fit counts"),
         (("--epsilon", 0.01), None, "only a rate ratio above"),
     ],
 )

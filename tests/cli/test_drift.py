@@ -29,7 +29,7 @@ def notes(tmp_path, monkeypatch):
     (tmp_path / "vocab.txt").write_text("\n".join(WORDS))
     (tmp_path / "values.toml").write_text('month = ["2026-01", "2026-02", "2026-03", "2026-04"]\n')
     fit = "fit lda notes.csv --text note --person patient --vocab vocab.txt --topics 2 --epsilon 4 --steps 6"
-    more = "--doc-length 10 --no-measure-gain --out topics --seed 0 --quiet --anyway"
+    more = "--doc-length 10 --set measure_gain=False --out topics --seed 0 --quiet --anyway"
     assert main([*fit.split(), *more.split()]) == 0
     return tmp_path
 
@@ -73,7 +73,6 @@ def test_a_hopeless_release_is_refused_before_it_spends(notes, capsys):
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        ("--paper", "--paper: leave it out"),
         ("--by town", "has no list 'town'; expected the public values of town"),
         ("--by patient --values one.toml", "periods"),
         ("--text diary", "diary"),

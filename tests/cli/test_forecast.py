@@ -142,19 +142,6 @@ def test_words_that_were_bought_are_kept(few, run, refused, monkeypatch):
     assert len(purchased) == 1 and words < budget.spent < 8
 
 
-def test_a_check_says_and_refuses_the_same(few, run, refused):
-    path = few / "job.toml"
-    text = 'command = "fit lda"\n[options]\ninput = "x.npz"\nout = "m"\ntopics = 3\nepsilon = 1\ndelta = 1e-6\n'
-    path.write_text(text + "doc_length = 20\nfeatures = 2000\nrecords = 199\nsteps = 20\nquiet = true\n")
-    said = [refused(*argv) for argv in (("config", path, "--check"), ("fit", "lda", "--config", path))]
-    assert said[0] == said[1] and "mostly noise" in said[0]
-    path.write_text(text + "doc_length = 20\nfeatures = 2000\nrecords = 900000\nsteps = 20\n")
-    code, out, _ = run("config", path, "--check")
-    assert code == 0 and "\nexpect  2000 words of a topic " in out
-    path.write_text(text + "doc_length = 20\nfeatures = 2000\nrecords = 199\nsteps = 20\nanyway = true\n")
-    assert "\nexpect  mostly noise" in run("config", path, "--check")[1]
-
-
 PLAN = "plan", "--records", 20_000, "--words", 5000, "--topics", 10, "--doc-length", 60, "--epsilon", 2
 
 

@@ -26,7 +26,7 @@ FIT = "fit lda X.npz --topics 2 --noise-multiplier 3 --delta 1e-5 --steps 2 --qu
 
 @pytest.mark.parametrize("file", ["who.npy", "who.txt"])
 def test_the_statement_is_about_persons(inputs, run, file):
-    code, out, err = run(*FIT, "--groups", file, "--unit", "patient", "--rows-per-group", 2, "--out", "m")
+    code, out, err = run(*FIT, "--groups", file, "--unit", "patient", "--set", "rows_per_group=2", "--out", "m")
     assert code == 0 and "adding or removing one patient of 25" in " ".join(out.split())
     assert "Ärztin" not in out + err
     assert not any("Ärztin 3".encode() in path.read_bytes() for path in inputs.glob("m/*"))
@@ -49,5 +49,5 @@ def test_bad_labels_are_refused_before_anything_is_spent(inputs, run, refused):
     (inputs / "short.txt").write_text("a\nb\n")
     assert "groups has shape (2,): expected (60,)" in refused(*FIT, "--groups", "short.txt", "--out", "m")
     assert "none.txt" in refused(*FIT, "--groups", "none.txt", "--out", "m")
-    for option in (["--unit", "patient"], ["--rows-per-group", 3]):
+    for option in (["--unit", "patient"], ["--set", "rows_per_group=3"]):
         assert "expected only with --groups" in refused(*FIT, *option, "--out", "m")

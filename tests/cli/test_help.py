@@ -1,17 +1,10 @@
-"""Help on terminals of any width, with examples.
-
-Also the manual page and the completions of shells.
-"""
+"""Help on terminals of any width, with examples."""
 
 import re
 import shlex
-import shutil
-import subprocess
 
 import pytest
 
-from vips_fast import __version__
-from vips_fast.cli.manual import page
 from vips_fast.cli.options import Command, OneOf, Option, switch
 from vips_fast.cli.parser import parse, usage
 from vips_fast.cli.tables import PROGRAM
@@ -70,34 +63,3 @@ def test_the_usage_names_of_what_one_is_required():
     goal = OneOf(Option("--noise"), switch("--free", ""), required=True)
     command = Command("tool", "", entries=(goal, Option("files", nargs="+")))
     assert usage(command) == "vips-fast tool (--noise NOISE | --free) [options] files [files ...]"
-
-
-def test_the_manual_page_holds_every_command_and_no_stray_request():
-    text = page(__version__)
-    known = {".TH", ".SH", ".SS", ".PP", ".TP", ".RS", ".RE", ".br", ".nh", ".ad"}
-    assert {line.split()[0] for line in text.splitlines() if line.startswith((".", "'"))} == known
-    plain = text.replace(r"\-", "-").replace(r"\e", "\\")
-    for name, command in COMMANDS.items():
-        assert f".SS vips-fast {name}\n" in plain or not name
-        assert all(option.typed() in plain for option in command.options)
-        assert all(example in plain for example in command.lines)
-
-
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion(shell, run, tmp_path):
-    pytest.importorskip("shtab", reason="needs the extra vips_fast[completion]")
-    code, text, err = run("completion", shell)
-    assert code == 0 and not err
-    assert all(name.split()[-1] in text for name in COMMANDS if name) and "--target-epsilon" not in text
-    assert "--noise-multiplier" in text
-    if shell != "bash" or shutil.which("bash") is None:
-        return
-    (tmp_path / "complete").write_text(text)
-    for typed, expected in {"fit l": "lda", "budget c": "create check", "fit lda x --person": "--person"}.items():
-        line = ["vips-fast", *typed.split()]
-        script = (
-            f"COMP_WORDS=({shlex.join(line)}); COMP_CWORD={len(line) - 1}; source complete; _shtab_vips_fast; "
-            "echo ${COMPREPLY[@]}"
-        )
-        done = subprocess.run(["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True)
-        assert done.stdout.split() == expected.split(), (typed, done.stderr)

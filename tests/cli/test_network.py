@@ -1,4 +1,4 @@
-"""``fit sbn``, ``plot`` and ``transform`` of networks."""
+"""``fit sbn`` and ``transform`` of networks."""
 
 import numpy as np
 import pytest
@@ -26,7 +26,7 @@ def fit(folder, *more):
     return ["fit", "sbn", folder / "y.npy", "--components", 2, "--out", folder / "model", "--steps", 3, *more]
 
 
-def test_fit_verify_and_plot(run, tmp_path, images):
+def test_fit_and_verify(run, tmp_path, images):
     transcript = ["--transcript", tmp_path / "transcript"]
     code, out, err = run(*fit(tmp_path, "--epsilon", 5, "--delta", 1e-5, *transcript))
     assert code == 0 and "differential privacy" in out.replace("\n", " ") and "step 3 of 3" in err
@@ -36,10 +36,6 @@ def test_fit_verify_and_plot(run, tmp_path, images):
     assert code == 0 and "NOT PRIVATE" in out
     model = SigmoidBeliefNetwork.load(tmp_path / "model")
     assert model.components_.shape == (2, 16) and not model.privacy_.private
-    for more in ([], ["--images", tmp_path / "y.npy", "--count", 3], ["--shape", "2x8"]):
-        assert run("plot", tmp_path / "model", "--out", tmp_path / "grid.png", *more)[0] == 0
-        assert (tmp_path / "grid.png").read_bytes()[:4] == b"\x89PNG"
-    assert run(*fit(tmp_path, "--paper", "--epsilon", 5, "--force", "--quiet"))[0] == 0
     assert run("transform", tmp_path / "model", tmp_path / "y.npy")[0] == 0
 
 
@@ -68,12 +64,10 @@ def test_what_is_refused_leaves_nothing(refused, tmp_path, images):
     np.save(tmp_path / "text.npy", np.array(["7351"]))
     (tmp_path / "idx").write_bytes(b"\0\0\10\3 nonsense")
     SigmoidBeliefNetwork(2, private=False).fit(images).save(tmp_path / "model")
-    bounds = (["y.npy", "--bound", "tight"], ["y.npy", "--bound", "pg", "--paper"])
+    bounds = (["y.npy", "--set", "bound=tight"], ["y.npy", "--set", "bound"])
     for more in (["text.npy"], ["idx"], ["absent"], *bounds):
         new = ["fit", "sbn", tmp_path / more[0], "--components", 2, "--out", tmp_path / "new", "--non-private"]
         assert "7351" not in refused(*new, *more[1:]) and not (tmp_path / "new").exists()
-    for out, *more in (["a.gif"], ["a.png", "--shape", "4by4"], ["a.png", "--shape", "3x5"]):
-        refused("plot", tmp_path / "model", "--out", tmp_path / out, *more)
 
 
 def test_a_hopeless_network_or_mixture_is_refused_and_spends_nothing(run, refused, tmp_path, monkeypatch):

@@ -101,13 +101,11 @@ def test_a_fit_with_a_public_prior(run, refused, public, cache, tmp_path):
     assert "not allowed with argument" in refused(*fit, "--public-prior", out, "--topics", 3)
     assert run(*fit)[0] == 0  # the public topics of English
     assert LatentDirichletAllocation.load(tmp_path / "m").n_components == 3
-    assert "--public-prior: not with --paper" in refused(*fit, "--public-prior", out, "--paper")
     assert "no prior of this language is stored" in refused(*fit, "--public-prior", "public:fr")
     (tmp_path / "m" / "model.npz").rename(tmp_path / "other.npz")
     assert "expected a file of PublicPrior.save" in refused(
         *fit[:-1], words, "--public-prior", tmp_path / "other.npz", "--out", tmp_path / "n"
     )
-    assert "--topics: expected the number of topics" in refused(*fit, "--paper")
 
 
 def combinations(group):

@@ -82,8 +82,6 @@ def readers(places, kind, model):
         "privacy": ["privacy", model, *more],
         "transform" if kind == "text" else "predict": ["transform" if kind == "text" else "predict", model, records],
     }
-    if kind == "text":
-        found |= {"topics": ["topics", model, *more], "compare": ["compare", model, model]}
     return found
 
 
@@ -372,7 +370,7 @@ def test_words_never_drive_a_terminal(tmp_path, capsys):
     fitted.fit(np.ones((50, 6), dtype=int), inputs={"vocab.txt": "".join(f"{word}\n" for word in HOSTILE)})
     fitted.save(tmp_path / "\x1b]0;m")
     folder = tmp_path / "\x1b]0;m"
-    for command in (["topics", folder], ["show", folder], ["compare", folder, folder], ["show", f"{folder}/none"]):
+    for command in (["show", folder], ["show", f"{folder}/none"]):
         called(*command)
         shown = "".join(capsys.readouterr())
         assert shown and not set(shown) & set("\x1b\x07\x9b\r\u202e"), command
@@ -416,7 +414,7 @@ def test_any_byte_that_is_changed_is_refused_or_is_not_read(places, model, kind,
         try:
             again = KINDS[kind].load(model, verify=PUBLIC)._fitted()
         except ValueError:
-            name = chosen.choice(sorted(first.keys() - {"page", "transform", "predict", "compare"}))
+            name = chosen.choice(sorted(first.keys() - {"page", "transform", "predict"}))
             assert called(*readers(places, kind, model)[name]) == 2, where
         else:
             assert alike(again.public, have.public) and again.head == have.head, where

@@ -211,7 +211,6 @@ def test_what_killed_processes_left_is_removed_and_nothing_else(run, refused, fi
     assert files.names() == {"docs.txt", "words.txt", "b", mine.name}
     assert run("clean", files.folder) == (0, f"{files.folder}: nothing was left.\n", "")
     assert "No such file or directory" in refused("clean", files.folder / "none")
-    assert "expected the folder of a run" in refused("finish", files.folder)
 
 
 @pytest.mark.parametrize("more", [[], ["--resume"], ["--resume", "--force"]])
@@ -221,7 +220,6 @@ def test_two_jobs_on_one_place(refused, files, more):
         # Before it reads its data.
         assert "model.run: in use by process" in refused(command, family, "absent", *others)
         assert "in use by process" in refused("clean", files.model)
-        assert "in use by process" in refused("finish", folder_of(files))
     assert folder_of(files).exists()
 
 
@@ -251,17 +249,19 @@ def test_a_place_that_is_taken_meanwhile_keeps_the_result(run, refused, files, m
     with monkeypatch.context() as patch:
         patch.setattr(ProgressLine, "__call__", occupied)
         code, out, err = run(*files.fit(*NOISE))
-    assert (code, out) == (Exit.KEPT, "") and f"vips-fast finish {folder_of(files)} writes it, at no cost" in err
+    assert (code, out) == (Exit.KEPT, "") and "the same job with --resume writes it, at no cost" in err
     assert (files.model / "diary.txt").read_text() == "dear diary"
     # A finished fit is no waste.
-    assert "holds a finished fit; expected vips-fast finish" in refused("clean", folder_of(files))
-    assert "is not empty" in refused("finish", folder_of(files))
+    assert "holds a finished fit; expected the same fit with --resume" in refused("clean", folder_of(files))
+    again = files.fit(*NOISE, "--resume")
+    assert "is not empty" in refused(*again)
+    (files.model / "diary.txt").unlink()
+    # The records are not needed again.
     files.docs.unlink()
-    elsewhere = files.folder / "else" / "where"
-    code, out, err = run("finish", folder_of(files), "--out", elsewhere)
-    assert (code, err) == (0, "") and f"Written to {elsewhere}; nothing more was spent." in out
-    assert len(LatentDirichletAllocation.load(elsewhere).ledger_) == 5 and not folder_of(files).exists()
-    assert {path.name for path in elsewhere.iterdir()} >= {"model.npz", "model.json", "topics.txt", "vocab.txt"}
+    code, out, err = run(*again)
+    assert (code, err) == (0, "") and f"Written to {files.model}; nothing more was spent." in out
+    assert len(LatentDirichletAllocation.load(files.model).ledger_) == 5 and not folder_of(files).exists()
+    assert {path.name for path in files.model.iterdir()} >= {"model.npz", "model.json", "topics.txt", "vocab.txt"}
 
 
 @pytest.fixture
@@ -358,10 +358,10 @@ def test_a_folder_that_becomes_read_only_while_fitting(run, files):
     files.folder.chmod(0o555)
     try:
         err = process.communicate("\n", timeout=60)[1]
-        assert process.returncode == Exit.KEPT and "Permission denied" in err and "vips-fast finish" in err
+        assert process.returncode == Exit.KEPT and "Permission denied" in err and "with --resume writes it" in err
     finally:
         files.folder.chmod(0o755)
-    code, out, _ = run("finish", folder_of(files))
+    code, out, _ = run(*files.fit(*NOISE, "--resume"))
     assert code == 0 and f"Written to {files.model}" in out
     assert len(LatentDirichletAllocation.load(files.model).ledger_) == 5
 

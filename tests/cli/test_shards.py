@@ -26,7 +26,7 @@ def test_topics_of_counts(run, files):
     np.testing.assert_array_equal(rows(corpus), files.X)
     assert corpus.vocabulary == files.words and len(corpus.partitions) > 1
     fit = ["fit", "lda", out, "--topics", 2, "--out", files.model, "--steps", 5, "--doc-length", 30, *STEPS]
-    assert run(*fit, "--no-verify")[0] == 0
+    assert run(*fit)[0] == 0
     assert (files.model / "vocab.txt").read_text().split() == list(files.words)
     printed = [run("transform", files.model, source)[1] for source in (files.docs, out)]
     assert printed[0] == printed[1]
@@ -64,11 +64,6 @@ def test_texts_and_their_persons(run, refused, files):
     )
     # A finished model belongs to the same settings, whatever they stand for.
     assert "nothing was spent" in run(*fit, *spend, "--resume")[1]
-    (files.folder / "job.toml").write_text(
-        f'command = "fit lda"\noptions = {{input = "{out}", out = "m", topics = 2, steps = 6, doc_length = 30, '
-        f"noise_multiplier = 2.0, records = 60, delta = 1e-5}}\n"
-    )
-    assert "reused=True" in run("config", "--check", files.folder / "job.toml")[1]
 
 
 def test_tables(run, tmp_path):
@@ -119,8 +114,7 @@ def test_what_is_refused_in_one_line(refused, run, files):
     fit = ["fit", "lda", out, "--topics", 2, "--out", files.model, "--steps", 5, "--doc-length", 30, *STEPS]
     assert "--vocab: not with shards" in refused(*fit, "--vocab", files.vocab)
     (out / "000000" / "values.npy").write_bytes(b"")
-    for more in ([], ["--no-verify"]):
-        assert "000000/values.npy: cut; expected another size" in refused(*fit, *more)
+    assert "000000/values.npy: cut; expected another size" in refused(*fit)
     (out / "shards.json").unlink()
     assert not files.model.exists()
 

@@ -50,7 +50,9 @@ def fit(folder, table, out, *more):
 
 
 def test_fit_and_predict_need_the_schema_once(run, folder):
-    code, text, _ = run(*fit(folder, "t.csv", "m", "--person", "home", "--unit", "household", "--rows-per-group", 2))
+    code, text, _ = run(
+        *fit(folder, "t.csv", "m", "--person", "home", "--unit", "household", "--set", "rows_per_group=2")
+    )
     assert code == 0 and "household" in text and "age" in text
     model = BayesianLogisticRegression.load(folder / "m")
     assert model.classes_.tolist() == ["no", "yes"] and model.privacy_.unit == "household"
@@ -151,9 +153,9 @@ def test_a_person_that_no_column_names_is_refused(refused, tmp_path):
 
 def test_rows_of_persons_one_by_one(run, refused, folder):
     rows = ("--person", "home", "--unit", "household", "--sampling", "rows", "--batch-size", 300)
-    code, text, _ = run(*fit(folder, "t.csv", "m", *rows, "--rows-per-group", 2))
+    code, text, _ = run(*fit(folder, "t.csv", "m", *rows, "--set", "rows_per_group=2"))
     assert code == 0 and "adding or removing one household with all rows, among 1000 rows" in " ".join(text.split())
-    assert "no --rows-per-group: expected" in refused(*fit(folder, "t.csv", "n", *rows))
+    assert "rows_per_group=None: expected" in refused(*fit(folder, "t.csv", "n", *rows))
     assert "--sampling rows: expected groups" in refused(*fit(folder, "t.csv", "n", *rows[4:]))
 
 

@@ -27,7 +27,10 @@ def notes(tmp_path, monkeypatch):
     (tmp_path / "vocab.txt").write_text("\n".join(WORDS))
     (tmp_path / "values.toml").write_text('ward = ["north", "south"]\nmonth = [1, 2, 3]\n')
     fit = "fit lda notes.csv --text note --person patient --vocab vocab.txt --topics 2 --epsilon 4 --steps 3"
-    assert main([*fit.split(), *"--doc-length 2 --no-measure-gain --out topics --seed 0 --quiet --anyway".split()]) == 0
+    assert (
+        main([*fit.split(), *"--doc-length 2 --set measure_gain=False --out topics --seed 0 --quiet --anyway".split()])
+        == 0
+    )
     return tmp_path
 
 
@@ -61,7 +64,7 @@ def test_a_table_with_its_model_in_one_statement_that_verifies(notes, capsys):
 
 def test_a_model_and_its_tables_in_one_run_keep_to_one_epsilon(notes, capsys):
     fit = "fit lda notes.csv --text note --person patient --vocab vocab.txt --topics 2 --epsilon 4 --steps 3 --quiet"
-    fit += " --doc-length 2 --no-measure-gain --out both --seed 0 --anyway --tabulate ward --delta 1e-6 --force"
+    fit += " --doc-length 2 --set measure_gain=False --out both --seed 0 --anyway --tabulate ward --delta 1e-6 --force"
     fit += " --transcript releases"
     for more, message in (
         ("", "--tabulate: expected with --values"),
@@ -90,7 +93,7 @@ def test_a_model_and_its_tables_in_one_run_keep_to_one_epsilon(notes, capsys):
 
 def test_hopeless_tables_are_refused_before_their_model_is_fitted(notes, capsys):
     fit = "fit lda notes.csv --text note --person patient --vocab vocab.txt --topics 2 --epsilon 4 --steps 3 --quiet"
-    fit += " --doc-length 2 --no-measure-gain --out both --seed 0 --tabulate ward --table-epsilon 0.001"
+    fit += " --doc-length 2 --set measure_gain=False --out both --seed 0 --tabulate ward --table-epsilon 0.001"
     assert main([*fit.split(), "--values", "values.toml"]) == 2
     said = capsys.readouterr().err
     assert "Use fewer groups" in said and "nothing was spent" in said and not list(notes.glob("both*"))
@@ -121,7 +124,6 @@ def test_clusters_and_a_text_without_words(notes, capsys):
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        ("--paper", "--paper: leave it out"),
         ("--by town", "has no list 'town'; expected the public values of town"),
         ("--values notes.csv", "--values notes.csv: not a TOML file: "),
         ("--text diary", "diary"),

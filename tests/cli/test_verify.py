@@ -85,9 +85,9 @@ def test_signatures(run, refused, files, published):
     key, other = ed25519.Ed25519PrivateKey.generate(), ed25519.Ed25519PrivateKey.generate()
     private, public = pem(files.folder / "key", key), pem(files.folder / "key.pub", key.public_key())
     stranger = pem(files.folder / "other.pub", other.public_key())
-    assert "holds no signature" in refused("topics", files.model, "--verify-key", public)
+    assert "holds no signature" in refused("show", files.model, "--verify-key", public)
     assert run("sign", files.model, "--key", private)[0] == 0 == run("sign", files.model, "--key", private)[0]
-    for command in (["topics", files.model], ["transform", files.model, files.docs], published):
+    for command in (["show", files.model], ["transform", files.model, files.docs], published):
         assert run(*command, "--verify-key", public)[0] == 0
         assert "does not hold under the given key" in refused(*command, "--verify-key", stranger)
     assert not [name for name in os.listdir(files.model) if name.startswith(".")]
@@ -97,4 +97,4 @@ def test_signatures(run, refused, files, published):
     curve = pem(files.folder / "curve", ec.generate_private_key(ec.SECP256R1()))
     for wrong in (public, curve, files.vocab):
         assert f"--key {wrong}: expected an Ed25519 private key" in refused("sign", files.model, "--key", wrong)
-    assert "expected an Ed25519 public key" in refused("topics", files.model, "--verify-key", private)
+    assert "expected an Ed25519 public key" in refused("show", files.model, "--verify-key", private)

@@ -32,7 +32,8 @@ DELTA, WORDS = 1e-5, ("cough", "fever", "rash", "rent", "debt", "form")
 #: Commands that may follow one another until a job has a result.
 MOST = 4
 _TEXTS = "notes.csv --text note --person patient"
-_TOPICS = f"fit lda {_TEXTS} --topics 2 --records 400 --epsilon 8 --steps 3 --doc-length 10 --no-measure-gain --anyway"
+_MORE = "--set measure_gain=False --anyway"
+_TOPICS = f"fit lda {_TEXTS} --topics 2 --records 400 --epsilon 8 --steps 3 --doc-length 10 {_MORE}"
 _PARTS = f"{_TEXTS} --values values.toml --epsilon 12"
 #: The command of each kind of job, and whether a budget pays for it.
 JOBS = {
@@ -172,8 +173,6 @@ class Trial:
     def next_line(self, said):
         """Find the command that the last message advises; None if it advises none."""
         text = said.replace(str(self.folder), "@")
-        if (found := re.search(r"vips-fast (finish @\S+)", text)) is not None:
-            return found[1].replace("@", str(self.folder)).split()
         if (found := re.search(r"expected --epsilon ([\d.]+) or more", text)) is not None:
             line = list(self.line)
             line[line.index("--epsilon") + 1] = found[1]

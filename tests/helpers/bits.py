@@ -499,7 +499,7 @@ def _shell_rows(command, kind, *more):
 
 SHORT = ("--steps", 4, "--doc-length", 20)
 SHELL = {
-    "shell-lda-bought": _shell_lda("--epsilon", 6, "--delta", 1e-5, "--no-measure-gain"),
+    "shell-lda-bought": _shell_lda("--epsilon", 6, "--delta", 1e-5, "--set", "measure_gain=False"),
     "shell-lda-bought-short": _shell_lda(*SHORT, "--epsilon", 6, "--delta", 1e-5, "--vocab-share", 0.4),
     "shell-lda-budget": _shell_lda(*SHORT, "--records", 200, budget=8),
     "shell-lda-budget-unknown": _shell_lda(*SHORT, budget=8),

@@ -458,15 +458,10 @@ def targets(root):
         "--anyway",
     ]
     add("images idx", root / "images.idx", [*sbn, "--quiet", "--out", "made"])
-    add(
-        "job file",
-        root / "job.toml",
-        ["config", root / "job.toml"],
-        ["fit", "lda", "--config", root / "job.toml", "--out", "made"],
-    )
+    add("job file", root / "job.toml", ["fit", "lda", "--config", root / "job.toml", "--out", "made"])
     add("audit", root / "audit.json", ["report", root / "topics", "--out", "page.html", "--audit", root / "audit.json"])
     budget = root / "books" / "budget"
-    shown = [["budget", "show", budget], ["budget", "check", budget], ["budget", "repair", budget, "--out", "mended"]]
+    shown = [["budget", "show", budget], ["budget", "repair", budget, "--out", "mended"]]
     add("budget", budget, *shown, [*plain, *words, "--budget", budget], copied=root / "books")
     runs = root / "books" / "runs.json"
     add(
@@ -494,7 +489,7 @@ def targets(root):
         add(f"shards {file.relative_to(root / 'shards')}", file, [*lda, root / "shards"])
     for each in JOBS:
         stage = stage_of(root, each, there)
-        commands = [stage.line(), ["clean", stage.out], ["finish", run_folder(stage.out)]]
+        commands = [stage.line(), ["clean", stage.out]]
         for file in sorted(path for path in stage.folder.rglob("*") if path.is_file() and path.name != "budget.lock"):
             add(f"{each} {file.relative_to(stage.folder)}", file, *commands, copied=stage.folder)
     return found

@@ -199,11 +199,9 @@ def warm(folder):
 def command_job(place, kind, stage):
     """Run the same job by the command line.
 
-    Its run folder is ``model.run``; now and then it cleans and finishes first.
+    Its run folder is ``model.run``; now and then it cleans first.
     """
     data, out, chance = place.parent.parent / "data", place / "model", os.urandom(1)[0]
-    if chance % 2 and out.with_suffix(".run").exists():
-        run("finish", out.with_suffix(".run"), "--force")
     if chance % 4 == 0:
         assert run("clean", place) == run("clean", place.parent) == 0
     while True:

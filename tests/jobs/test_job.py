@@ -109,16 +109,6 @@ def test_the_status_after_an_error_says_what_was_spent(notes, tmp_path):
     assert told.status is Status.PLANNED and not (tmp_path / "told.run").exists()
 
 
-def test_a_check_costs_what_the_job_will(notes, tmp_path):
-    job = Job(model(n_records=1500, noise_multiplier=3.0, n_steps=4, epsilon=None), TextFile(notes), tmp_path / "m")
-    cost = job.check(500)
-    assert cost is not None and cost.count == 4 and cost.delta == 1e-5
-    (tmp_path / "m").mkdir()
-    (tmp_path / "m" / "mine.txt").write_text("")
-    with pytest.raises(ValueError, match="not empty"):
-        job.check()
-
-
 def test_messages_speak_of_parameters_to_python_and_of_options_to_the_shell(notes, tmp_path, capsys):
     def job(out, **source):
         return Job(model(), TextFile(notes, text=["note"], person="patient", **source), tmp_path / out)

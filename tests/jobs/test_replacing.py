@@ -189,10 +189,6 @@ def _tabulate(here, place):
     return ["tabulate", here / "topics", here / "notes.csv", "--text", "note", *more, "--out", place, "--force"]
 
 
-def _finish(here, place):
-    return ["finish", here / "kept.run", "--out", place, "--force"]
-
-
 def _publish(here, place):
     return ["publish", here / "topics", "--out", place, "--force"]
 
@@ -209,7 +205,7 @@ def _clean(here, place):
     return ["clean", place, "--force"]
 
 
-COMMANDS = [_fit, _tabulate, _finish, _publish, _shard, _demo, _clean]
+COMMANDS = [_fit, _tabulate, _publish, _shard, _demo, _clean]
 
 
 def called(*argv):
@@ -271,8 +267,7 @@ def test_the_refusal_names_what_would_be_lost(here, command, build, name, capsys
 
 
 @pytest.mark.parametrize(
-    ("command", "build"),
-    [(_publish, whole_publication), (_fit, whole_model), (_tabulate, whole_model), (_finish, whole_model)],
+    ("command", "build"), [(_publish, whole_publication), (_fit, whole_model), (_tabulate, whole_model)]
 )
 def test_a_folder_of_ours_is_replaced(here, command, build):
     place = here / "place"
@@ -288,7 +283,7 @@ def test_a_folder_of_ours_is_replaced(here, command, build):
 # -------------------------------------------------- the working folder, ancestors and inputs
 
 
-@pytest.mark.parametrize("command", [_fit, _tabulate, _finish, _publish, _demo], ids=lambda one: one.__name__)
+@pytest.mark.parametrize("command", [_fit, _tabulate, _publish, _demo], ids=lambda one: one.__name__)
 @pytest.mark.parametrize("build", [None, whole_model, whole_publication])
 @pytest.mark.parametrize("out", [".", "..", "../place", "link"])
 def test_never_the_folder_in_which_one_works(here, command, build, out, monkeypatch, capsys):

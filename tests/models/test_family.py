@@ -132,17 +132,12 @@ def evil(tmp_path):
 COMMANDS = [
     ["verify", "model", "--transcript", "transcript"],
     ["verify", "model", "--transcript", "transcript", "--verify-key", "key.pub"],
-    ["topics", "model"],
-    ["topics", "model", "--verify-key", "key.pub"],
     ["show", "model"],
     ["show", "model", "--verify-key", "key.pub"],
     ["report", "model", "--out", "report.html"],
     ["privacy", "model"],
     ["transform", "model", "docs.npz"],
     ["predict", "model", "docs.npz"],
-    ["plot", "model", "--out", "weights.png"],
-    ["coherence", "model", "docs.npz"],
-    ["compare", "model", "model"],
     ["sign", "model", "--key", "key"],
     ["fit", "lda", "docs.npz", "--topics", "2", "--epsilon", "1", "--out", "model", "--force"],
 ]

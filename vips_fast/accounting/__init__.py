@@ -9,7 +9,7 @@ from .accountants import ACCOUNTANTS, default_accountant, delta, describe, epsil
 from .amplification import add_remove_to_replace_one, amplify_epsilon_delta, amplify_rdp_poisson
 from .bayesian import BayesianAccountant, BayesianGuarantee
 from .calibration import calibrate_noise_multiplier
-from .comparison import ComparisonRow, compare, epsilon_curve, epsilon_lower_bound, plot_epsilon
+from .comparison import ComparisonRow, compare, epsilon_lower_bound
 from .composition import (
     basic_composition,
     kairouz_composition,
@@ -81,7 +81,6 @@ __all__ = [
     "delta_from_rdp",
     "describe",
     "epsilon",
-    "epsilon_curve",
     "epsilon_from_rdp",
     "epsilon_lower_bound",
     "event_from_dict",
@@ -100,7 +99,6 @@ __all__ = [
     "optimal_composition_heterogeneous",
     "parts_delta",
     "parts_epsilon",
-    "plot_epsilon",
     "privacy_profile",
     "pure_epsilon",
     "renyi_divergence",

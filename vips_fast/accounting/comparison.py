@@ -1,18 +1,12 @@
-"""All accountants on one setting: the remaining interval, and epsilon against steps."""
+"""All accountants on one setting, and the interval that remains."""
 
-import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-
-import numpy as np
-from numpy.typing import NDArray
 
 from .accountants import ACCOUNTANTS, default_accountant, epsilon, trivial_epsilon
-from .checks import FloatArray, between, count, open_probability
+from .checks import between, open_probability
 from .events import GroupEvent, PrivacyEvent, WithoutReplacementEvent, check_event
 from .gaussian import gaussian_mu
-from .printing import rounded_up
 from .privacy_loss import PrivacyLoss
 from .privacy_loss.distribution import largest
 
@@ -90,63 +84,3 @@ def compare(
         "likelihood-ratio test between explicit neighboring data sets",
     )
     return [lower, *rows]
-
-
-def epsilon_curve(
-    make_event: Callable[[int], PrivacyEvent],
-    max_steps: int,
-    delta: float,
-    accountant: str | None = None,
-    points: int = 24,
-) -> tuple[NDArray[np.int64], FloatArray]:
-    """Choose at most `points` numbers of steps up to `max_steps`, with epsilons.
-
-    ``make_event(steps)`` returns the event of a run of that many steps.
-    """
-    max_steps, points = count("max_steps", max_steps, 1), count("points", points, 1)
-    delta = open_probability("delta", delta)
-    steps = np.unique(np.linspace(1, max_steps, min(points, max_steps)).round().astype(np.int64))
-    return steps, np.array([epsilon(make_event(int(n)), delta, accountant) for n in steps])
-
-
-def plot_epsilon(
-    make_event: Callable[[int], PrivacyEvent],
-    max_steps: int,
-    delta: float,
-    path: str | os.PathLike[str],
-    accountants: Sequence[str] | None = None,
-) -> Path:
-    """Draw `epsilon_curve` for each accountant, and return the path of the image.
-
-    The suffix of `path` chooses the format. Without `accountants`, the lines show the default accountant
-    and, if they apply, "rdp", "wang" and "strong".
-    """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        from ..checks import missing_package
-
-        raise missing_package("plot_epsilon", "matplotlib", "plot") from None
-
-    delta, max_steps = open_probability("delta", delta), count("max_steps", max_steps, 1)
-    names = accountants or [default_accountant(make_event(1)), "rdp", "wang", "strong"]
-    figure = Figure(figsize=(6.4, 4.0), layout="constrained")
-    axes = figure.subplots()
-    for name in names:
-        try:
-            steps, values = epsilon_curve(make_event, max_steps, delta, name)
-        except ValueError:
-            if accountants:
-                raise
-            continue
-        axes.plot(steps, values, label=f"{name}: {ACCOUNTANTS[name].title}")
-    axes.set_xlabel("steps")
-    axes.set_ylabel(rf"$\epsilon$ at $\delta$ = {rounded_up(delta, 6)}")
-    axes.set_xlim(left=0)
-    axes.set_ylim(bottom=0)
-    axes.legend(frameon=False)
-    from ..store.atomic import save_figure  # the accountants by themselves import nothing else of the package
-
-    path = Path(path)
-    save_figure(path, figure)
-    return path

@@ -112,7 +112,6 @@ def text_file(args: Namespace, **more: Any) -> TextFile:
     given = {name: value for name in fields if (value := getattr(args, name, None)) is not None}
     return TextFile(
         args.input,
-        verify=not getattr(args, "no_verify", False),
         progress=lambda label: nullcontext() if getattr(args, "quiet", True) else ReadingLine(label),
         **given,
         **more,
@@ -155,7 +154,7 @@ def open_shards(args: Namespace) -> ShardedCorpus | None:
     for option in ("vocab", "format", "features", "text", "schema", "label", "labels", "person", "names"):
         if getattr(args, option, None) is not None:
             raise ValueError(f"--{option}: not with shards, which were written with what it says")
-    return ShardedCorpus(args.input, verify=not getattr(args, "no_verify", False))
+    return ShardedCorpus(args.input)
 
 
 def read_documents(args: Namespace, model: Any, vocabulary: Sequence[str] | None) -> Corpus | ShardedCorpus:

@@ -25,10 +25,6 @@ class JobFile:
     command: Command
     values: dict[Option, Any]
 
-    def arguments(self) -> list[str]:
-        """Write the options as words of a command line."""
-        return [word for option, value in self.values.items() for word in _arguments(option, value)]
-
     def beside(self, given: dict[str, Any]) -> dict[str, Any]:
         """Select the values that hold beside the command line's options.
 
@@ -73,7 +69,7 @@ def _values(path: str, command: Command, options: dict[str, Any]) -> dict[Option
             raise ValueError(f"{path}: {name}: given twice; expected it with - or with _")
         seen.add(option)
         typed = _typed(f"{path}: {name} = {_shown(value)}", option, value)
-        if option.path is not None:
+        if option.path:
             several = isinstance(typed, list)
             typed = [_beside(path, option, one) for one in typed] if several else _beside(path, option, typed)
         if typed is not None:
@@ -124,11 +120,3 @@ def _one(option: Option, item: Any, refused: Callable[[], ValueError]) -> Any:
     if typed != item or (option.choices and typed not in option.choices):
         raise refused()
     return typed
-
-
-def _arguments(option: Option, value: Any) -> list[str]:
-    name = f"--{option.key.replace('_', '-')}"
-    values = [str(item) for item in (value if isinstance(value, list) else [value])]
-    if option.repeated:
-        return [word for one in values for word in (name, one)]
-    return [name] if option.switch else values if option.positional else [name, *values]

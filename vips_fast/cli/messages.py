@@ -23,7 +23,7 @@ class Exit(IntEnum):
     FAILED = 1, "failed: memory, disk, an internal error; or the answer is no (verify, audit, demo)"
     BAD_INPUT = 2, "bad usage, bad input or a hopeless forecast, or another job has the folder; nothing is spent"
     REFUSED = 3, "refused by the budget; nothing more is spent"
-    KEPT = 4, "fitted and kept in OUT.run, but OUT could not be written; see vips-fast finish"
+    KEPT = 4, "fitted and kept in OUT.run, but OUT could not be written; continue with --resume"
     UNREPORTED = 5, "written to OUT, but the report could not be printed"
     HANGUP = 129, "stopped by SIGHUP; continue with --resume"
     INTERRUPTED = 130, "stopped by SIGINT (Ctrl-C); continue with --resume"

@@ -1,14 +1,12 @@
 """Define the table of options: kinds, options, groups and commands.
 
-`vips_fast.cli.tables` holds the table. The parser, the job file, the help, the manual page and the completion follow
-from it.
+`vips_fast.cli.tables` holds the table. The parser, the job file and the help follow from it.
 """
 
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, field
-from enum import Enum
 from importlib import import_module
 from typing import Any
 
@@ -47,13 +45,6 @@ def ending(*suffixes: str) -> Kind:
     return Kind(str, lambda v: v.endswith(suffixes), f"a name that ends in {' or '.join(suffixes)}")
 
 
-class Place(Enum):
-    """A place on the disk."""
-
-    FILE = "file"
-    FOLDER = "folder"
-
-
 @dataclass(frozen=True, eq=False)
 class Option:
     """One argument of a command."""
@@ -76,10 +67,8 @@ class Option:
     #: It may be given more than once.
     repeated: bool = False
     required: bool = False
-    #: Its value is a path. A job file may then have it relative to the file's own folder.
-    path: Place | None = None
-    #: The path must exist before the command begins.
-    reads: bool = False
+    #: "file" or "folder" if its value is a path. A job file may then have it relative to the file's own folder.
+    path: str = ""
     #: Words that stand for something else in place of a path; one with a colon is a prefix.
     words: tuple[str, ...] = ()
     #: It is a parameter of the estimator, or a field of its ``options``, of the name ``dest``.
@@ -141,18 +130,12 @@ def setting(flags: str, help: str, kind: Kind = TEXT, **more: Any) -> Option:
 
 def file(flags: str, help: str, kind: Kind = TEXT, metavar: str = "FILE", **more: Any) -> Option:
     """Make an option whose value is a file."""
-    return Option(flags, help, kind, path=Place.FILE, metavar=metavar, **more)
+    return Option(flags, help, kind, path="file", metavar=metavar, **more)
 
 
 def folder(flags: str, help: str, metavar: str = "DIR", **more: Any) -> Option:
     """Make an option whose value is a folder."""
-    return Option(flags, help, path=Place.FOLDER, metavar=metavar, **more)
-
-
-def source(flags: str, help: str, metavar: str = "FILE", **more: Any) -> Option:
-    """Make an option for a file or folder that must exist."""
-    place = Place.FOLDER if metavar == "DIR" else Place.FILE
-    return Option(flags, help, path=place, metavar=metavar, reads=True, **more)
+    return Option(flags, help, path="folder", metavar=metavar, **more)
 
 
 class OneOf:

@@ -17,7 +17,6 @@ from ..store.atomic import PUBLIC, replacing
 from ..store.owned import check_apart
 from ..store.text import csv_text
 from .messages import print_object, say
-from .options import Place
 
 
 def check_out(args: Namespace) -> None:
@@ -25,14 +24,14 @@ def check_out(args: Namespace) -> None:
 
     A folder may not lie in one that it was given either.
     """
-    options = {option.dest: option for option in args.command.options if option.path is not None}
+    options = {option.dest: option for option in args.command.options if option.path}
     if (own := options.pop("out", None)) is None or args.out is None or own.is_word(args.out):
         return
     for dest, option in options.items():
         given = getattr(args, dest, None) or ()
         texts = [given] if isinstance(given, str) else given
         others = [text for text in texts if not option.is_word(text)]
-        check_apart(Path(args.out), others, inside=own.path is Place.FOLDER)
+        check_apart(Path(args.out), others, inside=own.path == "folder")
 
 
 def warn_of_taints(model: Any) -> None:

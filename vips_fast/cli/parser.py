@@ -4,14 +4,14 @@ import argparse
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from .. import __version__
 from .jobfile import load
 from .messages import Exit, say
-from .options import TEXT, Command, Entry, Group, Kind, OneOf, Option, Place
+from .options import TEXT, Command, Entry, Group, Kind, OneOf, Option
 from .tables import PROGRAM, VERSION
 
 
@@ -79,14 +79,13 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     return argparse.Namespace(**{**defaults, **known})
 
 
-def build_parser(*, bare: bool = False, complete: Mapping[Place, Any] | None = None) -> Parser:
+def build_parser(*, bare: bool = False) -> Parser:
     """Build the parser of the whole table.
 
-    A ``bare`` one requires nothing and has no defaults: it finds only the given words. ``complete`` has
-    shtab's mark of an argument for a file or a folder.
+    A ``bare`` one requires nothing and has no defaults: it finds only the given words.
     """
     parser = Parser("vips-fast", description=PROGRAM.summary, allow_abbrev=False)
-    _Builder(bare, complete or {}).fill(parser, PROGRAM)
+    _Builder(bare).fill(parser, PROGRAM)
     return parser
 
 
@@ -95,7 +94,6 @@ class _Builder:
     """Fills parsers from commands; see `build_parser`."""
 
     bare: bool
-    complete: Mapping[Place, Any]
 
     def fill(self, parser: Parser, command: Command) -> None:
         """Add a command's options and its inner commands."""
@@ -145,8 +143,6 @@ class _Builder:
         given = {name: value for name, value in more.items() if value not in ("", ())}
         action = place.add_argument(*words, default=argparse.SUPPRESS if self.bare else default, **given)
         action.required = not self.bare and option.required
-        if option.path is not None and option.path in self.complete:
-            action.complete = self.complete[option.path]
 
 
 def _type(kind: Kind) -> Callable[[str], Any]:

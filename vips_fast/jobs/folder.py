@@ -169,7 +169,7 @@ def refusal(folder: Path) -> str:
     """Explain why a new fit may not use this run folder."""
     clean = f"or vips-fast clean {folder} to give it up"
     if belongs(folder / MODEL, folder):
-        return f"{folder}: holds a finished fit; expected vips-fast finish {folder} to write it, {clean}"
+        return f"{folder}: holds a finished fit; expected resume=True to write it at no cost, {clean}"
     stopped = f"holds a run that was stopped at {state(folder)}, with {spent(folder)}"
     return f"{folder}: {stopped}; expected resume=True, {clean}"
 
@@ -386,7 +386,7 @@ class JobFolder(RunFolder):
         if not self.path.exists() or not self._worth:
             return ""
         if belongs(self.path / MODEL, self.path):
-            return f"The result is kept: vips-fast finish {self.path} writes it, at no cost"
+            return f"The result is kept in {self.path}: the same job with resume=True writes it, at no cost"
         give_up = f"vips-fast clean {self.path} gives the run up"
         if isinstance(error, UsedUpError):
             return give_up

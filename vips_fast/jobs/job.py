@@ -223,31 +223,17 @@ class Job:
         """The privacy unit of this fit."""
         return (self.unit or "person") if self._own else "record"
 
-    def check(self, n_features: int | None = None) -> Cost | None:
-        """Check settings, files and the budget; read and spend nothing.
-
-        ``n_features`` are the columns of the data, if they are known.
-
-        Returns the cost of the fit, or None if the data decide it. Raises ValueError
-        or OSError as `run`.
-        """
-        self.model._check_parameters()
-        self.check_transcript()
-        check_place(Path(self.out), self.force, self._given())
-        budget = None if self.budget is None else Budget.of(self.budget)
-        return self._cost(Planner(), budget, n_features)
-
     def _given(self) -> list[str | os.PathLike[str]]:
         """List the paths that this job reads or writes beside ``out``."""
         budget = self.budget.path if isinstance(self.budget, Budget) else self.budget
         return [path for path in (self.source.path, budget, self.transcript) if isinstance(path, (str, os.PathLike))]
 
-    def _cost(self, planner: Planner, budget: Budget | None, n_features: int | None = None) -> Cost | None:
+    def _cost(self, planner: Planner, budget: Budget | None) -> Cost | None:
         known: dict[str, Any] = {"unit": self.unit_name, "n_bins": bin_count(self.source.path)}
-        cost: Cost | None = self.model.cost(n_features, budget=budget, planner=planner, **known)
+        cost: Cost | None = self.model.cost(None, budget=budget, planner=planner, **known)
         return cost
 
-    def check_transcript(self) -> None:
+    def _check_transcript(self) -> None:
         """Raise ValueError or OSError if the transcript's folder is unusable."""
         if (path := self._transcript()) is not None:
             TranscriptWriter(path, first=True, resume=self.resume)  # refuses a folder that is in use
@@ -280,7 +266,7 @@ class Job:
         facts["budget"] = None if self.budget is None else str(Budget.of(self.budget).path)
         with JobFolder(out, resume=self.resume, every=self.checkpoint_every, **facts) as folder:
             try:
-                self.check_transcript()  # after the run folder, whose refusal says how to resume
+                self._check_transcript()  # after the run folder, whose refusal says how to resume
                 return self._run(folder, out, kept, transcript)
             except BaseException as error:
                 error.__notes__ = [advice] if (advice := folder.advice(error)) else []

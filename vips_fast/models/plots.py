@@ -6,7 +6,7 @@ it, and nothing has to be closed. A model that is not private says so above.
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -111,14 +111,6 @@ def plot_images(model: PrivateEstimator, weights: Array, shape: tuple[int, int] 
     # The 99th percentile sets the contrast, so that one large weight does not turn the rest gray.
     top = max(float(np.percentile(np.abs(weights), 99)), 1e-12)
     return _images(model, weights, shape, (-top, top), math.ceil(math.sqrt(len(weights))))
-
-
-def plot_reconstructions(model: Any, Y: Array, shape: tuple[int, int] | None) -> "Figure":
-    """Draw records, and below them the model's ``reconstruct`` of each.
-
-    Records are Y, of shape (n, J). The figure describes Y, which must be public.
-    """
-    return _images(model, np.concatenate([Y, model.reconstruct(Y)]), shape, (0.0, 1.0), len(Y))
 
 
 def _images(

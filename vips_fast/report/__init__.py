@@ -3,7 +3,6 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from .compare import MatchedTopics, compare_topics, mean_overlap
 from .text import (
     Namer,
     distinct_names,
@@ -45,17 +44,14 @@ _HOMES = {
 __all__ = [
     "Dossier",
     "Gain",
-    "MatchedTopics",
     "Namer",
     "category_namer",
-    "compare_topics",
     "component_rows",
     "distinct_names",
     "gain",
     "html_report",
     "make_dossier",
     "match_topics",
-    "mean_overlap",
     "paragraph",
     "part_of",
     "predictive_perplexity",

@@ -25,7 +25,7 @@ def short_report(dossier: Dossier, width: int = 100) -> str:
     if not learned.topics and not learned.groups and learned.table:
         lines.append(table(learned.table, learned.columns))
     if learned.pictures:
-        lines.append(f"{len(learned.pictures)} images: vips-fast plot DIR --out FILE.png, or vips-fast report DIR.")
+        lines.append(f"{len(learned.pictures)} images: vips-fast report DIR shows them.")
     if learned.note:
         lines += ["", paragraph(learned.note, width)]
     lines += ["", paragraph(dossier.statement, width)]

@@ -1,6 +1,5 @@
 """Run ``audit``: try to break a model's privacy guarantee."""
 
-import ast
 import contextlib
 import json
 from argparse import Namespace
@@ -19,14 +18,13 @@ def run(args: Namespace) -> int:
     """Audit a model class with settings; 0 if it passes, else 1."""
     if args.attack and (args.family != "lda" or args.layers is not None):
         raise ValueError("--attack: expected lda, and no --layers")
-    for name in ("documents", "models"):
-        if getattr(args, name) is not None and not args.attack:
-            raise ValueError(f"--{name}: expected with --attack alone")
+    if args.documents is not None and not args.attack:
+        raise ValueError("--documents: expected with --attack alone")
     layers = None if args.layers is None else [layer.strip().upper() for layer in args.layers.split(",")]
     # Two topics have scales of entries that hardly differ.
     args.n_components = args.n_components or (10 if args.attack else 4 if args.family == "lda" else 2)
     cls = family_named(args.family).estimator()
-    settings = settings_of(cls, given(cls, args) | dict(map(_setting, args.set)))
+    settings = settings_of(cls, given(cls, args))
     with contextlib.nullcontext() if args.json is None else output_file(args.json) as file:
         report: Any
         if args.attack:
@@ -48,20 +46,9 @@ def run(args: Namespace) -> int:
 def _attack(estimator: Any, args: Namespace) -> Any:
     """Run the membership attack on a file's documents, or on invented ones."""
     X = invented_documents() if args.documents is None else load_corpus(args.documents).counts
-    n_models = args.models or 64
 
     def told(done: int) -> None:
         if done % 16 == 0:
-            say(f"{done} of {n_models} shadow models done")
+            say(f"{done} shadow models done")
 
-    return membership_attack(estimator, X, n_models=n_models, callback=told)
-
-
-def _setting(text: str) -> tuple[str, Any]:
-    """Split ``--set NAME=VALUE``; a value without Python literal is a text."""
-    name, equals, value = text.partition("=")
-    if not equals:
-        raise ValueError(f"--set {text}: expected NAME=VALUE")
-    with contextlib.suppress(ValueError, SyntaxError):
-        return name, ast.literal_eval(value)
-    return name, value
+    return membership_attack(estimator, X, callback=told)

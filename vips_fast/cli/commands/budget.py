@@ -37,8 +37,14 @@ def create(args: Namespace) -> int:
 
 
 def show(args: Namespace) -> int:
-    """Print a budget."""
-    said = Budget(args.file).show()
+    """Print a budget; 3 if its history lacks a head."""
+    budget = Budget(args.file)
+    if args.give_back is not None:
+        budget.give_back(args.give_back)
+    said = budget.show()
+    if args.head is not None and not budget.knows(args.head):
+        say(f"error: {args.file} does not hold the head {args.head}: another budget, or an older copy was put back")
+        return 3
     if args.json:
         print(json.dumps({key: said[key] for key in BUDGET_KEYS}, sort_keys=True))
         return 0
@@ -100,20 +106,6 @@ def _state(run: dict[str, Any]) -> str:
         return "done" if run["counted"] == run["reserved"] else "ended early, the rest given back"
     holder = f"process {run['holder']['pid']} on {run['holder']['host']}"
     return f"held by {holder}" if run["state"] == "open" else f"{holder} has ended, the next run takes the rest back"
-
-
-def check(args: Namespace) -> int:
-    """Check a budget's integrity; 3 if its history lacks a head."""
-    budget = Budget(args.file)
-    if args.give_back is not None:
-        budget.give_back(args.give_back)
-    said = budget.show()
-    if args.head is not None and not budget.knows(args.head):
-        say(f"error: {args.file} does not hold the head {args.head}: another budget, or an older copy was put back")
-        return 3
-    torn = "; its end is torn, open reservations count as spent" if said["torn"] else ""
-    print(f"{args.file}: {said['records']} records, unbroken{torn}; head {said['head']}")
-    return 0
 
 
 def repair(args: Namespace) -> int:

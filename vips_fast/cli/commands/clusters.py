@@ -16,8 +16,6 @@ def fit(args: Namespace) -> int:
 
 
 def _fit(args: Namespace) -> int:
-    if args.paper:
-        raise ValueError("--paper: leave it out; clusters have no form of the paper's own")
     known = None if args.public_vectors is None else PublicVectors.load(args.public_vectors)
     lines = text_lines(not args.quiet)
     encode, args.public = encoder_and_knowledge(args.vectors, known, args.n_jobs, lines)

@@ -17,7 +17,7 @@ from ...jobs import Job, Outcome, Source, Status, beside
 from ...report.html import environment
 from ..messages import Exit, ExitWith, object_line, report, say
 from ..output import warn_of_delta, warn_of_taints
-from .jobs import check, given, job_of, settings_of
+from .jobs import given, job_of, settings_of
 
 
 def _fit_object(args: argparse.Namespace, model: Any, seconds: float) -> dict[str, Any]:
@@ -53,13 +53,11 @@ def run_fit(args: argparse.Namespace, cls: type[Any], source_of: Callable[[], So
         raise ValueError(
             "one of the arguments --epsilon --attack-success --noise-multiplier --non-private is required, or --budget"
         )
-    model = (cls.paper if args.paper else cls)(**settings_of(cls, given(cls, args)))
+    model = cls(**settings_of(cls, given(cls, args)))
     model._check_parameters()
     if args.report:
         environment()  # refused now if the page cannot be made
     job = job_of(args, model, source)
-    if args.check:
-        return check(args, job)
     outcome = _ran(job)
     model = outcome.model
     if args.json:

@@ -1,9 +1,8 @@
-"""Topic models: ``fit lda``, ``topics``, ``plan``, ``coherence`` and ``compare``."""
+"""Topic models: ``fit lda`` and ``plan``."""
 
 from __future__ import annotations
 
 import os
-import warnings
 from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import replace
@@ -17,12 +16,9 @@ from ...engine.request import Terms
 from ...models.inputs import column_names
 from ...models.lda import LatentDirichletAllocation, Plan, load_prior
 from ...models.lda import plan as make_plan
-from ...models.lda.coherence import PublicDataWarning
-from ...report import compare_topics, mean_overlap, paragraph, table, top_words, topics_table
-from ...report.compare import over_the_same_words
-from ..inputs import load_model, open_shards, read_documents, refuse, text_file
-from ..messages import print_object, say, width
-from ..output import warn_of_taints
+from ...report import paragraph, table
+from ..inputs import open_shards, read_documents, refuse, text_file
+from ..messages import width
 from .fit import run_fit
 from .tables import with_tables
 
@@ -49,12 +45,6 @@ def _docstrings(args: Namespace, n_words: int | None) -> Corpus | None:
     return replace(docstrings_corpus(), groups=None)
 
 
-def load_topics(args: Namespace) -> tuple[Any, Sequence[str] | None]:
-    """Load the fitted topic model in a folder, and its words."""
-    model = load_model(args.model, LatentDirichletAllocation, "fit lda", args.verify_key)
-    return model, words_of(args, model)
-
-
 def words_of(args: Namespace, model: Any) -> Sequence[str] | None:
     """Read the words of a topic model, from ``--vocab`` or the model."""
     if args.vocab is None:
@@ -74,29 +64,15 @@ def read_new(args: Namespace, model: Any) -> Any:
 def fit(args: Namespace) -> int:
     """Fit a topic model."""
     if args.public_prior is None and args.n_components is None:
-        if (
-            args.paper
-            or args.input == "docstrings"
-            or not holds_records(args.input, args.format, args.text, args.person)
-        ):
+        if args.input == "docstrings" or not holds_records(args.input, args.format, args.text, args.person):
             raise ValueError("--topics: expected the number of topics, or for texts --public-prior")
         args.public_prior = f"public:{args.language or 'en'}"
     if args.public_prior is not None:
-        if args.paper:
-            raise ValueError("--public-prior: not with --paper, which has no public topics")
         args.n_components = load_prior(args.public_prior).n_topics
     open_shards(args)  # refuses options that mean nothing to shards
     corpus = cache(lambda: _docstrings(args, args.features))
     source = partial(text_file, args, n_words=args.words, corpus=corpus)
     return with_tables(args, lambda: run_fit(args, LatentDirichletAllocation, source))
-
-
-def topics(args: Namespace) -> int:
-    """Print the topics of a fitted model."""
-    model, vocabulary = load_topics(args)
-    print(topics_table(model.components_, vocabulary, args.words, width=width()))
-    print("\n" + paragraph(model.privacy_.statement(), width()))
-    return 0
 
 
 def plan(args: Namespace) -> int:
@@ -167,60 +143,3 @@ def grid(planned: Any, n_records: int, epsilon: float) -> str:
         one = epsilon * part
         rows.append([f"epsilon = {rounded_up(one)}", *(cell(n, one) for n in sizes)])
     return table(rows, ["clear words of a topic, by records", *(f"{n:,}" for n in sizes)])
-
-
-def coherence(args: Namespace) -> int:
-    """Print coherence and diversity of topics."""
-    model, vocabulary = load_topics(args)
-    warn_of_taints(model)
-    if model.privacy_.private:
-        say("warning: INPUT is taken to be public; what is said of private documents is not covered by any statement")
-    X = read_corpus(args, model, vocabulary)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", PublicDataWarning)  # the line above says it
-        found = {measure: model.coherence(X, measure, args.words).tolist() for measure in ("npmi", "c_v")}
-    diversity = model.topic_diversity(min(25, model.n_features_in_))
-    means = {measure: sum(values) / len(values) for measure, values in found.items()}
-    if args.json:
-        print_object({"model": args.model, "words": args.words, **found, "mean": means, "diversity": diversity})
-        return 0
-    words = top_words(model.components_, vocabulary, args.words)
-    rows = [(str(k), f"{a:.3f}", f"{b:.3f}") for k, (a, b) in enumerate(zip(*found.values(), strict=True), 1)]
-    print(table([*rows, ("mean", *(f"{mean:.3f}" for mean in means.values()))], ("topic", "NPMI", "C_v")))
-    print(f"\nTopic diversity: {diversity:.1%} of the topics' first words are different.\n")
-    print(paragraph(f"The first {len(words[0])} words of a topic, in documents that are windows as they are.", width()))
-    return 0
-
-
-def compare(args: Namespace) -> int:
-    """Print the pairs of topics of two models."""
-    models = [load_model(folder, LatentDirichletAllocation, "fit lda") for folder in (args.model, args.other)]
-    words = [column_names(model._fitted().public) for model in models]
-    first, second, known = over_the_same_words(models[0].components_, words[0], models[1].components_, words[1])
-    pairs = compare_topics(first, second, known, args.words)
-    for model in models:
-        warn_of_taints(model)
-    if args.json:
-        rows = [{"a": p.topic + 1, "b": p.other + 1, "overlap": p.overlap, "shared": list(p.shared)} for p in pairs]
-        print_object({"model": args.model, "other": args.other, "pairs": rows, "mean": mean_overlap(pairs)})
-        return 0
-    # The last column is text, aligned to the left.
-    shown = table([(p.topic + 1, p.other + 1, f"{p.overlap:.1%}") for p in pairs], ("A", "B", "overlap")).split("\n")
-    shared = ["shared first words", "-" * 18, *(" ".join(p.shared) for p in pairs)]
-    print("\n".join(f"{line}  {text}".rstrip() for line, text in zip(shown, shared, strict=True)))
-    said = f"\nMean overlap: {mean_overlap(pairs):.1%}."
-    if left := [
-        f"{len(m.components_) - len(pairs)} of {name}"
-        for m, name in zip(models, "AB", strict=True)
-        if len(m.components_) > len(pairs)
-    ]:
-        said += f" Without a partner: {', '.join(left)}."
-    print(said)
-    print(
-        paragraph(
-            "Overlap: the sum over words of the smaller of the two probabilities. "
-            "The pairing maximizes the likeness of all pairs together.",
-            width(),
-        )
-    )
-    return 0

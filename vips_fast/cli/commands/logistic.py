@@ -71,8 +71,6 @@ def read_new(args: Namespace, model: Any) -> Any:
 def fit(args: Namespace) -> int:
     """Fit a regression of labels or counts."""
     cls = family_named(args.family).estimator()
-    if args.paper and not hasattr(cls, "paper"):
-        raise ValueError(f"--paper: not with fit {args.family}; expected without it")
     if is_sharded(args.input):
         return run_fit(args, cls, lambda: _source(args, lambda model: _of_shards(args, model)))
     if args.schema is None and args.labels is None:

@@ -25,17 +25,13 @@ def read_new(args: Namespace, model: Any) -> Any:
 def fit(args: Namespace) -> int:
     """Fit a mixture."""
     cls = family_named(args.kind).estimator()
-    if args.paper:
-        raise ValueError("--paper: leave it out; mixtures have no form of the paper's own")
     vectors = args.kind == "vector"
     own = {"held", "vocab"} if vectors else {"schema", "names"}
-    for name in {"center", "radius", "projection", "max_words", "held", "vocab", "schema", "names"} - own:
+    for name in {"radius", "projection", "held", "vocab", "schema", "names"} - own:
         if getattr(args, name) is not None and name not in setting_names(cls)[0]:
             raise ValueError(f"--{name.replace('_', '-')}: not with --kind {args.kind}")
     if (args.held is None) != (args.vocab is None):
         raise ValueError("--held and --vocab: expected both, or neither; add the missing one")
-    if args.max_words is not None and args.held is None:
-        raise ValueError("--max-words: expected with --held and --vocab")
     if args.schema is not None:
         if args.names is not None:
             raise ValueError("--names: leave it out with --schema, which has the names")

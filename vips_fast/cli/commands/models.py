@@ -16,8 +16,7 @@ from ...data import load_vocabulary
 from ...data.categories import load_categories
 from ...engine.budget import Budget
 from ...engine.checkpoint import ledger_in, lock_folder
-from ...jobs import beside
-from ...jobs.folder import MODEL, belongs, is_run, put, remove, run_folder, spent, state
+from ...jobs.folder import MODEL, belongs, is_run, remove, run_folder, spent, state
 from ...jobs.places import kind_in
 from ...jobs.publication import check_publication, check_texts, is_publication, sign_publication
 from ...jobs.publication import publish as publish_parts
@@ -33,7 +32,7 @@ from ...store.atomic import leftovers
 from ...store.limits import parse_json, read_bytes
 from ...store.owned import remove_part
 from ..inputs import load_model, load_new, read_key, read_lines, verifier
-from ..messages import Exit, ExitWith, print_object, say, width
+from ..messages import print_object, say, width
 from ..output import output_file, write_table
 
 
@@ -170,22 +169,6 @@ def publish(args: Namespace) -> int:
     return 0
 
 
-def finish(args: Namespace) -> int:
-    """Write the model that a run's folder holds."""
-    folder = _run(args.folder)
-    out = folder.with_suffix("") if args.out is None else Path(args.out)
-    with lock_folder(folder):
-        if not belongs(folder / MODEL, folder):
-            raise ValueError(f"{folder}: holds no finished fit, but {spent(folder)}; resume it with fit --resume")
-        model = kind_in(folder / MODEL).load(folder / MODEL)
-        try:
-            put(folder, out, args.force)
-        except OSError as error:
-            raise ExitWith(Exit.KEPT) from error
-    print(f"{beside.statement(model)}Written to {out}; nothing more was spent.")
-    return 0
-
-
 def clean(args: Namespace) -> int:
     """Remove the rest, and name it."""
     path = Path(os.path.abspath(args.folder))
@@ -198,7 +181,7 @@ def clean(args: Namespace) -> int:
         with lock_folder(run):
             if belongs(run / MODEL, run) and not args.force:
                 raise ValueError(
-                    f"{run}: holds a finished fit; expected vips-fast finish {run}, or --force to throw it away"
+                    f"{run}: holds a finished fit; expected the same fit with --resume, or --force to throw it away"
                 )
             charge = "; the budget keeps the charge" if ledger_in(run)[0].budget else ""
             print(f"{run}: stopped at {state(run)}, with {spent(run)}{charge}; removed.", flush=True)
@@ -211,10 +194,3 @@ def clean(args: Namespace) -> int:
         stays = remove_part(part)
         print(f"{part}: {f'left, as it holds {stays!r}, which is not ours' if stays else 'removed'}.")
     return 0
-
-
-def _run(name: str) -> Path:
-    path = Path(os.path.abspath(name))
-    if not is_run(path):
-        raise ValueError(f"{name}: expected the folder of a run, OUT.run, as vips-fast fit makes beside OUT")
-    return path

@@ -1,4 +1,4 @@
-"""Networks of binary images: ``fit sbn`` and ``plot``."""
+"""Networks of binary images: ``fit sbn``."""
 
 from argparse import Namespace
 from pathlib import Path
@@ -8,10 +8,8 @@ import numpy as np
 
 from ...data import binarize, read_idx
 from ...jobs import Material
-from ...models.plots import plot_reconstructions
 from ...models.sbn import SigmoidBeliefNetwork
-from ...store.atomic import save_figure
-from ..inputs import load_model, open_shards, read_array, refuse
+from ..inputs import open_shards, read_array, refuse
 from .fit import run_fit
 from .jobs import ReadBy
 
@@ -33,8 +31,6 @@ def read_new(args: Namespace, model: Any) -> Any:
 
 def fit(args: Namespace) -> int:
     """Fit a sigmoid belief network."""
-    if args.paper and args.bound is not None:
-        raise ValueError(f"--bound {args.bound}: leave it out with --paper, which has a bound of its own")
 
     def read(model: Any) -> Material:
         shards = open_shards(args)
@@ -43,15 +39,3 @@ def fit(args: Namespace) -> int:
         return Material((read_images(args.input, args.threshold, model.invalid),))
 
     return run_fit(args, SigmoidBeliefNetwork, lambda: ReadBy(args.input, read, args.person))
-
-
-def plot(args: Namespace) -> int:
-    """Draw a fitted network's weights, or records and their reconstructions."""
-    model = load_model(args.model, SigmoidBeliefNetwork, "fit sbn", args.verify_key)
-    if args.images is None:
-        figure = model.plot(args.shape)
-    else:
-        figure = plot_reconstructions(model, read_images(args.images, args.threshold)[: args.count], args.shape)
-    save_figure(Path(args.out), figure)
-    print(f"Written to {args.out}.")
-    return 0

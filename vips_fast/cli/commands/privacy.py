@@ -9,15 +9,15 @@ from collections.abc import Callable
 from typing import Any
 
 from ... import accounting
-from ...accounting import PrivacyEvent, compare, epsilon
+from ...accounting import PrivacyEvent
 from ...accounting.dp_events import export_event
-from ...accounting.printing import percent, rounded_down, rounded_up
+from ...accounting.printing import percent, rounded_up
 from ...engine.sampling import check_steps, make_sampler, run_event
 from ...jobs.places import kind_in
 from ...models.privacy_file import ledger_bounds, privacy_json
 from ...report import paragraph, table
 from ..inputs import verifier
-from ..messages import say, width
+from ..messages import width
 from ..output import warn_of_delta, warn_of_taints
 
 
@@ -94,12 +94,6 @@ def _of_run(args: Namespace) -> int:
     print(table(rows))
     print("\n" + paragraph(accounting.describe(event(noise), args.delta, args.accountant), width()))
     warn_of_delta(args.delta, args.records)
-    if args.compare:
-        print("\n" + _comparison(event(noise), args.delta, args.accountant))
-    if args.plot is not None:
-        names = None if args.compare or args.accountant is None else [args.accountant]
-        accounting.plot_epsilon(lambda steps: event(noise, steps), args.steps, args.delta, args.plot, names)
-        print(f"Written to {args.plot}.")
     return 0
 
 
@@ -113,21 +107,3 @@ def _noise(args: Namespace, event: Callable[[float], PrivacyEvent], epsilon: flo
         accountant=args.accountant if epsilon is None else None,
         target_attack_success=success,
     )
-
-
-def _comparison(event: PrivacyEvent, delta: float, accountant: str | None) -> str:
-    """Show all accountants' bounds for one event, and the open interval."""
-    attack, *bounds = compare(event, delta)
-    for name in ("autodp", "dp-accounting", "PLD_accounting"):
-        try:
-            epsilon(event, delta, name)  # not computed twice, because of the cache of answers
-        except ImportError as error:
-            say(f"a second opinion is left out: {error}")
-        except ValueError:
-            pass  # it has no opinion about this event
-    rows = [(attack.title, attack.accountant, rounded_down(attack.epsilon, 5), "")]
-    for row in bounds:
-        used = row.default if accountant is None else row.accountant == accountant
-        rows.append((row.title, row.accountant, rounded_up(row.epsilon, 5), "used" if used else ""))
-    shown = table(rows, ("accountant", "name", "epsilon", ""))
-    return f"{shown}\n\nThe exact epsilon is between {rows[0][2]} and {rows[1][2]}."

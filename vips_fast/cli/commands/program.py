@@ -1,18 +1,13 @@
-"""The program itself: ``info``, ``completion`` and ``config``."""
+"""The program itself: ``info``."""
 
 import argparse
 import platform
-import shlex
 
 import numpy
 import scipy
 
 from ... import runtime_info
-from ...checks import missing_package
 from ...report import table
-from ..jobfile import load
-from ..options import Place
-from ..parser import build_parser, parse
 
 
 def info(args: argparse.Namespace) -> int:
@@ -30,27 +25,3 @@ def info(args: argparse.Namespace) -> int:
     ]
     print(table(rows))
     return 0
-
-
-def completion(args: argparse.Namespace) -> int:
-    """Print a shell's script; the package shtab makes it from the parser."""
-    try:
-        import shtab
-    except ImportError:
-        raise missing_package("vips-fast completion", "shtab", "completion") from None
-    parser = build_parser(complete={Place.FILE: shtab.FILE, Place.FOLDER: shtab.DIRECTORY})
-    print(shtab.complete(parser, args.shell))
-    return 0
-
-
-def config(args: argparse.Namespace) -> int:
-    """Print the command of a job file, or check it."""
-    job = load(args.file)
-    words = job.command.words.split()
-    parsed = parse([*words, "--config", args.file])
-    if not args.check:
-        print(shlex.join(["vips-fast", *words, *job.arguments()]))
-        return 0
-    parsed.check = True
-    args.command = parsed.command  # whose options an error is about
-    return int(job.command.load()(parsed))

@@ -40,21 +40,17 @@ _SHARED = (
 
 def tabulate(args: Namespace) -> int:
     """Release the shares of a model's topics or clusters by public groups."""
-    if args.paper:
-        raise ValueError("--paper: leave it out; tables have no form of the paper's own")
     model, clusters = _topics(args)
     after = _before(args, model)
     source = _documents(args, model, clusters, after)
     code = run_fit(args, TopicTables, lambda: source)
-    if args.parquet is not None and not code and not args.check:
+    if args.parquet is not None and not code:
         load_model(args.out, TopicTables, "tabulate", None).to_parquet(args.parquet)
     return code
 
 
 def drift(args: Namespace) -> int:
     """Release the words of a model's topics by period."""
-    if args.paper:
-        raise ValueError("--paper: leave it out; topics that drift have no form of the paper's own")
     model = load_model(args.model, LatentDirichletAllocation, "fit lda", args.verify_key)
     after = _before(args, model)
     words, analyzer = _words(args, model)
@@ -149,12 +145,12 @@ def with_tables(args: Namespace, fit: Callable[[], int]) -> int:
         tables.transcript = f"{args.transcript}-tables"
     args.epsilon, args.target_attack_success = left, None
     code = fit()
-    return code if code or args.check else tabulate(tables)
+    return code or tabulate(tables)
 
 
 def _refuse_hidden(args: Namespace, tables: TopicTables) -> None:
     """Refuse tables that noise would hide, before their model spends anything."""
-    if args.anyway or args.resume or args.check or args.groups is not None or not isinstance(args.input, str):
+    if args.anyway or args.resume or args.groups is not None or not isinstance(args.input, str):
         return
     text = tuple(args.text or ["text"])
     source = TextFile(

@@ -1,28 +1,12 @@
 """The table of the shell: every command, its options and its examples.
 
-A new option is one entry here. The parser, the job file, the help, the manual page and the completion then
-have it.
+A new option is one entry here. The parser, the job file and the help then have it.
 """
 
 from ..options import Option, command, switch
 from .fits import DRIFT, FIT, TABULATE
-from .models import (
-    CLEAN,
-    COHERENCE,
-    COMPARE,
-    EFFECTS,
-    FINISH,
-    PLOT,
-    PREDICT,
-    PUBLISH,
-    REPORT,
-    SHOW,
-    SIGN,
-    TOPICS,
-    TRANSFORM,
-    VERIFY,
-)
-from .tools import AUDIT, BUDGET, COMPLETION, CONFIG, DEMO, INFO, PLAN, PRIOR, PRIVACY, SCHEMA, SHARD, START
+from .models import CLEAN, EFFECTS, PREDICT, PUBLISH, REPORT, SHOW, SIGN, TRANSFORM, VERIFY
+from .tools import AUDIT, BUDGET, DEMO, INFO, PLAN, PRIOR, PRIVACY, SCHEMA, SHARD, START
 
 VERSION = Option("--version", "print the version", const=True)
 
@@ -40,22 +24,7 @@ PROGRAM = command(
         "privacy --records 400000 --batch 20000 --steps 20 --epsilon 1 --delta 1e-6",
     ),
     inner=(
-        *(START, DEMO, FIT, TABULATE, DRIFT, TOPICS, PLAN, PLOT, CONFIG, FINISH, CLEAN, SCHEMA, SHARD, PRIOR, PREDICT),
-        *(
-            EFFECTS,
-            TRANSFORM,
-            PRIVACY,
-            BUDGET,
-            PUBLISH,
-            VERIFY,
-            SIGN,
-            AUDIT,
-            REPORT,
-            SHOW,
-            COHERENCE,
-            COMPARE,
-            COMPLETION,
-            INFO,
-        ),
+        *(START, DEMO, FIT, TABULATE, DRIFT, PLAN, CLEAN, SCHEMA, SHARD, PRIOR, PREDICT),
+        *(EFFECTS, TRANSFORM, PRIVACY, BUDGET, PUBLISH, VERIFY, SIGN, AUDIT, REPORT, SHOW, INFO),
     ),
 )

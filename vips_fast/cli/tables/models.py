@@ -2,36 +2,11 @@
 
 from typing import Any
 
-from ..options import INTEGER, WHOLE, Kind, Option, command, ending, file, folder, source, switch
+from ..options import INTEGER, WHOLE, Option, command, ending, file, folder, switch
 from .shared import CLASS, FORCE, JOBS, JSON, QUIET, ROWS, TABLE, TOPIC_WORDS, documents, model
 
-_SHAPE = Kind(lambda text: tuple(map(int, text.split("x"))), lambda v: len(v) == 2 and min(v) > 0, "such as 28x28")
 _VOCAB = file("--vocab", "words of a topic model's columns; default: those in DIR")
 _REPORTED = (*model("fit, or by a vocabulary's save"), TOPIC_WORDS, _VOCAB, CLASS)
-_FIT_LDA = "folder written by fit lda"
-
-TOPICS = command(
-    "topics",
-    "print the topics of a fitted model",
-    *model("fit lda"),
-    TOPIC_WORDS,
-    _VOCAB,
-    run="lda:topics",
-    examples=("topics --words 15",),
-)
-
-PLOT = command(
-    "plot",
-    "draw a network's weights or reconstructions",
-    *model("fit sbn"),
-    file("--out", "a .png file", ending(".png"), required=True),
-    file("--images", "draw these records and their reconstructions, as private as the records", metavar="INPUT"),
-    Option("--count", "records of --images in the picture, default 10", WHOLE, default=10),
-    Option("--threshold", "as in fit sbn", INTEGER, default=1),
-    Option("--shape", "height and width of an image, default square", _SHAPE, metavar="HxW"),
-    run="network:plot",
-    examples=("network --out weights.png --shape 28x28",),
-)
 
 PREDICT = command(
     "predict",
@@ -48,7 +23,7 @@ EFFECTS = command(
     "print a regression's effects on probabilities, averaged over PUBLIC or held-out rows, and its calibration there",
     *model("fit blr"),
     *ROWS,
-    source("--labels", "of a matrix: the rows' labels, for the calibration; .npy, or lines"),
+    file("--labels", "of a matrix: the rows' labels, for the calibration; .npy, or lines"),
     Option("--label", "of a table: the column of labels, for the calibration", metavar="COLUMN"),
     Option("--bins", "parts of the rows, by their probability, default 10", WHOLE, default=10),
     run="logistic:effects",
@@ -75,7 +50,7 @@ REPORT = command(
     "report",
     "write a report of a model as one HTML page, from releases only; needs no data",
     *_REPORTED,
-    file("-o --out", "an .html file", ending(".html"), required=True),
+    file("--out", "an .html file", ending(".html"), required=True),
     folder("--tables", _TABLES, metavar="TABLES", **_AGAIN),
     file("--audit", "report of an audit, as vips-fast audit --json wrote it"),
     file("--budget", "the privacy budget that the fit spent from, to show its rest"),
@@ -92,30 +67,6 @@ SHOW = command(
     *_REPORTED,
     run="models:show",
     examples=("topics",),
-)
-
-COHERENCE = command(
-    "coherence",
-    "print how well topics' first words go together in PUBLIC documents; no statement covers private ones",
-    *model("fit lda"),
-    *documents(learns=False),
-    TOPIC_WORDS,
-    JSON,
-    JOBS,
-    QUIET,
-    run="lda:coherence",
-    examples=("topics public.jsonl --text note",),
-)
-
-COMPARE = command(
-    "compare",
-    "pair the topics of two models, and print their overlap",
-    folder("model", _FIT_LDA, metavar="A"),
-    folder("other", _FIT_LDA, metavar="B"),
-    TOPIC_WORDS,
-    JSON,
-    run="lda:compare",
-    examples=("topics topics-of-last-year",),
 )
 
 VERIFY = command(
@@ -145,21 +96,11 @@ PUBLISH = command(
     folder("--out", "folder to write", required=True),
     file("--about", "public facts about the data (TOML), for the page and the registry of deployments"),
     file("--names", "names of the topics or clusters, one a line, made from released words"),
-    source("--categories", "name topics by public categories: public:en, or FILE", words=("public:",)),
+    file("--categories", "name topics by public categories: public:en, or FILE", words=("public:",)),
     file("--key", "sign all files: P-256 private key (PEM, without a password)"),
     FORCE,
     run="models:publish",
     examples=("topics topics-tables --out public --about about.toml --categories public:en --key private.pem",),
-)
-
-FINISH = command(
-    "finish",
-    "write the model of a fit that ended but could not write it; needs no data and spends nothing",
-    folder("folder", "folder of the run", metavar="OUT.run"),
-    folder("--out", "folder to write; default: OUT"),
-    FORCE,
-    run="models:finish",
-    examples=("topics.run --out topics",),
 )
 
 CLEAN = command(

