@@ -71,19 +71,11 @@ def function_types():
 CASES = {
     "numba: own model": ("numba", "numba", own_model),
     "numba: types": ("numba", "numba", function_types),
-    "autodp": ("autodp", "autodp", lambda: accounting.epsilon(sampled(), 1e-5, "autodp")),
     "dp-accounting": ("dp-accounting", "dp_accounting", lambda: to_dp_event(sampled())),
     "dp-accounting: accountant": (
         "dp-accounting",
         "dp_accounting",
         lambda: accounting.epsilon(accounting.GaussianEvent(1.0), 1e-5, "dp-accounting"),
-    ),
-    "pld-accounting": (
-        "pld-accounting",
-        "PLD_accounting",
-        lambda: accounting.epsilon(
-            accounting.RandomAllocationEvent(4, 1, accounting.GaussianEvent(1.1)), 1e-5, "PLD_accounting"
-        ),
     ),
     "wordfreq": ("text", "wordfreq", lambda: public_vocabulary("public:en", 10)),
     "stop-words": ("text", "stop_words", lambda: stop_words("public:en")),

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from peers.textbook import rounded_laplace
 from vips_fast.accounting import LaplaceEvent, PrivacyEvent, WithoutReplacementEvent
 from vips_fast.engine.sampling import FixedSizeSampler
 from vips_fast.kernels.lattice import MAX_NORM_UNITS, noise_spacing
-from vips_fast.mechanisms.textbook import rounded_laplace
 
 
 @dataclass(frozen=True)

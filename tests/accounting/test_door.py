@@ -245,7 +245,6 @@ def test_accountants_have_the_same_door(accountant):
         ("wang", "bound", "choice"),
         ("wang", "conversion", "choice"),
         ("zcdp", "conversion", "choice"),
-        ("autodp", "bound", "choice"),
     ],
 )
 def test_options_have_the_same_door(accountant, option, kind):

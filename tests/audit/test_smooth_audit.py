@@ -11,10 +11,10 @@ from functools import lru_cache
 
 import numpy as np
 import pytest
+from peers import smooth
+from peers.smooth import sample_and_aggregate, smooth_median
 
 from vips_fast.audit.statistics import delta_lower_bound
-from vips_fast.mechanisms import smooth
-from vips_fast.mechanisms.smooth import sample_and_aggregate, smooth_median
 
 EPSILON, DELTA, ERROR = 1.0, 0.05, 1e-7
 STEP = 2.0**-50

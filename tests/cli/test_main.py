@@ -69,7 +69,7 @@ FIT = ["fit", "lda", "absent", "--topics", 2, "--out", "o"]
         (GOAL[:5], "required: --delta"),
         ([*GOAL, "--noise-multiplier", 1], "not allowed with"),
         ([*GOAL, "--sampling", "full", "--batch", 10], "--batch 10: leave it out with --sampling full"),
-        ([*GOAL, "--accountant", "mine"], "--accountant mine: expected 'PLD_accounting' or "),
+        ([*GOAL, "--accountant", "mine"], "--accountant mine: expected 'basic' or "),
         ([*GOAL, "--batch", 10, "--relation", "replace_one"], "expected 'add_remove' with --sampling poisson"),
     ],
 )

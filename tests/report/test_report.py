@@ -23,9 +23,8 @@ from reported import REPORTED, again, page
 from vips_fast import LatentDirichletAllocation
 from vips_fast.accounting.printing import percent
 from vips_fast.engine.result import FitResult
-from vips_fast.models.hierarchy import classical_mds, hellinger
 from vips_fast.report import html_report, make_dossier, short_report
-from vips_fast.report.figures import gray_png, topic_map
+from vips_fast.report.figures import gray_png
 from vips_fast.report.whole import purchased_words
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -114,7 +113,7 @@ def test_a_report_is_made_where_there_are_no_data(tmp_path):
         "    if event == 'open' and str(arguments[0]).startswith('/') and arguments[1] in ('r', 'rb'):\n"
         "        opened.append(str(arguments[0]))\n"
         "opened = []; sys.addaudithook(watch)\n"
-        "assert main(['report', 'model', '-o', 'out.html']) == 0\n"
+        "assert main(['report', 'model', '--out', 'out.html']) == 0\n"
         "print('\\n'.join(opened), file=sys.stderr)\n"
     )
     where = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -255,7 +254,6 @@ def test_pages_of_large_models_stay_small(monkeypatch):
     learned = make_dossier(reported.topics()).learned
     components = reported.topics().components_.sum(axis=1)
     assert [topic.number for topic in learned.topics] == sorted(np.argsort(-components)[:5] + 1)
-    assert {point.label for point in learned.map.points} <= {str(topic.number) for topic in learned.topics}
     assert "5 of 14 topics are shown." in learned.note
     learned = make_dossier(reported.coefficients()).learned
     assert len(learned.table) == 12 and learned.caption == "The 12 largest effects"
@@ -287,23 +285,6 @@ def test_without_jinja(monkeypatch):
     with pytest.raises(ImportError, match=r"vips_fast\[report\]"):
         html_report(reported.tainted())
     assert make_dossier(reported.tainted()).title == "Topic model"
-
-
-def test_classical_scaling_finds_the_plane():
-    rng = np.random.default_rng(0)
-    points = rng.normal(size=(7, 2))
-    apart = np.linalg.norm(points[:, None] - points[None], axis=2)
-    found, shown = classical_mds(apart)
-    np.testing.assert_allclose(np.linalg.norm(found[:, None] - found[None], axis=2), apart, atol=1e-12)
-    assert shown == pytest.approx(1)
-    same, _ = classical_mds(np.zeros((4, 4)))
-    assert np.array_equal(same, np.zeros((4, 2)))
-    topics = rng.dirichlet(np.ones(5), 3)
-    apart = hellinger(topics * 7)
-    assert apart[0, 1] == pytest.approx(np.linalg.norm(np.sqrt(topics[0]) - np.sqrt(topics[1])) / np.sqrt(2))
-    assert not apart.diagonal().any()
-    crowd = topic_map(np.ones((60, 3)), [str(k) for k in range(60)], range(60))
-    assert len(crowd.points) == 60 and sum(bool(point.label) for point in crowd.points) < 60
 
 
 def test_images_are_png():

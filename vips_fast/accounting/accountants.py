@@ -17,12 +17,12 @@ from .composition import BasicAccountant, OptimalAccountant, StrongAccountant
 from .events import GroupEvent, NonPrivateEvent, PrivacyEvent, check_event, rate_and_mechanism, touching_leaves
 from .gaussian import GaussianAccountant, gaussian_mu
 from .generic import GenericAccountant
-from .opinions import DpAccountingAccountant, PldAccountingAccountant
+from .opinions import DpAccountingAccountant
 from .printing import rounded_up
 from .privacy_loss.distribution import PldAccountant
 from .rdp import RdpAccountant
 from .relation import Relation
-from .wang import AutodpAccountant, WangAccountant
+from .wang import WangAccountant
 from .zcdp import ZcdpAccountant
 
 #: Every accountant by the name that `epsilon` and `delta` take.
@@ -33,9 +33,7 @@ ACCOUNTANTS: dict[str, Accountant] = {
         PldAccountant(),
         RdpAccountant(),
         WangAccountant(),
-        AutodpAccountant(),
         DpAccountingAccountant(),
-        PldAccountingAccountant(),
         ZcdpAccountant(),
         GenericAccountant(),
         OptimalAccountant(),
@@ -73,7 +71,7 @@ def epsilon(event: PrivacyEvent, delta: float, accountant: str | None = None, **
     """Bound the smallest epsilon >= 0 at `delta` in (0, 1).
 
     `accountant` is a key of `ACCOUNTANTS`; None takes `default_accountant`. It has options: ``rtol`` (pld),
-    ``conversion`` and ``orders`` (rdp, wang), ``bound`` (wang, autodp). The function is pure, and the last answers are
+    ``conversion`` and ``orders`` (rdp, wang), ``bound`` (wang). The function is pure, and the last answers are
     kept, so that asking again costs nothing.
 
     Raises ValueError for delta outside (0, 1), an unknown accountant, or an event that the named accountant cannot

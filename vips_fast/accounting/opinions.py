@@ -1,7 +1,5 @@
-"""Second opinions by the packages dp-accounting and PLD_accounting."""
+"""A second opinion, by the package dp-accounting."""
 
-import math
-from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
@@ -12,17 +10,14 @@ from .events import (
     GaussianEvent,
     LaplaceEvent,
     PrivacyEvent,
-    RandomAllocationEvent,
-    SelectedAllocationEvent,
     SelfComposedEvent,
-    gaussian_mu_squared,
     rate_and_mechanism,
     touching_leaves,
 )
 from .relation import Relation
 
-#: Grid of losses of both packages, in which they round up, and the mass that PLD_accounting may cut.
-_GRID, _CUT = 1e-3, 1e-6
+#: Grid of losses, in which the package rounds up.
+_GRID = 1e-3
 #: More steps take long on a grid that is not chosen for them.
 _MOST_STEPS = 100_000
 
@@ -33,8 +28,6 @@ def _module(name: str) -> Any:
     except ImportError:
         from ..checks import missing_package
 
-        if name == "PLD_accounting":
-            raise missing_package("accountant='PLD_accounting'", "PLD-accounting", "pld-accounting") from None
         raise missing_package("accountant='dp-accounting'", "dp-accounting", "dp-accounting") from None
 
 
@@ -80,61 +73,3 @@ class DpAccountingAccountant(Accountant):
     def delta(self, event: PrivacyEvent, epsilon: float) -> float:
         """Bound delta, likewise."""
         return float(self._compose(event).get_delta(epsilon))
-
-
-class PldAccountingAccountant(Accountant):
-    """Random allocation by the package PLD_accounting of Feldman and Shenfeld.
-
-    The published bracket of four minibatches and five epochs is .933 to .934. The grid of losses used here is coarser:
-
-    >>> from vips_fast.accounting import GaussianEvent, RandomAllocationEvent, epsilon
-    >>> round(epsilon(RandomAllocationEvent(4, 5, GaussianEvent(3.8397)), 1e-4, "PLD_accounting"), 2)
-    0.94
-    """
-
-    name = "PLD_accounting"
-    title = "random allocation by the PLD_accounting package"
-    source = "Feldman & Shenfeld 2026; https://github.com/moshenfeld/PLD_accounting"
-
-    def check(self, event: PrivacyEvent) -> None:
-        """Accept equal epochs of random allocation with fresh minibatches."""
-        leaves = [*touching_leaves(event)]
-        known = isinstance(leaves[0], (RandomAllocationEvent, SelectedAllocationEvent)) if leaves else False
-        if len(leaves) != 1 or not known or leaves[0].reuses_minibatches:
-            raise ValueError(
-                "accountant='PLD_accounting' covers equal epochs of random allocation with fresh minibatches; use "
-                "accountant='pld'"
-            )
-
-    def _ask(self, event: PrivacyEvent, ask: Callable[[Any, Any, dict[str, Any]], float], smallest: float) -> float:
-        self.check(event)
-        package = _module("PLD_accounting")
-        ((leaf, count),) = touching_leaves(event).items()
-        assert isinstance(leaf, (RandomAllocationEvent, SelectedAllocationEvent))
-        run = {
-            "sigma": 1.0 / math.sqrt(gaussian_mu_squared(leaf.event)),
-            "num_steps": leaf.n_batches,
-            "num_selected": leaf.n_selected if isinstance(leaf, SelectedAllocationEvent) else 1,
-            "num_epochs": count * leaf.n_epochs,
-        }
-        config = package.AllocationSchemeConfig(loss_discretization=10.0 * _GRID, tail_truncation=_CUT * smallest)
-        return float(ask(package, config, run))
-
-    def epsilon(self, event: PrivacyEvent, delta: float) -> float:
-        """Bound epsilon; ImportError without the package."""
-
-        def ask(package: Any, config: Any, run: dict[str, Any]) -> float:
-            params = package.PrivacyParams(**run, delta=delta)
-            return float(package.gaussian_allocation_epsilon_configurable(params=params, config=config))
-
-        return self._ask(event, ask, delta)
-
-    def delta(self, event: PrivacyEvent, epsilon: float) -> float:
-        """Bound delta, likewise; at epsilon = 0 from a tiny one."""
-
-        def ask(package: Any, config: Any, run: dict[str, Any]) -> float:
-            params = package.PrivacyParams(**run, epsilon=max(epsilon, 1e-9))
-            return float(package.gaussian_allocation_delta_configurable(params=params, config=config))
-
-        # delta falls with epsilon, so that one at less epsilon is a bound.
-        return self._ask(event, ask, 1e-6) if epsilon >= 1e-9 else min(1.0, self._ask(event, ask, 1e-6) + 1e-9)

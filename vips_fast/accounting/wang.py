@@ -1,28 +1,18 @@
 """The paper's accountant for sampling without replacement: Wang, Balle & Kasiviswanathan 2019.
 
 Theorems 9 and 27 are upper bounds of the Renyi divergences at integer orders. The accountant ``"wang"`` computes
-them here, ``"autodp"`` asks the package autodp for the same bounds.
+them; the package autodp has the same bounds.
 """
 
 import math
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .accountant import Accountant
 from .checks import FloatArray, numbers, one_of
-from .events import (
-    GaussianEvent,
-    PoissonSampledEvent,
-    PrivacyEvent,
-    WithoutReplacementEvent,
-    check_event,
-    gaussian_mu_squared,
-    rate_and_mechanism,
-    touching_leaves,
-)
+from .events import PrivacyEvent, WithoutReplacementEvent, check_event, rate_and_mechanism, touching_leaves
 from .privacy_loss.pairs import GaussianPair, Pair, log_sum
 from .rdp import base_of, delta_of_curve, epsilon_of_curve, renyi_curve
 
@@ -167,53 +157,3 @@ class WangAccountant(Accountant):
     ) -> float:
         """Bound delta, likewise."""
         return delta_of_curve(*_curve(event, bound, orders), epsilon, conversion)
-
-
-def _gaussian_parts(event: PrivacyEvent) -> list[tuple[float, float, int]]:
-    """Return sampling rate, noise multiplier and repeats of each Gaussian part."""
-    parts = []
-    for leaf, repeats in touching_leaves(event).items():
-        rate, mechanism = rate_and_mechanism(leaf)
-        gaussian = all(isinstance(part, GaussianEvent) for part in mechanism.leaves())
-        if not gaussian or isinstance(leaf, PoissonSampledEvent):
-            raise ValueError(
-                "accountant='autodp' covers Gaussian mechanisms, whole-data or sampled "
-                "without replacement; use accountant='pld'"
-            )
-        parts.append((rate, 1.0 / math.sqrt(gaussian_mu_squared(mechanism)), repeats))
-    return parts
-
-
-class AutodpAccountant(Accountant):
-    """Wang's bounds for Gaussian mechanisms, as the package autodp computes them."""
-
-    name = "autodp"
-    title = "analytical moments accountant of the autodp package"
-    source = WangAccountant.source
-
-    def check(self, event: PrivacyEvent) -> None:
-        """Accept Gaussian mechanisms on whole data or samples of fixed size."""
-        _gaussian_parts(event)
-
-    def epsilon(self, event: PrivacyEvent, delta: float, bound: str = "thm9") -> float:
-        """Bound epsilon by autodp; ImportError names ``"wang"`` for the same bound."""
-        parts = _gaussian_parts(event)
-        one_of("bound", bound, ("thm9", "thm27"))
-        try:
-            from autodp import rdp_acct, rdp_bank
-        except ImportError:
-            from ..checks import missing_package
-
-            raise missing_package("accountant='autodp'", "autodp", "autodp") from None
-
-        account = rdp_acct.anaRDPacct()
-        for rate, sigma, repeats in parts:
-
-            def rdp(order: float, sigma: float = sigma) -> Any:
-                return rdp_bank.RDP_gaussian({"sigma": sigma}, order)
-
-            if rate == 1.0:
-                account.compose_mechanism(rdp, coeff=repeats)
-            else:
-                account.compose_subsampled_mechanism(rdp, rate, coeff=repeats, improved_bound_flag=bound == "thm27")
-        return float(account.get_eps(delta))

@@ -15,10 +15,6 @@ import numpy as np
 
 from ..accounting import rounded_up
 from ..data.types import Array
-from ..models.hierarchy import Hierarchy, classical_mds, hellinger
-
-#: Labels of topics nearer than this, in percent of the map and for one digit each, would lie over each other.
-_DIGIT, _LINE = 1.3, 5.0
 
 
 @dataclass(frozen=True)
@@ -48,34 +44,6 @@ class Rows:
 
     rows: tuple[Row, ...]
     zero: float | None = None
-
-
-@dataclass(frozen=True)
-class Point:
-    """A topic on the map: center and diameter in percent.
-
-    They are percent of its width. The label is empty if it does not fit.
-    """
-
-    x: float
-    y: float
-    size: float
-    label: str
-    label_y: float
-    title: str
-
-
-@dataclass(frozen=True)
-class Map:
-    """Topics in two dimensions, and the share of squared distances shown."""
-
-    points: tuple[Point, ...]
-    shown: float
-
-    @property
-    def text(self) -> str:
-        """The topics, for a reader who cannot see the map."""
-        return "; ".join(point.title for point in self.points)
 
 
 def number(value: float, percent: bool) -> str:
@@ -153,59 +121,6 @@ def spending(spent: Sequence[tuple[str, float]]) -> Rows:
             for (name, epsilon), end in zip(spent, ends, strict=True)
         )
     )
-
-
-@dataclass(frozen=True)
-class Tree:
-    """A drawn hierarchy: labels from the top, lines in percent."""
-
-    labels: tuple[str, ...]
-    #: Left, top, width and height of each line.
-    lines: tuple[tuple[float, float, float, float], ...]
-
-    @property
-    def text(self) -> str:
-        """The labels, for a reader who cannot see the lines."""
-        return "; ".join(self.labels)
-
-
-def tree(found: Hierarchy, labels: Sequence[str]) -> Tree:
-    """Lay out a hierarchy, the closest pairs at the left."""
-    wide = 100.0 / max(float(found.links[-1, 2]), 1e-300)
-    high = 100.0 / len(found.order)
-    lines: list[tuple[float, float, float, float]] = []
-    for left, right, top, bottom, at in found.joints():
-        above, below = (high * (place + 0.5) for place in (top, bottom))
-        lines.append((wide * left, above, wide * (at - left), 0.0))
-        lines.append((wide * right, below, wide * (at - right), 0.0))
-        lines.append((wide * at, above, 0.0, below - above))
-    return Tree(tuple(labels[k] for k in found.order), tuple(lines))
-
-
-def topic_map(components: Array, titles: Sequence[str], numbers: Sequence[int]) -> Map:
-    """Place topics by their distances.
-
-    Topics are numbered from 0. A circle's area is the topic's share of all words.
-
-    The largest topics come first, so that smaller circles lie over them. A label stands in its circle, above or below
-    it, and is left out if earlier ones take all three places.
-    """
-    plane, shown = classical_mds(hellinger(components))
-    shares = components.sum(axis=1) / components.sum()
-    # One scale for both axes, so that distances are true; the circles at the border need space for their half.
-    spread = float(np.ptp(plane, axis=0).max())
-    unit = 76.0 / spread if spread > 1e-9 else 0.0
-    x, y = (50.0 + unit * (plane - (plane.max(axis=0) + plane.min(axis=0)) / 2) * (1, -1)).T
-    points: list[Point] = []
-    for k in np.argsort(-shares, kind="stable").tolist():
-        label = str(numbers[k] + 1)
-        near = [p.label_y for p in points if p.label and abs(x[k] - p.x) < _DIGIT * (len(label) + len(p.label))]
-        size = max(2.5, min(16.0, 18.0 * float(np.sqrt(shares[k]))))
-        beside = size / 2 + _LINE / 2
-        free = [at for at in (y[k], y[k] - beside, y[k] + beside) if all(abs(at - other) >= _LINE for other in near)]
-        at = float((free or [y[k]])[0])
-        points.append(Point(float(x[k]), float(y[k]), size, label if free else "", at, titles[k]))
-    return Map(tuple(points), shown)
 
 
 def gray_png(images: Array, largest: float, smallest: float = 0.0) -> str:

@@ -59,8 +59,6 @@ class Learned:
 
     intro: str
     topics: tuple[Topic, ...] = ()
-    map: figures.Map | None = None
-    tree: figures.Tree | None = None
     groups: tuple[Group, ...] = ()
     pictures: tuple[Picture, ...] = ()
     columns: tuple[str, ...] = ()

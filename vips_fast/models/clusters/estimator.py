@@ -14,7 +14,6 @@ from ...engine.request import RunSchedule, Terms
 from ...engine.result import Public
 from ..estimator import PrivateEstimator
 from ..fitted import ArraySpec
-from ..hierarchy import Hierarchy, euclidean
 from ..parameters import Bookkeeping
 from ..readouts import Published, kept
 from ..verdict import Verdict
@@ -73,8 +72,6 @@ class DocumentClusters(PrivateEstimator):
     ((2, 3), 2)
     >>> sorted(model.keywords(1))
     [['cough'], ['wheel']]
-    >>> model.hierarchy().groups(2).tolist()
-    [0, 1]
     """
 
     n_components: int = field(default=20, kw_only=False)
@@ -241,10 +238,6 @@ class DocumentClusters(PrivateEstimator):
         # Even by chance the mean of squares of noise is above 1 too.
         rest = max(float(((excess - predicted) ** 2).mean()) - 1.0 - _CHANCE * (2.0 / excess.size) ** 0.5, 0.0)
         return cast(Matrix, predicted + rest / (1.0 + rest) * (excess - predicted))
-
-    def hierarchy(self) -> Hierarchy:
-        """Join clusters by their centers' mean distances; ValueError for one cluster."""
-        return Hierarchy.of(euclidean(self.means_))
 
     def keywords(self, n_words: int = 10) -> list[list[str]]:
         """List the public words of each cluster, at most ``n_words``, best first.

@@ -13,7 +13,6 @@ from ...data.corpus import Corpus
 from ...data.counts import documents
 from ...data.types import Data, Matrix, Vector
 from ...engine.gain import FoundGain
-from ..hierarchy import Hierarchy, hellinger, plot_hierarchy
 from ..plots import plot_topics
 from ..readouts import Transformer, by_pieces, kept
 from ..several import clear_deviations
@@ -173,18 +172,6 @@ class TopicQuality(Transformer):
         has not a word for each column.
         """
         return plot_topics(self, self.components_, self.components_sd_, self._clear(), vocabulary, n_words)
-
-    def hierarchy(self) -> Hierarchy:
-        """Join topics by their mean Hellinger distances; ValueError for one topic."""
-        return Hierarchy.of(hellinger(self.components_))
-
-    def plot_hierarchy(self, names: Sequence[str] | None = None) -> Figure:
-        """Draw the topics' hierarchy and map.
-
-        ``names`` are names of the K topics; None numbers them. Raises ImportError without matplotlib; ValueError if
-        there is not a name for each of at least two topics.
-        """
-        return plot_hierarchy(self, self.hierarchy(), names or [str(k + 1) for k in range(len(self.components_))])
 
     def to_pyldavis(self, X_public: Data, vocabulary: Sequence[str] | None = None) -> PyLdaVis:
         """Make the keywords of ``pyLDAvis.prepare`` from **public** documents (D, V).

@@ -5,9 +5,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...models.hierarchy import Hierarchy, euclidean
 from ...store.text import csv_text
-from .. import figures
 from ..part import MOST_ROWS, Learned, Part, part_of
 from ..text import Namer, distinct_names
 
@@ -40,15 +38,7 @@ class Components(Part):
             columns=("component", "share", "what tells it apart"),
             table=tuple(component_rows(model, columns, n_words)[:MOST_ROWS]),
             caption="Components by share",
-            tree=self._tree(model, columns),
         )
-
-    def _tree(self, model: Any, columns: Sequence[str] | None) -> figures.Tree | None:
-        centers = getattr(model, self.means)
-        if not 2 < len(centers) <= MOST_ROWS:
-            return None
-        marks = [f"{k + 1}: {mark}" for k, mark in enumerate(self.marks(model, columns, 3))]
-        return figures.tree(Hierarchy.of(euclidean(centers)), marks)
 
     def cells(self, model: Any, columns: Sequence[str] | None) -> tuple[list[str], list[list[str]]]:
         """Give the head and the rows of ``components.csv`` behind number and weight."""

@@ -1,4 +1,4 @@
-"""Topic models: topics as bars and as a map, and ``topics.txt``."""
+"""Topic models: topics as bars, and ``topics.txt``."""
 
 import math
 from collections.abc import Sequence
@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from ...models.hierarchy import Hierarchy, hellinger
 from ...models.inputs import column_names
 from .. import figures
 from ..part import Learned, Part, Topic
@@ -14,8 +13,6 @@ from ..text import Namer, top_words, topic_names, topics_table
 
 #: So that a page stays below 3 MB.
 _MOST = 300
-#: Most topics of a hierarchy, whose lines then stay apart.
-_TREE = 60
 #: Most topics on a terminal; most of those that the records raise above public text.
 _TERMINAL, _RAISED = 20, 12
 
@@ -45,7 +42,6 @@ class Topics(Part):
             rows = figures.bars(names[k], values.tolist(), *marks)
             share, raised = float(totals[k] / totals.sum()), None if lift is None else float(lift[k])
             topics.append(Topic(k + 1, share, tuple(names[k]), titled[k], int(clear[k].sum()), rows, raised))
-        titles = [f"Topic {one.number}, {one.share:.1%} of all words: {', '.join(one.words[:5])}" for one in topics]
         hidden = sum(one.clear == 0 for one in topics)
         note = ""
         if noisy and hidden and lift is None:
@@ -66,8 +62,6 @@ class Topics(Part):
             ),
             topics=tuple(topics),
             note=note.strip(),
-            map=figures.topic_map(components[shown], titles, shown) if len(topics) > 2 else None,
-            tree=_tree(components[shown], topics) if 2 < len(topics) <= _TREE else None,
         )
 
     def released(self, model: Any) -> str:
@@ -118,11 +112,6 @@ class Topics(Part):
         words = column_names(model._fitted().public)
         longest = max(len(line.split()) for line in text.split("\n"))
         return any(text == self.written(model, words, n) for n in range(longest, 0, -1))
-
-
-def _tree(components: Any, topics: Sequence[Topic]) -> figures.Tree:
-    labels = [f"{one.number}: {one.name or ', '.join(one.words[:3])}" for one in topics]
-    return figures.tree(Hierarchy.of(hellinger(components)), labels)
 
 
 def _order(model: Any) -> np.ndarray:

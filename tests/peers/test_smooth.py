@@ -8,10 +8,10 @@ from itertools import combinations_with_replacement, pairwise
 
 import numpy as np
 import pytest
+from peers import smooth
+from peers.smooth import median_and_scale, sample_and_aggregate, scales, smooth_median
 
 from vips_fast import accounting as acc
-from vips_fast.mechanisms import smooth
-from vips_fast.mechanisms.smooth import median_and_scale, sample_and_aggregate, scales, smooth_median
 
 EPSILON, DELTA, TOP, LEAST = 1.0, 0.05, 400, 1
 

@@ -12,9 +12,9 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..accounting.checks import positive
-from ..accounting.events import ApproximateDPEvent
-from .textbook import rounded_laplace, secret_permutation
+from peers.textbook import rounded_laplace, secret_permutation
+from vips_fast.accounting.checks import positive
+from vips_fast.accounting.events import ApproximateDPEvent
 
 #: Lattice steps of the public range, and the least noise scale in steps, times the inverse of the scales' growth.
 _STEPS, _LEAST = 1 << 50, 1 << 10

@@ -18,9 +18,9 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..accounting.checks import non_negative, positive
-from ..accounting.events import GaussianEvent, LaplaceEvent, RandomizedResponseEvent
-from .gaussian import GaussianMechanism
+from vips_fast.accounting.checks import non_negative, positive
+from vips_fast.accounting.events import GaussianEvent, LaplaceEvent, RandomizedResponseEvent
+from vips_fast.mechanisms import GaussianMechanism
 
 # Lattice steps in one noise scale: rounding is far below the noise, and d coordinates raise the sensitivity by d 2^-28
 # of it only.

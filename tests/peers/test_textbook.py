@@ -7,9 +7,9 @@ import math
 
 import numpy as np
 import pytest
+from peers import textbook
 
 from vips_fast import accounting as acc
-from vips_fast.mechanisms import textbook
 
 # Two-sided normal quantile for 2e-9: a test has up to 17 of these checks, and some have heavier tails.
 SURE = 6.0

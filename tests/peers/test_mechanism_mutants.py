@@ -10,11 +10,11 @@ from functools import lru_cache
 import numpy as np
 import pytest
 from mutation import mutated
+from peers import smooth, textbook
 
 from vips_fast.data import sharding
 from vips_fast.engine.randomness import SystemRandomness
 from vips_fast.engine.sampling import RandomAllocationSampler
-from vips_fast.mechanisms import smooth, textbook
 from vips_fast.mechanisms.gaussian import GaussianMechanism
 
 # --------------------------------------------------- d medians share one delta
