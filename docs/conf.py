@@ -61,7 +61,6 @@ html_theme_options = {
     "secondary_sidebar_items": {
         "**": ["page-toc"],
         **dict.fromkeys(("privacy", "leakage", "equations"), []),
-        **dict.fromkeys(("topics_measured", "mixtures_measured", "networks_measured"), []),
     },
     "show_prev_next": True,
     "show_version_warning_banner": True,

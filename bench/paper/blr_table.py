@@ -1,4 +1,4 @@
-"""Private logistic regression on Adult and Abalone: the tables of docs/ranking.md.
+"""Private logistic regression on Adult and Abalone: a table of docs/papers.md.
 
 Each run is another random 80/20 split; AUC is for the test part, delta = 10^-3,
 epsilon proven for adding or removing a record. Methods:

@@ -1,6 +1,6 @@
 """Private topics beside non-private ones: perplexity, coherence and overlap.
 
-The tables of docs/topics_measured.md.
+The tables of docs/topics.md.
 
 Accounting: adding or removing one document, Poisson sampling, PLD, delta = 10^-4. Parts: *simulated*, 400,000
 documents as in Figure 2; *sections*, the real 97,750 sections of articles; *kos* and *reuters*, few real

@@ -68,10 +68,10 @@ neighboring relation only; legends name it. *Strong composition* is shown with a
 with the classical σ of a step (theorem 3.20 of Dwork & Roth), and with the constants of the authors' code.
 
 `make paper` makes this page from `bench/paper/results`, and a test compares the two. Scale 1 has the printed ranges and
-numbers of runs, scale 10 about a tenth of them. Each section lists the printed orders, and where they fail here; the
-table counts those that hold at every setting that was run. Minutes are of one core. *Transcribed* figures are rounded
-ones of full runs whose rows were not stored (`bench/paper/results/*.json`). They stand in the VIPS article's Figures 2
-and 8 and the accountants' 4 and 5. All others follow from the rows.
+numbers of runs, scale 10 about a tenth of them. A section has a picture, whose numbers `make paper` writes to
+`bench/paper/out`, or a table. The first table counts the printed orders that hold at every setting that was run. Minutes
+are of one core. *Transcribed* figures are rounded ones of full runs whose rows were not stored
+(`bench/paper/results/*.json`), in the VIPS article's Figures 2 and 8 and the accountants' 4 and 5.
 """
 
 
@@ -203,7 +203,14 @@ def section(name, scale) -> str | None:
         if len(rows) == cells:
             raise
         return f"{first} Too few for the table yet ({type(error).__name__})."
-    return "\n\n".join([first, report, *(f"![{module.TITLE}](papers/{picture})" for picture in pictures(name))])
+    shown = [f"![{module.TITLE}](papers/{picture})" for picture in pictures(name)]
+    return "\n\n".join([first, *shortened(report.split("\n\n"), bool(shown)), *shown])
+
+
+def shortened(blocks, drawn) -> list[str]:
+    """Keep a report's words and its first table, or the picture in its place; the module's `report` has all."""
+    words = [block for block in blocks if not block.startswith(("|", "-", "Holds at every"))]
+    return words if drawn else [*words, *[block for block in blocks if block.startswith("|")][:1]]
 
 
 def render(name, scale) -> None:

@@ -1,4 +1,4 @@
-"""Topics that know the documents' labels (docs/topics_measured.md).
+"""Topics that know the documents' labels (docs/topics.md).
 
 Supervised topic models from the existing sums.
 

@@ -3,7 +3,7 @@
 Tokens are taken to be used as the law of Zipf and Mandelbrot says, with a heavier head. Stop words are left out. The
 r-th commonest of V has a frequency in proportion to (r + 300)^-1.25 (1 + 40 / (r + 10)) sqrt(1 - r / (V + 1)). The root
 is for the rare end of a closed list (after the beta law of Martinez-Mekler et al. 2009). The number of different tokens
-of a person is lognormal, and which they are is left to the frequencies. ``docs/vocabulary_measured.md`` names the
+of a person is lognormal, and which they are is left to the frequencies. ``docs/vocabulary.md`` names the
 corpora that the constants were fitted on, and others with forecast and release side by side. `VocabularyModel` itself
 makes the rounds, from expected sums: of some classes of ranks, each with some draws of the noise.
 """
