@@ -58,10 +58,7 @@ html_theme_options = {
     "navbar_end": ["version-switcher", "theme-switcher"],
     "footer_end": [],
     # Pages of wide tables take the place of the list of their headings.
-    "secondary_sidebar_items": {
-        "**": ["page-toc"],
-        **dict.fromkeys(("privacy", "leakage", "equations"), []),
-    },
+    "secondary_sidebar_items": {"**": ["page-toc"], **dict.fromkeys(("privacy", "leakage"), [])},
     "show_prev_next": True,
     "show_version_warning_banner": True,
     # versions.json lies beside the folders of the versions (docs/releasing.md). DOCS_BASE is the path under which the

@@ -124,10 +124,6 @@ def test_each_figure_has_orders_and_says_its_relation_and_baselines(name, tmp_pa
         assert "as printed" in text and "authors' code" in text
 
 
-def test_the_page_of_equations_is_made_of_its_source():
-    assert runner.PAGE.with_name("equations.md").read_text("utf-8") == runner.equations()
-
-
 def fails(name):
     """Map each printed order of a figure to failing settings."""
     return {o.statement: o.fails for o in importlib.import_module(name).orders(stored(name))}

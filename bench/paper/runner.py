@@ -69,8 +69,8 @@ with the classical σ of a step (theorem 3.20 of Dwork & Roth), and with the con
 
 `make paper` makes this page from `bench/paper/results`, and a test compares the two. Scale 1 has the printed ranges and
 numbers of runs, scale 10 about a tenth of them. A section has a picture, whose numbers `make paper` writes to
-`bench/paper/out`, or a table. The first table counts the printed orders that hold at every setting that was run. Minutes
-are of one core. *Transcribed* figures are rounded ones of full runs whose rows were not stored
+`bench/paper/out`, or a table. The first table counts the printed orders that hold at every setting that was run.
+Minutes are of one core. *Transcribed* figures are rounded ones of full runs whose rows were not stored
 (`bench/paper/results/*.json`), in the VIPS article's Figures 2 and 8 and the accountants' 4 and 5.
 """
 
@@ -253,15 +253,6 @@ def sources() -> dict[str, list]:
     return tomllib.loads((Path(__file__).parent / "sources.toml").read_text("utf-8"))
 
 
-def equations() -> str:
-    """Make docs/equations.md: the statements of the sources, with code and tests."""
-    parts = ["# Statements of the papers, with code and test\n"]
-    for source, entries in sources().items():
-        rows = [(item, what, *(", ".join(f"`{n}`" for n in part) for part in lists)) for item, what, *lists in entries]
-        parts.append(f"## {source}\n\n{markdown(('item', 'what it is', 'code', 'tests'), rows)}\n")
-    return "\n".join(parts)
-
-
 def page(scale, names) -> tuple[str, list[str]]:
     """Make docs/papers.md anew.
 
@@ -316,5 +307,4 @@ def main(argv=None) -> int:
     failed = run(able, arguments.scale, arguments.jobs) if able else []
     text, unmade = page(arguments.scale, names)
     PAGE.write_text(text)
-    PAGE.with_name("equations.md").write_text(equations())
     return bool(failed or unmade)
