@@ -117,6 +117,18 @@ def test_refused_in_the_words_of_a_shell(notes, refused, monkeypatch, more, mess
     assert not (notes / "m").exists() and not (notes / "m.run").exists()
 
 
+@pytest.mark.parametrize("name, content", [("d.ldac", "1 0:1\n2 1:1 3:2\n"), ("d.svmlight", "5 1:1\n7 1:1 3:2\n")])
+def test_counts_that_do_not_say_their_words_are_refused_in_the_words_of_a_shell(tmp_path, refused, name, content):
+    path = tmp_path / name
+    path.write_text(content)
+    given = ("--format", "svmlight") if "svm" in name else ()
+    message = refused("fit", "lda", path, *given, *FIT, "--out", tmp_path / "m")
+    assert message.endswith("does not say how many words there are; give --vocab or --features")
+    if given:
+        message = refused("fit", "lda", path, *FIT, "--out", tmp_path / "m")
+        assert "looks like svmlight; give --format svmlight, " in message
+
+
 def test_a_damaged_text_file_is_refused(notes, run, refused):
     how = ("--text", "note", "--vocab", notes / "words")
     assert run("fit", "lda", notes / "notes.csv", *how, *FIT, "--out", notes / "m")[0] == 0

@@ -93,7 +93,7 @@ def test_draft_and_check(run, refused, folder):
     assert code == 0 and "zq7351" not in draft and "private" not in draft and '[columns."home"]' in draft
     assert run("schema", "draft", folder / "t.parquet")[1] == draft
     # A first line of JSON Lines is a record: no name is taken from it.
-    assert "JSON Lines has no header" in refused("schema", "draft", folder / "t.jsonl")
+    assert "JSON has no header" in refused("schema", "draft", folder / "t.jsonl")
     assert "column 'home': its kind is not said" in refused("schema", "check", folder / "d.toml")
     check = "schema", "check", folder / "s.toml", folder / "t.csv"
     (code, text, _), (_, without, _) = run(*check), run(*check, "--label", "ill")

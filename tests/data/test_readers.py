@@ -1,14 +1,18 @@
 """Readers: round trips, real files, broken files."""
 
+import bz2
 import gzip
+import io
+import lzma
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy import sparse
+from scipy.io import mmwrite
 
-from vips_fast.data import _files, load_corpus, load_vocabulary, read_docword, read_ldac, read_sparse
+from vips_fast.data import _files, column_names, load_corpus, load_vocabulary, read_docword, read_ldac, read_sparse
 from vips_fast.data.readers import docword_pieces
 
 VOCABULARY = ("alpha", "beta", "gamma", "delta")
@@ -192,19 +196,27 @@ GOOD_DOCWORD = "2\n3\n2\n1 1 5\n2 3 1\n"
     [
         ("", "ends inside its header"),
         ("2\n3\n", "ends inside its header"),
-        ("2 3 2\n1 1 5\n", "line 1: expected one number"),
+        ("2 3 2\n1 1 5\n", "fewer entries than its header"),
+        ("2 3\n2\n1 1 5\n", "line 1: expected one number"),
+        ("2 3 2\n1 4 5\n2 1 1\n", "line 2: a word number that is not from 1"),
         ("2\n\n3\n2\n", "line 2: expected one number"),
         (GOOD_DOCWORD.replace("1 1 5", "1 1"), "line 4: expected three numbers"),
         (GOOD_DOCWORD.replace("1 1 5", "1 1 5 7351"), "line 4: expected three numbers"),
         (GOOD_DOCWORD + "1\n", "line 6: expected three numbers"),
-        (GOOD_DOCWORD + "2 2 2\n", "more entries than line 3"),
-        ("2\n3\n2\n1 1 5\n", "fewer entries than line 3"),
+        (GOOD_DOCWORD + "2 2 2\n", "more entries than its header"),
+        ("2\n3\n2\n1 1 5\n", "fewer entries than its header"),
         (GOOD_DOCWORD.replace("1 1 5", "1 1 -7351"), "line 4: expected non-negative integers"),
         (GOOD_DOCWORD.replace("1 1 5", "1 1 7351.5"), "line 4: expected non-negative"),
         (GOOD_DOCWORD.replace("1 1 5", "1 1 nan"), "line 4: expected non-negative"),
-        (GOOD_DOCWORD.replace("1 1 5", "0 1 5"), "line 4: a document number that is not from 1 to what line 1 says"),
-        (GOOD_DOCWORD.replace("1 1 5", "3 1 5"), "line 4: a document number that is not from 1 to what line 1 says"),
-        (GOOD_DOCWORD.replace("1 1 5", "1 4 5"), "line 4: a word number that is not from 1 to what line 2 says"),
+        (
+            GOOD_DOCWORD.replace("1 1 5", "0 1 5"),
+            "line 4: a document number that is not from 1 to what the header says",
+        ),
+        (
+            GOOD_DOCWORD.replace("1 1 5", "3 1 5"),
+            "line 4: a document number that is not from 1 to what the header says",
+        ),
+        (GOOD_DOCWORD.replace("1 1 5", "1 4 5"), "line 4: a word number that is not from 1 to what the header says"),
         (GOOD_DOCWORD.replace("1 1 5", "1 1 " + "7351" * 5), "line 4: .* more than 18 digits"),
         (GOOD_DOCWORD.replace("1 1 5", "1 1 9" + "7351" * 4), "a count of 2"),
         ("9999999999999\n3\n0\n", "line 1: more than .* documents"),
@@ -265,6 +277,126 @@ def test_ldac_needs_the_number_of_words(tmp_path):
         read_ldac(path, n_features=0)
 
 
+# Other formats and compressions
+
+
+def as_svmlight(dense, first):
+    return "".join(
+        f"{label - 1} " + " ".join(f"{w + first}:{float(row[w])}" for w in np.flatnonzero(row)) + f" # {label}\n"
+        for label, row in enumerate(dense)
+    )
+
+
+def as_market(dense):
+    file = io.BytesIO()
+    mmwrite(file, sparse.coo_array(dense))
+    return file.getvalue().decode()
+
+
+def docword_of_one_header_line(dense):
+    lines = as_docword(dense).split("\n")
+    return "\n".join([" ".join(lines[:3]), *lines[3:]])
+
+
+#: Contents of one matrix, the format to give, and whether its contents tell it.
+FORMATS = {
+    "docword": (as_docword, True),
+    "docword, one line of header": (docword_of_one_header_line, True),
+    "ldac": (as_ldac, True),
+    "mtx": (as_market, True),
+    "svmlight": (lambda dense: as_svmlight(dense, 1), False),
+    "svmlight0": (lambda dense: as_svmlight(dense, 0), False),
+}
+COMPRESSED = {"plain": bytes, "gz": gzip.compress, "bz2": bz2.compress, "xz": lzma.compress}
+
+
+@pytest.mark.parametrize("pack", COMPRESSED.values(), ids=COMPRESSED)
+@pytest.mark.parametrize("newline", ("\n", "\r\n", "\r"), ids=("lf", "crlf", "cr"))
+@pytest.mark.parametrize("name", FORMATS)
+def test_every_format_in_every_packing_is_the_same_matrix(tmp_path, name, newline, pack):
+    write, told = FORMATS[name]
+    raw = write(DENSE).replace("\n", newline).encode()
+    if name == "mtx" and newline == "\r":
+        return  # scipy's reader knows no such lines
+    path = written(tmp_path / "data", pack(raw))
+    corpus = load_corpus(path, VOCABULARY, None if told else name)
+    assert np.array_equal(corpus.counts.toarray(), DENSE) and corpus.vocabulary == VOCABULARY
+    if not told:
+        with pytest.raises(ValueError, match="data: looks like svmlight; give format='svmlight', .* or 'svmlight0'"):
+            load_corpus(path, VOCABULARY)
+
+
+@pytest.mark.parametrize("pack", (bz2.compress, lzma.compress, gzip.compress))
+def test_several_streams_are_one_file_and_a_cut_one_is_refused(tmp_path, pack):
+    half = as_ldac(DENSE).encode()
+    path = written(tmp_path / "data", pack(half) + pack(half))
+    assert np.array_equal(read_ldac(path, n_features=4).counts.toarray(), np.concatenate([DENSE, DENSE]))
+    for cut in (pack(half)[:-9], pack(half) + b"7351"):
+        with pytest.raises(ValueError, match="data are broken or cut off") as caught:
+            read_ldac(written(tmp_path / "data", cut), n_features=4)
+        assert "7351" not in str(caught.value)
+
+
+def test_a_decompressor_takes_no_more_memory_than_a_limit(tmp_path, monkeypatch):
+    path = written(tmp_path / "data", lzma.compress(as_ldac(DENSE).encode(), preset=9))
+    assert len(read_ldac(path, n_features=4)) == 3
+    monkeypatch.setattr(_files, "_MOST_MEMORY", 1 << 20)
+    with pytest.raises(ValueError, match="xz data are .*too much memory"):
+        read_ldac(path, n_features=4)
+
+
+HEAD = "%%MatrixMarket matrix coordinate integer general\n"
+
+
+@pytest.mark.parametrize(
+    "content, message",
+    [
+        (HEAD + "3 4 900000000000\n1 1 5\n", "fewer entries than its header says"),
+        (HEAD + "2000000000 4 1\n1 1 5\n", "fewer entries than its header says"),
+        ("%%MatrixMarket matrix array real general\n1000000 1000000\n1\n", "fewer entries than its header says"),
+        (HEAD + "3 4 1\n1 1 zq7351\n", "line 3: not a whole MatrixMarket file"),
+        (HEAD + "3 4 1\n4 1 1\n", "line 3: not a whole MatrixMarket file"),
+        (HEAD + "zq7351\n", "not a MatrixMarket file"),
+        (HEAD + "3 4 1\n1 1 -5\n", "negative count"),
+        ("%%MatrixMarket zq7351\n1 1 1\n1 1 1\n", "not a whole MatrixMarket file"),
+    ],
+)
+def test_broken_market_matrix(tmp_path, content, message):
+    with pytest.raises(ValueError, match=message) as caught:
+        load_corpus(written(tmp_path / "data", content))
+    assert "zq7351" not in str(caught.value) and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("line", ("zq7351 1:2", "1 2", "1 x:2", "1 2:x", "1 0:2", "1 5:2", "1 1:2 :", "1 1:-3"))
+def test_a_broken_line_of_svmlight_is_refused_or_an_empty_document(tmp_path, line):
+    path = written(tmp_path / "data", f"1 1:1 # first\n{line}\n# a remark\n+1 qid:3 4:2\n")
+    with pytest.raises(ValueError, match="line 2: |negative count") as caught:
+        load_corpus(path, VOCABULARY, "svmlight")
+    assert "zq7351" not in str(caught.value)
+    dropped = load_corpus(path, VOCABULARY, "svmlight", invalid="drop").counts.toarray()
+    assert dropped.tolist() == [[1, 0, 0, 0], [0, 0, 0, 0], [0, 0, 0, 2]]
+
+
+@pytest.mark.parametrize(
+    "head, message",
+    [
+        (b"PK\x03\x04", "a zip archive; unpack it"),
+        (b"%PDF-1.4", "a PDF file; save its text"),
+        (b"\xd0\xcf\x11\xe0\xa1\xb1", "an old Office file"),
+        (b"RDX3\n", "an R workspace; export the table with write.csv"),
+        (gzip.compress(b"RDX3\n" + b"\0" * 99), "an R workspace; export the table with write.csv"),
+        (gzip.compress(b"a" * 257 + b"ustar" + b"\0" * 99), "a tar archive; unpack it"),
+        (b"\x80\x04\x95" + b"\0" * 9, "a pickle, which may run code"),
+        (b"\x28\xb5\x2f\xfd" + b"\0" * 9, "looks like zstd, .*unzstd|zstd data are broken"),
+    ],
+)
+def test_a_file_of_another_kind_is_named_with_the_remedy(tmp_path, head, message):
+    path = written(tmp_path / "data", head)
+    for read in (lambda: load_corpus(path, VOCABULARY, text="note"), lambda: column_names(path)):
+        with pytest.raises(ValueError, match=message):
+            read()
+
+
 # load_corpus
 
 
@@ -276,6 +408,13 @@ def test_the_format_is_told_from_the_contents(tmp_path, content, n_documents):
         path = written(tmp_path / "data", raw)
         n_features = 3 if content.startswith("2\n3") else 4
         assert len(load_corpus(path, n_features=n_features)) == n_documents
+
+
+@pytest.mark.parametrize("size", (1, 5, 17, 64))
+def test_where_blocks_end_changes_no_old_mac_file(tmp_path, size):
+    raw = as_docword(DENSE).replace("\n", "\r").encode()
+    with _files.open_text(written(tmp_path / "data", raw)) as file:
+        assert b"".join(_files.blocks(file, size)).rstrip() == as_docword(DENSE).encode().rstrip()
 
 
 @pytest.mark.parametrize("content", ("", "plain words\n", "0\n0\n", "1 2 3\n4 5 6\n", "\0\1\2"))

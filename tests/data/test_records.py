@@ -3,9 +3,11 @@
 Broken ones give one line without a cell.
 """
 
+import bz2
 import gzip
 import io
 import json
+import lzma
 import sys
 import tracemalloc
 
@@ -16,6 +18,7 @@ from hypothesis import strategies as st
 
 from vips_fast.data import column_names, delimited, load_corpus, read_batches
 from vips_fast.data.records import Records
+from vips_fast.data.schema import BROKEN
 
 VOCABULARY = ("alpha", "beta", "gamma", "delta")
 SECRET = "zq7351"
@@ -68,11 +71,16 @@ def sources(table, tmp_path):
     yield from (frame.astype({"person": "category"}), frame.astype({"note": "string"}))
     yield written(tmp_path / "t.jsonl", content)
     yield written(tmp_path / "t.jsonl.gz", gzip.compress(content.encode()))
+    yield written(tmp_path / "t.json", json.dumps(lines))
+    yield written(tmp_path / "indented.json.xz", lzma.compress(b"\xef\xbb\xbf" + json.dumps(lines, indent=1).encode()))
+    yield written(tmp_path / "t.csv.bz2", bz2.compress(raw))
+    yield written(tmp_path / "excel.csv", b"sep=,\r\n" + raw)
     yield written(tmp_path / "t.csv.gz", gzip.compress(b"\xef\xbb\xbf" + raw))
     yield written(tmp_path / "u.csv", raw.decode().encode("utf-16"))
     for name, delimiter in (("s", ";"), ("tab", "\t"), ("bar", "|")):
         frame.to_csv(tmp_path / name, index=False, sep=delimiter)
         yield tmp_path / name
+        yield written(tmp_path / f"excel-{name}", f"sep={delimiter}\n".encode() + (tmp_path / name).read_bytes())
 
 
 def test_all_sources_give_the_same_counts_and_persons(table, tmp_path):
@@ -92,6 +100,50 @@ def test_all_sources_give_the_same_counts_and_persons(table, tmp_path):
         [1, 0, 0, 0],
     ]
     assert expected.groups[:6].tolist() == [0, 1, 0, 2, 1, 3]
+
+
+@pytest.mark.parametrize("size", (4, 64, 1 << 20))
+@pytest.mark.parametrize("encoding", ("utf-8", "utf-16"))
+def test_an_old_macs_line_ends(tmp_path, monkeypatch, size, encoding):
+    monkeypatch.setattr("vips_fast.data.delimited._CHUNK", size)
+    for end in ("", "\r"):
+        path = written(tmp_path / "t.csv", f'id,note\r1,"a\rb"\r2,\u00e9{end}'.encode(encoding))
+        assert rows(path, "id", "note") == [("1", "a\nb"), ("2", "\u00e9")] and column_names(path) == ["id", "note"]
+
+
+def test_excels_first_line_names_the_delimiter(tmp_path):
+    path = written(tmp_path / "t.csv", "sep=;\nage, years;note, free;id\n1,5;a b;7\n2;c;8\n")
+    assert column_names(path) == ["age, years", "note, free", "id"]
+    assert rows(path, "age, years", "id") == [("1,5", "7"), ("2", "8")]
+    with pytest.raises(ValueError, match="line 1: says that '\\^' is between columns; expected commas"):
+        rows(written(tmp_path / "t.csv", "sep=^\na^b\n1^2\n"), "a")
+    with pytest.raises(ValueError, match="line 4: 2 cells; expected 3"):
+        rows(written(tmp_path / "t.csv", "sep=;\na;b;c\n1;2;3\n1;2\n"), "a")
+
+
+@pytest.mark.parametrize(
+    "content, line",
+    [
+        ('[{"a": 1}, {"b": 2}]', 1),
+        ('[\n{"a": 1},\n7,\n{"a": 2}]', 3),
+        ('[\n{"a": 1},\n{"a": 2, "a": 3}]', 3),
+        ('\n[\n{"a": "zq7351"},\n["a"]]', 4),
+    ],
+)
+def test_a_broken_record_of_a_json_array(tmp_path, content, line):
+    path = written(tmp_path / "t.json", content)
+    with pytest.raises(ValueError, match=f"line {line}: expected a JSON object with 'a'"):
+        rows(path, "a")
+    assert sum(cell is BROKEN for (cell,) in rows(path, "a", invalid="drop")) == 1
+
+
+@pytest.mark.parametrize("content", ('[{"a": 1}', '[{"a": 1},', '[{"a": zq7351}]', '[{"a": 1}] x', "[" * 10**5))
+def test_a_broken_json_array_is_refused(tmp_path, content):
+    for invalid in ("raise", "drop"):
+        with pytest.raises(ValueError, match="not a JSON file") as caught:
+            rows(written(tmp_path / "t.json", content), "a", format="jsonl", invalid=invalid)
+        assert "zq7351" not in str(caught.value)
+    assert rows(written(tmp_path / "t.json", "[ ]"), "a", format="jsonl") == []
 
 
 @pytest.mark.parametrize("size", (4, 7, 64))
@@ -185,7 +237,7 @@ def test_progress_of_parquet_is_that_of_its_rows(tmp_path):
 
 def test_column_names_come_from_the_header_alone(table, tmp_path):
     for source in sources(table, tmp_path):
-        if not str(source).endswith((".jsonl", ".gz", "s", "tab", "bar", "u.csv")) or not isinstance(
+        if not str(source).endswith((".jsonl", ".gz", ".json", ".xz", "u.csv")) or not isinstance(
             source, type(tmp_path)
         ):
             assert column_names(source) == list(table)

@@ -53,6 +53,37 @@ def test_tables_in_memory(prior, kind):
     assert shares.shape == (3, len(model.components_)) and shares[0].argmax() != shares[1].argmax()
 
 
+@pytest.mark.parametrize(
+    "listed",
+    [list, tuple, np.array, pandas.Series, lambda words: {word: k for k, word in reversed([*enumerate(words)])}],
+    ids=("list", "tuple", "array", "series", "mapping"),
+)
+def test_every_list_of_words_is_as_a_file_of_them(prior, tmp_path, listed):
+    words, out = sorted(WORDS), {}
+    path = tmp_path / "words.txt"
+    path.write_text("\n".join(words))
+    few = tmp_path / "few.txt"
+    few.write_text("\n".join(words[:4]))
+    for option in ("vocab", "stop_words", "coarse_words"):
+        whole = option == "vocab"
+        for name, given in (("file", path if whole else few), ("list", listed(words if whole else words[:4]))):
+            source = TextFile(notes(9), ("note",), vocab=given) if option == "vocab" else None
+            source = source or TextFile(notes(9), ("note",), public_prior=prior, **{option: given})
+            out[name, option] = source.public_words(), source.words_analyzer()
+    for option in ("vocab", "stop_words", "coarse_words"):
+        assert out["file", option] == out["list", option]
+    assert out["list", "vocab"][0] == tuple(words)
+    found = topics(prior, vocab=listed(words)).fit(notes(), text="note", person="patient")
+    assert found.model_.n_features_in_ == 16 and set(found.topics(16)["word"]) == set(words)
+
+
+@pytest.mark.parametrize("option", ("vocab", "stop_words", "coarse_words"))
+@pytest.mark.parametrize("words, message", [(["a", 7], "strings only"), (["a", "b", "a"], "'a' stands twice"), (7, "")])
+def test_a_bad_list_of_words_is_named(prior, option, words, message):
+    with pytest.raises((TypeError, ValueError), match=f"{option}=: .*{message}"):
+        topics(prior, **{option: words}).fit(notes(), text="note", person="patient")
+
+
 def test_without_pandas_topics_are_a_list(prior, monkeypatch):
     found = topics(prior).fit(notes(), text="note", person="patient")
     table = found.topics(8)

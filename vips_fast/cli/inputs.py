@@ -16,7 +16,7 @@ from scipy import sparse
 
 from ..checks import missing_package
 from ..data import Analyzer, Corpus, Schema, ShardedCorpus, holds_records, load_corpus
-from ..data.readers import read_sparse_matrix
+from ..data.readers import COUNT_FORMATS, read_sparse_matrix
 from ..data.records import read_batches
 from ..data.shards import is_sharded
 from ..jobs import TextFile
@@ -29,8 +29,17 @@ from ..models.inputs import listed
 from ..store.limits import read_bytes, read_text
 from .output import warn_of_taints
 
+#: Endings of files of a sparse matrix, and of counts.
+_MATRIX_NAMES = (".npz", ".mtx", ".mm")
+_COUNT_NAMES = (*_MATRIX_NAMES, ".txt", ".ldac", ".svmlight")
 #: Bytes of the largest file of labels, one a line.
 _MOST_LABELS = 1 << 30
+
+
+def _ending(path: str) -> str:
+    """Return the last part of a file's name, without that of a compression."""
+    name = Path(path)
+    return Path(name.stem).suffix if name.suffix in (".gz", ".bz2", ".xz", ".zst") else name.suffix
 
 
 def read_lines(path: str) -> list[str]:
@@ -65,10 +74,11 @@ def read_array(path: str, kinds: str) -> np.ndarray:
 
 def read_matrix(path: str) -> Any:
     """Read rows from a file of numbers."""
-    if Path(path).suffix == ".npz":
+    if _ending(path) in _MATRIX_NAMES:
         return sparse.csr_array(read_sparse_matrix(path))
     if Path(path).suffix != ".npy":
-        raise ValueError(f"{path}: expected a name that ends in .npy or .npz, or --schema for a table")
+        names = ", ".join(_MATRIX_NAMES)
+        raise ValueError(f"{path}: expected a name that ends in .npy, {names}, or --schema for a table")
     return read_array(path, "biuf")
 
 
@@ -99,7 +109,7 @@ def column_inputs(names: Sequence[str] | None, schema: Schema | None) -> dict[st
 def read_new_rows(args: Namespace, model: Any) -> Any:
     """Read new rows for a fitted model: a matrix, or a table."""
     own = model.inputs_.get(SCHEMA)
-    if args.schema is None and (own is None or Path(args.input).suffix in (".npy", ".npz")):
+    if args.schema is None and (own is None or _ending(args.input) in (".npy", *_MATRIX_NAMES)):
         return read_matrix(args.input)
     schema = Schema.load(args.schema) if args.schema is not None else Schema.parse(own)
     return read_table(args.input, schema, "raise")[0]
@@ -166,7 +176,7 @@ def read_documents(args: Namespace, model: Any, vocabulary: Sequence[str] | None
     import_lemmas(args)
     kept = read_settings(model)
     text = args.text
-    if text is None and Path(args.input).suffix not in (".npz", ".txt", ".ldac"):
+    if text is None and args.format not in COUNT_FORMATS and _ending(args.input) not in _COUNT_NAMES:
         text = kept.get("columns")
     lines: AbstractContextManager[Any] = nullcontext() if getattr(args, "quiet", True) else ReadingLine("read")
     with lines as line:

@@ -232,6 +232,8 @@ def load(where: str) -> Any:
     return getattr(import_module(f"{__package__}.{module}"), name)
 
 
+#: Names of parameters that messages use for an option of another ``dest``.
+_ALSO = {"vocabulary": "vocab", "n_features": "features"}
 _PARAMETER = re.compile(r"(?<![\w.])([a-z_]+)=(True\b|False\b|None\b|'[^']*')?")
 
 
@@ -245,7 +247,7 @@ def in_options(command: Command, text: str) -> str:
     known = {option.dest: option for option in command.options if not option.positional}
 
     def typed(found: re.Match[str]) -> str:
-        option, value = known.get(found[1]), found[2]
+        option, value = known.get(found[1]) or known.get(_ALSO.get(found[1], "")), found[2]
         if option is None or (option.switch and value != repr(option.const)):
             return found[0]
         word = option.names[-1]

@@ -1,18 +1,47 @@
 """Files of text: opening, reading whole lines, and parsing integers in blocks."""
 
+import bz2
 import contextlib
 import gzip
 import io
+import lzma
 import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
 
 import numpy as np
 
 from ..kernels import native
 
 BinaryFile = gzip.GzipFile | io.BufferedReader
+
+_GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+#: Memory of a decompressor. xz -9 takes 65 MiB; a stranger's file may ask for 4 GiB.
+_MOST_MEMORY = 1 << 28
+#: First bytes of files that no reader takes: what they are, and what to do.
+_FOREIGN = {
+    b"%PDF": ("a PDF file", "save its text as .txt or CSV"),
+    b"PK\x03\x04": ("a zip archive", "unpack it, and give the file or folder in it"),
+    b"7z\xbc\xaf": ("a 7z archive", "unpack it, and give the file or folder in it"),
+    b"Rar!": ("a RAR archive", "unpack it, and give the file or folder in it"),
+    b"\xd0\xcf\x11\xe0": ("an old Office file (.xls or .doc)", "save it as .xlsx, CSV or .txt"),
+    b"SQLite format 3": ("an SQLite database", "export the table as CSV"),
+    b"$FL2": ("an SPSS file", "export it as CSV"),
+    b"<stata_dta>": ("a Stata file", "export it as CSV"),
+    b"RDX": ("an R workspace", "export the table with write.csv(x, row.names = FALSE)"),
+    b"X\n\0\0": ("an R object (.rds)", "export the table with write.csv(x, row.names = FALSE)"),
+    b"ARROW1": ("an Arrow file (Feather)", "save it as Parquet"),
+    b"\x89HDF": ("an HDF5 file", "save the table as Parquet or CSV"),
+    b"\x93NUMPY": ("a NumPy array", "save counts with scipy.sparse.save_npz"),
+    b"\x80\x04\x95": ("a pickle, which may run code and is never loaded", "save the table as Parquet or CSV"),
+    b"\x80\x05\x95": ("a pickle, which may run code and is never loaded", "save the table as Parquet or CSV"),
+    b"<!DOCTYPE": ("a web page", "save the table as CSV"),
+    b"<html": ("a web page", "save the table as CSV"),
+    b"<?xml": ("an XML file", "save the table as CSV"),
+}
 
 _BLOCK = 8 << 20
 # A compressed file of a megabyte can expand to a line of a gigabyte.
@@ -48,32 +77,110 @@ def naming(path: str | os.PathLike[str]) -> Iterator[None]:
         raise MemoryError(f"{path}: not enough memory to read it. {error}".rstrip()) from None
 
 
-def open_text(path: str | os.PathLike[str]) -> BinaryFile:
-    """Open a plain or gzip file for reading bytes.
+def refuse_foreign(head: bytes) -> None:
+    """Raise ValueError, with the remedy, if a file's first bytes are of a format that no reader takes."""
+    for magic, (what, remedy) in _FOREIGN.items():
+        if head.startswith(magic):
+            raise ValueError(f"looks like {what}; {remedy}")
+    if head[257:262] == b"ustar":
+        raise ValueError("looks like a tar archive; unpack it, and give the file or folder in it")
 
-    Its first bytes tell which it is.
+
+class _Expanded(io.RawIOBase):
+    """The bytes that decompressors make of a file's, one for each of its streams."""
+
+    def __init__(self, raw: io.BufferedReader, name: str, decompressor: Callable[[], Any]) -> None:
+        self._raw, self._name, self._new, self._own = raw, name, decompressor, decompressor()
+
+    def readable(self) -> bool:
+        """Tell that it can be read."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill a buffer with some bytes; 0 at the end."""
+        try:
+            while True:
+                given = self._raw.read(1 << 16) if self._own.eof or self._own.needs_input else b""
+                if self._own.eof:
+                    # Zeros may fill up a file behind its last stream.
+                    rest = (self._own.unused_data + given).lstrip(b"\0")
+                    if not rest and not given:
+                        return 0
+                    if not rest:
+                        continue
+                    self._own, given = self._new(), rest
+                elif not given and self._own.needs_input:
+                    raise EOFError
+                if data := self._own.decompress(given, len(buffer)):
+                    buffer[: len(data)] = data
+                    return len(data)
+        except (OSError, EOFError, lzma.LZMAError) as error:
+            if isinstance(error, OSError) and error.errno is not None:
+                raise  # of the disk
+            what = "broken or cut off, or take too much memory to expand"
+            raise ValueError(f"the {self._name} data are {what}") from None
+
+
+def expanded(raw: io.BufferedReader) -> BinaryFile:
+    """Expand a gzip, bzip2, xz or zstd file as it is read; return any other as it is.
+
+    Its first bytes tell which it is. Raises ValueError for zstd, with the remedy, before Python 3.14.
     """
-    with open(path, "rb") as file:
-        magic = file.read(2)
-    return gzip.open(path, "rb") if magic == b"\x1f\x8b" else open(path, "rb")
+    head = raw.peek(6)[:6]
+    if head.startswith(_GZIP):
+        return gzip.GzipFile(fileobj=raw)
+    if head.startswith(b"BZh"):
+        return io.BufferedReader(_Expanded(raw, "bzip2", bz2.BZ2Decompressor))
+    if head.startswith(b"\xfd7zXZ\x00"):
+        new = lzma.LZMADecompressor
+        return io.BufferedReader(_Expanded(raw, "xz", lambda: new(lzma.FORMAT_XZ, memlimit=_MOST_MEMORY)))
+    if head.startswith(_ZSTD):
+        try:
+            zstd = import_module("compression.zstd")
+        except ImportError:
+            raise ValueError("looks like zstd, which needs Python 3.14; expand it first: unzstd FILE") from None
+        return io.BufferedReader(_Expanded(raw, "zstd", zstd.ZstdDecompressor))
+    return raw
+
+
+@contextlib.contextmanager
+def open_text(path: str | os.PathLike[str]) -> Iterator[BinaryFile]:
+    """Open a file for reading bytes, as `expanded`; refuse a format that no reader takes."""
+    with open(path, "rb") as raw:
+        file = expanded(raw)
+        with broken_gzip():
+            head = file.peek(512)[:512]
+        refuse_foreign(head)
+        yield file
+
+
+@contextlib.contextmanager
+def broken_gzip() -> Iterator[None]:
+    """Raise ValueError in place of the errors of gzip."""
+    try:
+        yield
+    except (gzip.BadGzipFile, EOFError, zlib.error):
+        raise ValueError("the gzip data are broken or cut off") from None
 
 
 def blocks(file: BinaryFile, size: int = _BLOCK) -> Iterator[bytes]:
     """Yield the file in blocks of whole lines.
 
-    Raises ValueError if the file is compressed and its data are broken, or a line has more than 256 MiB.
+    Lines that end in CR alone, as on old Macs, get LF. Raises ValueError if the file is compressed and its data are
+    broken, or a line has more than 256 MiB.
     """
-    rest = b""
+    rest, old_mac = b"", None
     while True:
-        try:
+        with broken_gzip():
             piece = file.read(max(size, len(rest)))
-        except (gzip.BadGzipFile, EOFError, zlib.error):
-            raise ValueError("the gzip data are broken or cut off") from None
         if not piece:
             if rest:
                 yield rest
             return
-        piece = rest + piece
+        if old_mac is None:  # no line has ended yet
+            piece, rest = rest + piece, b""
+            old_mac = False if b"\n" in piece else True if b"\r" in piece[:-1] else None
+        piece = rest + (piece.replace(b"\r", b"\n") if old_mac else piece)
         end = piece.rfind(b"\n") + 1
         if end:
             yield piece[:end]

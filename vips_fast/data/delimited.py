@@ -8,6 +8,7 @@ import codecs
 import contextlib
 import csv
 import io
+import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
@@ -29,6 +30,8 @@ _CHUNK = 1 << 20
 BAD = "\udc80"
 #: Advice about the encoding that is most often another one.
 WINDOWS = "expected another encoding=, such as cp1252 for a file from Windows"
+#: Excel's first line that names the delimiter.
+_DECLARED = re.compile(r'"?sep=(.)"?\r?\n', re.I)
 #: Bytes of an unfinished row that are searched again with the next lines.
 _MOST_OPEN = 4 << 20
 
@@ -53,9 +56,10 @@ codecs.register_error("vips_fast.bad", _mark_bytes)
 def whole_lines(file: Any, encoding: str, read: list[int], drop: bool = False) -> Iterator[str]:
     """Yield a text file's lines with their breaks, many at a time.
 
-    ``read[0]`` counts the bytes. With ``drop`` a line that holds other bytes, or too many, holds `BAD`.
+    ``read[0]`` counts the bytes. With ``drop`` a line that holds other bytes, or too many, holds `BAD`. Lines that end
+    in CR alone, as on old Macs, get LF.
     """
-    decoder, rest, done = None, "", 0
+    decoder, rest, done, old_mac = None, "", 0, None
     while True:
         raw = file.read(max(_CHUNK, len(rest)))
         read[0] += len(raw)
@@ -71,6 +75,10 @@ def whole_lines(file: Any, encoding: str, read: list[int], drop: bool = False) -
         except UnicodeDecodeError as error:
             good = error.object[: error.start].decode(encoding, "ignore")
             raise BadLine(done + good.count("\n") + 1, f"not {encoding} text; {WINDOWS}") from None
+        if old_mac is None:  # no line has ended yet
+            text, rest = rest + text, ""
+            old_mac = False if "\n" in text else True if "\r" in (text[:-1] if raw else text) else None
+        text = text.replace("\r", "\n") if old_mac else text
         done += text.count("\n")
         rest += text
         end = rest.rfind("\n") + 1 if raw else len(rest)
@@ -125,8 +133,10 @@ def _csv_rows(
         yield done, None
 
 
-def read_header(lines: Iterator[str], columns: Sequence[str] = ()) -> tuple[str, list[str]]:
-    """Find the delimiter, by the columns, and the header."""
+def read_header(
+    lines: Iterator[str], columns: Sequence[str] = (), declared: str | None = None
+) -> tuple[str, list[str]]:
+    """Find the delimiter, by the columns unless it is ``declared``, and the header."""
     # A header may be quoted over several lines: each attempt leaves its lines for the next.
     read: list[str] = []
 
@@ -136,7 +146,7 @@ def read_header(lines: Iterator[str], columns: Sequence[str] = ()) -> tuple[str,
             yield line
 
     found: dict[str, list[str]] = {}
-    for delimiter in DELIMITERS:
+    for delimiter in DELIMITERS if declared is None else (declared,):
         with contextlib.suppress(_BadRow):
             rows = _csv_rows(chain(list(read), kept()), delimiter)
             found[delimiter] = next((row for _, row in rows if row), [])
@@ -144,8 +154,18 @@ def read_header(lines: Iterator[str], columns: Sequence[str] = ()) -> tuple[str,
                 return delimiter, found[delimiter]
     if not found:
         next(_csv_rows(iter(read), ","))  # says why not
-    delimiter = find_delimiter(found)
+    delimiter = declared or find_delimiter(found)
     return delimiter, found[delimiter]
+
+
+def declared_delimiter(blocks: Iterator[str]) -> tuple[str | None, Iterator[str]]:
+    """Take the delimiter that Excel's first line ``sep=;`` names, if there is one."""
+    first = next((block for block in blocks if block), "")
+    if (found := _DECLARED.match(first)) is None:
+        return None, chain([first], blocks)
+    if found[1] not in DELIMITERS:
+        raise BadLine(1, f"says that {found[1]!r} is between columns; expected commas, semicolons, tabs or bars")
+    return found[1], chain([first[found.end() :]], blocks)
 
 
 def csv_batches(blocks: Iterator[str], columns: Sequence[str], batch_rows: int, drop: bool) -> Iterator[Batch]:
@@ -161,8 +181,9 @@ def csv_batches(blocks: Iterator[str], columns: Sequence[str], batch_rows: int, 
             taken.append(block)
             yield block
 
-    delimiter, header = read_header(split_lines(kept()), columns)
-    places, open_, done, n_before = places_of(columns, header), b"", 0, 1
+    declared, blocks = declared_delimiter(blocks)
+    delimiter, header = read_header(split_lines(kept()), columns, declared)
+    places, open_, done, n_before = places_of(columns, header), b"", int(declared is not None), 1
     last = ""
     for last in chain(["".join(taken)], blocks):
         try:

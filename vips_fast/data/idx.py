@@ -1,15 +1,13 @@
 """Read IDX files, the format of MNIST, and make binary images."""
 
-import gzip
 import math
 import os
-import zlib
 from typing import Any
 
 import numpy as np
 
 from ..store.limits import most_expanded
-from ._files import naming, open_text
+from ._files import broken_gzip, naming, open_text
 from .arrays import check_invalid
 
 #: Third byte of the magic number -> big-endian element type.
@@ -19,7 +17,7 @@ PathLike = str | os.PathLike[str]
 
 
 def read_idx(path: PathLike) -> np.ndarray:
-    """Read an IDX file, plain or gzip, as an array.
+    """Read an IDX file, plain or compressed, as an array.
 
     The header is two zero bytes, a byte for the element type, and a byte for the number of dimensions. Each dimension
     follows as a big-endian 32-bit number. The elements follow in C order, big-endian; the array has the machine's byte
@@ -27,7 +25,7 @@ def read_idx(path: PathLike) -> np.ndarray:
     header.
     """
     with naming(path), open_text(path) as file:
-        try:
+        with broken_gzip():
             head = file.read(4)
             if len(head) < 4 or head[:2] != b"\0\0" or head[2] not in _TYPES:
                 raise ValueError("not an IDX file (its first bytes should be 0, 0, a type, a number of dimensions)")
@@ -44,8 +42,6 @@ def read_idx(path: PathLike) -> np.ndarray:
             if len(data) < size or file.read(1):
                 found = "more" if len(data) == size else len(data)
                 raise ValueError(f"has {found} bytes of elements; its header says {size}")
-        except (EOFError, gzip.BadGzipFile, zlib.error):
-            raise ValueError("broken gzip file") from None
         return np.frombuffer(data, dtype).reshape(shape).astype(dtype.newbyteorder("="))
 
 

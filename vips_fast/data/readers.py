@@ -1,10 +1,11 @@
 """Readers of count files, and the one entry to all corpora.
 
-Every reader checks the whole file before it returns. Text is read plain or gzip. A broken file raises a one-line
-ValueError that names the file and, where the fault is in its form, the line. The contents of a line are never shown,
-since they are private. ``vocabulary`` and ``invalid`` have the same meaning in every reader as in `load_corpus`.
+Every reader checks the whole file before it returns. Text is read plain, gzip, bzip2 or xz. A broken file raises a
+one-line ValueError that names the file and, where the fault is in its form, the line. The contents of a line are never
+shown, since they are private. ``vocabulary`` and ``invalid`` have the same meaning in every reader as in `load_corpus`.
 """
 
+import io
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -16,16 +17,17 @@ import numpy as np
 from scipy import sparse
 
 from ..checks import check_choice
+from ..store.limits import most_expanded
 from ..store.npz import read_npz
-from ._files import BadLine, Integers, blocks, naming, open_text, parse
+from ._files import BadLine, Integers, blocks, broken_gzip, naming, open_text, parse
 from .arrays import check_invalid
 from .corpus import Corpus
 from .counts import check_counts
 from .excel import is_excel
-from .records import RECORD_FORMATS, Records
+from .records import RECORD_FORMATS, Records, is_json
 from .vocabulary import Vocabulary, public_vocabulary
 
-COUNT_FORMATS = ("npz", "docword", "ldac")
+COUNT_FORMATS = ("npz", "mtx", "docword", "ldac", "svmlight", "svmlight0")
 #: Names of the formats that documents are read in: counts, then records.
 FORMATS = (*COUNT_FORMATS, *RECORD_FORMATS)
 
@@ -60,10 +62,11 @@ def load_corpus(
         Counts in a file, or raw records wherever `vips_fast.data.records.read_batches` takes them from.
     vocabulary : sequence of str, path-like, "public:LANGUAGE" or None
         The words of the columns (`vips_fast.data.vocabulary.public_vocabulary`). Needed for raw records.
-    format : {"npz", "docword", "ldac", "csv", "jsonl", "parquet", "xlsx", "folder"} or None
-        None looks at the contents, and only at those of a file of counts if no ``text`` is given.
+    format : {"npz", "mtx", "docword", "ldac", "svmlight", "svmlight0", "csv", "jsonl", "parquet", "xlsx", "folder"}
+        None looks at the contents, and only at those of a file of counts if no ``text`` is given. The columns of
+        "svmlight" are numbered from 1, as by LIBSVM and gensim, those of "svmlight0" from 0, as by scikit-learn.
     n_features : int or None
-        Number of words, for formats that do not say it (LDA-C) and as a check for the others.
+        Number of words, for formats that do not say it (LDA-C, svmlight) and as a check for the others.
     text : str, sequence of str or None
         Columns of the text; None is "text".
     person, encoding, progress
@@ -74,7 +77,8 @@ def load_corpus(
         What to do about a document that holds an invalid count (see `check_counts`), a broken line or a word beyond the
         last. It is also about a broken record (see `read_batches`) or one without a person. "drop" makes it a document
         of no words and says nothing about it. A file that is broken as a whole is refused in any case. Examples are a
-        missing header, cut gzip data, and an npz matrix whose arrays do not fit together.
+        missing header, cut gzip data, a line of MatrixMarket that is no entry, and an npz matrix whose arrays do not
+        fit together.
 
     Raises OSError if the file does not open. Raises ValueError if it is not a valid file of its format or the format is
     unknown, or if the vocabulary is missing or of another length.
@@ -88,7 +92,10 @@ def load_corpus(
         format = format or _guess(Path(path))
         if format == "ldac":
             return read_ldac(path, vocabulary, n_features, invalid=invalid)
-        corpus = (read_sparse if format == "npz" else read_docword)(path, vocabulary, invalid=invalid)
+        if format in ("svmlight", "svmlight0"):
+            return read_svmlight(path, vocabulary, n_features, int(format == "svmlight"), invalid=invalid)
+        read = {"npz": read_sparse, "mtx": read_matrix_market}.get(format, read_docword)
+        corpus = read(path, vocabulary, invalid=invalid)
     if n_features is not None and n_features != corpus.n_features:
         raise ValueError(f"{path}: has {corpus.n_features} words; expected {n_features}")
     return corpus
@@ -125,8 +132,43 @@ def read_sparse(
         return _corpus(matrix, words, path, invalid)
 
 
+def read_matrix_market(path: PathLike, vocabulary: Vocabulary | None = None, *, invalid: str = "raise") -> Corpus:
+    """Read counts in the MatrixMarket format (.mtx, .mm), a row for each document; errors as in `load_corpus`."""
+    words = _given(vocabulary)
+    with naming(path):
+        return _corpus(_market_matrix(path), words, path, invalid)
+
+
+def _market_matrix(path: PathLike) -> Any:
+    """Read a matrix of MatrixMarket, coordinates or a dense array, of any numbers."""
+    most = max(os.path.getsize(path), most_expanded(os.path.getsize(path)))
+    with open_text(path) as file, broken_gzip():
+        data = file.read(most + 1)
+    if len(data) > most:
+        raise ValueError(f"expands to more than {most} bytes; expected a file that is not compressed")
+    lines = (line for line in io.BytesIO(data) if line.strip() and not line.startswith(b"%"))
+    sizes = [int(size) for size in next(lines, b"").split() if _INTEGER.fullmatch(size)]
+    # scipy would make room for what a header says. An entry takes four bytes at least, a number two.
+    if len(sizes) not in (2, 3) or max(sizes[:2]) >= 2**31:
+        raise ValueError("not a MatrixMarket file of less than 2**31 rows and columns")
+    n_entries = sizes[2] if len(sizes) == 3 else sizes[0] * sizes[1]
+    if n_entries > len(data) // (4 if len(sizes) == 3 else 2) or _has_too_many_rows(sizes[0], n_entries):
+        raise ValueError("has fewer entries than its header says")
+    from scipy.io import mmread  # loads slowly
+
+    try:
+        return mmread(io.BytesIO(data))
+    except (ValueError, OverflowError) as error:
+        at = re.match(r"Line [0-9]+: ", str(error))  # what follows may quote the file
+        where = at[0].lower() if at else ""
+        raise ValueError(f"{where}not a whole MatrixMarket file; expected lines of row, column and count") from None
+
+
 def read_sparse_matrix(path: PathLike) -> Any:
-    """Read a matrix of any numbers as `read_sparse` reads counts, in CSR form; errors as there."""
+    """Read a matrix of any numbers in CSR form, from .npz as `read_sparse` or from MatrixMarket; errors as there."""
+    if Path(path).suffix != ".npz":
+        with naming(path):
+            return sparse.csr_array(_market_matrix(path))
     matrix = _stored_matrix(path, None)
     with naming(path):
         if matrix.format == "coo":
@@ -177,8 +219,8 @@ def _stored_matrix(path: PathLike, max_bytes: int | None) -> Any:
 def read_docword(path: PathLike, vocabulary: Vocabulary | None = None, *, invalid: str = "raise") -> Corpus:
     """Read counts in UCI's bag-of-words format; errors as in `load_corpus`.
 
-    Three lines with the number of documents, of words and of entries, then a line "document word count" for each
-    entry, numbered from 1.
+    Three lines with the number of documents, of words and of entries, or one line with all three, then a line
+    "document word count" for each entry, numbered from 1.
     """
     words = _given(vocabulary)
     with naming(path), open_text(path) as file:
@@ -224,6 +266,7 @@ def _docword_entries(
             if not drop:
                 raise
             lines, head, header[:] = block.split(b"\n"), 3 - len(before), before
+            head = 1 if not before and len(lines[0].split()) == 3 else head
             _docword_block(b"\n".join([*lines[:head], b""]), next_line, header)
             block = b"\n".join([*[b""] * head, *(_docword_line(line, header) for line in lines[head:])])
             entries, n_lines = _docword_block(block, next_line, header)
@@ -236,7 +279,7 @@ def _docword_entries(
     if len(header) < 3:
         raise ValueError("ends inside its header of three lines")
     if n_entries != header[2] and not drop:
-        raise ValueError(f"has {'fewer' if n_entries < header[2] else 'more'} entries than line 3 says")
+        raise ValueError(f"has {'fewer' if n_entries < header[2] else 'more'} entries than its header says")
 
 
 def _docword_block(block: bytes, first_line: int, header: list[int]) -> tuple[np.ndarray, int]:
@@ -246,6 +289,10 @@ def _docword_block(block: bytes, first_line: int, header: list[int]) -> tuple[np
     """
     numbers = parse(block, first_line)
     values, lines = numbers.values, numbers.lines + first_line
+    if not header and first_line == 1 and np.count_nonzero(lines[:4] == 1) == 3:
+        header[:] = values[:3].tolist()
+        values, lines = values[3:], lines[3:]
+        _check_header(*header)
     while len(header) < 3 and len(values):
         if lines[0] != len(header) + 1 or np.count_nonzero(lines[:2] == lines[0]) != 1:
             raise BadLine(len(header) + 1, "expected one number of the header")
@@ -257,7 +304,7 @@ def _docword_block(block: bytes, first_line: int, header: list[int]) -> tuple[np
     for name, place in (("document", 0), ("word", 1)) if len(entries) else ():
         bad = (entries[:, place] < 1) | (entries[:, place] > header[place])
         if bad.any():
-            what = f"a {name} number that is not from 1 to what line {place + 1} says"
+            what = f"a {name} number that is not from 1 to what the header says"
             raise BadLine(int(lines[3 * bad.argmax()]), what)
     return entries, numbers.n_lines
 
@@ -308,16 +355,7 @@ def read_ldac(
     does not say how many words there are, and the largest number in it depends on the documents. So give `vocabulary`
     or `n_features`, the number of words.
     """
-    words = _given(vocabulary)
-    if words is not None:
-        if n_features not in (None, len(words)):
-            raise ValueError(f"vocabulary has {len(words)} words; expected {n_features}")
-        n_features = len(words)
-    if n_features is None:
-        what = "an LDA-C file does not say how many words there are; give vocabulary= or n_features="
-        raise ValueError(f"{path}: {what}")
-    if not 1 <= n_features < 2**31:
-        raise ValueError(f"n_features is {n_features}; expected 1 to 2**31 - 1")
+    words, n_features = _words_and_number(path, vocabulary, n_features, "an LDA-C")
     drop = check_invalid(invalid)
     with naming(path), open_text(path) as file:
         parts, next_line = [], 1
@@ -342,6 +380,70 @@ def read_ldac(
         np.cumsum(lengths[:n_documents], out=indptr[1:])
         matrix = sparse.csr_array((counts, columns.astype(np.int32), indptr), shape=(n_documents, n_features))
         return _corpus(matrix, words, path, invalid)
+
+
+def read_svmlight(
+    path: PathLike,
+    vocabulary: Vocabulary | None = None,
+    n_features: int | None = None,
+    first: int = 1,
+    *,
+    invalid: str = "raise",
+) -> Corpus:
+    """Read counts in the format of svmlight and LIBSVM; errors as in `load_corpus`.
+
+    Each line is a document: "label word:count word:count ...", words numbered from ``first``; the label is not used. As
+    in LDA-C, the file does not say how many words there are.
+    """
+    words, n_features = _words_and_number(path, vocabulary, n_features, "an svmlight")
+    drop, counts, columns, indptr = check_invalid(invalid), list[float](), list[int](), [0]
+    with naming(path), open_text(path) as file:
+        for number, line in enumerate(chain.from_iterable(map(io.BytesIO, blocks(file))), 1):
+            if not (line := line.partition(b"#")[0].split()):
+                continue
+            try:
+                found = _svmlight_line(line, first, n_features)
+            except ValueError as error:
+                if not drop:
+                    raise BadLine(number, str(error)) from None
+                found = [], []
+            columns += found[0]
+            counts += found[1]
+            indptr.append(len(columns))
+        arrays = np.array(counts, np.float64), np.array(columns, np.int32), np.array(indptr, np.int64)
+        return _corpus(sparse.csr_array(arrays, shape=(len(indptr) - 1, n_features)), words, path, invalid)
+
+
+def _svmlight_line(fields: list[bytes], first: int, n_features: int) -> tuple[list[int], list[float]]:
+    """Return the columns, from 0, and the counts of a line."""
+    if fields[1:2] and fields[1].startswith(b"qid:"):
+        del fields[1]
+    pairs = [field.partition(b":") for field in fields[1:]]
+    try:
+        float(fields[0])
+        columns, counts = [int(word) - first for word, _, _ in pairs], [float(count) for _, _, count in pairs]
+    except ValueError:
+        raise ValueError("expected label word:count word:count ...") from None
+    if not all(0 <= column < n_features for column in columns):
+        other = "format='svmlight0' is numbered from 0" if first else "format='svmlight' is numbered from 1"
+        raise ValueError(f"a word number that is not from {first} to {n_features - 1 + first}; {other}")
+    return columns, counts
+
+
+def _words_and_number(
+    path: PathLike, vocabulary: Vocabulary | None, n_features: int | None, kind: str
+) -> tuple[tuple[str, ...] | None, int]:
+    """Load the words, and check their number, which a file of this kind does not say."""
+    words = _given(vocabulary)
+    if words is not None:
+        if n_features not in (None, len(words)):
+            raise ValueError(f"vocabulary has {len(words)} words; expected {n_features}")
+        n_features = len(words)
+    if n_features is None:
+        raise ValueError(f"{path}: {kind} file does not say how many words there are; give vocabulary= or n_features=")
+    if not 1 <= n_features < 2**31:
+        raise ValueError(f"n_features is {n_features}; expected 1 to 2**31 - 1")
+    return words, n_features
 
 
 def _joined(parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]], dtype: Any) -> Iterator[np.ndarray]:
@@ -440,15 +542,26 @@ def _guess(path: Path) -> str:
     if head.startswith(b"PAR1"):
         return "parquet"
     head = head.removeprefix(b"\xef\xbb\xbf").lstrip()
-    if head.startswith(b"{"):
+    if is_json(head):
         return "jsonl"
-    lines = [line.split() for line in head.split(b"\n")]
+    if head.startswith(b"%%MatrixMarket"):
+        return "mtx"
+    lines = [line.split() for line in head.split(b"\n") if not line.startswith(b"#")]
     while lines and not lines[-1]:
         lines.pop()
     long = next((line for line in lines if len(line) > 1), None)
     if long is not None and b":" in long[1]:
-        return "ldac"
+        # The first number of LDA-C counts the pairs; a label of svmlight rarely does. No line decides alone.
+        paired = [line[0] == b"%d" % (len(line) - 1) for line in lines if line]
+        if 2 * sum(paired) >= len(paired):
+            return "ldac"
+        what = "format='svmlight', with words from 1 as LIBSVM and gensim write them, or 'svmlight0', from 0 as"
+        raise ValueError(f"{path}: looks like svmlight; give {what} scikit-learn does")
     single = [len(line) == 1 and line[0].isdigit() for line in lines[:3]]
+    if lines and all(len(line) == 3 and all(map(_INTEGER.fullmatch, line)) for line in lines[:4]):
+        (n, width, _), *entries = [tuple(map(int, line)) for line in lines[:4]]
+        if all(document <= n and word <= width for document, word, _ in entries):
+            return "docword"
     if single == [True] * 3 and (len(lines) == 3 or (long is not None and lines[3] == long and len(long) == 3)):
         return "docword"
     raise ValueError(

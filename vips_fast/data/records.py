@@ -9,24 +9,33 @@ row and the column, never a cell.
 """
 
 import contextlib
-import gzip
-import io
 import os
+import re
 import sys
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ..checks import check_choice, missing_package
-from ..store.limits import most_expanded, parse_json
-from ._files import BadLine, naming, open_text
+from ..store.limits import json_records, most_expanded, parse_json
+from ._files import BadLine, broken_gzip, expanded, naming, open_text, refuse_foreign
 from .arrays import check_invalid
 from .corpus import Corpus
-from .delimited import BAD, WINDOWS, Rows, batches_of, csv_batches, read_header, split_lines, whole_lines
+from .delimited import (
+    BAD,
+    WINDOWS,
+    Rows,
+    batches_of,
+    csv_batches,
+    declared_delimiter,
+    read_header,
+    split_lines,
+    whole_lines,
+)
 from .excel import header, is_excel, sheet_rows
 from .frames import is_stream, table_columns
 from .groups import Numbering
@@ -59,7 +68,8 @@ def read_batches(
     Parameters
     ----------
     source : path-like, "-", table or iterable of str
-        A file (CSV with a header line, JSON Lines, Parquet, Excel; the first two also gzip), or a folder. Its .txt
+        A file (CSV with a header line, JSON Lines or an array of
+        JSON objects, Parquet, Excel; text also gzip, bzip2 or xz), or a folder. Its .txt
         files at any depth are records with the columns ``text``, ``path`` and ``folder`` (the first part of the path).
         "-" is standard input. A pandas or polars frame, a pyarrow table or a mapping from names to sequences. A query
         of DuckDB, a lazy frame of polars, a record batch reader or another object with ``__arrow_c_stream__``, which is
@@ -94,7 +104,7 @@ def read_batches(
     if not isinstance(source, (str, os.PathLike)):
         yield from _checked(_in_memory(source, columns, batch_rows, drop), texts, drop)
         return
-    with naming(_name(source)), _broken(), contextlib.ExitStack() as stack:
+    with naming(_name(source)), broken_gzip(), contextlib.ExitStack() as stack:
         read, size, tell = [0], 0, None
         if source != "-" and Path(source).is_dir():
             root, paths = Path(source), _texts_in(Path(source))
@@ -104,16 +114,15 @@ def read_batches(
             raw: Any = sys.stdin.buffer if source == "-" else stack.enter_context(open(source, "rb"))
             if source != "-":
                 size, tell = os.fstat(raw.fileno()).st_size, raw.tell
-            head = raw.peek(2)[:2]
-            # GzipFile is a raw stream in all but its declared type.
-            file: Any = raw if head != b"\x1f\x8b" else stack.enter_context(io.BufferedReader(gzip.open(raw, "rb")))
-            head = file.peek(4)[:64]
+            file: Any = expanded(raw)
+            head = file.peek(512)[:512]
             if format is None:
-                start = head.lstrip(b"\xef\xbb\xbf \t\r\n")
-                other = "jsonl" if start.startswith(b"{") else "csv"
+                other = "jsonl" if is_json(head) else "csv"
                 format = "xlsx" if is_excel(source) else "parquet" if head.startswith(b"PAR1") else other
             if not head:
                 raise ValueError("is empty")
+            if format != "xlsx":
+                refuse_foreign(head)
             if format in ("parquet", "xlsx") and (source == "-" or file is not raw):
                 raise ValueError(f"{format} must be read from a file of its own; expected CSV or JSON Lines here")
             if format == "xlsx":
@@ -125,7 +134,7 @@ def read_batches(
                 if format == "csv":
                     batches = csv_batches(blocks, columns, batch_rows, drop)
                 else:
-                    batches = batches_of(_jsonl(split_lines(blocks), columns, drop), columns, batch_rows)
+                    batches = batches_of(_json(split_lines(blocks), columns, drop), columns, batch_rows)
         for batch in _checked(batches, texts, drop):
             yield batch
             if progress is not None:
@@ -140,17 +149,18 @@ def column_names(source: Any, encoding: str = "utf-8") -> list[str]:
     """
     if not isinstance(source, (str, os.PathLike)):
         return _names(source)
-    with naming(_name(source)), _broken(), open(source, "rb") as raw:
+    with naming(_name(source)), broken_gzip(), open(source, "rb") as raw:
         if raw.peek(4).startswith(b"PAR1"):
             return list(_parquet_module().ParquetFile(raw).schema_arrow.names)
         if is_excel(source):
             return [str(name or "") for name in header(next(sheet_rows(raw), (0, {}))[1])]
         with open_text(source) as file:
-            if file.peek(64)[:64].lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
-                raise ValueError("JSON Lines has no header; expected CSV or Parquet")
+            if is_json(file.peek(64)[:64]):
+                raise ValueError("JSON has no header; expected CSV or Parquet")
             if not file.peek(1):
                 raise ValueError("is empty")
-            names = read_header(split_lines(whole_lines(file, encoding, [0], drop=True)))[1]
+            declared, blocks = declared_delimiter(whole_lines(file, encoding, [0], drop=True))
+            names = read_header(split_lines(blocks), declared=declared)[1]
             if any(BAD in name for name in names):
                 raise BadLine(1, f"not {encoding} text; {WINDOWS}")
             return names
@@ -161,8 +171,10 @@ def is_utf8(path: str | os.PathLike[str]) -> bool:
 
     This reads all of it. The answer depends on the records. Parquet and Excel files know their encoding.
     """
-    with naming(path), _broken(), open_text(path) as file:
-        if is_excel(path) or file.peek(4).startswith(b"PAR1"):
+    if is_excel(path):
+        return True
+    with naming(path), broken_gzip(), open_text(path) as file:
+        if file.peek(4).startswith(b"PAR1"):
             return True
         try:
             for _ in whole_lines(file, "utf-8", [0]):
@@ -254,14 +266,6 @@ def _name(source: Any) -> str:
     return "standard input" if source == "-" else os.fspath(source)
 
 
-@contextlib.contextmanager
-def _broken() -> Iterator[None]:
-    try:
-        yield
-    except (gzip.BadGzipFile, EOFError, zlib.error):
-        raise ValueError("the gzip data are broken or cut off") from None
-
-
 def _sheet(file: Any, columns: Sequence[str]) -> Rows:
     rows = sheet_rows(file)
     places = places_of(columns, header(next(rows, (0, {}))[1]))
@@ -269,19 +273,45 @@ def _sheet(file: Any, columns: Sequence[str]) -> Rows:
         yield number, [row.get(place) for place in places]
 
 
-def _jsonl(lines: Iterator[str], columns: Sequence[str], drop: bool) -> Rows:
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
+def is_json(head: bytes) -> bool:
+    """Tell whether a file's first bytes begin an object of JSON, or an array of objects."""
+    return re.match(rb"(\xef\xbb\xbf)?\s*(\[\s*)?\{", head) is not None
+
+
+def _json(lines: Iterator[str], columns: Sequence[str], drop: bool) -> Rows:
+    """Read JSON Lines, or an array of objects."""
+    number, first = next(((n, line) for n, line in enumerate(lines, 1) if line.strip()), (1, ""))
+    values = _array if first.lstrip().startswith("[") else _objects
+    for n, record in values(chain([first], lines), number, drop):
         try:
-            record = parse_json("" if drop and BAD in line else line)
             cells = [record[name] for name in columns]
+            if drop and any(isinstance(cell, str) and BAD in cell for cell in cells):
+                raise ValueError
         except (ValueError, LookupError, TypeError):
             if not drop:
                 names = ", ".join(map(repr, columns))
-                raise BadLine(number, f"expected a JSON object with {names}, each key once") from None
+                raise BadLine(n, f"expected a JSON object with {names}, each key once") from None
             cells = [BROKEN] * len(columns)
-        yield number, cells
+        yield n, cells
+
+
+def _objects(lines: Iterable[str], number: int, drop: bool) -> Iterator[tuple[int, Any]]:
+    """Read a value a line, None for one that is not valid."""
+    for n, line in enumerate(lines, number):
+        if line.strip():
+            value = None
+            with contextlib.suppress(ValueError):
+                value = parse_json("" if drop and BAD in line else line)
+            yield n, value
+
+
+def _array(lines: Iterable[str], number: int, drop: bool) -> Iterator[tuple[int, Any]]:
+    """Read the values of an array, each with the line that it begins on."""
+    text, before = "".join(lines), 0
+    for place, value in json_records(text):
+        number += text.count("\n", before, place)
+        before = place
+        yield number, value
 
 
 def _texts_in(root: Path) -> list[str]:

@@ -19,7 +19,7 @@ from .tokens import Analyzer, TokenIndex, as_analyzer, token_columns
 
 PathLike = str | os.PathLike[str]
 #: The words of the columns, a file that holds them, or "public:LANGUAGE".
-Vocabulary = Sequence[str] | PathLike
+Vocabulary = Sequence[str] | Mapping[str, int] | PathLike
 _PUBLIC = "public:"
 #: Bytes of the largest list of words, which a gzip file may expand to: some million words.
 _MOST_BYTES = 1 << 25
@@ -70,7 +70,7 @@ def public_vocabulary(vocabulary: Vocabulary, analyzer: Any = None, *, size: int
 
     Parameters
     ----------
-    vocabulary : sequence of str, path-like or "public:LANGUAGE"
+    vocabulary : sequence of str, mapping of words to columns, path-like or "public:LANGUAGE"
         The words themselves, a file with one on each line, or a language's commonest words by the package `wordfreq`
         (the extra "text"), such as "public:en".
     analyzer : as for `vips_fast.data.tokens.as_analyzer`
@@ -96,9 +96,13 @@ def public_vocabulary(vocabulary: Vocabulary, analyzer: Any = None, *, size: int
         return tuple(found)
     if isinstance(vocabulary, (str, os.PathLike)):
         return load_vocabulary(vocabulary)
-    words = tuple(vocabulary)
+    # scikit-learn's `vocabulary_` has the words in another order than their columns.
+    words = tuple(sorted(vocabulary, key=vocabulary.__getitem__) if isinstance(vocabulary, Mapping) else vocabulary)
     if not all(isinstance(word, str) for word in words):
         raise TypeError("vocabulary must hold strings only")
+    if len(set(words)) < len(words):
+        twice = next(word for word, before in zip(sorted(words)[1:], sorted(words), strict=False) if word == before)
+        raise ValueError(f"vocabulary: {twice!r} stands twice; expected each word once")
     return words
 
 
@@ -126,17 +130,17 @@ def _wordfreq(language: str, given: str) -> Any:
     return wordfreq
 
 
-def stop_words(listed: str | os.PathLike[str], whole: bool = False) -> tuple[str, ...]:
+def stop_words(listed: Vocabulary, whole: bool = False) -> tuple[str, ...]:
     """Load a public list of words to leave out.
 
-    It is a file, as `load_vocabulary` reads it, or "public:LANGUAGE", such as "public:en", of the package `stop-words`
-    (the extra "text"). Of that list it takes function words only, unless it is to be ``whole``: the language's 200
-    commonest words, words of one or two letters, contractions and, for English, the file function-en.txt. Others say
-    what a text is about, such as "bill" and "room"; but they make no topics of their own, for which the whole list is.
-    Errors are the same as of `public_vocabulary`.
+    It is the words themselves, a file, as `load_vocabulary` reads it, or "public:LANGUAGE", such as "public:en", of the
+    package `stop-words` (the extra "text"). Of that list it takes function words only, unless it is to be ``whole``:
+    the language's 200 commonest words, words of one or two letters, contractions and, for English, the file
+    function-en.txt. Others say what a text is about, such as "bill" and "room"; but they make no topics of their own,
+    for which the whole list is. Errors are the same as of `public_vocabulary`.
     """
     if not (isinstance(listed, str) and listed.startswith(_PUBLIC)):
-        return load_vocabulary(listed)
+        return public_vocabulary(listed)
     package, language = _package("stop_words"), listed.removeprefix(_PUBLIC)
     try:
         words = tuple(package.get_stop_words(language))
@@ -151,14 +155,15 @@ def stop_words(listed: str | os.PathLike[str], whole: bool = False) -> tuple[str
     return tuple(word for word in words if word in common or len(word) < 3 or not word.isalpha())
 
 
-def coarse_words(listed: str | os.PathLike[str]) -> tuple[str, ...]:
+def coarse_words(listed: Vocabulary) -> tuple[str, ...]:
     """Load a public list of coarse words to leave out.
 
-    It is a file, as `load_vocabulary` reads it, or "public:LANGUAGE": the package's own list of English, and no word
-    for another language. That list has no word that a clinical note needs. Errors are those of `load_vocabulary`.
+    It is the words themselves, a file, as `load_vocabulary` reads it, or "public:LANGUAGE": the package's own list of
+    English, and no word for another language. That list has no word that a clinical note needs. Errors are those of
+    `load_vocabulary`.
     """
     if not (isinstance(listed, str) and listed.startswith(_PUBLIC)):
-        return load_vocabulary(listed)
+        return public_vocabulary(listed)
     return load_vocabulary(_COARSE) if listed == f"{_PUBLIC}en" else ()
 
 

@@ -32,6 +32,7 @@ from ..data.frames import reads_once
 from ..data.groups import group_codes
 from ..data.segmenters import segmenter_of
 from ..data.shards import is_sharded
+from ..data.vocabulary import Vocabulary
 from ..engine.budget import BudgetExceededError
 from ..engine.checkpoint import RunFolder, UsedUpError, forget_states, ledger_in
 from ..engine.request import Terms
@@ -64,17 +65,17 @@ class TextFile:
         Columns of the text, joined with a line break; None is "text".
     person : str or None
         Column of the persons.
-    vocab : str or None
-        File of words, "public:LANGUAGE", or "private" for a purchase from the same budget. For texts, None is
-        "private", or the commonest 5,000 words of ``public_prior``.
+    vocab : str, sequence of str or None
+        The words, a file of them, "public:LANGUAGE", or "private" for a purchase from the same budget. For texts, None
+        is "private", or the commonest 5,000 words of ``public_prior``.
     vocab_size, vocab_share : int, float or None
         Most words; share of epsilon for a purchase. None is planned.
     max_share : float
         A purchase leaves out words that more than this share of the persons use.
     language : str or None
         Language of the stop words and the segmenter; None is the prior's language, or English.
-    coarse_words : path, "public:LANGUAGE", "none" or None
-        Coarse words to leave out; None is the list of the ``language``, except with a file of words.
+    coarse_words : sequence of str, path, "public:LANGUAGE", "none" or None
+        Coarse words to leave out; None is the list of the ``language``, except with words or a file of them.
     analyzer, stop_words, min_length, numbers, ngrams, lemmas
         How texts become words; see `vips_fast.data.Analyzer`. An analyzer of None is the segmenter of the ``language``
         if it has one, and else "unicode".
@@ -98,14 +99,14 @@ class TextFile:
     path: Any = field(repr=False)
     text: Sequence[str] | None = None
     person: str | None = None
-    vocab: str | None = None
+    vocab: Vocabulary | None = None
     vocab_size: int | None = None
     vocab_share: float | None = None
     max_share: float = 0.3
     language: str | None = None
     analyzer: str | None = None
-    stop_words: str | None = None
-    coarse_words: str | None = None
+    stop_words: Vocabulary | None = None
+    coarse_words: Vocabulary | None = None
     min_length: int = 1
     numbers: str | None = None
     ngrams: int = 1
@@ -123,6 +124,12 @@ class TextFile:
     def __post_init__(self) -> None:
         if isinstance(self.path, os.PathLike):
             object.__setattr__(self, "path", os.fspath(self.path))
+        for name in ("vocab", "stop_words", "coarse_words"):
+            given = getattr(self, name)
+            if isinstance(given, os.PathLike):
+                object.__setattr__(self, name, os.fspath(given))
+            elif given is not None and not isinstance(given, str):
+                object.__setattr__(self, name, _words_of(name, given))
         _ = self.prior  # its file, too
 
     @cached_property
@@ -149,16 +156,21 @@ class TextFile:
             return False
         return holds_records(self.path, self.format, self.text, self.person)
 
+    @property
+    def _lists(self) -> bool:
+        """Whether the caller lists the words, one by one or in a file."""
+        return not (self.vocab in (None, PRIVATE) or (isinstance(self.vocab, str) and self.vocab.startswith(PUBLIC)))
+
     def words_analyzer(self) -> Analyzer:
         """Choose how texts become words; with a vocabulary file, every word counts."""
         listed, coarse, numbers = self.stop_words, self.coarse_words, self.numbers
-        if self.vocab in (None, PRIVATE) or str(self.vocab).startswith(PUBLIC):
+        if not self._lists:
             language = self.language or ("en" if self.prior is None else self.prior.language)
             usual = f"{PUBLIC}{language}" if language else NONE
             listed = listed or (usual if self.vocab in (None, PRIVATE) or self.language else self.vocab)
             coarse, numbers = coarse or usual, numbers or "mixed"
-        left_out = () if listed in (None, NONE) else stop_words(str(listed))
-        left_out += () if coarse in (None, NONE) else coarse_words(str(coarse))
+        left_out = () if listed in (None, NONE) else stop_words(listed)
+        left_out += () if coarse in (None, NONE) else coarse_words(coarse)
         words = self.analyzer or segmenter_of(self.language) or "unicode"
         return Analyzer(words, self.min_length, numbers or "keep", self.ngrams, left_out, self.lemmas)
 
@@ -170,12 +182,10 @@ class TextFile:
             ranked = (self.prior.words[v] for v in np.argsort(-frequencies, kind="stable").tolist())
             words = (word for word in ranked if kept(word) == [word])
             return tuple(sorted(islice(words, self.vocab_size or _PRIOR_WORDS)))
-        if self.vocab in (None, PRIVATE):
+        if self.vocab is None or self.vocab == PRIVATE:
             return None
-        name = str(self.vocab)
-        if name.startswith(PUBLIC):
-            return public_vocabulary(name, self.words_analyzer(), size=self.vocab_size or 8000)
-        return public_vocabulary(name)
+        analyzer = None if self._lists else self.words_analyzer()
+        return public_vocabulary(self.vocab, analyzer, size=self.vocab_size or 8000)
 
     def read(self, reading: Reading) -> Material:
         """Read the texts, after the purchase of a vocabulary if needed."""
@@ -203,8 +213,8 @@ class TextFile:
             return shards, {} if said is None else {READING: said}, None
         raw = holds_records(self.path, self.format, self.text, self.person)
         words, after, analyzer = self.public_words(), None, self.words_analyzer() if raw else None
-        if analyzer is not None and words is not None and self.vocab is not None and not self.vocab.startswith(PUBLIC):
-            _check_words(words, analyzer, self.vocab)
+        if analyzer is not None and words is not None and self._lists:
+            _check_words(words, analyzer, self.vocab if isinstance(self.vocab, str) else "")
         if analyzer is not None and words is None:
             purchase = _Purchase(self, reading, analyzer)
             with self.progress("read for the vocabulary") as line:
@@ -264,6 +274,15 @@ class TextFile:
                 raise
             warnings.warn(f"{error}. The words are paid for, so the fit continues without this prior", stacklevel=2)
             return None
+
+
+def _words_of(name: str, given: Any) -> tuple[str, ...]:
+    """Take a list of words."""
+    try:
+        return public_vocabulary(given)
+    except (TypeError, ValueError) as error:
+        why = str(error).removeprefix("vocabulary: ")
+        raise type(error)(f"{name}=: {why}; expected words, a file of them or a name") from None
 
 
 def _check_words(words: Sequence[str], analyzer: Analyzer, name: str) -> None:

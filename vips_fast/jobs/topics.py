@@ -15,7 +15,7 @@ import numpy as np
 from ..checks import check_number
 from ..data.frames import named_columns
 from ..data.types import Matrix, Texts
-from ..data.vocabulary import count_matrix
+from ..data.vocabulary import Vocabulary, count_matrix
 from ..engine.budget import Budget
 from ..engine.statement import Privacy
 from ..models.family import VOCABULARY, family_of
@@ -70,16 +70,16 @@ class PrivateTopics:
         The public topics (`vips_fast.load_prior`); None for topics that come from the records only.
     n_topics : int or None
         Number of topics; None takes the number of the prior. Without a prior, None takes the plan's (`vips_fast.plan`).
-    vocab : "private", "public:LANGUAGE", path or None
-        The counted words: purchased with a share of epsilon, the commonest of a language, or a file of words. None
+    vocab : "private", "public:LANGUAGE", sequence of str, path or None
+        The counted words: purchased with a share of epsilon, the commonest of a language, words or a file of them. None
         takes the words of the prior, or without one "private".
     vocab_size : int or None
         Most words. None is 5,000 of the prior, 8,000 of a language, and planned for "private".
     max_share : float
         A purchase leaves out words that more than this share of the persons use.
-    stop_words : "public:LANGUAGE", "none", path or None
+    stop_words : "public:LANGUAGE", "none", sequence of str, path or None
         Words to leave out; None is the language of prior or words, or English.
-    coarse_words : "public:LANGUAGE", "none", path or None
+    coarse_words : "public:LANGUAGE", "none", sequence of str, path or None
         Coarse words to leave out, too; None is as for ``stop_words``, and there is a list of English.
     doc_length : int or None
         Words that each text is brought to, a public number; None is the default of `LatentDirichletAllocation`.
@@ -132,11 +132,11 @@ class PrivateTopics:
         public_prior: str | os.PathLike[str] | PublicPrior | None = "public:en",
         n_topics: int | None = None,
         target_attack_success: float | None = None,
-        vocab: str | os.PathLike[str] | None = None,
+        vocab: Vocabulary | None = None,
         vocab_size: int | None = None,
         max_share: float = 0.3,
-        stop_words: str | os.PathLike[str] | None = None,
-        coarse_words: str | os.PathLike[str] | None = None,
+        stop_words: Vocabulary | None = None,
+        coarse_words: Vocabulary | None = None,
         doc_length: int | None = None,
         n_records: int | None = None,
         invalid: str = "raise",
@@ -212,11 +212,11 @@ class PrivateTopics:
             table,
             columns,
             person,
-            vocab=None if self.vocab is None else os.fspath(self.vocab),
+            vocab=self.vocab,
             vocab_size=self.vocab_size,
             max_share=self.max_share,
-            stop_words=None if self.stop_words is None else os.fspath(self.stop_words),
-            coarse_words=None if self.coarse_words is None else os.fspath(self.coarse_words),
+            stop_words=self.stop_words,
+            coarse_words=self.coarse_words,
             public_prior=prior,
             invalid=self.invalid,
             progress=lambda label: ReadingLine(label) if shown else nullcontext(),

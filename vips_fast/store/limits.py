@@ -2,6 +2,8 @@
 
 import json
 import os
+import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ MOST_VALUES = 1 << 23
 #: The most bytes that a compressed file may expand to, or the most times its size if that is more. Counts of words
 #: expand to about 4 times their size, sheets to 10 times, and deflate can reach 1,032 times.
 _SMALL, _RATIO = 1 << 28, 100
+_BLANKS = re.compile(r"[ \t\r\n]*")
 
 
 def most_expanded(size: int) -> int:
@@ -59,6 +62,46 @@ def parse_json(data: str | bytes) -> Any:
         raise ValueError("not a JSON file: too many brackets within each other") from None
     except ValueError:
         raise ValueError("not a JSON file") from None
+
+
+def json_records(text: str) -> Iterator[tuple[int, Any]]:
+    """Read the values of a JSON array one by one, each with the place that it begins at.
+
+    An object with a key that stands twice is None. Raises ValueError as `parse_json`, and for a text of more than 2**28
+    characters: JSON Lines has no largest size.
+
+    >>> list(json_records('[{"a": 1}, 2]'))
+    [(1, {'a': 1}), (11, 2)]
+    """
+    if len(text) > _SMALL or text.count("[") + text.count("{") > MOST_VALUES:
+        raise ValueError("a JSON array of this size is not read; expected JSON Lines, one object a line")
+    decoder = json.JSONDecoder(object_pairs_hook=_object_or_none)
+    place, mark = _after_blanks(text, 0), "["
+    try:
+        while text[place : place + 1] == mark:
+            place = _after_blanks(text, place + 1)
+            if mark == "[" and text[place : place + 1] == "]":
+                break
+            value, end = decoder.raw_decode(text, place)
+            yield place, value
+            place, mark = _after_blanks(text, end), ","
+    except RecursionError:
+        raise ValueError("not a JSON file: too many brackets within each other") from None
+    except json.JSONDecodeError:
+        raise ValueError("not a JSON file") from None
+    if text[place : place + 1] != "]" or _after_blanks(text, place + 1) < len(text):
+        raise ValueError("not a JSON file")
+
+
+def _after_blanks(text: str, place: int) -> int:
+    found = _BLANKS.match(text, place)
+    assert found is not None
+    return found.end()
+
+
+def _object_or_none(pairs: list[tuple[str, Any]]) -> dict[str, Any] | None:
+    found = dict(pairs)
+    return found if len(found) == len(pairs) else None
 
 
 class _TwiceError(Exception):

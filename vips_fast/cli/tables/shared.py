@@ -21,6 +21,7 @@ SEED = Kind(int, lambda v: 0 <= v < 2**32, "a whole number from 0 to 2**32 - 1")
 SUCCESS = Kind(float, lambda v: 0.5 < v < 1, "a number between 0.5, which is chance, and 1")
 SHARE = Kind(float, lambda v: 0 < v <= 1, "a share above 0, at most 1")
 
+_FORMATS = "csv, jsonl, parquet, xlsx, folder, npz, mtx, docword, ldac, svmlight or svmlight0"
 RELATIONS = ("add_remove", "replace_one")
 DELTA = "default min(1e-5, 0.1 / records)"
 LABELS = "privacy units of the records: one label a line, or a .npy array"
@@ -120,7 +121,8 @@ def documents(*, learns: bool) -> tuple[Entry, ...]:
     """
     formats = (
         "CSV, Excel, JSON Lines, Parquet, a folder of .txt files, - (standard input), "
-        "counts (CSR .npz, UCI docword, LDA-C), shards, or the word docstrings"
+        "counts (CSR .npz, MatrixMarket, UCI docword, LDA-C, svmlight), shards, or the word docstrings; "
+        "text files also gzip, bzip2 or xz"
     )
     words = "the vocabulary: FILE with one word a line"
     if learns:
@@ -131,7 +133,7 @@ def documents(*, learns: bool) -> tuple[Entry, ...]:
     where = (
         file("input", formats, metavar="INPUT", words=("docstrings", "-")),
         file("--vocab", words, words=("private", "public:") * learns),
-        Option("--format", "csv, jsonl, parquet, xlsx, folder, npz, docword or ldac; default: detected"),
+        Option("--format", f"{_FORMATS}; default: detected"),
         Option("--features", "number of words, if no file gives it", WHOLE),
         Option("--text", columns, metavar="COLUMN", nargs="+"),
         Option("--encoding", "of text files, default utf-8", default="utf-8"),
