@@ -129,7 +129,11 @@ def told(err):
 
     These differ from run to run.
     """
-    findings = ("vips-fast: warning: effects: ", "vips-fast: warning: --row-norm ")
+    findings = (
+        "vips-fast: warning: effects: ",
+        "vips-fast: warning: --row-norm ",
+        "vips-fast: warning: --invalid drop: ",
+    )
     return "".join(line for line in err.splitlines(keepends=True) if not line.startswith(findings))
 
 
@@ -219,7 +223,8 @@ def test_bad_records_in_shards(place, run, kind):
         argv[2] = f"shards{number}"
         if kind != "rows" or number < 5:
             assert run(*argv)[0] == 2
-        assert run(*argv, "--invalid", "drop")[::2] == (0, "")
+        code, _, err = run(*argv, "--invalid", "drop")
+        assert (code, told(err)) == (0, "")
         fit = ("fit", "blr") if kind == "rows" else LDA
         more = ["--records", N, "--epsilon", 5, "--delta", 1e-5, "--quiet", "--steps", 2, "--sampling", "full"]
         code, _, err = run(*fit[:2], argv[2], *fit[2:], *more, "--invalid", "drop", "--out", f"m{number}")

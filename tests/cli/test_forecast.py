@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from vips_fast.cli import main
 from vips_fast.engine.budget import Budget
 from vips_fast.models.lda import LatentDirichletAllocation, planning
 
@@ -25,6 +26,13 @@ def few(tmp_path):
     sp.save_npz(tmp_path / "x.npz", sp.csr_matrix(counts))
     Budget.create(tmp_path / "b", 3, 1e-6, dataset="ward7")
     return tmp_path
+
+
+@pytest.mark.parametrize("quiet", [(), ("--quiet",)])
+def test_what_is_spent_on_is_always_said(capsys, files, quiet):
+    spending = ("--noise-multiplier", 5, "--doc-length", 3)
+    assert main([str(one) for one in files.fit(*spending, *quiet, "--anyway")]) == 0
+    assert capsys.readouterr().err.startswith(("vips-fast: forecast: ", "vips-fast: warning: forecast: "))
 
 
 def fit(few, *more):

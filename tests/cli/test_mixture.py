@@ -213,7 +213,7 @@ def test_what_is_refused_leaves_nothing(refused, rows, kind, more, text):
 
 
 def test_what_holds_no_mixture(run, refused, rows):
-    assert "expected a name that ends in .npy or .npz" in refused(*fit(rows, "words.txt", "gaussian", "--epsilon", 1))
+    assert "expected a name that ends in .npy, .npz" in refused(*fit(rows, "words.txt", "gaussian", "--epsilon", 1))
     np.save(rows / "one.npy", np.ones(3))
     assert "got shape (3,)" in refused(*fit(rows, "one.npy", "gaussian", "--epsilon", 1))
     assert run(*fit(rows, "answers.npy", "bernoulli", "--epsilon", 1))[0] == 0

@@ -12,6 +12,7 @@ import pytest
 from peers.uci import ADULT, read_adult
 
 from vips_fast import BayesianLogisticRegression
+from vips_fast.cli import main
 from vips_fast.data import Schema
 
 SCHEMA = """[columns.age]
@@ -123,6 +124,33 @@ def test_a_bad_row_is_one_line_without_a_cell(run, refused, folder, row, text):
     assert text in error and "secret" not in error and not (folder / "m").exists()
     # An unattended job says nothing, and the row contributes nothing.
     assert run(*fit(folder, "bad.csv", "m", "--invalid", "drop"))[::2] == (0, "")
+
+
+def test_dropped_records_are_announced_by_public_facts_alone(capsys, folder):
+    """A decimal comma makes all of them invalid, or none: what is said is the same."""
+    table = pandas.read_csv(folder / "t.csv")
+    table.to_csv(folder / "comma.csv", index=False, decimal=",")
+    said = {}
+    for name in ("t.csv", "comma.csv"):
+        more = ("--invalid", "drop", "--records", N, "--anyway", "--force")
+        code = main([str(one) for one in fit(folder, name, "m", *more)])
+        lines = capsys.readouterr().err.splitlines()
+        said[name] = code, [line for line in lines if not line.startswith("vips-fast: warning: effects: ")]
+    assert said["t.csv"] == said["comma.csv"]
+    (line,) = [line for line in said["t.csv"][1] if "--invalid drop" in line]
+    assert "nothing tells how many" in line and "numbers in age need a decimal point" in line
+    (folder / "s.toml").write_text(SCHEMA.replace("high = 100", 'high = 100\ndecimal = ","'))
+    assert main([str(one) for one in fit(folder, "t.csv", "m", *more)]) == 0
+    assert "decimal" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "decimal, text", [(".", "with a decimal point; give the column decimal"), (",", "a decimal comma")]
+)
+def test_a_number_that_is_refused_says_the_decimal_mark(refused, folder, decimal, text):
+    (folder / "s.toml").write_text(SCHEMA.replace("high = 100", f'high = 100\ndecimal = "{decimal}"'))
+    (folder / "bad.csv").write_text("home,ill,work,age\n1,yes,state,7~1\n")
+    assert text in refused(*fit(folder, "bad.csv", "m"))
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import math
 from decimal import ROUND_CEILING, Decimal
 
+from ..store.words import several
 from .checks import count, real
 
 
@@ -43,7 +44,7 @@ def right_guesses(success: float, unit: str, adds: bool) -> str:
     >>> right_guesses(0.5991, "patient", True)
     'Somebody who knows all else and sees every release guesses whether one patient is in the data, and is right at ...'
     """
-    asked = f"whether one {unit} is in the data" if adds else f"which of two {unit}s is in the data"
+    asked = f"whether one {unit} is in the data" if adds else f"which of two {several(unit)} is in the data"
     return (
         f"Somebody who knows all else and sees every release guesses {asked}, "
         f"and is right at most {percent(success)} of the time; 50 % is chance."

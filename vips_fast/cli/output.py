@@ -13,9 +13,11 @@ from typing import IO, Any, BinaryIO
 
 import numpy as np
 
+from ..data import Schema
 from ..store.atomic import PUBLIC, replacing
 from ..store.owned import check_apart
 from ..store.text import csv_text
+from ..store.words import counted
 from .messages import print_object, say
 
 
@@ -47,7 +49,25 @@ def warn_of_delta(delta: float, n_units: int, unit: str = "record") -> None:
     """
     if delta * n_units >= 1:
         what = "a whole record" if unit == "record" else f"all that is known of one {unit}"
-        say(f"warning: delta = {delta:g} is not below 1 / {n_units} {unit}s: {what} may be published")
+        say(f"warning: delta = {delta:g} is not below 1 / {counted(n_units, unit)}: {what} may be published")
+
+
+def warn_of_drops(invalid: str | None, schema: str | None = None) -> None:
+    """Say, by public facts only, what ``--invalid drop`` keeps back.
+
+    ``schema`` is the file of a table's columns.
+    """
+    if invalid != "drop":
+        return
+    numbers = [] if schema is None else [c for c in Schema.load(schema).columns if c.kind == "number"]
+    pointed = ", ".join(column.name for column in numbers if column.decimal == ".")
+    comma = (
+        f' (numbers in {pointed} need a decimal point; the schema\'s decimal = "," takes a comma)' if pointed else ""
+    )
+    say(
+        f"warning: --invalid drop: a record that cannot be read contributes nothing{comma}, and nothing tells how many "
+        "there are: try it with --invalid raise on public records of the same form"
+    )
 
 
 def output_file(name: str | Path, mode: int = PUBLIC) -> AbstractContextManager[BinaryIO]:

@@ -70,7 +70,7 @@ _COMMAS = re.compile(r"[+-]?([0-9]{1,3}([.][0-9]{3})+|[0-9]*)(,[0-9]*)?([eE][+-]
 _PROBLEMS = {
     -1: ("a missing value", "drop such records with invalid='drop', or give the column a rule for missing"),
     -2: ("not one of the schema's values", "spell both alike, or give the column a rule for unknown"),
-    -3: ("expected a finite number", ""),
+    -3: ("expected a finite number", 'with a decimal point; give the column decimal = "," for a comma'),
 }
 _OF_LABEL = "spell both alike, or drop such records with invalid='drop'"
 #: Values of a column that a message lists.
@@ -236,7 +236,9 @@ class Column:
         problem, remedy = _PROBLEMS[int(codes[row])]
         if codes[row] == _UNKNOWN:
             problem += f", {', '.join(map(repr, self.values[:_LISTED]))}{', …' * (len(self.values) > _LISTED)}"
-        text = "; ".join(filter(None, (problem, _OF_LABEL if label and self.values else remedy)))
+        if codes[row] == _WRONG and self.decimal == ",":
+            remedy = 'with a decimal comma, as the column has decimal = ","'
+        text = f"{problem}{', ' if codes[row] == _WRONG else '; '}{_OF_LABEL if label and self.values else remedy}"
         raise ValueError(f"{where} {row if lines is None else lines[row]}, column {self.name!r}: {text}")
 
     def _point_decimals(self, cell: Any) -> Any:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ..accounting import Relation
+from ..store.words import a, counted
 from .result import FitResult
 
 
@@ -65,7 +66,7 @@ def _labels(result: FitResult) -> tuple[bool, str]:
         return True, "The model has none."
     if result.settings.get("classes") is not None:
         return True, "Stated as a parameter; a record with another label contributes nothing or is refused."
-    return False, f"The {len(result.public.classes)} labels of the records were taken as public."
+    return False, f"The {counted(len(result.public.classes), 'label')} of the records were taken as public."
 
 
 def _parameters(result: FitResult) -> tuple[bool, str]:
@@ -77,7 +78,7 @@ def _parameters(result: FitResult) -> tuple[bool, str]:
 def _unit(result: FitResult) -> tuple[bool, str]:
     unit = result.privacy.unit
     if unit != "record":
-        return True, f"A {unit} with all records is protected, by the groups that the fit was given."
+        return True, f"{a(unit).capitalize()} with all records is protected, by the groups that the fit was given."
     return (
         False,
         "One record is protected. A person with several has the weaker guarantee that is stated for that number.",

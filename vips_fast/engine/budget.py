@@ -31,6 +31,7 @@ from ..store.atomic import create_file
 from ..store.lock import Lock
 from ..store.log import Log, LogDamagedError, Record, encode
 from ..store.process import this_process
+from ..store.words import counted
 from .budget_state import BudgetState, reservation
 from .filters import FILTERS, LARGEST_NOISE, declared_epsilon, leaked, renyi_orders, smallest_noise
 from .interrupts import stop_if_asked, uninterrupted
@@ -361,14 +362,18 @@ class Budget:
 
     def _refusal(self, state: BudgetState, event: PrivacyEvent, count: int, total: float) -> str:
         held = [run for run in state.live.values() if run.held]
-        waiting = f", {sum(run.held for run in held)} releases are reserved by {len(held)} runs" if held else ""
+        waiting = (
+            f", {counted(sum(run.held for run in held), 'release')} reserved by {counted(len(held), 'run')}"
+            if held
+            else ""
+        )
         if state.exhausted:
             why = "records were lost before its repair, so all of it counts as spent; make one for other data"
         elif state.rest_delta is None and state.free_delta <= 0.0:
             why = "all of its delta belongs to lists declared ahead, and none of them holds this run"
         else:
             why = (
-                f"{count} releases more would bring it to epsilon = {rounded_up(total, 6)}, its limit is "
+                f"{counted(count, 'release')} more would bring it to epsilon = {rounded_up(total, 6)}, its limit is "
                 f"{rounded_up(state.epsilon)} at delta = {state.delta:g} ({rounded_up(state.total(reserved=False), 6)} "
                 f"is spent{waiting}; {state.filter_for(event)} filter)"
             )
@@ -441,8 +446,8 @@ class Budget:
             count *= repeats
             if count < 1 or one.relation != self.relation:
                 raise ValueError(
-                    f"{self.path}: a declared run is about relation={one.relation!r} with {count} releases; expected "
-                    f"{self.relation!r} and at least one"
+                    f"{self.path}: a declared run is about relation={one.relation!r} with {counted(count, 'release')}; "
+                    f"expected {self.relation!r} and at least one"
                 )
             items.append((one, count))
         if not items:
@@ -537,10 +542,10 @@ class Reservation:
         with budget._locked(write=True) as state:
             run = state.live.get(self.run)
             if run is None or max(run.drawn, self._made) >= run.count:
-                what = "was given back" if run is None else f"has been drawn in full ({run.count} releases)"
+                what = "was given back" if run is None else f"has been drawn in full ({counted(run.count, 'release')})"
                 raise BudgetExceededError(
-                    f"{budget.path}: the reservation {self.run} of {self.count} releases {what}; this release is not "
-                    "paid for and was not made"
+                    f"{budget.path}: the reservation {self.run} of {counted(self.count, 'release')} {what}; this "
+                    "release is not paid for and was not made"
                 )
             budget._append({"kind": "release", "run": self.run})
             self._made += 1

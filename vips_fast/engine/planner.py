@@ -16,6 +16,7 @@ from typing import Any
 
 from ..accounting import ComposedEvent, PrivacyEvent, SelfComposedEvent, event_from_dict, rounded_up
 from ..accounting.calibration import Target, noise_for
+from ..store.words import counted
 from .budget import Budget
 from .filters import LARGEST_NOISE
 from .ledger import Ledger
@@ -258,7 +259,7 @@ def _check_paid(request: Request, budget: Budget) -> None:
     unpaid = sum(run.releases for run in runs if run.budget != budget.identity)
     purchase = request.purchase
     if unpaid or (purchase is not None and purchase.get("budget") != budget.identity):
-        what = f"{unpaid} earlier releases of the model" if unpaid else request.step_before
+        what = f"{counted(unpaid, 'earlier release')} of the model" if unpaid else request.step_before
         raise ValueError(
             f"budget {budget.path}: did not pay for {what}; expected the budget that paid for all, or a new fit with "
             "budget="
@@ -309,6 +310,6 @@ def _check_follows(request: Request, plan: RunPlan) -> None:
         )
     if earlier.unit != plan.unit:
         raise ValueError(
-            f"groups: this run would be about a {plan.unit!r}, the earlier ones are about a {earlier.unit!r}; "
+            f"groups: this run would be about one {plan.unit}, the earlier ones are about one {earlier.unit}; "
             "expected one unit"
         )

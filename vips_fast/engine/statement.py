@@ -8,6 +8,7 @@ from typing import Any
 
 from ..accounting import PrivacyEvent, Relation, attack_success, epsilon, group_event, pure_epsilon, rounded_up
 from ..accounting.printing import right_guesses
+from ..store.words import a, counted, several
 from .ledger import Ledger, purchase_of
 
 
@@ -81,7 +82,9 @@ class PlannedRun:
 
     def describe(self, unit: str, parts: bool) -> str:
         """Describe minibatches and noise; ``parts`` tells of a ledger with parts."""
-        how = _SAMPLINGS[self.sampling].format(size=self.batch_size, unit=unit, rows=self.rows_per_unit)
+        how = _SAMPLINGS[self.sampling].format(
+            size=self.batch_size, unit=unit, units=several(unit), one=a(unit), rows=self.rows_per_unit
+        )
         if parts and self.sampling == "full":
             how = "all of a part, or of the data set, in each step"
         return f"{how}, noise multiplier {self.noise_multiplier:.4g}"
@@ -301,9 +304,9 @@ class Privacy:
         """Say the guarantee in one paragraph; epsilon is never rounded down."""
         if self.taints:
             return "NOT PRIVATE: " + "; ".join(self.taints) + "."
-        counted = self.unit if self.rows_per_unit is None else "row"
+        by = self.unit if self.rows_per_unit is None else "row"
         relation, how = self.relation.describe(self.unit), self._runs()
-        relation += f" of {self.numbers}" if counted == self.unit else f" with all rows, among {self.numbers} rows"
+        relation += f" of {self.numbers}" if by == self.unit else f" with all rows, among {self.numbers} rows"
         others = "fits to the same records add up"
         if self.paid_by is not None:
             others += f", and the budget of {self.paid_by} counts those that it pays for"
@@ -334,8 +337,9 @@ class Privacy:
             included += f" {right_guesses(self.attack_success, self.unit, adds)}"
         return (
             f"({rounded_up(self.epsilon)}, {rounded_up(self.delta)})-differential privacy with respect to {relation}, "
-            f"for this fit alone ({others}): {self.steps} releases{resumed}, {how}, accountant {self.accountant!r}."
-            f"{assumed}{included}{self._several_records()} The number of {counted}s{columns} and all parameters are "
+            f"for this fit alone ({others}): {counted(self.steps, 'release')}{resumed}, {how}, "
+            f"accountant {self.accountant!r}."
+            f"{assumed}{included}{self._several_records()} The number of {several(by)}{columns} and all parameters are "
             "taken as public. The time that the fit took is not covered."
         )
 
@@ -349,10 +353,10 @@ class Privacy:
 
 
 _SAMPLINGS = {
-    "poisson": "minibatches of {size:g} expected {unit}s (Poisson sampling)",
-    "without_replacement": "minibatches of {size:g} {unit}s (without replacement)",
-    "random_allocation": "each {unit} in one minibatch of an epoch, {size:g} expected {unit}s each (random allocation)",
+    "poisson": "minibatches of {size:g} expected {units} (Poisson sampling)",
+    "without_replacement": "minibatches of {size:g} {units} (without replacement)",
+    "random_allocation": "each {unit} in one minibatch of an epoch, {size:g} expected {units} each (random allocation)",
     "full": "the whole data set in each step",
-    "rows": "minibatches of {size:g} expected rows (each drawn and clipped by itself, at most {rows} of a {unit})",
+    "rows": "minibatches of {size:g} expected rows (each drawn and clipped by itself, at most {rows} of {one})",
     "vocabulary": "the whole data set in each step",
 }

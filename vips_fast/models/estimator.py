@@ -10,6 +10,7 @@ import functools
 import inspect
 import math
 import threading
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -40,6 +41,7 @@ from ..engine.sampling import SAMPLINGS, make_sampler, resolve_sampling
 from ..engine.transcript import Run, TranscriptWriter, release_digest
 from ..engine.units import KeptRows, UnitRecords
 from ..kernels.threads import resolve_n_threads
+from ..store.words import counted
 from .conventions import warn_of_pipeline
 from .family import family_of
 from .fitted import Fitted
@@ -299,6 +301,8 @@ class PrivateEstimator(Fitted):
         if folder is not None:
             public = folder.public(public, self._settings()["random_state"] is not None)
         column_names(public)  # refuses inputs that do not fit
+        if before is None:
+            self._warn_of_few_records(public)
         planned = self._planned(planner, self.request(public, **how), payer)
         deal(planned.plan.sampler, bins, records.n_rows)
         self._inspect(planned.model)
@@ -311,6 +315,12 @@ class PrivateEstimator(Fitted):
         payment.check(stage.ledger, *(() if folder is None else (ledger_in(folder.path)[0],)))
         payment.reserve(planned.plan, folder, self._terms.limit(planned.plan.delta))
         return replace(stage, payment=payment)
+
+    def _warn_of_few_records(self, public: Public) -> None:
+        """Warn of more components than records, by public numbers."""
+        wanted, there = self._settings().get("n_components"), counted(public.n_records, public.unit)
+        if isinstance(wanted, int) and wanted > public.n_records:
+            warnings.warn(f"n_components={wanted}: expected far fewer than there are records ({there})", stacklevel=5)
 
     def request(
         self,
@@ -426,9 +436,10 @@ class PrivateEstimator(Fitted):
                 if folder is not None:
                     folder.keep(whole=isinstance(error, Stopped))
                 if len(ledger) > spent:
+                    made = counted(len(ledger) - spent, "release")
                     error.add_note(
-                        f"This fit ended early. Up to {len(ledger) - spent} releases were made and count as spent; the "
-                        "estimator is as it was before."
+                        f"This fit ended early. It made up to {made}, which count as spent; the estimator is as it was "
+                        "before."
                     )
                 raise
         self._result = FitResult.make(

@@ -20,6 +20,7 @@ from ..engine.model import Model
 from ..engine.request import RunSchedule
 from ..engine.result import FitResult, Public
 from ..engine.statement import Privacy
+from ..store.words import a
 from . import persistence
 from .conventions import Conventions
 from .settings import same
@@ -161,7 +162,7 @@ class Fitted(Conventions):
         """The worth of the model in words, from releases only."""
         unit = self._fitted().privacy.unit
         return Verdict.of(
-            self.found_gain_, f"half of a {unit}'s columns predict the other half", over="their shares do"
+            self.found_gain_, f"half of {a(unit)}'s columns predict the other half", over="their shares do"
         )
 
     @property

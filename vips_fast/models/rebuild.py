@@ -21,6 +21,7 @@ from ..accounting import epsilon, rounded_up
 from ..engine.result import FitResult
 from ..engine.transcript import Run, read_transcript, release_digest
 from ..store.folder import Folder
+from ..store.words import counted
 from . import persistence
 from .estimator import PrivateEstimator
 from .family import class_named
@@ -223,7 +224,11 @@ def _releases(have: FitResult, runs: list[Run]) -> list[VerifyCheck]:
     """Compare the transcript's releases with the digests in the ledger."""
     closed: list[Any] = [record for record in have.ledger.records if record["kind"] == "close"]
     if len(closed) != len(runs):
-        return [VerifyCheck("releases", False, f"{len(closed)} runs in the ledger, {len(runs)} in the transcript")]
+        return [
+            VerifyCheck(
+                "releases", False, f"{counted(len(closed), 'run')} in the ledger, {len(runs)} in the transcript"
+            )
+        ]
     checks = []
     for record, run in zip(closed, runs, strict=True):
         named, kept = record.get("transcript"), [release_digest(release) for release in run.releases()]

@@ -17,6 +17,7 @@ from ..accounting import ACCOUNTANTS, Relation, rounded_up
 from ..engine.result import FitResult
 from ..store.limits import parse_json
 from ..store.toml import parse_toml, shown
+from ..store.words import several
 
 REGISTRY_FILE = "registry.yaml"
 _SECTORS = ("Technology", "Healthcare", "Education", "Government", "Energy", "Finance")
@@ -94,6 +95,7 @@ def registry_entry(result: FitResult, released: Sequence[str], about: About) -> 
     if about.missing:
         raise ValueError(f"about: has no {', '.join(about.missing)}; expected these facts for the registry")
     unit, basic = privacy.unit, _basic(released, about)
+    units = several(unit)
     apart = f"one has one {unit} more" if privacy.relation == Relation.ADD_REMOVE else f"one {unit} has other records"
     accountant = ACCOUNTANTS.get(privacy.accountant)
     return {
@@ -104,15 +106,15 @@ def registry_entry(result: FitResult, released: Sequence[str], about: About) -> 
             "basic": basic,
             "dp_variant": {
                 "variant_name": "Approximate DP",
-                "data_domain": f"Sets of {unit}s, each with any number of records of the columns that were read.",
+                "data_domain": f"Sets of {units}, each with any number of records of the columns that were read.",
                 "unprotected_quantities": (
-                    f"The number of {unit}s ({privacy.numbers}), the vocabulary or columns unless purchased, groups of "
+                    f"The number of {units} ({privacy.numbers}), the vocabulary or columns unless purchased, groups of "
                     "tables, and all settings are public. The time that a fit took is not protected."
                 ),
             },
             "privacy_loss": {
                 "privacy_unit": unit,
-                "privacy_unit_details": f"Adjacent are two sets of {unit}s if {apart}. A {unit} has all its records.",
+                "privacy_unit_details": f"Adjacent are two sets of {units} if {apart}. Each has all its records.",
                 "privacy_parameters": {
                     "epsilon": float(rounded_up(privacy.epsilon)),
                     "delta": float(rounded_up(privacy.delta, 3)),

@@ -11,6 +11,7 @@ import math
 from dataclasses import dataclass
 
 from ..engine.gain import FoundGain
+from ..store.words import a, several
 
 #: A gain that matters.
 _LEAST = 0.02
@@ -91,23 +92,23 @@ class Verdict:
         the released share of units without a counted word, and the noise in it. ``hidden`` says that nothing was
         measured, since noise would hide it.
         """
-        several = f"{unit}s"
+        many = several(unit)
         without = ""
         if empty is not None and empty[0] - 2.0 * empty[1] > _MANY_EMPTY:
             without = (
-                f" About {empty[0]:.0%} of the {several} have none of the counted words: look at their language, and "
+                f" About {empty[0]:.0%} of the {many} have none of the counted words: look at their language, and "
                 "at the vocabulary."
             )
-        claim, than = f"half of a {unit}'s words predict the other half", f"than the word counts of all {several} do"
+        claim, than = f"half of {a(unit)}'s words predict the other half", f"than the word counts of all {many} do"
+        more = f"More {many} or a larger epsilon would tell; until then read the topics as hints."
         if found is None and not hidden:
             return cls("", found, None, without.strip())
         if found is None:
-            text = f"Verdict: cannot tell. With so few {several} noise would hide whether {claim} better {than}."
-            return cls("unclear", found, None, f"{text} {_more(several)}{without}")
+            text = f"Verdict: cannot tell. With so few {many} noise would hide whether {claim} better {than}."
+            return cls("unclear", found, None, f"{text} {more}{without}")
         side = "better" if found.gain > 0.0 else "worse"
         ends = f"90 % interval {found.low:+.0%} to {found.high:+.0%}"
         told = f"In a release, {claim} {abs(found.gain):.0%} {side} ({ends}) {than}"
-        more = _more(several)
         if found.low > _LEAST:
             worth, text = "useful", f"useful. {told}."
         elif found.high < _LEAST:
@@ -120,10 +121,6 @@ class Verdict:
 
     def __str__(self) -> str:
         return self.text
-
-
-def _more(several: str) -> str:
-    return f"More {several} or a larger epsilon would tell; until then read the topics as hints."
 
 
 def _is_above(found: FoundGain, least: float) -> bool:
@@ -143,4 +140,4 @@ def words_of_worth(worth: str) -> str:
 def _count(clear: int | None, feature: str) -> str:
     if clear == 1:
         return f"1 {feature} stands clear of the noise."
-    return f"{clear or 'No'} {feature}s stand clear of the noise."
+    return f"{clear or 'No'} {several(feature)} stand clear of the noise."

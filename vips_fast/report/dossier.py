@@ -22,6 +22,7 @@ from ..models.estimator import PrivateEstimator
 from ..models.family import family_of
 from ..models.inputs import column_names
 from ..models.privacy_file import ledger_bounds
+from ..store.words import counted, several
 from . import figures
 from .part import Learned, part_of
 from .risk import SecretRisk, secret_risks
@@ -170,7 +171,7 @@ def _facts(
         ("protected", f"one {privacy.unit}"),
         *(("data set", said) for said in (name,) if said),
         *(("date", said) for said in (date,) if said),
-        (f"{'row' if privacy.rows_per_unit else privacy.unit}s", privacy.numbers),
+        (several("row" if privacy.rows_per_unit else privacy.unit), privacy.numbers),
         ("releases", f"{n_releases}"),
     )
 
@@ -229,7 +230,7 @@ def _curve(every: Sequence[PrivateEstimator], words: Any) -> figures.Rows:
         # Before the first release, a vocabulary purchase is spent.
         if len(known) in at and record["kind"] == ("release" if len(known) else "plan"):
             points.append((len(known), known.epsilon(delta)))
-    return figures.spending([(f"after {n} releases", spent) for n, spent in points if math.isfinite(spent)])
+    return figures.spending([(f"after {counted(n, 'release')}", spent) for n, spent in points if math.isfinite(spent)])
 
 
 def _settings(model: PrivateEstimator, whole: bool = True) -> tuple[tuple[str, str, bool], ...]:

@@ -4,6 +4,7 @@ import math
 
 from ..accounting.printing import percent
 from ..store.text import printable
+from ..store.words import counted
 from .dossier import Dossier
 from .part import Topic
 from .text import paragraph, table
@@ -39,10 +40,7 @@ def short_report(dossier: Dossier, width: int = 100) -> str:
                 width,
             ),
         ]
-        rows = [
-            (f"  {g.size} {dossier.unit}{'s' * (g.size > 1)}", percent(g.guesses), percent(g.hits, 2))
-            for g in dossier.gains
-        ]
+        rows = [(f"  {counted(g.size, dossier.unit)}", percent(g.guesses), percent(g.hits, 2)) for g in dossier.gains]
         lines.append(table(rows, ("  person with", "right", "found")))
     open_titles = [finding.assumption.title for finding in dossier.findings if not finding.held]
     lines += ["", paragraph(f"Open, for somebody to vouch for: {'; '.join(open_titles)}.", width)]

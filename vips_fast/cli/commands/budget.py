@@ -12,6 +12,7 @@ from ...engine.budget_repair import read_damaged
 from ...engine.sampling import check_steps, make_sampler, run_event
 from ...report import table
 from ...store.limits import parse_json, read_bytes
+from ...store.words import counted
 from ..messages import say
 from ..tables.tools import BUDGET_KEYS
 
@@ -120,8 +121,8 @@ def repair(args: Namespace) -> int:
     rows = [
         ("data set", state.dataset),
         ("damage", found.damage.removeprefix(f"{found.path}: ")),
-        ("readable", f"{found.readable} records, {len(state.runs)} runs"),
-        ("lost", "unknown" if found.lost is None else f"at most {found.lost} records"),
+        ("readable", f"{counted(found.readable, 'record')}, {counted(len(state.runs), 'run')}"),
+        ("lost", "unknown" if found.lost is None else f"at most {counted(found.lost, 'record')}"),
         ("counts as spent", "all of it" if state.exhausted else "every reservation in full, also ended ones"),
         (
             "spent",
@@ -151,7 +152,8 @@ def reserve(args: Namespace) -> int:
     except ArithmeticError:
         raise ValueError(f"--plan {args.plan}: a number is too large or too small to compute with") from None
     print(
-        f"Declared {len(events)} runs: epsilon = {rounded_up(made['epsilon'])} at delta = {made['delta']:g}, "
+        f"Declared {counted(len(events), 'run')}: "
+        f"epsilon = {rounded_up(made['epsilon'])} at delta = {made['delta']:g}, "
         f"{rounded_down(budget.left)} left for others; list {made['list']}, head {budget.head}"
     )
     return 0

@@ -16,7 +16,7 @@ from ...jobs.text import PRIVATE, reading_file
 from ...models.family import SCHEMA
 from ...report import table
 from ..inputs import read_labels, text_file
-from ..output import output_file
+from ..output import output_file, warn_of_drops
 
 #: The public values of a label, beside the rows of a table.
 CLASSES = "classes.json"
@@ -28,6 +28,7 @@ def shard(args: Namespace) -> int:
         raise ValueError("--person: leave out --groups")
     if args.label is not None and args.schema is None:
         raise ValueError(f"--label {args.label}: expected with --schema")
+    warn_of_drops(args.invalid, args.schema)
     batches, how = (_text_or_counts if args.schema is None else _table)(args)
     if args.groups is not None:
         labels, given = read_labels(args.groups, args.invalid), batches

@@ -16,7 +16,7 @@ from ...engine.budget import Budget, BudgetExceededError
 from ...jobs import Job, Outcome, Source, Status, beside
 from ...report.html import environment
 from ..messages import Exit, ExitWith, object_line, report, say
-from ..output import warn_of_delta, warn_of_taints
+from ..output import warn_of_delta, warn_of_drops, warn_of_taints
 from .jobs import given, job_of, settings_of
 
 
@@ -55,6 +55,7 @@ def run_fit(args: argparse.Namespace, cls: type[Any], source_of: Callable[[], So
         )
     model = cls(**settings_of(cls, given(cls, args)))
     model._check_parameters()
+    warn_of_drops(model.invalid, getattr(args, "schema", None))
     if args.report:
         environment()  # refused now if the page cannot be made
     job = job_of(args, model, source)
@@ -97,7 +98,7 @@ def _said(outcome: Outcome) -> str:
     """List the lines about an outcome."""
     closing = outcome.note or f"Written to {outcome.out}."
     if outcome.words is not None:
-        words = f"{outcome.model.n_features_in_} words were purchased"
+        words = f"{(n := outcome.model.n_features_in_)} {'words were' if n > 1 else 'word was'} purchased"
         closing += f" Its {words} for epsilon = {rounded_up(outcome.words.privacy_.epsilon)}."
     lines = [outcome.shown] if outcome.shown else []
     if (verdict := outcome.model.verdict_.text) and verdict not in outcome.shown:

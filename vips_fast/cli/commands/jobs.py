@@ -114,13 +114,12 @@ def settings_of(cls: type[PrivateEstimator], values: Mapping[str, Any]) -> dict[
 def show_forecast(args: argparse.Namespace) -> Callable[[RunForecast], None]:
     """Show a run's forecast before it spends anything; refuse a hopeless one.
 
-    ``--quiet`` keeps the forecast back, ``--anyway`` makes the refusal a warning.
+    ``--quiet`` is about progress: what is spent on is always said. ``--anyway`` makes the refusal a warning.
     """
 
     def show(forecast: RunForecast) -> None:
         if forecast.warning is None:
-            if not args.quiet:
-                say(forecast.text)
+            say(in_options(args.command, forecast.text))
             getattr(args, "confirm", lambda forecast: None)(forecast)
         elif args.anyway:
             warnings.warn(forecast.text, forecast.warning, stacklevel=2)

@@ -33,6 +33,7 @@ from ...models.lda import Plan, load_prior, plan, prior_file
 from ...report import paragraph
 from ...report.html import environment
 from ...store.atomic import replace_text
+from ...store.words import counted
 from ..messages import say, width
 from ..options import POSITIVE, WHOLE
 from ..parser import parse
@@ -232,14 +233,15 @@ class _Choice:
 
     def __str__(self) -> str:
         words = "private words" if self.size is None else f"{self.size:,} public words"
-        return f"{words}, {self.plan.n_components} topics"
+        return f"{words}, {counted(self.plan.n_components, 'topic')}"
 
 
 def _choices(path: str, asked: dict[str, Any], sizes: tuple[int | None, ...]) -> list[_Choice]:
     """Plan topics of purchased and of public words; print forecasts."""
     persons, target = asked.get("person"), asked.get("attack_success")
     n = TextFile(path, asked["text"], persons, encoding=asked["encoding"]).count()
-    print(f"\nForecasts for {n:,} {'rows' if persons is None else 'persons'}, whose number is taken as public:")
+    units = counted(n, "row" if persons is None else "person", ",")
+    print(f"\nForecasts for {units}, whose number is taken as public:")
     terms: dict[str, Any] = {"epsilon": asked.get("epsilon"), "target_attack_success": target}
     terms |= {"doc_length": asked.get("doc_length"), "rows_per_group": 1 if persons is None else None}
     found = [_Choice(size, plan(n, size, None, **terms)) for size in sizes]

@@ -12,6 +12,7 @@ from ...checks import check_number
 from ...data.types import Column, Data, Labels, Matrix, Vector
 from ...engine.request import RunSchedule, Terms
 from ...engine.result import Public
+from ...store.words import several
 from ..estimator import PrivateEstimator
 from ..fitted import ArraySpec
 from ..parameters import Bookkeeping
@@ -177,9 +178,9 @@ class DocumentClusters(PrivateEstimator):
             return Verdict("useful", None, None, text)
         if moved:
             found = "Releases moved the clusters, but show no difference between their words"
-            remedy = f"more {unit}s, a larger epsilon, fewer clusters or documents with other words"
+            remedy = f"more {several(unit)}, a larger epsilon, fewer clusters or documents with other words"
             return Verdict("weak", None, None, f"Verdict: weak. {found}. {error} To improve: {remedy}.")
-        remedy = f"more {unit}s, a larger epsilon or fewer clusters would let releases move the clusters"
+        remedy = f"more {several(unit)}, a larger epsilon or fewer clusters would let releases move the clusters"
         if vectors:
             found = f"The noise hides whether the clusters are elsewhere than those of public documents. {error}"
             return Verdict("noise", None, None, f"Verdict: mostly noise. {found} To improve: {remedy}.")

@@ -49,6 +49,7 @@ from ...engine.averaging import Schedule
 from ...engine.planner import Planner
 from ...engine.request import RunForecast, Terms
 from ...engine.sampling import Sampler, epoch_length, make_sampler, n_events, run_event
+from ...store.words import counted
 from ..forecast import HopelessWarning, factor
 from ..vocabulary.planning import VocabularyPlan, plan_vocabulary
 from .options import LdaOptions
@@ -165,7 +166,7 @@ class Plan:
             said = f"about {self.vocabulary.words:.0f} words can be purchased, too few for topics"
             return f"forecast: {said}. What helps: {self._helps()}"
         number = float(f"{self.readable_words:.2g}")
-        words = f"{number:.0f} word{'s' * (number != 1)}" if number >= 0.5 else "no word"
+        words = counted(number, "word", ",.0f") if number >= 0.5 else "no word"
         said = f"{words} of a topic can stand clear of {'it' if self.hopeless else 'the noise'}"
         of = f"{self.n_features:,}" if self.vocabulary is None else f"about {self.n_features} purchased ones"
         said += f", of {of}"

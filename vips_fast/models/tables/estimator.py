@@ -19,6 +19,7 @@ from ...engine.model import Model
 from ...engine.request import RunForecast, RunSchedule, Terms
 from ...engine.result import Public
 from ...store.atomic import PUBLIC, replace_file
+from ...store.words import several
 from ..estimator import PrivateEstimator
 from ..fitted import ArraySpec
 from ..forecast import HopelessWarning
@@ -167,7 +168,7 @@ class TopicTables(PrivateEstimator):
             least = min(least, error)
         text = (
             f"Forecast: median error of a share of {1 / n_topics:.1%} in percentage points{even}"
-            f"{f' {public.unit}s and each is in one' if even else ''}: by {', '.join(said)}."
+            f"{f' {several(public.unit)} and each is in one' if even else ''}: by {', '.join(said)}."
         )
         hopeless = least > _MOST_ERROR
         advice = " Use fewer groups, fewer topics or a larger epsilon." if hopeless else ""

@@ -25,6 +25,7 @@ from ...engine.planner import Planner
 from ...engine.randomness import words_of
 from ...engine.request import Request, RunSchedule, Terms
 from ...engine.result import Public
+from ...store.words import several
 from ..estimator import PrivateEstimator
 from ..fitted import ArraySpec
 from ..parameters import BudgetLike
@@ -154,7 +155,7 @@ class PrivateVocabulary(PrivateEstimator):
             said.n_records, said.epsilon, said.delta, int(fitted.n_rounds), int(fitted.max_tokens)
         )
         ways = [] if epsilon is None else [f"about {name}={rounded_up(epsilon / share, 2)}"]
-        ways += [] if persons is None else [f"some {persons:.2g} {said.unit}s in place of {said.n_records}"]
+        ways += [] if persons is None else [f"some {persons:.2g} {several(said.unit)} in place of {said.n_records}"]
         return ", or ".join(ways) or "a public vocabulary"
 
     def _check_parameters(self) -> None:

@@ -22,6 +22,7 @@ from ...accounting import SelfComposedEvent, gaussian_noise_multiplier, rounded_
 from ...accounting.calibration import Target
 from ...checks import check_number
 from ...engine.planner import Planner
+from ...store.words import counted
 from .forecast import forecast
 from .threshold import ThresholdSampler, threshold_for
 
@@ -78,7 +79,7 @@ class VocabularyPlan:
     def text(self) -> str:
         """Return the plan in one line."""
         return (
-            f"vocabulary: epsilon = {rounded_up(self.epsilon)} in {self.n_rounds} rounds; "
+            f"vocabulary: epsilon = {rounded_up(self.epsilon)} in {counted(self.n_rounds, 'round')}; "
             f"expect about {self.words:.2g} words, {self.token_share:.0%} of all tokens, and "
             f"{self.extra_noise:.2f} times the noise in the topics"
         )

@@ -21,6 +21,7 @@ from ...engine.planner import Planner
 from ...engine.result import FORMAT, FitResult, Public
 from ...engine.transcript import Run
 from ...store.limits import parse_json
+from ...store.words import counted
 from ..family import PURCHASE, class_named, family_named
 from .model import names_of, texts_of
 
@@ -79,7 +80,7 @@ def _rebuilt(said: dict[str, Any]) -> Any:
     run = Run(Path(PURCHASE), said["model"], settings, public, plan.public(), plan.taints, None, 0, False, records)
     run.ledger(Ledger(), plan)
     if not run.done == said["n_steps"] == len(sums):
-        raise ValueError(f"it has sums of {len(sums)} rounds, its ledger {run.done}")
+        raise ValueError(f"it has sums of {counted(len(sums), 'round')}, its ledger {run.done}")
     state = {"sums": np.array(sums, dtype=np.int64).reshape(len(sums), -1), **texts_of(tokens)}
     model.restore(state)
     if not model.passed().all():
@@ -105,7 +106,9 @@ def check_purchase(
     if text is None and not purchases:
         return []
     if text is None or len(purchases) != 1:
-        return [(PURCHASE, False, f"{len(purchases)} purchases in the ledger, {int(text is not None)} published")]
+        return [
+            (PURCHASE, False, f"{counted(len(purchases), 'purchase')} in the ledger, {int(text is not None)} published")
+        ]
     try:
         words = read_purchase(text)
     except ValueError as error:
@@ -113,7 +116,11 @@ def check_purchase(
     said, stated = words.privacy_, statement(words)
     names = tuple(words.get_feature_names_out())
     return [
-        (PURCHASE, True, f"{len(words.ledger_)} releases, {len(names)} words, by their noised sums"),
+        (
+            PURCHASE,
+            True,
+            f"{counted(len(words.ledger_), 'release')}, {counted(len(names), 'word')}, by their noised sums",
+        ),
         ("epsilon of the vocabulary", stated.ok, stated.detail),
         (
             "vocabulary in the ledger",

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...store.text import csv_text
+from ...store.words import counted
 from ..part import MOST_ROWS, Learned, Part, part_of
 from ..text import Namer, distinct_names
 
@@ -21,7 +22,7 @@ class Components(Part):
 
     def released(self, model: Any) -> str:
         """Give the number of components."""
-        return f"{len(model.weights_)} clusters, with their shares of the records and what tells them apart"
+        return f"{counted(len(model.weights_), 'cluster')}, with their shares of the records and what tells them apart"
 
     def marks(self, model: Any, columns: Sequence[str] | None, n_words: int) -> list[str]:
         """Describe each component by at most ``n_words`` of its most distinctive means."""

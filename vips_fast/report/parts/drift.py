@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from ...store.text import csv_text
+from ...store.words import counted
 from .. import figures
 from ..part import Group, Learned, Part
 from ..text import top_words
@@ -20,7 +21,8 @@ class WordsOverTime(Part):
     def released(self, model: Any) -> str:
         """Give the numbers of topics, words and periods."""
         n_periods, n_topics, n_words = model._fitted().arrays["sums"].shape
-        return f"the sums of {n_words} words in {n_topics} topics, in each of {n_periods} periods"
+        what = f"{counted(n_words, 'word')} in {counted(n_topics, 'topic')}"
+        return f"the sums of {what}, in each of {counted(n_periods, 'period')}"
 
     def learned(self, model: Any, columns: Sequence[str] | None, n_words: int) -> Learned:
         """Show the words that moved within their topics, period by period."""

@@ -8,6 +8,7 @@ import numpy as np
 
 from ...models.several import level_of_each
 from ...store.text import csv_text
+from ...store.words import counted
 from .. import figures
 from ..part import Group, Learned, Part
 
@@ -26,7 +27,7 @@ class Tables(Part):
     def released(self, model: Any) -> str:
         """Give the numbers of topics and groups."""
         by = ", ".join(f"{name} ({len(values)})" for name, values in model._as_fitted().by.items())
-        return f"the shares of {model._fitted().public.n_features} topics in the groups of {by}"
+        return f"the shares of {counted(model._fitted().public.n_features, 'topic')} in the groups of {by}"
 
     def learned(self, model: Any, columns: Sequence[str] | None, n_words: int) -> Learned:
         """Draw the topics whose groups differ most, for each column."""

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...models.inputs import column_names
+from ...store.words import counted
 from .. import figures
 from ..part import Learned, Part, Topic
 from ..text import Namer, top_words, topic_names, topics_table
@@ -67,7 +68,7 @@ class Topics(Part):
     def released(self, model: Any) -> str:
         """Give the numbers of topics and words."""
         n_topics, n_words = model.components_.shape
-        return f"{n_topics} topics, with the probability of each of {n_words} words"
+        return f"{counted(n_topics, 'topic')}, with the probability of each of {counted(n_words, 'word')}"
 
     def names(self, model: Any, namer: Namer | None = None) -> tuple[str, ...]:
         """Name the topics, if their words are known."""

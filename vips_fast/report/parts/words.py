@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from ...store.words import counted, several
 from .. import figures
 from ..part import MOST_ROWS, Group, Learned, Part
 
@@ -16,7 +17,9 @@ class Words(Part):
 
     def released(self, model: Any) -> str:
         """Give the number of words."""
-        return f"{len(model.shares_)} words, with the share of the {model.privacy_.unit}s that use each"
+        return (
+            f"{counted(len(model.shares_), 'word')}, with the share of the {several(model.privacy_.unit)} that use each"
+        )
 
     def learned(self, model: Any, columns: Sequence[str] | None, n_words: int) -> Learned:
         """Show the commonest words."""
@@ -27,9 +30,10 @@ class Words(Part):
             part = order[first : first + 20]
             rows = figures.bars([names[j] for j in part], shares[part].tolist())
             groups.append(Group(f"Words {first + 1} to {first + len(part)}", rows))
+        units = several(model.privacy_.unit)
         return Learned(
-            f"{len(names)} words that enough {model.privacy_.unit}s use. A bar is the noised share of the "
-            f"{model.privacy_.unit}s that hold the word.",
+            f"{counted(len(names), 'word')} that enough {units} use. A bar is the noised share of the {units} that "
+            "hold the word.",
             groups=tuple(groups),
             words=tuple(names),
             note="" if names else "No word passed the threshold: the vocabulary is empty.",
