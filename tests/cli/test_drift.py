@@ -12,7 +12,7 @@ from vips_fast.cli.main import main
 from vips_fast.engine.budget import Budget
 
 WORDS = ("cough", "fever", "swab", "rent", "debt", "form")
-DRIFT = "drift topics notes.csv --by month --values values.toml --person patient --epsilon 6 --out words --quiet"
+DRIFT = "drift topics notes.csv --by month --values values.toml --person patient --epsilon 3 --out words --quiet"
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def test_words_that_move_are_shown_in_one_statement_that_verifies(notes, capsys)
     assert "nothing was spent" in capsys.readouterr().out
     assert main("report topics --tables words --out page.html".split()) == 0
     assert "Words of topics over time" in (notes / "page.html").read_text()
-    tabulate = "tabulate topics notes.csv --by month --values values.toml --person patient --epsilon 7 --out tables"
+    tabulate = "tabulate topics notes.csv --by month --values values.toml --person patient --epsilon 1 --out tables"
     assert main([*tabulate.split(), "--after", "words", "--quiet", "--json"]) == 0
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["exit"] == "done"
     assert main("report topics --tables words --tables tables --out both.html".split()) == 0
@@ -62,7 +62,7 @@ def test_words_that_move_are_shown_in_one_statement_that_verifies(notes, capsys)
 
 
 def test_a_hopeless_release_is_refused_before_it_spends(notes, capsys):
-    few = DRIFT.replace("--epsilon 6", "--noise-multiplier 900").split()
+    few = DRIFT.replace("--epsilon 3", "--noise-multiplier 900").split()
     assert main(few) == 2
     said = " ".join(capsys.readouterr().err.split())
     assert "Use more records" in said and "nothing was spent" in said and not (notes / "words").exists()
@@ -76,7 +76,7 @@ def test_a_hopeless_release_is_refused_before_it_spends(notes, capsys):
         ("--by town", "has no list 'town'; expected the public values of town"),
         ("--by patient --values one.toml", "periods"),
         ("--text diary", "diary"),
-        ("--epsilon 3", "epsilon"),
+        ("--epsilon 0", "epsilon"),
         ("--values none.toml", "none.toml"),
     ],
 )

@@ -9,9 +9,9 @@ import pytest
 from vectors import WORDS, Encoder
 
 from vips_fast import DocumentClusters, LatentDirichletAllocation, PublicVectors, TopicTables
-from vips_fast.accounting import attack_success
 from vips_fast.cli.main import main
 from vips_fast.jobs import clusters
+from vips_fast.jobs.places import kind_in
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def notes(tmp_path, monkeypatch):
 
 
 TABULATE = (
-    "tabulate topics notes.csv --by ward,month --values values.toml --person patient --epsilon 5 --out out --quiet"
+    "tabulate topics notes.csv --by ward,month --values values.toml --person patient --epsilon 2 --out out --quiet"
 )
 
 
@@ -62,45 +62,32 @@ def test_a_table_with_its_model_in_one_statement_that_verifies(notes, capsys):
     assert main(["verify", "out", "--transcript", "releases"]) == 1
 
 
-def test_a_model_and_its_tables_in_one_run_keep_to_one_epsilon(notes, capsys):
-    fit = "fit lda notes.csv --text note --person patient --vocab vocab.txt --topics 2 --epsilon 4 --steps 3 --quiet"
-    fit += " --doc-length 2 --set measure_gain=False --out both --seed 0 --anyway --tabulate ward --delta 1e-6 --force"
-    fit += " --transcript releases"
-    for more, message in (
-        ("", "--tabulate: expected with --values"),
-        ("--values notes.csv", "--values notes.csv: not a TOML file: "),
-        ("--values values.toml --table-epsilon 4", "--table-epsilon 4: expected less than --epsilon 4"),
+def test_a_later_product_has_the_unit_of_its_model_and_an_epsilon_of_its_own(notes, capsys):
+    """As `start` names it by the column: no option says it again."""
+    fit = "fit lda notes.csv --text note --person patient --unit patient --vocab vocab.txt --topics 2 --epsilon 4"
+    more = "--steps 3 --doc-length 2 --set measure_gain=False --out named --quiet --anyway"
+    assert main([*fit.split(), *more.split()]) == 0
+    for command, out in (
+        (TABULATE, "out"),
+        (TABULATE.replace("tabulate", "drift").replace("ward,month", "month"), "moved"),
     ):
-        assert main([*fit.split(), *more.split()]) == 2
-        assert message in capsys.readouterr().err and not (notes / "both").exists()
-    assert main([*fit.split(), "--values", "values.toml", "--table-epsilon", "1"]) == 0
-    model, tables = LatentDirichletAllocation.load("both"), TopicTables.load("both-tables")
-    assert 3.5 < model.privacy_.epsilon < 3.9 < tables.privacy_.epsilon <= 4
-    # The tables got about their cost by themselves.
-    alone = TopicTables({"ward": ["n"]}, epsilon=1.0, delta=1e-6).fit(np.eye(2)[[0, 1] * 1000], ["n"] * 2000)
-    noise = [one.ledger_.plans[-1]["noise_multiplier"] for one in (tables, alone)]
-    assert noise[0] == pytest.approx(noise[1], rel=0.1)
-    assert main(["verify", "both-tables", "--transcript", "releases-tables"]) == 0
-    assert {word for name in tables.topic_names for word in name.split(", ")} <= set(WORDS)
-    by_risk = fit.replace("--epsilon 4", "--attack-success .7").replace("--transcript releases", "")
-    assert main([*by_risk.split(), "--values", "values.toml", "--table-epsilon", "1"]) == 0
-    model, tables = LatentDirichletAllocation.load("both"), TopicTables.load("both-tables")
-    assert attack_success(model.privacy_.event) < 0.698 < tables.privacy_.attack_success <= 0.7
-    assert "right at most 70.0 % of the time" in " ".join(capsys.readouterr().out.split())
-    lone = fit.replace("--tabulate ward", "--values values.toml").split()
-    assert main(lone) == 2 and "--values: expected only with --tabulate" in capsys.readouterr().err
-
-
-def test_hopeless_tables_are_refused_before_their_model_is_fitted(notes, capsys):
-    fit = "fit lda notes.csv --text note --person patient --vocab vocab.txt --topics 2 --epsilon 4 --steps 3 --quiet"
-    fit += " --doc-length 2 --set measure_gain=False --out both --seed 0 --tabulate ward --table-epsilon 0.001"
-    assert main([*fit.split(), "--values", "values.toml"]) == 2
-    said = capsys.readouterr().err
-    assert "Use fewer groups" in said and "nothing was spent" in said and not list(notes.glob("both*"))
+        words = command.replace(" topics ", " named ").replace("--out out", f"--out {out}").split()
+        words[words.index("--epsilon") + 1] = "0.5"
+        assert main([*words, "--anyway"]) == 0
+        privacy = kind_in(out).load(out).privacy_
+        assert privacy.unit == "patient" and 4 < privacy.epsilon < 4.3
+        capsys.readouterr()
+        words[words.index(out)] = "none"
+        del words[words.index("--person") : words.index("--person") + 2]
+        assert main(words) == 2
+        said = capsys.readouterr().err
+        assert "--person: expected the column that tells patients apart, since the model is about one patient" in said
+        assert main([*words, "--person", "patient", "--unit", "ward"]) == 2
+        assert "the earlier fit to these records is about one patient (add_remove), this one" in capsys.readouterr().err
 
 
 def test_hopeless_tables_are_refused_or_warned_of(notes, capsys):
-    few = TABULATE.replace("--epsilon 5", "--noise-multiplier 900").split()
+    few = TABULATE.replace("--epsilon 2", "--noise-multiplier 900").split()
     assert main(few) == 2
     assert (
         "Use fewer groups" in (said := capsys.readouterr().err) and "--anyway" in said and not (notes / "out").exists()
@@ -127,7 +114,7 @@ def test_clusters_and_a_text_without_words(notes, capsys):
         ("--by town", "has no list 'town'; expected the public values of town"),
         ("--values notes.csv", "--values notes.csv: not a TOML file: "),
         ("--text diary", "diary"),
-        ("--epsilon 3", "epsilon"),
+        ("--epsilon 0", "epsilon"),
     ],
 )
 def test_bad_options_spend_nothing(notes, capsys, more, message):

@@ -34,7 +34,7 @@ MOST = 4
 _TEXTS = "notes.csv --text note --person patient"
 _MORE = "--set measure_gain=False --anyway"
 _TOPICS = f"fit lda {_TEXTS} --topics 2 --records 400 --epsilon 8 --steps 3 --doc-length 10 {_MORE}"
-_PARTS = f"{_TEXTS} --values values.toml --epsilon 12"
+_PARTS = f"{_TEXTS} --values values.toml --epsilon 4"
 #: The command of each kind of job, and whether a budget pays for it.
 JOBS = {
     "lda": (f"{_TOPICS} --vocab vocab.txt --checkpoint-every 1", True),
@@ -44,7 +44,6 @@ JOBS = {
     "tabulate": (f"tabulate topics {_PARTS} --by ward", False),
     "drift": (f"drift topics {_PARTS} --by month --anyway", False),
     "clusters": (f"fit clusters {_TEXTS} --vectors model --public-vectors public.npz --clusters 2 --epsilon 6", True),
-    "parts": (f"{_TOPICS} --vocab vocab.txt --tabulate ward --values values.toml --table-epsilon 1", False),
 }
 
 
@@ -203,27 +202,20 @@ class Trial:
 
     def counts(self):
         """Return releases that the results count, of them lost ones, and those that a further one was drawn for."""
-        total = lost = 0
-        for out in (self.out, *([Path(f"{self.out}-tables")] if self.kind == "parts" else [])):
-            fitted = kind_in(out).load(out)
-            ledger = fitted.ledger_
-            total, lost = total + len(ledger), lost + ledger.lost
-            purchase = (ledger.plan or {}).get("purchase")
-            total += purchase["event"]["count"] if self.kind == "purchase" and purchase else 0
-        return total, lost
+        ledger = kind_in(self.out).load(self.out).ledger_
+        purchase = (ledger.plan or {}).get("purchase") if self.kind == "purchase" else None
+        return len(ledger) + (purchase["event"]["count"] if purchase else 0), ledger.lost
 
     def faults(self, fault, whole):
         """Compare the result with the books; ``whole`` is the number of releases of an undisturbed job."""
-        for out in [self.out] + [Path(f"{self.out}-tables")] * (self.kind == "parts"):
-            if not out.exists():
-                yield f"no result {out.name}"
-                return
-            # One that could not be removed is removed by the next job.
-            if run_folder(out).exists() and state(run_folder(out)) != "published":
-                yield "the run folder stays"
-            transcript = self.transcript if out == self.out else f"{self.transcript}-tables"
-            if not verify(out, transcript).ok:
-                yield f"{out.name} does not verify"
+        if not self.out.exists():
+            yield f"no result {self.out.name}"
+            return
+        # One that could not be removed is removed by the next job.
+        if run_folder(self.out).exists() and state(run_folder(self.out)) != "published":
+            yield "the run folder stays"
+        if not verify(self.out, self.transcript).ok:
+            yield f"{self.out.name} does not verify"
         counted, lost = self.counts()
         made = sum(drawn(path) for path in self.beside.glob("*.drawn"))
         charged = None if self.budget is None else sum(run["counted"] for run in self.budget.show()["runs"])

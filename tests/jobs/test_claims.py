@@ -55,7 +55,7 @@ def root(tmp_path_factory):
         listed = {"vocab.txt": "".join(f"{word}\n" for word in WORDS)}
         model.fit(counts, inputs=listed, transcript=root / f"{which}.releases")
         write_model(model, root / f"{which}.topics")
-        tables = TopicTables({"ward": ["north", "south"]}, epsilon=5.0, delta=1e-5)
+        tables = TopicTables({"ward": ["north", "south"]}, epsilon=2.0, delta=1e-5)
         tables.fit(model.transform(counts), values, after=model, transcript=root / f"{which}.more")
         write_model(tables, root / f"{which}.tables")
         parts = (root / f"{which}.topics", root / f"{which}.tables")

@@ -57,7 +57,7 @@ def parts(tmp_path_factory):
     for k, name in enumerate(("wards", "months"), 1):
         by = {"ward": WARDS} if k == 1 else {"month": [1, 2, 3, 4]}
         values = {key: np.array(known)[np.arange(3000) % len(known)] for key, known in by.items()}
-        tables = TopicTables(by, epsilon=4.0 + k / 4, delta=1e-5)
+        tables = TopicTables(by, epsilon=1.0, delta=1e-5)
         tables.fit(shares, values, after=before, transcript=root / f"{name}.releases")
         write_model(tables, root / name)
         before = tables

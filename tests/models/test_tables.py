@@ -10,7 +10,7 @@ import warnings
 import numpy as np
 import pytest
 
-from vips_fast import LatentDirichletAllocation, TopicTables, verify
+from vips_fast import DriftingTopics, LatentDirichletAllocation, TopicTables, verify
 from vips_fast.models.forecast import HopelessWarning
 from vips_fast.models.lda import LdaOptions
 from vips_fast.report import html_report, part_of
@@ -238,18 +238,31 @@ def test_threads_and_files_and_transcripts_keep_every_bit(tmp_path):
     assert verify(tmp_path / "model", tmp_path / "transcript2").ok
 
 
-def test_an_epsilon_with_a_model_before_is_for_both(tmp_path):
+@pytest.mark.parametrize("target", ({"epsilon": 0.5}, {"target_attack_success": 0.55}), ids=("epsilon", "success"))
+@pytest.mark.parametrize("kind", ("tables", "drift", "topics"))
+def test_the_target_of_a_later_fit_is_its_own_and_the_statement_gives_the_sum(kind, target):
+    """Also far below what the model before it has spent."""
     counts = np.random.default_rng(0).poisson(0.6, (400, 12))
-    topics = LatentDirichletAllocation(
-        3, doc_length=10, epsilon=4.0, delta=1e-6, n_steps=3, options=LdaOptions(measure_gain=False)
-    ).fit(counts)
-    wards = np.array(WARDS)[np.arange(400) % 3]
+    plain = {"doc_length": 10, "delta": 1e-6, "options": LdaOptions(measure_gain=False)}
+    topics = LatentDirichletAllocation(3, epsilon=4.0, n_steps=3, **plain).fit(counts)
+    wards, how = np.array(WARDS)[np.arange(400) % 3], {"delta": 1e-6, **target}
+
+    def fitted(**before):
+        if kind == "tables":
+            return TopicTables({"ward": WARDS}, **how).fit(topics.transform(counts), wards, **before)
+        if kind == "drift":
+            drifting = DriftingTopics(WARDS, topics=topics.components_, doc_length=10, **how)
+            return drifting.fit(counts, wards, **before)
+        return LatentDirichletAllocation(2, n_steps=3, **{**plain, **target}).fit(counts, **before)
+
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", HopelessWarning)
-        tables = TopicTables({"ward": WARDS}, epsilon=4.1, delta=1e-6).fit(
-            topics.transform(counts), wards, after=topics
-        )
-    assert topics.privacy_.epsilon < tables.privacy_.epsilon <= 4.1
+        warnings.simplefilter("ignore")
+        alone, later = fitted(), fitted(after=topics)
+    noise = [one.ledger_.plans[-1]["noise_multiplier"] for one in (alone, later)]
+    assert noise[0] == noise[1]
+    assert max(topics.privacy_.epsilon, alone.privacy_.epsilon) < later.privacy_.epsilon
+    assert later.privacy_.epsilon <= topics.privacy_.epsilon + alone.privacy_.epsilon
+    assert "The releases of an earlier fit, of another model, are included." in later.privacy_.statement()
 
 
 def test_a_run_whose_noise_hides_every_topic_is_warned_of():

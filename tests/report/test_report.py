@@ -149,7 +149,7 @@ def test_one_page_is_about_a_model_its_words_and_its_tables():
     assert dossier.head == last.ledger_.head
     # Words, topics and each table have a bar, which grows to the statement's epsilon.
     ends = [row.end for row in dossier.curve.rows]
-    assert ends == sorted(ends) and len(set(ends)) == 4 and ends[-1] == 100.0
+    assert ends == sorted(ends) and len(set(ends)) == 4 and ends[-1] == pytest.approx(100.0)
     assert dossier.curve.rows[-1].text == f"after the shares by month: epsilon = {last.privacy_.epsilon:.4g}"
     text = page("whole")
     verdict, pictures, assumptions = (text.index(said) for said in ("<h1>", "Shares by month", 'id="assumptions"'))

@@ -399,10 +399,10 @@ def read_svmlight(
     drop, counts, columns, indptr = check_invalid(invalid), list[float](), list[int](), [0]
     with naming(path), open_text(path) as file:
         for number, line in enumerate(chain.from_iterable(map(io.BytesIO, blocks(file))), 1):
-            if not (line := line.partition(b"#")[0].split()):
+            if not (parts := line.partition(b"#")[0].split()):
                 continue
             try:
-                found = _svmlight_line(line, first, n_features)
+                found = _svmlight_line(parts, first, n_features)
             except ValueError as error:
                 if not drop:
                     raise BadLine(number, str(error)) from None

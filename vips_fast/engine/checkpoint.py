@@ -35,7 +35,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from ..accounting import ComposedEvent, PrivacyEvent, SelfComposedEvent, event_from_dict, rounded_up
+from ..accounting import ComposedEvent, PrivacyEvent, SelfComposedEvent, rounded_up
 from ..accounting.calibration import Target
 from ..accounting.solver import find_integer
 from ..checks import check_flag, check_number
@@ -45,7 +45,7 @@ from ..store.limits import parse_json
 from ..store.lock import Lock
 from ..store.log import Log, LogDamagedError, canonical_json, encode, json_digest
 from ..store.npz import read_npz, write_npz
-from .ledger import Ledger
+from .ledger import Ledger, bounded_with
 from .model import Model, Release
 from .plan import RunPlan
 from .releases import KeptReleases
@@ -407,7 +407,8 @@ class RunFolder:
             return f"{said}; expected a budget that pays for one more"
         if target.attack_success is not None:
             return f"{said}; expected one more to fit below {target}: give up this run, and start another"
-        purchased = () if plan.purchase is None else (event_from_dict(plan.purchase["event"]),)
+        before = bounded_with(plan.purchase)
+        purchased = () if before is None else (before,)
         one_more = ComposedEvent((*purchased, SelfComposedEvent(plan.event, _count(ledger, False, plan.event) + 1)))
         return f"{said}; expected epsilon={rounded_up(target.spent(one_more) * (1 + 1e-9), 4)} or more for one step"
 
@@ -594,7 +595,8 @@ def affordable(
     if event is None or target is None or spent + wanted <= planned:
         return wanted
     # All releases of a run are of one event, and the planned number fits.
-    purchased = () if purchase is None else (event_from_dict(purchase["event"]),)
+    before = bounded_with(purchase)
+    purchased = () if before is None else (before,)
 
     def fits(more: int) -> bool:
         return target.met_by(ComposedEvent((*purchased, SelfComposedEvent(event, spent + more))))

@@ -55,6 +55,14 @@ def purchase_of(plan: Mapping[str, Any]) -> Mapping[str, Any] | None:
     return purchase
 
 
+def bounded_with(purchase: Mapping[str, Any] | None) -> PrivacyEvent | None:
+    """Find the event that the target of the run after it bounds, too: the vocabulary purchase, a part of the same fit.
+
+    An earlier fit has a target of its own. A statement includes both.
+    """
+    return None if purchase is None or "fit" in purchase else event_from_dict(purchase["event"])
+
+
 @dataclass
 class _Run:
     """Spending of a run.

@@ -14,12 +14,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..accounting import ComposedEvent, PrivacyEvent, SelfComposedEvent, event_from_dict, rounded_up
+from ..accounting import ComposedEvent, PrivacyEvent, SelfComposedEvent, rounded_up
 from ..accounting.calibration import Target, noise_for
 from ..store.words import counted
 from .budget import Budget
 from .filters import LARGEST_NOISE
-from .ledger import Ledger
+from .ledger import Ledger, bounded_with
 from .measured import MeasuredModel
 from .model import Model
 from .plan import RunPlan, make_plan
@@ -76,18 +76,11 @@ class Planner:
 
     # ------------------------------------------------------------ the noise
 
-    def noise(
-        self,
-        sampler: Sampler,
-        count: int,
-        target: Target,
-        purchase: PrivacyEvent | None = None,
-        before: str = "the vocabulary purchase",
-    ) -> float:
+    def noise(self, sampler: Sampler, count: int, target: Target, purchase: PrivacyEvent | None = None) -> float:
         """Calibrate the noise multiplier to meet a target.
 
-        With it, ``count`` events of the sampler and the purchase meet the target. ``before`` names the step that made
-        the purchase. Raises ValueError if no multiplier does.
+        With it, ``count`` events of the sampler and the vocabulary purchase of the same fit meet the target. Raises
+        ValueError if no multiplier does.
         """
         key = sampler.event(1.0), count, target, purchase
         if key not in self._calibrated:
@@ -98,8 +91,8 @@ class Planner:
                     both = spent + target.epsilon
                     more = f"; epsilon={rounded_up(both)} leaves this fit about {rounded_up(target.epsilon)}"
                 raise ValueError(
-                    f"{target}: expected more than {rounded_up(spent)}, which {before} has spent, since it bounds both "
-                    f"together{more}"
+                    f"{target}: expected more than {rounded_up(spent)}, which the vocabulary purchase has spent, since "
+                    f"it bounds both together{more}"
                 )
             self._calibrated[key] = noise_for(
                 lambda z: ComposedEvent((*events, SelfComposedEvent(sampler.event(z), count))), target
@@ -118,7 +111,7 @@ class Planner:
             return budget.noise_multiplier(sampler.event, count)
         if request.earlier is not None and request.earlier.ledger.spent:
             raise ValueError("noise_multiplier=None: expected a number for a run after an earlier one")
-        return self.noise(sampler, count, terms.target(delta), request.purchase_event, request.step_before)
+        return self.noise(sampler, count, terms.target(delta), bounded_with(request.purchase))
 
     # ------------------------------------------------------------- the plan
 
@@ -267,11 +260,11 @@ def _check_paid(request: Request, budget: Budget) -> None:
 
 
 def _check_target(request: Request, sampler: Sampler, z: float, n_steps: int, delta: float) -> None:
-    """Refuse a run that, with purchase and earlier calls, passes its target."""
+    """Refuse a run that, with its vocabulary purchase and earlier calls, passes its target."""
     target, earlier = request.terms.epsilon, request.earlier
     spent: Counter[tuple[str | None, PrivacyEvent]] = Counter()
-    if request.purchase is not None:
-        spent[None, event_from_dict(request.purchase["event"])] += 1
+    if (purchased := bounded_with(request.purchase)) is not None:
+        spent[None, purchased] += 1
     spent[request.public.part, sampler.event(z)] += n_events(sampler, range(n_steps))
     ledger = Ledger() if earlier is None else earlier.ledger
     would = ledger.epsilon_with(spent, delta, call=request.partial, limit=target)
@@ -287,8 +280,8 @@ def _check_follows(request: Request, plan: RunPlan) -> None:
     purchase, earlier = request.purchase, request.earlier
     if purchase is not None and (purchase["unit"], purchase["relation"]) != (plan.unit, plan.relation):
         raise ValueError(
-            f"after: is about one {purchase['unit']} ({purchase['relation']}), this fit about one {plan.unit} "
-            f"({plan.relation}); expected the same"
+            f"{request.step_before} is about one {purchase['unit']} ({purchase['relation']}), this one about one "
+            f"{plan.unit} ({plan.relation}); expected the same unit and relation"
         )
     if earlier is None:
         return

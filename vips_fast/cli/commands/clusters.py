@@ -7,15 +7,10 @@ from argparse import Namespace
 from ...jobs.clusters import VectorTexts, encoder_and_knowledge, text_lines
 from ...models.clusters import DocumentClusters, PublicVectors
 from .fit import run_fit
-from .tables import with_tables
 
 
 def fit(args: Namespace) -> int:
-    """Fit clusters, and tables of them."""
-    return with_tables(args, lambda: _fit(args))
-
-
-def _fit(args: Namespace) -> int:
+    """Fit clusters."""
     known = None if args.public_vectors is None else PublicVectors.load(args.public_vectors)
     lines = text_lines(not args.quiet)
     encode, args.public = encoder_and_knowledge(args.vectors, known, args.n_jobs, lines)

@@ -20,7 +20,6 @@ from ...report import paragraph, table
 from ..inputs import open_shards, read_documents, refuse, text_file
 from ..messages import width
 from .fit import run_fit
-from .tables import with_tables
 
 #: Numbers of records and epsilons of the table, in parts of the given ones.
 _SIZES, _EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0), (0.25, 0.5, 1.0, 2.0, 4.0)
@@ -72,7 +71,7 @@ def fit(args: Namespace) -> int:
     open_shards(args)  # refuses options that mean nothing to shards
     corpus = cache(lambda: _docstrings(args, args.features))
     source = partial(text_file, args, n_words=args.words, corpus=corpus)
-    return with_tables(args, lambda: run_fit(args, LatentDirichletAllocation, source))
+    return run_fit(args, LatentDirichletAllocation, source)
 
 
 def plan(args: Namespace) -> int:

@@ -9,12 +9,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from ...accounting.calibration import Target
 from ...data.records import read_batches
 from ...data.vocabulary import count_matrix
-from ...engine.planner import Planner
-from ...engine.result import Public
-from ...jobs import Material, TextFile, beside
+from ...jobs import Material, beside
 from ...jobs.clusters import encoder_and_knowledge
 from ...jobs.places import kind_in
 from ...jobs.text import read_settings
@@ -22,25 +19,20 @@ from ...models.clusters import DocumentClusters
 from ...models.family import COLUMNS, READING, VOCABULARY, family_of
 from ...models.inputs import column_names, listed
 from ...models.lda import DriftingTopics, LatentDirichletAllocation
-from ...models.tables import TopicTables, model_epsilon
+from ...models.tables import TopicTables
 from ...report import part_of
 from ...report.whole import chain_models
 from ...store.toml import read_toml
+from ...store.words import several
 from ..inputs import load_model
-from ..parser import parse
 from .fit import run_fit
-from .jobs import ReadBy, show_forecast
-
-#: Options that a fit passes on to its tables.
-_SHARED = (
-    *("format", "text", "encoding", "person", "groups", "unit", "invalid", "relation", "vectors", "delta", "budget"),
-    *("n_records", "n_jobs", "quiet", "json", "force", "resume", "report", "anyway", "debug"),
-)
+from .jobs import ReadBy
 
 
 def tabulate(args: Namespace) -> int:
     """Release the shares of a model's topics or clusters by public groups."""
     model, clusters = _topics(args)
+    _take_unit(args, model)
     after = _before(args, model)
     source = _documents(args, model, clusters, after)
     code = run_fit(args, TopicTables, lambda: source)
@@ -52,6 +44,7 @@ def tabulate(args: Namespace) -> int:
 def drift(args: Namespace) -> int:
     """Release the words of a model's topics by period."""
     model = load_model(args.model, LatentDirichletAllocation, "fit lda", args.verify_key)
+    _take_unit(args, model)
     after = _before(args, model)
     words, analyzer = _words(args, model)
     args.periods = [*public_values(args.values, [args.by])[args.by]]
@@ -67,6 +60,19 @@ def drift(args: Namespace) -> int:
         return Material((counts, cells[args.by]), inputs, beside.shown, groups, after=after)
 
     return run_fit(args, DriftingTopics, lambda: ReadBy(args.input, read, args.person))
+
+
+def _take_unit(args: Namespace, model: Any) -> None:
+    """Take the privacy unit and the relation of the model, which one statement is about."""
+    privacy = model.privacy_
+    if privacy.unit != "record" and args.person is None and args.groups is None:
+        who = f"the model is about one {privacy.unit}"
+        raise ValueError(f"--person: expected the column that tells {several(privacy.unit)} apart, since {who}")
+    if privacy.unit == "record" and (args.person, args.groups) != (None, None):
+        option = "--groups" if args.person is None else "--person"
+        raise ValueError(f"{option}: leave it out, since the model is about one record")
+    args.unit = args.unit or (None if privacy.unit == "record" else privacy.unit)
+    args.relation = args.relation or privacy.relation
 
 
 def _before(args: Namespace, model: Any) -> Any:
@@ -115,53 +121,6 @@ def _columns(
     if empty:
         raise ValueError(f"{args.input}: has no records")
     return cells, None if args.person is None else persons
-
-
-def with_tables(args: Namespace, fit: Callable[[], int]) -> int:
-    """Fit a model, and release its tables with ``--tabulate``.
-
-    The fit leaves them their part of epsilon. Bad options are refused before either.
-    """
-    if args.tabulate is None:
-        for option in ("values", "table_epsilon"):
-            if getattr(args, option) is not None:
-                raise ValueError(f"--{option.replace('_', '-')}: expected only with --tabulate")
-        return fit()
-    risk, delta = args.target_attack_success, args.delta or 1e-6
-    if (args.epsilon or risk) is None or args.values is None:
-        raise ValueError(
-            "--tabulate: expected with --values, and with --epsilon or --attack-success, which is for model and tables"
-        )
-    by, part = public_values(args.values, args.tabulate.split(",")), args.table_epsilon or 0.5
-    left = model_epsilon(args.epsilon or Target.of_success(risk, delta).epsilon, part, delta)
-    _refuse_hidden(args, TopicTables(by, epsilon=part, delta=args.delta))
-    whole = ["--attack-success", str(risk)] if risk else ["--epsilon", str(args.epsilon)]
-    options = ["--by", args.tabulate, "--values", args.values, *whole]
-    tables = parse(["tabulate", args.out, args.input, *options, "--out", f"{args.out}-tables"])
-    for name in _SHARED:
-        if name in args and name in tables:
-            setattr(tables, name, getattr(args, name))
-    if args.transcript is not None:
-        tables.transcript = f"{args.transcript}-tables"
-    args.epsilon, args.target_attack_success = left, None
-    code = fit()
-    return code or tabulate(tables)
-
-
-def _refuse_hidden(args: Namespace, tables: TopicTables) -> None:
-    """Refuse tables that noise would hide, before their model spends anything."""
-    if args.anyway or args.resume or args.groups is not None or not isinstance(args.input, str):
-        return
-    text = tuple(args.text or ["text"])
-    source = TextFile(
-        args.input, text, args.person, format=args.format, encoding=args.encoding, invalid=args.invalid or "raise"
-    )
-    n_records = args.n_records or source.count()
-    n_topics = int(args.n_components or DocumentClusters().n_components)
-    request = tables.request(Public(n_topics, n_records, seed=0, unit="record" if args.person is None else "person"))
-    forecast = Planner().plan(request, None).forecast
-    if forecast is not None and forecast.warning is not None:
-        show_forecast(args)(forecast)
 
 
 def public_values(path: str, names: Sequence[str]) -> dict[str, Any]:

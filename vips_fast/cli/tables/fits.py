@@ -104,13 +104,6 @@ def _fit(
     return command(words, summary, *data, *groups, examples=examples, run=run, presets=presets)
 
 
-#: Tables in the same run.
-_TABLES = (
-    Option("--tabulate", "also release shares by these columns, to OUT-tables", metavar="COLUMN,COLUMN"),
-    file("--values", "public values of these columns (TOML), never taken from the records"),
-    Option("--table-epsilon", "the tables' epsilon by themselves, within the whole; default 0.5", POSITIVE),
-)
-
 LDA = _fit(
     "lda",
     "a topic model and write it to a folder",
@@ -130,13 +123,12 @@ LDA = _fit(
         TOPIC_WORDS,
     ),
     privacy=(setting("--clip", "L2 bound of a unit's contribution, as a share of --doc-length", POSITIVE),),
-    more=(DOC_LENGTH, DISTINCT_WORDS, ANYWAY, *_TABLES),
+    more=(DOC_LENGTH, DISTINCT_WORDS, ANYWAY),
     examples=(
         "notes.parquet --text note --person patient --topics 20 --epsilon 2 --out topics",
         "counts.npz --vocab vocab.txt --topics 20 --budget notes.budget --out topics --resume",
         "shards --topics 20 --epsilon 2 --out topics --transcript releases",
         "notes.parquet --text note --person patient --public-prior public:en --epsilon 1 --out topics",
-        "notes.csv --text note --topics 16 --epsilon 4 --tabulate ward,month --values values.toml --out topics",
     ),
 )
 
@@ -249,7 +241,6 @@ CLUSTERS = _fit(
         ),
         file("--public-vectors", "prototypes of PUBLIC documents; default: made from installed packages"),
     ),
-    more=_TABLES,
     examples=(
         "notes.csv --text note --person patient --epsilon 1 --out clusters",
         "notes.csv --text note --vectors model --clusters 12 --budget notes.budget --out clusters --resume",
@@ -286,8 +277,8 @@ TABULATE = _fit(
     more=(ANYWAY,),
     words="tabulate",
     examples=(
-        "topics notes.csv --by ward,month --values values.toml --person patient --epsilon 2.1 --out tables",
-        "clusters notes.csv --text note --by ward --values values.toml --budget notes.budget --epsilon 1 --out tables",
+        "topics notes.csv --by ward,month --values values.toml --person patient --epsilon 0.5 --out tables",
+        "clusters notes.csv --by ward --values values.toml --budget notes.budget --epsilon 0.5 --out tables",
     ),
 )
 
@@ -306,8 +297,8 @@ DRIFT = _fit(
     more=(setting("--doc-length", "words of a usual document; default: the fit's", WHOLE, metavar="N"), ANYWAY),
     words="drift",
     examples=(
-        "topics notes.csv --by month --values values.toml --person patient --epsilon 2.1 --out drift",
-        "topics notes.csv --by month --values values.toml --after tables --budget notes.budget --epsilon 2 --out drift",
+        "topics notes.csv --by month --values values.toml --person patient --epsilon 1 --out drift",
+        "topics notes.csv --by month --values values.toml --after tables --budget notes.budget --epsilon 1 --out drift",
     ),
 )
 

@@ -92,8 +92,8 @@ class DriftingTopics(PrivateEstimator):
 
         ``X``, (n, V), are counts of words and ``y``, (n,), the documents' periods.
         `vips_fast.models.parameters.Bookkeeping` has the keywords: ``groups`` are the persons, and with ``after=model``
-        the statement and the ``epsilon`` include the model. Raises ValueError if a parameter, X or y is unusable, or
-        the run would overspend. Nothing has been spent then.
+        the statement includes the model; ``epsilon`` is of the drift alone. Raises ValueError if a parameter, X or y
+        is unusable, or the run would overspend. Nothing has been spent then.
         """
         return self._fit(X, y, **call)
 

@@ -1,6 +1,6 @@
 """Tables of topics by public groups."""
 
-from .estimator import TopicTables, model_epsilon
+from .estimator import TopicTables
 from .readout import Contrast, Table
 
-__all__ = ["Contrast", "Table", "TopicTables", "model_epsilon"]
+__all__ = ["Contrast", "Table", "TopicTables"]

@@ -11,8 +11,6 @@ from typing import IO, Any, Self, Unpack
 
 import numpy as np
 
-from ...accounting import GaussianEvent, gaussian_noise_multiplier, rounded_up
-from ...accounting import epsilon as epsilon_of
 from ...checks import check_number, missing_package
 from ...data.types import Column, Data, Vector
 from ...engine.model import Model
@@ -92,8 +90,8 @@ class TopicTables(PrivateEstimator):
         ``X``, (n, K), are topic proportions: ``model.transform(counts)``, or ``np.eye(K)[model.predict(vectors)]`` for
         clusters. ``y`` has the values of the columns: a frame, a mapping, or an array (n, columns).
         `vips_fast.models.parameters.Bookkeeping` has the keywords: ``groups`` are the persons, and with ``after=model``
-        the statement and the ``epsilon`` include the model. Raises ValueError if a parameter, X or y is unusable, or
-        the run would overspend. Nothing has been spent then.
+        the statement includes the model; ``epsilon`` is of the tables alone. Raises ValueError if a parameter, X or y
+        is unusable, or the run would overspend. Nothing has been spent then.
         """
         return self._fit(X, y, **call)
 
@@ -286,25 +284,6 @@ class TopicTables(PrivateEstimator):
         if column not in by:
             raise ValueError(f"column={column!r}: expected one of {', '.join(by)}")
         return list(by).index(column), len(by[column])
-
-
-def model_epsilon(epsilon: float, table_epsilon: float, delta: float = 1e-6) -> float:
-    """Find the epsilon of a model whose tables come later.
-
-    The tables would cost ``table_epsilon`` by themselves, and both together ``epsilon``. Give the model the result, and
-    the tables ``epsilon`` with ``after=model``. The squares of mu of Gaussian privacy add up. For a model that samples
-    records that is about right, and the tables take the rest. Raises ValueError if nothing is left for the model.
-
-    >>> from vips_fast.models.tables import model_epsilon
-    >>> round(model_epsilon(4.0, 0.5), 2)
-    3.95
-    """
-    whole, part = (gaussian_noise_multiplier(one, delta) ** -2 for one in (epsilon, table_epsilon))
-    if part >= whole:
-        raise ValueError(
-            f"table_epsilon={rounded_up(table_epsilon)}: expected less than epsilon={rounded_up(epsilon)}, for both"
-        )
-    return epsilon_of(GaussianEvent((whole - part) ** -0.5), delta)
 
 
 def _mean_weight(spreads: Sequence[float]) -> float:
