@@ -71,6 +71,32 @@ def test_from_a_table_to_a_page(table, encoding, tmp_path, monkeypatch, capsys):
     assert "topics.toml: exists, with other settings; expected --replace yes" in capsys.readouterr().err
 
 
+def test_a_first_run_keeps_what_verify_needs(table, tmp_path, capsys):
+    """And says what is spent on also with --quiet, where nobody is asked."""
+    (tmp_path / "notes.csv").write_text(table, encoding="utf-8")
+    assert main(["start", "notes.csv", "--yes", "--quiet", "--no-open"]) == 0
+    assert "vips-fast: forecast: " in capsys.readouterr().err
+    assert main(["verify", "topics"]) == 0 and "releases" in capsys.readouterr().out
+    (tmp_path / "topics.releases").rename(tmp_path / "elsewhere")
+    assert main(["verify", "topics"]) == 2
+    assert "--transcript: 0 folders; expected the one that fit --transcript wrote, or topics.releases" in (
+        capsys.readouterr().err
+    )
+    assert main(["verify", "topics", "--transcript", "elsewhere"]) == 0
+
+
+@pytest.mark.parametrize("more, spends", [((), False), (("--go", "yes"), True), (("--yes", "--go", "yes"), True)])
+def test_where_the_records_add_little_a_fit_is_no_default(table, tmp_path, monkeypatch, capsys, more, spends):
+    (tmp_path / "notes.csv").write_text("\n".join(table.splitlines()[:9]), encoding="utf-8")
+    for out, answers in (("asked", ()), ("few", ("--yes",))):
+        answered(monkeypatch, "\n" * 20)
+        code = main(["start", "notes.csv", "--no-open", "--out", out, *answers, *more])
+        assert (code == 0) == spends == (tmp_path / out).exists()
+        said = capsys.readouterr()
+        assert "the records add little to what is public" in said.out
+        assert (f"nothing was spent; {out}.toml keeps the answers; expected --go yes" in said.err) == (not spends)
+
+
 @pytest.fixture
 def through_a_terminal():
     """Start the command in a terminal, without some modules.

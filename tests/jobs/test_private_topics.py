@@ -1,6 +1,7 @@
 """Private topics from texts in memory and in files, in few lines."""
 
 import csv
+import gc
 import inspect
 import io
 import json
@@ -13,6 +14,7 @@ import polars
 import pytest
 
 from vips_fast import LatentDirichletAllocation, PrivateTopics, PublicPrior
+from vips_fast.cli import main
 from vips_fast.data import Corpus
 from vips_fast.jobs.text import TextFile, read_settings
 from vips_fast.jobs.topics import TopicWord
@@ -82,6 +84,33 @@ def test_every_list_of_words_is_as_a_file_of_them(prior, tmp_path, listed):
 def test_a_bad_list_of_words_is_named(prior, option, words, message):
     with pytest.raises((TypeError, ValueError), match=f"{option}=: .*{message}"):
         topics(prior, **{option: words}).fit(notes(), text="note", person="patient")
+
+
+@pytest.mark.parametrize("way", ("save", "out", "load"))
+def test_releases_are_kept_for_verify(prior, tmp_path, way, capsys):
+    """Beside the folder, as the README saves it; temporary ones go with the object."""
+    place = tmp_path / "topics"
+    found = topics(prior).fit(notes(), text="note", person="patient", out=place if way == "out" else None)
+    before = found.releases_
+    if way != "out":
+        found.save(place)
+        found.save(place)  # again, over its own
+    if way == "load":
+        PrivateTopics.load(place).save(tmp_path / "more")
+        place = tmp_path / "more"
+    assert main(["verify", str(place)]) == 0
+    del found
+    gc.collect()
+    assert before.exists() == (way == "out")
+
+
+def test_no_folder_but_releases_is_replaced(prior, tmp_path):
+    found = topics(prior).fit(notes(), text="note", person="patient")
+    (tmp_path / "topics.releases").mkdir()
+    (tmp_path / "topics.releases" / "mine.txt").write_text("kept")
+    with pytest.raises((ValueError, OSError), match="topics.releases"):
+        found.save(tmp_path / "topics")
+    assert (tmp_path / "topics.releases" / "mine.txt").read_text() == "kept"
 
 
 def test_without_pandas_topics_are_a_list(prior, monkeypatch):

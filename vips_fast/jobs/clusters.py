@@ -226,7 +226,9 @@ class PrivateClusters:
         source = VectorTexts(
             as_table(data, columns), public, encode, columns, person, invalid=self.invalid, progress=lines
         )
-        self.model_: DocumentClusters = run_job(model, source, out=out, budget=self.budget, resume=resume, shown=shown)
+        self.model_: DocumentClusters = run_job(
+            self, model, source, out=out, budget=self.budget, resume=resume, shown=shown
+        )
         return self
 
     def clusters(self, n_words: int = 10, namer: Namer | None = None) -> list[ClusterRow]:

@@ -20,6 +20,7 @@ from __future__ import annotations
 import errno
 import logging
 import os
+import shutil
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -31,6 +32,7 @@ from ..engine.checkpoint import LEDGER, LOCK, RELEASES, RUN, RunFolder, UsedUpEr
 from ..engine.interrupts import Stopped, uninterrupted
 from ..engine.ledger import Ledger
 from ..engine.releases import RELEASE
+from ..engine.transcript import read_transcript
 from ..models.persistence import MODEL_FILES, own_files, write_into
 from ..store.atomic import (
     PUBLIC,
@@ -230,6 +232,22 @@ def write_model(model: Any, out: Path) -> None:
         write_into(model._fitted(), folder)
         for name, text in beside.texts(model).items():
             write_file(folder / name, lambda file, text=text: file.write(text.encode()), PUBLIC)
+
+
+def releases_folder(out: str | Path) -> Path:
+    """Place the releases of a job beside its folder, unless the caller has a place for them."""
+    return Path(os.path.abspath(out) + ".releases")
+
+
+def copy_releases(transcript: Path, out: str | Path) -> None:
+    """Copy a transcript beside a model's folder; it replaces no folder but a transcript."""
+    target = releases_folder(out)
+    if not transcript.is_dir() or target == transcript:
+        return
+    if target.exists():
+        read_transcript(target)  # refuses any other folder
+        shutil.rmtree(target)
+    shutil.copytree(transcript, target)
 
 
 class JobFolder(RunFolder):

@@ -25,7 +25,7 @@ from ..models.plots import plot_topics
 from ..report import Namer, topic_names
 from ..store.atomic import replace_text
 from . import beside
-from .folder import write_model
+from .folder import copy_releases, releases_folder, write_model
 from .places import kind_in
 from .progress import ReadingLine, is_watched
 from .short import as_table, run_job
@@ -98,6 +98,8 @@ class PrivateTopics:
     ----------
     model_ : LatentDirichletAllocation
         The fitted topic model.
+    releases_ : Path
+        Folder of the releases (noised sums), ``out.releases`` or, until `save`, a temporary one.
 
     Examples
     --------
@@ -200,7 +202,7 @@ class PrivateTopics:
         }
         model = LatentDirichletAllocation(**settings)
         self.model_: LatentDirichletAllocation = run_job(
-            model, source, out=out, budget=self.budget, resume=resume, shown=shown
+            self, model, source, out=out, budget=self.budget, resume=resume, shown=shown
         )
         return self
 
@@ -321,11 +323,13 @@ class PrivateTopics:
         replace_text(Path(path), beside.report(self._fitted()))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model, its topics and its guarantee to a folder.
+        """Write the model, its topics and its guarantee to a folder, and its releases beside it.
 
-        The folder holds public files only. Raises the errors of `LatentDirichletAllocation.save`.
+        Both hold public files only. With ``PATH.releases``, ``vips-fast verify PATH`` makes the model again without the
+        data. Raises the errors of `LatentDirichletAllocation.save`.
         """
         write_model(self._fitted(), Path(path))
+        copy_releases(self.releases_, path)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -348,7 +352,7 @@ class PrivateTopics:
             doc_length=model.doc_length,
             n_records=model.n_records,
         )
-        found.model_ = model
+        found.model_, found.releases_ = model, releases_folder(path)
         return found
 
     def __repr__(self) -> str:

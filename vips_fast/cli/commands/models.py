@@ -16,7 +16,7 @@ from ...data import load_vocabulary
 from ...data.categories import load_categories
 from ...engine.budget import Budget
 from ...engine.checkpoint import ledger_in, lock_folder
-from ...jobs.folder import MODEL, belongs, is_run, remove, run_folder, spent, state
+from ...jobs.folder import MODEL, belongs, is_run, releases_folder, remove, run_folder, spent, state
 from ...jobs.places import kind_in
 from ...jobs.publication import check_publication, check_texts, is_publication, sign_publication
 from ...jobs.publication import publish as publish_parts
@@ -31,6 +31,7 @@ from ...report.html import environment
 from ...store.atomic import leftovers
 from ...store.limits import parse_json, read_bytes
 from ...store.owned import remove_part
+from ...store.words import counted
 from ..inputs import load_model, load_new, read_key, read_lines, verifier
 from ..messages import print_object, say, width
 from ..output import output_file, write_table
@@ -118,10 +119,13 @@ def verify(args: Namespace) -> int:
 
 def _of_model(args: Namespace) -> rebuild.VerifyReport:
     """Compare a model with its releases, and the texts beside it."""
-    if len(args.transcript) != 1:
-        raise ValueError(f"--transcript: {len(args.transcript)} folders; expected the one that fit --transcript wrote")
+    beside = releases_folder(args.model)
+    given = args.transcript or ([str(beside)] if beside.is_dir() else [])
+    if len(given) != 1:
+        there = counted(len(given), "folder")
+        raise ValueError(f"--transcript: {there}; expected the one that fit --transcript wrote, or {beside.name}")
     model, folder = _load_model(args), Path(args.model)
-    report = rebuild.compare(model, folder, args.transcript[0])
+    report = rebuild.compare(model, folder, given[0])
     texts = check_texts(model, folder)
     if args.verify_key is not None:  # the model was not loaded without it
         held = rebuild.VerifyCheck(SIGNATURE, True, "of arrays, settings, inputs and ledger, under the given key")

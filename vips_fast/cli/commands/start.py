@@ -28,6 +28,7 @@ from ...data.records import is_utf8
 from ...data.segmenters import load_segmenter, segmenter_of
 from ...data.wordpieces import INSTALL, packaged_model
 from ...engine.request import RunForecast
+from ...jobs.folder import releases_folder
 from ...jobs.text import NONE, TextFile
 from ...models.lda import Plan, load_prior, plan, prior_file
 from ...report import paragraph
@@ -40,6 +41,8 @@ from ..parser import parse
 
 #: Words in the name of a column of texts, the likeliest first.
 _TEXTS = "note text comment narrative message review feedback description complaint answer body content".split()
+#: The expected gain, or the share of words that can stand clear of the noise, below which a fit is no default.
+_LITTLE = 0.01
 #: Sizes of public vocabularies that are compared.
 _SIZES = (500, 2000, 8000)
 #: Words of each topic that purchased words should show: some twenty name it.
@@ -95,11 +98,12 @@ def start(args: Namespace) -> int:
         options["doc_length"] = max(5, round(length / 2))
     options |= _words(args, ask, options)
     options |= {"out": os.path.relpath(out, path.parent), "resume": True, "report": report}
+    options["transcript"] = os.path.relpath(releases_folder(out), path.parent)
     _write(path, options, ask)
     print(f"\nWritten to {path}, a job file. To run it again: vips-fast fit lda --config {path}\n")
     switches = [*["--quiet"] * args.quiet, *["--anyway"] * args.anyway]
     job = parse(["fit", "lda", "--config", str(path), *switches])
-    job.confirm = lambda forecast: _confirm(ask, target, path, forecast)
+    job.confirm = lambda forecast: _confirm(args, ask, target, path, forecast)
     code: int = job.command.load()(job)
     page = out / "report.html"
     if page.exists():
@@ -284,11 +288,17 @@ def _is_yes(text: str) -> bool:
     return short == "y"
 
 
-def _confirm(ask: Callable[..., Any], target: dict[str, float], path: Path, forecast: RunForecast) -> None:
+def _confirm(
+    args: Namespace, ask: Callable[..., Any], target: dict[str, float], path: Path, forecast: RunForecast
+) -> None:
     """Say what the plan bounds, and ask before anything is spent."""
     if forecast.risk:
         print(f"\n{paragraph(forecast.risk, width())}\n")
     [(name, value)] = target.items()
     cost = f"{name.replace('_', ' ')} = {rounded_up(value)}"
-    if not ask("go", f"Spend {cost} of these persons' privacy on that", "yes", _is_yes):
-        raise ValueError(f"nothing was spent; {path} keeps the answers")
+    little = forecast.gain < _LITTLE
+    if little:
+        print("By the forecast the records add little to what is public. So the default of the next answer is no.")
+    if not ask("go", f"Spend {cost} of these persons' privacy on that", "no" if little else "yes", _is_yes):
+        how = "; expected --go yes, or more persons" if little and args.go is None else ""
+        raise ValueError(f"nothing was spent; {path} keeps the answers{how}")

@@ -73,11 +73,15 @@ VERIFY = command(
     "verify",
     "make a model again from its releases, without the data, and compare every file; or check a publication",
     *model("fit or by publish"),
-    folder("--transcript", "folder written by fit --transcript; repeat for each part of a publication", **_AGAIN),
+    folder(
+        "--transcript",
+        "folder written by fit --transcript; default DIR.releases; repeat for each part of a publication",
+        **_AGAIN,
+    ),
     CLASS,
     JSON,
     run="models:verify",
-    examples=("topics --transcript releases", "public --verify-key public.pem"),
+    examples=("topics", "topics --transcript releases", "public --verify-key public.pem"),
 )
 
 SIGN = command(

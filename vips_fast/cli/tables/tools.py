@@ -62,7 +62,11 @@ START = command(
     Option("--words", "vocabulary: public, or private (purchased)", choices=("public", "private")),
     Option("--topics", "number of topics, if none are public", WHOLE),
     ANYWAY,
-    Option("--go", "whether to fit after the forecast; default yes", choices=("yes", "no")),
+    Option(
+        "--go",
+        "whether to fit after the forecast; default yes, but no if the records should add little",
+        choices=("yes", "no"),
+    ),
     folder("--out", "folder to write, default topics", default="topics"),
     file("--job", "job file to write, default OUT.toml"),
     Option("--replace", "whether to replace another job file; default no", choices=("yes", "no")),
