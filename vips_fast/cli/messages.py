@@ -5,6 +5,7 @@ A command survives if its lines cannot be written.
 
 import contextlib
 import json
+import math
 import shutil
 import sys
 from collections.abc import Iterable, Iterator
@@ -106,4 +107,11 @@ def object_line(said: dict[str, Any], code: int = 0, error: str | None = None) -
 
 def print_object(said: dict[str, Any], code: int = 0, error: str | None = None) -> None:
     """Print the object of ``--json``."""
-    print(object_line(said, code, error), flush=True)
+    print(object_line({name: _finite(value) for name, value in said.items()}, code, error), flush=True)
+
+
+def _finite(value: Any) -> Any:
+    """Replace an infinite number, which JSON does not have, by None."""
+    if isinstance(value, dict):
+        return {name: _finite(one) for name, one in value.items()}
+    return None if isinstance(value, float) and not math.isfinite(value) else value

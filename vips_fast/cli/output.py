@@ -52,6 +52,19 @@ def warn_of_delta(delta: float, n_units: int, unit: str = "record") -> None:
         say(f"warning: delta = {delta:g} is not below 1 / {counted(n_units, unit)}: {what} may be published")
 
 
+def privacy_object(model: Any) -> dict[str, Any]:
+    """Describe a model's guarantee for ``--json``."""
+    privacy = model.privacy_
+    return {
+        "epsilon": privacy.epsilon if privacy.private else None,
+        "delta": privacy.delta if privacy.private else None,
+        "unit": privacy.unit,
+        "relation": privacy.relation,
+        "not_private": list(privacy.taints),
+        "statement": privacy.statement(),
+    }
+
+
 def warn_of_drops(invalid: str | None, schema: str | None = None) -> None:
     """Say, by public facts only, what ``--invalid drop`` keeps back.
 

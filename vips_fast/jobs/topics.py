@@ -126,6 +126,8 @@ class PrivateTopics:
     True
     """
 
+    releases_: Path
+
     def __init__(
         self,
         epsilon: float | None = None,
@@ -329,7 +331,7 @@ class PrivateTopics:
         data. Raises the errors of `LatentDirichletAllocation.save`.
         """
         write_model(self._fitted(), Path(path))
-        copy_releases(self.releases_, path)
+        copy_releases(self.releases_, Path(path))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -352,7 +354,7 @@ class PrivateTopics:
             doc_length=model.doc_length,
             n_records=model.n_records,
         )
-        found.model_, found.releases_ = model, releases_folder(path)
+        found.model_, found.releases_ = model, releases_folder(os.fspath(path))
         return found
 
     def __repr__(self) -> str:

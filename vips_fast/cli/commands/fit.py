@@ -16,7 +16,7 @@ from ...engine.budget import Budget, BudgetExceededError
 from ...jobs import Job, Outcome, Source, Status, beside
 from ...report.html import environment
 from ..messages import Exit, ExitWith, object_line, report, say
-from ..output import warn_of_delta, warn_of_drops, warn_of_taints
+from ..output import privacy_object, warn_of_delta, warn_of_drops, warn_of_taints
 from .jobs import given, job_of, settings_of
 
 
@@ -25,7 +25,7 @@ def _fit_object(args: argparse.Namespace, model: Any, seconds: float) -> dict[st
 
     The guarantee does not cover the seconds.
     """
-    privacy, paid = model.privacy_, None
+    paid = None
     if args.budget is not None:
         paid = {"file": args.budget, "spent": None, "left": None}
         # The model is written and paid for, also if the budget cannot be read now.
@@ -34,11 +34,7 @@ def _fit_object(args: argparse.Namespace, model: Any, seconds: float) -> dict[st
             paid |= {"spent": budget.spent, "left": budget.left}
     return {
         "model": type(model).__name__,
-        "epsilon": privacy.epsilon if privacy.private else None,
-        "delta": privacy.delta if privacy.private else None,
-        "unit": privacy.unit,
-        "relation": privacy.relation,
-        "not_private": list(privacy.taints),
+        **privacy_object(model),
         "steps": model.n_steps_,
         "seconds": round(seconds, 3),
         "paths": {"model": args.out, "transcript": args.transcript, "log": args.log_file},

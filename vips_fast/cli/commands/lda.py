@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from argparse import Namespace
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import cache, partial
 from typing import Any
 
@@ -18,7 +18,7 @@ from ...models.lda import LatentDirichletAllocation, Plan, load_prior
 from ...models.lda import plan as make_plan
 from ...report import paragraph, table
 from ..inputs import open_shards, read_documents, refuse, text_file
-from ..messages import width
+from ..messages import print_object, width
 from .fit import run_fit
 
 #: Numbers of records and epsilons of the table, in parts of the given ones.
@@ -93,6 +93,9 @@ def plan(args: Namespace) -> int:
         )
 
     planned = found(args.records, args.epsilon, args.attack_success)
+    if args.json:
+        print_object({**asdict(planned), "hopeless": planned.hopeless, "forecast": planned.forecast()})
+        return 0
     forecast = planned.forecast()
     said = paragraph(f"{forecast[0].upper()}{forecast[1:]}.", width())
     if args.table:

@@ -34,7 +34,7 @@ from ...store.owned import remove_part
 from ...store.words import counted
 from ..inputs import load_model, load_new, read_key, read_lines, verifier
 from ..messages import print_object, say, width
-from ..output import output_file, write_table
+from ..output import output_file, privacy_object, write_table
 
 
 def predict(args: Namespace) -> int:
@@ -101,7 +101,15 @@ def _checked(budget: dict[str, Any], model: PrivateEstimator, path: str) -> dict
 def show(args: Namespace) -> int:
     """Print a model's report in short."""
     model, known = load(args)
-    print(short_report(make_dossier(model, **known), width()))
+    dossier = make_dossier(model, **known)
+    if args.json:
+        said = {"model": args.model, "title": dossier.title, **privacy_object(model), "verdict": dossier.verdict}
+        gains = [{"records": one.size, "right": one.guesses, "found": one.hits} for one in dossier.gains]
+        held = {finding.assumption.name: finding.held for finding in dossier.findings}
+        worth = {"worth": model.verdict_.worth, "attacker": gains, "assumptions": held}
+        print_object(said | worth | {"head": dossier.head})
+        return 0
+    print(short_report(dossier, width()))
     return 0
 
 

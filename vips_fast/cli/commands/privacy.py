@@ -17,18 +17,20 @@ from ...jobs.places import kind_in
 from ...models.privacy_file import ledger_bounds, privacy_json
 from ...report import paragraph, table
 from ..inputs import verifier
-from ..messages import width
-from ..output import warn_of_delta, warn_of_taints
+from ..messages import print_object, width
+from ..output import privacy_object, warn_of_delta, warn_of_taints
 
 
 def privacy(args: Namespace) -> int:
     """Print a model's guarantee, or a run's epsilon or noise multiplier."""
     if args.model is not None:
-        for_both = ("model", "verify_key", "export")
+        for_both = ("model", "verify_key", "export", "json")
         options = [one for one in args.command.options if one.dest not in for_both]
         if others := [one.names[-1] for one in options if getattr(args, one.dest) != one.default]:
             raise ValueError(f"{', '.join(others)}: expected without DIR, {args.model}")
         return _of_model(args)
+    if args.json and (args.compare or args.plot or args.export or args.rows_per_person):
+        raise ValueError("--json: leave out --compare, --plot, --export and --rows-per-person")
     if args.verify_key is not None or args.export == "json":
         raise ValueError("--verify-key, --export json: add DIR, the folder of a model")
     if missing := [f"--{name}" for name in ("records", "steps", "delta") if getattr(args, name) is None]:
@@ -42,7 +44,9 @@ def _of_model(args: Namespace) -> int:
     """Print the statement of a saved model, computed from its ledger."""
     model = kind_in(args.model).load(args.model, verify=verifier(args.verify_key))
     warn_of_taints(model)
-    if args.export is None:
+    if args.json:
+        print_object({"model": args.model, **privacy_object(model)})
+    elif args.export is None:
         print(paragraph(model.privacy_.statement(), width()))
     elif args.export == "json":
         print(privacy_json(model._fitted()), end="")
@@ -73,6 +77,12 @@ def _of_run(args: Namespace) -> int:
         print(_json(export_event(event(noise))))
         return 0
     spent = accounting.epsilon(event(noise), args.delta, args.accountant)
+    if args.json:
+        said = {"records": args.records, "batch": sampler.expected_batch_size, "steps": args.steps, "delta": args.delta}
+        right = accounting.attack_success(event(noise))
+        print_object(said | {"epsilon": spent, "noise_multiplier": noise, "right_guesses": right})
+        warn_of_delta(args.delta, args.records)
+        return 0
     rows = [
         ("records", args.records),
         ("expected batch", f"{sampler.expected_batch_size:g}"),

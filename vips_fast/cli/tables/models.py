@@ -65,8 +65,9 @@ SHOW = command(
     "show",
     "print the short form of a model's report; needs no data",
     *_REPORTED,
+    JSON,
     run="models:show",
-    examples=("topics",),
+    examples=("topics", "topics --json"),
 )
 
 VERIFY = command(

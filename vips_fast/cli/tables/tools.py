@@ -11,6 +11,7 @@ from .shared import (
     DELTA,
     DISTINCT_WORDS,
     DOC_LENGTH,
+    JSON,
     LABELS,
     QUIET,
     RELATIONS,
@@ -100,10 +101,11 @@ PLAN = command(
     ),
     Option("--bins", "the shards' bins, if they have any", WHOLE, dest="n_bins", metavar="T"),
     Option("--vocab-share", "share of epsilon for the vocabulary; default: the best by the forecast", PROBABILITY),
+    JSON,
     run="lda:plan",
     examples=(
         "--records 400000 --words 7702 --topics 50 --epsilon 1",
-        "--records 15000 --words 5000 --topics 10 --attack-success 0.6",
+        "--records 15000 --words 5000 --topics 10 --attack-success 0.6 --json",
     ),
 )
 
@@ -208,6 +210,7 @@ PRIVACY = command(
         "print one JSON object: the events for dp-accounting, or with DIR the statement as in privacy.json",
         choices=("dp-accounting", "json"),
     ),
+    JSON,
     Option("--records", "number of records", WHOLE),
     Option("--batch", "expected batch size, default: all records", WHOLE, dest="batch_size"),
     Option("--steps", "number of steps", WHOLE),
@@ -230,6 +233,7 @@ PRIVACY = command(
         "--records 400000 --batch 20000 --steps 20 --noise-multiplier 1.24 --delta 1e-6",
         "--records 400000 --batch 20000 --steps 20 --attack-success 0.6 --delta 1e-6",
         "topics --export dp-accounting",
+        "topics --json",
     ),
 )
 

@@ -1,0 +1,55 @@
+"""``--json``: one object a command, and the same figures as its lines."""
+
+import json
+
+import pytest
+
+PLAN = ("plan", "--records", 15000, "--words", 5000, "--topics", 10)
+RUN = ("privacy", "--records", 1000, "--steps", 20, "--delta", 1e-6)
+
+
+@pytest.fixture
+def said(run):
+    """The object of a command; it is all of standard output."""
+
+    def call(*argv, code=0):
+        got, out, _ = run(*argv, "--json")
+        (line,) = out.splitlines()
+        assert got == code
+        return json.loads(line)
+
+    return call
+
+
+@pytest.fixture
+def model(run, files):
+    assert run(*files.fit("--epsilon", 3, "--doc-length", 3, "--steps", 2, "--anyway", "--quiet"))[0] == 0
+    return files.model
+
+
+@pytest.mark.parametrize("command", ("show", "privacy"))
+def test_of_a_model(run, said, model, command):
+    found = said(command, model)
+    text = " ".join(run("privacy", model)[1].split())
+    assert found["exit"] == "done" and found["error"] is None and found["statement"] == text
+    assert 0 < found["epsilon"] <= 3 and (found["unit"], found["not_private"]) == ("record", [])
+    assert command == "privacy" or {"verdict", "worth", "attacker", "assumptions", "head"} <= set(found)
+
+
+@pytest.mark.parametrize("target", (("--epsilon", 1), ("--attack-success", 0.6)))
+def test_of_a_plan(run, said, target):
+    found = said(*PLAN, *target)
+    lines = run(*PLAN, *target)[1]
+    assert f"{found['noise_multiplier']:.4g}" in lines and found["n_components"] == 10 and found["forecast"][10:] in " ".join(lines.split())
+
+
+@pytest.mark.parametrize("target", (("--epsilon", 1), ("--attack-success", 0.6), ("--noise-multiplier", 8)))
+def test_of_a_run(run, said, target):
+    found = said(*RUN, *target)
+    assert f"{found['noise_multiplier']:.6g}" in run(*RUN, *target)[1] and found["steps"] == 20
+
+
+@pytest.mark.parametrize("argv", (("show", "none"), ("privacy", "none"), ("budget", "show", "none")))
+def test_a_failure_is_an_object_too(said, argv):
+    found = said(*argv, code=2)
+    assert found["exit"] == "bad_input" and found["error"]
