@@ -35,6 +35,7 @@ KEYS = {
     "budget",
     "exit",
     "error",
+    "statement",
 }
 LINE = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ) (\d+) (INFO|WARNING|ERROR) (vips_fast[\w.]*) (\S.*)")
 SMALL = ("--noise-multiplier", 6, "--delta", "1e-6", "--records", 60, "--checkpoint-every", 100)
@@ -88,6 +89,7 @@ def test_the_object_of_a_fit(run, files, inputs, budget, family):
         "unit": "record",
         "relation": "add_remove",
         "not_private": [],
+        "statement": model.privacy_.statement(),
         "steps": 4,
         "exit": "done",
         "error": None,

@@ -29,8 +29,8 @@ def privacy(args: Namespace) -> int:
         if others := [one.names[-1] for one in options if getattr(args, one.dest) != one.default]:
             raise ValueError(f"{', '.join(others)}: expected without DIR, {args.model}")
         return _of_model(args)
-    if args.json and (args.compare or args.plot or args.export or args.rows_per_person):
-        raise ValueError("--json: leave out --compare, --plot, --export and --rows-per-person")
+    if args.json and (args.export or args.rows_per_person):
+        raise ValueError("--json: leave out --export and --rows-per-person")
     if args.verify_key is not None or args.export == "json":
         raise ValueError("--verify-key, --export json: add DIR, the folder of a model")
     if missing := [f"--{name}" for name in ("records", "steps", "delta") if getattr(args, name) is None]:

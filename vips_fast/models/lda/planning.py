@@ -133,7 +133,7 @@ class Plan:
     >>> planned.hopeless, sorted(planned.parameters())
     (True, ['batch_size', 'clip', 'n_steps', 'options'])
     >>> print(planned.forecast())
-    forecast: mostly noise; no word of a topic can stand clear of it. What helps: ...
+    forecast: mostly noise; no word of a topic can stand clear of it, of 7,702. What helps: ...
     """
 
     batch_size: float
