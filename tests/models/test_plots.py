@@ -4,6 +4,7 @@ From released numbers, loud if not private.
 """
 
 import io
+import subprocess
 import sys
 
 import numpy as np
@@ -25,6 +26,34 @@ def drawn(figure):
 
 def labels(panel):
     return [label.get_text() for label in panel.get_yticklabels()]
+
+
+SAID = "in a script: plot().savefig('plot.png')"
+
+
+@pytest.mark.parametrize(
+    "keep", ("", "figure.savefig(io.BytesIO())", "figure.savefig(io.BytesIO(), format='svg')", "notebook(figure)")
+)
+@pytest.mark.parametrize("end", ("", "del figure, model; import gc; gc.collect()"))
+def test_a_figure_that_nobody_saw_says_how_to_keep_it(keep, end):
+    """Also at the end of a script."""
+    code = f"""
+import io, warnings
+import numpy as np
+warnings.simplefilter("ignore")
+from vips_fast import LatentDirichletAllocation
+model = LatentDirichletAllocation(2, n_steps=1, noise_multiplier=5.0, doc_length=5)
+figure = model.fit(np.random.default_rng(0).integers(0, 3, (6, 12))).plot()
+def notebook(figure):
+    from IPython.core.pylabtools import print_figure
+    print_figure(figure)
+{keep}
+{end}
+"""
+    if "notebook" in keep:
+        pytest.importorskip("IPython")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0 and (SAID in done.stderr) == (not keep) and done.stderr.count(SAID) == (not keep)
 
 
 def test_topics():

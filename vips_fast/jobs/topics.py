@@ -311,7 +311,8 @@ class PrivateTopics:
     def plot(self, n_topics: int = 12, n_words: int = 10) -> Figure:
         """Draw the first words of the largest topics, with standard errors.
 
-        Raises ImportError without matplotlib.
+        A notebook shows the figure; in a script, ``plot().savefig("topics.png")`` writes it. Raises ImportError without
+        matplotlib.
         """
         check_number("n_topics", n_topics, 1, 10**6, integer=True)
         model = self._fitted()
