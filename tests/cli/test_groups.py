@@ -50,4 +50,4 @@ def test_bad_labels_are_refused_before_anything_is_spent(inputs, run, refused):
     assert "groups has shape (2,): expected (60,)" in refused(*FIT, "--groups", "short.txt", "--out", "m")
     assert "none.txt" in refused(*FIT, "--groups", "none.txt", "--out", "m")
     for option in (["--unit", "patient"], ["--set", "rows_per_group=3"]):
-        assert "expected only with --groups" in refused(*FIT, *option, "--out", "m")
+        assert "expected only with --person COLUMN or --groups" in refused(*FIT, *option, "--out", "m")

@@ -107,7 +107,10 @@ def test_a_job_file_says_public_words_and_standard_input(notes):
     [
         (("--text", "body", "--vocab", "words"), "notes.csv: no column 'body'; it has "),
         (("--text", "note", "--vocab", "public:tlh"), "public:tlh: the package "),
-        (("--text", "note", "--vocab", "words", "--unit", "ward"), "--unit ward: expected only with --groups or"),
+        (
+            ("--text", "note", "--vocab", "words", "--unit", "ward"),
+            "--unit ward: expected only with --person COLUMN or",
+        ),
         (("--format", "npz", "--text", "note"), "notes.csv: format npz has counts, no columns of text and persons"),
     ],
 )

@@ -11,7 +11,7 @@ import pandas
 import pytest
 from peers.uci import ADULT, read_adult
 
-from vips_fast import BayesianLogisticRegression
+from vips_fast import BayesianLogisticRegression, ColumnEncoder
 from vips_fast.cli import main
 from vips_fast.data import Schema
 
@@ -151,6 +151,33 @@ def test_a_number_that_is_refused_says_the_decimal_mark(refused, folder, decimal
     (folder / "s.toml").write_text(SCHEMA.replace("high = 100", f'high = 100\ndecimal = "{decimal}"'))
     (folder / "bad.csv").write_text("home,ill,work,age\n1,yes,state,7~1\n")
     assert text in refused(*fit(folder, "bad.csv", "m"))
+
+
+def test_a_schema_with_its_label_reads_new_rows_and_labelled_ones(run, refused, folder):
+    assert run(*fit(folder, "t.csv", "m"))[0] == 0
+    table = pandas.read_csv(folder / "t.csv")
+    table.drop(columns="ill").to_csv(folder / "new.csv", index=False)
+    known = run("predict", folder / "m", folder / "t.csv")
+    for name in ("t.csv", "new.csv"):
+        assert run("predict", folder / "m", folder / name, "--schema", folder / "s.toml") == known
+    check = ("schema", "check", folder / "s.toml", folder / "new.csv")
+    assert run(*check, "--label", "ill")[0] == 0
+    assert "if it is the label, say --label" in refused(*check)
+    with pytest.raises(ValueError, match=r"if it is a label, leave it out: schema.without\('ill'\)"):
+        ColumnEncoder(folder / "s.toml").fit(pandas.read_csv(folder / "new.csv"))
+
+
+@pytest.mark.parametrize("row", ("1,yes,state,NA,x", "1,yes,NA,5,x", "1,NA,state,5,x"))
+def test_rs_mark_of_missing_values_is_named_for_any_refused_cell(run, refused, folder, row):
+    (folder / "na.csv").write_text((folder / "t.csv").read_text() + row + "\n")
+    assert 'such as R\'s NA, belongs in the schema\'s nulls = ["", "NA"]' in refused(*fit(folder, "na.csv", "m"))
+    (folder / "s.toml").write_text('nulls = ["NA"]\n' + SCHEMA.replace("kind", 'missing = "zero"\nkind'))
+    assert run(*fit(folder, "na.csv", "m"))[0] == (0 if ",NA,state" not in row else 2)
+
+
+def test_a_unit_without_persons_says_what_it_needs(refused, folder):
+    said = refused(*fit(folder, "t.csv", "m", "--unit", "patient"))
+    assert said.startswith("--unit patient: expected only with --person COLUMN") and "leave it out" in said
 
 
 @pytest.mark.parametrize(

@@ -111,7 +111,13 @@ def read_new_rows(args: Namespace, model: Any) -> Any:
     own = model.inputs_.get(SCHEMA)
     if args.schema is None and (own is None or _ending(args.input) in (".npy", *_MATRIX_NAMES)):
         return read_matrix(args.input)
-    schema = Schema.load(args.schema) if args.schema is not None else Schema.parse(own)
+    if args.schema is None:
+        return read_table(args.input, Schema.parse(own), "raise")[0]
+    schema = Schema.load(args.schema)
+    if own is not None:
+        # The file of the fit may have a label and persons, too, which are no features.
+        features = Schema.parse(own).names
+        schema = schema.without(*(name for name in schema.names if name not in features))
     return read_table(args.input, schema, "raise")[0]
 
 

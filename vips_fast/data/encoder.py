@@ -87,7 +87,10 @@ class ColumnEncoder:
             raise TypeError(f"X is a {type(X).__name__}: expected a table with named columns")
         for name in self.schema_.names:
             if name not in names:
-                raise ValueError(f"X has no column {name!r}, which the schema has")
+                raise ValueError(
+                    f"X has no column {name!r}, which the schema has; if it is a label, leave it out: "
+                    f"schema.without({name!r})"
+                )
         self.feature_names_in_ = np.array(names, dtype=object)
         self.n_features_in_ = len(names)
         return self

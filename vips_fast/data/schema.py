@@ -66,13 +66,15 @@ KINDS, RULES = ("number", "category", "binary", "ignore"), ("refuse", "zero", "f
 _MISSING, _UNKNOWN, _WRONG = -1, -2, -3
 #: A number with a decimal comma, and points between its thousands or none.
 _COMMAS = re.compile(r"[+-]?([0-9]{1,3}([.][0-9]{3})+|[0-9]*)(,[0-9]*)?([eE][+-]?[0-9]+)?")
+#: A remedy that is said whatever the cell holds.
+_NULLS = 'a mark of missing values, such as R\'s NA, belongs in the schema\'s nulls = ["", "NA"]'
 #: The problem of a cell; the remedies of a feature and of a label.
 _PROBLEMS = {
     -1: ("a missing value", "drop such records with invalid='drop', or give the column a rule for missing"),
-    -2: ("not one of the schema's values", "spell both alike, or give the column a rule for unknown"),
-    -3: ("expected a finite number", 'with a decimal point; give the column decimal = "," for a comma'),
+    -2: ("not one of the schema's values", f"spell both alike, or give the column a rule for unknown; {_NULLS}"),
+    -3: ("expected a finite number", f'with a decimal point; give the column decimal = "," for a comma; {_NULLS}'),
 }
-_OF_LABEL = "spell both alike, or drop such records with invalid='drop'"
+_OF_LABEL = f"spell both alike, or drop such records with invalid='drop'; {_NULLS}"
 #: Values of a column that a message lists.
 _LISTED = 5
 
@@ -237,7 +239,7 @@ class Column:
         if codes[row] == _UNKNOWN:
             problem += f", {', '.join(map(repr, self.values[:_LISTED]))}{', …' * (len(self.values) > _LISTED)}"
         if codes[row] == _WRONG and self.decimal == ",":
-            remedy = 'with a decimal comma, as the column has decimal = ","'
+            remedy = f'with a decimal comma, as the column has decimal = ","; {_NULLS}'
         text = f"{problem}{', ' if codes[row] == _WRONG else '; '}{_OF_LABEL if label and self.values else remedy}"
         raise ValueError(f"{where} {row if lines is None else lines[row]}, column {self.name!r}: {text}")
 
@@ -357,7 +359,10 @@ class Schema:
             if column.kind == "ignore":
                 continue
             if column.name not in cells:
-                raise ValueError(f"there is no column {column.name!r}, which the schema has")
+                raise ValueError(
+                    f"there is no column {column.name!r}, which the schema has; without({column.name!r}) of the schema "
+                    "leaves out a label"
+                )
             kind = getattr(getattr(cells[column.name], "dtype", None), "kind", "O")
             if kind not in "iufbOUST":
                 dtype = cells[column.name].dtype

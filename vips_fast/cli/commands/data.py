@@ -109,9 +109,10 @@ def check(args: Namespace) -> int:
     ]
     if args.table is not None:
         names = column_names(args.table)
-        for column in schema.columns:
-            if column.name not in names and column.kind != "ignore":
-                raise ValueError(f"{args.table}: there is no column {column.name!r}, which the schema has")
+        for name in features.names:
+            if name not in names:
+                remedy = "" if args.label else "; if it is the label, say --label"
+                raise ValueError(f"{args.table}: there is no column {name!r}, which the schema has{remedy}")
         known = {column.name for column in schema.columns}
         rows.append(("not in the schema", ", ".join(name for name in names if name not in known) or "none"))
     print(table(rows))

@@ -59,8 +59,9 @@ def job_of(args: argparse.Namespace, model: Any, source: Source) -> Job:
     )
     for option, value in (("--unit", args.unit), ("--set rows_per_group:", model.rows_per_group)):
         if value is not None and job.unit_name == "record":
-            which = "--groups or --person, which say whose each record is"
-            raise ValueError(f"{option} {value}: expected only with {which}")
+            which = "--person COLUMN or --groups FILE, which say whose each record is"
+            alone = "; if each is of another one, leave it out: the statement is then about one record"
+            raise ValueError(f"{option} {value}: expected only with {which}{alone}")
     return job
 
 
