@@ -4,7 +4,6 @@ import ast
 import os
 import re
 import shlex
-import subprocess
 import sys
 from pathlib import Path
 
@@ -50,21 +49,6 @@ NAMES = (
     "tutorials/table",
 )
 DOCS = [f"{name}.md" for name in NAMES]
-
-
-def test_pictures_are_small_and_shown():
-    """Pictures that a program can draw at any size stay out.
-
-    They are no file of the repository.
-    """
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True)
-    if listed.returncode:
-        pytest.skip("not a git checkout")
-    files = [ROOT / name for name in listed.stdout.split("\0") if Path(name).suffix in (".png", ".svg", ".pdf")]
-    pages = "".join(path.read_text("utf-8") for path in (ROOT / "docs").rglob("*.md"))
-    for path in filter(Path.exists, files):
-        assert path.suffix == ".png" and path.stat().st_size < 60_000, path
-        assert f"({path.parent.name}/{path.name})" in pages, path
 
 
 @pytest.mark.parametrize("name", DOCS)

@@ -1,6 +1,6 @@
 """The structure that docs/explanation/design.md draws.
 
-Layers, no circles, no private names abroad, no long file.
+Layers, no circles, no private names abroad.
 """
 
 import ast
@@ -147,30 +147,3 @@ def test_no_private_name_of_another_room(name):
         if room(target) == room(name) and same_folder:
             continue
         assert not imported.startswith("_") or imported.startswith("__"), f"{name} imports {imported} from {target}"
-
-
-@pytest.mark.parametrize("name", sorted(n for n in MODULES if n and not any(p.startswith("_") for p in n.split("."))))
-def test_every_public_function_is_annotated(name):
-    """Arguments and results of public functions and methods.
-
-    Mypy holds the annotations to the code.
-    """
-    missing = []
-
-    def look(node, prefix):
-        for child in node.body:
-            if isinstance(child, ast.ClassDef) and not child.name.startswith("_"):
-                look(child, prefix + child.name + ".")
-            if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef)):
-                if child.name.startswith("_") and child.name != "__init__":
-                    continue
-                decorators = {ast.unparse(d) for d in child.decorator_list}
-                static = "staticmethod" in decorators or not prefix
-                arguments = [*child.args.posonlyargs, *child.args.args][0 if static else 1 :] + child.args.kwonlyargs
-                arguments += [a for a in (child.args.vararg, child.args.kwarg) if a]
-                done = all(a.annotation for a in arguments) and (child.returns or child.name == "__init__")
-                if not done:
-                    missing.append(f"{prefix}{child.name}")
-
-    look(ast.parse(MODULES[name].read_text("utf-8")), "")
-    assert not missing

@@ -3,14 +3,12 @@
 Every command runs, every setting is one, and nothing else has to know an option.
 """
 
-import ast
-import re
 from pathlib import Path
 
 import pytest
 from rehearsal import add, call, copy_tree
 
-from vips_fast.cli import jobfile, options, tables
+from vips_fast.cli import jobfile, tables
 from vips_fast.cli.parser import parse
 from vips_fast.models.family import FAMILIES
 
@@ -110,38 +108,3 @@ def test_a_new_option_is_one_entry_in_one_file(tmp_path):
     done = call(tmp_path, "-c", REHEARSED)
     assert "how much it talks" in done.stdout
     assert "required: INPUT: expected here or in job.toml" in done.stderr
-
-
-def test_nothing_reads_the_inside_of_argparse():
-    """The parser uses no private attribute, the table no argparse.
-
-    Private attributes of ``self`` and ``cls`` are its own.
-    """
-    for name in ("parser", "options", "jobfile", "tables"):
-        place = ROOT / "vips_fast" / "cli" / name
-        for path in place.glob("*.py") if place.is_dir() else [place.with_suffix(".py")]:
-            text = path.read_text("utf-8")
-            assert "import argparse" not in text or name == "parser", path
-            for node in ast.walk(ast.parse(text)):
-                if isinstance(node, ast.Attribute) and re.match("_[a-z]", node.attr):
-                    owner = node.value
-                    own = isinstance(owner, ast.Name) and owner.id in ("self", "cls")
-                    assert own, f"{path.name}: {ast.unparse(node)}"
-
-
-def test_commands_import_at_the_top():
-    """One loader waits with an import until a command runs.
-
-    Only optional packages are imported inside functions.
-    """
-    for path in (ROOT / "vips_fast" / "cli").rglob("*.py"):
-        tree = ast.parse(path.read_text("utf-8"))
-        inside = [
-            ast.unparse(late)
-            for function in ast.walk(tree)
-            if isinstance(function, ast.FunctionDef)
-            for late in ast.walk(function)
-            if isinstance(late, (ast.Import, ast.ImportFrom))
-        ]
-        assert all(re.search("cryptography|missing_package", one) for one in inside), (path.name, inside)
-    assert options.load("parser:table")().startswith("exit codes:")

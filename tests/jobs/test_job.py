@@ -3,14 +3,12 @@
 The same bits, statuses that are true, and a run that goes on.
 """
 
-import ast
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from vips_fast import LatentDirichletAllocation, PrivateVocabulary, jobs
+from vips_fast import LatentDirichletAllocation, PrivateVocabulary
 from vips_fast.cli import main
 from vips_fast.engine.budget import Budget, BudgetExceededError
 from vips_fast.engine.randomness import KeyedRandomness
@@ -125,10 +123,3 @@ def test_messages_speak_of_parameters_to_python_and_of_options_to_the_shell(note
             job(out, **source).run()
         assert main([str(word) for word in (*shell, *options, "--out", tmp_path / out)]) == 2
         assert said in capsys.readouterr().err
-
-
-def test_no_message_of_a_job_speaks_of_an_option():
-    for path in Path(jobs.__file__).parent.glob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            if isinstance(node, ast.Constant) and isinstance(node.value, str):
-                assert not re.search(r"--[a-z]", node.value), (path.name, node.lineno, node.value)
