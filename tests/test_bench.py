@@ -40,7 +40,6 @@ def test_the_page_has_the_stored_times_of_whole_fits_and_lines(monkeypatch):
     lines, parts = [row for row in rows if "words" in row], [row for row in rows if "part" in row]
     assert lines and one_line.table(lines) in page
     assert parts and one_line.parts_table(parts) in page
-    assert load("fits").table(json.loads((BENCH / "fits.json").read_text())) in page
 
 
 def test_drift_is_best_where_its_forecast_says_so():
