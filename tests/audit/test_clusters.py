@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from adapters import ClustersAdapter
 
 from vips_fast.audit import Sizes, audit
-from vips_fast.audit.adapters import ClustersAdapter
 from vips_fast.engine.model import Release
 from vips_fast.models.clusters import knowledge, model
 from vips_fast.models.clusters.model import ClusterSteps

@@ -6,9 +6,9 @@ Honest ones pass all layers, and mutants are seen.
 import faults
 import numpy as np
 import pytest
+from adapters import DriftAdapter
 
 from vips_fast.audit import Part, Seams, Sizes, audit
-from vips_fast.audit.adapters import DriftAdapter
 from vips_fast.engine.units import unpack_block
 from vips_fast.models.lda import drift_model
 from vips_fast.models.lda.drift_model import DriftModel

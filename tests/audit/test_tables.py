@@ -8,11 +8,11 @@ import math
 import faults
 import numpy as np
 import pytest
+from adapters import TablesAdapter
 from mutation import mutated
 
 from vips_fast import TopicTables
 from vips_fast.audit import Part, Seams, Sizes, audit
-from vips_fast.audit.adapters import TablesAdapter
 from vips_fast.models.tables import model, records
 
 # D: mu = sqrt(2) is seen to be above 1 with seven standard errors to spare.

@@ -155,7 +155,6 @@ FAMILIES = (
         text="components.csv",
         inputs=(READING,),
         part="report.parts.components:VectorComponents",
-        adapter="audit.adapters:ClustersAdapter",
     ),
     Family(
         name="tables",
@@ -164,7 +163,6 @@ FAMILIES = (
         text="tables.csv",
         inputs=(COLUMNS,),
         part="report.parts.tables:Tables",
-        adapter="audit.adapters:TablesAdapter",
     ),
     Family(
         name="drift",
@@ -173,7 +171,6 @@ FAMILIES = (
         text="drift.csv",
         inputs=(VOCABULARY, READING),
         part="report.parts.drift:WordsOverTime",
-        adapter="audit.adapters:DriftAdapter",
     ),
     Family(
         name="words",
