@@ -40,8 +40,6 @@ NAMES = (
     "howto/epsilon",
     "howto/publish",
     "howto/unit",
-    "tutorials/arrays",
-    "tutorials/months",
     "tutorials/nightly",
     "tutorials/notes",
     "tutorials/own",
