@@ -3,7 +3,7 @@
 The parts are measured on one thread, and the efficiency on many cores follows from them.
 
     python bench/efficiency.py --out bench/cores.json      # some minutes of one core
-    python bench/efficiency.py --table bench/cores.json    # the table of docs/cores.md
+    python bench/efficiency.py --table bench/cores.json    # the table of a stored run
 
 Threads share the E-step, the noise, the M-step, and the merge of their accumulators, each read by one pass per thread.
 The rest (sampling, bookkeeping) is serial. With T threads a step then takes

@@ -32,16 +32,6 @@ def load(name):
 compare, instructions, timing = load("compare"), load("instructions"), load("timing")
 
 
-def test_the_page_has_the_stored_times_of_whole_fits_and_lines(monkeypatch):
-    monkeypatch.syspath_prepend(BENCH)
-    one_line = load("one_line")
-    rows = json.loads((BENCH / "one_line.json").read_text())
-    page = (BENCH.parent / "docs" / "cores.md").read_text()
-    lines, parts = [row for row in rows if "words" in row], [row for row in rows if "part" in row]
-    assert lines and one_line.table(lines) in page
-    assert parts and one_line.parts_table(parts) in page
-
-
 def test_drift_is_best_where_its_forecast_says_so():
     """The page has the stored rows, and the forecast tells their cells apart."""
     drift = load("drift")
