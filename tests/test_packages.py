@@ -166,7 +166,7 @@ def test_numpy_and_scipy_are_enough(tmp_path):
         text=True,
         env={"PYTHONPATH": str(ROOT), "PATH": ""},
     )
-    said = [line for line in done.stderr.splitlines() if not line.startswith("vips-fast: warning: forecast: ")]
+    said = [line for line in done.stderr.splitlines() if "forecast: " not in line]
     assert done.returncode == 0 and not said, done.stderr
     assert (tmp_path / "model" / "topics.txt").exists()
 

@@ -57,7 +57,7 @@ EXCLUDED = [
     (
         lambda c: c.sampling == "without_replacement" and c.start == "purchase",
         ValueError,
-        "after: .*add_remove.*replace_one",
+        "vocabulary purchase is about .*add_remove.*replace_one",
     ),
 ]
 
