@@ -14,7 +14,7 @@ from vips_fast import LatentDirichletAllocation
 from vips_fast.kernels import reference
 from vips_fast.kernels.lda import scaled_table
 from vips_fast.models.lda import LdaOptions
-from vips_fast.models.lda.planning import default_clip, read_out_prior, usual_distinct_words, usual_length
+from vips_fast.models.lda.planning import default_clip, plain_read_out_prior, usual_distinct_words, usual_length
 
 
 def corpus(n_docs=400, n_words=60, n_topics=4, length=40, seed=0):
@@ -298,7 +298,7 @@ def test_topics_are_read_out_by_either_mean():
     arithmetic, geometric = (LdaOptions(topic_mean=name, dtype="float64") for name in ("arithmetic", "geometric"))
     model = LatentDirichletAllocation(3, private=False, n_steps=4, random_state=0, options=arithmetic).fit(X)
     share = model.components_ / model.components_.sum(axis=1, keepdims=True)
-    alpha = read_out_prior(usual_length(X.shape[1]))
+    alpha = plain_read_out_prior(model.components_.sum(axis=1))
     twin = reference.lda_estep(X.indptr, X.indices, X.data.astype(float), share, alpha, tol=0.0, word_tol=0.01)
     np.testing.assert_allclose(model.transform(X), twin.gamma / twin.gamma.sum(axis=1, keepdims=True), atol=1e-6)
     first = model.score(X)

@@ -176,15 +176,12 @@ def test_without_a_length_short_documents_lose_little(monkeypatch):
     assert found[0] < 0.98 * found[1]
 
 
-def test_without_privacy_the_mean_length_decides_the_read_outs_prior():
-    X = short_documents(500, 0)
+def test_without_privacy_the_weights_of_topics_decide_the_read_outs_prior():
     how = dict(private=False, random_state=0, n_steps=10)
-    alpha = LatentDirichletAllocation(6, **how).fit(X)._fitted_alpha()
-    assert alpha == pytest.approx(read_out_prior(X.sum() / 500), rel=0.1)
-    usual = read_out_prior(usual_length(2000))
-    assert LatentDirichletAllocation(6, **how).fit(20 * X)._fitted_alpha() == usual
-    assert LatentDirichletAllocation(6, doc_length=20, **how).fit(X)._fitted_alpha() == read_out_prior(20)
+    model = LatentDirichletAllocation(30, **how).fit(short_documents(500, 0))
+    alpha, weights = model._fitted_alpha(), model.components_.sum(axis=1)
+    assert alpha.sum() == pytest.approx(30**0.5) and (np.argsort(alpha) == np.argsort(weights)).all()
     given = LdaOptions(doc_topic_prior=0.3)
-    assert LatentDirichletAllocation(6, options=given, **how).fit(X)._fitted_alpha() == 0.3
+    assert LatentDirichletAllocation(6, options=given, **how).fit(short_documents(500, 0))._fitted_alpha() == 0.3
     empty = LatentDirichletAllocation(6, **how).fit(sp.csr_array((500, 2000), dtype=np.int32))
-    assert empty._fitted_alpha() == 2.0
+    assert np.isfinite(empty._fitted_alpha()).all()

@@ -39,8 +39,8 @@ from .planning import (
     fitting_prior,
     histogram_steps,
     plain_batch_size,
+    plain_read_out_prior,
     plain_steps,
-    read_out_prior,
     read_out_priors,
     stands_clear,
     usual_distinct_words,
@@ -425,7 +425,7 @@ class LatentDirichletAllocation(TopicQuality):
 
     def _read_out_alphas(self, public: Public) -> tuple[float, ...]:
         """List priors of new documents' proportions, the usual one first."""
-        found = read_out_priors(self._usual_length(public), int(self.n_components), bool(self.private))
+        found = read_out_priors(self._usual_length(public), int(self.n_components))
         usual = self._alpha(found[0])
         return found if usual == found[0] else (usual,)
 
@@ -486,10 +486,8 @@ class LatentDirichletAllocation(TopicQuality):
         if isinstance(restored := None if self.public_prior is None else self._restored(), PublicTopicsModel):
             return restored.alpha
         result, model = self._fitted(), self._as_fitted()
-        if model._plain and model.doc_length is None:
-            # Without privacy the statistics hold the mean length of the documents.
-            length = max(float(result.state["average"].sum()), 1.0)
-            return model._alpha(read_out_prior(min(length, model._usual_length(result.public))))
+        if model._plain and model._options.doc_topic_prior is None:
+            return plain_read_out_prior(self.components_.sum(axis=1))
         alphas, score = model._read_out_alphas(result.public), result.state.get("score")
         return alphas[0 if score is None else Score.restore(score).best(0)]
 

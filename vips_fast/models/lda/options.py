@@ -49,9 +49,9 @@ class LdaOptions:
         0.1 in fits without privacy. Else it stops when the sum of the changes is below 1 % of the document's words.
     doc_topic_prior : float or None
         Dirichlet prior α of a document's topic proportions. None is 1/K in the fit (at least 4/N if N is at most 10).
-        In the read-outs it is 4/N for N words of a usual document (`vips_fast.models.lda.planning.read_out_prior`), and
-        at least 2/K with privacy. The last step of a private fit measures whether four times that is better. Without
-        privacy and ``doc_length`` N is the mean length of the documents, if that is smaller.
+        In the read-outs of a private fit it is 4/N for N words of a usual document
+        (`vips_fast.models.lda.planning.read_out_prior`), and at least 2/K; its last step measures whether four times
+        that is better. Without privacy it goes by the topics' weights, with a total of the root of K.
     topic_word_prior : float or None
         Dirichlet prior η of a topic's word probabilities; None is 1/K.
     measure_gain : bool or None

@@ -42,6 +42,8 @@ import math
 from dataclasses import dataclass, replace
 from typing import NamedTuple, TypedDict
 
+import numpy as np
+
 from ...accounting import ComposedEvent, gaussian_noise_multiplier
 from ...accounting.calibration import Target
 from ...checks import check_number
@@ -53,6 +55,7 @@ from ...store.words import counted
 from ..forecast import HopelessWarning, factor
 from ..vocabulary.planning import VocabularyPlan, plan_vocabulary
 from .options import LdaOptions
+from .score import proportions_prior
 from .start import first_topics, start_steps
 
 #: Least (expected) minibatch, and its share of the records beyond that. Then the share and the steps if the statistics
@@ -240,6 +243,15 @@ def read_out_prior(doc_length: float) -> float:
     return min(max(_PRIOR_WORDS / doc_length, 0.01), 2.0)
 
 
+def plain_read_out_prior(weights: np.ndarray) -> np.ndarray:
+    """Choose the Dirichlet prior of a new document's proportions without privacy, (K,), from the topics' weights.
+
+    It goes by weight and adds up to the root of K. With 4/N for each topic it would add up to more, the shorter the
+    documents are: short texts were then taken for mixtures of all topics (docs/panel.md, the column without privacy).
+    """
+    return proportions_prior(math.sqrt(len(weights)), weights)
+
+
 def fitting_prior(doc_length: int | None, n_topics: int) -> float:
     """Choose the Dirichlet prior α of proportions in a fit: 1/K.
 
@@ -251,16 +263,13 @@ def fitting_prior(doc_length: int | None, n_topics: int) -> float:
     return usual if doc_length is None or doc_length > _SHORT else max(usual, read_out_prior(doc_length))
 
 
-def read_out_priors(doc_length: float, n_topics: int, private: bool) -> tuple[float, ...]:
-    """List the priors of new documents' proportions that a score compares.
+def read_out_priors(doc_length: float, n_topics: int) -> tuple[float, ...]:
+    """List the priors of new documents' proportions that the score of a private fit compares.
 
     The first is the usual one. Noise makes topics more alike than they are, and a document of one seems to be of
     several. With the last prior, topics that tell little of a document predict about as word frequencies do.
     """
-    usual = read_out_prior(doc_length)
-    if not private:
-        return (usual,)
-    usual = max(usual, _NOISY_ALPHA / n_topics)
+    usual = max(read_out_prior(doc_length), _NOISY_ALPHA / n_topics)
     return usual, _LARGER * usual
 
 

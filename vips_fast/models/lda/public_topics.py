@@ -40,7 +40,7 @@ from .masses import WordHistogram, histogram_scales, topic_weights
 from .model import LdaModel
 from .prior import PublicPrior, word_probabilities
 from .records import DocumentBlock, UnitWords, unit_words
-from .score import HalfPrediction
+from .score import HalfPrediction, proportions_prior
 from .shrinkage import KnownMasses, frequency_bands
 from .start import start_steps
 
@@ -555,15 +555,15 @@ class PublicTopicsModel(Model):
     def _candidates(self) -> list[tuple[np.ndarray, np.ndarray]]:
         """Topics, (J, V), each with a Dirichlet prior of proportions, (J,): what the score compares."""
         read = self.read_out
-        public = [(read.topics, _proportions_prior(total, read.weights)) for total in self._totals]
+        public = [(read.topics, proportions_prior(total, read.weights)) for total in self._totals]
         if self._own is None:
             return public
         components = self._own.result()["components"]
         own, weights = word_probabilities(components), components.sum(axis=1)
         topics = np.concatenate([own, read.topics])
         both = [
-            (topics, np.concatenate([(1 - _BESIDE) * _proportions_prior(total, weights), _BESIDE * public_prior]))
-            for total, public_prior in ((t, _proportions_prior(t, read.weights)) for t in _OWN_TOTALS)
+            (topics, np.concatenate([(1 - _BESIDE) * proportions_prior(total, weights), _BESIDE * public_prior]))
+            for total, public_prior in ((t, proportions_prior(t, read.weights)) for t in _OWN_TOTALS)
         ]
         return [*both, public[self._usual_public]]
 
@@ -777,8 +777,3 @@ def _halves_of(length: float) -> _Halves:
 def _noise_of_predicted(score: Score, half: HalfPrediction) -> float:
     """Noise in a released mean number of predictions."""
     return score.sd / 2**0.5 * half.most / half.nats
-
-
-def _proportions_prior(total: float, weights: np.ndarray) -> np.ndarray:
-    """A Dirichlet prior of proportions with a ``total``, by topic weight, (K,); a tenth of it is equal for all."""
-    return np.asarray(total * (0.9 * weights / weights.sum() + 0.1 / len(weights)))

@@ -15,8 +15,8 @@ from ...kernels import native
 from ...kernels.lda import scaled_table
 from .records import UnitWords, unit_words
 
-#: How far the prior of proportions follows the topics' weights, from 0 to 1.
-_BY_WEIGHT = 0.8
+#: The part of a prior of proportions that is equal for all topics.
+_EQUAL = 0.1
 #: Most distinct words of a unit that count.
 DISTINCT = 256.0
 _MAX_ITER, _TOL = 50, 1e-2
@@ -70,13 +70,12 @@ class HalfPrediction(GainScore):
         return self.clip_rows(nats, share * total / self.most, None if self._finished else distinct, clip)
 
 
-def proportions_prior(alpha: float, weights: np.ndarray) -> np.ndarray:
-    """Make a Dirichlet prior of proportions from the topics' weights.
+def proportions_prior(total: float, weights: np.ndarray) -> np.ndarray:
+    """Make a Dirichlet prior of proportions with a ``total``, by topic weight, (K,); a tenth of it is equal for all.
 
-    Its parameters, (K,), have the mean ``alpha``. Topics that are rare in all text are rare in a document.
+    Topics that are rare in all text are rare in a document.
     """
-    equal = 1.0 / len(weights)
-    return np.asarray(alpha * ((1.0 - _BY_WEIGHT) * equal + _BY_WEIGHT * weights / weights.sum()) / equal)
+    return np.asarray(total * ((1.0 - _EQUAL) * weights / weights.sum() + _EQUAL / len(weights)))
 
 
 def _halves(units: UnitWords, words: np.ndarray, asked: np.ndarray | None) -> list[UnitWords]:
