@@ -85,6 +85,16 @@ def test_a_first_run_keeps_what_verify_needs(table, tmp_path, capsys):
     assert main(["verify", "topics", "--transcript", "elsewhere"]) == 0
 
 
+@pytest.mark.parametrize("name, person", [("pid", "pid"), ("User ID", "User ID"), ("id", None)])
+def test_the_column_of_persons_is_found_by_its_name(table, tmp_path, name, person):
+    """A bare id may be a row's: no statement is then about a person by itself."""
+    (tmp_path / "notes.csv").write_text(table.replace("Patient ID", name), encoding="utf-8")
+    assert main(["start", "notes.csv", "--yes", "--no-open"]) == 0
+    options = tomllib.loads((tmp_path / "topics.toml").read_text())["options"]
+    unit = {"pid": "person", "User ID": "user"}.get(name)
+    assert (options.get("person"), options.get("unit")) == (person, unit)
+
+
 @pytest.mark.parametrize("more, spends", [((), False), (("--go", "yes"), True), (("--yes", "--go", "yes"), True)])
 def test_where_the_records_add_little_a_fit_is_no_default(table, tmp_path, monkeypatch, capsys, more, spends):
     (tmp_path / "notes.csv").write_text("\n".join(table.splitlines()[:9]), encoding="utf-8")

@@ -11,7 +11,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 from vips_fast import BayesianLogisticRegression, LatentDirichletAllocation, SigmoidBeliefNetwork, verify
-from vips_fast.data.frames import COLUMN_REPEATS, REPEATS, repeats
+from vips_fast.data.frames import COLUMN_REPEATS, REPEATS, names_persons, repeats
 from vips_fast.models.forecast import HopelessWarning
 
 NAMES = ["a", "b", "c"]
@@ -203,3 +203,12 @@ def test_other_columns_draw_no_warning():
             BayesianLogisticRegression(n_steps=1, classes=[0, 1], **options).fit(data, y)
         # Bad records are dropped without a word, so no message mentions good ones.
         BayesianLogisticRegression(n_steps=1, classes=[0, 1], invalid="drop").fit(scaled, y)
+
+
+@pytest.mark.parametrize("name, persons", [
+    ("patient", True), ("Patient_ID", True), ("pid", True), ("PID", True), ("id", True), ("ID ", True), ("uid", True),
+    ("subject id", True), ("respondent", True), ("subject", False), ("grid", False), ("paid", False), ("period", False),
+    ("p", False), ("", False), ("valid", False), ("age", False),
+])  # fmt: skip
+def test_names_of_columns_that_are_a_persons(name, persons):
+    assert names_persons(name) == persons

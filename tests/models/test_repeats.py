@@ -18,6 +18,7 @@ from sklearn.feature_selection import SelectKBest
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, Normalizer, OneHotEncoder, StandardScaler
+from sklearn.tree import DecisionTreeClassifier
 
 from vips_fast import BayesianLogisticRegression, LatentDirichletAllocation, PrivateCountVectorizer, TopicTables
 from vips_fast.data.twins import TWINS, warn_of_twins
@@ -244,6 +245,52 @@ def test_other_steps_of_the_pipeline_are_not(work):
     assert said(work, LEARNS) == 0
 
 
+BESIDE, WHOLE = "has learned as many columns as X has", "without privacy: the guarantee is of this model"
+
+
+def by_hand(step, fit):
+    """A script without a pipeline: the step is a variable of the caller."""
+
+    def work():
+        made = step.fit_transform(TEXTS if isinstance(step, CountVectorizer) else X, Y)
+        fit(made)
+
+    return work
+
+
+@pytest.mark.parametrize(
+    "work, told",
+    [
+        (by_hand(CountVectorizer(max_features=3), lambda counts: topics().fit(counts)), 1),
+        (by_hand(CountVectorizer(max_features=3), lambda counts: topics(invalid="drop").fit(counts)), 0),
+        (by_hand(CountVectorizer(max_features=3), lambda counts: topics().fit(np.asarray(counts.toarray())[:, :2])), 0),
+        (by_hand(CountVectorizer(vocabulary=["red", "one"]), lambda counts: topics().fit(counts)), 0),
+        (by_hand(SelectKBest(k=2), lambda rows: model().fit(rows, Y)), 1),
+        (by_hand(make_pipeline(StandardScaler(), SelectKBest(k=2)), lambda rows: model().fit(rows, Y)), 1),
+        (by_hand(SelectKBest(k=2), lambda rows: model(private=False).fit(rows, Y)), 0),
+        (by_hand(Normalizer(), lambda rows: model().fit(rows, Y)), 0),
+        # The pipeline says it of its own steps.
+        (LEARNING[0], 0),
+    ],
+)
+def test_columns_that_a_step_of_the_caller_learned_are_told(work, told):
+    assert said(work, BESIDE) == told
+
+
+@pytest.mark.parametrize(
+    "members, told",
+    [
+        (lambda: [("a", model(n_records=None)), ("b", DecisionTreeClassifier())], 1),
+        (lambda: [("a", model(n_records=None)), ("b", make_pipeline(Normalizer(), DecisionTreeClassifier()))], 1),
+        (lambda: [("a", model(n_records=None)), ("b", model(n_records=None, private=False))], 1),
+        (lambda: [("a", model(n_records=None)), ("b", make_pipeline(Normalizer(), model(n_records=None)))], 0),
+        (lambda: [("a", model(n_records=None)), ("b", "drop")], 0),
+    ],
+)
+def test_an_ensemble_with_a_member_without_privacy_is_told(members, told):
+    assert said(lambda: VotingClassifier(members()).fit(X, Y), WHOLE) == told
+
+
 COUNTS = rng.poisson(0.2, (300, 60))
 DRAWN = rng.integers(0, 300, 300)
 WIDE = rng.normal(size=(300, 3))
@@ -259,6 +306,7 @@ def _labels(rows):
         WIDE[DRAWN],
         np.repeat(WIDE, 5, axis=0),
         np.tile(WIDE, (2, 1)),
+        np.tile(WIDE, (50, 1)),
         WIDE[DRAWN].astype(np.float32),
         np.asfortranarray(WIDE[DRAWN]),
     ],
@@ -281,8 +329,32 @@ def test_documents_that_repeat_beyond_chance_are_told():
     assert said(lambda: topics().fit(COUNTS[DRAWN]), TWINS) == 1
     assert said(lambda: topics().fit(np.repeat(COUNTS, 5, axis=0)), TWINS) == 1
     assert said(lambda: topics().fit(COUNTS), TWINS) == 0
-    # A sparse matrix is not checked yet when this looks, and has to be held once.
-    assert said(lambda: topics().fit(sparse.csr_matrix(COUNTS[DRAWN])), TWINS) == 0
+
+
+@pytest.mark.parametrize("kind", (sparse.csr_matrix, sparse.csr_array))
+@pytest.mark.parametrize(
+    "rows, told",
+    [
+        (COUNTS[DRAWN], True),
+        (np.repeat(COUNTS, 5, axis=0), True),
+        (np.tile(COUNTS, (50, 1)), True),
+        (COUNTS, False),
+        (np.vstack([COUNTS, np.zeros_like(COUNTS)]), False),
+        (np.vstack([COUNTS, np.tile(COUNTS[:1], (300, 1))]), False),
+        (np.eye(2, dtype=int)[rng.integers(0, 2, (5000, 10))].reshape(5000, 20), False),
+    ],
+    ids=("drawn", "five times", "fifty times", "once", "blank rows", "a form letter", "answers"),
+)
+def test_sparse_documents_that_repeat_are_told(rows, told, kind):
+    assert said(lambda: topics().fit(kind(rows)), TWINS) == told
+    assert said(lambda: topics(invalid="drop").fit(kind(rows)), TWINS) == 0
+
+
+def test_a_matrix_whose_parts_contradict_each_other_is_refused_and_does_not_crash():
+    X = sparse.csr_array(np.tile(COUNTS, (2, 1)))
+    X.indices[5] = 10**6
+    with pytest.raises(ValueError, match="X"):
+        topics().fit(X)
 
 
 def test_each_fit_of_bagging_is_told():

@@ -35,9 +35,12 @@ PERSON_COLUMNS = (
     "participant",
     "patient",
     "person",
+    "respondent",
     "student",
     "user",
 )
+#: What stands before "id" in other such names: id, pid, uid, subject_id.
+_BEFORE_ID = ("", "p", "u", "subject")
 
 
 def table_columns(X: Any) -> list[Any] | None:
@@ -137,7 +140,9 @@ def warn_of_scaling(X: Any) -> None:
 
 def names_persons(column: str) -> bool:
     """Tell whether a column's name is a person identifier."""
-    return re.sub(r"[ _-]?id$", "", column.strip().lower()) in PERSON_COLUMNS
+    name = column.strip().lower()
+    stem = re.sub(r"[ _-]?id$", "", name)
+    return stem in PERSON_COLUMNS or (stem != name and stem in _BEFORE_ID)
 
 
 def is_missing(cell: Any) -> bool:

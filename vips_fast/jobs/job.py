@@ -381,7 +381,7 @@ def warn_of_persons(source: Any, invalid: str) -> None:
             names = column_names(source)
         except (ValueError, OSError, ImportError):
             # JSON Lines have no header, and counts no names.
-            names = [] if invalid == "drop" else list(PERSON_COLUMNS)
+            names = [] if invalid == "drop" else [*PERSON_COLUMNS, "pid", "id"]
     else:
         names = list(named_columns(source) or ())
     for name in filter(names_persons, names):

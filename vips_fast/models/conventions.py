@@ -95,7 +95,7 @@ def warn_of_pipeline() -> None:
     callers. That it has such a step is no private fact.
     """
     for step in _earlier_steps():
-        if _learns(step):
+        if learns(step):
             warnings.warn(
                 f"{type(step).__name__}, a step of the pipeline before, learns from the records, and the guarantee "
                 "leaves that out; expected a step that learns nothing (HashingVectorizer, ColumnEncoder, public "
@@ -118,11 +118,77 @@ def _earlier_steps() -> Iterator[Any]:
         frame = frame.f_back
 
 
-def _learns(step: Any) -> bool:
+def warn_of_ensemble() -> None:
+    """Warn if an ensemble of scikit-learn that fits this model fits others to the same records without privacy."""
+    seen = set[int]()
+    for frame in _frames("sklearn."):
+        whole = frame.f_locals.get("self") if frame.f_code.co_name == "fit" else None
+        if whole is None or id(whole) in seen:
+            continue
+        seen.add(id(whole))
+        members = [*(getattr(whole, "estimators", None) or ()), ("", getattr(whole, "final_estimator", None) or "drop")]
+        for member in (one[1] for one in members if isinstance(one, tuple)):
+            if not _is_private(member):
+                told = f"{type(whole).__name__} also fits {type(member).__name__} to the same records"
+                warnings.warn(
+                    f"{told}, without privacy: the guarantee is of this model, and not of the whole", stacklevel=5
+                )
+
+
+def _is_private(member: Any) -> bool:
+    """Tell whether a member of an ensemble is a private model, or none at all."""
+    if isinstance(member, Conventions):
+        return bool(member.private)
+    if steps := getattr(member, "steps", None):
+        return _is_private(steps[-1][1])
+    inner = getattr(member, "estimator", None)
+    return isinstance(member, str) or (inner is not None and _is_private(inner))
+
+
+def warn_of_learned_columns(n_columns: int) -> None:
+    """Warn if the calling program holds a step of scikit-learn that has learned as many columns as X has.
+
+    An array says nothing of its making, but the vectorizer or selector that made it is most often a variable of one of
+    the callers. It sees no step whose object is gone, and none of another process.
+    """
+    seen = {id(step) for step in _earlier_steps()}
+    for frame in _frames(""):
+        for value in list(frame.f_locals.values()):
+            module = getattr(type(value), "__module__", "")
+            if not isinstance(module, str) or not module.startswith("sklearn.") or id(value) in seen:
+                continue
+            seen.add(id(value))
+            if _columns_made(value) == n_columns:
+                warnings.warn(
+                    f"{type(value).__name__}, in the calling program, has learned as many columns as X has: from these "
+                    "records? The guarantee leaves that out; expected public columns (a vocabulary or a list), or "
+                    "PrivateCountVectorizer",
+                    stacklevel=5,
+                )
+
+
+def _columns_made(step: Any) -> int | None:
+    """Count the columns that a fitted step learned; None for any other object."""
+    try:
+        return len(step.get_feature_names_out()) if hasattr(step, "transform") and learns(step) else None
+    except Exception:  # of any library's own kind: not fitted, without names, or no step at all
+        return None
+
+
+def _frames(module: str) -> Iterator[Any]:
+    """List the callers' frames, if scikit-learn is loaded, in modules of a name."""
+    frame = sys._getframe(1) if "sklearn" in sys.modules else None
+    while frame is not None:
+        if str(frame.f_globals.get("__name__")).startswith(module):
+            yield frame
+        frame = frame.f_back
+
+
+def learns(step: Any) -> bool:
     """Tell whether a step of scikit-learn learns from records."""
     for name in ("steps", "transformer_list", "transformers"):
         if inner := getattr(step, name, None):
-            return any(_learns(one[1]) for one in inner)
+            return any(learns(one[1]) for one in inner)
     public = getattr(step, "categories", "auto") != "auto" or (
         type(step).__name__ == "CountVectorizer" and step.vocabulary is not None
     )

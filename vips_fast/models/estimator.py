@@ -42,7 +42,7 @@ from ..engine.transcript import Run, TranscriptWriter, release_digest
 from ..engine.units import KeptRows, UnitRecords
 from ..kernels.threads import resolve_n_threads
 from ..store.words import counted
-from .conventions import warn_of_pipeline
+from .conventions import warn_of_ensemble, warn_of_learned_columns, warn_of_pipeline
 from .family import family_of
 from .fitted import Fitted
 from .forecast import tell
@@ -291,6 +291,7 @@ class PrivateEstimator(Fitted):
             warn_of_scaling(X)
         if self._terms.noised:
             warn_of_pipeline()
+            warn_of_ensemble()
         backend = backend or self._backend()
         kind = KeptRows if self.sampling == "rows" else UnitRecords
         grouped = functools.partial(kind, limit=self.rows_per_group, invalid=self.invalid)
@@ -298,6 +299,8 @@ class PrivateEstimator(Fitted):
         public = self._facts(records.n_rows, {**facts, **call}, partial, before)
         if self._terms.noised and how["purchase"] is None and before is None:
             warn_of_purchase(public.n_features)
+            if self.invalid == "raise":
+                warn_of_learned_columns(public.n_features)
         if folder is not None:
             public = folder.public(public, self._settings()["random_state"] is not None)
         column_names(public)  # refuses inputs that do not fit

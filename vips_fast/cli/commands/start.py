@@ -22,7 +22,7 @@ from typing import Any
 
 from ...accounting.printing import rounded_up
 from ...data import column_names, public_vocabulary, stop_words, word_frequencies
-from ...data.frames import names_persons
+from ...data.frames import PERSON_COLUMNS, names_persons
 from ...data.header import missing_column
 from ...data.records import is_utf8
 from ...data.segmenters import load_segmenter, segmenter_of
@@ -172,12 +172,14 @@ def _table(args: Namespace, ask: Callable[..., Any]) -> dict[str, Any]:
 
     found = (name for word in _TEXTS for name in names if word in name.lower() and not names_persons(name))
     text = ask("text", "Column of the texts", next(found, "text" if not names else None), column)
-    whose = next((name for name in names if names_persons(name)), NONE)
+    # A bare id is most often a row's.
+    whose = next((name for name in names if names_persons(name) and name.strip().lower() != "id"), NONE)
     question = "Column that identifies the person, or none if each row is another person"
     person = ask("person", question, whose, lambda name: name if name == NONE else column(name))
     options = {"input": path, "text": [text], "encoding": encoding}
     if person != NONE:
-        unit = re.sub(r"[ _-]?id$", "", person.strip().lower()) if names_persons(person) else "person"
+        stem = re.sub(r"[ _-]?id$", "", person.strip().lower())
+        unit = stem if stem in PERSON_COLUMNS else "person"
         options |= {"person": person, "unit": ask("unit", "Word for one such person", unit)}
     return {**options, "input": os.path.relpath(path, Path(args.job or args.out).parent)}
 
