@@ -305,3 +305,17 @@ def test_a_page_opens_with_what_was_released_and_what_it_means():
     assert text.index('id="learned"') < text.index('id="guarantee"') < text.index('id="assumptions"')
     lacking = page("topics")
     assert "--dataset NAME --date DATE" in lacking and "--dataset NAME" not in text
+
+
+@pytest.mark.parametrize("n_steps", (1, 3))
+def test_the_guarantee_is_said_in_plain_lines_before_what_is_for_experts(n_steps):
+    model = LatentDirichletAllocation(2, n_steps=n_steps, noise_multiplier=5.0, doc_length=5)
+    counts = np.random.default_rng(0).integers(0, 3, (40, 12))
+    text = html_report(model.fit(counts, groups=np.arange(40) // 2, unit="family"))
+    section = text.partition('id="guarantee"')[2].partition('id="assumptions"')[0]
+    plain, _, experts = section.partition("For experts")
+    assert 3 <= plain.count("<li>") <= 5 and "One family is protected" in plain and "right at most" in plain
+    assert not re.search("μ|Poisson|multiplier|accountant|minibatch", plain) and "noise multiplier" in experts
+    assert (
+        "number of families" in plain and "familys" not in text and not re.search(r"\b1 (releases|runs|topics)", text)
+    )

@@ -15,6 +15,7 @@ from ..checks import missing_package
 from ..engine.statement import Privacy
 from ..models.estimator import PrivateEstimator
 from ..store.text import printable
+from ..store.words import counted, several
 from .dossier import Dossier, make_dossier
 
 
@@ -55,12 +56,15 @@ def html_report(
         missing=missing,
     )
     privacy = (model, *tables)[-1].privacy_
-    more = {"delta": rounded_up(privacy.delta, 3), "question": _question(privacy)}
+    more = {"delta": rounded_up(privacy.delta, 3), "question": _question(privacy), "rows": privacy.rows_per_unit}
     if dossier.gains:
         adds = privacy.relation == Relation.ADD_REMOVE
         more["right"] = right_guesses(dossier.gains[0].guesses, privacy.unit, adds)
     shown = {**{name: getattr(dossier, name) for name in Dossier.__dataclass_fields__}, **more}
-    return printable(template.render(d=shown, up=rounded_up, down=rounded_down, percent=percent, odds=_odds))
+    words_of = {"counted": counted, "several": several}
+    return printable(
+        template.render(d=shown, up=rounded_up, down=rounded_down, percent=percent, odds=_odds, **words_of)
+    )
 
 
 def environment() -> Any:
