@@ -11,7 +11,6 @@ At the same person-level epsilon.
 Rows of the table, for each epsilon:
 
 - persons: ``fit(X, groups=...)``, sampling persons, one joint clip of all that a person has;
-- rows: ``sampling="rows"``, at most k of a person, for a few k or rates; to take the best of them flatters it;
 - merged (topics): each person's documents made one document, of the same, twice or five times the length;
 - alone: each row as a record of its own, at the same epsilon: the cost of persons.
 
@@ -144,8 +143,6 @@ def topics(arguments, corpus):
     for epsilon in compared.epsilons:
         topics = worth_while(epsilon, len(sizes), None)
         row(f"persons, {topics} topics", epsilon, X, topics, persons)
-        for most in limits:
-            row(f"rows, at most {most}", epsilon, X, topics, persons, sampling="rows", rows_per_group=most)
         for times in (1,) if large else (1, 2, 5):
             length = settings["doc_length"] * times
             row(f"merged, length {length}", epsilon, merged, topics, doc_length=length)
@@ -171,9 +168,6 @@ def ways(compared, kind, settings, data, score, most, n_rows):
     row("not private", None)
     for epsilon in compared.epsilons:
         row("persons", epsilon, True)
-        for share in (1, 4):
-            size = n_rows / share
-            row(f"rows, 1/{share} of them", epsilon, True, sampling="rows", rows_per_group=most, batch_size=size)
         row("alone", epsilon)
 
 

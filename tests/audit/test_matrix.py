@@ -17,7 +17,6 @@ import faults
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from person_faults import RowsAsRecords
 from priors import prior_of
 from runs import Stop, ends, fail
 
@@ -44,7 +43,7 @@ class Cell(NamedTuple):
         return "-".join(self)
 
 
-SAMPLINGS = ("poisson", "without_replacement", "random_allocation", "full", "rows")
+SAMPLINGS = ("poisson", "without_replacement", "random_allocation", "full")
 STARTS = ("fresh", "partial_fit", "resumed", "purchase", "prior")
 CELLS = [Cell(*cell) for cell in product(SAMPLINGS, ("record", "person"), STARTS, ("words", "topics"))]
 #: Cells that there are not, by the words of the refusal.
@@ -53,11 +52,10 @@ EXCLUDED = [
     (lambda c: c.stage == "words" and c.start == "purchase", TypeError, "unexpected keyword argument 'after'"),
     (lambda c: c.stage == "words" and c.sampling != "full", ValueError, "expected 'full' for a vocabulary"),
     (lambda c: c.stage == "words" and c.start == "partial_fit", AttributeError, "no attribute 'partial_fit'"),
-    (lambda c: c.sampling == "rows" and c.unit == "record", ValueError, "sampling='rows'.*groups"),
     (
         lambda c: c.sampling == "without_replacement" and c.start == "purchase",
         ValueError,
-        "vocabulary purchase is about .*add_remove.*replace_one",
+        "add_remove.*replace_one",
     ),
 ]
 
@@ -100,7 +98,7 @@ class Fit:
     def __init__(self, cell, folder, model=LatentDirichletAllocation, **seams):
         self.cell, self.folder, self.seams, self.noises, self.purchase = cell, folder, seams, [], None
         folder.mkdir(parents=True, exist_ok=True)
-        n = ROWS // 2 if cell.unit == "person" and cell.sampling != "rows" else ROWS
+        n = ROWS // 2 if cell.unit == "person" else ROWS
         replaces = cell.sampling == "without_replacement"
         self.n, self.relation = n, "replace_one" if replaces else "add_remove"
         self.call = {"groups": np.arange(ROWS) // 2} if cell.unit == "person" else {}
@@ -113,7 +111,6 @@ class Fit:
             common |= dict(
                 n_components=2, doc_length=20, n_steps=STEPS, batch_size=None if cell.sampling == "full" else n / 2
             )
-            common |= dict(rows_per_group=2) if cell.sampling == "rows" else {}
             self.make = lambda **o: model(**{**common, **o})
         getattr(self, "start_" + cell.start)(X)
 
@@ -179,7 +176,7 @@ class Fit:
         # A lost step is paid for again, and an epoch that is gone on with.
         spent = Counter({event: STEPS // each + (self.cell.start == "resumed")})
         if self.cell.start == "partial_fit":
-            spent[acc.group_event(z, 2) if self.cell.sampling == "rows" else z] += 2
+            spent[z] += 2
         return spent
 
     def layer_c(self):
@@ -270,7 +267,7 @@ def test_cells_that_there_are_not(cell, tmp_path):
 
 
 def test_the_matrix_is_whole():
-    assert len(RUN) + len(NOT_RUN) == len(CELLS) == 5 * 2 * 5 * 2
+    assert len(RUN) + len(NOT_RUN) == len(CELLS) == len(SAMPLINGS) * 2 * 5 * 2
     assert {c.sampling for c in RUN} == set(SAMPLINGS) and {c.start for c in RUN} == set(STARTS)
 
 
@@ -302,7 +299,6 @@ class OneKeyForAll(Part):
         ("full-person-resumed-words", "uncorrelated", dict(randomness=OneKeyForAll)),
         ("without_replacement-record-prior-topics", "standard deviation", dict(mechanism=faults.WeakNoise)),
         ("random_allocation-record-purchase-topics", "charged", dict(sampler=faults.StatedAsPoisson)),
-        ("rows-person-partial_fit-topics", "charged", dict(sampler=RowsAsRecords)),
         ("full-record-resumed-topics", "charged", dict(sampler=faults.Undercharged)),
         ("without_replacement-person-fresh-topics", "charged", dict(sampler=faults.Undercharged)),
     ],
@@ -319,6 +315,6 @@ def test_a_purchase_that_is_left_out_is_seen(tmp_path, monkeypatch):
 
 
 def test_a_leak_of_a_call_is_seen(tmp_path):
-    fit = Fit(Cell("rows", "person", "partial_fit", "topics"), tmp_path, model=faults.HalfExact)
+    fit = Fit(Cell("full", "person", "partial_fit", "topics"), tmp_path, model=faults.HalfExact)
     (said,) = rebuild_elsewhere([fit.job()])
     assert fit.layer_g(said) - {"statement"}

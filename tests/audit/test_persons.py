@@ -88,18 +88,6 @@ def test_a_person_whose_label_is_spelled_in_several_ways(monkeypatch):
     assert found.startswith("distance of")
 
 
-def test_rows_that_are_drawn_one_by_one():
-    """Whole runs on a person of 12 rows, with 10 in use.
-
-    The models then follow from the releases.
-    """
-    model = LatentDirichletAllocation.paper(2, sampling="rows", batch_size=1, rows_per_group=10)
-    assert failed(model, "E", 12) == failed(model, "G", 12) == set()
-    assert failed(model, "E", 12, sampler=faults.RowsAsRecords)
-    with pytest.raises(ValueError, match="the layers E and G"):
-        failed(model, "A")
-
-
 def test_a_cut_that_depends_on_other_persons():
     model = BayesianLogisticRegression(rows_per_group=3)
     assert failed(model, "B") == set()

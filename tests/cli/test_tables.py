@@ -206,14 +206,6 @@ def test_a_person_that_no_column_names_is_refused(refused, tmp_path):
     assert "--person who: this input has no columns" in refused(*fit, "--person", "who")
 
 
-def test_rows_of_persons_one_by_one(run, refused, folder):
-    rows = ("--person", "home", "--unit", "household", "--sampling", "rows", "--batch-size", 300)
-    code, text, _ = run(*fit(folder, "t.csv", "m", *rows, "--set", "rows_per_group=2"))
-    assert code == 0 and "adding or removing one household with all rows, among 1000 rows" in " ".join(text.split())
-    assert "rows_per_group=None: expected" in refused(*fit(folder, "t.csv", "n", *rows))
-    assert "--sampling rows: expected groups" in refused(*fit(folder, "t.csv", "n", *rows[4:]))
-
-
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
 def test_a_column_of_persons_that_repeats_is_told(run, folder, kind):
     table = pandas.read_csv(folder / "t.csv").rename(columns={"home": "household"})

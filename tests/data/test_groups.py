@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from vips_fast.cli.inputs import read_labels
 from vips_fast.data import Batch, Records, load_corpus, write_shards
 from vips_fast.data.groups import Numbering, canonical_label, check_whole, group_codes
-from vips_fast.engine.units import KeptRows, UnitRecords
+from vips_fast.engine.units import UnitRecords
 
 
 @pytest.mark.parametrize(
@@ -309,16 +309,6 @@ def test_rows_of_nobody_are_in_no_unit(usable):
     assert taken == [[0] if usable is not None else [0, 2], [3, 5], []]
     with pytest.raises(ValueError, match="some are missing"):
         UnitRecords(rows, labels)
-    kept = KeptRows(Rows(), labels, 1, "drop")
-    kept.choose(Words(), 0)
-    assert kept.n_rows == 2 and kept.block(np.arange(2)) == [0, 3]
-
-
-class Words:
-    """The words of rows, in their order."""
-
-    def words(self, n, *_):
-        return np.arange(n, dtype=np.uint64)
 
 
 DAY = np.array(["2020-01-01"], dtype="datetime64[s]")

@@ -221,11 +221,6 @@ def test_shards_that_workers_open_themselves(parts, tmp_path):
     same("network", parts(3), data=(corpus,), **FULL)
 
 
-def test_rows_of_persons_drawn_by_themselves(parts):
-    whose = np.random.default_rng(0).integers(0, 60, 200)
-    same("lda", parts(6), groups=whose, sampling="rows", batch_size=50, rows_per_group=3)
-
-
 def _breaks():
     return 1 / 0
 

@@ -170,8 +170,6 @@ GROUPED = {
     "persons-poisson": dict(sampling="poisson", batch_size=20, rows_per_group=3),
     "persons-allocation": dict(sampling="random_allocation", batch_size=20, n_records=60, n_steps=3),
     "persons-target": dict(noise_multiplier=None, epsilon=2.0, sampling="poisson", batch_size=20),
-    "rows": dict(sampling="rows", rows_per_group=2, batch_size=50),
-    "rows-target": dict(sampling="rows", rows_per_group=2, noise_multiplier=None, epsilon=2.0, **BATCH),
 }
 
 
@@ -524,7 +522,7 @@ SHELL = {
 #: Paths that a model lacks: shards hold one label of a row; the paper's logistic regression has no persons.
 LEFT_OUT = {
     *(("vector-mixture", path) for path in PATHS if "shards" in path or "bins" in path),
-    *(("logistic-paper", path) for path in PATHS if "persons" in path or "rows" in path),
+    *(("logistic-paper", path) for path in PATHS if "persons" in path),
 }
 
 #: Name of every case, and the function that makes its fitted model in a new folder.

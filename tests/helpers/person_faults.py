@@ -7,7 +7,6 @@ import numpy as np
 
 from vips_fast import BayesianLogisticRegression
 from vips_fast.audit import Part
-from vips_fast.engine.sampling import PoissonSampler
 from vips_fast.engine.units import UnitBlock, unpack_block
 
 
@@ -34,32 +33,6 @@ class CutsByCompany(Part):
 
     def contribute(self, block, words, out, scratch):
         self.inner.contribute(block, words ^ words[-1], out, scratch)
-
-
-class RowsAsRecords(Part):
-    """Rows of persons are drawn and charged one by one.
-
-    As if each were all that its person has.
-    """
-
-    def event(self, noise_multiplier):
-        return PoissonSampler(self.n_records, self.expected_batch_size).event(noise_multiplier)
-
-
-def keeping_all_rows(kind):
-    """Return a subclass that leaves out no row.
-
-    However many a person has.
-    """
-
-    class KeepsAllRows(kind):
-        def prepare(self, *data, **how):
-            made = super().prepare(*data, **how)
-            made.records._limit = made.records.n_rows = len(made.records._codes)
-            made.records.choose(made.randomness, 0)
-            return made
-
-    return KeepsAllRows
 
 
 class RateFromRows(BayesianLogisticRegression):

@@ -17,7 +17,7 @@ from ..engine.model import Release
 from ..engine.sampling import epoch_length, run_event
 from ..models.rebuild import alike
 from ..models.stage import Stage
-from .bench import Bench, Still, rows_of_persons
+from .bench import Bench, Still
 from .report import Check, LayerResult
 from .sizes import CONFIDENCE_ERROR, N_RECORDS, Sizes
 from .statistics import delta_lower_bound, mu_interval, mu_lower_bound
@@ -151,13 +151,9 @@ class _Attack:
         adapter, self.bench = bench.adapter, bench
         base = [] if adapter.disjoint else adapter.base(N_RECORDS - 1)
         extra, replaced = adapter.worst_pair()
-        rows = rows_of_persons(adapter)
-        if rows is not None:
-            # Each row is drawn by itself, as if it were a person's only one. All of a person's rows are equal here.
-            base, extra, replaced = [(row,) for person in base for row in person[:rows]], extra[:1], replaced[:1]
         #: How many of the audited record's rows are drawn, and ln of the probability.
-        self.drawn = np.arange(2 if rows is None else rows + 1)
-        self.chance = binom.logpmf(self.drawn, self.drawn[-1], _RATE)
+        self.drawn = np.arange(2)
+        self.chance = binom.logpmf(self.drawn, 1, _RATE)
         kinds: list[list[Any]] = []  # equal records of the base
         for record in base:
             same = [kind for kind in kinds if alike(kind[0], record)]
@@ -214,7 +210,7 @@ def _run_settings(bench: Bench, n_rows: int, multiplier: float | None = 1.0) -> 
     """Settings of a whole run at the layer's sampling rate."""
     replaces = bench.relation == Relation.REPLACE_ONE
     n_records = n_rows if replaces else N_RECORDS
-    sampling = "poisson" if rows_of_persons(bench.adapter) is None else "rows"
+    sampling = "poisson"
     if bench.adapter.estimator().sampling == "random_allocation":
         sampling = "random_allocation"
     chosen = dict(

@@ -142,12 +142,6 @@ class Bench:
             )
 
 
-def rows_of_persons(adapter: "Adapter") -> int | None:
-    """Return a person's most rows, or None if records are drawn."""
-    estimator = adapter.estimator()
-    return estimator.rows_per_group if estimator.sampling == "rows" else None
-
-
 def squared_norm(array: np.ndarray) -> int:
     """Sum of squares of an integer array, in integers of any length."""
     return sum(int(v) * int(v) for v in array[array != 0].tolist())

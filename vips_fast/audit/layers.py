@@ -75,10 +75,7 @@ def audit(
         Audit fits with ``groups``, of persons with up to this number of rows. The worst pair has exactly this number.
         None audits records of one row.
 
-    With ``sampling="rows"``, which needs `rows_per_unit`, layers E and G are about persons. The others are about the
-    noised sum, which is the same for rows without persons.
-
-    Raises ValueError if the model, a setting or a layer is unknown, or a layer does not know this sampling.
+    Raises ValueError if the model, a setting or a layer is unknown.
     """
     adapter = adapter_for(model, settings)
     if rows_per_unit is not None and adapter.layers:
@@ -96,9 +93,6 @@ def audit(
         raise ValueError(f"layers: 'H' knows no records of {adapter.kind.__name__} whose contributions lie apart")
     if not chosen:
         raise ValueError(f"layers: expected at least one of {', '.join(LAYERS)}")
-    by_rows = adapter.estimator().sampling == "rows"
-    if by_rows and (rows_per_unit is None or not set(chosen) <= {"E", "G"}):
-        raise ValueError("sampling='rows': expected rows_per_unit and the layers E and G; the others audit rows alone")
     given = dict(adapter.settings)
     success = adapter.settings.get("target_attack_success")
     adapter.settings.update(callback=None, n_records=None, private=True, epsilon=None, target_attack_success=None)
@@ -108,7 +102,7 @@ def audit(
     bench = Bench(adapter, relation_of(adapter), seams)
     bench.attack_success = success
     # Refuses settings that no fit takes, and relations that the sampling is not accounted under.
-    make_sampler(adapter.estimator().sampling, adapter.estimator().relation, N_RECORDS, None, 1)
+    make_sampler(adapter.estimator().sampling, adapter.estimator().relation, N_RECORDS, None)
     bench.prepare(bench.whole(), adapter.base(N_RECORDS))
     sizes = sizes or (FULL if full else QUICK)
     done: list[LayerResult] = []

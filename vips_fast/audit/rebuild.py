@@ -22,14 +22,14 @@ from typing import Any
 
 import numpy as np
 
-from ..accounting import ComposedEvent, GaussianEvent, Relation, SelfComposedEvent, epsilon, group_event
+from ..accounting import ComposedEvent, GaussianEvent, Relation, SelfComposedEvent, epsilon
 from ..engine.result import array_digest
 from ..engine.sampling import n_events
 from ..engine.transcript import TranscriptWriter
 from ..models.estimator import PrivateEstimator
 from ..models.rebuild import verify
 from ..store.limits import parse_json
-from .bench import Bench, rows_of_persons
+from .bench import Bench
 from .report import Check, LayerResult
 from .sizes import Sizes
 
@@ -131,7 +131,7 @@ class Fitted:
         before = fingerprint(self.estimator.get_params())
         stage = bench.prepare(self.estimator, records)
         run = stage.plan.sampler.event(_MULTIPLIER)
-        whole = group_event(GaussianEvent(_MULTIPLIER, relation=bench.relation), rows_of_persons(adapter) or 1)
+        whole = GaussianEvent(_MULTIPLIER, relation=bench.relation)
         number = n_events(stage.plan.sampler, range(_STEPS))
         self.spent = Counter({(None, run): number}) + Counter((part, whole) for part in _CALLS)
         # A record of part "a" was in the run, in both calls about "a" and in the one about all.

@@ -46,7 +46,6 @@ class PlanRecord(TypedDict):
     stated: NotRequired[bool]
     #: The vocabulary purchase before the run.
     purchase: NotRequired[dict[str, object]]
-    rows_per_unit: NotRequired[int]
 
 
 def purchase_of(plan: Mapping[str, Any]) -> Mapping[str, Any] | None:

@@ -75,8 +75,7 @@ class RunPlan:
             "sensitivity": float(self.mechanism.sensitivity),
             "delta": float(self.delta),
         }
-        rows = getattr(self.sampler, "rows_per_unit", None)
-        more = {"part": self.part, "purchase": self.purchase, "rows_per_unit": rows}
+        more: dict[str, Any] = {"part": self.part, "purchase": self.purchase}
         more |= {"call": self.call or None, "stated": self.stated or None}
         more |= {"limit": self.limit, "attack_success": self.attack_success}
         return public | {name: value for name, value in more.items() if value is not None}

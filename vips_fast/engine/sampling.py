@@ -26,11 +26,10 @@ from ..accounting import (
     Relation,
     SelfComposedEvent,
     WithoutReplacementEvent,
-    group_event,
 )
 from .randomness import Randomness
 
-SAMPLINGS = ("poisson", "without_replacement", "full", "rows", "random_allocation")
+SAMPLINGS = ("poisson", "without_replacement", "full", "random_allocation")
 
 
 class Sampler(Protocol):
@@ -38,7 +37,7 @@ class Sampler(Protocol):
 
     Attributes
     ----------
-    name : {"poisson", "without_replacement", "full", "rows", "random_allocation"}
+    name : {"poisson", "without_replacement", "full", "random_allocation"}
     relation : Relation
         The relation of its event.
     n_records : int
@@ -140,45 +139,6 @@ class PoissonSampler:
         """Make the event of one release with this noise multiplier."""
         inner = GaussianEvent(noise_multiplier, relation=self.relation)
         return inner if self.sampling_probability >= 1.0 else PoissonSampledEvent(self.sampling_probability, inner)
-
-
-class RowSampler(PoissonSampler):
-    """Rows of persons, drawn independently, as `PoissonSampler` draws records.
-
-    A person has only a few.
-
-    Parameters
-    ----------
-    n_records : int
-        Public number of rows.
-    batch_size : float
-        Expected rows of a minibatch, in (0, n_records].
-    rows_per_unit : int
-        Most rows of a person in the pool of rows; `vips_fast.engine.units.KeptRows` enforces it.
-
-    Notes
-    -----
-    Each row is clipped by itself, and the noise multiplier is relative to the sensitivity of one row.
-
-    *Proof that the event holds for a person with any number of rows.* Condition on all words that `KeptRows` used for
-    its choice. They are independent of everything else. A bound that holds given these words holds on average, since
-    the hockey-stick divergence is jointly convex. Only a person's own rows and words decide which of that person's rows
-    stay. So data sets that differ by one person agree in the rows of everybody else, and differ by at most
-    `rows_per_unit` rows. Each of these is drawn by a coin of its own in each step. If j of them are drawn, they move
-    the rounded sum by at most j times one row's sensitivity, which already includes the rounding. This is the situation
-    of `GroupEvent`; `vips_fast.accounting.privacy_loss.rows` has its proof, with compositions. With all rows in each
-    step, the person's rows move the sum by at most `rows_per_unit` times one row's sensitivity.
-    """
-
-    name = "rows"
-
-    def __init__(self, n_records: int, batch_size: float, rows_per_unit: int):
-        super().__init__(n_records, batch_size)
-        self.rows_per_unit = rows_per_unit
-
-    def event(self, noise_multiplier: float) -> PrivacyEvent:
-        """Make the event of one release for a person."""
-        return group_event(super().event(noise_multiplier), self.rows_per_unit)
 
 
 class FixedSizeSampler:
@@ -364,18 +324,13 @@ def resolve_sampling(sampling: str | None, relation: str | None, n_bins: int | N
 
 
 def make_sampler(
-    sampling: str | None,
-    relation: str | None,
-    n_records: int,
-    batch_size: float | None,
-    rows_per_unit: int | None = None,
-    n_bins: int | None = None,
+    sampling: str | None, relation: str | None, n_records: int, batch_size: float | None, n_bins: int | None = None
 ) -> Sampler:
     """Make the sampler for an estimator's parameters.
 
     Parameters
     ----------
-    sampling : {"poisson", "without_replacement", "full", "rows", "random_allocation"} or None
+    sampling : {"poisson", "without_replacement", "full", "random_allocation"} or None
         None is resolved by `resolve_sampling`.
     relation : {"add_remove", "replace_one"} or None
         None takes the relation of the sampling's accounting.
@@ -384,8 +339,6 @@ def make_sampler(
     batch_size : float or None
         None is the whole data set. With "random_allocation", an epoch has n_records / batch_size minibatches, rounded,
         or one for each bin.
-    rows_per_unit : int or None
-        Most rows of a person; only "rows" reads and needs it.
     n_bins : int or None
         Minibatches of an epoch that were drawn with the data, which "random_allocation" uses unchanged; 0 for shards
         without bins, None for data in memory.
@@ -414,10 +367,6 @@ def make_sampler(
     size = n_records if batch_size is None else batch_size
     if sampling == "poisson":
         return PoissonSampler(n_records, float(size))
-    if sampling == "rows":
-        if rows_per_unit is None:
-            raise ValueError("rows_per_group=None: expected the most rows of a person with sampling='rows'")
-        return RowSampler(n_records, float(size), rows_per_unit)
     if sampling == "random_allocation":
         n_batches = max(1, round(n_records / size))
         if not n_bins:

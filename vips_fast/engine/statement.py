@@ -19,14 +19,12 @@ class PlannedRun:
     #: How minibatches were drawn, and their (expected) size.
     sampling: str
     batch_size: float
-    #: Public number of records, or of a part's; of rows, if `rows_per_unit` is a number.
+    #: Public number of records, or of a part's.
     n_records: int
     #: Noise standard deviation over the L2 sensitivity.
     noise_multiplier: float
     clip_norm: float
     sensitivity: float
-    #: Most rows of a unit, if rows were drawn one by one; None if units were drawn.
-    rows_per_unit: int | None
     #: Whether `n_records` was stated; False if it was counted.
     stated: bool
     #: The identity of the budget that paid for all releases; None if no budget paid for all.
@@ -67,7 +65,6 @@ class PlannedRun:
             raise ValueError
         if (purchase := purchase_of(plan)) is not None:
             payers.add(purchase.get("budget"))
-        rows = plan.get("rows_per_unit")
         return cls(
             sampling=str(plan["sampling"]),
             batch_size=float(plan["batch_size"]),
@@ -75,16 +72,13 @@ class PlannedRun:
             noise_multiplier=float(plan["noise_multiplier"]),
             clip_norm=float(plan.get("clip_norm", 0.0)),
             sensitivity=float(plan.get("sensitivity", 0.0)),
-            rows_per_unit=None if rows is None else int(rows),
             stated=plan.get("stated") is True,
             budget=payers.pop() if len(payers) == 1 else None,
         )
 
     def describe(self, unit: str, parts: bool) -> str:
         """Describe minibatches and noise; ``parts`` tells of a ledger with parts."""
-        how = _SAMPLINGS[self.sampling].format(
-            size=self.batch_size, unit=unit, units=several(unit), one=a(unit), rows=self.rows_per_unit
-        )
+        how = _SAMPLINGS[self.sampling].format(size=self.batch_size, unit=unit, units=several(unit), one=a(unit))
         if parts and self.sampling == "full":
             how = "all of a part, or of the data set, in each step"
         return f"{how}, noise multiplier {self.noise_multiplier:.4g}"
@@ -107,8 +101,8 @@ class Privacy:
     steps : int
         Releases made, including ``lost`` ones.
     runs : tuple of PlannedRun
-        The runs, equal ones once. ``noise_multiplier``, ``sampling``, ``batch_size``, ``n_records`` and
-        ``rows_per_unit`` are the last run's.
+        The runs, equal ones once. ``noise_multiplier``, ``sampling``, ``batch_size``, ``n_records`` are
+        the last run's.
     taints : tuple of str
         Reasons why the guarantee does not hold; empty if it does.
     lost : int
@@ -256,11 +250,6 @@ class Privacy:
         return str(most) if least == most else f"{least} to {most}"
 
     @property
-    def rows_per_unit(self) -> int | None:
-        """Most rows of a unit in the last run; None without units."""
-        return self.runs[-1].rows_per_unit
-
-    @property
     def private(self) -> bool:
         """Whether the stated guarantee covers the model."""
         return not self.taints
@@ -304,9 +293,8 @@ class Privacy:
         """Say the guarantee in one paragraph; epsilon is never rounded down."""
         if self.taints:
             return "NOT PRIVATE: " + "; ".join(self.taints) + "."
-        by = self.unit if self.rows_per_unit is None else "row"
         relation, how = self.relation.describe(self.unit), self._runs()
-        relation += f" of {self.numbers}" if by == self.unit else f" with all rows, among {self.numbers} rows"
+        relation += f" of {self.numbers}"
         others = "fits to the same records add up"
         if self.paid_by is not None:
             others += f", and the budget of {self.paid_by} counts those that it pays for"
@@ -339,8 +327,8 @@ class Privacy:
             f"({rounded_up(self.epsilon)}, {rounded_up(self.delta)})-differential privacy with respect to {relation}, "
             f"for this fit alone ({others}): {counted(self.steps, 'release')}{resumed}, {how}, "
             f"accountant {self.accountant!r}."
-            f"{assumed}{included}{self._several_records()} The number of {several(by)}{columns} and all parameters are "
-            "taken as public. The time that the fit took is not covered."
+            f"{assumed}{included}{self._several_records()} The number of {several(self.unit)}{columns} and "
+            "all parameters are taken as public. The time that the fit took is not covered."
         )
 
     __str__ = statement
@@ -357,6 +345,5 @@ _SAMPLINGS = {
     "without_replacement": "minibatches of {size:g} {units} (without replacement)",
     "random_allocation": "each {unit} in one minibatch of an epoch, {size:g} expected {units} each (random allocation)",
     "full": "the whole data set in each step",
-    "rows": "minibatches of {size:g} expected rows (each drawn and clipped by itself, at most {rows} of {one})",
     "vocabulary": "the whole data set in each step",
 }

@@ -15,7 +15,6 @@ import numpy as np
 
 from ..data.groups import Runs, group_codes
 from .model import Records
-from .randomness import Randomness
 
 #: SplitMix64 (Steele, Lea & Flood 2014): the words of a unit's rows from the unit's own.
 GOLDEN, _MIX1, _MIX2 = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
@@ -165,31 +164,6 @@ class Selection:
     def subset(self, rows: np.ndarray) -> Records:
         """See `Records`."""
         return self._records.subset(self._chosen[rows])
-
-
-class KeptRows(Selection):
-    """Rows as independent records, at most ``limit`` of each unit.
-
-    They are the engine's `Records`. ``rows``, ``groups`` and ``invalid`` are as for `UnitRecords`. ``limit`` is the
-    most rows of a unit; None takes all. Call `choose` first: it makes the choice.
-    """
-
-    def __init__(self, rows: Records, groups: Any, limit: int | None = None, invalid: str = "raise"):
-        self._records, self._codes = rows, group_codes(groups, rows.n_rows, invalid)
-        self._own = np.flatnonzero(self._codes >= 0)
-        sizes = np.bincount(self._codes[self._own])
-        self._places = np.arange(len(self._own)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-        self._limit = rows.n_rows if limit is None else limit
-        self.n_rows = int(np.minimum(sizes, self._limit).sum())
-
-    def choose(self, randomness: Randomness, step: int) -> None:
-        """Choose each unit's rows for a run: those with its least words.
-
-        The choice is independent of other units.
-        """
-        words = randomness.words(len(self._codes), "rows", step)
-        order = self._own[np.lexsort((words[self._own], self._codes[self._own]))]
-        self._chosen = np.sort(order[self._places < self._limit])
 
 
 def unpack_block(block: Any, words: np.ndarray) -> tuple[Any, np.ndarray, np.ndarray | None]:

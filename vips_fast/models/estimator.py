@@ -39,7 +39,7 @@ from ..engine.request import Design, Earlier, Request, RunForecast, RunSchedule,
 from ..engine.result import FitResult, Public
 from ..engine.sampling import SAMPLINGS, make_sampler, resolve_sampling
 from ..engine.transcript import Run, TranscriptWriter, release_digest
-from ..engine.units import KeptRows, UnitRecords
+from ..engine.units import UnitRecords
 from ..kernels.threads import resolve_n_threads
 from ..store.words import counted
 from .conventions import warn_of_ensemble, warn_of_learned_columns, warn_of_pipeline
@@ -95,7 +95,7 @@ class PrivateEstimator(Fitted):
     def _schedule(self, public: Public, terms: Terms) -> RunSchedule | None:
         """Plan minibatches and steps of a whole fit; see `Design.schedule`."""
         size, bins = self.batch_size, public.n_bins
-        sampler = make_sampler(self.sampling, self.relation, public.n_records, size, self.rows_per_group, bins)
+        sampler = make_sampler(self.sampling, self.relation, public.n_records, size, bins)
         n_steps = self._horizon(public, terms)
         return RunSchedule(sampler, n_steps, n_steps)
 
@@ -111,7 +111,7 @@ class PrivateEstimator(Fitted):
 
     def _joint(self, public: Public) -> bool:
         """Tell whether a unit contributes all its rows together, as one record."""
-        return public.unit != "record" and self.sampling != "rows"
+        return public.unit != "record"
 
     def _sensitivity(self, model: Model, relation: str) -> float | None:
         """Declare a sensitivity in place of the proven one, or None."""
@@ -270,7 +270,7 @@ class PrivateEstimator(Fitted):
         check_number("n_records", n_records, 1, MAX_RECORDS, integer=True, optional=True)
         planner, payer = planner or Planner(), None if budget is None else Budget.of(budget)
         call: dict[str, Any] = {"part": part, "call_records": n_records}
-        call["unit"] = unit_name(groups, unit, self.sampling)
+        call["unit"] = unit_name(groups, unit)
         call["n_bins"], bins = (None, None) if partial else bins_of(X, groups, self.sampling, self.relation)
         before = self._result if partial else None
         published = None if after is None else after.purchase_text()
@@ -293,8 +293,7 @@ class PrivateEstimator(Fitted):
             warn_of_pipeline()
             warn_of_ensemble()
         backend = backend or self._backend()
-        kind = KeptRows if self.sampling == "rows" else UnitRecords
-        grouped = functools.partial(kind, limit=self.rows_per_group, invalid=self.invalid)
+        grouped = functools.partial(UnitRecords, limit=self.rows_per_group, invalid=self.invalid)
         records, facts = backend.read(self._read, X, y, extra, groups, grouped)
         public = self._facts(records.n_rows, {**facts, **call}, partial, before)
         if self._terms.noised and how["purchase"] is None and before is None:
@@ -310,10 +309,6 @@ class PrivateEstimator(Fitted):
         deal(planned.plan.sampler, bins, records.n_rows)
         self._inspect(planned.model)
         stage = self._stage(planned, records, backend, before)
-        if isinstance(records, KeptRows):
-            records.choose(stage.randomness, stage.n_steps)
-        elif self.sampling == "rows":
-            raise ValueError("sampling='rows': expected X in one piece, not in blocks that workers make")
         payment = Payment(payer, type(self).__name__ + (" partial_fit" if partial else ""))
         payment.check(stage.ledger, *(() if folder is None else (ledger_in(folder.path)[0],)))
         payment.reserve(planned.plan, folder, self._terms.limit(planned.plan.delta))
@@ -368,9 +363,8 @@ class PrivateEstimator(Fitted):
     def _call_schedule(self, public: Public, terms: Terms) -> RunSchedule:
         """Schedule a call of ``partial_fit``: one step over all rows."""
         size = next(n for n in (public.call_records, self.batch_size, public.n_records) if n is not None)
-        whole = "rows" if self.sampling == "rows" else "full"
         accounted = "replace_one" if self.sampling == "without_replacement" else "add_remove"
-        sampler = make_sampler(whole, self.relation or accounted, int(size), None, self.rows_per_group)
+        sampler = make_sampler("full", self.relation or accounted, int(size), None)
         return RunSchedule(sampler, 1, self._horizon(public, terms) if public.n_features else 1, whole=False)
 
     def _stage(self, planned: Planned, records: Records, backend: Backend, before: FitResult | None) -> Stage:

@@ -90,13 +90,12 @@ class Parameters:
 
     Parameters
     ----------
-    sampling : {"poisson", "without_replacement", "full", "rows", "random_allocation"} or None
-        How minibatches are drawn. "rows", with ``groups``: rows by themselves, each clipped on its own, in place of
-        persons. "random_allocation": epochs of ``n_records / batch_size`` minibatches, rounded, with every record once
-        in each epoch; ``n_steps`` is a multiple of that number. The bins that a `vips_fast.data.ShardedCorpus` was
-        written in are its minibatches, in every epoch. None is "without_replacement" where ``relation`` is
-        "replace_one", else "random_allocation" for a ``fit`` to a ``ShardedCorpus`` and "poisson" for data in memory.
-        The statement says which it was.
+    sampling : {"poisson", "without_replacement", "full", "random_allocation"} or None
+        How minibatches are drawn. "random_allocation": epochs of ``n_records / batch_size`` minibatches, rounded, with
+        every record once in each epoch; ``n_steps`` is a multiple of that number. The bins that a
+        `vips_fast.data.ShardedCorpus` was written in are its minibatches, in every epoch. None is "without_replacement"
+        where ``relation`` is "replace_one", else "random_allocation" for a ``fit`` to a ``ShardedCorpus`` and "poisson"
+        for data in memory. The statement says which it was.
     relation : {"add_remove", "replace_one"} or None
         Neighboring relation; None takes the one that the sampling is accounted under ("without_replacement": replace
         one record; others: add or remove one).
@@ -105,7 +104,7 @@ class Parameters:
     n_steps : int
         Minibatches, each one release.
     n_records : int or None
-        Public number of records; None takes the number of rows as public. With "rows", the number of rows in use.
+        Public number of records; None takes the number of rows as public.
     epsilon, delta : float or None
         The guarantee; the noise multiplier is calibrated for it before the run. delta None is
         min(1e-5, 1/(10 n_records)).
@@ -125,8 +124,7 @@ class Parameters:
         about that record; unattended jobs drop.
     rows_per_group : int or None
         With ``groups``: most rows of a person that are used at one visit, public. A person's rows beyond it are left
-        out, chosen by that person's own random word, anew at each visit. With "rows", which needs a number, they are
-        chosen once for a run. None uses all rows.
+        out, chosen by that person's own random word, anew at each visit. None uses all rows.
     n_jobs : int or None
         Threads; -1 for all processors, None for ``VIPS_FAST_NUM_THREADS`` or 1.
     random_state : int, numpy Generator, RandomState or None

@@ -64,13 +64,11 @@ def stated_classes(classes: Any, most: int) -> np.ndarray | None:
     return known
 
 
-def unit_name(groups: Any, unit: str | None, sampling: str | None = None) -> str:
+def unit_name(groups: Any, unit: str | None) -> str:
     """Name the privacy unit.
 
-    Raises ValueError for a name or a sampling that does not go with ``groups``.
+    Raises ValueError for a name that does not go with ``groups``.
     """
-    if groups is None and sampling == "rows":
-        raise ValueError("sampling='rows': expected groups that say whose each row is")
     if groups is None:
         if unit is not None:
             raise ValueError(f"unit={unit!r}: expected None without groups, or groups that say whose each row is")

@@ -171,7 +171,7 @@ def _facts(
         ("protected", f"one {privacy.unit}"),
         *(("data set", said) for said in (name,) if said),
         *(("date", said) for said in (date,) if said),
-        (several("row" if privacy.rows_per_unit else privacy.unit), privacy.numbers),
+        (several(privacy.unit), privacy.numbers),
         ("releases", f"{n_releases}"),
     )
 

@@ -64,8 +64,7 @@ def run_fit(args: argparse.Namespace, cls: type[Any], source_of: Callable[[], So
     if model.private:
         warn_of_taints(model)
         privacy = model.privacy_
-        counted = privacy.unit if privacy.rows_per_unit is None else "record"
-        warn_of_delta(privacy.delta, privacy.n_records, counted)
+        warn_of_delta(privacy.delta, privacy.n_records, privacy.unit)
     if report(said):
         return Exit.DONE
     say(f"error: {args.out} is written; its report cannot be printed")

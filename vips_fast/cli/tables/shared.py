@@ -71,9 +71,8 @@ def model(written_by: str) -> tuple[Option, Option]:
 
 def sampling(default: str | None = None) -> tuple[Option, Option]:
     """Give the way to draw minibatches, and the neighboring relation."""
-    # Only a model's own records have persons, whose rows can be drawn.
-    ways = ("poisson", "without_replacement", "full", "random_allocation", "rows")[: 5 if default is None else 4]
-    own = default or "the model's own; random_allocation for shards with bins; rows: one by one, of persons"
+    ways = ("poisson", "without_replacement", "full", "random_allocation")
+    own = default or "the model's own; random_allocation for shards with bins"
     what = f"way to draw minibatches: {', '.join(ways)}; default: {own}"
     return (
         setting("--sampling", what, default=default, choices=ways, metavar="WAY"),

@@ -317,7 +317,7 @@ class LatentDirichletAllocation(TopicQuality):
             runs = self._minibatches(public, terms)[1]
         if size is None and sampling != "full" and not (bins and sampling == "random_allocation"):
             size = default_batch_size(n) if runs is None else runs.size
-        sampler = make_sampler(sampling, self.relation, n, size, self.rows_per_group, bins)
+        sampler = make_sampler(sampling, self.relation, n, size, bins)
         if n_steps is None:
             if runs is not None:
                 n_steps = runs.n_steps

@@ -235,7 +235,7 @@ class BayesianLogisticRegression(Regression, Classifier):
     def _model(self, public: Public, schedule: RunSchedule | None = None) -> Model:
         kind: type[LogisticModel | OneVsRestModel | SphericalModel]
         kind = LogisticModel if n_models(public.classes) == 1 else OneVsRestModel
-        units = public.unit != "record" and self.sampling != "rows"
+        units = public.unit != "record"
         if kind is LogisticModel and units and self._options.noise_aware:
             kind = SandwichModel
         if self.covariance == "spherical":
