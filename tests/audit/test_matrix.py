@@ -52,11 +52,7 @@ EXCLUDED = [
     (lambda c: c.stage == "words" and c.start == "purchase", TypeError, "unexpected keyword argument 'after'"),
     (lambda c: c.stage == "words" and c.sampling != "full", ValueError, "expected 'full' for a vocabulary"),
     (lambda c: c.stage == "words" and c.start == "partial_fit", AttributeError, "no attribute 'partial_fit'"),
-    (
-        lambda c: c.sampling == "without_replacement" and c.start == "purchase",
-        ValueError,
-        "add_remove.*replace_one",
-    ),
+    (lambda c: c.sampling == "without_replacement" and c.start == "purchase", ValueError, "add_remove.*replace_one"),
 ]
 
 

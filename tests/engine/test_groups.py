@@ -138,7 +138,7 @@ def test_files_and_statement_speak_of_patients(name, tmp_path):
     back = type(estimator).load(tmp_path / "m")
     assert back.privacy_.unit == "patient" and "patient" in back.privacy_.statement()
     assert verify(tmp_path / "m", tmp_path / "t", cls=type(estimator)).ok
-    with pytest.raises(ValueError, match="'patient'; expected one unit"):
+    with pytest.raises(ValueError, match="about one patient; expected one unit"):
         back.partial_fit(*data, n_records=80)
 
 
