@@ -56,7 +56,7 @@ def html_report(
         missing=missing,
     )
     privacy = (model, *tables)[-1].privacy_
-    more = {"delta": rounded_up(privacy.delta, 3), "question": _question(privacy), "rows": privacy.rows_per_unit}
+    more = {"delta": rounded_up(privacy.delta, 3), "question": _question(privacy)}
     if dossier.gains:
         adds = privacy.relation == Relation.ADD_REMOVE
         more["right"] = right_guesses(dossier.gains[0].guesses, privacy.unit, adds)
