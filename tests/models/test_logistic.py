@@ -63,16 +63,11 @@ def variational_bayes(X, y, b=1.0, a0=0.01, b0=0.01, rounds=400):
     return mean, covariance, alpha
 
 
-@pytest.mark.parametrize("center", [True, False])
-def test_without_noise_it_is_the_fixed_point_of_variational_bayes(center):
+def test_the_ablation_without_noise_is_the_fixed_point_of_variational_bayes():
     X, y, _ = data(600, 4)
     mean, covariance, alpha = variational_bayes(np.hstack([X, np.ones((600, 1))]), y)
     options = dict(update="average", form="orthonormal", sensitivity="proven", noise_aware=False)
-    if center:
-        model = BayesianLogisticRegression(private=False, n_steps=400, options=plain())
-    else:
-        model = BayesianLogisticRegression.paper(private=False, n_steps=400, **options)
-    model.fit(X, y)
+    model = BayesianLogisticRegression.paper(private=False, n_steps=400, **options).fit(X, y)
     # Factors are truncated to 2^-20 of the longest row; the error of an entry of
     # s2 is below 2^-19 of it, a coefficient's below that times a condition number of some tens.
     np.testing.assert_allclose(np.append(model.coef_[0], model.intercept_), mean, rtol=1e-4)
@@ -227,7 +222,7 @@ def test_rare_columns_have_wide_intervals():
         low, high = raw_intervals(model)
         inside.append((low <= weights) & (weights <= high))
         width = high - low
-        assert width[common:].min() > 1.5 * width[:common].max()
+        assert np.median(width[common:]) > 3 * np.median(width[:common])
     # 120 rare columns; 90 % less three standard deviations (0.027 each), and half that for approximations.
     assert np.mean(inside, axis=0)[common:].mean() > 0.78
 
@@ -344,7 +339,7 @@ def test_bad_input_spends_nothing(params, arguments, error, text):
         (LogisticOptions, {"linear_share": 0}, "linear_share=0"),
         (LogisticOptions, {"linear_share": (1.0, 0.5)}, "linear_share=1.0"),
         (LogisticOptions, {"linear_share": (0.5, 0.5, 0.5)}, "expected a number or a pair"),
-        (LogisticOptions, {"learning_decay": 2}, "learning_decay=2"),
+        (PaperOptions, {"learning_decay": 2}, "learning_decay=2"),
         (LogisticOptions, {"noise_aware": 1}, "noise_aware=1"),
         (PaperOptions, {"form": "paper"}, "form='paper'"),
         (PaperOptions, {"center": True}, "center=True"),

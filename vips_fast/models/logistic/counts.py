@@ -21,11 +21,9 @@ from ..parameters import Bookkeeping, Call
 from ..readouts import by_pieces
 from .findings import findings
 from .options import LogisticSettings
-from .posterior import Path
 from .records import read_events, usable_rows
 from .regression import Outcomes, Regression
 from .sandwich import SandwichModel
-from .spectrum import curvature_ratio
 
 #: Mean count over the largest that a forecast expects.
 _EXPECTED = 0.2
@@ -191,16 +189,16 @@ class CountModel(SandwichModel):
         """Whether a score measures it; the number of trials depends on counts."""
         return False
 
-    def _residual_bound(self) -> float:
+    def _residual_bound(self, first: bool) -> float:
         return max(self._b - self._size, self._size) / self._b
 
-    def _mean_trials(self) -> float:
-        """Trials of a record at the constant's own logit."""
-        logit = float(self.point[-1]) * self._constant
-        return min(self._size * (1 + math.exp(min(logit, 700.0))), self._b)
+    def _usual_slope(self) -> float:
+        mean = _EXPECTED * (self._b - self._size)
+        return self._size * mean / (mean + self._size)
 
-    def _curvature(self, moment: float) -> float:
-        return curvature_ratio(moment / self._n, self._mean_trials())
+    def _share_of_labels(self, mean: np.ndarray, rows: np.ndarray, length: float) -> float:
+        # No count is scaled down.
+        return 1.0
 
     def _first_center(self, gradient: float, noise_sd: float) -> np.ndarray:
         """Take the mean count from the first gradient.
@@ -213,28 +211,3 @@ class CountModel(SandwichModel):
         point = np.zeros(self.n_features)
         point[-1] = math.log(mean / self._size) / self._constant
         return point
-
-    def _law(self, path: Path) -> Path:
-        return CountPath(**vars(path) | {"kept": math.inf}, size=self._size)
-
-
-@dataclass(frozen=True)
-class CountPath(Path):
-    """A `Path` of counts; the logit gives the number of trials.
-
-    No count is scaled down.
-    """
-
-    size: float
-
-    @property
-    def told_at(self) -> np.ndarray:
-        """See `Path.told_at`: a center of 0 tells no count, but the second is the released mean count."""
-        return np.where(self.points.any(axis=1, keepdims=True), self.points, self.points[1 % len(self.points)])
-
-    def at_centers(self, logits: np.ndarray) -> np.ndarray:
-        return np.where(self.points.any(axis=1, keepdims=True), logits, 0.0)
-
-    def trials(self, logits: np.ndarray) -> np.ndarray:
-        """See `Path.trials`: r (1 + e^logit) trials up to the bound."""
-        return np.asarray(np.minimum(self.size * (1 + np.exp(np.minimum(logits, 700.0))), self.n_trials))

@@ -1,6 +1,6 @@
 """Findings about the records of a logistic regression, from its releases.
 
-The average S of the released s2 = sum of w <xi> x x^T says more than the coefficients. Its trace over its entry of the
+The first released s2, S = sum of b/4 x x^T, says more than the coefficients. Its trace over its entry of the
 constant is the rows' mean square length before they are scaled down, since a row and its constant are scaled alike. Its
 last row gives the mean of the logits, and S itself their spread. The law of the noise in S is known. All of it is
 post-processing of releases: it costs no privacy.
@@ -21,6 +21,8 @@ _LONGER, _RARE, _SEPARATED = 1.1, 4.5, 5.0
 #: A column's share of the spread of logits of separated classes that names it; the log odds ratio of a value that tells
 #: the class: in simulations 4.1 and more if all its records had one, and 3.4 if the true ratio was 20.
 _MOSTLY, _TELLING = 0.25, 4.0
+#: Share of a class that hardly occurs, as far as noise tells.
+_ABSENT = 0.006
 #: Standard deviations of the noise that a finding stands clear of.
 _CLEAR = 3.0
 #: Columns that a finding names.
@@ -45,7 +47,7 @@ def _of_unknown(model: Any) -> list[str]:
 def findings(model: Any) -> list[str]:
     """List problems that releases show or leave open, with remedies."""
     state, constant = model._fitted().state, model._as_fitted()._constant
-    matrix, law = state.get("matrix"), state.get("law")
+    matrix, law = state.get("rows"), state.get("law")
     weights = model._fitted().arrays["weights"]
     found = _of_unknown(model)
     if weights.ndim > 1 and constant:
@@ -94,7 +96,7 @@ def findings(model: Any) -> list[str]:
 
 def _noise(law: np.ndarray) -> float:
     """Compute the standard deviation of an entry of S."""
-    return 0.0 if law[2] == 0 else math.sqrt(2 / law[2])
+    return math.sqrt(2 * float(law[4]))
 
 
 def _center(matrix: np.ndarray, weights: np.ndarray, constant: float) -> float:
@@ -109,11 +111,13 @@ def _rare_classes(state: Any, weights: np.ndarray, constant: float) -> list[int]
     """
     rare, least = [], max(_CLEAR, clear_deviations(len(weights)))
     for k, own in enumerate(weights):
-        matrix, law = (state.get(f"class{k}.{name}") for name in ("matrix", "law"))
+        matrix, law = (state.get(f"class{k}.{name}") for name in ("rows", "law"))
         if matrix is None or law is None or matrix.shape != (len(own),) * 2:
             continue
         clear = float(matrix[-1, -1]) > least * _noise(law)
-        if clear and _center(matrix, own, constant) < -_RARE:
+        # The constant's entry of a class's own curvature is the sum of p (1 - p).
+        share = float(state[f"class{k}.matrix"][-1, -1]) / (4 * float(matrix[-1, -1]))
+        if clear and (share < _ABSENT or _center(matrix, own, constant) < -_RARE):
             rare.append(k)
     return rare
 

@@ -15,20 +15,19 @@ from ...engine.result import Public
 from ...engine.sampling import Sampler
 from ...engine.units import unpack_block
 from ...kernels import native
-from ...kernels.logistic import Lattice, pg_mean, workspace
+from ...kernels.logistic import Lattice, Rows, pg_mean, triangle_size, workspace
 from ...mechanisms import GaussianMechanism
 from ..per_class import PerClassModel
 from .model import LogisticModel
 from .options import LogisticSettings
-from .posterior import calibrating_factor, second_moment
+from .posterior import FACTORS, calibrating_factor
 from .score import OutcomePrediction
-from .spectrum import LEAST_CURVATURE
 
-#: Draws of records for the mean curvature of a class.
+#: Draws of records for the factor of logits.
 _DRAWS = 1000
-#: A class against the rest has no linear log odds. So these widen its intervals: a factor of its covariance, and the
-#: error of a coefficient over the length of all. Chosen on two simulated designs of 5,000 to 80,000 records.
-_WIDER, _ERROR = 1.2, 0.01
+#: Frobenius norm of the K curvatures p_k (1 - p_k) of a record over its largest <xi>: 1.65 at most if its
+#: probabilities add up to 1. A record beyond it is scaled down to it.
+STACKED = 1.7
 
 
 class ClassModel(LogisticModel):
@@ -37,54 +36,12 @@ class ClassModel(LogisticModel):
     All classes share its bounds.
     """
 
-    # A record's weight and the common curvature depend on the logits of all classes.
-    _reads_by_law = False
+    stacked = STACKED
 
     def __init__(self, public: Public, settings: LogisticSettings):
         assert public.classes is not None
         self._n_classes = len(public.classes)
         super().__init__(public, settings)
-        #: Curvature of this class over the common one, once the posteriors of all classes tell it.
-        self.share: float | None = None
-
-    def _curvature(self, moment: float) -> float:
-        return super()._curvature(moment) if self.share is None else self.share
-
-    def _read_out(self, ratio: float) -> tuple[np.ndarray, np.ndarray]:
-        mean, covariance = super()._read_out(ratio)
-        if self._last() and self.private and self.options.noise_aware and not self._noise_free:
-            covariance *= _WIDER
-            covariance.flat[:: self.n_features + 1] += _ERROR**2 * float(mean @ mean)
-        return mean, covariance
-
-    def records(self, draws: np.ndarray, shrunk: bool = False) -> np.ndarray | None:
-        """Draw records of the released law, (n, d).
-
-        ``draws``, (n, d), are standard normal. With ``shrunk`` the second moments are those of the read-out of two
-        classes. None before a posterior, without noise, or without a constant, which tells the scale.
-        """
-        spectrum = self._spectrum
-        if spectrum is None or self._matrix is None or not self._constant:
-            return None
-        if shrunk:
-            sd = self._noise_of(self._precision)
-            S, _ = second_moment(self._matrix, sd, sd * self._ratio, True, about_means=True)
-        else:
-            S = spectrum.matrix(spectrum.likely, spectrum.bulk_likely)
-        moments = S * (self._constant**2 / max(float(S[-1, -1]), 1e-300))
-        mean = moments[-1] / self._constant
-        values, vectors = np.linalg.eigh(moments - np.outer(mean, mean))
-        return np.asarray(mean + (np.sqrt(np.maximum(values, 0.0)) * draws) @ vectors.T)
-
-    def logits(self, rows: np.ndarray, moments: np.ndarray, draws: np.ndarray) -> np.ndarray:
-        """Compute this class's logits of records, (n,).
-
-        The posterior's spread is added by standard normal draws.
-
-        ``moments``, (d, d), are the records' second ones.
-        """
-        spread = math.sqrt(max(float(np.vdot(moments, self._covariance)), 0.0))
-        return np.asarray(rows @ self._mean + spread * draws)
 
     @property
     def n_records(self) -> int:
@@ -92,14 +49,27 @@ class ClassModel(LogisticModel):
         return self._n
 
     @property
-    def finished(self) -> bool:
-        """Whether the last step is done."""
-        return self.step >= self._n_steps
+    def constant(self) -> float:
+        """The intercept's entry of a row, or 0."""
+        return self._constant
 
     @property
     def along(self) -> np.ndarray:
-        """Averages for `calibrating_factor`, (d + 2,)."""
+        """Averages for `calibrating_factor`: m . g, its noise's variance, m and the center, (2 d + 2,)."""
         return self._along
+
+    def draw(self, n: int) -> np.ndarray:
+        """Draw normal rows of the released second moment, (n, d), from a fixed seed."""
+        moments = self._second_moment_of_rows()
+        mean = moments[-1] / self._constant
+        values, vectors = np.linalg.eigh(moments - np.outer(mean, mean))
+        draws = np.random.default_rng(0).standard_normal((n, len(mean)))
+        return np.asarray(mean + (np.sqrt(np.maximum(values, 0.0)) * draws) @ vectors.T)
+
+    @property
+    def finished(self) -> bool:
+        """Whether the last step is done."""
+        return self.step >= self._n_steps
 
     def calibrate(self, factor: float) -> None:
         """Take the factor of logits.
@@ -108,43 +78,52 @@ class ClassModel(LogisticModel):
         """
         self._factor = np.array([factor, 0.0])
 
-    def _residual_bound(self) -> float:
+    def _residual_bound(self, first: bool) -> float:
         # If all classes are equally likely, a record's residuals with its worst label have a norm of at least sqrt(1 -
         # 1/K). At a residual_clip of 0.5, as with two classes, that is where the weights begin.
-        return 2 * self.options.residual_clip * math.sqrt(1 - 1 / self._n_classes)
+        return 2 * super()._residual_bound(first) * math.sqrt(1 - 1 / self._n_classes)
 
-    def _unit_scales(self, share: float) -> tuple[float, float]:
-        linear, quadratic = super()._unit_scales(share)
+    def unit_scales(self, first: bool) -> tuple[float, float]:
+        linear, quadratic = super().unit_scales(first)
         return (linear, quadratic) if self.private else (linear * math.sqrt(self._n_classes), quadratic)
+
+    def _slack(self, spacing: float) -> float:
+        return math.sqrt(self._n_classes) * super()._slack(spacing)
+
+    def _share_of_labels(self, mean: np.ndarray, rows: np.ndarray, length: float) -> float:
+        # The weights depend on the logits of all classes.
+        return 1.0
 
 
 class OneVsRestModel(PerClassModel):
     """K classes, each against the rest, released together.
 
-    K gradients and one curvature are clipped and released together.
+    K gradients and K curvatures are clipped and released together.
 
     Class k has the model of `LogisticModel` for y_k = [y = k], around its own released center m_k. A record's
-    contribution is the stack (s1_1/C1, …, s1_K/C1, s2/C2). Here s1_k = (y_k - 1/2 - <xi_k> x . m_k) x, and there is
-    **one** s2 = max_k <xi_k> x x^T. No <xi_k> depends on a label, so that s2 is the same whatever y is. The classes
-    share it, and it bounds the curvature of each (Newton steps are not longer than a class's own, and stay safe). Its
-    noise is 1/sqrt(K) of the noise of K matrices under one clip, and intervals are as narrow as for the sharpest class.
+    contribution is the stack (s1_1/C1, …, s1_K/C1, s2_1/C2, …, s2_K/C2). Here s1_k = (y_k - p_k) x and s2_k = v_k
+    max_j <xi_j> x x^T / B. With v_k = p_k (1 - p_k) / max_j <xi_j> that is the curvature of class k over B = `STACKED`.
+    No <xi_k> depends on a label, so that s2 is the same whatever y is. In the first step all classes have the same, and
+    only the first one's is released, with v_1 = B.
 
     Notes
     -----
     *Clip.* Let r_k be the residual of class k if the record is not of it, and r_k + 1 if it is. The stack of the linear
     parts has the norm |x| (sum r_k^2 + 1 + 2 r_y)^(1/2). That is at most |x| w with w^2 = sum r_k^2 + 1 + 2 max r_k. A
-    record is weighted by t = min(1, L (1 - 2^-20) / (w^2 |x|^2 / C1^2 + max <xi>^2 |x|^4 / C2^2)^(1/2)), all its K + 1
+    record is weighted by t = min(1, L (1 - 2^-20) / (w^2 |x|^2 / C1^2 + max <xi>^2 |x|^4 / C2^2)^(1/2)), all its 2 K
     parts alike. No label enters the weight, so the weighted likelihood is not biased. There is **one** clip, since K
     clips at L would let a record move the sum by sqrt(K) L.
 
-    *Sensitivity.* The stack is one vector: the record's K + 1 parts lie in different coordinates, the last in the
-    orthonormal basis of symmetric matrices. In real numbers its norm is at most L (1 - 2^-20). Squares, products and
+    *Sensitivity.* The stack is one vector: the record's 2 K parts lie in different coordinates, the last K in the
+    orthonormal basis of symmetric matrices. The v_k are all scaled down alike until sum v_k^2 <= B^2 (1 - 2^-30)^2, a
+    rule without labels. So the K matrices have together at most the Frobenius norm of max <xi> x x^T, which the weight
+    was made for. In real numbers the norm of the stack is at most L (1 - 2^-20). Squares, products and
     roots are computed in float64 with a relative error of at most (d + 2 K + 16) 2^-53 < 2^-36 for d <= 2^15 and K <=
     2^10. The products w_k x_j and f x_j have 2^-53. Truncation toward zero makes no entry larger. So the integers have
     a norm of at most L (1 - 2^-20) (1 + 2^-34) < L. Adding or removing a record therefore moves the exact sum by at
     most L and replacing one by at most 2 L. L and the rounding of the finished triangle, which happens once, are as in
-    `LogisticStatistics`, whose proof continues from here. L = clip - sqrt(D) g, and only the D entries of the one
-    triangle are rounded. Capacity is the same, as an entry of the integers is bounded as there.
+    `LogisticStatistics`, whose proof continues from here. L = clip - sqrt(K D) g, and the K D entries of the
+    triangles are rounded. Capacity is the same, as an entry of the integers is bounded as there.
 
     *Units of several rows.* Rows are weighted as records, and then all by u = min(1, L (1 - 2^-20) / sum of their
     bounds). By the triangle inequality the unit's sum has a norm of at most that, whatever the rows are. (The norm of
@@ -163,7 +142,7 @@ class OneVsRestModel(PerClassModel):
         first = self.classes[0]
         self.n_classes, self.n_features = len(self.classes), first.n_features
         self.clip, self.private = first.clip, first.private
-        self.shape = (first.shape[0] + (self.n_classes - 1) * self.n_features,)
+        self.shape = (self.n_classes * first.shape[0],)
         self.step = 0
         self._centers: np.ndarray | None = None
         self._moments: np.ndarray | None = None
@@ -208,78 +187,96 @@ class OneVsRestModel(PerClassModel):
         native.logistic_classes(
             d, indptr, indices, values, block.y, *state, work, parts[:K], quadratic, norms, block.unit
         )
-        curved = math.isfinite(self.lattice.scale_quadratic)
+        curved, size = math.isfinite(self.lattice.scale_quadratic), triangle_size(d)
+        with np.errstate(all="ignore"):
+            own = self._curvatures(block) * quadratic if curved else np.zeros((K, n))
         for k, linear in enumerate(factors):
-            triangle = out[K * d :] if curved and k == K - 1 else None
-            sums = out[k * d : (k + 1) * d]
+            first = K * d + k * size
+            triangle = out[first : first + size] if curved and (k == 0 or self.step) else None
             native.logistic_accumulate(
-                d, 0, d, indptr, indices, values, linear, quadratic, work, sums, triangle, block.unit
+                d, 0, d, indptr, indices, values, linear, own[k], work, out[k * d : (k + 1) * d], triangle, block.unit
             )
         diagnose(scratch, clipped=(norms > self.lattice.clip_norm).sum())
 
+    def _curvatures(self, block: Rows) -> np.ndarray:
+        """Compute the roots of v_k / B for records of a block, (K, n); see the class's notes.
+
+        Sums over the entries of a row are taken one after the other in their order, and all else is elementwise.
+        """
+        n, d, K = block.n_rows, self.n_features, self.n_classes
+        if self._centers is None:
+            return np.ones((K, n))
+        if block.indptr is None:
+            columns = block.values.reshape(n, d).T.astype(np.float64)
+            square, logits = np.zeros(n), np.zeros((K, n))
+            for column, weights in zip(columns, self._centers.T, strict=True):
+                square += column * column
+                logits += weights[:, None] * column
+        else:
+            row_of = np.repeat(np.arange(n), np.diff(block.indptr))
+            values = np.ones(len(block.indices)) if block.unit else block.values.astype(np.float64)
+            square = np.bincount(row_of, values * values, n)
+            logits = np.stack([np.bincount(row_of, values * one[block.indices], n) for one in self._centers])
+        logits *= np.minimum(1.0, self.lattice.row_norm / np.sqrt(np.maximum(square, 1e-300)))
+        p = expit(logits)
+        v = p * (1 - p) / pg_mean(logits).max(axis=0)
+        square = np.zeros(n)
+        for one in v:
+            square += one * one
+        v *= np.minimum(1.0, STACKED * (1 - 2.0**-30) / np.sqrt(np.maximum(square, 1e-300))) / STACKED
+        return np.sqrt(np.where(v <= 1.0, v, 0.0))
+
     def round(self, fine: np.ndarray, spacing: float) -> np.ndarray:
         """See `LogisticStatistics.round`; the gradients are on the noise's lattice already."""
-        split = (self.n_classes - 1) * self.n_features
-        sums = np.empty(self.shape, dtype=np.int64)
-        sums[:split], sums[split:] = fine[:split], self.classes[0].round(fine[split:], spacing)
+        d, sums = self.n_features, np.empty(self.shape, dtype=np.int64)
+        for k, one in enumerate(self.classes):
+            parts = self._parts(k, d)
+            sums[parts] = one.round(fine[parts], spacing)
         return sums
 
-    def _set_shares(self) -> None:
-        """Find each class's curvature over the common one.
+    def _parts(self, k: int, d: int) -> np.ndarray:
+        """Places of a class's gradient and curvature in a release."""
+        size = triangle_size(d)
+        linear, quadratic = np.arange(k * d, (k + 1) * d), self.n_classes * d + np.arange(k * size, (k + 1) * size)
+        return np.concatenate([linear, quadratic])
 
-        It is p (1 - p) over the largest <xi> of the classes.
-
-        Means are taken over normal records with the moments of the last released matrix: `_DRAWS` fixed draws.
-        """
-        draws = np.random.default_rng(0).standard_normal((_DRAWS, self.n_features + 1))
-        if (rows := self.classes[0].records(draws[:, :-1])) is not None:
-            moments = rows.T @ rows / len(rows)
-            logits = [one.logits(rows, moments, draws[:, -1]) for one in self.classes]
-            common = float(pg_mean(np.stack(logits)).max(axis=0).mean())
-            for one, own in zip(self.classes, logits, strict=True):
-                one.share = max(LEAST_CURVATURE, float((expit(own) * expit(-own)).mean()) / common)
+    def update(self, release: Release) -> None:
+        """See `Model.update`: each class takes its gradient and curvature."""
+        d, first = self.n_features, release.step == 0
+        shared = self._parts(0, d)[d:]
+        for k, one in enumerate(self.classes):
+            places = self._parts(k, d)
+            if first:
+                places[d:] = shared
+            one.update(Release(release.step, release.units[places], release.scale, release.noise_sd))
+        if self.classes[0].finished:
+            self._calibrate()
+        self._set_state()
 
     def _calibrate(self) -> None:
         """Find the factor of all classes' logits: `calibrating_factor`, for draws of records.
 
-        The last step's centers stand for all. Labels have the predicted probabilities, which add up to 1. Units of
+        A class's own curvature tells which gradient its mean would have if it were calibrated against the rest. What
+        the released one has beyond it, and that probabilities are divided by their sum, is up to the factor. Units of
         several rows have no factor, for the releases do not tell how many rows they have.
         """
-        along, lattice = np.stack([one.along for one in self.classes]), self.lattice
-        rows = self.classes[0].records(np.random.default_rng(0).standard_normal((_DRAWS, self.n_features)), True)
-        if rows is None or self._centers is None or self._moments is None or not along[:, 2:].any():
+        first, along = self.classes[0], np.stack([one.along for one in self.classes])
+        means = along[:, 2 : 2 + self.n_features]
+        if not (first.constant and self._of_records and means.any()):
+            for one in self.classes:
+                one.calibrate(0.0)
             return
-        logits, length = rows @ along[:, 2:].T, np.sqrt((rows * rows).sum(axis=1))
-        square = np.stack([((rows @ moment) * rows).sum(axis=1) for moment in self._moments], axis=1)
-        xi = pg_mean(np.sqrt(np.maximum(square, 0.0)))
-        residual = -0.5 - xi * (rows @ self._centers.T)
-        worst = np.sqrt(np.maximum((residual**2).sum(axis=1) + 1 + 2 * residual.max(axis=1), 0.0))
-        norms = np.hypot(worst * length / lattice.scale_linear, xi.max(axis=1) * length**2 / lattice.scale_quadratic)
-        weight = np.minimum(1.0, lattice.clip_norm / np.maximum(norms, 1e-300))
-        n = self.classes[0].n_records
-
-        def expected(factor: float) -> tuple[float, float]:
+        logits, n = first.draw(_DRAWS) @ means.T, first.n_records
+        rest = (expit(logits) * logits).sum(axis=1)
+        expected = []
+        for factor in FACTORS:
             p = expit(factor * logits)
             p /= p.sum(axis=1, keepdims=True)
-            mean = (p * logits).sum(axis=1)
-            spread = weight**2 * ((p * logits**2).sum(axis=1) - mean**2)
-            return n * float((weight * (mean + (residual * logits).sum(axis=1))).mean()), n * float(spread.mean())
-
-        factor, _ = calibrating_factor(float(along[:, 0].sum()), float(along[:, 1].sum()), expected, expected(1.0)[1])
+            expected.append(n * float(((p * logits).sum(axis=1) - rest).mean()))
+        seen, variance, _ = np.sum([one.told for one in self.classes], axis=0)
+        factor, _ = calibrating_factor(float(seen), float(variance), expected)
         for one in self.classes:
-            one.calibrate(factor)
-
-    def update(self, release: Release) -> None:
-        """See `Model.update`: each class takes its gradient and the common curvature."""
-        d, units = self.n_features, release.units
-        if self.classes[0].options.noise_aware:
-            self._set_shares()
-        for k, one in enumerate(self.classes):
-            own = np.concatenate([units[k * d : (k + 1) * d], units[self.n_classes * d :]])
-            one.update(Release(release.step, own, release.scale, release.noise_sd))
-        if self.classes[0].finished and self._of_records:
-            self._calibrate()
-        self._set_state()
+            one.calibrate(float(factor))
 
     @property
     def has_score(self) -> bool:

@@ -38,19 +38,16 @@ class LogisticOptions:
     linear_share : float, pair of float, or None
         How the noise is split. It is the share of the squared bound of a contribution that s1 may use, in the first
         step and in the others (or in all). The noise of s1 has a standard deviation in proportion to share^-1/2, the
-        noise of s2 to (1 - share)^-1/2. None is (0.3, 0.95). A spherical q(m) has no s2.
-    residual_clip : float
+        noise of s2 to (1 - share)^-1/2. None is (0.3, 0.95), or (0.3, 0.6) if public numbers say that the noise of s1
+        is small. A spherical q(m) has no s2.
+    residual_clip : float or None
         A record's s1 is bounded by residual_clip * b * row norm. (The largest that can be is 1.) A weight that does not
         depend on its y does that. At 0.5 and less the weight is in proportion to 1/max(p, 1 - p), p the released
-        model's probability for the record.
+        model's probability for the record. None is 0.5, or 1, so that no record has a weight, if public numbers (of
+        records and columns, row_norm, the noise) say that the noise of s1 is small.
     noise_aware : bool
-        True makes the posterior of m given the noised statistics, with the likelihood's own curvature in place of its
-        bound's. False takes the statistics as if they had no noise (Eq. 54), but for eigenvalues that the noise can
-        hide. Not used with covariance="spherical".
-    learning_decay, learning_offset : float or None, float
-        kappa and tau_0 of the averaging rate (tau_0 + t)^-kappa, t = 0, 1, …, where the covariance is full. The
-        noise-aware posterior of two classes leaves out the first quarter of the steps, two at least. There None for
-        kappa is 1: the other steps count alike. Elsewhere it is 0.5.
+        True makes the posterior of m given the noised statistics. False takes the statistics as if they had no noise
+        (Eq. 54), but for eigenvalues that the noise can hide. Not used with covariance="spherical".
     measure_gain : bool or None
         Whether the last step of a private `fit` measures the finished regression in place of improving it. Then
         ``found_gain_`` says how much better the columns predict than the base rate does. It costs no epsilon. None
@@ -64,20 +61,16 @@ class LogisticOptions:
     prior_shape: float = 0.01
     prior_rate: float = 0.01
     linear_share: float | Sequence[float] | None = None
-    residual_clip: float = 0.5
+    residual_clip: float | None = None
     noise_aware: bool = True
-    learning_decay: float | None = None
-    learning_offset: float = 1.0
     measure_gain: bool | None = None
 
     def __post_init__(self) -> None:
         check_number("intercept_scaling", self.intercept_scaling, 1e-12, 1e12, optional=True)
         for name in ("prior_shape", "prior_rate"):
             check_number(name, getattr(self, name), 0, 1e12, low_open=True)
-        check_number("residual_clip", self.residual_clip, 0, 1, low_open=True)
+        check_number("residual_clip", self.residual_clip, 0, 1, low_open=True, optional=True)
         check_flag("noise_aware", self.noise_aware)
-        check_number("learning_decay", self.learning_decay, 0, 1, optional=True)
-        check_number("learning_offset", self.learning_offset, 0, 2**53)
         if self.measure_gain is not None:
             check_flag("measure_gain", self.measure_gain)
         _ = self.shares  # reading them checks them

@@ -12,7 +12,8 @@ from typing import Any, ClassVar, Unpack, cast
 
 import numpy as np
 
-from ...checks import check_choice, check_flag
+from ...checks import check_choice, check_flag, check_number
+from ...engine.averaging import Schedule
 from ...engine.model import Model, Release
 from ...engine.request import RunSchedule
 from ...engine.result import Public
@@ -47,12 +48,16 @@ class PaperOptions(LogisticOptions):
         the fit.
     linear_share : float, pair of float, or None
         None is 0.5 without a center.
+    learning_decay, learning_offset : float
+        kappa and tau_0 of Algorithm 5's averaging rate (tau_0 + t)^-kappa, t = 0, 1, …
     """
 
     update: str = "paper"
     center: bool = False
     form: str = "analyze_gauss"
     sensitivity: str = "paper"
+    learning_decay: float = 0.5
+    learning_offset: float = 1.0
     # The article measures nothing.
     measure_gain: bool | None = False
 
@@ -62,6 +67,8 @@ class PaperOptions(LogisticOptions):
         check_choice("form", self.form, ("analyze_gauss", "orthonormal"))
         check_choice("sensitivity", self.sensitivity, ("paper", "proven"))
         check_flag("center", self.center)
+        check_number("learning_decay", self.learning_decay, 0, 1)
+        check_number("learning_offset", self.learning_offset, 0, 2**53)
         if self.update == "paper" and self.center:
             raise ValueError("center=True: expected False with update='paper', which has no center")
         if self.sensitivity == "paper" and self.update != "paper":
@@ -137,7 +144,7 @@ class _Uncentered(_PaperForm):
     def _block_bounds(self, share: float) -> tuple[float, float]:
         return (1 / 4, 1 / 2) if self.options.sensitivity == "paper" else super()._block_bounds(share)
 
-    def _residual_bound(self) -> float:
+    def _residual_bound(self, first: bool) -> float:
         return 0.5
 
     def center(self) -> None:
@@ -170,10 +177,25 @@ class _UncenteredModel(_Uncentered, LogisticModel):
     """The package's averages and read-out without a center."""
 
     # s1 without a center is no gradient: it estimates S times m.
-    _reads_by_law = _calibrates = False
+    _calibrates = False
 
-    def _curvature(self, moment: float) -> float:
-        return 1.0
+    def _reads_out(self) -> bool:
+        return False
+
+    def _average_matrix(self, fresh: np.ndarray, sd: float, exact: bool) -> None:
+        rate, precision = 1.0, 0.0
+        if sd > 0:
+            precision = self._precision + sd**-2
+            rate = sd**-2 / precision
+        elif not exact:
+            rate = self.rate(self.step)
+        self._take(fresh if self._matrix is None else self._matrix + rate * (fresh - self._matrix), precision)
+
+    def _newton(self, gradient: np.ndarray, noise_sd: float) -> np.ndarray:
+        return self.point
+
+    def _set_point(self, point: np.ndarray) -> None:
+        LogisticStatistics._set_point(self, point)
 
     def _next_point(self, point: np.ndarray, mean: np.ndarray) -> np.ndarray:
         return mean
@@ -193,7 +215,8 @@ class _AlgorithmFive(_Uncentered):
 
     def _update(self, release: Release) -> None:
         linear, quadratic = self.lattice.scale_linear, self.lattice.scale_quadratic
-        rate, values = self._rate.rate(self.step), release.values
+        values, options = release.values, self.options
+        rate = Schedule(float(options.learning_offset), float(options.learning_decay)).rate(self.step)
         self._first += rate * (values[: self.n_features] * (self._n * linear) - self._first)
         if math.isfinite(quadratic):
             # Negative eigenvalues of the noised s2 go to 0.

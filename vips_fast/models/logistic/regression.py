@@ -14,7 +14,6 @@ from ...checks import check_flag, check_number
 from ...data.arrays import dense_array, not_finite_text
 from ...data.shards import ShardedCorpus
 from ...data.types import Array, Data, Matrix, Vector
-from ...engine.averaging import averaged_variance
 from ...engine.measured import MeasuredModel
 from ...engine.model import Model
 from ...engine.request import RunForecast, RunSchedule
@@ -153,8 +152,9 @@ class Regression(PrivateEstimator):
         if not isinstance(model, (LogisticModel, OneVsRestModel)):
             return None
         one = model if isinstance(model, LogisticModel) else model.classes[0]
-        (_, first), (linear, other) = (one._unit_scales(part) for part in one._shares)
-        noise = sd * linear * math.sqrt(averaged_variance(one._rate, n_steps))
+        one.plan(sd * share, share)
+        (_, first), (linear, other) = one.unit_scales(True), one.unit_scales(False)
+        noise = sd * linear / math.sqrt(one.averaged)
         precision = first**-2 + (n_steps - 1) * other**-2
         hidden = sd / math.sqrt(precision) if precision else math.inf
         n = public.n_records * self._expected_trials
@@ -292,7 +292,7 @@ def n_models(classes: np.ndarray | None) -> int:
 
 def _check_memory(n_features: int, n_threads: int, models: int) -> None:
     """Refuse statistics that the machine cannot hold, from public numbers."""
-    triangle = 8 * triangle_size(n_features)
+    triangle = 8 * triangle_size(n_features) * models
     # Triangles are one for each thread (as far as the backend gives one), the rounded sum, the release and its values.
     # Squares are the model's own with their temporaries, and the copies in the result.
     threads = max(1, min(n_threads, 2**31 // triangle))

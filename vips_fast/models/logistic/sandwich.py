@@ -12,7 +12,7 @@ from ...engine.result import Public
 from ...kernels.logistic import Rows
 from .model import LogisticModel
 from .options import LogisticSettings
-from .posterior import Path, shrink
+from .posterior import shrink
 
 #: Norm of the squares over the bound of a contribution. It makes the noise of s1 and s2 0.5 % larger.
 SQUARES = 0.1
@@ -80,19 +80,15 @@ class SandwichModel(LogisticModel):
 
     def _update(self, release: Release) -> None:
         unit = self._n * self.lattice.scale_linear**2 * self.lattice.clip_norm / (self.own_part * SQUARES)
-        exact = self._noise_free and self._fraction == 1
-        rate = 1.0 if exact or self.step == 0 else self._rate.rate(self.step)
+        super()._update(Release(release.step, release.units[: self._split], release.scale, release.noise_sd))
+        rate = self._rate_now
         self._squares += rate * (release.values[self._split :] * unit - self._squares)
         self._squares_law = (1 - rate) ** 2 * self._squares_law + (rate * release.noise_sd * unit) ** 2
-        super()._update(Release(release.step, release.units[: self._split], release.scale, release.noise_sd))
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         if "squares_law" in state and (np.asarray(state["squares_law"]) < 0).any():
             raise ValueError("state: 'squares_law' is out of its range")
         super().restore(state)
-
-    def _law(self, path: Path) -> Path:
-        return path if self._of_records else UnitPath(**vars(path))
 
     def _labels(self, expected: np.ndarray) -> np.ndarray:
         own = np.diag(expected)
@@ -103,17 +99,6 @@ class SandwichModel(LogisticModel):
             ratio = shrink(np.append(ratio, 1.0), np.append(noise, _SPREAD**2), common=True)[0][:-1]
         root = np.sqrt(np.maximum(ratio, _LEAST))
         return np.asarray(expected * np.outer(root, root))
-
-
-class UnitPath(Path):
-    """A `Path` of units longer than the clip.
-
-    Their weight is 1 at the logit 0.
-    """
-
-    def _weight(self, norms: np.ndarray, linear: np.ndarray, quadratic: np.ndarray) -> np.ndarray:
-        first = np.hypot(self.n_trials / 2 * linear, self.n_trials / 4 * quadratic)
-        return np.asarray(first / np.maximum(norms, 1e-300))
 
 
 def unit_sums(block: Rows, starts: np.ndarray, linear: np.ndarray) -> Any:

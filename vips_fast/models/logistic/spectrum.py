@@ -1,7 +1,4 @@
-"""Estimate a noised symmetric matrix, and a curvature.
-
-The law of the noise is known.
-"""
+"""Estimate a noised symmetric matrix; the law of the noise is known."""
 
 import math
 from collections.abc import Mapping
@@ -9,10 +6,9 @@ from collections.abc import Mapping
 import numpy as np
 from scipy import linalg
 from scipy.sparse.linalg import ArpackNoConvergence, eigsh
-from scipy.special import erfcx, expit
+from scipy.special import erfcx
 
 from ...engine.model import array_of
-from ...kernels.logistic import pg_mean
 
 #: Above this dimension eigenvectors come from Lanczos iterations.
 LARGE = 512
@@ -20,10 +16,6 @@ LARGE = 512
 #: Nodes and weights of the expectation of a function of a standard normal.
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(61)
 WEIGHTS = WEIGHTS / WEIGHTS.sum()
-
-#: The likelihood's curvature over its Polya-Gamma bound's is never taken to be less than this. A Newton step is then at
-#: most 1/0.55 < 2 of a step that is safe in every direction.
-LEAST_CURVATURE = 0.55
 
 
 class Spectrum:
@@ -192,29 +184,3 @@ def _above(matrix: np.ndarray, edge: float) -> tuple[np.ndarray, np.ndarray]:
         k *= 3
     values, vectors = linalg.eigh(matrix, subset_by_value=(edge, math.inf), driver="evr")
     return values, vectors
-
-
-def curvature_ratio(moment: float, n_trials: float) -> float:
-    """Compute the likelihood's curvature over its bound's, for a logit's size.
-
-    The bound's curvature b tanh(a/2)/(2a) is above the likelihood's, b p (1 - p), for every logit a but 0. The ratio of
-    their means is taken over a ~ N(0, c^2). Here c is the solution of b c tanh(c/2)/2 = moment. The moment is sum_n
-    <xi_n> a_n^2 / n, known from released numbers: tr(<m m^T> S) / n.
-
-    Returns a number in [0.55, 1].
-    """
-    # c tanh(c/2)/2 = v is solved by c between sqrt(4 v) (small) and 2 v + 2 (large); Newton from above.
-    v = max(moment, 0.0) / n_trials
-    c = 2 * v + 2
-    for _ in range(60):
-        t = math.tanh(c / 2)
-        change = (c * t / 2 - v) / (t / 2 + c * (1 - t * t) / 4)
-        c -= change
-        if abs(change) <= 1e-12 * c:
-            break
-    if c > 6:
-        # The ratio is below 0.5 here, and too narrow a function of a for the nodes.
-        return LEAST_CURVATURE
-    a = c * np.abs(NODES)
-    p = expit(a)
-    return max(LEAST_CURVATURE, float(WEIGHTS @ (p * (1 - p)) / (WEIGHTS @ pg_mean(a))))

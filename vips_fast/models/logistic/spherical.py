@@ -87,7 +87,7 @@ class SphericalModel(Model):
         self._b, self._n_steps, self._private, self._constant = settings.n_trials, settings.n_steps, private, constant
         self.shape, self.clip = (self._d,), 1.0
         self._bound = math.hypot(settings.row_norm, constant) if private else (public.scale or 1.0) * (1 + 1e-12)
-        self._residual = float(options.residual_clip) if private else 1.0
+        self._residual = (0.5 if options.residual_clip is None else float(options.residual_clip)) if private else 1.0
         self._prior = float(options.prior_shape), float(options.prior_rate)
         self._mean, self._point, self._last = np.zeros(self._d), np.zeros(self._d), np.zeros(self._d)
         # Variance of the noise in a coefficient of the point and of the mean, and their covariance.

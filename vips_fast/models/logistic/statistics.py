@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...engine.averaging import Schedule
 from ...engine.lattice import Fraction, rounded
 from ...engine.model import Model, Release, array_of, diagnose, reuse, room
 from ...engine.result import Public
@@ -15,7 +14,7 @@ from ...engine.sampling import Sampler
 from ...engine.units import unpack_block
 from ...kernels import native
 from ...kernels.lattice import checked_spacing
-from ...kernels.logistic import Lattice, Rows, factor_spacing, triangle_size, unpack_upper, workspace
+from ...kernels.logistic import Lattice, Rows, factor_spacing, pg_mean, triangle_size, unpack_upper, workspace
 from ...kernels.psd import one_blas_thread
 from ...mechanisms import GaussianMechanism
 from .options import LogisticSettings
@@ -66,7 +65,7 @@ class LogisticStatistics(Model):
     capacity = 2**21
     #: Norm of (s1, s2) over the bound of a contribution; below 1 the rest is for other parts.
     own_part = 1.0
-    at_root = ("_mean", "_covariance", "_gradient", "_at", "_matrix", "_spectrum")
+    at_root = ("_mean", "_covariance", "_gradient", "_at", "_matrix", "_rows", "_late", "_spectrum")
 
     def __init__(self, public: Public, settings: LogisticSettings):
         self.options, options, constant = settings.options, settings.options, settings.constant
@@ -81,16 +80,12 @@ class LogisticStatistics(Model):
             # Both parts are at most 1 in their units: no record reaches the joint norm.
             self._bound, self.clip = (public.scale or 1.0) * (1 + 1e-12), 1.5
         self._grid = factor_spacing(self.clip)
-        self._rate = self._averaging(float(options.learning_offset), options.learning_decay)
         self.step = 0
         self._prior = float(options.prior_shape), float(options.prior_rate)
         self._mean, self.point = np.zeros(self.n_features), np.zeros(self.n_features)
         self._covariance = np.zeros((self.n_features, self.n_features))
         #: <m m^T> of q(m) around the center, (d, d); None before the first step, when <xi> = b/4.
         self.moment: np.ndarray | None = None
-
-    def _averaging(self, offset: float, decay: float | None) -> Schedule:
-        return Schedule(offset, 0.5 if decay is None else float(decay))
 
     def _private_clip(self) -> float:
         return 1.0
@@ -107,20 +102,21 @@ class LogisticStatistics(Model):
         """
         return math.sqrt(share), math.sqrt(1 - share)
 
-    def _residual_bound(self) -> float:
+    def _residual_bound(self, first: bool) -> float:
         """Bound |s1| over b R.
 
         Beyond that records are scaled down, or it is the most there is.
         """
-        return self.options.residual_clip
+        return 0.5 if self.options.residual_clip is None else self.options.residual_clip
 
-    def _unit_scales(self, share: float) -> tuple[float, float]:
-        """C1 and C2; an infinite one leaves its part out."""
+    def unit_scales(self, first: bool) -> tuple[float, float]:
+        """C1 and C2 of the first step, or of the others; an infinite one leaves its part out."""
+        share = self._shares[0 if first else 1]
         linear, quadratic = self._b * self._bound, self._b * self._bound**2 / 4
         if not self.private:
             return linear, quadratic
-        first, second = self._block_bounds(share)
-        return self._residual_bound() * linear / first, quadratic / second if second > 0 else math.inf
+        linear_bound, bound = self._block_bounds(share)
+        return self._residual_bound(first) * linear / linear_bound, quadratic / bound if bound > 0 else math.inf
 
     def sensitivity(self, relation: str) -> float:
         """Return the clip to add or remove, twice that to replace."""
@@ -148,7 +144,7 @@ class LogisticStatistics(Model):
         self._fraction = sampler.expected_batch_size / self._n
         #: Of the first step and of later ones.
         self.lattices = []
-        for linear, quadratic in map(self._unit_scales, self._shares):
+        for linear, quadratic in map(self.unit_scales, (True, False)):
             own = self.own_part * kept
             scales = linear * self.clip / own, quadratic * self.clip / own
             self.lattices.append(Lattice(self._bound, self._b, *scales, own, spacing, self._grid))
@@ -181,9 +177,12 @@ class LogisticStatistics(Model):
         indptr, indices, values, unit = block.indptr, block.indices, block.values, block.unit
         state = self.moment, self.center(), *lattice, self.label_free
         measured = norms if several or "diagnostics" in scratch else None
+        xi = None if self.center() is None else room(scratch, "xi", 1, n)[0]
         native.logistic_weights(
-            d, indptr, indices, values, block.y, block.trials, *state, work, linear, quadratic, None, measured, unit
+            d, indptr, indices, values, block.y, block.trials, *state, work, linear, quadratic, xi, measured, unit
         )
+        if xi is not None:
+            quadratic *= curvature_factor(xi / (self._b if block.trials is None else block.trials))
         if several and starts is not None:
             native.logistic_units(starts, d, indptr, indices, values, *state, work, linear, quadratic, norms, unit)
         triangle = out[d : d + triangle_size(d)] if math.isfinite(lattice.scale_quadratic) else None
@@ -252,6 +251,20 @@ class LogisticStatistics(Model):
     def result(self) -> dict[str, np.ndarray]:
         """Mean and covariance of q(m), and q(alpha)'s shape and rate."""
         return {"weights": self._mean, "covariance": self._covariance, "prior": np.array(self._prior)}
+
+
+#: A Polya-Gamma mean tanh(c/2)/(2c), falling, and the root of p (1 - p) over it at a logit c: see `curvature_factor`.
+_LOGITS = np.linspace(60.0, 1e-3, 8192)
+_MEANS, _ROOTS = pg_mean(_LOGITS), np.sqrt(_LOGITS / np.sinh(_LOGITS))
+
+
+def curvature_factor(xi: np.ndarray) -> np.ndarray:
+    """Compute the root of p (1 - p) over <xi> of a trial at its logit, in [0, 1].
+
+    What is not a number becomes 0.
+    """
+    root = np.interp(xi, _MEANS, _ROOTS)
+    return np.where(root <= 1.0, root, 0.0)
 
 
 def base_rate(constant: float, d: int, unit: float, gradient: float, noise_sd: float) -> np.ndarray:

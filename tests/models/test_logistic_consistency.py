@@ -1,0 +1,127 @@
+"""With next to no noise a regression is the maximum a posteriori estimate, whatever rows and outcomes are."""
+
+import math
+import warnings
+
+import numpy as np
+import pytest
+from scipy.special import expit
+
+from vips_fast import BayesianLogisticRegression, CountRegression
+
+
+def rows_of(kind, n, d, rng):
+    """Draw rows of one kind; some columns are skewed, rare, or go with others."""
+    if kind == "correlated":
+        return math.sqrt(0.2) * rng.normal(size=(n, d)) + math.sqrt(0.8) * rng.normal(size=(n, 1))
+    if kind == "skewed":
+        return np.minimum(rng.exponential(size=(n, d)), 8.0)
+    if kind == "binary":
+        return (rng.random((n, d)) < np.geomspace(0.01, 0.5, d)).astype(float)
+    if kind == "binary, correlated":
+        score = math.sqrt(0.5) * (rng.normal(size=(n, d)) + rng.normal(size=(n, 1)))
+        return (score < np.linspace(-1.3, 0.0, d)).astype(float)
+    X = rng.normal(size=(n, d))
+    if kind == "mixed":
+        half = d // 2
+        X[:, :half] = X[:, :half] < np.linspace(-1.6, 0.0, half)
+        X[:, half : half + half // 2] = np.exp(0.7 * X[:, half : half + half // 2])
+    if kind == "interactions":
+        third = d // 3
+        X[:, :third] = X[:, :third] < -0.5
+        X[:, 2 * third : 3 * third] = X[:, :third] * X[:, third : 2 * third]
+    return X
+
+
+def draw(kind, n, d, rate, size=1.0):
+    """Draw rows, their bound, and logits with outcomes of this rate."""
+    rng = np.random.default_rng([n, d, round(1000 * rate)])
+    X = rows_of(kind, n, d, rng)
+    logits = X @ (size * np.linspace(-1, 1, d) * np.where(np.arange(d) % 2, 1, -0.7))
+    low, high = -40.0, 40.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if expit(logits + middle).mean() < rate else (low, middle)
+    return rng, X, 1.0001 * float(np.linalg.norm(X, axis=1).max()), logits + low
+
+
+def most_probable(X, gradient_and_curvature, alpha):
+    """Maximize a posterior by damped Newton steps; give mean and standard errors."""
+    X = np.hstack([X, np.ones((len(X), 1))])
+    m = np.zeros(X.shape[1])
+    for _ in range(200):
+        residual, slope = gradient_and_curvature(X @ m)
+        H = (X * slope[:, None]).T @ X + alpha * np.eye(len(m))
+        change = np.linalg.solve(H, X.T @ residual - alpha * m)
+        m = m + change * min(1.0, 2 / max(np.abs(X @ change).max(), 1e-12))
+    return m, np.sqrt(np.diag(np.linalg.inv(H)))
+
+
+def logistic(y):
+    return lambda logits: (y - expit(logits), expit(logits) * expit(-logits))
+
+
+def fitted(kind, X, y, **more):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return kind(epsilon=1e6, delta=1e-6, n_jobs=1, **more).set_unsafe(test_key=bytes(32)).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("kind", "n", "d", "rate", "size"),
+    [
+        ("normal", 1_500, 3, 0.5, 1.0),
+        ("normal", 30_000, 6, 0.05, 1.5),
+        ("normal", 120_000, 6, 0.054, 2.0),  # 0.22 standard errors before, and .70 in the next
+        ("normal", 120_000, 6, 0.01, 1.0),
+        ("normal", 40_000, 60, 0.1, 0.4),
+        ("skewed", 30_000, 6, 0.16, 0.7),
+        ("correlated", 6_000, 15, 0.5, 1.0),
+        ("binary", 30_000, 10, 0.05, 1.0),
+        ("binary", 30_000, 10, 0.3, 3.0),
+        ("binary, correlated", 30_000, 12, 0.5, 1.0),
+        ("binary, correlated", 120_000, 12, 0.16, 1.0),
+        ("interactions", 60_000, 12, 0.3, 1.0),
+        ("mixed", 120_000, 6, 0.054, 2.0),
+        ("mixed", 4_000, 19, 0.16, 0.5),
+        ("mixed", 30_000, 60, 0.3, 0.5),
+    ],
+)
+def test_outcomes(kind, n, d, rate, size):
+    rng, X, bound, logits = draw(kind, n, d, rate, size)
+    y = (rng.random(n) < expit(logits)).astype(int)
+    model = fitted(BayesianLogisticRegression, X, y, row_norm=bound)
+    wanted, errors = most_probable(X, logistic(y), float(model.prior_precision_))
+    found = np.append(model.coef_[0], model.intercept_)
+    assert np.abs((found - wanted) / errors).max() < 0.1
+    np.testing.assert_allclose(np.sqrt(model.covariance_.diagonal()), errors, rtol=0.1)
+
+
+@pytest.mark.parametrize(("kind", "n", "d", "rare"), [("normal", 30_000, 4, 0.012), ("mixed", 60_000, 6, 0.035)])
+def test_each_class_against_the_rest(kind, n, d, rare):
+    """The rare class was 4 to 9 standard errors off, for all classes shared one curvature."""
+    rng, X, bound, logits = draw(kind, n, d, rare)
+    y = np.where(rng.random(n) < expit(logits), 2, (rng.random(n) < expit(X[:, 0])).astype(int))
+    model = fitted(BayesianLogisticRegression, X, y, row_norm=bound, classes=[0, 1, 2])
+    for k in range(3):
+        wanted, errors = most_probable(X, logistic((y == k).astype(float)), float(model.prior_precision_[k]))
+        assert np.abs((np.append(model.coef_[k], model.intercept_[k]) - wanted) / errors).max() < 0.1
+        np.testing.assert_allclose(np.sqrt(model.covariance_[k].diagonal()), errors, rtol=0.1)
+
+
+@pytest.mark.parametrize("mean", [0.1, 2.0, 20.0])
+def test_counts(mean):
+    """Of the stated dispersion, none above ``largest``."""
+    rng = np.random.default_rng(3)
+    X = np.column_stack(
+        [rng.uniform(-1, 1, 20_000), rng.random(20_000) < 0.1, np.minimum(rng.exponential(size=20_000), 3)]
+    )
+    y = rng.negative_binomial(1.0, 1 / (1 + mean * np.exp(X @ [0.4, -0.5, 0.2] - 0.2))).astype(float)
+    model = fitted(CountRegression, X, y, row_norm=3.4, largest=float(y.max()))
+
+    def parts(logits):
+        p = expit(logits)
+        return y - (y + 1) * p, (y + 1) * p * (1 - p)
+
+    wanted, errors = most_probable(X, parts, float(model.prior_precision_))
+    assert np.abs((np.append(model.coef_[0], model.intercept_) - wanted) / errors).max() < 0.1
