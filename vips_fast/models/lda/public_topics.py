@@ -85,6 +85,8 @@ _NOTHING = 50.0
 _BY_LENGTHS = 0.3
 #: A cell of the lengths that is this many standard deviations above 0 shows that the noise does not hide them.
 _SHOWN = 3.0
+#: Values that are kept until lengths change.
+_BY_LENGTH = ("_score_steps", "length", "_most_kept", "_mean_kept")
 #: Sets the choice of kept words apart from the choice of units that a score asks.
 _KEPT = np.array([2], np.uint64) * GOLDEN
 #: Slopes of `frequency_gain` are computed so many at a time: a slope's bits do not depend on how many there are.
@@ -305,7 +307,7 @@ class PublicTopicsModel(Model):
 
     # -- the order of steps
 
-    @property
+    @cached_property
     def _score_steps(self) -> int:
         """Steps of the score; none if its noise would hide the gain."""
         steps = max(1, round(0.2 * self._n_steps)) if self._n_steps >= 3 else 0
@@ -443,7 +445,7 @@ class PublicTopicsModel(Model):
 
     # -- what the lengths say
 
-    @property
+    @cached_property
     def length(self) -> float:
         """Counted words of the median unit that has any."""
         return self._length_of(0.5)
@@ -467,7 +469,9 @@ class PublicTopicsModel(Model):
         return 1.0 - float(self._lengths.sum()) / self.n_records, noise / self.n_records
 
     def _set_histogram(self) -> None:
-        """Make the histogram of words for units of this length."""
+        """Make the histogram of words for units of this length, which is new."""
+        for name in _BY_LENGTH:
+            vars(self).pop(name, None)
         usual = self._prior.frequencies @ self._scales**-2.0
         self._histogram = WordHistogram(self._scales, self.clip, _POWER, _REACH * math.sqrt(self.length * usual))
 
@@ -481,12 +485,12 @@ class PublicTopicsModel(Model):
         """Units that a score asks, expected."""
         return self._batch * self._share
 
-    @property
+    @cached_property
     def _most_kept(self) -> int:
         """Most words of a unit that count for the gain of exact frequencies."""
         return math.ceil(self.length)
 
-    @property
+    @cached_property
     def _mean_kept(self) -> float:
         """Words that a unit is expected to keep."""
         return self._mean_words(1.0, self._most_kept)
