@@ -1,7 +1,8 @@
 """With next to no noise a regression is the maximum a posteriori estimate, whatever rows and outcomes are."""
 
-import math
+import importlib.util
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,40 +10,10 @@ from scipy.special import expit
 
 from vips_fast import BayesianLogisticRegression, CountRegression
 
-
-def rows_of(kind, n, d, rng):
-    """Draw rows of one kind; some columns are skewed, rare, or go with others."""
-    if kind == "correlated":
-        return math.sqrt(0.2) * rng.normal(size=(n, d)) + math.sqrt(0.8) * rng.normal(size=(n, 1))
-    if kind == "skewed":
-        return np.minimum(rng.exponential(size=(n, d)), 8.0)
-    if kind == "binary":
-        return (rng.random((n, d)) < np.geomspace(0.01, 0.5, d)).astype(float)
-    if kind == "binary, correlated":
-        score = math.sqrt(0.5) * (rng.normal(size=(n, d)) + rng.normal(size=(n, 1)))
-        return (score < np.linspace(-1.3, 0.0, d)).astype(float)
-    X = rng.normal(size=(n, d))
-    if kind == "mixed":
-        half = d // 2
-        X[:, :half] = X[:, :half] < np.linspace(-1.6, 0.0, half)
-        X[:, half : half + half // 2] = np.exp(0.7 * X[:, half : half + half // 2])
-    if kind == "interactions":
-        third = d // 3
-        X[:, :third] = X[:, :third] < -0.5
-        X[:, 2 * third : 3 * third] = X[:, :third] * X[:, third : 2 * third]
-    return X
-
-
-def draw(kind, n, d, rate, size=1.0):
-    """Draw rows, their bound, and logits with outcomes of this rate."""
-    rng = np.random.default_rng([n, d, round(1000 * rate)])
-    X = rows_of(kind, n, d, rng)
-    logits = X @ (size * np.linspace(-1, 1, d) * np.where(np.arange(d) % 2, 1, -0.7))
-    low, high = -40.0, 40.0
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (middle, high) if expit(logits + middle).mean() < rate else (low, middle)
-    return rng, X, 1.0001 * float(np.linalg.norm(X, axis=1).max()), logits + low
+PATH = Path(__file__).resolve().parents[2] / "bench" / "rates.py"
+spec = importlib.util.spec_from_file_location("bench_rates", PATH)
+rates = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(rates)
 
 
 def most_probable(X, gradient_and_curvature, alpha):
@@ -88,7 +59,7 @@ def fitted(kind, X, y, **more):
     ],
 )
 def test_outcomes(kind, n, d, rate, size):
-    rng, X, bound, logits = draw(kind, n, d, rate, size)
+    rng, X, bound, logits, _ = rates.draw(kind, n, d, rate, size)
     y = (rng.random(n) < expit(logits)).astype(int)
     model = fitted(BayesianLogisticRegression, X, y, row_norm=bound)
     wanted, errors = most_probable(X, logistic(y), float(model.prior_precision_))
@@ -100,7 +71,7 @@ def test_outcomes(kind, n, d, rate, size):
 @pytest.mark.parametrize(("kind", "n", "d", "rare"), [("normal", 30_000, 4, 0.012), ("mixed", 60_000, 6, 0.035)])
 def test_each_class_against_the_rest(kind, n, d, rare):
     """The rare class was 4 to 9 standard errors off, for all classes shared one curvature."""
-    rng, X, bound, logits = draw(kind, n, d, rare)
+    rng, X, bound, logits, _ = rates.draw(kind, n, d, rare)
     y = np.where(rng.random(n) < expit(logits), 2, (rng.random(n) < expit(X[:, 0])).astype(int))
     model = fitted(BayesianLogisticRegression, X, y, row_norm=bound, classes=[0, 1, 2])
     for k in range(3):

@@ -325,6 +325,21 @@ def test_no_step_is_longer_than_twice_newtons(monkeypatch, d, level):
         monkeypatch.undo()
 
 
+@pytest.mark.parametrize("factor", [1.0, 2.0])
+def test_a_curvature_above_its_bound_would_break_the_sensitivity(factor, monkeypatch):
+    """At a center of 0 the curvature is the bound's; the mutant has twice its root, and a record shows it."""
+    X, y = rows_of(30, 3)
+    kwargs = dict(OURS, center=True, linear_share=(0.3, 0.01), n_records=1000)
+    monkeypatch.setattr("vips_fast.models.logistic.statistics.curvature_factor", lambda xi: np.full(len(xi), factor))
+    sums = []
+    for rows, labels in ((X, y), (np.vstack([X, [[3.0, 0.0, 0.0]]]), np.append(y, 1))):
+        model, mechanism, records = prepare(rows, labels, 1, **kwargs)
+        model._set_point(np.zeros(4))
+        sums.append(model.round(fine_sum(model, records), mechanism.spacing))
+    moved = distance(*sums) * mechanism.spacing / mechanism.sensitivity
+    assert (moved <= 1) == (factor == 1.0)
+
+
 def test_the_curvature_of_a_trial_from_its_polya_gamma_mean():
     """And 0 for what is no number, so that no exception and no bit tells of a record."""
     logits = np.append(np.geomspace(1e-4, 50, 400), [0.0, 1e3, np.inf])

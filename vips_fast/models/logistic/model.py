@@ -267,8 +267,8 @@ class LogisticModel(LogisticStatistics):
         """
         found = float(self._path[-self._counted :, -1].mean())
         noise = 2 * self.n_features * self._variances[1] * 0.75 * len(self._path) / self._counted
-        trust = _CHANGE**2 / (_CHANGE**2 + noise / max(whole, 1e-300) ** 2)
-        return min(max(1 + trust * (found / max(whole, 1e-300) - 1), 0.25), 2.0)
+        trust = float(_CHANGE**2 / (_CHANGE**2 + noise / max(whole, 1e-300) ** 2))
+        return float(min(max(1 + trust * (found / max(whole, 1e-300) - 1), 0.25), 2.0))
 
     def _second_moment_of_rows(self) -> np.ndarray:
         """Estimate the mean of x x^T, (d, d), from the first release."""

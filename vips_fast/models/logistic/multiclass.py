@@ -207,8 +207,9 @@ class OneVsRestModel(PerClassModel):
         if self._centers is None:
             return np.ones((K, n))
         if block.indptr is None:
+            square: np.ndarray = np.zeros(n)
+            logits: np.ndarray = np.zeros((K, n))
             columns = block.values.reshape(n, d).T.astype(np.float64)
-            square, logits = np.zeros(n), np.zeros((K, n))
             for column, weights in zip(columns, self._centers.T, strict=True):
                 square += column * column
                 logits += weights[:, None] * column

@@ -23,7 +23,8 @@ from .options import LogisticSettings
 class LogisticStatistics(Model):
     """The statistics s1 and s2 of records, around a released center.
 
-    s1 = (y - b/2 - <xi> x . m0) x, s2 = <xi> x x^T, and m0 is the center.
+    s1 = (y - b/2 - <xi> x . m0) x, s2 = <xi> x x^T, and m0 is the center. With a center s2 is b p (1 - p) x x^T, p =
+    sigmoid(x . m0): the curvature of the likelihood, which is less than its bound's.
 
     A contribution is (s1/C1, s2/C2), s2 with its Frobenius norm, scaled down to L2 norm ``clip`` if it is longer.
 
@@ -34,6 +35,11 @@ class LogisticStatistics(Model):
     exactly. Truncation makes no norm larger, and the kernel checks g^2 |q|^2 + (h^2 |a|^2)^2 <= L^2 in integers. An
     entry of a a^T is at most |a|^2 <= L/h^2 < 2^41, so sums of 2^21 records stay below 2^62 (`capacity`). Nothing is
     rounded before they are finished, so they are additive.
+
+    *Curvature.* With a center the kernel's factors f belong to <xi>, and f is multiplied with a number in [0, 1]
+    (`curvature_factor`) before it is truncated. So no entry of a is larger than the kernel has checked, and neither are
+    |a| and the norm. The number depends on the record's <xi> alone. What is no number becomes 0, so a record that the
+    kernel leaves out stays out. For units it is multiplied before `logistic_units` takes u and checks the sums.
 
     *Units of several rows.* The rows of a unit are weighted as records and then all by one factor u, their a by
     sqrt(u). So the unit's sum, (u s1/C1, u s2/C2) but for truncation, has a norm of at most L. The kernel
