@@ -342,12 +342,15 @@ class LogisticModel(LogisticStatistics):
         noise, variance = ratio**2 * self._variances[0], self._variances[1]
         guess = ratio * first
         apart = second - guess
-        # The diagonal's noise has twice the variance, and two standard deviations of the mean are no difference.
-        other = max(float((apart**2).mean()) - (1 + 5 / k) * (variance + noise), 0.0)
-        precision = 1 / variance + 1 / (noise + other)
+        # The diagonal has twice the noise, and two standard deviations of the mean are no difference. They may
+        # hide one: that counts where outcomes are rare, for the first then has hardly any noise of its own.
+        error = 2 * (variance + noise) / k
+        other = max(float((apart**2).mean()) - (1 + 1 / k) * (variance + noise) - 2 * error, 0.0)
+        most = other + error * max(1 - 4 * noise / variance, 0.0)
+        trust = (noise + other) / (noise + other + variance)
         joined = late.copy()
-        joined[:k, :k] = guess + apart / (variance * precision)
-        return joined, precision
+        joined[:k, :k] = ratio * first + trust * apart
+        return joined, 1 / (trust**2 * variance + (1 - trust) ** 2 * (noise + most))
 
     def _take(self, matrix: np.ndarray, precision: float) -> None:
         """Take an estimate of the curvature, and its spectrum."""
