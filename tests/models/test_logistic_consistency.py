@@ -1,6 +1,7 @@
 """With next to no noise a regression is the maximum a posteriori estimate, whatever rows and outcomes are."""
 
 import importlib.util
+import json
 import warnings
 from pathlib import Path
 
@@ -96,3 +97,8 @@ def test_counts(mean):
 
     wanted, errors = most_probable(X, parts, float(model.prior_precision_))
     assert np.abs((np.append(model.coef_[0], model.intercept_) - wanted) / errors).max() < 0.1
+
+
+def test_the_page_has_the_stored_sweep():
+    stored = json.loads(PATH.with_name("rates.json").read_text())
+    assert rates.table(stored) in (PATH.parents[1] / "docs" / "logistic.md").read_text()
