@@ -7,13 +7,14 @@ post-processing of releases: it costs no privacy.
 """
 
 import math
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
 
 from ..family import SCHEMA
 from ..several import clear_deviations
-from .effects import changes, effects, known_changes, names
+from .effects import Effect, changes, effects, known_changes, names
 
 #: How much longer than the bound rows have to be for a finding; the logit of a rare class; the spread of logits of
 #: separated ones.
@@ -29,9 +30,12 @@ _CLEAR = 3.0
 MOST_NAMED = 5
 
 
-def _of_unknown(model: Any) -> list[str]:
-    """Say in words which effects are not known."""
-    own = [(name, change) for name, change in zip(names(model), changes(model), strict=True) if change.text]
+def _of_unknown(model: Any, but: Collection[str] = ()) -> list[str]:
+    """Say in words which effects are not known, ``but`` those of some columns."""
+    every = zip(names(model), changes(model), strict=True)
+    own = [(name, change) for name, change in every if change.text and name not in but]
+    if not own:
+        return []
     mask: np.ndarray = ~known_changes(model, [change for _, change in own])
     if not mask.any():
         return []
@@ -89,8 +93,16 @@ def findings(model: Any) -> list[str]:
         )
     elif abs(center) > _RARE:
         found.append(_of_rare(model.classes_[int(center < 0)].item()))
-    else:
-        found += _of_values(model)
+    elif values := _of_values(model):
+        # Which is why nothing is known of them, and they are not named again.
+        named = {one.name for one in values}
+        found = [text for text in found if not text.startswith("effects: ")] + _of_unknown(model, named)
+        listed = ", ".join(f"{one.name.partition('=')[0]} {one.change}" for one in values[:MOST_NAMED])
+        found.append(
+            f"effects: nearly all records of a value have one class ({listed}), so that its odds ratio says only that "
+            "it is large; expected values with records of both classes: leave the column out, or join the value with "
+            "another"
+        )
     return found
 
 
@@ -130,14 +142,14 @@ def _of_rare(name: Any) -> str:
     )
 
 
-def _of_values(model: Any) -> list[str]:
-    """Name values of the schema whose records have nearly all one class."""
+def _of_values(model: Any) -> list[Effect]:
+    """List values of the schema whose records have nearly all one class.
+
+    Their curvature is next to nothing, so that noise mostly hides their intervals.
+    """
     told = [one for one in effects(model, 0.9) if one.change not in ("", "+1")]
-    values = [one for one in told if abs(one.log_ratio.mean) > _TELLING and one.clear]
-    if not values:
-        return []
-    named = ", ".join(f"{one.name.partition('=')[0]} {one.change}" for one in values[:MOST_NAMED])
     return [
-        f"effects: nearly all records of a value have one class ({named}), so that its odds ratio says only that it is "
-        "large; expected values with records of both classes: leave the column out, or join the value with another"
+        one
+        for one in told
+        if abs(one.log_ratio.mean) > _TELLING and (one.clear or math.isinf(one.log_ratio.high - one.log_ratio.low))
     ]
