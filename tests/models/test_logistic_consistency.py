@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy import sparse
 from scipy.special import expit
 
 from vips_fast import BayesianLogisticRegression, CountRegression
@@ -102,3 +103,44 @@ def test_counts(mean):
 def test_the_page_has_the_stored_sweep():
     stored = json.loads(PATH.with_name("rates.json").read_text())
     assert rates.table(stored) in (PATH.parents[1] / "docs" / "logistic.md").read_text()
+
+
+# ------------------------------------------------------------------ whatever the records and the noise are
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning", "ignore::UserWarning")
+@pytest.mark.parametrize("row_norm, epsilon", [(1e3, 0.1), (1e4, 0.1), (50.0, 1.0)])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_traces_that_noise_brings_below_zero_end_no_fit(row_norm, epsilon, classes):
+    """Rows are far shorter than their bound, so that noise hides all of their second moment."""
+    rng = np.random.default_rng(0)
+    X, y = rng.uniform(-1, 1, (500, 3)), np.arange(500) % classes
+    for key in range(6):
+        model = BayesianLogisticRegression(classes=range(classes), epsilon=epsilon, row_norm=row_norm)
+        model.set_unsafe(test_key=key.to_bytes(32)).fit(X, y)
+        assert np.isfinite(model.coef_).all()
+
+
+def test_rows_without_an_entry_end_no_fit():
+    """Under sampling a block may have no entry: nothing may depend on that."""
+    model = BayesianLogisticRegression(classes=[0, 1, 2], n_steps=3, fit_intercept=False, epsilon=1.0)
+    assert np.isfinite(model.fit(sparse.csr_array((300, 4)), np.arange(300) % 3).coef_).all()
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning", "ignore::UserWarning")
+def test_a_record_without_trials_gives_no_warning():
+    X, y = np.random.default_rng(0).uniform(-1, 1, (200, 2)), np.arange(200) % 3
+    trials = np.full(200, 5)
+    trials[0] = y[0] = 0
+    BayesianLogisticRegression(n_trials=5, epsilon=2.0, n_steps=4).fit(X, y, trials=trials)
+
+
+def test_a_plan_that_is_made_again_is_the_same():
+    model = BayesianLogisticRegression(classes=[0, 1], n_steps=8, noise_multiplier=5.0, n_records=2000)
+    made = model.prepare(np.zeros((2000, 2)), np.arange(2000) % 2).model
+    for noise in np.geomspace(0.5, 50.0, 200):
+        found = []
+        for _ in range(3):
+            made.plan(noise, 1.0)
+            found.append((made._quiet, made._tight))
+        assert len(set(found)) == 1, noise

@@ -36,7 +36,8 @@ class CountRegression(Regression):
     The model is negative binomial: E[y | x] = exp(x . w), Var = mean + ``dispersion`` mean^2. Let r = 1 / dispersion,
     and the logit x . m = x . w - log r. Then y is the number of successes of y + r trials. So a Polya-Gamma variable
     PG(y + r, x . m) makes it conjugate (Polson, Scott & Windle 2013, section 3.3). Then s1 = ((y - r)/2 - <xi> x . m0)
-    x and s2 = <xi> x x^T are the statistics of `vips_fast.BayesianLogisticRegression`.
+    x and s2 = <xi> x x^T are the statistics of `vips_fast.BayesianLogisticRegression`, which has the likelihood's own
+    curvature for s2 after the first step.
 
     Parameters
     ----------

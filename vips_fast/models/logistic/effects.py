@@ -29,8 +29,9 @@ _DRAWS = 400
 _PRIOR_LOGIT, _SHARE_OF_PRIOR = 2.0, 1 / 3
 #: A wide interval counts if its effect is this many standard deviations from 0.
 _FAR = 4.0
-#: Steps that a read-out wants near the last center.
-LEAST_STEPS = 2
+#: Steps that a read-out wants near the last center; fewest steps of a run with intervals, with the one that measures.
+#: With 5 the centers are still on their way, and intervals held .84.
+LEAST_STEPS, FEWEST_STEPS = 2, 10
 #: A known effect's second moment is above 0 by this many standard deviations of its noise.
 SEEN = 5.0
 
@@ -143,6 +144,13 @@ def names(model: Any) -> Sequence[str]:
     return column_names(model._fitted().public) or [f"x{j + 1}" for j in range(model.n_features_in_)]
 
 
+def too_few_steps(model: Any) -> int:
+    """Give the number of steps of a run that is too short for intervals; 0 if it is not."""
+    state = model._fitted().state
+    steps = len(state.get("path", state.get("class0.path", ())))
+    return steps if model._as_fitted().private and 0 < steps < FEWEST_STEPS - 1 else 0
+
+
 def known_changes(model: Any, of: Sequence[Change]) -> np.ndarray:
     """Find the changes that the releases say enough about.
 
@@ -161,7 +169,7 @@ def known_changes(model: Any, of: Sequence[Change]) -> np.ndarray:
     constant, moments = one._constant, matrix.diagonal()
     noise = 0.0 if law[2] == 0 else math.sqrt(2 / law[2])
     # Fewer steps near the last center than a read-out wants: the centers were still on their way.
-    settled = not (0 < law[-1] < min(LEAST_STEPS, len(result.state.get("path", result.state.get("class0.path", law)))))
+    settled = not (0 < law[-1] < LEAST_STEPS) and not too_few_steps(model)
     length = math.hypot(one.row_norm, constant)
     if constant and moments[-1] > 0:
         # A row and its constant have the same weight.

@@ -72,7 +72,8 @@ class BayesianLogisticRegression(Regression, Classifier):
     The model is p(y | x, m) = Binomial(b, sigmoid(x . m)), m ~ N(0, 1/alpha I), alpha ~ Gamma(prior_shape, prior_rate)
     (Eq. 43). With a Polya-Gamma variable xi for each record it is conjugate. In each step the expected statistics are
     s1 = (y - b/2 - <xi> x . m0) x and s2 = <xi> x x^T. (Eqs. 47-50, around a released estimate m0, which is the same
-    model in m - m0.) The records' statistics are clipped, summed exactly and released with Gaussian noise, both in one
+    model in m - m0. After the first step s2 = b p (1 - p) x x^T, the likelihood's own curvature at m0, which is at most
+    that.) The records' statistics are clipped, summed exactly and released with Gaussian noise, both in one
     release. Everything after that is post-processing. With a center the noise of s2 multiplies m - m0, not m.
 
     Parameters

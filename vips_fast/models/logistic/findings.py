@@ -14,7 +14,7 @@ import numpy as np
 
 from ..family import SCHEMA
 from ..several import clear_deviations
-from .effects import Effect, changes, effects, known_changes, names
+from .effects import FEWEST_STEPS, Effect, changes, effects, known_changes, names, too_few_steps
 
 #: How much longer than the bound rows have to be for a finding; the logit of a rare class; the spread of logits of
 #: separated ones.
@@ -39,6 +39,11 @@ def _of_unknown(model: Any, but: Collection[str] = ()) -> list[str]:
     mask: np.ndarray = ~known_changes(model, [change for _, change in own])
     if not mask.any():
         return []
+    if steps := too_few_steps(model):
+        return [
+            f"effects: {steps} steps are too few for intervals, since the centers are still on their way; expected "
+            f"n_steps={FEWEST_STEPS} or more"
+        ]
     named = [name for (name, _), nothing in zip(own, np.any(mask, axis=0), strict=True) if nothing]
     more = ", …" if len(named) > MOST_NAMED else ""
     return [
@@ -60,6 +65,8 @@ def findings(model: Any) -> list[str]:
         return found
     noise, mass = _noise(law), float(matrix[-1, -1]) / constant**2
     shown = mass > _CLEAR * noise / constant**2
+    if not mass > 0:
+        return found  # not a record
     if model._as_fitted().private:
         bound = float(model._as_fitted().row_norm)
         square = float(matrix.diagonal()[:-1].sum()) / mass
@@ -126,10 +133,11 @@ def _rare_classes(state: Any, weights: np.ndarray, constant: float) -> list[int]
         matrix, law = (state.get(f"class{k}.{name}") for name in ("rows", "law"))
         if matrix is None or law is None or matrix.shape != (len(own),) * 2:
             continue
-        clear = float(matrix[-1, -1]) > least * _noise(law)
+        if not float(matrix[-1, -1]) > least * _noise(law):
+            continue
         # The constant's entry of a class's own curvature is the sum of p (1 - p).
         share = float(state[f"class{k}.matrix"][-1, -1]) / (4 * float(matrix[-1, -1]))
-        if clear and (share < _ABSENT or _center(matrix, own, constant) < -_RARE):
+        if share < _ABSENT or _center(matrix, own, constant) < -_RARE:
             rare.append(k)
     return rare
 

@@ -102,8 +102,9 @@ class LogisticModel(LogisticStatistics):
             return (noise_sd / fraction * linear) ** 2 / outcomes + (1 / fraction - 1)
 
         steps = max(self._n_steps - first, 1)
-        self._quiet = noise(1.0) <= _SMALL * steps
-        if not self._quiet:
+        self._quiet = True  # the shares that it would have
+        if not noise(1.0) <= _SMALL * steps:
+            self._quiet = False
             noise(_TIGHT)
         self._burn, self.averaged = first, steps
 
@@ -265,16 +266,21 @@ class LogisticModel(LogisticStatistics):
 
         It tells as far as noise lets it; the curvature falls or grows on the way of the centers.
         """
+        if whole <= 0:
+            return 1.0  # noise hides all
         found = float(self._path[-self._counted :, -1].mean())
         noise = 2 * self.n_features * self._variances[1] * 0.75 * len(self._path) / self._counted
-        trust = float(_CHANGE**2 / (_CHANGE**2 + noise / max(whole, 1e-300) ** 2))
-        return float(min(max(1 + trust * (found / max(whole, 1e-300) - 1), 0.25), 2.0))
+        trust = 1 / (1 + (min(math.sqrt(noise) / whole, 1e100) / _CHANGE) ** 2)
+        ratio = min(max(found / whole, 0.0), 4.0)
+        return float(min(max(1 + trust * (ratio - 1), 0.25), 2.0))
 
     def _second_moment_of_rows(self) -> np.ndarray:
         """Estimate the mean of x x^T, (d, d), from the first release."""
         assert self._rows is not None
         sd = math.sqrt(self._variances[0])
         rows, _ = second_moment(self._rows, sd, sd * self._ratio, self._constant > 0, about_means=True)
+        if self._constant and rows[-1, -1] <= 0:
+            return rows  # not a record
         # The constant tells the number of rows.
         return rows * (self._constant**2 / rows[-1, -1] if self._constant else 4 / (self._b * self._n))
 
@@ -333,12 +339,16 @@ class LogisticModel(LogisticStatistics):
         share = 4 * float(expit(self._base[0]) * expit(-self._base[0]))
         k = len(rows) - 1 if self._constant and len(rows) > 1 else len(rows)
         first, second = rows[:k, :k], late[:k, :k]
-        whole, total = float(np.trace(late)) / max(float(np.trace(rows)), 1e-300), max(float(np.trace(first)), 1e-300)
-        whole = min(max(whole, 0.25 * share), 1.0)
-        # The columns' own ratio is near that of all, within a fifth.
-        noise = 2 * k * self._variances[1] / total**2
-        trust = (whole / 5) ** 2 / ((whole / 5) ** 2 + noise)
-        ratio = min(max(whole + trust * (float(np.trace(second)) / total - whole), 0.25 * share), 1.0)
+        traces = [float(np.trace(matrix)) for matrix in (rows, late, first, second)]
+        # A trace that noise brought to 0 or less tells nothing.
+        whole = min(max(traces[1] / traces[0], 0.25 * share), 1.0) if traces[0] > 0 else 1.0
+        ratio = whole
+        if traces[2] > 0:
+            # The columns' own ratio is near that of all, within a fifth.
+            noise = math.sqrt(2 * k * self._variances[1]) / traces[2]
+            trust = 1 / (1 + (5 * noise / whole) ** 2) if noise < 1e100 else 0.0
+            found = min(max(traces[3] / traces[2], 0.0), 1.0)
+            ratio = min(max(whole + trust * (found - whole), 0.25 * share), 1.0)
         noise, variance = ratio**2 * self._variances[0], self._variances[1]
         guess = ratio * first
         apart = second - guess
@@ -438,7 +448,7 @@ class LogisticModel(LogisticStatistics):
         damping = alpha * noise_sd**2 if self.options.noise_aware else 0.0
 
         def gain(curvature: float) -> float:
-            return curvature / (curvature * curvature + alpha * curvature + damping) if curvature > 0 else 1 / alpha
+            return 1 / (curvature + alpha + damping / curvature) if curvature > 0 else 1 / alpha
 
         top = np.array([gain(value) for value in spectrum.upper])
         bulk = gain(spectrum.bulk_upper) if len(spectrum.upper) < self.n_features else 0.0

@@ -216,8 +216,11 @@ class OneVsRestModel(PerClassModel):
         else:
             row_of = np.repeat(np.arange(n), np.diff(block.indptr))
             values = np.ones(len(block.indices)) if block.unit else block.values.astype(np.float64)
-            square = np.bincount(row_of, values * values, n)
-            logits = np.stack([np.bincount(row_of, values * one[block.indices], n) for one in self._centers])
+            # Of no entries at all, the sums are of integers.
+            square = np.bincount(row_of, values * values, n).astype(float)
+            logits = np.stack([np.bincount(row_of, values * one[block.indices], n) for one in self._centers]).astype(
+                float
+            )
         logits *= np.minimum(1.0, self.lattice.row_norm / np.sqrt(np.maximum(square, 1e-300)))
         p = expit(logits)
         v = p * (1 - p) / pg_mean(logits).max(axis=0)

@@ -188,7 +188,9 @@ class LogisticStatistics(Model):
             d, indptr, indices, values, block.y, block.trials, *state, work, linear, quadratic, xi, measured, unit
         )
         if xi is not None:
-            quadratic *= curvature_factor(xi / (self._b if block.trials is None else block.trials))
+            # Of no trials both are 0, whatever the factor.
+            trials = self._b if block.trials is None else np.where(block.trials > 0, block.trials, 1)
+            quadratic *= curvature_factor(xi / trials)
         if several and starts is not None:
             native.logistic_units(starts, d, indptr, indices, values, *state, work, linear, quadratic, norms, unit)
         triangle = out[d : d + triangle_size(d)] if math.isfinite(lattice.scale_quadratic) else None
