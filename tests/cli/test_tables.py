@@ -106,6 +106,11 @@ def test_draft_and_check(run, refused, folder):
     assert "no column 'work'" in refused("schema", "check", folder / "s.toml", folder / "other.csv")
 
 
+def of_input(error):
+    """What is said of the input: without warnings of effects that this noise happens to hide."""
+    return "".join(line for line in error.splitlines(True) if "warning: effects: " not in line)
+
+
 @pytest.mark.parametrize(
     ("row", "text"),
     [
@@ -123,7 +128,8 @@ def test_a_bad_row_is_one_line_without_a_cell(run, refused, folder, row, text):
     error = refused(*fit(folder, "bad.csv", "m"))
     assert text in error and "secret" not in error and not (folder / "m").exists()
     # An unattended job says nothing, and the row contributes nothing.
-    assert run(*fit(folder, "bad.csv", "m", "--invalid", "drop"))[::2] == (0, "")
+    code, _, error = run(*fit(folder, "bad.csv", "m", "--invalid", "drop"))
+    assert (code, of_input(error)) == (0, "")
 
 
 def test_dropped_records_are_announced_by_public_facts_alone(capsys, folder):
@@ -218,9 +224,9 @@ def test_a_column_of_persons_that_repeats_is_told(run, folder, kind):
         else:
             frame.to_json(path, orient="records", lines=True)
     told = "vips-fast: warning: column 'household' repeats: rows of one person? give --person household\n"
-    assert run(*fit(folder, f"many.{kind}", "a"))[2] == told
-    assert run(*fit(folder, f"one.{kind}", "b"))[2] == ""
-    assert run(*fit(folder, f"many.{kind}", "c", "--person", "household"))[2] == ""
+    assert of_input(run(*fit(folder, f"many.{kind}", "a"))[2]) == told
+    assert of_input(run(*fit(folder, f"one.{kind}", "b"))[2]) == ""
+    assert of_input(run(*fit(folder, f"many.{kind}", "c", "--person", "household"))[2]) == ""
 
 
 def test_adult(run, data_dir, tmp_path):

@@ -85,7 +85,7 @@ def test_the_copy_goes_on_and_knows_the_heads_of_models(damaged, tmp_path, capsy
         Budget(path)
     assert main(["budget", "repair", str(path)]) == 0 and main(["budget", "repair", str(budget.path)]) == 0
     said = capsys.readouterr().out
-    assert "at most 1 records" in said and "every reservation in full" in said and "is not damaged" in said
+    assert "at most 1 record" in said and "every reservation in full" in said and "is not damaged" in said
     assert main(["budget", "repair", str(path), "--out", str(tmp_path / "copy")]) == 0
     assert path.read_bytes() == before and stat.S_IMODE((tmp_path / "copy").stat().st_mode) == 0o600
     copy = Budget(tmp_path / "copy")

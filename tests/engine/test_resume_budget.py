@@ -121,7 +121,7 @@ def test_a_resume_that_kept_nothing_and_gets_nothing_is_refused(tmp_path):
 
     interrupted(model, records(), tmp_path / "r", 1, budget=budget)
     event = event_from_dict(budget.show()["runs"][0]["event"])
-    with budget.reserve(event, 1), pytest.raises(BudgetExceededError, match="1 releases more would bring it to"):
+    with budget.reserve(event, 1), pytest.raises(BudgetExceededError, match="1 release more would bring it to"):
         model().fit(None, checkpoint=tmp_path / "r", resume=True, budget=budget)
     done = model().fit(*records(), checkpoint=tmp_path / "r", resume=True, budget=budget)
     assert (done.n_steps_, drawn(budget.path)) == (1, 2)

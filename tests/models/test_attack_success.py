@@ -114,7 +114,6 @@ def test_the_shell(tmp_path, capsys):
     assert "at most 60.0 % of the time" in " ".join(capsys.readouterr().out.split())
     job = 'command = "fit blr"\n[options]\ninput = "rows.npy"\nlabels = "labels.txt"\nrow_norm = 2\nout = "j"\n'
     (tmp_path / "job.toml").write_text(job + "attack_success = 0.6\nanyway = true\n")
-    assert main(["config", str(tmp_path / "job.toml"), "--check"]) == 0
     assert main(["fit", "blr", "--config", str(tmp_path / "job.toml"), "--quiet"]) == 0
     assert "at most 60.0 % of the time" in " ".join(capsys.readouterr().out.split())
     capsys.readouterr()
