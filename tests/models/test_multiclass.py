@@ -119,8 +119,9 @@ def test_curvatures_that_are_not_scaled_down_together_break_the_bound(bounded, m
     The mutant releases them for one's bound, and the sum of a record shows it.
     """
     if not bounded:
-        mutant = lambda self, block: np.ones((self.n_classes, block.n_rows))  # noqa: E731
-        monkeypatch.setattr(multiclass.OneVsRestModel, "_curvatures", mutant)
+        monkeypatch.setattr(
+            multiclass.OneVsRestModel, "_curvatures", lambda self, block: np.ones((self.n_classes, block.n_rows))
+        )
     K = 9
     run = prepare(np.repeat([[2.0, 0.0]], K, axis=0), np.arange(K), classes=list(range(K)), options=CURVED)
     run.model.step, centers = 1, np.zeros((K, 3))

@@ -51,7 +51,7 @@ def notebook(figure):
 {end}
 """
     if "notebook" in keep:
-        pytest.importorskip("IPython")
+        pytest.importorskip("IPython", reason="a notebook brings it, and no extra of this package does")
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0 and (SAID in done.stderr) == (not keep) and done.stderr.count(SAID) == (not keep)
 
