@@ -162,8 +162,19 @@ def test_a_score_beyond_its_bound_is_seen(monkeypatch, factor):
     assert "distance of neighbors" in failed(Scores, "A")
 
 
+@pytest.fixture
+def nearly_all(monkeypatch):
+    """The gain of exact frequencies has nearly all of a score, so that no other part has room for what is too much."""
+    monkeypatch.setattr(public_topics, "_PARTS", (0.01, 0.98, 0.01))
+
+
 @relations
-def test_a_gain_of_frequencies_without_its_clip_is_seen(monkeypatch, relation):
+def test_a_score_that_is_nearly_all_gain_keeps_to_the_bound(nearly_all, relation):
+    passes(Scores, "A", relation=relation)
+
+
+@relations
+def test_a_gain_of_frequencies_without_its_clip_is_seen(monkeypatch, relation, nearly_all):
     def unclipped(counts, expected):
         nats = counts * (np.log(np.maximum(counts - 1, 0) + public_topics._BEFORE) - np.log(expected))
         return int(nats.sum() * public_topics._NAT)
@@ -173,7 +184,7 @@ def test_a_gain_of_frequencies_without_its_clip_is_seen(monkeypatch, relation):
 
 
 @relations
-def test_a_gain_of_more_words_than_its_bound_is_for_is_seen(monkeypatch, relation):
+def test_a_gain_of_more_words_than_its_bound_is_for_is_seen(monkeypatch, relation, nearly_all):
     monkeypatch.setattr(public_topics, "kept_words", lambda units, words, most: np.ones(len(units.columns), bool))
     assert failed(Scores, "A", relation=relation) & {"distance of neighbors", "non-finite numbers"}
 

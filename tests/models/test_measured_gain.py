@@ -57,7 +57,7 @@ def test_measuring_changes_the_last_step_only(tmp_path):
     for step in range(10):
         ours, theirs = (np.load(folder / f"release-{step:06d}.npz")["units"] for folder in folders)
         assert np.array_equal(ours, theirs) == (step < 9)
-    assert ours.shape == (6,)  # two priors of proportions
+    assert ours.shape == (4,)  # two priors of proportions
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_the_gain_is_that_of_the_topics():
 
 def test_a_usual_candidate_gives_way_if_it_gains_nothing():
     for nats, best in (((0.1, 0.2), 0), ((0.1, 9.0), 1), ((-0.1, 0.0), 1), ((-0.1, -0.2), 0)):
-        assert Score(np.array(nats), 1.0, 10.0, 0.0).best(0) == best
+        assert Score(np.array(nats), 1.0, 10.0, 0.0, 0.0).best() == best
 
 
 def truth(model, fresh, masses=None):
@@ -128,12 +128,12 @@ def truth(model, fresh, masses=None):
     if masses is not None:
         topics = model.components_ / model.components_.sum(axis=1, keepdims=True)
         candidates = [(topics, np.full(K, alpha)) for alpha in restored._read_out_alphas]
-        score = HalfPrediction(candidates, masses / masses.sum(), finished=True)
+        score = HalfPrediction(candidates, masses / masses.sum())
     words = rng.integers(0, 2**64, fresh.shape[0], dtype=np.uint64)
     units = UnitWords(fresh.indptr.astype(np.int64), fresh.indices.astype(np.int32), fresh.data.astype(np.float64))
     values = score.contributions(units, words, 1.0).mean(axis=0)
-    taken = Score.restore(model._fitted().state["score"]).best(0)
-    return Score.read(values, 0.0, 1.0, 1e12).found(taken).gain
+    taken = Score.restore(model._fitted().state["score"]).best()
+    return Score.read(values, 0.0, 1.0, 1e12, score).found(taken).gain
 
 
 def covered(runs, **settings):
@@ -238,13 +238,13 @@ def test_the_interval_of_a_score_covers(noise):
         return 2.0 + 4.0 * rng.standard_t(5, shape)
 
     score = Plain()
-    everyone = score.clip_rows(draw(400_000)[:, None], np.full(400_000, 0.5), None, 1.0).mean(axis=0)
-    true = Score.read(everyone, 0.0, 1.0, 1e12).found().gain
+    everyone = score.clip_rows(draw(400_000)[:, None], np.full(400_000, 0.5), 1.0).mean(axis=0)
+    true = Score.read(everyone, 0.0, 1.0, 1e12, score).found().gain
     hits = 0
     for _ in range(runs):
-        values = score.clip_rows(draw(units)[:, None], np.full(units, 0.5), None, 1.0).mean(axis=0)
-        noised = values + noise * 0.1 * rng.standard_normal(4)
-        found = Score.read(noised, noise * 0.1, 1.0, units).found()
+        values = score.clip_rows(draw(units)[:, None], np.full(units, 0.5), 1.0).mean(axis=0)
+        noised = values + noise * 0.1 * rng.standard_normal(3)
+        found = Score.read(noised, noise * 0.1, 1.0, units, score).found()
         hits += found.low <= true <= found.high
     # 90 %, plus or minus five standard errors and two points for a clamped variance.
     assert 0.85 < hits / runs < 0.95
@@ -257,19 +257,32 @@ class Plain(GainScore):
     """A score of blocks that are nats."""
 
     def rows(self, block, words, asked, clip):
-        return self.clip_rows(block, asked, None, clip)
+        return self.clip_rows(block, asked, clip)
 
 
-@pytest.mark.parametrize("candidates", [1, 3])
-def test_no_contribution_is_longer_than_the_clip(candidates):
+@pytest.mark.parametrize("replaces", [False, True])
+@pytest.mark.parametrize("candidates, reach", [(1, 1.0), (3, 1.0), (3, 0.25)])
+def test_no_unit_moves_a_score_by_more_than_its_bound(candidates, reach, replaces):
+    """Neighbors have a unit more, or another unit in one's place; some reach the bound."""
     score, rng = Plain(), np.random.default_rng(0)
-    score.n_candidates = candidates
+    score.n_candidates, score.reach, score.replaces = candidates, reach, replaces
     nats = rng.choice([-np.inf, -1e300, -NATS, -3.0, 0.0, 0.1, NATS, 1e9, np.inf, np.nan], (500, candidates))
-    rows = score.clip_rows(nats, rng.random(500).round(), None, 2.5)
-    norms = np.linalg.norm(rows, axis=1)
-    assert (rows >= 0).all() and norms.max() <= 2.5 and (rows[np.isnan(nats).any(axis=1)] == 0).all()
-    extreme = score.clip_rows(np.full((1, candidates), NATS), np.ones(1), None, 2.5)
-    np.testing.assert_allclose(np.linalg.norm(extreme), 2.5, rtol=1e-8)  # it is reached
+    nats[0], nats[1] = NATS, -NATS
+    nats[0, 1:], nats[1, 1:] = (1 - reach) * NATS, (reach - 1) * NATS
+    predicted = np.append(np.ones(2), rng.random(498).round())
+    rows = score.clip_rows(nats, predicted, 2.5)
+    assert (rows[np.isnan(nats).any(axis=1)] == 0).all() and (rows[:, -2:] >= 0).all()
+    moved = np.linalg.norm(rows, axis=1)
+    bound = 2.5
+    if replaces:
+        moved, bound = np.linalg.norm(rows[:, None] - rows[None], axis=2), 2.5 * 2**0.5
+    assert moved.max() <= bound
+    if not replaces:
+        np.testing.assert_allclose(moved[:2], bound, rtol=1e-8)
+    else:  # the last two entries of the two are equal
+        signed = 1 + (candidates - 1) * reach**2
+        reached = 2.5 * 2 * (signed / (2 * signed + 2 * score.rest**2)) ** 0.5
+        np.testing.assert_allclose(moved[0, 1], reached, rtol=1e-8)
 
 
 # -- resume and verification
@@ -336,7 +349,7 @@ class Judged(FirstScore, LdaAdapter):
 
     def sharp(self, stage):
         model = stage.model
-        assert isinstance(model, MeasuredModel) and model.shape == (6,)
+        assert isinstance(model, MeasuredModel) and model.shape == (4,)
         inner = model.model
         units = np.zeros(inner.shape, dtype=np.int64)
         units.reshape(-1)[: len(units)] = 1000

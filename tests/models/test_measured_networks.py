@@ -115,7 +115,7 @@ def test_a_row_is_within_the_bound_and_a_function_of_its_record(kind):
         one._derive()
     score, words = inner.gain_score(), np.random.default_rng(1).integers(0, 2**64, 300, dtype=np.uint64)
     rows = score.rows(stage.records.block(np.arange(300)), words, np.ones(300, bool), 2.0)
-    assert (rows >= 0).all() and np.linalg.norm(rows, axis=1).max() <= 2.0 and rows.sum() > 0
+    assert np.linalg.norm(rows, axis=1).max() <= 2.0 and rows[:, -1].sum() > 0
     for i in range(40):
         alone = score.rows(stage.records.block(np.array([i])), words[[i]], np.ones(1, bool), 2.0)
         np.testing.assert_array_equal(alone[0], rows[i])
@@ -146,7 +146,7 @@ def judged(adapter):
     class Judged(FirstScore, adapter):
         def sharp(self, stage):
             model = stage.model
-            assert isinstance(model, MeasuredModel) and model.shape == (4,)
+            assert isinstance(model, MeasuredModel) and model.shape == (3,)
             for one in getattr(model.model, "classes", [model.model]):
                 one.w = 3.0 * one.start_weights
                 one._derive()

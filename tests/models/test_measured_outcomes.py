@@ -160,7 +160,7 @@ def test_a_row_is_a_function_of_its_record(form):
         one._mean, one._covariance = np.linspace(-3, 3, d), np.eye(d) * np.linspace(0.1, 9, d)
     score, words = inner.gain_score(), np.arange(300, dtype=np.uint64)
     rows = score.rows(stage.records.block(np.arange(300)), words, np.ones(300, bool), 2.0)
-    assert (rows >= 0).all() and np.linalg.norm(rows, axis=1).max() <= 2.0 and (rows[4:].sum(axis=1) > 0).all()
+    assert np.linalg.norm(rows, axis=1).max() <= 2.0 and (rows[4:] != 0).any(axis=1).all()
     for i in (*range(12), 299):
         alone = score.rows(stage.records.block(np.array([i])), words[[i]], np.ones(1, bool), 2.0)
         np.testing.assert_array_equal(alone[0], rows[i])
@@ -198,7 +198,7 @@ class Judged(FirstScore, LogisticAdapter):
 
     def sharp(self, stage):
         model = stage.model
-        assert isinstance(model, MeasuredModel) and model.shape == (4,)
+        assert isinstance(model, MeasuredModel) and model.shape == (3,)
         for one in getattr(model.model, "classes", [model.model]):
             one._mean, one._base = np.linspace(-4, 4, one.n_features), np.array([-1.0])
             one._covariance = 0.5 * np.eye(one.n_features)

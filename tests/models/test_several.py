@@ -102,8 +102,8 @@ def tables(rng):
 
 def gain(rng):
     """The best of five candidates that gain nothing."""
-    score = Score(rng.normal(0, 0.05, 5), 0.05, 5.0, 0.0)
-    found = score.found(score.best(2))
+    score = Score(rng.normal(0, 0.05, 5), 0.05 * 2**0.5, 5.0, 0.0, 0.0)
+    found = score.found(score.best())
     verdict = Verdict.of(found, "they predict", over="frequencies do")
     return verdict.worth != "noise" or "% better" in verdict.text
 

@@ -19,8 +19,8 @@ MOST = 60.0
 _CLEAR = 2.0
 #: Standard deviations to either side that hold 90 % of a normal distribution.
 _NINETY = 1.6449
-#: The least released number of predictions: more than the 1 that is known.
-_BARELY = 1.0 + 1e-9
+#: The least number of predictions, where noise leaves less.
+_LEAST = 1.0
 #: Margin for rounding, so that no contribution is above the clip.
 _BELOW = 1.0 - 1e-9
 
@@ -29,7 +29,7 @@ class FoundGain(NamedTuple):
     """The share of perplexity that a model saves, with its interval.
 
     The gain is measured against a released prediction that knows nothing of the unit. The 90 % interval is about the
-    noise and, for a finished model, about the units that the data hold by chance. A number below -1 is given as -1.
+    noise and about the units that the data hold by chance. A number below -1 is given as -1.
     """
 
     gain: float
@@ -38,10 +38,10 @@ class FoundGain(NamedTuple):
 
 
 class GainScore(ABC):
-    """Contributions of units to a score of J candidates.
+    """Contributions of units to a score of J candidates, the usual one first.
 
-    A contribution has 2 J + 2 entries, all at least 0. The first are the nats won, one for each candidate, and then the
-    nats lost. The last are the number of predictions and, for a finished model, the square of the nats.
+    A contribution has J + 2 entries: the nats of the usual candidate, the nats that each other one has more, the number
+    of predictions, and the square of the nats. The last two are at least 0.
     """
 
     #: Candidates that are compared.
@@ -49,103 +49,120 @@ class GainScore(ABC):
     #: The bound of a unit's nats, and the predictions that it is brought to; 1 predicts one thing of each unit.
     nats: float = NATS
     most: float = MOST
-    #: The bound of each of the last two entries, over the bound of nats.
-    rest: float = 1.0
+    #: The bounds of a difference and of each of the last two entries, over the bound of nats.
+    reach: float = 1.0
+    rest: float = 0.5
+    #: Whether neighbors replace a unit; else one has a unit more.
+    replaces: bool = False
 
     @property
     def cells(self) -> int:
         """Number of entries of a contribution."""
-        return 2 * self.n_candidates + 2
+        return self.n_candidates + 2
+
+    @property
+    def norm(self) -> float:
+        """The bound of a contribution whose nats are at most 1; see `clip_rows`."""
+        return norm_of(self.n_candidates, self.reach, self.rest, self.replaces)
 
     @abstractmethod
     def rows(self, block: Any, words: np.ndarray, asked: np.ndarray, clip: float) -> np.ndarray:
-        """Compute (n_units, cells) contributions with an L2 norm of at most ``clip``.
+        """Compute (n_units, cells) contributions; `clip_rows` bounds them.
 
         A unit that is not ``asked`` has a row of zeros. A row is a function of the unit's own records and random word,
         and of released parameters.
         """
 
-    def clip_rows(self, nats: np.ndarray, predicted: np.ndarray, more: np.ndarray | None, clip: float) -> np.ndarray:
-        """Bound contributions, (n, cells), to an L2 norm of at most ``clip``.
+    def clip_rows(self, nats: np.ndarray, predicted: np.ndarray, clip: float) -> np.ndarray:
+        """Bound contributions, (n, cells).
 
-        ``nats`` are (n, J); ``predicted``, (n,), are shares of ``most``. ``more``, (n,), is at most 1; None takes the
-        largest square of the nats. Rows with an invalid number are 0. Let r = ``rest``. An entry of nats is at most the
-        clip over the root of J + 2 r^2, and one of a candidate's two entries is 0. The last two are at most r times
-        that. So the norm is at most the clip.
+        ``nats`` are (n, J); ``predicted``, (n,), are shares of ``most``. Rows with an invalid number are 0.
+
+        Notes
+        -----
+        *Sensitivity.* Let A be the largest norm of the first J entries, which have a sign, and D that of the last two,
+        which are at least 0. In units of ``nats``, A^2 = 1 + (J - 1) reach^2 and D^2 = 2 rest^2. A row is brought to
+        the clip C over `norm` times that. If neighbors differ by one unit more, the norm is A^2 + D^2: the sum moves by
+        at most C. If they replace a unit, the sum moves by x - y, with ||x - y||^2 <= 4 A^2 + 2 D^2. The norm is
+        2 A^2 + D^2, and the sum moves by at most sqrt(2) C. Truncation toward zero raises neither A nor D.
         """
-        count, most = self.n_candidates, self.nats
+        most = self.nats
         nats = np.clip(nats, -most, most)
         out = np.empty((len(nats), self.cells))
-        out[:, :count], out[:, count:-2] = np.maximum(nats, 0.0), np.maximum(-nats, 0.0)
+        out[:, 0] = nats[:, 0]
+        out[:, 1:-2] = np.clip(nats[:, 1:] - nats[:, :1], -self.reach * most, self.reach * most)
         out[:, -2] = most * self.rest * predicted
-        out[:, -1] = most * self.rest * (np.max((nats / most) ** 2, axis=1) if more is None else more)
-        out *= clip * (_BELOW / (most * (count + 2 * self.rest**2) ** 0.5))
+        out[:, -1] = self.rest / most * nats[:, 0] ** 2
+        out *= clip * _BELOW / (most * self.norm)
         out[~np.isfinite(out).all(axis=1)] = 0.0
         return out
+
+
+def norm_of(n_candidates: int, reach: float, rest: float, replaces: bool) -> float:
+    """Compute `GainScore.norm`."""
+    signed = 1.0 + (n_candidates - 1) * reach**2
+    return float(((2.0 if replaces else 1.0) * signed + 2.0 * rest**2) ** 0.5)
 
 
 @dataclass(frozen=True)
 class Score:
     """A released score.
 
-    ``nats`` are the mean nats that a unit gains, for each candidate, (J,), and ``sd`` is the noise in each of them.
-    ``predicted`` is the mean number of predictions of a unit. ``more`` is the standard deviation of the nats by the
-    choice of units. For a model that is not finished it is the last entry, as a share.
+    ``nats`` are the mean nats that a unit gains, for each candidate, (J,). ``sd`` is the noise in the first, and in the
+    difference of each other to it. ``predicted`` is the mean number of predictions of a unit, and ``predicted_sd`` the
+    noise in it. ``more`` is the standard deviation of the nats by the choice of units.
     """
 
     nats: np.ndarray
     sd: float
     predicted: float
+    predicted_sd: float
     more: float
 
     @classmethod
     def read(
-        cls,
-        values: np.ndarray,
-        noise_sd: float,
-        clip: float,
-        units: float | None = None,
-        score: type[GainScore] | GainScore = GainScore,
+        cls, values: np.ndarray, noise_sd: float, clip: float, units: float, score: GainScore | type[GainScore]
     ) -> Self:
-        """Read a score from the noised mean of contributions, (2J + 2,).
+        """Read a score from the noised mean of contributions, (J + 2,).
 
-        A finished model's score has the expected number of ``units`` that were asked. ``score`` made them.
+        ``units`` is the number of units that were expected to be asked; ``score`` made the contributions.
         """
-        number, most, rest = (len(values) - 2) // 2, score.nats, score.rest
-        factor = most * (number + 2 * rest**2) ** 0.5 / (clip * _BELOW)
+        score = score() if isinstance(score, type) else score
+        factor = score.nats * score.norm / (clip * _BELOW)
         nats = np.asarray(values) * factor
-        predicted, more = nats[-2] * score.most / (most * rest), nats[-1] / (most * rest)
-        nats = nats[:number] - nats[number : 2 * number]
-        if units is not None:
-            more = (max(more * most**2 - float(nats.max()) ** 2, 0.0) / units) ** 0.5
-        predicted = 1.0 if score.most == 1 else max(float(predicted), _BARELY)
-        return cls(nats, noise_sd * factor * 2**0.5, predicted, float(more))
+        predicted, square = (nats[-2:] / (score.nats * score.rest)).tolist()
+        nats = np.concatenate([nats[:1], nats[0] + nats[1:-2]])
+        more = (max(square * score.nats**2 - float(nats[0]) ** 2, 0.0) / units) ** 0.5
+        sd = noise_sd * factor
+        if score.most == 1:  # what is known needs no release
+            return cls(nats, sd, 1.0, 0.0, more)
+        noise = sd * score.most / (score.nats * score.rest)
+        return cls(nats, sd, predicted * score.most, noise, more)
 
     @classmethod
     def restore(cls, state: np.ndarray) -> Self:
         """Restore a score from its `state`."""
-        return cls(state[:-3], *state[-3:].tolist())
+        return cls(state[:-4], *state[-4:].tolist())
 
     def state(self) -> np.ndarray:
-        """Give the score as an array, (J + 3,)."""
-        return np.array([*self.nats, self.sd, self.predicted, self.more])
+        """Give the score as an array, (J + 4,)."""
+        return np.array([*self.nats, self.sd, self.predicted, self.predicted_sd, self.more])
 
-    def best(self, usual: int) -> int:
-        """Choose a candidate.
-
-        It is the usual one, unless that gains nothing or another is clearly better.
-        """
+    def best(self) -> int:
+        """Choose a candidate: the usual one, unless that gains nothing or another is clearly better."""
         best = int(np.argmax(self.nats))
-        sure = self.nats[best] - self.nats[usual] > _CLEAR * 2**0.5 * self.sd
-        return best if sure or self.nats[usual] <= 0 else usual
+        sure = self.nats[best] - self.nats[0] > _CLEAR * self.sd
+        return best if sure or self.nats[0] <= 0 else 0
 
-    def found(self, candidate: int = 0, finished: bool = True) -> FoundGain:
+    def noise(self, candidate: int) -> float:
+        """Standard deviation that the noise leaves in a candidate's nats."""
+        return self.sd * (2**0.5 if candidate else 1.0)
+
+    def found(self, candidate: int = 0) -> FoundGain:
         """Compute the share of perplexity that a candidate saves."""
-        nats, predicted = float(self.nats[candidate]), self.predicted
-        spread = self.sd**2 + (self.more**2 if finished else 0.0)
-        # One prediction is known, not released.
-        noise = 0.0 if predicted == 1.0 else (self.sd * MOST / NATS) ** 2 / 2.0
-        ends = _ratio_ends(nats, predicted, spread, noise)
+        nats, predicted = float(self.nats[candidate]), max(self.predicted, _LEAST)
+        spread = self.noise(candidate) ** 2 + self.more**2
+        ends = _ratio_ends(nats, predicted, spread, self.predicted_sd**2)
         rates = np.clip(np.array([nats / predicted, *ends]), -NATS, NATS)
         return FoundGain(*np.maximum(1.0 - np.exp(-rates), -1.0).tolist())
 

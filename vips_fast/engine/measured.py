@@ -24,8 +24,9 @@ class ScoreStep:
     ``n_records`` is the public number of units; about `JUDGES` of them are asked, by their own random words.
     """
 
-    def __init__(self, score: GainScore, clip: float, n_records: int):
+    def __init__(self, score: GainScore, clip: float, n_records: int, replaces: bool):
         self.score, self._clip = score, clip
+        score.replaces = replaces
         self._share = min(1.0, JUDGES / n_records)
 
     def contribute(self, block: Any, words: np.ndarray, out: np.ndarray, spacing: float) -> None:
@@ -35,16 +36,12 @@ class ScoreStep:
         """
         asked = scramble(words + GOLDEN) >> np.uint64(11) < np.uint64(self._share * 2**53)
         rows = self.score.rows(block, words, asked, self._clip)
-        out.reshape(-1)[: self.score.cells] += np.floor(rows / spacing).astype(np.int64).sum(axis=0)
+        out.reshape(-1)[: self.score.cells] += np.trunc(rows / spacing).astype(np.int64).sum(axis=0)
 
-    def read(self, release: Release, units: float | None = None) -> Score:
-        """Read the score from a release.
-
-        ``units`` is the expected size of a minibatch, for a finished model.
-        """
+    def read(self, release: Release, units: float) -> Score:
+        """Read the score from a release; ``units`` is the expected size of a minibatch."""
         values = release.units.reshape(-1)[: self.score.cells] * (release.scale / self._share)
-        asked = None if units is None else units * self._share
-        return Score.read(values, release.noise_sd / self._share, self._clip, asked, self.score)
+        return Score.read(values, release.noise_sd / self._share, self._clip, units * self._share, self.score)
 
 
 class MeasuredModel(Model):
@@ -52,14 +49,12 @@ class MeasuredModel(Model):
 
     Notes
     -----
-    *Sensitivity.* All steps but the last are the model's, whose proof holds. In the last step a unit's contribution has
-    entries >= 0. Its L2 norm is at most a bound B, whatever the unit holds (`GainScore.clip_rows`). Truncation toward
-    zero lowers no entry below 0 and raises no norm. So adding or removing a unit moves the sum by at most B. Replacing
-    one moves it by at most sqrt(2) B, as ||x - y||^2 = ||x||^2 + ||y||^2 - 2 x.y <= 2 B^2. B is at most the mechanism's
-    sensitivity, divided by sqrt(2) for replacing, so the noise of every step covers the score. The model that is scored
-    is a function of earlier releases. The unit's own random word decides whether it is asked, and which part of it is
-    predicted. So the last step has the event of all others. The plan, the ledger, a budget, a checkpoint and a
-    transcript treat it like them.
+    *Sensitivity.* All steps but the last are the model's, whose proof holds. In the last step adding or removing a unit
+    moves the sum by at most a bound B, and replacing one by at most sqrt(2) B, whatever the unit holds
+    (`GainScore.clip_rows`). B is at most the mechanism's sensitivity, divided by sqrt(2) for replacing, so the noise of
+    every step covers the score. The model that is scored is a function of earlier releases. The unit's own random word
+    decides whether it is asked, and which part of it is predicted. So the last step has the event of all others. The
+    plan, the ledger, a budget, a checkpoint and a transcript treat it like them.
 
     *Cost.* The run has one step less for the model itself: at 20 steps its noise is 2.6 % larger.
     """
@@ -70,7 +65,7 @@ class MeasuredModel(Model):
     def __init__(self, model: Model, n_steps: int, n_records: int):
         self.model, self._n_steps, self._n_records = model, n_steps, n_records
         self.clip, self.capacity = model.clip, model.capacity
-        self._bound, self._units, self._spacing = model.clip, float(n_records), 1.0
+        self._bound, self._units, self._spacing, self._replaces = model.clip, float(n_records), 1.0, False
         self._done, self.measured = 0, None
         self._begin()
 
@@ -80,7 +75,7 @@ class MeasuredModel(Model):
         if self._done == self._n_steps - 1:
             score = self.model.gain_score()
             assert score is not None, "the planner measures models that have a score"
-            self._step = ScoreStep(score, self._bound, self._n_records)
+            self._step = ScoreStep(score, self._bound, self._n_records, self._replaces)
         self.shape = self.model.shape if self._step is None else (self._step.score.cells,)
 
     def contributor(self) -> Self:
@@ -102,7 +97,8 @@ class MeasuredModel(Model):
     def prepare(self, mechanism: GaussianMechanism, sampler: Sampler) -> None:
         """Take lattice, bound of the score and size of a minibatch."""
         self.model.prepare(mechanism, sampler)
-        bound = mechanism.sensitivity / (1.0 if sampler.relation == Relation.ADD_REMOVE else 2**0.5)
+        self._replaces = sampler.relation != Relation.ADD_REMOVE
+        bound = mechanism.sensitivity / (2**0.5 if self._replaces else 1.0)
         self._bound, self._spacing = min(self.clip, bound), mechanism.spacing
         self._units = float(sampler.expected_batch_size)
         self._begin()
@@ -148,7 +144,7 @@ class MeasuredModel(Model):
         if done >= self._n_steps:
             score = self.model.gain_score()
             assert score is not None, "the planner measures models that have a score"
-            self.measured = Score.restore(array_of(state, "score", (score.n_candidates + 3,)))
+            self.measured = Score.restore(array_of(state, "score", (score.n_candidates + 4,)))
         self._begin()
 
     def result(self) -> dict[str, np.ndarray]:
@@ -164,4 +160,4 @@ def measured_gain(state: Mapping[str, np.ndarray]) -> FoundGain | None:
     if "score" not in state:
         return None
     score = Score.restore(array_of(state, "score"))
-    return score.found(score.best(0))
+    return score.found(score.best())

@@ -39,7 +39,7 @@ class ColumnPrediction(GainScore):
             for each in (predicted, nats)
         )
         share = np.minimum(1.0, MOST / np.maximum(total, 1.0))
-        return self.clip_rows((sums * share)[:, None], share * total / MOST, None, clip)
+        return self.clip_rows((sums * share)[:, None], share * total / MOST, clip)
 
     def _predict(self, records: np.ndarray, words: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Compute nats and the number of predicted columns of each row."""

@@ -489,7 +489,7 @@ class LatentDirichletAllocation(TopicQuality):
         if model._plain and model._options.doc_topic_prior is None:
             return plain_read_out_prior(self.components_.sum(axis=1))
         alphas, score = model._read_out_alphas(result.public), result.state.get("score")
-        return alphas[0 if score is None else Score.restore(score).best(0)]
+        return alphas[0 if score is None else Score.restore(score).best()]
 
     @kept
     def _fitted_plain(self) -> bool:

@@ -393,7 +393,7 @@ class LdaModel(Model):
             # Histograms of counts as they are tell more of word frequencies than sums of clipped topics.
             masses = self._known.masses / self._known.masses.sum()
         alphas = (np.full(self.n_topics, alpha) for alpha in self._read_out_alphas)
-        return HalfPrediction([(topics, alpha) for alpha in alphas], masses, finished=True)
+        return HalfPrediction([(topics, alpha) for alpha in alphas], masses)
 
     def frequency_loss(self) -> float:
         """Estimate the nats a word that noisy word frequencies cost."""

@@ -27,7 +27,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import scipy
 
-from ...engine.gain import FoundGain, Score
+from ...engine.gain import FoundGain, Score, norm_of
 from ...engine.measured import JUDGES
 from ...engine.model import Model, Release, array_of, diagnose
 from ...engine.request import RunForecast
@@ -40,7 +40,7 @@ from .masses import WordHistogram, histogram_scales, topic_weights
 from .model import LdaModel
 from .prior import PublicPrior, word_probabilities
 from .records import DocumentBlock, UnitWords, unit_words
-from .score import HalfPrediction, proportions_prior
+from .score import REACH, HalfPrediction, proportions_prior
 from .shrinkage import KnownMasses, frequency_bands
 from .start import start_steps
 
@@ -52,8 +52,8 @@ LENGTH_CELLS = np.array([1, 2, 4, 7, 12, 20, 35, 60, 105, 180, 315])
 _REACH = 0.8
 #: The power of a unit's counts in the histogram: words come in bursts.
 _POWER = 0.5
-#: Totals of the Dirichlet prior of proportions that the score compares, and the one to take if it cannot tell.
-TOTALS, _USUAL = (1.5, 5.0, 17.0), 1
+#: Totals of the Dirichlet prior of proportions that the score compares: first the one to take if it cannot tell.
+TOTALS = (5.0, 1.5, 17.0)
 #: Nats a word that a step to the next total is expected to cost, and how much that varies.
 _STEP_COSTS, _STEP_SPREAD = 0.015, 0.06
 #: Parts of a unit's squared norm in a score: predictions, the exact frequencies' gain, the number of words for it.
@@ -66,7 +66,7 @@ _NAT = 2**20
 #: Words of a unit over the noise of a word, summed over units, from which topics of the records' own win. From 4 on
 #: they gain up to 20 % on the panel and never lose, below they mostly lose (docs/panel.md). Steps of words before them;
 #: share of public topics beside them, and totals of priors of proportions.
-_OWN_SIGNAL, _OWN_WORDS, _BESIDE, _OWN_TOTALS = 4.0, 4, 0.1, (1.0, 5.0)
+_OWN_SIGNAL, _OWN_WORDS, _BESIDE, _OWN_TOTALS = 4.0, 4, 0.1, (5.0, 1.0)
 #: The fewest topics of the records' own.
 _FEWEST = 10
 #: The first step of topics of the records' own, after lengths and words.
@@ -245,7 +245,7 @@ class PublicTopicsModel(Model):
     - Lengths: one cell has C.
     - Words: `WordHistogram` divides by the norm over C, or by more. Its scales and norm are public or released.
     - Own topics: `LdaModel`'s proof holds, in the first V J entries.
-    - Score: let p₁ + p₂ + p₃ = 1 be `_PARTS`. The predictions have entries ≥ 0 and a norm of at most √p₁ C
+    - Score: let p₁ + p₂ + p₃ = 1 be `_PARTS`. The predictions move by at most √p₁ C, and √2 times that for replacing
       (`GainScore.clip_rows`). The number of kept words is at most M, and its entry at most √p₃ C. The third entry is a
       function of counts: with G = `frequency_gain` in integers and A = ⌊√p₂ C / g⌋ − 1 lattice units g it is ⌊A G / D⌋.
       D is the most that G changes: M _HIGH for adding or removing a unit; M (_HIGH − _LOW) / √2 for replacing one,
@@ -326,9 +326,9 @@ class PublicTopicsModel(Model):
             _halves_of(self._length_of(0.9)),
             self._length_noise / math.sqrt(steps) / self.n_records / self._share,
         )
-        candidates = max(len(self._totals), len(_OWN_TOTALS) + 1)
+        norm = norm_of(len(self._totals), REACH, HalfPrediction.rest, not self._adds)
         predicted = self._mean_words(0.5, half.most)
-        nats = noise * half.nats * math.sqrt(2.0 * (candidates + 2) / _PARTS[0]) / predicted
+        nats = noise * half.nats * norm / math.sqrt(_PARTS[0]) / predicted
         return math.hypot(nats, noise * _HIGH / math.sqrt(_PARTS[1]) * self._most_kept / self._mean_kept)
 
     @property
@@ -384,7 +384,7 @@ class PublicTopicsModel(Model):
         units, cells = unit_words(block, words, self.n_words), self._half.cells
         asked = scramble(words + GOLDEN) >> np.uint64(11) < np.uint64(self._share * 2**53)
         rows = self._half.contributions(units, words, self._bound * _PARTS[0] ** 0.5, asked)
-        out[:cells] += np.floor(rows / self._spacing).astype(np.int64).sum(axis=0)
+        out[:cells] += np.trunc(rows / self._spacing).astype(np.int64).sum(axis=0)
         unit = np.repeat(np.arange(len(words)), np.diff(units.ends))
         kept = kept_words(units, words, self._most_kept) & asked[unit]
         out[cells] += self._kept_units * int(np.count_nonzero(kept))
@@ -569,19 +569,12 @@ class PublicTopicsModel(Model):
             (topics, np.concatenate([(1 - _BESIDE) * proportions_prior(total, weights), _BESIDE * public_prior]))
             for total, public_prior in ((t, proportions_prior(t, read.weights)) for t in _OWN_TOTALS)
         ]
-        return [*both, public[self._usual_public]]
-
-    @property
-    def _usual(self) -> int:
-        return 1 if self._own is not None else self._usual_public
-
-    @property
-    def _usual_public(self) -> int:
-        return min(_USUAL, len(self._totals) - 1)
+        return [*both, public[0]]
 
     def _score(self) -> HalfPrediction:
-        half = HalfPrediction(self._candidates(), self.read_out.masses, finished=True)
+        half = HalfPrediction(self._candidates(), self.read_out.masses)
         half.most, half.nats = _halves_of(self._length_of(0.9))
+        half.replaces = not self._adds
         return half
 
     @property
@@ -593,9 +586,9 @@ class PublicTopicsModel(Model):
         values = self._scored[: half.cells] / (self._scores * self._share)
         noise = self._scored_noise / math.sqrt(self._scores) / self._share
         score = Score.read(values, noise, bound, self._judges, half)
-        released = float(values[-2]) / noise * _noise_of_predicted(score, half) if noise else score.predicted
         expected = self._mean_words(0.5, half.most)
-        return replace(score, predicted=self._mean_by_both(released, _noise_of_predicted(score, half), expected)[0])
+        predicted, predicted_sd = self._mean_by_both(score.predicted, score.predicted_sd, expected)
+        return replace(score, predicted=predicted, predicted_sd=predicted_sd)
 
     @property
     def taken(self) -> int:
@@ -606,10 +599,10 @@ class PublicTopicsModel(Model):
         """
         score = self._score_read
         if score is None:
-            return self._usual
-        steps = np.abs(np.arange(len(score.nats)) - self._usual)
-        noise = 2.0 * (score.sd / (_STEP_SPREAD * score.predicted)) ** 2
-        return int(np.argmax(score.nats - steps * _STEP_COSTS * score.predicted * (1.0 + noise)))
+            return 0
+        others = np.arange(len(score.nats)) > 0
+        noise = (score.sd / (_STEP_SPREAD * score.predicted)) ** 2
+        return int(np.argmax(score.nats - others * _STEP_COSTS * score.predicted * (1.0 + noise)))
 
     @property
     def frequency_loss(self) -> tuple[float, float, float]:
@@ -644,11 +637,9 @@ class PublicTopicsModel(Model):
         if score is None:
             return None
         loss, loss_noise, before = self.frequency_loss
-        nats, half = float(score.nats[self.taken]), self._score()
-        rate = nats / score.predicted
-        noise, expected = _noise_of_predicted(score, half), self._mean_words(0.5, half.most)
-        noise = self._mean_by_both(expected, noise, expected)[1]
-        variance = (score.sd**2 + score.more**2 + (rate * noise) ** 2) / score.predicted**2
+        rate = float(score.nats[self.taken]) / score.predicted
+        noise = score.noise(self.taken)
+        variance = (noise**2 + score.more**2 + (rate * score.predicted_sd) ** 2) / score.predicted**2
         return rate - loss, math.sqrt(variance + loss_noise**2), before
 
     @property
@@ -754,7 +745,7 @@ class PublicTopicsModel(Model):
             self._own = self._topics_model(own)
             self._own.restore(state)
         count = len(_OWN_TOTALS) + 1 if own else len(self._totals)
-        self._scored = array_of(state, "scored", (2 * count + 4,) if scores else (0,))
+        self._scored = array_of(state, "scored", (count + 4,) if scores else (0,))
         self._begin()
 
 
@@ -776,8 +767,3 @@ def _halves_of(length: float) -> _Halves:
     """Bound the halves of units that mostly have at most this many words."""
     most = max(length / 2.0, 2.0)
     return _Halves(most, min(most, 6.0 * math.sqrt(most)))
-
-
-def _noise_of_predicted(score: Score, half: HalfPrediction) -> float:
-    """Noise in a released mean number of predictions."""
-    return score.sd / 2**0.5 * half.most / half.nats

@@ -15,10 +15,10 @@ from ...kernels import native
 from ...kernels.lda import scaled_table
 from .records import UnitWords, unit_words
 
+#: The bound of the difference that a prior of proportions makes for the same topics, over the bound of nats.
+REACH = 0.25
 #: The part of a prior of proportions that is equal for all topics.
 _EQUAL = 0.1
-#: Most distinct words of a unit that count.
-DISTINCT = 256.0
 _MAX_ITER, _TOL = 50, 1e-2
 
 
@@ -26,19 +26,20 @@ class HalfPrediction(GainScore):
     """Contributions to a score of topics.
 
     ``candidates`` are pairs of word probabilities of topics, (K, V), and of a Dirichlet prior of a document's
-    proportions, (K,). ``masses``, (V,), are the word frequencies that they are compared with. All are released. The
-    last entry of a contribution is the square of the nats if the topics are ``finished``, else the number of distinct
-    words.
+    proportions, (K,). ``masses``, (V,), are the word frequencies that they are compared with. All are released.
     """
 
-    def __init__(self, candidates: Sequence[tuple[np.ndarray, np.ndarray]], masses: np.ndarray, finished: bool = False):
+    rest = 0.25
+
+    def __init__(self, candidates: Sequence[tuple[np.ndarray, np.ndarray]], masses: np.ndarray):
         known = {id(topics): topics for topics, _ in candidates}
         parts = {
             key: (scaled_table(topics, np.float32), np.ascontiguousarray((topics / masses).T, np.float32))
             for key, topics in known.items()
         }
         self._candidates = [(*parts[id(topics)], alpha) for topics, alpha in candidates]
-        self.n_candidates, self._finished, self._n_words = len(candidates), finished, len(masses)
+        self.n_candidates, self._n_words = len(candidates), len(masses)
+        self.reach = REACH if len(parts) == 1 else 1.0
 
     def rows(self, block: Any, words: np.ndarray, asked: np.ndarray, clip: float) -> np.ndarray:
         """Contributions of the units of a block."""
@@ -47,14 +48,12 @@ class HalfPrediction(GainScore):
     def contributions(
         self, units: UnitWords, words: np.ndarray, clip: float, asked: np.ndarray | None = None
     ) -> np.ndarray:
-        """Compute (n_units, cells) contributions with an L2 norm of at most ``clip``.
+        """Compute (n_units, cells) contributions, which `clip_rows` bounds.
 
         ``words``, (n_units,) uint64, are the units' random words, which divide their words in halves. A unit that is
         not ``asked``, (n_units,) bool, has a row of zeros. A unit's row is a function of its own entries and word.
         """
-        n_units, distinct = len(words), np.minimum(np.diff(units.ends) / DISTINCT, 1.0)
-        if asked is not None:
-            distinct[~asked] = 0.0
+        n_units = len(words)
         shown, told = _halves(units, words, asked)
         told_unit = np.repeat(np.arange(n_units), np.diff(told.ends))
         total = np.bincount(told_unit, weights=told.counts, minlength=n_units)
@@ -67,7 +66,7 @@ class HalfPrediction(GainScore):
             native.word_ratios(told.ends, told.columns, theta, ratios, ratio)
             logs = np.log(np.maximum(ratio, 1e-30))
             nats[:, number] = np.bincount(told_unit, weights=told.counts * logs, minlength=n_units) * share
-        return self.clip_rows(nats, share * total / self.most, None if self._finished else distinct, clip)
+        return self.clip_rows(nats, share * total / self.most, clip)
 
 
 def proportions_prior(total: float, weights: np.ndarray) -> np.ndarray:

@@ -89,7 +89,7 @@ class OutcomePrediction(GainScore):
         )
         held = total > 0
         mean = np.where(held, sums / np.where(held, total, 1.0) - self._optimism, 0.0)
-        return self.clip_rows(mean[:, None], held.astype(np.float64), None, clip)
+        return self.clip_rows(mean[:, None], held.astype(np.float64), clip)
 
     def _predict(self, block: Rows, kept: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Compute nats and the number of trials of some rows."""

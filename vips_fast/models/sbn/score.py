@@ -91,7 +91,7 @@ class PixelPrediction(GainScore):
                 predicted[chosen] = len(half.asked) if half.known.any() else 0
         total, sums = (np.bincount(unit, weights=each, minlength=len(words)) for each in (predicted, nats))
         share = np.minimum(1.0, MOST / np.maximum(total, 1.0))
-        return self.clip_rows((sums * share)[:, None], share * total / MOST, None, clip)
+        return self.clip_rows((sums * share)[:, None], share * total / MOST, clip)
 
     def _predict(self, y: np.ndarray, half: Half) -> np.ndarray:
         """Compute the nats of rows, (n,)."""
