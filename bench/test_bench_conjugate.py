@@ -15,7 +15,7 @@ from scipy.special import digamma
 
 import vips_fast
 from vips_fast.engine.backend import Threads
-from vips_fast.engine.planner import Planner
+from vips_fast.engine.plan import Planner
 from vips_fast.engine.result import Public
 from vips_fast.kernels import lda_estep
 

@@ -13,7 +13,6 @@ from common import DATA
 
 from vips_fast import BayesianLogisticRegression
 from vips_fast.engine.backend import Threads
-from vips_fast.engine.planner import Planner
 from vips_fast.kernels import logistic_estep, pg_mean, reference
 from vips_fast.kernels.logistic import Lattice, accumulate, check_rows, factor_spacing
 from vips_fast.kernels.threads import run_blocks
@@ -123,8 +122,8 @@ def test_w5_engine_adult(adult, paired):
     """
     X, _, y, M = adult
     estimator = BayesianLogisticRegression(row_norm=3.3, fit_intercept=False, noise_multiplier=30.0)
-    records, facts = estimator._read(X, y)
-    model = Planner().plan(estimator.request(estimator._facts(len(y), facts, False, None))).model
+    fit = estimator.prepare(X, y)
+    records, model = fit.records, fit.model
     d = X.shape[1]
     model.restore(model.state() | {"progress": np.array([1.0, 1.0, 1.0]), "covariance": M})
     all_rows, words, rows = np.arange(len(y)), np.zeros(len(y), np.uint64), check_rows(X, y)

@@ -12,9 +12,9 @@ import pytest
 from inputs import shrinking
 
 from vips_fast.engine.model import Release
+from vips_fast.engine.result import Public
 from vips_fast.kernels import native, reference
-from vips_fast.models.lda.model import LdaModel
-from vips_fast.models.lda.options import LdaOptions
+from vips_fast.models.lda.model import LdaModel, LdaSettings
 
 N_WORDS, N_TOPICS, N_FEWER = 7702, 50, 770
 SCALE = {"numpy": N_FEWER / N_WORDS}
@@ -143,8 +143,8 @@ def test_tables(paired, kernel):
 
 def test_m_step(paired):
     """Time a step from release to table, beside its sum."""
-    sizes = dict(n_topics=N_TOPICS, n_words=N_WORDS, n_records=40_000, alpha=0.02, eta=0.01, doc_length=500, seed=0)
-    model = LdaModel(**sizes, clip=50.0, clips=True, options=LdaOptions())
+    settings = LdaSettings(N_TOPICS, 0.02, 0.01, doc_length=500, clip=50.0, clips=True)
+    model = LdaModel(settings, Public(N_WORDS, 40_000, seed=0))
     x, *_ = noised()
     units = np.rint(0.02 * x.astype(np.float64) * 2**30).astype(np.int64)
     steps = itertools.count()

@@ -15,9 +15,9 @@ import pytest
 from alone import alone
 from hypothesis import HealthCheck, settings
 
+from vips_fast import checks
 from vips_fast.engine.randomness import KeyedRandomness, SystemRandomness
-from vips_fast.models import repeats
-from vips_fast.models import settings as settings_of_models
+from vips_fast.models import caveats
 
 # How long an example takes says nothing where tests run beside each other; and no example comes by chance.
 settings.register_profile("shared", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
@@ -76,7 +76,7 @@ def known_randomness():
             patch.setattr(SystemRandomness, name, known(getattr(SystemRandomness, name), draw))
         # Seeds of public starts that no test gives.
         seed = known(secrets.randbits, lambda: int.from_bytes(stream.bytes(8)) >> 1)
-        patch.setattr(settings_of_models, "secrets", SimpleNamespace(randbits=seed))
+        patch.setattr(checks, "secrets", SimpleNamespace(randbits=seed))
         yield
 
 
@@ -133,4 +133,4 @@ def fits_of_other_tests(monkeypatch):
 
     The tests of the warning about that have a memory of their own.
     """
-    monkeypatch.setattr(repeats, "_fits", Forgotten())
+    monkeypatch.setattr(caveats, "_fits", Forgotten())

@@ -15,7 +15,7 @@ import scipy.sparse as sp
 
 from vips_fast import DriftingTopics
 from vips_fast.data import read_batches
-from vips_fast.engine.planner import Planner
+from vips_fast.engine.plan import Planner
 from vips_fast.engine.result import Public
 
 BENCH = Path(__file__).resolve().parent.parent / "bench"

@@ -7,12 +7,11 @@ import warnings
 import pytest
 
 import vips_fast
-from vips_fast.models.conventions import Conventions
 from vips_fast.models.estimator import PrivateEstimator
 
 NAMES = sorted(vips_fast.__all__)
 #: What estimators inherit; each of their methods with an example has it in its own docstring.
-INHERITED = {"PrivateEstimator": PrivateEstimator, "Conventions": Conventions}
+INHERITED = {"PrivateEstimator": PrivateEstimator}
 
 
 def collected(name):

@@ -136,7 +136,8 @@ def topics(arguments, corpus):
         compared.row(name, epsilon, make, lambda run: (X, groups), lambda model, run: model.perplexity(Y))
 
     def worth_while(epsilon, units, rows):
-        return plan(units, X.shape[1], None, epsilon=epsilon, rows_per_group=rows, **settings).n_components
+        how = {"epsilon": epsilon, "unit": "person", "rows_per_group": rows, **settings}
+        return plan(units, X.shape[1], None, **how).n_components
 
     for topics in (50,) if large else (10, 20, 50):
         row(f"not private, {topics} topics", None, X, topics)

@@ -184,9 +184,7 @@ def people(say, repeats, share):
 
     texts, persons, test, analyzer = posts()
     n, length = len(set(persons)), 100
-    made = plan(
-        n, None, 10, doc_length=length, epsilon=4.0, delta=DELTA, rows_per_group=None, vocab_share=share
-    ).vocabulary
+    made = plan(n, None, 10, doc_length=length, epsilon=4.0, delta=DELTA, unit="person", vocab_share=share).vocabulary
     rows = TokenRows(analyzer).extend(texts)
     listed = public_vocabulary("public:en", analyzer, size=50_000)
     for _ in range(repeats):

@@ -14,15 +14,13 @@ from vips_fast.checks import check_choice, check_flag, check_number
 from vips_fast.engine.budget import Budget
 from vips_fast.engine.loop import Progress
 from vips_fast.engine.model import Model, Release, array_of, steps_of
-from vips_fast.engine.plan import RunPlan
-from vips_fast.engine.planner import Planned, Planner
-from vips_fast.engine.request import Request, RunSchedule, Terms
+from vips_fast.engine.plan import Planned, Planner, Request, RunPlan, RunSchedule, Terms
 from vips_fast.engine.result import FitResult, Public
 from vips_fast.engine.sampling import Sampler, make_sampler
 from vips_fast.engine.statement import Privacy
 from vips_fast.kernels.logistic import Rows
 from vips_fast.mechanisms import GaussianMechanism
-from vips_fast.models.fitted import ArraySpec
+from vips_fast.models.estimator import ArraySpec
 from vips_fast.models.logistic.spherical import MAX_COLUMNS
 
 from .laplace import LaplaceMechanism, LaplaceSampler
@@ -37,6 +35,28 @@ _SCENARIOS = {
     "zcdp": ("full", "replace_one", "zcdp", 2),
     "poisson": ("poisson", "add_remove", "rdp", 2),
 }
+
+
+class OwnPlanner(Planner):
+    """As the base's, but for the accountant that calibrates and the kind of noise."""
+
+    def plan(self, request: Request, budget: Budget | None = None) -> Planned:
+        """Plan a run of the estimator whose request this is."""
+        own: Any = getattr(request.design.model, "__self__")  # noqa: B009
+        if request.purchase is not None or budget is not None:
+            raise ValueError(f"after, budget: expected None for {type(own).__name__}")
+        public, terms = request.public, request.terms
+        schedule = own._schedule(public, terms)
+        sampler, n_steps, delta = schedule.sampler, schedule.n_steps, terms.usual_delta(public.n_records)
+        model = own._model(public)
+        z = own._noise(sampler, n_steps, delta) if own.private else 0.0
+        kind: Any = LaplaceMechanism if own.scenario == "laplace" else GaussianMechanism
+        mechanism = kind(z, model.sensitivity(sampler.relation), model.clip)
+        model.prepare(mechanism, sampler)
+        known = "fitted with private=False" if not own.private else "noise_multiplier=0"
+        taints = tuple(dict.fromkeys((*((known,) if z == 0 else ()), *request.design.taints)))
+        plan = RunPlan(sampler, mechanism, n_steps, delta, taints=taints)
+        return Planned(request, plan, model, request.settings, None)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -108,6 +128,8 @@ class DPSGDLogisticRegression(LinearClassifier):
             raise ValueError(f"delta={self.delta!r}: expected None, scenario 'laplace' has delta = 0")
         self._check_privacy_parameters()
 
+    _planner = OwnPlanner
+
     def _schedule(self, public: Public, terms: Terms) -> RunSchedule:
         sampling, relation, _, order = _SCENARIOS[self.scenario]
         # The public number of records sets the rate, never the rows.
@@ -152,24 +174,6 @@ class DPSGDLogisticRegression(LinearClassifier):
             return (1.0 + 1e-12) / math.log1p(math.expm1(target / n_steps) / q)
         name, options = self._calibrating()
         return calibrate_noise_multiplier(event, target, delta, name, **options)
-
-    def _planned(self, planner: Planner, request: Request, budget: Budget | None) -> Planned:
-        """As the base's, but for the accountant that calibrates and the kind of noise."""
-        if request.purchase is not None or budget is not None:
-            raise ValueError(f"after, budget: expected None for {type(self).__name__}")
-        public, terms = request.public, request.terms
-        schedule = self._schedule(public, terms)
-        sampler, n_steps, delta = schedule.sampler, schedule.n_steps, terms.usual_delta(public.n_records)
-        model = self._model(public)
-        z = self._noise(sampler, n_steps, delta) if self.private else 0.0
-        kind: Any = LaplaceMechanism if self.scenario == "laplace" else GaussianMechanism
-        mechanism = kind(z, model.sensitivity(sampler.relation), model.clip)
-        model.prepare(mechanism, sampler)
-        known = "fitted with private=False" if not self.private else "noise_multiplier=0"
-        taints = tuple(dict.fromkeys((*((known,) if z == 0 else ()), *request.design.taints)))
-        return Planned(
-            request, RunPlan(sampler, mechanism, n_steps, delta, taints=taints), model, request.settings, None
-        )
 
     @property
     def privacy_(self) -> Privacy:

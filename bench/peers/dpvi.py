@@ -12,7 +12,7 @@ from vips_fast.data.types import Vector
 from vips_fast.engine.model import array_of
 from vips_fast.engine.result import Public
 from vips_fast.kernels.logistic import Rows
-from vips_fast.models.fitted import ArraySpec
+from vips_fast.models.estimator import ArraySpec
 from vips_fast.models.readouts import Published
 
 from .dpsgd import dense

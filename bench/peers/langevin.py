@@ -7,7 +7,7 @@ import numpy as np
 
 from vips_fast.checks import check_number
 from vips_fast.engine.result import Public
-from vips_fast.models.fitted import ArraySpec
+from vips_fast.models.estimator import ArraySpec
 from vips_fast.models.readouts import Published
 
 from .scores import ScoreClassifier, ScoreModel

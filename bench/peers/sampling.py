@@ -14,7 +14,7 @@ from vips_fast.engine.backend import Backend, Threads
 from vips_fast.engine.result import Public
 from vips_fast.kernels.logistic import Rows
 from vips_fast.kernels.threads import resolve_n_threads
-from vips_fast.models.fitted import ArraySpec
+from vips_fast.models.estimator import ArraySpec
 from vips_fast.models.parameters import BudgetLike
 from vips_fast.models.readouts import Published
 

@@ -16,11 +16,11 @@ import numpy as np
 from vips_fast.checks import check_flag, check_number
 from vips_fast.engine.loop import Progress
 from vips_fast.engine.model import Model, Release, array_of, steps_of
-from vips_fast.engine.request import RunSchedule
+from vips_fast.engine.plan import RunSchedule
 from vips_fast.engine.result import Public
 from vips_fast.kernels import native
 from vips_fast.kernels.logistic import Rows, factor_spacing, workspace
-from vips_fast.models.fitted import ArraySpec
+from vips_fast.models.estimator import ArraySpec
 
 from .linear import LinearClassifier
 

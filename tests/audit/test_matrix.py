@@ -9,6 +9,7 @@ its releases, and the printed epsilon covers the events that this file composes 
 
 import math
 from collections import Counter
+from contextlib import nullcontext
 from dataclasses import replace
 from itertools import combinations, product
 from typing import NamedTuple
@@ -27,7 +28,7 @@ from vips_fast.audit.noise import law, uncorrelated
 from vips_fast.audit.rebuild import STATED, held_values, public_attributes, rebuild_elsewhere
 from vips_fast.engine.checkpoint import open_folder
 from vips_fast.engine.transcript import TranscriptWriter
-from vips_fast.models.estimator import PrivateEstimator
+from vips_fast.models import fit as fit_module
 from vips_fast.models.vocabulary.published import read_purchase
 
 Z, DELTA, STEPS, ROWS, WORDS = 2.0, 1e-5, 4, 48, 1_500
@@ -124,8 +125,8 @@ class Fit:
             stage = replace(
                 stage, model=Noted(model, self.noises), plan=replace(stage.plan, **seams), randomness=randomness
             )
-            with stage.payment:
-                estimator.run(stage, kept, folder)
+            with stage.payment or nullcontext():
+                stage.run(kept)
         self.estimator = estimator
         return self
 
@@ -304,7 +305,7 @@ def test_a_fault_in_a_cell_is_seen_by_layer_c(cell, seen, seams, tmp_path):
 
 
 def test_a_purchase_that_is_left_out_is_seen(tmp_path, monkeypatch):
-    monkeypatch.setattr(PrivateEstimator, "_purchase_before", lambda *_: None)
+    monkeypatch.setattr(fit_module, "purchase_before", lambda *_: None)
     fit = Fit(Cell("poisson", "person", "purchase", "topics"), tmp_path)
     (said,) = rebuild_elsewhere([fit.job()])
     assert "statement" in fit.layer_g(said)

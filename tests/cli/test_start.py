@@ -208,7 +208,7 @@ def test_other_languages_have_their_own_stop_words(table, tmp_path, capsys):
 @pytest.mark.parametrize("persons, words", [(800, 500), (5000, None)])
 def test_words_are_purchased_if_they_are_worth_more(persons, words):
     """On 5,000 persons' posts purchased words gained 16 %, and 2,000 public ones 5 %."""
-    choices = (_Choice(size, plan(persons, size, None, rows_per_group=None, epsilon=2.0)) for size in (None, *_SIZES))
+    choices = (_Choice(size, plan(persons, size, None, unit="person", epsilon=2.0)) for size in (None, *_SIZES))
     assert max(choices).size == words
 
 

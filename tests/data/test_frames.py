@@ -11,7 +11,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 from vips_fast import BayesianLogisticRegression, LatentDirichletAllocation, SigmoidBeliefNetwork, verify
-from vips_fast.data.frames import COLUMN_REPEATS, REPEATS, names_persons, repeats
+from vips_fast.data.frames import names_persons, repeats
+from vips_fast.models.caveats import COLUMN_REPEATS, REPEATS
 from vips_fast.models.forecast import HopelessWarning
 
 NAMES = ["a", "b", "c"]

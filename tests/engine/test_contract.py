@@ -20,11 +20,11 @@ from vips_fast.engine.backend import Threads
 from vips_fast.engine.ledger import Ledger
 from vips_fast.engine.loop import run
 from vips_fast.engine.model import Release
-from vips_fast.engine.planner import Planner
+from vips_fast.engine.plan import Planner
 from vips_fast.engine.randomness import SystemRandomness
 from vips_fast.engine.result import FitResult
 from vips_fast.engine.transcript import read_transcript
-from vips_fast.models.fitted import NotFittedError
+from vips_fast.models.estimator import NotFittedError
 from vips_fast.models.lda import LdaOptions
 from vips_fast.models.rebuild import verify
 from vips_fast.store import atomic

@@ -35,8 +35,8 @@ MODELS = {**EVERY, **{f"{name}-scored": _scored(name) for name in ("logistic", "
 class SmallBlocks(Threads):
     """Blocks of a few units, and empty ones before, between and after them."""
 
-    def _portion(self, model, records, *rest):
-        return super()._portion(model, Divided(records), *rest)
+    def sum(self, model, records, *rest):
+        return super().sum(model, Divided(records), *rest)
 
 
 class Divided:

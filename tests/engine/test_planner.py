@@ -13,9 +13,9 @@ from cases import CASES
 
 from vips_fast import LatentDirichletAllocation, PrivateVocabulary, plan
 from vips_fast.accounting import attack_success
-from vips_fast.engine import planner as module
+from vips_fast.engine import plan as module
 from vips_fast.engine.budget import Budget, BudgetExceededError
-from vips_fast.engine.planner import Planner
+from vips_fast.engine.plan import Planner
 from vips_fast.engine.result import Public
 
 
@@ -96,8 +96,7 @@ def test_a_purchase_is_calibrated_once_for_its_plan_and_its_fit(calibrations):
 def test_the_same_request_has_the_same_plan(name):
     make, data = CASES[name]
     estimator = make()
-    records, facts = estimator._read(*data())
-    request = estimator.request(estimator._facts(records.n_rows, facts, False, None))
+    request = estimator.request(estimator.prepare(*data()).public)
     plans = [Planner().plan(request) for _ in range(2)]
     assert plans[0].plan.public() == plans[1].plan.public() and plans[0].settings == plans[1].settings
     assert plans[0].forecast == plans[1].forecast

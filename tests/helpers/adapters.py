@@ -12,8 +12,8 @@ from vips_fast.audit.bench import Data
 from vips_fast.engine.result import Public
 from vips_fast.models.clusters import DocumentClusters, PublicVectors
 from vips_fast.models.estimator import PrivateEstimator
+from vips_fast.models.fit import Fit
 from vips_fast.models.lda import DriftingTopics
-from vips_fast.models.stage import Stage
 from vips_fast.models.tables import TopicTables
 
 
@@ -42,7 +42,7 @@ class DriftAdapter(LdaAdapter):
         dates = np.array([names[place % len(names)] for _, place in records], dtype=object)
         return {**super().data([counts for counts, _ in records]), "y": dates}
 
-    def sharp(self, stage: Stage) -> None:
+    def sharp(self, stage: Fit) -> None:
         """Do nothing: topics are settings."""
 
     def worst_pair(self) -> tuple[Any, Any]:

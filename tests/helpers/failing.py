@@ -15,7 +15,7 @@ class FailsLate(LatentDirichletAllocation):
     failure = "no"
 
     def _model(self, public, schedule=None):
-        model = FailingModel(**self._model_settings(public, schedule))
+        model = FailingModel(self._model_settings(public, schedule), public)
         model.failure = self.failure
         return model
 

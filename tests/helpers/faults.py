@@ -52,7 +52,7 @@ class NoClip(LatentDirichletAllocation):
     """Contributions of any length."""
 
     def _model(self, public, schedule=None):
-        return LdaModel(**{**self._model_settings(public, schedule), "clips": False})
+        return LdaModel(replace(self._model_settings(public, schedule), clips=False), public)
 
 
 class CountsRows(LatentDirichletAllocation):

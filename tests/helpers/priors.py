@@ -3,12 +3,14 @@
 The module also has documents that the prior fits.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import scipy.sparse as sp
 
 from vips_fast import LatentDirichletAllocation, PublicPrior
 from vips_fast.engine.model import Release
-from vips_fast.models.fitted import ArraySpec
+from vips_fast.models.estimator import ArraySpec
 from vips_fast.models.lda.public_topics import LENGTHS, SCORE, TOPICS, WORDS, PublicTopicsModel
 
 
@@ -126,5 +128,7 @@ class Counting(LatentDirichletAllocation):
     The histogram counts words, however few steps there are.
     """
 
-    def _histograms(self, n_steps, signal):
-        return 1
+    def _model_settings(self, public, schedule):
+        settings = super()._model_settings(public, schedule)
+        noised = schedule is not None and schedule.whole and schedule.noise_multiplier > 0
+        return replace(settings, histograms=1) if noised else settings

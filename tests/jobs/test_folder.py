@@ -18,6 +18,7 @@ from vips_fast.engine.budget import Budget, LogDamagedError
 from vips_fast.engine.checkpoint import RunFolder
 from vips_fast.jobs import folder as folders
 from vips_fast.models import estimator as estimators
+from vips_fast.models import fit
 from vips_fast.store import log
 
 
@@ -201,7 +202,7 @@ def test_a_stop_before_the_first_release_leaves_a_transcript_that_the_next_run_t
         raise Stop
 
     with monkeypatch.context() as patch:
-        patch.setattr(estimators, "run", fails)
+        patch.setattr(fit, "run", fails)
         with pytest.raises(Stop):
             getattr(model, again)(*data("lda"), transcript=tmp_path / "t")
     model.set_params(random_state=99) if again == "fit" else None

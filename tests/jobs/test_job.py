@@ -35,7 +35,7 @@ def keyed(monkeypatch):
     Every fit of this process.
     """
     monkeypatch.setattr(PrivateEstimator, "_randomness", lambda self, public: KeyedRandomness(KEY))
-    monkeypatch.setattr("vips_fast.models.estimator.public_seed", lambda random_state: 3)
+    monkeypatch.setattr("vips_fast.models.fit.public_seed", lambda random_state: 3)
 
 
 def model(**settings):

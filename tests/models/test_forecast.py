@@ -38,7 +38,8 @@ def gain(model, train, test):
 
 
 def expected(n=20_000, words=5000, topics=10, **change):
-    return plan(n, words, topics, **{**PUBLIC, "doc_length": 100, **change})
+    numerics = {name: change.pop(name) for name in ("distinct_words", "learning_decay") if name in change}
+    return plan(n, words, topics, **{**PUBLIC, "doc_length": 100, "options": LdaOptions(**numerics), **change})
 
 
 def test_distinct_words_decide_and_not_the_length():
@@ -59,7 +60,7 @@ def test_more_of_what_helps_is_expected_to_help():
     start = expected()
     for better in (dict(n=60_000), dict(epsilon=3.0), dict(delta=1e-4)):
         assert expected(**better).readable_words > start.readable_words, better
-    # Of topic numbers that start alike (`vips_fast.models.lda.start`), so that the noise is the same.
+    # Of topic numbers that start alike (`vips_fast.models.lda.planning`), so that the noise is the same.
     few, many = expected(topics=8), expected(topics=16)
     assert few.readable_words == pytest.approx(2 * many.readable_words, rel=1e-9) and few.told == many.told
     assert expected(n=10**8).readable_words == 5000 and expected(n=10**8).told == 1

@@ -259,8 +259,8 @@ def test_what_is_left_to_the_defaults_of_a_private_fit_is_what_it_was():
     for start in ({}, {"topic_mean": "geometric"}):
         paper = LatentDirichletAllocation.paper(3, private=False, batch_size=100, options=LdaOptions(**start))
         assert paper.fit(X).privacy_.taints == ("fitted with private=False",)
-        assert paper._model_settings(paper._result.public, None)["options"].topic_mean == "geometric"
-        assert paper._model_settings(paper._result.public, None)["doc_length"] == 500
+        assert paper._model_settings(paper._result.public, None).options.topic_mean == "geometric"
+        assert paper._model_settings(paper._result.public, None).doc_length == 500
 
 
 def test_a_prior_of_the_documents_topics_leaves_the_articles_numerics():

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from vips_fast.engine.model import Release
+from vips_fast.engine.result import Public
 from vips_fast.kernels import native
-from vips_fast.models.lda.model import LdaModel
+from vips_fast.models.lda.model import LdaModel, LdaSettings
 from vips_fast.models.lda.options import LdaOptions
 from vips_fast.models.lda.scaling import EntryScales, word_scales
 
@@ -16,18 +17,8 @@ V, K = 300, 5
 
 
 def model(**options):
-    return LdaModel(
-        n_topics=K,
-        n_words=V,
-        n_records=1000,
-        alpha=0.1,
-        eta=0.1,
-        doc_length=50,
-        clip=5.0,
-        clips=True,
-        options=LdaOptions(**options),
-        seed=3,
-    )
+    settings = LdaSettings(K, 0.1, 0.1, doc_length=50, clip=5.0, clips=True, options=LdaOptions(**options))
+    return LdaModel(settings, Public(V, 1000, seed=3))
 
 
 def release(step, sd=0.01):
@@ -89,7 +80,7 @@ def test_scales_follow_the_releases_and_the_noise_follows_them():
     # The noise of the average over a word's mass is the known error of a share.
     assert ours._floor == pytest.approx(1 / K + 2 * V * first["average_noise"][0, 0] / ours._shrinkage.mass.sum())
     ours.update(release(1))
-    rate = 2.0**-ours._decay
+    rate = 2.0**-ours._schedule.decay
     np.testing.assert_allclose(
         ours.state()["average_noise"], np.hypot((1 - rate) * 0.01, rate * 0.01 * scale), rtol=1e-12
     )

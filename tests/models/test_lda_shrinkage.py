@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from vips_fast.engine.model import Release
-from vips_fast.models.lda.model import LdaModel
-from vips_fast.models.lda.options import LdaOptions
+from vips_fast.engine.result import Public
+from vips_fast.models.lda.model import LdaModel, LdaSettings
 from vips_fast.models.lda.shrinkage import ProductShrinkage, mean_one, word_masses
 
 V, K = 1500, 12
@@ -123,10 +123,8 @@ def test_threads_change_no_bit():
     _, noised = statistics(1.0)
 
     def run(n_threads):
-        public = dict(n_topics=K, n_words=V, n_records=1000, alpha=0.1, seed=3)
-        model = LdaModel(
-            **public, doc_length=50, eta=0.1, clip=5.0, clips=True, options=LdaOptions(), n_threads=n_threads
-        )
+        settings = LdaSettings(K, 0.1, 0.1, doc_length=50, clip=5.0, clips=True, n_threads=n_threads)
+        model = LdaModel(settings, Public(V, 1000, seed=3))
         for step in range(2):
             model.update(Release(step, np.round(noised * 2**20).astype(np.int64), 2.0**-20, 1.0))
         return [array.tobytes() for array in (*model.state().values(), model.result()["components"], model._table)]
@@ -174,8 +172,8 @@ def test_intervals_cover_what_the_noise_hides(sd, first):
     truth = (share / share.sum())[:, None] * rng.gamma(0.3, 1 / 0.3, (800, 6)) * 500 / 6
     covered = []
     for factor in (1, 2):
-        public = dict(n_topics=6, n_words=800, n_records=n, alpha=0.1, seed=3)
-        model = LdaModel(**public, doc_length=500, eta=0.1, clip=5.0, clips=True, options=LdaOptions())
+        settings = LdaSettings(6, 0.1, 0.1, doc_length=500, clip=5.0, clips=True)
+        model = LdaModel(settings, Public(800, n, seed=3))
         scale = sd / 2**20
         units = np.rint((truth + factor * rng.normal(0, sd, truth.shape)) / scale).astype(np.int64)
         model.update(Release(0, units, scale, sd))

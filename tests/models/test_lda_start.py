@@ -10,29 +10,16 @@ import scipy.sparse as sp
 from vips_fast import LatentDirichletAllocation
 from vips_fast.engine.model import Release
 from vips_fast.engine.result import Public
-from vips_fast.models.lda.model import LdaModel
-from vips_fast.models.lda.options import LdaOptions
+from vips_fast.models.lda.model import LdaModel, LdaSettings
+from vips_fast.models.lda.planning import first_topics, spread, start_steps
 from vips_fast.models.lda.records import Documents
-from vips_fast.models.lda.start import first_topics, spread, start_steps
 
 V, K, J, STEPS = 120, 9, 3, 2
 
 
 def model(start=STEPS, n_threads=1):
-    return LdaModel(
-        n_topics=K,
-        n_words=V,
-        n_records=1000,
-        alpha=0.1,
-        eta=0.1,
-        doc_length=50,
-        clip=5.0,
-        clips=True,
-        options=LdaOptions(),
-        seed=3,
-        start_steps=start,
-        n_threads=n_threads,
-    )
+    settings = LdaSettings(K, 0.1, 0.1, doc_length=50, clip=5.0, clips=True, start_steps=start, n_threads=n_threads)
+    return LdaModel(settings, Public(V, 1000, seed=3))
 
 
 def release(step, sd=0.01):
@@ -80,7 +67,7 @@ def test_the_average_goes_on_from_shares_of_what_was_released():
     scale = np.sqrt(ours._table[:, : ours.n_topics] + ours._scales.floor) / ours._scales.weight[:, None]
     assert before["average"].shape == (V, J) and ours.result()["components"].shape == (K, V)
     ours.update(release(STEPS))
-    after, rate = ours.state(), 2.0**-ours._decay
+    after, rate = ours.state(), 2.0**-ours._schedule.decay
     values = (1 - rate) * spread(before["average"], K) + rate * release(STEPS).values * scale
     np.testing.assert_allclose(after["average"], values, rtol=1e-9, atol=1e-15)
     noise = np.hypot((1 - rate) * spread(before["average_noise"], K), rate * 0.01 * scale)

@@ -9,7 +9,7 @@ from scipy.special import expit
 from vips_fast import BayesianLogisticRegression
 from vips_fast.engine.backend import Threads
 from vips_fast.engine.model import Release
-from vips_fast.engine.planner import Planner
+from vips_fast.engine.plan import Planner
 from vips_fast.engine.result import Public
 from vips_fast.kernels import reference
 from vips_fast.kernels.logistic import factor_spacing, triangle_size

@@ -74,9 +74,9 @@ def read_anyway(said):
     records = [record for record in said["ledger"]["records"] if record["kind"] != "close"]
     words = PrivateCountVectorizer._from_settings(said["settings"])
     result = read_purchase.__globals__["Public"](**said["public"])
-    from vips_fast.engine.planner import Planner
+    from vips_fast.engine.plan import Planner
 
-    model = words._planned(Planner(), words.request(result), None).model
+    model = Planner().plan(words.request(result)).model
     model.restore({"sums": np.array(said["sums"], dtype=np.int64), **texts_of(said["tokens"])})
     return FitResult.make(
         said["model"], said["settings"], result, len(said["sums"]), model.result(), model.state(), Ledger.of(records)

@@ -21,9 +21,9 @@ from sklearn.preprocessing import FunctionTransformer, Normalizer, OneHotEncoder
 from sklearn.tree import DecisionTreeClassifier
 
 from vips_fast import BayesianLogisticRegression, LatentDirichletAllocation, PrivateCountVectorizer, TopicTables
-from vips_fast.data.twins import TWINS, warn_of_twins
 from vips_fast.engine.budget import Budget
-from vips_fast.models import estimator, repeats
+from vips_fast.models import caveats
+from vips_fast.models.caveats import TWINS, warn_of_twins
 
 ROOT = Path(__file__).parents[2]
 rng = np.random.default_rng(0)
@@ -49,7 +49,7 @@ def topics(**options):
 @pytest.fixture(autouse=True)
 def memory(fits_of_other_tests, monkeypatch):
     """Remember this test's fits only."""
-    monkeypatch.setattr(repeats, "_fits", {})
+    monkeypatch.setattr(caveats, "_fits", {})
 
 
 def said(work, text):
@@ -109,9 +109,9 @@ def test_what_one_statement_includes_does_not_warn(tmp_path):
     Budget.create(tmp_path / "b", epsilon=9.0, delta=1e-5, dataset="d")
     paid = functools.partial(model().fit, X, Y, budget=tmp_path / "b")
     for work in (_after, _calls, _refused, two(functools.partial(model, private=False)), lambda: (paid(), paid())):
-        repeats._fits.clear()
+        caveats._fits.clear()
         assert said(work, ADDS_UP) == 0
-    repeats._fits.clear()
+    caveats._fits.clear()
     words, counts = _after()
     assert said(lambda: topics().fit(counts), ADDS_UP) == 1  # beside the first topics
 
@@ -133,7 +133,7 @@ def _told():
     found = []
     for first in OTHERS:
         for second in OTHERS:
-            repeats._fits.clear()
+            caveats._fits.clear()
             model(invalid="drop").fit(first, Y)
             found.append([said(lambda data=data: model(invalid="drop").fit(data, Y), ADDS_UP) for data in (second, X)])
     return found
@@ -149,7 +149,7 @@ def test_a_memory_of_the_data_is_seen(monkeypatch):
 
     def prepared(self, X, *rest, **call):
         if np.asarray(X).tobytes() not in seen:
-            repeats._fits.clear()
+            caveats._fits.clear()
         seen.add(np.asarray(X).tobytes())
         return prepare(self, X, *rest, **call)
 
@@ -160,7 +160,7 @@ def test_a_memory_of_the_data_is_seen(monkeypatch):
 
 def _first_fit(queue=None):
     """Return whether the first fit of this process warns."""
-    repeats._fits.clear()
+    caveats._fits.clear()
     found = said(lambda: model().fit(X, Y), "in a worker process")
     return found if queue is None else queue.put(found)
 
@@ -320,7 +320,7 @@ def test_rows_that_repeat_beyond_chance_are_told(rows):
 
 def test_a_warning_despite_drop_is_seen(monkeypatch):
     """A mutant that looks at values whoever listens."""
-    monkeypatch.setattr(estimator, "warn_of_twins", lambda X, invalid: warn_of_twins(X, "raise"))
+    monkeypatch.setattr(caveats, "warn_of_twins", lambda X, invalid: warn_of_twins(X, "raise"))
     with pytest.raises(AssertionError):
         test_rows_that_repeat_beyond_chance_are_told(WIDE[DRAWN])
 

@@ -19,9 +19,9 @@ from peers.objective import gaussian_noise_sd
 from scipy.special import expit, ndtr
 
 from vips_fast.engine.backend import Threads
-from vips_fast.engine.planner import Planner
 from vips_fast.engine.result import Public
 from vips_fast.engine.transcript import read_transcript
+from vips_fast.models.fit import rebuild
 from vips_fast.models.logistic.records import LogisticRecords, design
 
 
@@ -73,7 +73,7 @@ def scores_model(estimator, X, y):
     records = LogisticRecords.of(design(X, float(estimator.fit_intercept)), np.asarray(y, float))
     estimator.set_params(noise_multiplier=2.0, sampling="full")
     request = estimator.request(Public(n_features=X.shape[1], n_records=60, seed=3))
-    made = estimator._planned(Planner(), request, None)
+    made = estimator._planner().plan(request)
     return made.model, made.plan.mechanism, records
 
 
@@ -140,7 +140,7 @@ def test_one_result_in_files_and_from_a_transcript(data, kind, tmp_path):
     model = kind(n_steps=6, batch_size=400).fit(X, y, transcript=tmp_path / "transcript")
     model.save(tmp_path / "model")
     expected = model.predict_proba(X[:9])
-    for other in (kind.load(tmp_path / "model"), kind._rebuild(read_transcript(tmp_path / "transcript"))):
+    for other in (kind.load(tmp_path / "model"), rebuild(kind, read_transcript(tmp_path / "transcript"))):
         np.testing.assert_array_equal(other.predict_proba(X[:9]), expected)
         assert other.privacy_ == model.privacy_ and other.ledger_.head == model.ledger_.head
     model.set_params(fit_intercept=False, clip_norm=9.0, n_steps=2)

@@ -12,7 +12,7 @@ import pytest
 from torture import FAULTS, torture
 
 from vips_fast.engine import checkpoint
-from vips_fast.models import estimator
+from vips_fast.models import fit
 from vips_fast.store import atomic, log
 
 
@@ -42,7 +42,7 @@ def test_ten_thousand_kills(tmp_path, capsys, quarter):
 
 
 def charges_after_the_draw():
-    run, after = estimator.run, checkpoint.RunFolder.after
+    run, after = fit.run, checkpoint.RunFolder.after
 
     def charges_late(*parts, charge, **more):
         def late(self, step):
@@ -54,7 +54,7 @@ def charges_after_the_draw():
         checkpoint.RunFolder.after = late
         return run(*parts, charge=None, **more)
 
-    estimator.run = charges_late
+    fit.run = charges_late
 
 
 def writes_the_ledger_behind():

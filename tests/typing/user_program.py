@@ -47,7 +47,7 @@ from vips_fast import (
 from vips_fast.data import Schema
 from vips_fast.data.types import Array, Bits, Cells, Labels, Matrix, Names, Vector
 from vips_fast.models.conjugate import parameter
-from vips_fast.models.stage import Stage
+from vips_fast.models.fit import Fit
 
 SCHEMA = """
 [columns.age]
@@ -84,7 +84,7 @@ class Mean(ConjugateEstimator):
 
 def topics(counts: Bits, folder: Path) -> LatentDirichletAllocation:
     """Plan, fit, save, load and verify a topic model."""
-    planned = plan(100, counts.shape[1], 2, epsilon=2.0, doc_length=20, rows_per_group=None)
+    planned = plan(100, counts.shape[1], 2, epsilon=2.0, doc_length=20, unit="person")
     assert_type(planned, Plan)
     print(planned.forecast(), planned.batch_size)
     model = LatentDirichletAllocation(2, doc_length=20, epsilon=2.0, **planned.parameters())
@@ -96,7 +96,7 @@ def topics(counts: Bits, folder: Path) -> LatentDirichletAllocation:
     assert_type(model.perplexity(counts), float)
     assert_type(model.get_feature_names_out(), Names)
     stage = model.prepare(counts, groups=[k // 2 for k in range(len(counts))], unit="patient")
-    assert_type(stage, Stage)
+    assert_type(stage, Fit)
     print(stage.plan.relation, stage.public.n_records)
     public = PublicPrior([f"w{v}" for v in range(16)], np.ones((2, 16)), np.ones(2), np.ones(16), "an example")
     assert_type(public.restricted_to(public.words).topics(), Matrix)

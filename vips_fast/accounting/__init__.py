@@ -29,6 +29,7 @@ from .events import (
     PrivacyEvent,
     RandomAllocationEvent,
     RandomizedResponseEvent,
+    Relation,
     SelectedAllocationEvent,
     SelfComposedEvent,
     WithoutReplacementEvent,
@@ -43,7 +44,6 @@ from .parts import parts_delta, parts_epsilon
 from .printing import rounded_down, rounded_up
 from .privacy_loss import PrivacyLoss
 from .rdp import delta_from_rdp, epsilon_from_rdp, renyi_divergence
-from .relation import Relation
 from .tradeoff import attack_success, inference_success, true_positive_rate
 from .wang import wang_rdp
 from .zcdp import zcdp_delta, zcdp_epsilon, zcdp_rho, zcdp_rho_for_target, zcdp_rho_gaussian

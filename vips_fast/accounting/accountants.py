@@ -14,14 +14,21 @@ from numpy.typing import ArrayLike
 from .accountant import Accountant
 from .checks import LARGEST, FloatArray, non_negative, numbers, one_of, open_probability
 from .composition import BasicAccountant, OptimalAccountant, StrongAccountant
-from .events import GroupEvent, NonPrivateEvent, PrivacyEvent, check_event, rate_and_mechanism, touching_leaves
+from .events import (
+    GroupEvent,
+    NonPrivateEvent,
+    PrivacyEvent,
+    Relation,
+    check_event,
+    rate_and_mechanism,
+    touching_leaves,
+)
 from .gaussian import GaussianAccountant, gaussian_mu
 from .generic import GenericAccountant
 from .opinions import DpAccountingAccountant
 from .printing import rounded_up
 from .privacy_loss.distribution import PldAccountant
 from .rdp import RdpAccountant
-from .relation import Relation
 from .wang import WangAccountant
 from .zcdp import ZcdpAccountant
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from .accountants import delta as delta_of
 from .accountants import epsilon as epsilon_of
-from .checks import between, open_probability, positive, real
+from .checks import open_probability, positive, real
 from .events import GaussianEvent, PrivacyEvent
 from .printing import rounded_up
 from .solver import find_root
@@ -63,7 +63,7 @@ class Target:
     def of_success(cls, attack_success: float, delta: float) -> "Target":
         """Return the target for a success in (1/2, 1); ValueError for others."""
         wanted = "between 0.5, which is chance, and 1"
-        attack_success = real("target_attack_success", attack_success, wanted, lambda x: 0.5 < x < 1.0)
+        attack_success = real("target_attack_success", attack_success, 0.5, 1.0, "()", wanted=wanted)
         from scipy.special import ndtri
 
         mu = 2.0 * float(ndtri(attack_success))
@@ -136,7 +136,7 @@ def noise_for(
     **options: Any,
 ) -> float:
     """Return the smallest noise multiplier for a `Target`; see `calibrate_noise_multiplier`."""
-    rtol = between("rtol", rtol, 1e-8, 0.1)
+    rtol = real("rtol", rtol, 1e-8, 0.1)
     steered = accountant in (None, "pld")
     if steered:
         options.setdefault("rtol", min(1e-4, 0.1 * rtol))

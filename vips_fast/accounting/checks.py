@@ -6,6 +6,7 @@ reaches a formula: `max(0.0, nan)` would be a perfect guarantee.
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from numbers import Integral, Real
 from typing import Any
 
@@ -22,8 +23,9 @@ LEAST_NOISE, LARGEST_NOISE = 1e-9, 1e12
 MOST = 2**53
 
 
-def real(name: str, value: Any, wanted: str, holds: Callable[[float], bool]) -> float:
-    """Return `value` as a float that meets a condition, which `wanted` says in words."""
+def real(name: str, value: Any, low: float, high: float, ends: str = "[]", *, wanted: str = "") -> float:
+    """Return ``value`` as a float from ``low`` to ``high``; round ``ends`` do not belong to the range."""
+    wanted = wanted or f"in {ends[0]}{low:g}, {high:g}{ends[1]}"
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, Real):
         raise TypeError(f"{name}={_shown(value)}: expected a number {wanted}")
     try:
@@ -31,39 +33,22 @@ def real(name: str, value: Any, wanted: str, holds: Callable[[float], bool]) -> 
     except OverflowError:
         # An integer beyond doubles.
         number = math.nan
-    if not holds(number):
+    above = number >= low if ends[0] == "[" else number > low
+    if not (above and (number <= high if ends[1] == "]" else number < high)):
         raise ValueError(f"{name}={number!r}: expected a number {wanted}")
     return number
 
 
-def positive(name: str, value: Any) -> float:
-    """Return `value` as a float > 0 whose square is a double."""
-    return real(name, value, f"in [{LEAST:g}, {LARGEST:g}]", lambda x: LEAST <= x <= LARGEST)
+#: Each is called with a name and a value. The squares of the first two are doubles.
+positive = partial(real, low=LEAST, high=LARGEST)
+non_negative = partial(real, low=0.0, high=LARGEST)
+probability = partial(real, low=0.0, high=1.0)
+open_probability = partial(real, low=0.0, high=1.0, ends="()")
 
 
 def noise_multiplier(value: Any, name: str = "noise_multiplier") -> float:
     """Return `value` as a noise multiplier that accountants can answer for."""
-    return real(name, value, f"in [{LEAST_NOISE:g}, {LARGEST_NOISE:g}]", lambda x: LEAST_NOISE <= x <= LARGEST_NOISE)
-
-
-def non_negative(name: str, value: Any) -> float:
-    """Return `value` as a float >= 0 whose square is a double."""
-    return real(name, value, f"in [0, {LARGEST:g}]", lambda x: 0.0 <= x <= LARGEST)
-
-
-def probability(name: str, value: Any) -> float:
-    """Return `value` as a float in [0, 1]."""
-    return real(name, value, "in [0, 1]", lambda x: 0.0 <= x <= 1.0)
-
-
-def open_probability(name: str, value: Any) -> float:
-    """Return `value` as a float in (0, 1)."""
-    return real(name, value, "in (0, 1)", lambda x: 0.0 < x < 1.0)
-
-
-def between(name: str, value: Any, low: float, high: float) -> float:
-    """Return `value` as a float in [low, high]."""
-    return real(name, value, f"in [{low:g}, {high:g}]", lambda x: low <= x <= high)
+    return real(name, value, LEAST_NOISE, LARGEST_NOISE)
 
 
 def count(name: str, value: Any, minimum: int = 0, most: int = MOST) -> int:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from .accountants import ACCOUNTANTS, default_accountant, epsilon, trivial_epsilon
-from .checks import between, open_probability
+from .checks import open_probability, real
 from .events import GroupEvent, PrivacyEvent, WithoutReplacementEvent, check_event
 from .gaussian import gaussian_mu
 from .privacy_loss import PrivacyLoss
@@ -39,7 +39,7 @@ def epsilon_lower_bound(event: PrivacyEvent, delta: float, rtol: float = 5e-3) -
     relative accuracy; it is a lower bound for every value of it.
     """
     trivial, delta = trivial_epsilon(check_event(event)), open_probability("delta", delta)
-    rtol = between("rtol", rtol, 1e-9, 0.5)
+    rtol = real("rtol", rtol, 1e-9, 0.5)
     if trivial is not None:
         return trivial
     if gaussian_mu(event) is not None:
@@ -62,7 +62,7 @@ def compare(
     lies between the first two. Without `accountants` all are compared that can bound the event and whose packages
     are installed.
     """
-    best, delta, rtol = default_accountant(event), open_probability("delta", delta), between("rtol", rtol, 1e-9, 0.5)
+    best, delta, rtol = default_accountant(event), open_probability("delta", delta), real("rtol", rtol, 1e-9, 0.5)
     rows = []
     for name in ACCOUNTANTS if accountants is None else accountants:
         if accountants is None and not ACCOUNTANTS[name].supports(event):

@@ -40,11 +40,11 @@ from .events import (
     PoissonSampledEvent,
     PrivacyEvent,
     RandomizedResponseEvent,
+    Relation,
     SelfComposedEvent,
     check_event,
     event_from_dict,
 )
-from .relation import Relation
 
 THEIRS, OURS = "dp_accounting.dp_event", "vips_fast.accounting.dp_events"
 _RELATIONS: dict[str | None, str | None] = {

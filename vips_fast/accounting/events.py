@@ -11,10 +11,42 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
+from enum import StrEnum
+from functools import cache
 from typing import Any, ClassVar
 
 from .checks import MOST, count, noise_multiplier, non_negative, probability
-from .relation import Relation
+
+
+class Relation(StrEnum):
+    """A neighboring relation; members equal their names.
+
+    The names are accepted in their place.
+
+    >>> Relation("replace_one") == "replace_one"
+    True
+    >>> Relation.ADD_REMOVE.describe("patient")
+    'adding or removing one patient'
+    """
+
+    #: One data set has one unit more than the other.
+    ADD_REMOVE = "add_remove"
+    #: Both have the same number of units, and one of them differs.
+    REPLACE_ONE = "replace_one"
+
+    def __repr__(self) -> str:
+        return repr(self.value)
+
+    def describe(self, unit: str = "record", number: str = "one") -> str:
+        """Say in words how neighbors differ, for a privacy unit by name."""
+        return f"{'replacing' if self is Relation.REPLACE_ONE else 'adding or removing'} {number} {unit}"
+
+    @classmethod
+    def of(cls, value: str, name: str = "relation") -> "Relation":
+        """Return the relation of this name; ValueError for another, with `name`."""
+        if value not in tuple(cls):
+            raise ValueError(f"{name}={value!r}: expected {' or '.join(map(repr, cls))}")
+        return cls(value)
 
 
 def round_up_probability(numerator: int, denominator: int) -> float:
@@ -124,10 +156,9 @@ class PrivacyEvent:
         for name, value in values.items():
             object.__setattr__(self, name, value)
 
-    def _set_relation(self) -> None:
-        """Turn a relation's name into the relation; ValueError for other names."""
-        if self.relation is not None:
-            self._set(relation=Relation.of(self.relation))
+    def _set_relation(self, **values: Any) -> None:
+        """Turn a relation's name into the relation; ValueError for other names. Store other checked values, too."""
+        self._set(relation=None if self.relation is None else Relation.of(self.relation), **values)
 
 
 @dataclass(frozen=True)
@@ -149,8 +180,7 @@ class _NoiseEvent(PrivacyEvent):
     relation: str | None = None
 
     def __post_init__(self) -> None:
-        self._set(noise_multiplier=noise_multiplier(self.noise_multiplier))
-        self._set_relation()
+        self._set_relation(noise_multiplier=noise_multiplier(self.noise_multiplier))
 
 
 class GaussianEvent(_NoiseEvent):
@@ -221,8 +251,7 @@ class ApproximateDPEvent(PrivacyEvent):
     relation: str | None = None
 
     def __post_init__(self) -> None:
-        self._set(epsilon=non_negative("epsilon", self.epsilon), delta=probability("delta", self.delta))
-        self._set_relation()
+        self._set_relation(epsilon=non_negative("epsilon", self.epsilon), delta=probability("delta", self.delta))
 
 
 def _check_sampled(event: PrivacyEvent, relation: Relation, outer: str) -> PrivacyEvent:
@@ -548,6 +577,7 @@ _INSIDE: Any = (NonPrivateEvent, GaussianEvent, LaplaceEvent, RandomizedResponse
 _KINDS: dict[str, Any] = {cls.kind: cls for cls in (*_INSIDE, *_OUTERMOST, ComposedEvent, SelfComposedEvent)}
 
 
+@cache
 def _names(cls: Any) -> list[str]:
     """Return the names of the arguments of an event's class."""
     return [item.name for item in fields(cls) if item.init]

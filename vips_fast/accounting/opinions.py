@@ -10,11 +10,11 @@ from .events import (
     GaussianEvent,
     LaplaceEvent,
     PrivacyEvent,
+    Relation,
     SelfComposedEvent,
     rate_and_mechanism,
     touching_leaves,
 )
-from .relation import Relation
 
 #: Grid of losses, in which the package rounds up.
 _GRID = 1e-3

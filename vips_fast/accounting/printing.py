@@ -8,7 +8,7 @@ from .checks import count, real
 
 
 def _rounded(value: float, digits: int, rounding: str) -> str:
-    value, digits = real("value", value, "or infinity", lambda x: not math.isnan(x)), count("digits", digits, 1)
+    value, digits = real("value", value, -math.inf, math.inf, wanted="or infinity"), count("digits", digits, 1)
     if value == 0.0 or not math.isfinite(value):
         return f"{value:g}"
     # The decimal that Python prints for a double reads back as that double, so that rounding it outwards rounds the

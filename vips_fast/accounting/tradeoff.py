@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from .accountants import delta, epsilon, trivial_epsilon
-from .checks import between, open_probability, probability
+from .checks import open_probability, probability, real
 from .events import PrivacyEvent, check_event
 from .gaussian import gaussian_mu
 
@@ -91,7 +91,7 @@ def inference_success(event: PrivacyEvent, baseline: float) -> float:
 
     Raises ValueError if the baseline is not in (0, 1], or no accountant bounds the event.
     """
-    b = between("baseline", baseline, 1e-300, 1.0)
+    b = real("baseline", baseline, 1e-300, 1.0)
     if trivial_epsilon(check_event(event)) == math.inf or b == 1.0:
         return 1.0
     if gaussian_mu(event) is not None:

@@ -14,7 +14,7 @@ import numpy as np
 from ..engine.model import Model, Release
 from ..models.estimator import PrivateEstimator
 from ..models.family import FAMILIES, family_of, resolve, with_adapter
-from ..models.stage import Stage
+from ..models.fit import Fit
 from .bench import Data
 
 #: As large as finite numbers get: a state of such numbers overflows wherever it is used.
@@ -106,14 +106,14 @@ class Adapter(ABC):
         """
         return None
 
-    def sharp(self, stage: Stage) -> None:
+    def sharp(self, stage: Fit) -> None:
         """Put the model in a released state with records at the bound.
 
         They are worst-case records.
         """
         return
 
-    def scramble(self, stage: Stage, rng: np.random.Generator, releases: int) -> None:
+    def scramble(self, stage: Fit, rng: np.random.Generator, releases: int) -> None:
         """Put the model in the state of random releases.
 
         The noise is little or much.
@@ -125,7 +125,7 @@ class Adapter(ABC):
             units = np.rint(rng.standard_normal(model.shape) * (size / scale)).astype(np.int64)
             model.update(Release(step, units, scale, size * 10.0 ** rng.uniform(-3, 0.3)))
 
-    def poison(self, stage: Stage) -> bool:
+    def poison(self, stage: Fit) -> bool:
         """Make the released parameters non-finite, through the contract only.
 
         A release of NaN is tried first. If the model refuses it, its state is filled with the largest finite numbers,

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..engine.model import Release
 from ..models.estimator import PrivateEstimator
+from ..models.fit import Fit
 from ..models.lda import LatentDirichletAllocation, LdaOptions
 from ..models.lda.masses import LONG_HISTOGRAM
 from ..models.lda.paper import PaperLatentDirichletAllocation
@@ -15,7 +16,6 @@ from ..models.lda.planning import WORD_CLIP
 from ..models.logistic import BayesianLogisticRegression, CountRegression
 from ..models.sbn import ClassConditionalNetwork, SigmoidBeliefNetwork
 from ..models.sbn.paper import PaperSigmoidBeliefNetwork
-from ..models.stage import Stage
 from .adapter import Adapter
 from .bench import Data
 
@@ -36,7 +36,7 @@ class LdaAdapter(Adapter):
         counts = np.asarray(records)
         return {"X": csr_array(counts.astype(np.int32) if counts.dtype.kind in "iu" else counts)}
 
-    def sharp(self, stage: Stage) -> None:
+    def sharp(self, stage: Fit) -> None:
         """Put each word in one topic: one-word documents keep their norm."""
         model = stage.model
         units, empty = np.zeros((2, *model.shape), dtype=np.int64)
@@ -54,7 +54,7 @@ class LdaAdapter(Adapter):
             model.update(Release(step, empty, 1e9, 0.0))
         model.update(Release(first, units, 1e9, 0.0))
 
-    def scramble(self, stage: Stage, rng: np.random.Generator, releases: int) -> None:
+    def scramble(self, stage: Fit, rng: np.random.Generator, releases: int) -> None:
         """Go on as `Adapter.scramble`.
 
         In a run that begins with histograms, one release stands for the public start, and more come after them.
@@ -160,7 +160,7 @@ class SbnAdapter(Adapter):
         """Make rows of 0 and 1."""
         return {"X": np.array([*records])}
 
-    def sharp(self, stage: Stage) -> None:
+    def sharp(self, stage: Fit) -> None:
         """Choose the state with the largest norms.
 
         With z = 1 and psi = 0 all six blocks have their largest norms.

@@ -15,8 +15,8 @@ from scipy.stats import binom
 from ..accounting import PrivacyEvent, Relation, delta, epsilon, rounded_up
 from ..engine.model import Release
 from ..engine.sampling import epoch_length, run_event
+from ..models.fit import Fit
 from ..models.rebuild import alike
-from ..models.stage import Stage
 from .bench import Bench, Still
 from .report import Check, LayerResult
 from .sizes import CONFIDENCE_ERROR, N_RECORDS, Sizes
@@ -35,7 +35,7 @@ def _sides(bench: Bench) -> tuple[list[Any], list[Any]]:
     return [*base, extra], [*base, replaced] if bench.relation == Relation.REPLACE_ONE else base
 
 
-def _whole(bench: Bench, records: list[Any], multiplier: float, n_steps: int) -> Stage:
+def _whole(bench: Bench, records: list[Any], multiplier: float, n_steps: int) -> Fit:
     """Run over all records in the sharp state, with one public number."""
     estimator = bench.whole(noise_multiplier=multiplier, n_records=N_RECORDS, n_steps=n_steps)
     stage = bench.prepare(estimator, records)
@@ -147,7 +147,7 @@ class _Attack:
     prior is on minibatches that are the same in all epochs, so that these are found too.
     """
 
-    def __init__(self, bench: Bench, stage: Stage):
+    def __init__(self, bench: Bench, stage: Fit):
         adapter, self.bench = bench.adapter, bench
         base = [] if adapter.disjoint else adapter.base(N_RECORDS - 1)
         extra, replaced = adapter.worst_pair()
@@ -166,7 +166,7 @@ class _Attack:
         self.records = bench.prepare(estimator, own + [kind[0] for kind in kinds]).records
         self.variance = (stage.plan.mechanism.noise_sd / stage.plan.mechanism.spacing) ** 2
 
-    def follow(self, stage: Stage) -> None:
+    def follow(self, stage: Fit) -> None:
         """Attack another run."""
         self.stage = replace(stage, records=self.records)
         self.ratios: list[float] = []

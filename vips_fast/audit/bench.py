@@ -1,7 +1,7 @@
 """The bench of a model's audit: the engine's contract, with exchangeable parts.
 
 All layers reach a model as `PrivateEstimator.fit` does: whole raw data sets go through the estimator's own reader, and
-the result is a `Stage` run. Nothing here knows the parts of a model.
+the result is a `Fit` run. Nothing here knows the parts of a model.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +18,7 @@ from ..engine.randomness import Randomness
 from ..engine.sampling import Sampler
 from ..mechanisms import GaussianMechanism
 from ..models.estimator import PrivateEstimator
-from ..models.stage import Stage
+from ..models.fit import Fit
 
 if TYPE_CHECKING:
     from .adapter import Adapter
@@ -94,11 +94,11 @@ class Bench:
         sampling = {"sampling": "full", "relation": self.relation, "batch_size": None, "noise_multiplier": 1.0}
         return self.estimator(**{**sampling, **overrides})
 
-    def prepare(self, estimator: PrivateEstimator, records: Sequence[Any], **how: Any) -> Stage:
+    def prepare(self, estimator: PrivateEstimator, records: Sequence[Any], **how: Any) -> Fit:
         """Prepare a run over raw records; ``how`` goes to `prepare`."""
         return self.prepare_data(estimator, self.adapter.data(records), **how)
 
-    def prepare_data(self, estimator: PrivateEstimator, data: Data, **how: Any) -> Stage:
+    def prepare_data(self, estimator: PrivateEstimator, data: Data, **how: Any) -> Fit:
         """Prepare a run over raw data; otherwise as `prepare`."""
         made = estimator.prepare(**data, **how)
         plan = replace(
@@ -114,7 +114,7 @@ class Bench:
             randomness=self.seams.of("randomness", made.randomness),
         )
 
-    def fine(self, stage: Stage, rows: Sequence[int] | np.ndarray, words: np.ndarray, n_threads: int = 1) -> np.ndarray:
+    def fine(self, stage: Fit, rows: Sequence[int] | np.ndarray, words: np.ndarray, n_threads: int = 1) -> np.ndarray:
         """Sum the contributions of rows exactly, flat, before the noise's lattice."""
         backend: Backend = self.seams.of("backend", Threads(n_threads))
         drawn, usable = np.asarray(rows, dtype=np.int64), stage.records.usable
@@ -122,12 +122,12 @@ class Bench:
             drawn, words = drawn[usable[drawn]], words[usable[drawn]]
         return backend.sum(stage.model, stage.records, drawn, words).reshape(-1)
 
-    def sums(self, stage: Stage, rows: Sequence[int] | np.ndarray, words: np.ndarray) -> np.ndarray:
+    def sums(self, stage: Fit, rows: Sequence[int] | np.ndarray, words: np.ndarray) -> np.ndarray:
         """Return the sums before the noise, flat, on the noise's lattice."""
         fine = self.fine(stage, rows, words).reshape(stage.model.fine_shape)
         return stage.model.round(fine, stage.plan.mechanism.spacing).reshape(-1)
 
-    def run(self, stage: Stage, on_release: Callable[[Release], None]) -> None:
+    def run(self, stage: Fit, on_release: Callable[[Release], None]) -> None:
         """Run the engine's own loop; ``keep`` sees each release before the model."""
         with np.errstate(all="ignore"):
             # With few records the noise may drive the public parameters anywhere.

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from ..accounting import Relation
+from ..checks import same
 from ..models.conjugate import ConjugateEstimator
-from ..models.settings import same
-from ..models.stage import Stage
+from ..models.fit import Fit
 from .adapter import Adapter
 from .bench import Bench, Data, relation_of
 
@@ -37,7 +37,7 @@ class ConjugateAdapter(Adapter):
     def _examples(self) -> list[Any]:
         return [(x, None if self.y is None else self.y[i]) for i, x in enumerate(self.X)]
 
-    def sharp(self, stage: Stage) -> None:
+    def sharp(self, stage: Fit) -> None:
         """Take the given parameters, if any."""
         if self.parameters is None:
             return

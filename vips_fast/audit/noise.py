@@ -15,7 +15,7 @@ from ..engine.backend import Threads
 from ..engine.filters import without_leaks
 from ..engine.model import Release
 from ..kernels.lattice import is_power_of_two
-from ..models.stage import Stage
+from ..models.fit import Fit
 from .bench import Bench, Still, Watched
 from .report import Check, LayerResult
 from .sizes import ERROR, Sizes
@@ -41,7 +41,7 @@ def layer_c(bench: Bench, sizes: Sizes, rng: np.random.Generator) -> LayerResult
     return LayerResult("C", "noise of a release", tuple(checks), figures={"sd": sd, "draws": 2 * first.units.size})
 
 
-def _prepare(bench: Bench, records: list[Any], n_steps: int) -> Stage:
+def _prepare(bench: Bench, records: list[Any], n_steps: int) -> Fit:
     estimator = bench.whole(noise_multiplier=_MULTIPLIER, n_steps=n_steps, n_records=len(records), n_jobs=2)
     return bench.prepare(estimator, records)
 
@@ -53,7 +53,7 @@ class _Noise:
     deviation that the declared sensitivity asks for, in the same units.
     """
 
-    def __init__(self, bench: Bench, made: Stage):
+    def __init__(self, bench: Bench, made: Fit):
         self.stage = made
         model, mechanism = made.model, made.plan.mechanism
         self.claimed = _MULTIPLIER * mechanism.sensitivity / mechanism.spacing

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from ..data.groups import group_codes
-from ..models.stage import Stage
+from ..models.fit import Fit
 from .adapter import Adapter
 from .bench import Data
 
@@ -87,6 +87,6 @@ class Persons(Adapter):
         numbers = np.repeat(np.arange(2 * n), self.most)
         return {**self.rows.take(data, numbers), "groups": numbers}
 
-    def sharp(self, stage: Stage) -> None:
+    def sharp(self, stage: Fit) -> None:
         """See `Adapter.sharp`."""
         self.rows.sharp(stage)

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ..models.stage import Stage
+from ..models.fit import Fit
 from .bench import Bench, Part
 from .report import Check, LayerResult
 from .sizes import Sizes
@@ -66,7 +66,7 @@ class _Purity:
         """Exact sum of some records of the large data set."""
         return self.bench.fine(self.stage, rows, self.words[np.asarray(rows)], n_threads)
 
-    def alone(self, rows: np.ndarray) -> tuple[Stage, np.ndarray]:
+    def alone(self, rows: np.ndarray) -> tuple[Fit, np.ndarray]:
         """Make a data set of only these records, read anew, with words."""
         own = self.bench.prepare_data(self.estimator, self.bench.adapter.take(self.data, rows))
         own.model.restore(self.state)

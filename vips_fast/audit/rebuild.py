@@ -139,11 +139,11 @@ class Fitted:
         self.event = ComposedEvent((SelfComposedEvent(run, number), SelfComposedEvent(whole, calls)))
         # What `fit` does, with the seams' parts, and then `partial_fit`.
         with np.errstate(all="ignore"):
-            self.estimator.run(stage, TranscriptWriter(self.transcript, first=True))
+            stage.run(TranscriptWriter(self.transcript, first=True))
             for part in _CALLS:
                 how: dict[str, Any] = {"partial": True, "part": part, "n_records": settings["n_records"]}
                 stage = bench.prepare(self.estimator, records, **how)
-                self.estimator.run(stage, TranscriptWriter(self.transcript, first=False))
+                stage.run(TranscriptWriter(self.transcript, first=False))
         self.settings_kept = fingerprint(self.estimator.get_params()) == before
         self.estimator.save(self.model)
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from ..accounting import Relation
+from ..models.fit import Fit
 from ..models.rebuild import alike
-from ..models.stage import Stage
 from .bench import Bench, squared_norm
 from .report import Check, LayerResult
 from .sizes import Sizes
@@ -58,7 +58,7 @@ class _Replay:
         return self.bench.sums(stage, rows, np.resize(self.words, len(rows)))
 
 
-def same_run(one: Stage, other: Stage) -> bool:
+def same_run(one: Fit, other: Fit) -> bool:
     """Tell whether public facts and plan are the same."""
     return alike(one.public, other.public) and one.plan.public() == other.plan.public()
 

@@ -23,7 +23,7 @@ import numpy as np
 from ..accounting import SelfComposedEvent, delta, epsilon
 from ..accounting.printing import rounded_up
 from ..engine.model import Release
-from ..models.stage import Stage
+from ..models.fit import Fit
 from ..models.vocabulary import PrivateVocabulary
 from ..models.vocabulary.model import VocabularyModel
 from ..store.limits import parse_json
@@ -51,7 +51,7 @@ class _Listed(PrivateVocabulary):
         finally:
             self.n_rounds = rounds
 
-    def prepare(self, X: Any, *data: Any, **how: Any) -> Stage:
+    def prepare(self, X: Any, *data: Any, **how: Any) -> Fit:
         """Plan as the vocabulary does, and number the tokens by the list."""
         stage = super().prepare(X, *data, **how)
         sets: Any = stage.records
@@ -145,7 +145,7 @@ class _Attack:
         chosen |= {"threshold_delta": _DELTA, "delta": 0.5, "max_tokens": 10, "max_features": None}
         self.settings = chosen
 
-    def prepare(self, records: list[str]) -> Stage:
+    def prepare(self, records: list[str]) -> Fit:
         """Plan a run over the given vocabulary, with the seams' parts."""
         estimator = self.bench.seams.of("estimator", self.bench.adapter.kind(**self.settings))
         return self.bench.prepare(estimator, records)
@@ -232,7 +232,7 @@ def layer_g(bench: Bench, sizes: Sizes, rng: np.random.Generator) -> LayerResult
         settings = {**bench.adapter.settings, "analyzer": "unicode", "noise_multiplier": 3.0, "n_records": 320}
         estimator = bench.seams.of("estimator", bench.adapter.kind(**settings))
         stage = bench.prepare(estimator, records)
-        estimator.run(stage)
+        stage.run()
         checks.append(_statement(estimator, stage, f"statement, data set {number + 1}"))
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "words.json"
@@ -251,7 +251,7 @@ def layer_g(bench: Bench, sizes: Sizes, rng: np.random.Generator) -> LayerResult
     return LayerResult("G", "rebuild from the released sums", tuple(checks))
 
 
-def _statement(estimator: Any, stage: Stage, name: str) -> Check:
+def _statement(estimator: Any, stage: Fit, name: str) -> Check:
     """Compare the printed epsilon with the accountant's for all planned rounds."""
     privacy = estimator.privacy_
     spent = epsilon(SelfComposedEvent(stage.plan.sampler.event(3.0), stage.plan.n_steps), privacy.delta)

@@ -13,16 +13,6 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-#: What a fit says of a frame some of whose rows have one name, or one value in a column that is called after persons.
-REPEATS = "X's index repeats: rows of one person? give groups="
-COLUMN_REPEATS = "X's column {!r} {}: rows of one person? give groups="
-
-#: What it says of columns that a scaler seems to have changed.
-SCALED = (
-    "X's columns have {} over these very rows: scaled by private numbers? The guarantee leaves those out; scale by "
-    "public numbers"
-)
-
 #: Names of such columns, in any case and with or without an id, as in "User_ID".
 PERSON_COLUMNS = (
     "account",
@@ -101,41 +91,6 @@ def check_names(estimator: str, known: Sequence[str] | None, X: Any) -> Any:
         if told:
             raise ValueError(f"X: expected the columns of fit: {', '.join(map(repr, sorted(told)[:5]))} {which}")
     raise ValueError("X: expected the columns of fit in the same order")
-
-
-def warn_of_repeats(X: Any, invalid: str) -> None:
-    """Warn if a frame's index or a column of `PERSON_COLUMNS` repeats."""
-    if invalid == "raise" and getattr(getattr(X, "index", None), "is_unique", True) is False:
-        warnings.warn(REPEATS, stacklevel=5)
-    for name in filter(names_persons, named_columns(X) or ()):
-        column = X[name]
-        if invalid == "drop":
-            warnings.warn(COLUMN_REPEATS.format(name, "looks like a person's"), stacklevel=5)
-        elif repeats([column.to_pylist() if hasattr(column, "to_pylist") else column]):
-            warnings.warn(COLUMN_REPEATS.format(name, "repeats"), stacklevel=5)
-
-
-def warn_of_scaling(X: Any) -> None:
-    """Warn if a scaler seems to have been fitted to the columns.
-
-    Looks at the first columns of an array or frame with numbers that are not whole. A scaler fitted to other rows, or a
-    selection of columns, leaves no trace here.
-    """
-    values = X.iloc[:, :8].to_numpy() if hasattr(X, "iloc") and X.ndim == 2 else X
-    if not isinstance(values, np.ndarray) or values.ndim != 2 or values.dtype.kind != "f" or len(values) < 10:
-        return
-    values = values[:, :8]
-    values = values[:, (values != np.rint(values)).any(axis=0)].astype(np.float64, copy=False)
-    if not values.shape[1] or not np.isfinite(values).all():
-        return
-    near, least, most = 1e-5, values.min(axis=0), values.max(axis=0)
-    if max(-least.min(), most.max()) > 1e100:
-        return  # no scaled column, and its square is no number
-    standard = np.abs(values.mean(axis=0)) + np.abs(values.std(axis=0) - 1.0) < near
-    ranged = np.abs(most - 1.0) + np.minimum(np.abs(least), np.abs(least + 1.0)) < 1e-12
-    for found, what in ((standard, "mean 0 and standard deviation 1"), (ranged, "a range that ends at 1")):
-        if found.all():
-            warnings.warn(SCALED.format(what), stacklevel=5)
 
 
 def names_persons(column: str) -> bool:

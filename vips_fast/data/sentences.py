@@ -61,7 +61,7 @@ class SentenceEncoder:
     max_tokens : int
         The first pieces of a text that are read.
     n_jobs : int or None
-        Threads, each with a text of its own; as for `vips_fast.models.parameters.Parameters`.
+        Threads, each with a text of its own; as for `vips_fast.models.estimator.PrivateEstimator`.
 
     Raises ImportError if the package is not installed. A call raises OSError or ValueError if the files do not open
     or do not fit each other.

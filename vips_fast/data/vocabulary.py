@@ -2,8 +2,6 @@
 
 import functools
 import os
-import warnings
-import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -267,30 +265,12 @@ def _carrying(name: str) -> Any:
 for _name in ("__getitem__", "_with_data", "copy", "astype", "tocsr", "tocsc", "tocoo", "tolil", "multiply"):
     setattr(PurchasedCounts, _name, _carrying(_name))
 
-#: Estimators of this process whose vocabulary was purchased.
-_purchasers: weakref.WeakSet[Any] = weakref.WeakSet()
-UNCARRIED = (
-    "X has {} columns, as many as a vocabulary that this process purchased, but does not carry the purchase: a stack "
-    "of its counts? The statement leaves the purchase out; give after= the vocabulary"
-)
-
 
 def carried_purchase(X: Any) -> Mapping[str, Any] | None:
     """Find the vocabulary purchase that a matrix of counts carries, or None."""
     counts = X.counts if isinstance(X, Corpus) else X
     purchase = getattr(counts, "purchase", None) if sparse.issparse(counts) else None
     return purchase if isinstance(purchase, Mapping) else None
-
-
-def remember_purchase(vocabulary: Any) -> None:
-    """Remember an estimator, for `warn_of_purchase`, as long as it lives."""
-    _purchasers.add(vocabulary)
-
-
-def warn_of_purchase(n_columns: int) -> None:
-    """Warn if columns equal in number a vocabulary that this process purchased."""
-    if any(len(vocabulary.get_feature_names_out()) == n_columns for vocabulary in list(_purchasers)):
-        warnings.warn(UNCARRIED.format(n_columns), stacklevel=5)
 
 
 class _Growing:

@@ -89,41 +89,36 @@ class Threads:
         diagnostics: dict[str, float] | None = None,
     ) -> np.ndarray:
         """See `Backend.sum`."""
+        if len(rows) > model.capacity:
+            whole = np.zeros(model.fine_shape, dtype=object)
+            for first in range(0, len(rows), model.capacity):
+                part = slice(first, first + model.capacity)
+                whole += self.sum(model, records, rows[part], words[part], diagnostics)
+            return whole
         if diagnostics is not None:
-            diagnostics["records"] = float(len(rows))
-        if len(rows) <= model.capacity:
-            return self._portion(model, records, rows, words, diagnostics)
-        total = np.zeros(model.fine_shape, dtype=object)
-        for first in range(0, len(rows), model.capacity):
-            part = slice(first, first + model.capacity)
-            total += self._portion(model, records, rows[part], words[part], diagnostics)
-        return total
-
-    def _portion(
-        self, model: Model, records: Records, rows: np.ndarray, words: np.ndarray, diagnostics: dict[str, float] | None
-    ) -> np.ndarray:
+            diagnostics["records"] = diagnostics.get("records", 0.0) + float(len(rows))
         edges = records.edges(rows)
         n_blocks = len(edges) - 1
         total = zeros_on_line(model.fine_shape, np.int64)
         n_threads = max(1, min(self.n_threads, n_blocks, ACCUMULATOR_BYTES // max(total.nbytes, 1)))
-        outs: list[np.ndarray] = [total] + [zeros_on_line(total.shape, total.dtype) for _ in range(n_threads - 1)]
-        scratches: list[dict[str, Any]] = [{} for _ in range(n_threads)]
-        if diagnostics is not None:
-            for scratch in scratches:
-                scratch["diagnostics"] = {}
+        outs, scratches = [total], list[dict[str, Any]]()
+        for worker in range(n_threads):
+            scratches.append({} if diagnostics is None else {"diagnostics": {}})
+            if worker:
+                outs.append(zeros_on_line(total.shape, total.dtype))
 
         def work(block: int, worker: int) -> None:
             first, last = int(edges[block]), int(edges[block + 1])
             model.contribute(records.block(rows[first:last]), words[first:last], outs[worker], scratches[worker])
 
         run_blocks(n_blocks, n_threads, work)
-        flat = [out.reshape(-1) for out in outs]
 
         def merge(first: int, last: int, worker: int) -> None:
-            for extra in flat[1:]:
-                flat[0][first:last] += extra[first:last]
+            for extra in outs[1:]:
+                total.reshape(-1)[first:last] += extra.reshape(-1)[first:last]
 
-        map_chunks(total.size, _CHUNK, n_threads, merge)
+        if n_threads > 1:
+            map_chunks(total.size, _CHUNK, n_threads, merge)
         if diagnostics is not None:
             for scratch in scratches:
                 for name, value in scratch["diagnostics"].items():

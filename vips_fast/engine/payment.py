@@ -9,8 +9,7 @@ from typing import Self
 from ..accounting.calibration import Target
 from .budget import Budget, BudgetExceededError, Reservation
 from .ledger import Ledger
-from .plan import RunPlan
-from .request import KeptRun
+from .plan import KeptRun, RunPlan
 from .sampling import n_events
 
 

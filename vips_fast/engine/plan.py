@@ -1,18 +1,251 @@
-"""Plan of a run: all decisions made before the data are touched.
+"""From a request to the plan of a run: everything is decided, and its cost known, before anything is spent.
 
-Sampler, noise and accounting are coupled here by construction. The event to charge is the sampler's own, and has the
-noise multiplier of the mechanism that will add the noise. `vips_fast.engine.planner` makes the plans.
+    Request  →  Planner.plan  →  Planned: the run's plan, its model, and the settings that were settled
+
+A request has the settings of a run and its public facts. The planner takes delta, minibatches and steps from the
+request's design, and finds the noise once. It refuses a run that exceeds the target or the budget. It draws nothing,
+reserves nothing and sees no record: one request and one state of the budget always give one plan.
+
+Sampler, noise and accounting are coupled in `RunPlan` by construction: the event to charge is the sampler's own, and
+has the noise multiplier of the mechanism that will add the noise.
 """
 
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from __future__ import annotations
 
-from ..accounting import PrivacyEvent, Relation, SelfComposedEvent
-from ..checks import check_name
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Protocol
+
+from ..accounting import (
+    ComposedEvent,
+    PrivacyEvent,
+    Relation,
+    SelfComposedEvent,
+    attack_success,
+    event_from_dict,
+    rounded_up,
+)
+from ..accounting.calibration import Target, noise_for
+from ..accounting.printing import right_guesses
 from ..mechanisms import GaussianMechanism
+from ..store.words import counted
+from .budget import Budget
+from .filters import LARGEST_NOISE
+from .ledger import Ledger, bounded_with
+from .measured import MeasuredModel
 from .model import Model
-from .sampling import Sampler, starts_event
+from .result import Public
+from .sampling import Sampler, check_steps, n_events, starts_event
+from .statement import PlannedRun
+
+
+@dataclass(frozen=True)
+class Terms:
+    """Limits of a run's cost: the estimator's parameters of the same names."""
+
+    private: bool = True
+    epsilon: float | None = None
+    delta: float | None = None
+    noise_multiplier: float | None = None
+    #: Of a vocabulary.
+    threshold_delta: float | None = None
+    #: In place of epsilon.
+    target_attack_success: float | None = None
+
+    @property
+    def noised(self) -> bool:
+        """Whether the run adds noise."""
+        return self.private and self.noise_multiplier != 0
+
+    @property
+    def targeted(self) -> bool:
+        """Whether the settings have a target."""
+        return self.epsilon is not None or self.target_attack_success is not None
+
+    def target(self, delta: float) -> Target:
+        """Return the target to calibrate for.
+
+        It is epsilon = 1 if the settings have none.
+        """
+        if self.target_attack_success is not None:
+            return Target.of_success(self.target_attack_success, delta)
+        return Target(1.0 if self.epsilon is None else float(self.epsilon), delta)
+
+    def limit(self, delta: float) -> Target | None:
+        """Return the target, or None if the settings have none."""
+        return self.target(delta) if self.targeted else None
+
+    def usual_delta(self, n_records: int) -> float:
+        """Find the delta of the guarantee: ``delta`` or min(1e-5, 1/(10 n_records))."""
+        return min(1e-5, 0.1 / n_records) if self.delta is None else float(self.delta)
+
+
+@dataclass(frozen=True)
+class RunSchedule:
+    """Minibatches of a run, and their number.
+
+    Attributes
+    ----------
+    sampler : Sampler
+    n_steps : int
+        Steps of this run.
+    horizon : int
+        Steps of a whole fit with these settings: `n_steps`, except in a call of ``partial_fit``.
+    whole : bool
+        False for a call of ``partial_fit``.
+    measured : bool
+        Whether the last step is a score of the finished model (`vips_fast.engine.measured`), if it has one.
+    noise_multiplier : float
+        The noise of each release; the planner sets it before it asks for the model.
+    """
+
+    sampler: Sampler
+    n_steps: int
+    horizon: int
+    whole: bool = True
+    measured: bool = False
+    noise_multiplier: float = 0.0
+
+    def with_noise(self, noise_multiplier: float) -> RunSchedule:
+        """Copy the schedule with this noise."""
+        return replace(self, noise_multiplier=noise_multiplier)
+
+
+@dataclass(frozen=True)
+class RunForecast:
+    """Expected worth of a run, from public numbers.
+
+    Attributes
+    ----------
+    gain : float
+        The expected gain; of several runs, the one with the largest gain has the best prospects.
+    text : str
+        The forecast in one line.
+    warning : type of Warning or None
+        The category to warn with if the run is hopeless; None if it is not.
+    worth : {"useful", "weak", "noise", ""}
+        The expected verdict (`vips_fast.models.verdict`); "" if nothing predicts it.
+    event : PrivacyEvent or None
+        All releases of the planned run, with the purchase before it; None if they are not planned yet.
+    unit : str
+        The privacy unit.
+    """
+
+    gain: float
+    text: str
+    warning: type[Warning] | None = None
+    worth: str = ""
+    event: PrivacyEvent | None = field(default=None, repr=False, compare=False)
+    unit: str = field(default="record", repr=False, compare=False)
+
+    @property
+    def risk(self) -> str:
+        """How often an attacker is right at most, as the statement of the run will say it; "" without a plan."""
+        if self.event is None:
+            return ""
+        return right_guesses(attack_success(self.event), self.unit, self.event.relation == Relation.ADD_REMOVE)
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class KeptRun(Protocol):
+    """A run that resumes, as `vips_fast.engine.checkpoint.RunFolder` keeps it."""
+
+    begun: bool
+
+    def progress(self, event: PrivacyEvent, target: Target | None) -> tuple[int, int]:
+        """Return steps done, and events left that the target can pay."""
+
+
+@dataclass(frozen=True)
+class Design:
+    """Decisions of a model family: functions of public facts and fixed settings.
+
+    Attributes
+    ----------
+    schedule : callable(Public, Terms) -> RunSchedule or None
+        Minibatches and steps. None if they depend on the columns of the data, which are not known yet.
+    model : callable(Public, RunSchedule) -> Model
+        The model at its public start.
+    sensitivity : callable(Model, str) -> float or None
+        A sensitivity to declare in place of the model's proven one; None for the proven one.
+    forecast : callable(Public, RunSchedule, Model) -> RunForecast or None
+        Expected worth of the run; None if nothing predicts it.
+    taints : tuple of str
+        Reasons, known from the settings, why the guarantee will not hold.
+    measured_from : int or None
+        Fewest steps of a run whose last one is a score of its model; None for no score.
+    """
+
+    schedule: Callable[[Public, Terms], RunSchedule | None]
+    model: Callable[[Public, RunSchedule], Model]
+    sensitivity: Callable[[Model, str], float | None] = lambda model, relation: None
+    forecast: Callable[[Public, RunSchedule, Model], RunForecast | None] = lambda public, schedule, model: None
+    taints: tuple[str, ...] = ()
+    measured_from: int | None = None
+
+
+@dataclass(frozen=True)
+class Earlier:
+    """The runs that a call of ``partial_fit`` continues."""
+
+    ledger: Ledger
+    relation: str
+    unit: str
+    state: Mapping[str, Any]
+
+    @property
+    def delta(self) -> float | None:
+        """Delta of the statement, which the first run fixed; None without releases."""
+        return float(self.ledger.plans[0]["delta"]) if len(self.ledger) else None
+
+
+@dataclass(frozen=True)
+class Request:
+    """Everything that determines a plan.
+
+    Attributes
+    ----------
+    kind : str
+        Name of the estimator's class.
+    settings : mapping
+        The arguments of the constructor.
+    design : Design
+    public : Public
+        Public facts; before the data are read its ``n_features`` is 0.
+    terms : Terms
+    partial : bool
+        Whether this is a call of ``partial_fit``.
+    purchase : mapping or None
+        The vocabulary purchase: "event", "head", "unit" and "relation".
+    earlier : Earlier or None
+        The runs before this call.
+    resumed_noise : float or None
+        Noise multiplier of the interrupted run that is resumed.
+    """
+
+    kind: str
+    settings: Mapping[str, Any]
+    design: Design
+    public: Public
+    terms: Terms = Terms()
+    partial: bool = False
+    purchase: Mapping[str, Any] | None = None
+    earlier: Earlier | None = field(default=None, repr=False)
+    resumed_noise: float | None = None
+
+    @property
+    def step_before(self) -> str:
+        """The step that spent the purchase, in words."""
+        return "the earlier fit to these records" if "fit" in (self.purchase or {}) else "the vocabulary purchase"
+
+    @property
+    def purchase_event(self) -> PrivacyEvent | None:
+        """The event of the purchase."""
+        return None if self.purchase is None else event_from_dict(self.purchase["event"])
 
 
 @dataclass(frozen=True)
@@ -85,43 +318,304 @@ def make_plan(
     model: Model,
     sampler: Sampler,
     noise_multiplier: float,
-    *,
     n_steps: int,
     delta: float,
+    *,
     private: bool = True,
     sensitivity: float | None = None,
     taints: tuple[str, ...] = (),
-    part: str | None = None,
-    unit: str = "record",
-    purchase: dict[str, Any] | None = None,
-    call: bool = False,
-    stated: bool = False,
-    limit: float | None = None,
-    attack_success: float | None = None,
+    **facts: Any,
 ) -> RunPlan:
     """Plan a run with this noise, and tell the model its lattice.
 
-    A ``sensitivity`` below the model's proven one takes its place and taints a private plan. The other
-    arguments are as in `RunPlan`.
-
-    Raises ValueError if the part is no name, or the noise does not fit the model's lattice.
+    A ``sensitivity`` below the model's proven one takes its place and taints a private plan. ``facts`` are other fields
+    of `RunPlan`. Raises ValueError if the noise does not fit the model's lattice.
     """
-    reasons = dict.fromkeys(taints)
-    if part is not None:
-        check_name("part", part)
     proven = model.sensitivity(sampler.relation)
-    if sensitivity is None:
-        sensitivity = proven
-    elif sensitivity < proven and private:
-        reasons[f"sensitivity {sensitivity:.6g} is below the proven {proven:.6g}"] = None
-    mechanism = GaussianMechanism(noise_multiplier, sensitivity, model.clip)
+    if sensitivity is not None and sensitivity < proven and private:
+        taints += (f"sensitivity {sensitivity:.6g} is below the proven {proven:.6g}",)
+    mechanism = GaussianMechanism(noise_multiplier, proven if sensitivity is None else sensitivity, model.clip)
     model.prepare(mechanism, sampler)
-    about: dict[str, Any] = {
-        "unit": unit,
-        "part": part,
-        "purchase": purchase,
-        "call": call,
-        "stated": stated,
-        "limit": limit,
-    }
-    return RunPlan(sampler, mechanism, n_steps, delta, taints=tuple(reasons), attack_success=attack_success, **about)
+    return RunPlan(sampler, mechanism, n_steps, delta, taints=tuple(dict.fromkeys(taints)), **facts)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """The releases of a run: ``count`` times ``event``, at ``delta``."""
+
+    event: PrivacyEvent
+    count: int
+    delta: float
+
+
+@dataclass(frozen=True)
+class Planned:
+    """Result of planning a request.
+
+    Attributes
+    ----------
+    request : Request
+    plan : RunPlan
+    model : Model
+        At its public start, or at the end of the earlier calls.
+    settings : mapping
+        The request's settings, with the delta and the noise that the budget decided.
+    forecast : RunForecast or None
+    """
+
+    request: Request
+    plan: RunPlan
+    model: Model
+    settings: Mapping[str, Any]
+    forecast: RunForecast | None
+
+    @property
+    def target(self) -> Target | None:
+        """Target that the noise was calibrated for or checked against, or None."""
+        terms = Terms(
+            epsilon=self.settings["epsilon"], target_attack_success=self.settings.get("target_attack_success")
+        )
+        free = self.settings["noise_multiplier"] is None
+        return terms.target(self.plan.delta) if free else terms.limit(self.plan.delta)
+
+
+class Planner:
+    """Planner of one job's runs; it calibrates each noise multiplier once."""
+
+    def __init__(self) -> None:
+        self._calibrated: dict[tuple[PrivacyEvent, int, Target, PrivacyEvent | None], float] = {}
+
+    # ------------------------------------------------------------ the noise
+
+    def noise(self, sampler: Sampler, count: int, target: Target, purchase: PrivacyEvent | None = None) -> float:
+        """Calibrate the noise multiplier to meet a target.
+
+        With it, ``count`` events of the sampler and the vocabulary purchase of the same fit meet the target. Raises
+        ValueError if no multiplier does.
+        """
+        key = sampler.event(1.0), count, target, purchase
+        if key not in self._calibrated:
+            events = () if purchase is None else (purchase,)
+            if purchase is not None and target.excess(purchase, None) >= 0.0:
+                spent, more = target.spent(purchase), ""
+                if target.attack_success is None:
+                    both = spent + target.epsilon
+                    more = f"; epsilon={rounded_up(both)} leaves this fit about {rounded_up(target.epsilon)}"
+                raise ValueError(
+                    f"{target}: expected more than {rounded_up(spent)}, which the vocabulary purchase has spent, since "
+                    f"it bounds both together{more}"
+                )
+            self._calibrated[key] = noise_for(
+                lambda z: ComposedEvent((*events, SelfComposedEvent(sampler.event(z), count))), target
+            )
+        return self._calibrated[key]
+
+    def _noise_of(
+        self, request: Request, terms: Terms, sampler: Sampler, count: int, delta: float, budget: Budget | None
+    ) -> float:
+        """Find the noise multiplier of a private run."""
+        if terms.noise_multiplier is not None:
+            return float(terms.noise_multiplier)
+        if request.resumed_noise is not None:
+            return request.resumed_noise
+        if not terms.targeted and budget is not None:
+            return budget.noise_multiplier(sampler.event, count)
+        if request.earlier is not None and request.earlier.ledger.spent:
+            raise ValueError("noise_multiplier=None: expected a number for a run after an earlier one")
+        return self.noise(sampler, count, terms.target(delta), bounded_with(request.purchase))
+
+    # ------------------------------------------------------------- the plan
+
+    def plan(self, request: Request, budget: Budget | None = None) -> Planned:
+        """Plan a run; spend nothing.
+
+        Raises ValueError if settings, steps or the noise are out of range, or the run would pass its target. Raises
+        ValueError if the budget has another unit, relation or delta. Raises BudgetExceededError if nothing fits the
+        budget.
+        """
+        terms, schedule = self._complete_terms(request, budget)
+        assert schedule is not None, "the columns of the data are known"
+        public, sampler, delta = request.public, schedule.sampler, terms.usual_delta(request.public.n_records)
+        reasons = dict.fromkeys(request.design.taints)
+        z = 0.0
+        if terms.private:
+            count = n_events(sampler, range(schedule.n_steps))
+            z = self._noise_of(request, terms, sampler, count, delta, budget)
+            if z == 0.0:
+                reasons["noise_multiplier=0"] = None
+            elif terms.noise_multiplier is not None and terms.epsilon is not None:
+                _check_target(request, sampler, z, schedule.n_steps, delta)
+        else:
+            reasons["fitted with private=False"] = None
+        schedule = schedule.with_noise(z)
+        model = request.design.model(public, schedule)
+        if schedule.measured and model.has_score:
+            model = MeasuredModel(model, schedule.n_steps, public.n_records)
+        plan = make_plan(
+            model,
+            sampler,
+            z,
+            schedule.n_steps,
+            delta,
+            private=terms.private,
+            sensitivity=request.design.sensitivity(model, sampler.relation),
+            taints=tuple(reasons),
+            part=public.part,
+            unit=public.unit,
+            purchase=None if request.purchase is None else dict(request.purchase),
+            call=request.partial,
+            limit=terms.epsilon if request.partial and terms.noised else None,
+            attack_success=terms.target_attack_success if terms.noised else None,
+            stated=request.settings.get("n_records") is not None or public.call_records is not None,
+        )
+        _check_follows(request, plan)
+        if request.earlier is not None:
+            model.restore(request.earlier.state)
+        if budget is not None:
+            _refuse(budget, plan.taints or (() if plan.event is not None else ("no noise is added",)))
+        settings = dict(request.settings)
+        if budget is not None:
+            # The result shows the settings that the budget decided.
+            settings["delta"] = terms.delta
+            if terms.threshold_delta is not None:
+                settings["threshold_delta"] = terms.threshold_delta
+            if terms.noise_multiplier is None and not terms.targeted:
+                settings["noise_multiplier"] = z
+        forecast = request.design.forecast(public, schedule, model)
+        if forecast is not None and plan.event is not None and request.earlier is None:
+            before = () if request.purchase_event is None else (request.purchase_event,)
+            run = SelfComposedEvent(plan.event, n_events(sampler, range(schedule.n_steps)))
+            forecast = replace(forecast, event=ComposedEvent((*before, run)), unit=public.unit)
+        return Planned(request, plan, model, settings, forecast)
+
+    def cost(self, request: Request, budget: Budget | None = None, run: KeptRun | None = None) -> Cost | None:
+        """Find the releases of a run from public numbers.
+
+        Returns None if they depend on columns of data that are not read yet. Raises as `plan`. A budget also refuses a
+        run that does not fit it now, and a resumed ``run`` without a checkpoint that can have no further step.
+        """
+        terms, schedule = self._complete_terms(request, budget)
+        if schedule is None or not terms.noised:
+            return None
+        sampler, delta = schedule.sampler, terms.usual_delta(request.public.n_records)
+        count = n_events(sampler, range(schedule.n_steps))
+        event = sampler.event(self._noise_of(request, terms, sampler, count, delta, budget))
+        kept, least = 0, count
+        if run is not None:
+            kept, count = run.progress(event, terms.limit(delta))
+            least = min(count, 1)
+        if budget is not None and least and not kept:
+            budget.check(event, least, request.public.part)
+        return Cost(event, count, delta)
+
+    def check_terms(self, request: Request, budget: Budget | None) -> None:
+        """Raise ValueError if the terms differ from the budget."""
+        self._complete_terms(request, budget)
+
+    def check_after(self, request: Request, budget: Budget | None, purchase: SelfComposedEvent) -> str:
+        """Check a run after a purchase; return its neighboring relation.
+
+        Raises as `plan`, also if the budget cannot pay for both.
+        """
+        terms, schedule = self._complete_terms(request, budget)
+        assert schedule is not None, "the columns of the data are known"
+        sampler, count = schedule.sampler, n_events(schedule.sampler, range(schedule.n_steps))
+        if budget is not None:
+            z = LARGEST_NOISE
+            if terms.targeted:
+                delta = terms.usual_delta(request.public.n_records)
+                z = self.noise(sampler, count, terms.target(delta), purchase)
+            budget.check(sampler.event(z), count, before=purchase)
+        return sampler.relation
+
+    def _complete_terms(self, request: Request, budget: Budget | None) -> tuple[Terms, RunSchedule | None]:
+        """Complete the terms by a known delta, and make the schedule."""
+        terms = request.terms
+        if request.earlier is not None and terms.delta is None and request.earlier.delta is not None:
+            terms = replace(terms, delta=request.earlier.delta)
+        if budget is not None:
+            reasons = request.design.taints if terms.noised else ("no noise is added", *request.design.taints)
+            _refuse(budget, reasons)
+            _check_paid(request, budget)
+            if terms.delta is None:
+                terms = replace(terms, delta=budget.delta)
+            if request.settings.get("threshold_delta", 0) is None and terms.threshold_delta is None:
+                terms = replace(terms, threshold_delta=budget.purchase_delta)
+        schedule, least = request.design.schedule(request.public, terms), request.design.measured_from
+        if schedule is not None and terms.noised and least is not None:
+            schedule = replace(schedule, measured=schedule.n_steps >= least)
+        if schedule is not None and terms.private:
+            check_steps(schedule.sampler, schedule.n_steps)
+        if schedule is not None and budget is not None:
+            delta = terms.usual_delta(request.public.n_records)
+            budget.check_plan(schedule.sampler.relation, request.public.unit, delta)
+        return terms, schedule
+
+
+def _refuse(budget: Budget, reasons: tuple[str, ...]) -> None:
+    if reasons:
+        raise ValueError(
+            f"budget {budget.path}: expected None with a fit that its guarantee does not cover ({'; '.join(reasons)})"
+        )
+
+
+def _check_paid(request: Request, budget: Budget) -> None:
+    """Refuse to add to releases that the budget did not pay for."""
+    runs = () if request.earlier is None else PlannedRun.of(request.earlier.ledger)
+    unpaid = sum(run.releases for run in runs if run.budget != budget.identity)
+    purchase = request.purchase
+    if unpaid or (purchase is not None and purchase.get("budget") != budget.identity):
+        what = f"{counted(unpaid, 'earlier release')} of the model" if unpaid else request.step_before
+        raise ValueError(
+            f"budget {budget.path}: did not pay for {what}; expected the budget that paid for all, or a new fit with "
+            "budget="
+        )
+
+
+def _check_target(request: Request, sampler: Sampler, z: float, n_steps: int, delta: float) -> None:
+    """Refuse a run that, with its vocabulary purchase and earlier calls, passes its target."""
+    target, earlier = request.terms.epsilon, request.earlier
+    spent: Counter[tuple[str | None, PrivacyEvent]] = Counter()
+    if (purchased := bounded_with(request.purchase)) is not None:
+        spent[None, purchased] += 1
+    spent[request.public.part, sampler.event(z)] += n_events(sampler, range(n_steps))
+    ledger = Ledger() if earlier is None else earlier.ledger
+    would = ledger.epsilon_with(spent, delta, call=request.partial, limit=target)
+    if target is not None and would > target:
+        raise ValueError(
+            f"noise_multiplier={z:g} with {n_steps} steps gives epsilon = {rounded_up(would)} at delta = {delta:g}: "
+            f"expected at most epsilon={rounded_up(target)}; raise noise_multiplier or leave it None"
+        )
+
+
+def _check_follows(request: Request, plan: RunPlan) -> None:
+    """Refuse a run whose unit or relation differs from earlier ones."""
+    purchase, earlier = request.purchase, request.earlier
+    if purchase is not None and (purchase["unit"], purchase["relation"]) != (plan.unit, plan.relation):
+        raise ValueError(
+            f"{request.step_before} is about one {purchase['unit']} ({purchase['relation']}), this one about one "
+            f"{plan.unit} ({plan.relation}); expected the same unit and relation"
+        )
+    if earlier is None:
+        return
+    if earlier.relation != plan.relation and plan.event is not None and len(earlier.ledger):
+        raise ValueError(
+            f"relation: this run would be about {plan.relation!r}, the earlier ones are about {earlier.relation!r}; "
+            "use the earlier one"
+        )
+    if earlier.delta not in (None, plan.delta):
+        raise ValueError(
+            f"delta={plan.delta:g}: the earlier runs have {earlier.delta:g}, which was fixed before their "
+            "releases; expected the same, or None"
+        )
+    limit = earlier.ledger.limit
+    if limit is not None and limit[0] != plan.limit:
+        shown = None if plan.limit is None else rounded_up(plan.limit)
+        raise ValueError(
+            f"epsilon={shown}: the first call reserved {rounded_up(limit[0])} for all calls; expected the same"
+        )
+    if earlier.unit != plan.unit:
+        raise ValueError(
+            f"groups: this run would be about one {plan.unit}, the earlier ones are about one {earlier.unit}; "
+            "expected one unit"
+        )

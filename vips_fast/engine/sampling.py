@@ -312,7 +312,7 @@ def minibatch(
 
 
 def resolve_sampling(sampling: str | None, relation: str | None, n_bins: int | None) -> str:
-    """Resolve ``sampling=None`` as `vips_fast.models.parameters.Parameters` documents it.
+    """Resolve ``sampling=None`` as `vips_fast.models.estimator.PrivateEstimator` documents it.
 
     ``n_bins`` is None for data in memory; for shards it is their number of bins, or 0.
     """

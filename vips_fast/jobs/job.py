@@ -19,14 +19,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from ..checks import same
 from ..data.frames import PERSON_COLUMNS, named_columns, names_persons, reads_once, repeats
 from ..data.records import column_names, read_batches
 from ..data.shards import bin_count, says_persons
 from ..engine.budget import Budget
 from ..engine.checkpoint import raised
-from ..engine.planner import Cost, Planner
+from ..engine.plan import Cost, Planner
 from ..engine.transcript import TranscriptWriter
-from ..models.settings import same
 from . import beside
 from .folder import MODEL, JobFolder, belongs, run_folder, tidy
 from .places import check_place, kind_in
@@ -34,7 +34,7 @@ from .places import check_place, kind_in
 if TYPE_CHECKING:
     from ..engine.backend import Backend
     from ..engine.loop import Progress
-    from ..engine.request import RunForecast
+    from ..engine.plan import RunForecast
     from ..models.vocabulary import PrivateVocabulary
 
 

@@ -35,7 +35,7 @@ from ..data.shards import is_sharded
 from ..data.vocabulary import Vocabulary
 from ..engine.budget import BudgetExceededError
 from ..engine.checkpoint import RunFolder, UsedUpError, forget_states, ledger_in
-from ..engine.request import Terms
+from ..engine.plan import Terms
 from ..engine.result import Public
 from ..models.family import READING, VOCABULARY
 from ..models.forecast import tell
@@ -396,7 +396,7 @@ class _Purchase:
             delta=self._delta,
             target_attack_success=self._terms.target_attack_success,
             vocab_share=self._source.vocab_share,
-            distinct_words=getattr(self._model.options, "distinct_words", None),
+            options=self._model.options,
             planner=self._reading.planner,
         )
 

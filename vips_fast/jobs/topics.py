@@ -250,7 +250,7 @@ class PrivateTopics:
             epsilon=self.epsilon if self._targeted else Budget.of(str(self.budget)).left,
             delta=self.delta,
             target_attack_success=self.target_attack_success,
-            rows_per_group=None,
+            unit="person",
         )
         return planned.n_components
 

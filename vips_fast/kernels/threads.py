@@ -125,10 +125,13 @@ def map_chunks(n: int, size: int, n_threads: int, work: Callable[[int, int, int]
 
     What is summed over the list has the same bits for any number of threads.
     """
+    n_blocks = -(-n // size)
+    if n_threads == 1 or n_blocks == 1:
+        return [work(first, min(first + size, n), 0) for first in range(0, n, size)]
     found: dict[int, Result] = {}
 
     def block(number: int, worker: int) -> None:
         found[number] = work(number * size, min((number + 1) * size, n), worker)
 
-    run_blocks(-(-n // size), n_threads, block)
-    return [found[number] for number in range(len(found))]
+    run_blocks(n_blocks, n_threads, block)
+    return [found[number] for number in range(n_blocks)]

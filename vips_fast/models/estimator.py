@@ -1,70 +1,191 @@
-"""Base of all estimators: settings, ONE fit for all models, one result.
+"""Base of all estimators: parameters as in scikit-learn, private fits, read-outs and files of the one result.
 
-A subclass defines how its data are read (`_read`) and which `Model` goes with its settings and with public facts
-(`_model`). Everything else is here, once: planning, the run, the result, files, rebuilding from a transcript.
+A subclass says how its data are read (`_read`) and which `Model` goes with its parameters and with public facts
+(`_model`), and reads its result out. What a fit does is in `vips_fast.models.fit`.
 """
 
 from __future__ import annotations
 
+import copy
 import functools
 import inspect
 import math
 import threading
-import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import replace
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Self, Unpack, cast
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import numpy as np
 
-from ..checks import check_choice, check_flag, check_name, check_number
-from ..data.frames import named_columns, warn_of_repeats, warn_of_scaling
-from ..data.twins import warn_of_twins
-from ..data.types import Column, Data
-from ..data.vocabulary import carried_purchase, warn_of_purchase
+from ..checks import check_choice, check_flag, check_number, same
+from ..data.frames import check_names
+from ..data.types import Names, RandomState
 from ..engine.backend import Backend, Threads
 from ..engine.budget import Budget
-from ..engine.checkpoint import RunFolder, ledger_in, open_folder
-from ..engine.interrupts import Stopped
-from ..engine.ledger import Ledger, purchase_of
-from ..engine.loop import run
-from ..engine.measured import MEASURED
+from ..engine.checkpoint import RunFolder, open_folder
+from ..engine.gain import FoundGain
+from ..engine.ledger import Ledger
+from ..engine.loop import Progress
+from ..engine.measured import MEASURED, measured_gain
 from ..engine.model import MAX_RECORDS, Model, Records
-from ..engine.payment import Payment
-from ..engine.planner import Cost, Planned, Planner
+from ..engine.plan import Cost, Design, Earlier, Planner, Request, RunForecast, RunSchedule, Terms
 from ..engine.randomness import KeyedRandomness, Randomness, SystemRandomness
-from ..engine.request import Design, Earlier, Request, RunForecast, RunSchedule, Terms
 from ..engine.result import FitResult, Public
-from ..engine.sampling import SAMPLINGS, make_sampler, resolve_sampling
-from ..engine.transcript import Run, TranscriptWriter, release_digest
-from ..engine.units import UnitRecords
+from ..engine.sampling import SAMPLINGS, make_sampler
+from ..engine.statement import Privacy
+from ..engine.transcript import TranscriptWriter
 from ..kernels.threads import resolve_n_threads
-from ..store.words import counted
-from .conventions import warn_of_ensemble, warn_of_learned_columns, warn_of_pipeline
+from ..store.words import a
+from . import persistence
+from .caveats import begin_uncounted, end_uncounted
 from .family import family_of
-from .fitted import Fitted
+from .fit import prepare
 from .forecast import tell
-from .inputs import column_names, input_texts
-from .parameters import BudgetLike, Purchased, Reading
-from .repeats import uncounted_fit
-from .settings import public_seed, unit_name
-from .stage import Stage, bins_of, deal
+from .parameters import BudgetLike, spell
+from .verdict import Verdict
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 
-class PrivateEstimator(Fitted):
-    """Base of the estimators: parameters as in scikit-learn, private fits.
+class NotFittedError(ValueError, AttributeError):
+    """A read-out was asked of an estimator before ``fit``."""
 
-    `fit` makes one immutable result and takes it over at the end: an interrupted fit leaves the estimator exactly as
-    it was.
+
+@dataclass(frozen=True)
+class ArraySpec:
+    """A published array's required shape, range and type.
+
+    A length of -1 stands for any length, and the range is closed.
     """
 
+    shape: tuple[int, ...]
+    low: float = -math.inf
+    high: float = math.inf
+    dtype: str = "float64"
+
+
+@dataclass(kw_only=True, repr=False, eq=False)
+class PrivateEstimator:
+    """Base of the estimators; constructor arguments are stored unchanged under their own names.
+
+    `fit` makes one immutable result and takes it over at the end: an interrupted fit leaves the estimator exactly as
+    it was. A model's own parameters are fields of its class, beside these; a field that it repeats has another default.
+
+    Parameters
+    ----------
+    sampling : {"poisson", "without_replacement", "full", "random_allocation"} or None
+        How minibatches are drawn. "random_allocation": epochs of ``n_records / batch_size`` minibatches, rounded, with
+        every record once in each epoch; ``n_steps`` is a multiple of that number. The bins that a
+        `vips_fast.data.ShardedCorpus` was written in are its minibatches, in every epoch. None is "without_replacement"
+        where ``relation`` is "replace_one", else "random_allocation" for a ``fit`` to a ``ShardedCorpus`` and "poisson"
+        for data in memory. The statement says which it was.
+    relation : {"add_remove", "replace_one"} or None
+        Neighboring relation; None takes the one that the sampling is accounted under ("without_replacement": replace
+        one record; others: add or remove one).
+    batch_size : float or None
+        (Expected) records of a minibatch; None takes all.
+    n_steps : int
+        Minibatches, each one release.
+    n_records : int or None
+        Public number of records; None takes the number of rows as public.
+    epsilon, delta : float or None
+        The guarantee; the noise multiplier is calibrated for it before the run. delta None is
+        min(1e-5, 1/(10 n_records)).
+    target_attack_success : float or None
+        Instead of epsilon, in (1/2, 1): the share of right guesses of the best attacker whether one person is in the
+        data. The attacker knows all else and finds both cases equally likely; 0.6 is epsilon = 2.29 at delta = 1e-6 for
+        a Gaussian run. The noise is calibrated for it by the exact trade-off curve
+        (`vips_fast.accounting.attack_success`), for the fit and everything before it that the statement includes.
+    noise_multiplier : float or None
+        Noise standard deviation over the L2 sensitivity, instead of a target. With both, a run that would pass the
+        target is refused. With neither, the target is epsilon = 1. 0 adds no noise and marks the model NOT PRIVATE.
+    private : bool
+        False fits without clipping and noise.
+    invalid : {"raise", "drop"}
+        What happens to a record with values that its model cannot take, or without a label among ``groups``. The fit is
+        refused before anything is spent, or the record contributes nothing, without a message. A refusal says something
+        about that record; unattended jobs drop.
+    rows_per_group : int or None
+        With ``groups``: most rows of a person that are used at one visit, public. A person's rows beyond it are left
+        out, chosen by that person's own random word, anew at each visit. None uses all rows.
+    n_jobs : int or None
+        Threads; -1 for all processors, None for ``VIPS_FAST_NUM_THREADS`` or 1.
+    random_state : int, numpy Generator, RandomState or None
+        Seeds the public choices, such as a random start; and, only without privacy, the minibatches.
+    callback : callable(Progress) or None
+        Called after each step with `vips_fast.engine.loop.Progress`, which is public.
+    """
+
+    sampling: str | None = None
+    relation: str | None = None
+    batch_size: float | None = None
+    n_steps: int | None = None
+    n_records: int | None = None
+    epsilon: float | None = None
+    delta: float | None = None
+    target_attack_success: float | None = None
+    noise_multiplier: float | None = None
+    private: bool = True
+    invalid: str = "raise"
+    rows_per_group: int | None = None
+    n_jobs: int | None = None
+    random_state: RandomState = None
+    callback: Callable[[Progress], None] | None = None
+
+    #: Makes the planner of a fit that is no part of a job.
+    _planner: ClassVar[type[Planner]] = Planner
     #: Whether a fit without privacy keeps ``diagnostics_`` unasked.
     _diagnostics_without_privacy: ClassVar[bool] = False
+    _result: FitResult | None = field(default=None, init=False)
+    _test_key: bytes | None = field(default=None, init=False)
+    _diagnose: bool = field(default=False, init=False)
 
-    _test_key: bytes | None = None
-    _diagnose: bool = False
+    #: Class of the ``options`` parameter, a frozen dataclass, if the class has one.
+    _options_type: ClassVar[type | None] = None
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Show the keywords behind ``**`` in a subclass's signatures, by name."""
+        super().__init_subclass__(**options)
+        for name, thing in [*vars(cls).items()]:
+            function = getattr(thing, "__func__", thing)
+            if isinstance(function, FunctionType) and function.__code__.co_flags & inspect.CO_VARKEYWORDS:
+                spell(function, getattr(super(cls, cls), name, None))
+
+    @property
+    def _options(self) -> Any:
+        """``options``, or their defaults; ValueError if they are of another class."""
+        given, kind = getattr(self, "options", None), self._options_type
+        if kind is not None and given is None:
+            return kind()
+        if kind is not None and not isinstance(given, kind):
+            raise ValueError(f"options={given!r}: expected {kind.__name__} or None")
+        return given
+
+    @classmethod
+    @functools.cache
+    def _parameter_names(cls) -> list[str]:
+        return sorted(inspect.signature(cls.__init__).parameters.keys() - {"self"})
+
+    def get_params(self, deep: bool = True) -> dict[str, object]:
+        """Constructor arguments by name."""
+        names = self._parameter_names()
+        return dict(zip(names, map(self.__getattribute__, names), strict=True))
+
+    def set_params(self, **params: object) -> Self:
+        """Set constructor arguments; return the estimator.
+
+        Raises ValueError if a name is not a parameter.
+        """
+        names = self._parameter_names()
+        for name, value in params.items():
+            if name not in names:
+                raise ValueError(f"{name!r} is not a parameter of {type(self).__name__}: expected one of {names}")
+            setattr(self, name, value)
+        return self
 
     # ------------------------------------------- definitions of a subclass
 
@@ -83,14 +204,6 @@ class PrivateEstimator(Fitted):
     def _has_score(self) -> bool:
         """Whether the settings make a model that has a score."""
         return True
-
-    def _whole_schedule(self, public: Public, terms: Terms) -> RunSchedule | None:
-        """Schedule a whole fit; its last step may score the model."""
-        schedule = self._schedule(public, terms)
-        asked = getattr(self, "measure_gain", getattr(self._options, "measure_gain", None))
-        if schedule is None or not terms.noised or asked is False or not self._has_score:
-            return schedule
-        return replace(schedule, measured=schedule.n_steps >= (2 if asked else MEASURED))
 
     def _schedule(self, public: Public, terms: Terms) -> RunSchedule | None:
         """Plan minibatches and steps of a whole fit; see `Design.schedule`."""
@@ -127,6 +240,17 @@ class PrivateEstimator(Fitted):
 
     def _inspect(self, model: Model) -> None:
         """Warn before a fit if a model fails on public test records."""
+
+    def _model(self, public: Public, schedule: RunSchedule | None = None) -> Model:
+        """Make the model for settings and public facts, at its start.
+
+        Without a schedule, only to `Model.restore` a state or to ask for shapes.
+        """
+        raise NotImplementedError(f"{type(self).__name__} does not define _model")
+
+    def _array_specs(self, public: Public) -> dict[str, ArraySpec]:
+        """Name and `ArraySpec` of each array that `Model.result` gives."""
+        raise NotImplementedError(f"{type(self).__name__} does not define _array_specs")
 
     # ------------------------------------------------------------- settings
 
@@ -193,6 +317,53 @@ class PrivateEstimator(Fitted):
         self._diagnose = bool(diagnostics)
         return self
 
+    def _settings(self) -> dict[str, Any]:
+        """List the arguments as numbers, texts, dicts and arrays, without callback."""
+        out: dict[str, Any] = {}
+        for name, value in self.get_params().items():
+            if name == "callback" or (name == "random_state" and not isinstance(value, (int, np.integer))):
+                value = None
+            elif is_dataclass(value) and not isinstance(value, type):
+                value = {one.name: getattr(value, one.name) for one in fields(value)}
+            elif isinstance(value, np.generic):
+                value = value.item()
+            elif isinstance(value, np.ndarray):
+                value = np.array(value)
+            out[name] = value
+        return out
+
+    @classmethod
+    def _from_settings(cls, settings: Mapping[str, Any]) -> Self:
+        """Make an unfitted estimator with these settings, checked."""
+        arguments = dict(settings)
+        if cls._options_type is not None and isinstance(arguments.get("options"), dict):
+            arguments["options"] = cls._options_type(**arguments["options"])
+        estimator = cls(**arguments)
+        estimator._check_parameters()
+        return estimator
+
+    def __repr__(self) -> str:
+        defaults = inspect.signature(type(self).__init__).parameters
+        shown = [
+            f"{name}={value!r}" for name, value in self.get_params().items() if not same(value, defaults[name].default)
+        ]
+        text = f"{type(self).__name__}({', '.join(shown)})"
+        if self._result is None or self._result.ledger.private:
+            return text
+        return f"{text}  # NOT PRIVATE: {'; '.join(self._result.ledger.taints)}"
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        if self._result is None:
+            return f"<pre>{escape(repr(self))}</pre>"
+        verdict = f"<p><strong>{escape(str(self.verdict_))}</strong></p>" if self.verdict_.text else ""
+        return f"{verdict}<pre>{escape(repr(self))}</pre>{self._result.privacy._repr_html_()}"
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Neither a key nor a lock is ever stored or copied.
+        return {k: v for k, v in vars(self).items() if k not in ("_test_key", "_lock")}
+
     # ------------------------------------------------------------- fitting
 
     def _fit(
@@ -225,100 +396,19 @@ class PrivateEstimator(Fitted):
         with self._alone(), open_folder(checkpoint, resume, checkpoint_every) as folder:
             first, resumed = not partial or self._result is None, folder is not None and folder.begun
             writer = None if transcript is None else TranscriptWriter(transcript, first=first, resume=resumed)
-            stage = self.prepare(X, y, partial=partial, budget=budget, folder=folder, **call)
-            with stage.payment:
-                if stage.forecast is not None and not (partial or resumed):
-                    tell(stage.forecast, on_forecast, 3)
-                if not uncounted:
-                    return self.run(stage, writer, folder)
-                included = (stage.plan.purchase or {}).get("head")
-                with uncounted_fit(type(self).__name__, stage.follows, included) as done:
-                    self.run(stage, writer, folder)
-                    done(self._fitted().head)
+            fit = self.prepare(X, y, partial=partial, budget=budget, folder=folder, **call)
+            with fit.payment or nullcontext():
+                if fit.forecast is not None and not (partial or resumed):
+                    tell(fit.forecast, on_forecast, 3)
+                if uncounted:
+                    included = (fit.plan.purchase or {}).get("head")
+                    key = begin_uncounted(type(self).__name__, fit.follows, included)
+                fit.run(writer)
+                if uncounted:
+                    end_uncounted(key, fit.follows, self._fitted().head)
         return self
 
-    def prepare(
-        self,
-        X: Data,
-        y: Column | None = None,
-        *,
-        partial: bool = False,
-        budget: BudgetLike = None,
-        folder: RunFolder | None = None,
-        part: str | None = None,
-        n_records: int | None = None,
-        groups: Column | None = None,
-        unit: str | None = None,
-        after: Purchased | None = None,
-        inputs: Mapping[str, str] | None = None,
-        backend: Backend | None = None,
-        planner: Planner | None = None,
-        **extra: Unpack[Reading],
-    ) -> Stage:
-        """Plan a fit to these data; draw, spend and change nothing.
-
-        `fit` is ``prepare`` followed by `run`. Between the two, an audit puts its own parts in. A budget reserves the
-        run; `run` gives back the releases that it does not draw. Raises the errors of `fit`.
-        """
-        self._check_parameters()
-        if partial and self.private and self.noise_multiplier is None:
-            raise ValueError(
-                "noise_multiplier=None: expected a number with partial_fit, which cannot know how many calls will come"
-            )
-        if part is not None:
-            check_name("part", part)
-        check_number("n_records", n_records, 1, MAX_RECORDS, integer=True, optional=True)
-        planner, payer = planner or Planner(), None if budget is None else Budget.of(budget)
-        call: dict[str, Any] = {"part": part, "call_records": n_records}
-        call["unit"] = unit_name(groups, unit)
-        call["n_bins"], bins = (None, None) if partial else bins_of(X, groups, self.sampling, self.relation)
-        before = self._result if partial else None
-        published = None if after is None else after.purchase_text()
-        call["inputs"] = input_texts(inputs, family_of(self).inputs, before, published)
-        how: dict[str, Any] = {"partial": partial, "before": before, "folder": folder}
-        how["purchase"] = self._purchase_before(X, after, before)
-        known = self.n_records or n_records
-        if payer is not None and known is not None and how["purchase"] is None:
-            # A fit that the budget refuses does not touch the data, if public numbers say so.
-            unread = self.request(Public(n_features=0, n_records=int(known), seed=0, **call), **how)
-            planner.cost(unread, payer, folder if folder is not None and folder.begun else None)
-        names = named_columns(X if before is None else self._held(X))
-        call["feature_names"] = names or (before and before.public.feature_names)
-        if groups is None and self.private:
-            warn_of_repeats(X, self.invalid)
-            warn_of_twins(X, self.invalid)
-        if self._terms.noised and self.invalid == "raise":
-            warn_of_scaling(X)
-        if self._terms.noised:
-            warn_of_pipeline()
-            warn_of_ensemble()
-        backend = backend or self._backend()
-        grouped = functools.partial(UnitRecords, limit=self.rows_per_group, invalid=self.invalid)
-        records, facts = backend.read(self._read, X, y, extra, groups, grouped)
-        public = self._facts(records.n_rows, {**facts, **call}, partial, before)
-        if self._terms.noised and how["purchase"] is None and before is None:
-            warn_of_purchase(public.n_features)
-            if self.invalid == "raise":
-                warn_of_learned_columns(public.n_features)
-        if folder is not None:
-            public = folder.public(public, self._settings()["random_state"] is not None)
-        column_names(public)  # refuses inputs that do not fit
-        if before is None:
-            self._warn_of_few_records(public)
-        planned = self._planned(planner, self.request(public, **how), payer)
-        deal(planned.plan.sampler, bins, records.n_rows)
-        self._inspect(planned.model)
-        stage = self._stage(planned, records, backend, before)
-        payment = Payment(payer, type(self).__name__ + (" partial_fit" if partial else ""))
-        payment.check(stage.ledger, *(() if folder is None else (ledger_in(folder.path)[0],)))
-        payment.reserve(planned.plan, folder, self._terms.limit(planned.plan.delta))
-        return replace(stage, payment=payment)
-
-    def _warn_of_few_records(self, public: Public) -> None:
-        """Warn of more components than records, by public numbers."""
-        wanted, there = self._settings().get("n_components"), counted(public.n_records, public.unit)
-        if isinstance(wanted, int) and wanted > public.n_records:
-            warnings.warn(f"n_components={wanted}: expected far fewer than there are records ({there})", stacklevel=5)
+    prepare = prepare
 
     def request(
         self,
@@ -326,7 +416,6 @@ class PrivateEstimator(Fitted):
         *,
         partial: bool = False,
         before: FitResult | None = None,
-        purchase: Mapping[str, Any] | None = None,
         folder: RunFolder | None = None,
         taints: tuple[str, ...] | None = None,
     ) -> Request:
@@ -334,31 +423,27 @@ class PrivateEstimator(Fitted):
 
         ``taints`` are given for a run that is rebuilt.
         """
-        design = Design(
-            self._call_schedule if partial else self._whole_schedule,
-            self._model,
-            self._sensitivity,
-            self._forecast,
-            self._taints() + self._unsafe_taints() if taints is None else taints,
-        )
-        earlier = None
+        earlier, asked = None, getattr(self, "measure_gain", getattr(self._options, "measure_gain", None))
         if before is not None:
             earlier = Earlier(before.ledger, before.privacy.relation, before.public.unit, before.state)
         return Request(
             type(self).__name__,
             self._settings(),
-            design,
+            Design(
+                self._call_schedule if partial else self._schedule,
+                self._model,
+                self._sensitivity,
+                self._forecast,
+                self._taints() + self._unsafe_taints() if taints is None else taints,
+                None if partial or asked is False or not self._has_score else 2 if asked else MEASURED,
+            ),
             public,
             self._terms,
             partial,
-            purchase,
+            None,
             earlier,
             folder.noise_multiplier if folder is not None and folder.begun else None,
         )
-
-    def _planned(self, planner: Planner, request: Request, budget: Budget | None) -> Planned:
-        """Plan a request; a class with another accountant has its own."""
-        return planner.plan(request, budget)
 
     def _call_schedule(self, public: Public, terms: Terms) -> RunSchedule:
         """Schedule a call of ``partial_fit``: one step over all rows."""
@@ -366,91 +451,6 @@ class PrivateEstimator(Fitted):
         accounted = "replace_one" if self.sampling == "without_replacement" else "add_remove"
         sampler = make_sampler("full", self.relation or accounted, int(size), None)
         return RunSchedule(sampler, 1, self._horizon(public, terms) if public.n_features else 1, whole=False)
-
-    def _stage(self, planned: Planned, records: Records, backend: Backend, before: FitResult | None) -> Stage:
-        """Join a plan and these records to a run."""
-        return Stage(
-            records,
-            planned.request.public,
-            planned.model,
-            planned.plan,
-            Ledger() if before is None else before.ledger.copy(),
-            self._randomness(planned.request.public),
-            backend,
-            planned.settings,
-            self._diagnose or (self._diagnostics_without_privacy and not self.private),
-            planned.request.partial,
-            0 if before is None else before.n_steps,
-            None if before is None else before.head,
-            planned.target,
-            planned.forecast,
-        )
-
-    def run(self, stage: Stage, transcript: TranscriptWriter | None = None, folder: RunFolder | None = None) -> Self:
-        """Run a stage or resume it from a folder; take the result."""
-        model, public, plan, ledger, payment = stage.model, stage.public, stage.plan, stage.ledger, stage.payment
-        kind, settings, steps, n_before = type(self).__name__, stage.settings, None, len(ledger.records)
-        with payment:
-            if folder is not None:
-                ledger, steps, settings = folder.begin(kind, settings, public, model, plan, stage.target, payment.paid)
-            diagnostics: list[dict[str, float]] | None = [] if stage.diagnoses else None
-            spent = len(ledger)
-            try:
-                if transcript is not None:
-                    transcript.begin(
-                        kind,
-                        settings,
-                        public,
-                        plan.public(),
-                        done=0 if steps is None else steps.start,
-                        taints=list(plan.taints),
-                        follows=stage.follows,
-                        n_steps=stage.n_steps,
-                        partial=stage.partial,
-                    )
-                if steps is None or len(steps):
-                    payment.record(ledger)
-                with stage.backend.placed(stage.records) as records:
-                    done = run(
-                        model,
-                        records,
-                        plan,
-                        ledger,
-                        stage.randomness,
-                        stage.backend,
-                        first_step=stage.n_steps,
-                        on_release=transcript,
-                        callback=self.callback,
-                        diagnostics=diagnostics,
-                        charge=payment.charge,
-                        steps=steps,
-                        folder=folder,
-                    )
-                ledger = ledger if folder is None else folder.finish()
-                if transcript is not None:
-                    transcript.finish(ledger, n_before)
-            except BaseException as error:
-                if folder is not None:
-                    folder.keep(whole=isinstance(error, Stopped))
-                if len(ledger) > spent:
-                    made = counted(len(ledger) - spent, "release")
-                    error.add_note(
-                        f"This fit ended early. It made up to {made}, which count as spent; the estimator is as it was "
-                        "before."
-                    )
-                raise
-        self._result = FitResult.make(
-            kind,
-            settings,
-            public,
-            done,
-            model.result(),
-            model.state(),
-            ledger,
-            diagnostics,
-            None if transcript is None else transcript.digests,
-        )
-        return self
 
     def cost(
         self,
@@ -474,27 +474,6 @@ class PrivateEstimator(Fitted):
             planner.check_terms(request, payer)
             return None
         return planner.cost(request, payer)
-
-    def _purchase_before(self, X: Any, after: Purchased | None, before: FitResult | None) -> Mapping[str, Any] | None:
-        """Find the vocabulary purchase to include."""
-        if after is not None and before is not None:
-            raise ValueError("after: expected None in later calls of partial_fit")
-        given, carried = None if after is None else after.purchase(), carried_purchase(X)
-        if given is not None and "event" not in given:
-            raise ValueError("after: expected a vocabulary that is private itself")
-        if carried is None or not self._terms.noised or self._unsafe_taints():
-            return given
-        if "event" not in carried:
-            raise ValueError("X: its columns come from a vocabulary that is not private; expected public columns")
-        heads = {purchase["head"] for plan in before.ledger.plans if (purchase := purchase_of(plan))} if before else ()
-        if before is not None and carried["head"] not in heads:
-            raise ValueError(
-                "X: its columns come from a vocabulary purchase that the earlier calls leave out; expected the same "
-                "counts from the first call on"
-            )
-        if given is not None and given["head"] != carried["head"]:
-            raise ValueError("after: is another purchase than the one that X's columns come from; expected None")
-        return None if before is not None else carried
 
     def purchase(self) -> dict[str, object]:
         """Describe this fit for a later one whose statement includes it.
@@ -526,37 +505,6 @@ class PrivateEstimator(Fitted):
         finally:
             lock.release()
 
-    def _facts(self, n_rows: int, facts: dict[str, Any], partial: bool, before: FitResult | None) -> Public:
-        """Collect public facts; rows are counted only if no number is given."""
-        if n_rows > MAX_RECORDS:
-            raise ValueError(f"X: expected at most {MAX_RECORDS} rows")
-        part, call_records = facts.get("part"), facts.get("call_records")
-        stated = self.n_records if call_records is None else call_records
-        if n_rows == 0 and stated is None:
-            raise ValueError("X has no rows: expected at least one row, or n_records")
-        drawn = self.sampling if partial else resolve_sampling(self.sampling, self.relation, facts.get("n_bins"))
-        if drawn == "without_replacement" and stated is not None and stated != n_rows:
-            # Neighbors differ by a replacement, so they have as many rows.
-            raise ValueError(
-                f"n_records={stated}: expected the number of rows with sampling='without_replacement', or None"
-            )
-        said = (part, call_records, self.batch_size) != (None, None, None)
-        if partial and self.n_records is not None and not said:
-            raise ValueError(
-                "batch_size=None: expected the public number of records of a call, since n_records is given"
-            )
-        n_records = int(next((n for n in (self.n_records, call_records) if n is not None), n_rows))
-        if before is not None and before.public.n_features != facts["n_features"]:
-            raise ValueError(
-                f"X has {facts['n_features']} features, but {type(self).__name__} is expecting "
-                f"{before.public.n_features} features as input"
-            )
-        labels = None if before is None else before.public.classes
-        if labels is not None and not np.array_equal(labels, facts["classes"]):
-            raise ValueError("y: expected the two labels of the calls before")
-        seed = public_seed(self.random_state) if before is None else before.public.seed
-        return Public(n_records=max(n_records, 1), seed=seed, **facts)
-
     def _unsafe_taints(self) -> tuple[str, ...]:
         if not self.private:
             return ()
@@ -574,43 +522,208 @@ class PrivateEstimator(Fitted):
     def _backend(self) -> Backend:
         return Threads(resolve_n_threads(self.n_jobs))
 
-    @classmethod
-    def _rebuild(cls, runs: list[Run]) -> Self:
-        """Rebuild the estimator from a transcript's releases, without data.
+    # ------------------------------------------------------------ read-outs
 
-        Raises ValueError if a run is of another class, or its plan is not the one that its settings and public facts
-        lead to.
+    def _fitted(self) -> FitResult:
+        """Return the result, or raise NotFittedError."""
+        if self._result is None:
+            try:
+                from sklearn import exceptions
+            except ImportError:
+                kind: type[Exception] = NotFittedError
+            else:
+                kind = exceptions.NotFittedError
+            raise kind(f"This {type(self).__name__} instance is not fitted yet: call fit first")
+        return self._result
+
+    def _as_fitted(self) -> Self:
+        """Make an estimator with the fit's settings, not later ones."""
+        return self._from_settings(self._fitted().settings)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return self._result is not None
+
+    @property
+    def privacy_(self) -> Privacy:
+        """The guarantee; ``privacy_.statement()`` says it in words."""
+        return self._fitted().privacy
+
+    @property
+    def ledger_(self) -> Ledger:
+        """Every release, and their sum."""
+        return self._fitted().ledger
+
+    @property
+    def found_gain_(self) -> FoundGain | None:
+        """The measured gain of the model, with its 90 % interval (`vips_fast.engine.gain`).
+
+        The gain is the share of perplexity that the model saves over released frequencies, as it predicts a part of a
+        unit from the rest. The last step of a fit measures it. None without noise, with few steps, after
+        ``partial_fit``, for models without a score, or with ``measure_gain=False``.
         """
-        estimator: Self | None = None
-        for one in runs:
-            if one.kind != cls.__name__:
-                raise ValueError(f"{one.path}: is about a {one.kind}, expected a {cls.__name__}")
-            fresh = cls._from_settings(one.settings)
-            before = None if estimator is None or not one.partial else estimator._result
-            if one.follows != (None if before is None else before.head):
-                raise ValueError(f"{one.path}: does not continue the run before it")
-            how: dict[str, Any] = {"partial": one.partial, "before": before, "purchase": one.plan.get("purchase")}
-            planned = fresh._planned(Planner(), fresh.request(one.public, taints=one.taints, **how), None)
-            model, plan = planned.model, planned.plan
-            ledger = Ledger() if before is None else before.ledger.copy()
-            if plan.public() != one.plan or plan.taints != one.taints:
-                raise ValueError(f"{one.path}: its plan is not the one that its settings lead to")
-            ledger = one.ledger(ledger, plan)
-            digests = []
-            for release in one.releases():
-                model.update(release)
-                digests.append(release_digest(release))
-            fresh._result = FitResult.make(
-                cls.__name__,
-                fresh._settings(),
-                one.public,
-                one.n_steps + one.done,
-                model.result(),
-                model.state(),
-                ledger,
-                None,
-                digests,
-            )
-            estimator = fresh
-        assert estimator is not None
-        return estimator
+        return measured_gain(self._fitted().state)
+
+    @property
+    def verdict_(self) -> Verdict:
+        """The worth of the model in words, from releases only."""
+        unit = self._fitted().privacy.unit
+        return Verdict.of(
+            self.found_gain_, f"half of {a(unit)}'s columns predict the other half", over="their shares do"
+        )
+
+    @property
+    def n_steps_(self) -> int:
+        """Steps done."""
+        return self._fitted().n_steps
+
+    @property
+    def n_iter_(self) -> int:
+        """The same, by scikit-learn's name."""
+        return self.n_steps_
+
+    @property
+    def n_features_in_(self) -> int:
+        """Columns of the data."""
+        return self._fitted().public.n_features
+
+    @property
+    def feature_names_in_(self) -> Names:
+        """Names of the frame's columns; AttributeError without a frame."""
+        if (names := self._fitted().public.feature_names) is None:
+            raise AttributeError("feature_names_in_: the fit was not to a frame with named columns")
+        return np.array(names, dtype=object)
+
+    @property
+    def inputs_(self) -> dict[str, str]:
+        """Public texts that give the numbers their meaning, by file name."""
+        return dict(self._fitted().public.inputs)
+
+    def _held(self, X: Any) -> Any:
+        """Check X's column names and order, if the fit had names."""
+        return check_names(type(self).__name__, self._fitted().public.feature_names, X)
+
+    @property
+    def diagnostics_(self) -> list[dict[str, float]] | None:
+        """Un-noised diagnostics of each step, with ``set_unsafe(diagnostics=True)``; else None."""
+        diagnostics = self._fitted().diagnostics
+        return None if diagnostics is None else [dict(step) for step in diagnostics]
+
+    # --------------------------------------------------------------- files
+
+    def save(self, path: str | Path) -> None:
+        """Write the fitted model to a folder, without pickle.
+
+        The files are ``model.npz``, ``model.json``, ``privacy.json`` and the files of ``inputs_``. Only released
+        quantities and the arguments of the constructor and of ``fit`` that are public are written. The folder appears
+        whole or not at all. An existing model is exchanged for the new one, in one step if the system can.
+
+        Raises NotFittedError before ``fit``, and ValueError if an argument of the constructor cannot be written as
+        JSON. Raises FileExistsError if the path is a file, or a folder that holds anything but a saved model.
+
+        >>> import tempfile
+        >>> import numpy as np
+        >>> from vips_fast import SigmoidBeliefNetwork
+        >>> model = SigmoidBeliefNetwork(2, noise_multiplier=9.0, n_steps=2).fit(np.eye(50, 4, dtype=int))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     model.save(f"{folder}/model")
+        ...     again = SigmoidBeliefNetwork.load(f"{folder}/model")
+        >>> again.privacy_ == model.privacy_, np.array_equal(again.components_, model.components_)
+        (True, True)
+        """
+        persistence.save(self._fitted(), path)
+
+    @classmethod
+    def load(cls, path: str | Path, *, verify: Ed25519PublicKey | bytes | None = None) -> Self:
+        """Read a model that `save` wrote.
+
+        ``verify`` is an Ed25519 public key (of the ``cryptography`` package, or its 32 bytes). The model's signature
+        must be valid under it; None does not look at a signature.
+
+        The folder may be anybody's (`vips_fast.store.folder`). The signature is checked before anything else is
+        interpreted. Raises FileNotFoundError if the folder or one of its files is missing. Raises ValueError if the
+        signature is not valid. It also does so if the files are of another model or format, do not agree with the
+        ledger, or hold arrays of wrong shapes or values.
+        """
+        return persistence.load(cls, path, verify)
+
+    def sign(self, key: Ed25519PrivateKey | bytes) -> bytes:
+        """Sign the fitted model; `save` then writes the signature beside it.
+
+        ``key`` is an Ed25519 private key of the ``cryptography`` package (extra ``sign``), or its 32 bytes. Returns the
+        detached signature of ``ledger_.head``, which stands for arrays, settings, inputs and ledger.
+        """
+        self._result, signature = persistence.sign(self._fitted(), key)
+        return signature
+
+    # ------------------------------------------------------------- scikit-learn
+
+    def __sklearn_clone__(self) -> Self:
+        """An unfitted copy for scikit-learn's ``clone``."""
+        params: dict[str, Any] = {name: copy.deepcopy(value) for name, value in self.get_params(deep=False).items()}
+        other = type(self)(**params)
+        # Requests of the user, and no results of fits.
+        vars(other).update({name: vars(self)[name] for name in ("_output", "_requests") if name in vars(self)})
+        return other
+
+    def _keywords(self, method: str) -> list[str]:
+        """List a method's arguments beside the data, in order."""
+        return [name for name in [*inspect.signature(getattr(self, method)).parameters][1:] if name != "y"]
+
+    def _request(self, method: str, requests: dict[str, bool | str | None]) -> Self:
+        known = self._keywords(method)
+        for name, request in requests.items():
+            if name not in known:
+                raise TypeError(f"set_{method}_request: {name!r} is not a keyword of {method}: expected one of {known}")
+            if not (request is None or isinstance(request, (bool, str))):
+                raise ValueError(f"set_{method}_request: {name}={request!r}: expected True, False, None or a name")
+        asked: dict[str, dict[str, bool | str | None]] = vars(self).get("_requests", {})
+        vars(self)["_requests"] = {**asked, method: {**asked.get(method, {}), **requests}}
+        return self
+
+    def set_fit_request(self, **requests: bool | str | None) -> Self:
+        """Choose the keywords of ``fit`` that scikit-learn's tools hand on.
+
+        This is about scikit-learn's metadata routing. A pipeline, a search or cross-validation hands ``groups``,
+        ``budget`` or another keyword on if it is True (or the name that it has there). It keeps it for itself if it is
+        False. None, as at first, refuses: nobody's ``groups`` are left out unseen. Returns the estimator; raises
+        TypeError for an unknown keyword, ValueError for another request.
+
+        >>> from vips_fast import LatentDirichletAllocation
+        >>> model = LatentDirichletAllocation(2).set_fit_request(groups=True, budget=True)
+        >>> model.get_metadata_routing().fit.requests["groups"]
+        True
+        """
+        return self._request("fit", requests)
+
+    def set_partial_fit_request(self, **requests: bool | str | None) -> Self:
+        """Choose keywords as `set_fit_request`, for ``partial_fit``."""
+        return self._request("partial_fit", requests)
+
+    def set_score_request(self, **requests: bool | str | None) -> Self:
+        """Choose keywords as `set_fit_request`, for ``score``."""
+        return self._request("score", requests)
+
+    def get_metadata_routing(self) -> object:
+        """Return the requests in scikit-learn's form (needs scikit-learn)."""
+        from sklearn.utils.metadata_routing import MetadataRequest
+
+        routing, asked = MetadataRequest(owner=self), vars(self).get("_requests", {})
+        for method in ("fit", "partial_fit", "score"):
+            if hasattr(self, method):
+                for name in self._keywords(method):
+                    getattr(routing, method).add_request(param=name, alias=asked.get(method, {}).get(name))
+        return routing
+
+    def __sklearn_tags__(self) -> Any:
+        """What scikit-learn's tools may expect (needs scikit-learn)."""
+        from sklearn.utils import InputTags, Tags, TargetTags
+
+        return Tags(
+            estimator_type=None,
+            target_tags=TargetTags(required=False),
+            input_tags=InputTags(),
+            non_deterministic=bool(self.private),
+        )
+
+
+spell(cast(FunctionType, prepare), None)

@@ -10,6 +10,7 @@ The tuple `FAMILIES` is closed. The files of a saved model name a class, and onl
 imported. A file cannot choose the code that runs. The caller passes a class of your own; no file names it.
 """
 
+from functools import cache
 from importlib import import_module
 from typing import Any, NamedTuple
 
@@ -183,6 +184,7 @@ FAMILIES = (
 )
 
 
+@cache
 def _places() -> dict[str, tuple[str, Family]]:
     """Map each class name in a model's files to its place.
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from ..engine.averaging import Schedule, averaged_variance
 from ..engine.model import Model
-from ..engine.request import RunForecast, RunSchedule
+from ..engine.plan import RunForecast, RunSchedule
 
 _log = logging.getLogger(__name__)
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from types import FunctionType
-from typing import Any, ClassVar, Protocol, Self, TypeAlias, TypedDict, get_args, is_typeddict
+from typing import Any, Protocol, TypeAlias, TypedDict, get_args, is_typeddict
 
 import numpy.typing as npt
 
@@ -16,8 +15,7 @@ from ..engine.backend import Backend
 from ..engine.budget import Budget
 from ..engine.checkpoint import RunFolder
 from ..engine.loop import Progress
-from ..engine.planner import Planner
-from ..engine.request import RunForecast
+from ..engine.plan import Planner, RunForecast
 
 #: The budget of a data set, or the path of its file; None for no budget.
 BudgetLike: TypeAlias = str | Path | Budget | None
@@ -82,118 +80,8 @@ def _fields(kind: Any) -> list[inspect.Parameter]:
     return found
 
 
-@dataclass(kw_only=True, repr=False, eq=False)
-class Parameters:
-    """Constructor arguments of every estimator, stored unchanged under their own names.
-
-    A model's own parameters are fields of its class, beside these; a field that it repeats has another default.
-
-    Parameters
-    ----------
-    sampling : {"poisson", "without_replacement", "full", "random_allocation"} or None
-        How minibatches are drawn. "random_allocation": epochs of ``n_records / batch_size`` minibatches, rounded, with
-        every record once in each epoch; ``n_steps`` is a multiple of that number. The bins that a
-        `vips_fast.data.ShardedCorpus` was written in are its minibatches, in every epoch. None is "without_replacement"
-        where ``relation`` is "replace_one", else "random_allocation" for a ``fit`` to a ``ShardedCorpus`` and "poisson"
-        for data in memory. The statement says which it was.
-    relation : {"add_remove", "replace_one"} or None
-        Neighboring relation; None takes the one that the sampling is accounted under ("without_replacement": replace
-        one record; others: add or remove one).
-    batch_size : float or None
-        (Expected) records of a minibatch; None takes all.
-    n_steps : int
-        Minibatches, each one release.
-    n_records : int or None
-        Public number of records; None takes the number of rows as public.
-    epsilon, delta : float or None
-        The guarantee; the noise multiplier is calibrated for it before the run. delta None is
-        min(1e-5, 1/(10 n_records)).
-    target_attack_success : float or None
-        Instead of epsilon, in (1/2, 1): the share of right guesses of the best attacker whether one person is in the
-        data. The attacker knows all else and finds both cases equally likely; 0.6 is epsilon = 2.29 at delta = 1e-6 for
-        a Gaussian run. The noise is calibrated for it by the exact trade-off curve
-        (`vips_fast.accounting.attack_success`), for the fit and everything before it that the statement includes.
-    noise_multiplier : float or None
-        Noise standard deviation over the L2 sensitivity, instead of a target. With both, a run that would pass the
-        target is refused. With neither, the target is epsilon = 1. 0 adds no noise and marks the model NOT PRIVATE.
-    private : bool
-        False fits without clipping and noise.
-    invalid : {"raise", "drop"}
-        What happens to a record with values that its model cannot take, or without a label among ``groups``. The fit is
-        refused before anything is spent, or the record contributes nothing, without a message. A refusal says something
-        about that record; unattended jobs drop.
-    rows_per_group : int or None
-        With ``groups``: most rows of a person that are used at one visit, public. A person's rows beyond it are left
-        out, chosen by that person's own random word, anew at each visit. None uses all rows.
-    n_jobs : int or None
-        Threads; -1 for all processors, None for ``VIPS_FAST_NUM_THREADS`` or 1.
-    random_state : int, numpy Generator, RandomState or None
-        Seeds the public choices, such as a random start; and, only without privacy, the minibatches.
-    callback : callable(Progress) or None
-        Called after each step with `vips_fast.engine.loop.Progress`, which is public.
-    """
-
-    sampling: str | None = None
-    relation: str | None = None
-    batch_size: float | None = None
-    n_steps: int | None = None
-    n_records: int | None = None
-    epsilon: float | None = None
-    delta: float | None = None
-    target_attack_success: float | None = None
-    noise_multiplier: float | None = None
-    private: bool = True
-    invalid: str = "raise"
-    rows_per_group: int | None = None
-    n_jobs: int | None = None
-    random_state: RandomState = None
-    callback: Callable[[Progress], None] | None = None
-
-    #: Class of the ``options`` parameter, a frozen dataclass, if the class has one.
-    _options_type: ClassVar[type | None] = None
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        """Show the keywords behind ``**`` in a subclass's signatures, by name."""
-        super().__init_subclass__(**options)
-        for name, thing in [*vars(cls).items()]:
-            function = getattr(thing, "__func__", thing)
-            if isinstance(function, FunctionType) and function.__code__.co_flags & inspect.CO_VARKEYWORDS:
-                spell(function, getattr(super(cls, cls), name, None))
-
-    @property
-    def _options(self) -> Any:
-        """``options``, or their defaults; ValueError if they are of another class."""
-        given, kind = getattr(self, "options", None), self._options_type
-        if kind is not None and given is None:
-            return kind()
-        if kind is not None and not isinstance(given, kind):
-            raise ValueError(f"options={given!r}: expected {kind.__name__} or None")
-        return given
-
-    @classmethod
-    def _parameter_names(cls) -> list[str]:
-        parameters = inspect.signature(cls.__init__).parameters.values()
-        return sorted(p.name for p in parameters if p.name != "self")
-
-    def get_params(self, deep: bool = True) -> dict[str, object]:
-        """Constructor arguments by name."""
-        return {name: getattr(self, name) for name in self._parameter_names()}
-
-    def set_params(self, **params: object) -> Self:
-        """Set constructor arguments; return the estimator.
-
-        Raises ValueError if a name is not a parameter.
-        """
-        names = self._parameter_names()
-        for name, value in params.items():
-            if name not in names:
-                raise ValueError(f"{name!r} is not a parameter of {type(self).__name__}: expected one of {names}")
-            setattr(self, name, value)
-        return self
-
-
 class Common(TypedDict, total=False):
-    """Keywords of every ``paper``: the fields of `Parameters`."""
+    """Keywords of every ``paper``: the parameters of `PrivateEstimator`."""
 
     sampling: str
     relation: str | None

@@ -25,6 +25,7 @@ from ..store.words import counted
 from . import persistence
 from .estimator import PrivateEstimator
 from .family import class_named
+from .fit import rebuild
 from .inputs import column_names
 from .privacy_file import PRIVACY_FILE, compare_record
 from .vocabulary.published import check_purchase
@@ -143,7 +144,7 @@ def compare(published: PrivateEstimator, path: str | Path, transcript: str | Pat
     try:
         checks += _releases(have, runs)
         with np.errstate(all="ignore"):
-            again = kind._rebuild(runs)
+            again = rebuild(kind, runs)
     except Exception as error:  # releases may be anybody's, and lead a model anywhere
         reason = str(error) if isinstance(error, ValueError) else f"malformed ({type(error).__name__})"
         return VerifyReport((*checks, VerifyCheck("rebuild", False, reason)))

@@ -18,7 +18,7 @@ from typing import TypeVar
 import numpy as np
 
 from ..accountant import Accountant
-from ..checks import FloatArray, between, non_negative, open_probability
+from ..checks import FloatArray, non_negative, open_probability, real
 from ..events import (
     ComposedEvent,
     GroupEvent,
@@ -343,7 +343,7 @@ class PrivacyLoss:
     def __init__(
         self, event: PrivacyEvent, rtol: float = 1e-4, attack: int | None = None, smallest: float = 1e-12
     ) -> None:
-        self.rtol, self._event = between("rtol", rtol, 1e-9, 0.5), check_event(event)
+        self.rtol, self._event = real("rtol", rtol, 1e-9, 0.5), check_event(event)
         open_probability("smallest", smallest)
         found = composed_pairs(event, smallest, attack)
         add, remove = ([Part(both[side], count) for both, count in found] for side in (0, 1))

@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from ...engine.cluster import connected
-from ...engine.request import RunForecast
+from ...engine.plan import RunForecast
 from ...jobs import Job, Material, Reading, Source
 from ...jobs.progress import ProgressLine
 from ...models.estimator import PrivateEstimator

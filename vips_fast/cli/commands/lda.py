@@ -12,9 +12,9 @@ from typing import Any
 from ...accounting import rounded_up
 from ...data import Corpus, holds_records, load_vocabulary
 from ...demo import docstrings_corpus, language_reference_words
-from ...engine.request import Terms
+from ...engine.plan import Terms
 from ...models.inputs import column_names
-from ...models.lda import LatentDirichletAllocation, Plan, load_prior
+from ...models.lda import LatentDirichletAllocation, LdaOptions, Plan, load_prior
 from ...models.lda import plan as make_plan
 from ...report import paragraph, table
 from ..inputs import open_shards, read_documents, refuse, text_file
@@ -87,7 +87,7 @@ def plan(args: Namespace) -> int:
             delta=args.delta,
             target_attack_success=success,
             vocab_share=args.vocab_share,
-            distinct_words=args.distinct_words,
+            options=LdaOptions(distinct_words=args.distinct_words),
             sampling=args.sampling,
             n_bins=args.n_bins,
         )

@@ -27,7 +27,7 @@ from ...data.header import missing_column
 from ...data.records import is_utf8
 from ...data.segmenters import load_segmenter, segmenter_of
 from ...data.wordpieces import INSTALL, packaged_model
-from ...engine.request import RunForecast
+from ...engine.plan import RunForecast
 from ...jobs.folder import releases_folder
 from ...jobs.text import NONE, TextFile
 from ...models.lda import Plan, load_prior, plan, prior_file
@@ -249,7 +249,7 @@ def _choices(path: str, asked: dict[str, Any], sizes: tuple[int | None, ...]) ->
     units = counted(n, "row" if persons is None else "person", ",")
     print(f"\nForecasts for {units}, whose number is taken as public:")
     terms: dict[str, Any] = {"epsilon": asked.get("epsilon"), "target_attack_success": target}
-    terms |= {"doc_length": asked.get("doc_length"), "rows_per_group": 1 if persons is None else None}
+    terms |= {"doc_length": asked.get("doc_length"), "unit": "record" if persons is None else "person"}
     found = [_Choice(size, plan(n, size, None, **terms)) for size in sizes]
     for one in found:
         print(f"  {one}: {one.plan.forecast().removeprefix('forecast: ')}")

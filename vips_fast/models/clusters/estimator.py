@@ -10,11 +10,10 @@ import numpy as np
 
 from ...checks import check_number
 from ...data.types import Column, Data, Labels, Matrix, Vector
-from ...engine.request import RunSchedule, Terms
+from ...engine.plan import RunSchedule, Terms
 from ...engine.result import Public
 from ...store.words import several
-from ..estimator import PrivateEstimator
-from ..fitted import ArraySpec
+from ..estimator import ArraySpec, PrivateEstimator
 from ..parameters import Bookkeeping
 from ..readouts import Published, kept
 from ..verdict import Verdict
@@ -53,7 +52,7 @@ class DocumentClusters(PrivateEstimator):
     n_steps : int or None
         Releases; None is 12.
     **common
-        `vips_fast.models.parameters.Parameters`.
+        `vips_fast.models.estimator.PrivateEstimator`.
 
     Notes
     -----

@@ -24,10 +24,9 @@ from ...data.shards import ShardedCorpus
 from ...data.types import Array, Cells, Column, Data, Matrix, Vector
 from ...engine.averaging import Schedule
 from ...engine.model import Model
-from ...engine.request import RunForecast, RunSchedule
-from ...engine.result import FitResult, Public
-from ..estimator import PrivateEstimator
-from ..fitted import ArraySpec
+from ...engine.plan import RunForecast, RunSchedule
+from ...engine.result import Public
+from ..estimator import ArraySpec, PrivateEstimator
 from ..forecast import by_signal, noise_of_mean
 from ..parameters import Bookkeeping, Call
 from ..readouts import Attribute, Published
@@ -91,7 +90,7 @@ class ConjugateEstimator(PrivateEstimator):
         L2 bound, in [1e-100, 1e100], to use in place of a larger ``norm_bound``:
         contributions above it are scaled down, which is no fault then.
     **common
-        `vips_fast.models.parameters.Parameters`. With ``private=False`` contributions are still held to the bound.
+        `vips_fast.models.estimator.PrivateEstimator`. With ``private=False`` contributions are still held to the bound.
 
     Notes
     -----
@@ -354,12 +353,6 @@ class ConjugateEstimator(PrivateEstimator):
         functions = copy(self)
         functions._public, functions._result, functions.callback = public, None, None
         return functions
-
-    def _facts(self, n_rows: int, facts: dict[str, Any], partial: bool, before: FitResult | None) -> Public:
-        public = super()._facts(n_rows, facts, partial, before)
-        if before is not None:
-            self._check_columns(facts["n_columns"], before.public)
-        return public
 
     def _check_columns(self, n_columns: int, public: Public) -> None:
         if n_columns != public.n_columns:

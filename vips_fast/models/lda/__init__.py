@@ -3,9 +3,9 @@
 from ..forecast import HopelessWarning
 from .drift_estimator import DriftingTopics
 from .drifting import Drift
-from .estimator import LatentDirichletAllocation
+from .estimator import LatentDirichletAllocation, plan
 from .options import LdaOptions
-from .planning import Plan, plan
+from .planning import Plan
 from .prior import PublicPrior
 from .prior_building import (
     PRIOR_WORDS,

@@ -11,17 +11,17 @@ import numpy as np
 from ...checks import check_number
 from ...data.types import Column, Data, Matrix
 from ...engine.model import Model
-from ...engine.request import RunForecast, RunSchedule, Terms
+from ...engine.plan import RunForecast, RunSchedule, Terms
 from ...engine.result import Public
 from ...kernels.threads import resolve_n_threads
-from ..estimator import PrivateEstimator
-from ..fitted import ArraySpec
+from ..estimator import ArraySpec, PrivateEstimator
 from ..forecast import HopelessWarning
 from ..inputs import column_names
 from ..parameters import Bookkeeping
 from ..readouts import kept
 from .drift_model import DatedDocuments, DriftModel
 from .drifting import Drift, change_width, read_drift
+from .model import LdaSettings
 from .options import LdaOptions
 from .planning import DOC_LENGTH, default_clip, fitting_prior, usual_distinct_words
 
@@ -54,7 +54,7 @@ class DriftingTopics(PrivateEstimator):
     options : LdaOptions or None
         Numerics of the documents' topics. A ``word_clip`` of None is 1, no bound.
     **common
-        `vips_fast.models.parameters.Parameters`.
+        `vips_fast.models.estimator.PrivateEstimator`.
 
     Notes
     -----
@@ -143,19 +143,17 @@ class DriftingTopics(PrivateEstimator):
         options, prior = self._options, self._options.doc_topic_prior
         # A bound for each word would hold the words back that grow.
         options = replace(options, word_clip=1.0) if options.word_clip is None else options
-        return DriftModel(
-            topics,
-            len(self.periods),
-            n_records=public.n_records,
+        settings = LdaSettings(
+            len(topics),
             alpha=fitting_prior(length, len(topics)) if prior is None else float(prior),
             eta=1.0,
             doc_length=length,
             clip=share * length,
             clips=bool(self.private),
             options=options,
-            seed=public.seed,
             n_threads=resolve_n_threads(self.n_jobs),
         )
+        return DriftModel(settings, public, topics, len(self.periods))
 
     def _forecast(self, public: Public, schedule: RunSchedule, model: Model) -> RunForecast | None:
         assert isinstance(model, DriftModel)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,8 @@ import numpy as np
 from ...data.frames import public_places
 from ...data.shards import ShardedCorpus
 from ...engine.model import Release
-from .model import LdaModel
+from ...engine.result import Public
+from .model import LdaModel, LdaSettings
 from .records import Documents
 from .scaling import EntryScales, ScaledAverage, word_scales
 
@@ -44,7 +46,7 @@ class DatedDocuments(Documents):
 class DriftModel(LdaModel):
     """Sums (P V, K) of words by period and topic, with topics that stay.
 
-    ``topics``, (K, V), are public or were released. ``others`` are of `LdaModel`, for the words of all periods.
+    ``topics``, (K, V), are public or were released; ``settings`` are of `LdaModel`, for the words of all periods.
 
     Notes
     -----
@@ -55,9 +57,8 @@ class DriftModel(LdaModel):
     at most a N, however many periods the person is in. Nothing is assumed about persons who return.
     """
 
-    def __init__(self, topics: np.ndarray, n_periods: int, **others: Any):
-        n_topics, n_words = topics.shape
-        super().__init__(n_topics=n_topics, n_words=n_words * n_periods, **others)
+    def __init__(self, settings: LdaSettings, public: Public, topics: np.ndarray, n_periods: int):
+        super().__init__(settings, replace(public, n_features=topics.shape[1] * n_periods))
         self.n_periods = n_periods
         weights = np.tile(topics.T, (n_periods, 1))
         self._fill_table(weights)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack, cast
 
@@ -16,21 +17,21 @@ from ...data.frames import to_frame
 from ...data.types import Array, Data, Matrix
 from ...engine.gain import Score
 from ...engine.model import Model
-from ...engine.planner import Planner
-from ...engine.request import RunForecast, RunSchedule, Terms
+from ...engine.plan import Planner, RunForecast, RunSchedule, Terms
 from ...engine.result import Public
 from ...engine.sampling import make_sampler, resolve_sampling
 from ...kernels.lda import estep_blocks, scaled_table
 from ...kernels.threads import resolve_n_threads
-from ..fitted import ArraySpec
+from ..estimator import ArraySpec
 from ..parameters import Bookkeeping, Call, Common
 from ..readouts import by_pieces, kept
 from .masses import CLEAR_NORM, COUNT_POWER, UNKNOWN_NORM
-from .model import LdaModel
+from .model import LdaModel, LdaSettings
 from .options import LdaOptions
 from .planning import (
     DEFAULT_STEPS,
     DOC_LENGTH,
+    MOST_TOPICS,
     Minibatches,
     Plan,
     TopicCase,
@@ -43,6 +44,7 @@ from .planning import (
     plain_steps,
     read_out_priors,
     stands_clear,
+    start_steps,
     usual_distinct_words,
     usual_length,
     whole_epochs,
@@ -51,7 +53,6 @@ from .prior import PublicPrior, check_topics
 from .public_topics import TOTALS, PublicTopicsModel, forecast_words
 from .quality import TopicQuality
 from .records import Documents
-from .start import start_steps
 
 if TYPE_CHECKING:
     from .paper import PaperLatentDirichletAllocation
@@ -107,7 +108,7 @@ class LatentDirichletAllocation(TopicQuality):
     options : LdaOptions or None
         Further numerics; None is their defaults.
     **common
-        `vips_fast.models.parameters.Parameters`.
+        `vips_fast.models.estimator.PrivateEstimator`.
 
     Notes
     -----
@@ -158,6 +159,8 @@ class LatentDirichletAllocation(TopicQuality):
     """
 
     _options_type: ClassVar[type] = LdaOptions
+    #: Whether a whole private fit begins with histograms of words and with fewer topics.
+    _begins: ClassVar[bool] = True
 
     n_components: int = field(default=10, kw_only=False)
     public_prior: PublicPrior | None = None
@@ -231,16 +234,10 @@ class LatentDirichletAllocation(TopicQuality):
     def _model(self, public: Public, schedule: RunSchedule | None = None) -> Model:
         settings, prior = self._model_settings(public, schedule), self._prior(public.n_features)
         if prior is None:
-            return LdaModel(**settings)
-        given = self._options.doc_topic_prior
-        return PublicTopicsModel(
-            prior=prior,
-            make=LdaModel,
-            total_steps=self._steps_of(schedule),
-            usual_length=self._usual_length(public),
-            totals=TOTALS if given is None else (float(given) * prior.n_topics,),
-            **settings,
-        )
+            return LdaModel(settings, public)
+        given, steps = self._options.doc_topic_prior, self._steps_of(schedule)
+        totals = TOTALS if given is None else (float(given) * prior.n_topics,)
+        return PublicTopicsModel(settings, public, prior, steps, self._usual_length(public), totals)
 
     def _prior(self, n_words: int) -> PublicPrior | None:
         """Return the public prior of a private fit."""
@@ -248,53 +245,40 @@ class LatentDirichletAllocation(TopicQuality):
             return None
         return self.public_prior.of_width(n_words)
 
-    def _model_settings(self, public: Public, schedule: RunSchedule | None) -> dict[str, Any]:
-        length = int(self._length or public.scale or 1)
-        share = 1.0
-        if self.private:
-            share = default_clip(self.doc_length, self._most_rows(public)) if self.clip is None else self.clip
-        clip, options, histograms, clear = share * float(length), self._options.resolved(self._plain), 0, False
-        if schedule is not None and schedule.noise_multiplier > 0 and self._length is not None:
-            case = self._case(public, self._terms, n_steps=schedule.horizon, clip=clip / length)
-            runs = case.minibatches(min(schedule.sampler.expected_batch_size, public.n_records))
+    def _model_settings(self, public: Public, schedule: RunSchedule | None) -> LdaSettings:
+        case, n_topics, whole = self._case(public, self._terms), int(self.n_components), True
+        options, length, z, histograms, clear = self._options.resolved(self._plain), self._length, 0.0, 0, False
+        if schedule is not None:
+            whole, z = schedule.whole, schedule.noise_multiplier
+        if schedule is not None and z > 0 and length is not None:
+            runs = Minibatches.of(schedule, schedule.horizon, public.n_records)
             if options.learning_decay is None:
-                options = replace(options, learning_decay=case.decay(runs, schedule.noise_multiplier))
-            if schedule.whole and self.public_prior is None:
-                signal = case.signal(runs, schedule.noise_multiplier, float(options.learning_decay))
-                histograms = self._histograms(schedule.n_steps, signal)
-                clear = stands_clear(signal, int(self.n_components))
-        norm = self._usual_length(public) / math.sqrt(self._distinct_words(public))
-        known = self.doc_length is not None or self._joint(public)
-        return {
-            "n_topics": int(self.n_components),
-            "n_words": public.n_features,
-            "n_records": public.n_records,
-            "alpha": self._alpha(fitting_prior(self.doc_length, int(self.n_components))),
-            "read_out_alphas": self._read_out_alphas(public),
-            "eta": self._eta,
-            # How many calls of partial_fit will come is not known: their releases are not to be spent on a start.
-            "start_steps": self._start_steps(self._steps_of(schedule) - histograms)
-            if schedule is None or schedule.whole
-            else 0,
-            "doc_length": None if self._length is None else length,
-            "clip": clip,
-            "clips": bool(self.private),
-            "options": options,
-            "seed": public.seed,
-            "n_threads": resolve_n_threads(self.n_jobs),
-            "histograms": histograms,
-            "long_histogram": norm * (CLEAR_NORM if clear else 1.0 if known else UNKNOWN_NORM),
-            "count_power": 1.0 if clear else COUNT_POWER,
-        }
-
-    def _histograms(self, n_steps: int, signal: float) -> int:
-        """Steps that release histograms of words; see `vips_fast.models.lda.planning.histogram_steps`."""
-        return histogram_steps(n_steps, int(self.n_components), signal)
-
-    def _start_steps(self, n_steps: int) -> int:
-        """Steps with fewer topics; none without noise."""
-        noised = self.private and self.noise_multiplier != 0
-        return start_steps(n_steps, int(self.n_components)) if noised else 0
+                options = replace(options, learning_decay=case.decay(runs, z))
+            if whole and self.public_prior is None:
+                signal = case.signal(runs, z, float(options.learning_decay))
+                clear = stands_clear(signal, n_topics)
+                histograms = histogram_steps(schedule.n_steps, n_topics, signal) if self._begins else 0
+        # How many calls of partial_fit will come is not known: their releases are not to be spent on a start.
+        starts = self._begins and whole and self.private and self.noise_multiplier != 0
+        known = self.doc_length is not None or public.unit != "record"
+        priors, given = read_out_priors(case.length, n_topics), self._prior_of_proportions
+        return LdaSettings(
+            n_topics,
+            alpha=fitting_prior(self.doc_length, n_topics) if given is None else given,
+            eta=1.0 / n_topics if options.topic_word_prior is None else float(options.topic_word_prior),
+            doc_length=None if length is None else int(length),
+            clip=(case.clip if self.private else 1.0) * float(length or public.scale or 1),
+            clips=bool(self.private),
+            options=options,
+            n_threads=resolve_n_threads(self.n_jobs),
+            start_steps=start_steps(self._steps_of(schedule) - histograms, n_topics) if starts else 0,
+            histograms=histograms,
+            long_histogram=case.length
+            / math.sqrt(case.distinct_words)
+            * (CLEAR_NORM if clear else 1.0 if known else UNKNOWN_NORM),
+            count_power=1.0 if clear else COUNT_POWER,
+            read_out_alphas=priors if given in (None, priors[0]) else (given,),
+        )
 
     def _array_specs(self, public: Public) -> dict[str, ArraySpec]:
         # Without the topics of a public prior that records do not confirm, there are fewer.
@@ -302,92 +286,98 @@ class LatentDirichletAllocation(TopicQuality):
         return {"components": ArraySpec((n_topics, public.n_features), low=0.0)}
 
     def _schedule(self, public: Public, terms: Terms) -> RunSchedule | None:
-        size, bins, n = self.batch_size, public.n_bins, public.n_records
-        sampling = resolve_sampling(self.sampling, self.relation, bins)
-        if self._plain and bins is None:
+        size, bins, n, n_steps, plain = self.batch_size, public.n_bins, public.n_records, self.n_steps, self._plain
+        sampling, runs = resolve_sampling(self.sampling, self.relation, bins), None
+        if plain and bins is None:
             # Nothing is accounted for: small minibatches, and every document comes up as often as any other.
             if self.sampling is None and self.relation is None:
                 sampling = "random_allocation"
             if size is None and sampling != "full":
                 size = plain_batch_size(n)
-        n_steps, runs = self.n_steps, None
-        if terms.noised and not self._plain:
+        if terms.noised and not plain:
             if n_steps is None and not public.n_features:
                 return None
-            runs = self._minibatches(public, terms)[1]
+            runs = self._case(public, terms).minibatches()
+            n_steps = runs.n_steps
         if size is None and sampling != "full" and not (bins and sampling == "random_allocation"):
             size = default_batch_size(n) if runs is None else runs.size
         sampler = make_sampler(sampling, self.relation, n, size, bins)
         if n_steps is None:
-            if runs is not None:
-                n_steps = runs.n_steps
-            else:
-                n_steps = plain_steps(sampler, n) if self._plain else whole_epochs(sampler, DEFAULT_STEPS)
+            n_steps = plain_steps(sampler, n) if plain else whole_epochs(sampler, DEFAULT_STEPS)
         return RunSchedule(sampler, int(n_steps), int(n_steps))
 
     def _horizon(self, public: Public, terms: Terms) -> int:
         """``n_steps``, or the steps of a whole fit by the plan."""
         if self.n_steps is not None:
             return int(self.n_steps)
-        if terms.noised and not self._plain:
-            return self._minibatches(public, terms)[1].n_steps
         schedule = self._schedule(public, terms)
-        assert schedule is not None, "without noise, the columns do not matter"
+        assert schedule is not None, "the columns are known"
         return schedule.n_steps
 
-    def _minibatches(self, public: Public, terms: Terms) -> tuple[TopicCase, Minibatches]:
-        """Plan minibatches and steps that settings leave open; give the case."""
-        size = public.n_records if self.sampling == "full" else self.batch_size
+    def _case(self, public: Public, terms: Terms) -> TopicCase:
+        """State the settings and public numbers that decide the plan."""
+        n, given, length = public.n_records, self._options.distinct_words, self._usual_length(public)
         allocates = resolve_sampling(self.sampling, self.relation, public.n_bins) == "random_allocation"
-        bins = public.n_bins if allocates else None
-        # If a budget decides the noise, minibatches are the same before it has and after.
-        enlarges = size is None and (terms.targeted or allocates)
-        if size is None:
-            size = public.n_records / bins if bins else default_batch_size(public.n_records)
-        case = self._case(
-            public,
-            terms,
+        size = n if self.sampling == "full" else self.batch_size
+        rows = 1 if public.unit == "record" else self.rows_per_group
+        return TopicCase(
+            n,
+            max(public.n_features, 1),
+            int(self.n_components),
+            length=length,
+            distinct_words=usual_distinct_words(length) if given is None else given,
+            clip=default_clip(self.doc_length, rows) if self.clip is None else self.clip,
+            target=terms.target(terms.usual_delta(n)),
+            size=size,
             noise_multiplier=terms.noise_multiplier,
             n_steps=self.n_steps,
-            may_enlarge=enlarges,
+            # If a budget decides the noise, minibatches are the same before it has and after.
+            may_enlarge=size is None and (terms.targeted or allocates),
             sampling="random_allocation" if allocates else "poisson",
-            n_bins=bins,
+            n_bins=public.n_bins if allocates else None,
         )
-        return case, case.minibatches(min(size, public.n_records))
-
-    def _case(self, public: Public, terms: Terms, **more: Any) -> TopicCase:
-        """Collect the facts that decide a plan: settings and public numbers."""
-        clip = default_clip(self.doc_length, self._most_rows(public)) if self.clip is None else self.clip
-        return TopicCase(
-            n_records=public.n_records,
-            n_features=max(public.n_features, 1),
-            n_components=int(self.n_components),
-            distinct_words=self._distinct_words(public),
-            target=terms.target(terms.usual_delta(public.n_records)),
-            **{"clip": clip, **more},
-        )
-
-    def _distinct_words(self, public: Public) -> float:
-        """Give the distinct words of a usual document."""
-        given = self._options.distinct_words
-        return usual_distinct_words(self._usual_length(public)) if given is None else given
 
     def _usual_length(self, public: Public) -> float:
         """Give the words of a usual document that the fit knows."""
         return self.doc_length or usual_length(max(public.n_features, 1))
 
-    def plan(self, n_records: int, n_features: int) -> Plan:
+    def plan(
+        self,
+        n_records: int,
+        n_features: int | None = None,
+        *,
+        unit: str = "record",
+        n_bins: int | None = None,
+        vocab_share: float | None = None,
+        planner: Planner | None = None,
+    ) -> Plan:
         """Plan a private fit, with forecast, from public numbers only.
 
-        ``n_records`` and ``n_features`` are the documents (or persons) and the words of the data to come. Without a
-        target and a noise multiplier it is for epsilon = 1. Raises ValueError if a parameter is out of its range.
+        ``n_records`` and ``n_features`` are the documents (or persons, with another ``unit``) and the words of the data
+        to come. With an n_features of None, `PrivateVocabulary` purchases the words from the same budget, and they are
+        as many as are expected. With an n_components of None there are as many topics as are worthwhile, from 5 to 50
+        (`Plan.n_components`), chosen together with purchased words. ``n_bins`` are the bins that shards were written
+        in, and ``vocab_share`` is the share of epsilon of a vocabulary; None for the best. Without a target and a noise
+        multiplier it is for epsilon = 1. ``planner`` is that of the job, whose calibrations are not repeated. Raises
+        ValueError if a number is out of its range.
         """
-        self._check_parameters()
-        public = Public(n_features, n_records, seed=0)
-        case, runs = self._minibatches(public, self._terms)
-        z = case.calibrated(runs, Planner())
-        given = self._options.learning_decay
-        return case.planned(runs, z, case.decay(runs, z) if given is None else given)
+        planner, own, topics = planner or Planner(), copy(self), self.n_components
+        own.n_components = MOST_TOPICS if topics is None else topics
+        own._check_parameters()
+        for name, value in (("n_records", n_records), ("n_features", 1 if n_features is None else n_features)):
+            check_number(name, value, 1, 2**53, integer=True)
+        if n_features is not None and vocab_share is not None:
+            raise ValueError(f"vocab_share={vocab_share!r}: expected None with a number of words")
+        public = Public(int(n_features or 0), int(n_records), seed=0, unit=unit, n_bins=n_bins)
+        case = own._case(public, own._terms)
+        if n_features is None:
+            length, given = float(self.doc_length or DOC_LENGTH), own._options.distinct_words
+            distinct = usual_distinct_words(length) if given is None else given
+            case = replace(case, length=length, distinct_words=distinct).purchase(vocab_share, planner, topics)
+        elif topics is None:
+            case = case.with_worthwhile_topics(planner)
+        runs = case.minibatches()
+        return case.planned(runs, case.calibrated(runs, planner), own._options.learning_decay)
 
     def _forecast(self, public: Public, schedule: RunSchedule, model: Model) -> RunForecast | None:
         """Forecast a fit; None without noise."""
@@ -398,15 +388,8 @@ class LatentDirichletAllocation(TopicQuality):
             return forecast_words(prior, public.n_records, noise / math.sqrt(0.8 * schedule.n_steps), self.doc_length)
         # The forecast was not fitted on a paper's sensitivity below the proven one.
         noise = schedule.noise_multiplier * model.sensitivity(schedule.sampler.relation) / model.clip
-        clip, n_steps = model.clip / int(self._length or 1), schedule.n_steps
-        case = self._case(public, self._terms, n_steps=n_steps, clip=clip, noise_multiplier=noise)
-        runs = case.minibatches(min(schedule.sampler.expected_batch_size, public.n_records))
-        given = self._options.learning_decay
-        return case.planned(runs, noise, case.decay(runs, noise) if given is None else given).run_forecast()
-
-    def _most_rows(self, public: Public) -> int | None:
-        """Return the most documents of a unit, as the plan asks."""
-        return self.rows_per_group if self._joint(public) else 1
+        runs = Minibatches.of(schedule, schedule.n_steps, public.n_records)
+        return self._case(public, self._terms).planned(runs, noise, self._options.learning_decay).run_forecast()
 
     @property
     def _plain(self) -> bool:
@@ -418,21 +401,11 @@ class LatentDirichletAllocation(TopicQuality):
         """Words of a document; None takes documents as they are."""
         return DOC_LENGTH if self.doc_length is None and not self._plain else self.doc_length
 
-    def _alpha(self, usual: float) -> float:
-        """``doc_topic_prior``, or the usual one."""
-        given = self._options.doc_topic_prior
-        return usual if given is None else float(given)
-
-    def _read_out_alphas(self, public: Public) -> tuple[float, ...]:
-        """List priors of new documents' proportions, the usual one first."""
-        found = read_out_priors(self._usual_length(public), int(self.n_components))
-        usual = self._alpha(found[0])
-        return found if usual == found[0] else (usual,)
-
     @property
-    def _eta(self) -> float:
-        given = self._options.topic_word_prior
-        return 1.0 / self.n_components if given is None else float(given)
+    def _prior_of_proportions(self) -> float | None:
+        """``doc_topic_prior``, if it is given."""
+        given = self._options.doc_topic_prior
+        return None if given is None else float(given)
 
     # ------------------------------------------------------------ read-outs
 
@@ -488,7 +461,7 @@ class LatentDirichletAllocation(TopicQuality):
         result, model = self._fitted(), self._as_fitted()
         if model._plain and model._options.doc_topic_prior is None:
             return plain_read_out_prior(self.components_.sum(axis=1))
-        alphas, score = model._read_out_alphas(result.public), result.state.get("score")
+        alphas, score = model._model_settings(result.public, None).read_out_alphas, result.state.get("score")
         return alphas[0 if score is None else Score.restore(score).best()]
 
     @kept
@@ -570,3 +543,28 @@ class LatentDirichletAllocation(TopicQuality):
         The source is Eq. 32 (Hoffman et al. 2010); test documents are public.
         """
         return math.exp(-self.score(X) / max(1, self._n_words(X)))
+
+
+def plan(n_records: int, n_features: int | None, n_components: int | None, **how: Any) -> Plan:
+    """Settings for a private topic model, from public numbers.
+
+    ``n_features`` or ``n_components`` may be None, for words that are purchased and as many topics as are worthwhile.
+    ``how`` are keywords of `LatentDirichletAllocation.plan`, and parameters of the estimator that are fixed already.
+
+    Examples
+    --------
+    >>> from vips_fast import LatentDirichletAllocation, plan
+    >>> planned = plan(400_000, 7_702, 50, epsilon=1.0)
+    >>> planned.n_steps, planned.batch_size, planned.hopeless
+    (30, 200000, False)
+    >>> print(planned.forecast())
+    forecast: ...
+    >>> model = LatentDirichletAllocation(50, epsilon=1.0, **planned.parameters())
+
+    How many topics are worth while, at a small epsilon:
+
+    >>> plan(100_000, 7_702, None, doc_length=100, epsilon=0.3).n_components
+    12
+    """
+    call = {name: how.pop(name) for name in ("unit", "n_bins", "vocab_share", "planner") if name in how}
+    return LatentDirichletAllocation(n_components, **how).plan(n_records, n_features, **call)  # type: ignore[arg-type]

@@ -1,8 +1,8 @@
 """Run Algorithm 3 of Park et al. (2020): E-step, read-out, M-step."""
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ import scipy
 
 from ...engine.averaging import Schedule
 from ...engine.model import Model, Release, array_of, diagnose
+from ...engine.result import Public
 from ...engine.sampling import Sampler
 from ...engine.units import UnitBlock, unpack_block
 from ...kernels import native
@@ -19,13 +20,12 @@ from ...kernels.threads import map_chunks, worth
 from ...mechanisms import GaussianMechanism
 from .masses import COUNT_POWER, LONG_HISTOGRAM, WordHistogram
 from .options import LdaOptions
-from .planning import WORD_CLIP, WORD_SCALE
+from .planning import WORD_CLIP, WORD_SCALE, first_topics, spread
 from .prior import word_probabilities
 from .records import DocumentBlock
 from .scaling import PASS_COST, EntryScales, ScaledAverage, word_scales
 from .score import HalfPrediction
 from .shrinkage import KnownMasses, ProductShrinkage
-from .start import first_topics, spread
 
 #: Words whose statistics are turned into parameters at a time.
 _CHUNK = 512
@@ -39,13 +39,51 @@ _LEAST_SHARE = math.exp(_LEAST_LOG)
 _MODES = {"scale": native.LDA_SCALE, "resample": native.LDA_RESAMPLE}
 
 
+@dataclass(frozen=True)
+class LdaSettings:
+    """Settings of `LdaModel`.
+
+    Attributes
+    ----------
+    n_topics : int
+    alpha, eta : float
+        Dirichlet priors of a document's topics and of a topic's words.
+    doc_length : int or None
+        Words that documents are scaled or resampled to; None takes them as they are.
+    clip, clips : float, bool
+        Bound of a contribution's L2 norm, a N; if it does not ``clips`` (without privacy), that of the data.
+    options : LdaOptions
+    n_threads : int
+        Threads of the M-step; they change no bit.
+    start_steps : int
+        First steps in which a quarter of the topics take part (`vips_fast.models.lda.planning`).
+    histograms : int
+        First steps that release a histogram of words.
+    long_histogram, count_power : float
+        About the norm of a usual document's counts, which are taken to this power.
+    read_out_alphas : tuple of float
+        Priors of new documents' proportions, the usual one first; () for ``alpha``.
+    """
+
+    n_topics: int
+    alpha: float
+    eta: float
+    doc_length: int | None
+    clip: float
+    clips: bool
+    options: LdaOptions = LdaOptions()
+    n_threads: int = 1
+    start_steps: int = 0
+    histograms: int = 0
+    long_histogram: float = LONG_HISTOGRAM
+    count_power: float = COUNT_POWER
+    read_out_alphas: tuple[float, ...] = ()
+
+
 class LdaModel(Model):
     """Word-major (V, K) statistics c_i φ_ik of documents.
 
-    ``eta`` is the topics' Dirichlet prior; a run starts from topics that ``seed`` draws. Documents are brought to
-    ``doc_length`` words, None takes them as they are. ``clip`` bounds a contribution's L2 norm, a N; if it does not
-    ``clips`` (without privacy), it bounds the data as they are. In the first ``start_steps`` steps a quarter of the
-    topics take part (`vips_fast.models.lda.start`). ``n_threads`` serve the M-step, and change no bit.
+    A run starts from topics that the public seed draws. ``known`` are words' masses, of earlier releases of the run.
 
     Notes
     -----
@@ -73,8 +111,8 @@ class LdaModel(Model):
     earlier releases of the same run. ``long_histogram`` is about the norm of a usual document's counts, which are taken
     to the power ``count_power``.
 
-    *Score.* ``read_out_alphas``, the usual one first, are priors of new documents' proportions. The last score of a run
-    compares them (`vips_fast.engine.measured`). Which one is taken is a function of that release.
+    *Score.* The last score of a run compares the ``read_out_alphas`` (`vips_fast.engine.measured`). Which one is taken
+    is a function of that release.
 
     *Lattice.* Each contribution is truncated toward zero to the noise's own lattice, so `round` has nothing to do.
     """
@@ -83,49 +121,31 @@ class LdaModel(Model):
     #: Whether noised statistics are read out by their empirical-Bayes means.
     shrinks = True
 
-    def __init__(
-        self,
-        *,
-        n_topics: int,
-        n_words: int,
-        n_records: int,
-        alpha: float,
-        eta: float,
-        doc_length: int | None,
-        clip: float,
-        clips: bool,
-        options: LdaOptions,
-        seed: int,
-        start_steps: int = 0,
-        n_threads: int = 1,
-        histograms: int = 0,
-        known: KnownMasses | None = None,
-        long_histogram: float = LONG_HISTOGRAM,
-        count_power: float = COUNT_POWER,
-        read_out_alphas: Sequence[float] = (),
-    ):
+    def __init__(self, settings: LdaSettings, public: Public, known: KnownMasses | None = None):
+        n_topics, n_words, clip = settings.n_topics, public.n_features, settings.clip
         self.shape, self.clip = (n_words, n_topics), clip
-        self.n_topics, self.n_words, self.n_records = n_topics, n_words, n_records
-        self._alpha, self._eta = np.full(n_topics, alpha), np.float64(eta)
-        self._read_out_alphas = tuple(read_out_alphas) or (alpha,)
-        self._length = doc_length
-        self._mode = native.LDA_AS_IS if doc_length is None else _MODES[options.length_method]
-        self._clip = clip if clips else 0.0
-        share = WORD_CLIP if options.word_clip is None else options.word_clip
-        self._word_clip = share * self._clip
+        self.n_topics, self.n_words, self.n_records = n_topics, n_words, public.n_records
+        self._alpha, self._eta = np.full(n_topics, settings.alpha), np.float64(settings.eta)
+        self._read_out_alphas = settings.read_out_alphas or (settings.alpha,)
+        self._options = options = settings.options.resolved()
+        self._length = settings.doc_length
+        self._mode = native.LDA_AS_IS if self._length is None else _MODES[options.length_method]
+        self._clip = clip if settings.clips else 0.0
+        self._word_clip = self._clip * (WORD_CLIP if options.word_clip is None else options.word_clip)
         exponent = WORD_SCALE if options.word_scale is None else options.word_scale
-        self._exponent = exponent if clips else 0.0
-        self._options = options = options.resolved()
-        self._decay = 0.7 if options.learning_decay is None else options.learning_decay
+        self._exponent = exponent if settings.clips else 0.0
+        decay = 0.7 if options.learning_decay is None else options.learning_decay
+        self._schedule = Schedule(options.learning_offset, decay)
         self._stop = options.stop
         self._spacing = 1.0
-        self._n_threads = n_threads
+        self._n_threads = settings.n_threads
         self._table = zeros_on_line((n_words, native.lda_stride(n_topics)), options.dtype)
-        self._seed = seed
-        self._histograms, self._known, self._counts_as_are = histograms, known, count_power == 1.0
-        self._histogram = WordHistogram(np.ones(n_words), clip, count_power, long_histogram**count_power)
-        self._start_steps, self._started = start_steps, 0
-        topics = first_topics(self.n_topics) if start_steps else self.n_topics
+        self._seed = public.seed
+        power = settings.count_power
+        self._histograms, self._known, self._counts_as_are = settings.histograms, known, power == 1.0
+        self._histogram = WordHistogram(np.ones(n_words), clip, power, settings.long_histogram**power)
+        self._start_steps, self._started = settings.start_steps, 0
+        topics = first_topics(n_topics) if self._start_steps else n_topics
         start = self._factors()[:, :topics]
         self._fill_table(start)
         start -= self._eta
@@ -269,10 +289,6 @@ class LdaModel(Model):
         return have
 
     # -- M-step
-
-    @property
-    def _schedule(self) -> Schedule:
-        return Schedule(self._options.learning_offset, self._decay)
 
     def update(self, release: Release) -> None:
         """Average the release un-clipped; make the next step's table and weights.

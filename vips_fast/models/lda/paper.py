@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
 from ...checks import check_choice
 from ...engine.model import Model, Release
-from ...engine.request import RunSchedule
+from ...engine.plan import RunSchedule
 from ...engine.result import Public
 from .estimator import LatentDirichletAllocation
 from .model import LdaModel
@@ -52,6 +53,9 @@ class PaperLatentDirichletAllocation(LatentDirichletAllocation):
         As in `LatentDirichletAllocation`.
     """
 
+    #: The article starts with all topics, and releases only these.
+    _begins: ClassVar[bool] = False
+
     sensitivity: str = "paper"
     update: str = "paper"
     clip: float | None = 0.1
@@ -79,8 +83,10 @@ class PaperLatentDirichletAllocation(LatentDirichletAllocation):
     def _length(self) -> int:
         return 500 if self.doc_length is None else self.doc_length
 
-    def _alpha(self, usual: float) -> float:
-        return super()._alpha(1.0 / self.n_components)
+    @property
+    def _prior_of_proportions(self) -> float:
+        given = super()._prior_of_proportions
+        return 1.0 / self.n_components if given is None else given
 
     @property
     def _plain(self) -> bool:
@@ -98,15 +104,7 @@ class PaperLatentDirichletAllocation(LatentDirichletAllocation):
         super()._check_parameters()
 
     def _model(self, public: Public, schedule: RunSchedule | None = None) -> Model:
-        return (PaperLdaModel if self.update == "paper" else LdaModel)(**self._model_settings(public, schedule))
-
-    def _start_steps(self, n_steps: int) -> int:
-        """None: the article starts with all topics."""
-        return 0
-
-    def _histograms(self, n_steps: int, signal: float) -> int:
-        """None: the article releases topics only."""
-        return 0
+        return (PaperLdaModel if self.update == "paper" else LdaModel)(self._model_settings(public, schedule), public)
 
     def _forecast(self, public: Public, schedule: RunSchedule, model: Model) -> None:
         """None: the forecast was fitted on our update."""

@@ -27,7 +27,11 @@ were fitted once, on simulated corpora of Wikipedia articles; their reasons:
 - *Topics.* Where the noise is large fewer topics are better. Let x be the signal (below). Sections of articles at x = 8
   were best with 20 of 5, 10, 20 and 50 topics, at 23 with 20 of 5, 10 and 20, and at 42 with 50 of all. That is about 2
   x, and at most 50, as more were not tried.
-- *Start.* A quarter of the topics for three steps: `vips_fast.models.lda.start`.
+- *Start.* Topics that are drawn at random hardly differ from one another. So do the first released statistics: their
+  differences drown in the noise, which then chooses the topics. A quarter of the topics have four times the words each,
+  at the same noise. So a run begins with only these, for three steps. Then all topics start from copies of them, each
+  times random factors. The codewords of a vector quantizer are split alike (Linde, Buzo & Gray 1980). What was released
+  by then serves as a start and for nothing else. All of this is post-processing.
 - *Words.* A vocabulary that is purchased takes the number of words with which most tokens stand clear of the noise;
   `vips_fast.models.vocabulary.planning` has the split.
 
@@ -46,17 +50,14 @@ import numpy as np
 
 from ...accounting import ComposedEvent, gaussian_noise_multiplier
 from ...accounting.calibration import Target
-from ...checks import check_number
 from ...engine.averaging import Schedule
-from ...engine.planner import Planner
-from ...engine.request import RunForecast, Terms
+from ...engine.plan import Planner, RunForecast, RunSchedule
 from ...engine.sampling import Sampler, epoch_length, make_sampler, n_events, run_event
 from ...store.words import counted
 from ..forecast import HopelessWarning, factor
 from ..vocabulary.planning import VocabularyPlan, plan_vocabulary
 from .options import LdaOptions
 from .score import proportions_prior
-from .start import first_topics, start_steps
 
 #: Least (expected) minibatch, and its share of the records beyond that. Then the share and the steps if the statistics
 #: do not stand clear of the noise.
@@ -83,7 +84,11 @@ _CLEAR = 2.4
 _COUNTED, _COUNTED_NOISY, _NOISY_MASSES, _LEAST_STEPS, _ENOUGH = 0.15, 0.25, 0.12, 10, 100.0
 #: Topics for each unit of the signal, if they are left to the plan; the fewest and the most of them. The last is the
 #: words from which on there are that many: posts over 500 words were best with 5 to 20, where 2 x is 26 to 100.
-_TOPICS, _FEWEST, _MOST, _USUAL_WORDS = 2.0, 5, 50, 3000
+_TOPICS, _FEWEST, MOST_TOPICS, _USUAL_WORDS = 2.0, 5, 50, 3000
+#: Steps of the start, at most a sixth of all.
+_START_STEPS, _START_PART = 3, 6
+#: The topics that begin, and the fewest topics of a model that begins so.
+_FIRST_TOPICS, _LEAST_TOPICS = 0.25, 8
 #: Below this noise multiplier no target is met, and epsilon takes long to compute.
 _LEAST_NOISE = 1e-3
 #: Different words of a text of N words, as a power of N; fewest and most words of a vocabulary that is purchased.
@@ -297,6 +302,29 @@ def stands_clear(signal: float, n_topics: int) -> bool:
     return signal >= _CLEAR * n_topics
 
 
+def start_steps(n_steps: int, n_topics: int) -> int:
+    """Choose a run's steps with fewer topics; 0 if it is small.
+
+    It is 0 for few steps or few topics.
+    """
+    return min(_START_STEPS, n_steps // _START_PART) if n_topics >= _LEAST_TOPICS else 0
+
+
+def first_topics(n_topics: int) -> int:
+    """Choose the number of first topics: a quarter, rounded up."""
+    return math.ceil(_FIRST_TOPICS * n_topics)
+
+
+def spread(topics: np.ndarray, n_topics: int) -> np.ndarray:
+    """Copy columns of a (V, J) array to (V, K), in shares.
+
+    The columns are taken in turn. The copies of one column add up to it.
+    """
+    parent = np.arange(n_topics) % topics.shape[1]
+    # Rows as they lie elsewhere: sums over them are to have the same bits.
+    return np.ascontiguousarray(topics[:, parent] / np.bincount(parent)[parent])
+
+
 def _harmonic(n: float) -> float:
     """Sum 1/v up to v = n, for any n >= 0."""
     return math.log(n) + 0.58 if n > 1 else 0.58 * n
@@ -335,20 +363,29 @@ class Minibatches(NamedTuple):
     n_steps: int
     share: float
 
+    @classmethod
+    def of(cls, schedule: RunSchedule, n_steps: int, n_records: int) -> "Minibatches":
+        """Take those of a schedule, with this number of steps."""
+        size = min(schedule.sampler.expected_batch_size, n_records)
+        return cls(size, schedule.sampler, n_steps, size / n_records)
+
 
 @dataclass(frozen=True)
 class TopicCase:
-    """The public numbers for planning a topic model; see `plan`.
+    """Settings and public numbers that decide the plan of a topic model; see `plan`.
 
-    ``may_enlarge`` says whether half of the records may be taken in each step if the statistics are noisy.
+    ``length`` are the words of a usual document that the fit knows, and ``size`` its records of a minibatch, None for
+    the default. ``may_enlarge`` says whether half of the records may be taken in each step if the statistics are noisy.
     """
 
     n_records: int
     n_features: int
     n_components: int
+    length: float
     distinct_words: float
     clip: float
     target: Target
+    size: float | None = None
     noise_multiplier: float | None = None
     n_steps: int | None = None
     may_enlarge: bool = False
@@ -356,14 +393,17 @@ class TopicCase:
     n_bins: int | None = None
     vocabulary: VocabularyPlan | None = None
 
-    def minibatches(self, size: float) -> Minibatches:
-        """Choose minibatches and steps, for a given size or the default.
+    def minibatches(self) -> Minibatches:
+        """Choose minibatches and steps.
 
         Whether the statistics stand clear of the noise decides both. The signal falls with 1/noise, so they do if the
         noise where they just do meets the target. That takes one value of epsilon and no calibration.
         """
-        sampler = make_sampler(self.sampling, None, self.n_records, size, n_bins=self.n_bins)
-        share = sampler.expected_batch_size / self.n_records
+        n, size = self.n_records, self.size
+        if size is None:
+            size = n / self.n_bins if self.n_bins else default_batch_size(n)
+        sampler = make_sampler(self.sampling, None, n, size, n_bins=self.n_bins)
+        share = sampler.expected_batch_size / n
         if self.n_steps is not None:
             return Minibatches(size, sampler, self.n_steps, share)
         steps = whole_epochs(sampler, min(max(_MORE_STEPS, math.ceil(_USES / share)), _MOST_STEPS))
@@ -375,11 +415,11 @@ class TopicCase:
             clear = self.noise_multiplier <= least
         if clear:
             return runs
-        larger = default_batch_size(self.n_records, _NOISY_SHARE)
+        larger = default_batch_size(n, _NOISY_SHARE)
         if self.may_enlarge and self.noise_multiplier is None and self.sampling == "poisson" and larger > size:
             # With the noise given, a larger minibatch would change epsilon.
-            sampler = make_sampler(self.sampling, None, self.n_records, larger)
-            return Minibatches(larger, sampler, _NOISY_STEPS, larger / self.n_records)
+            sampler = make_sampler(self.sampling, None, n, larger)
+            return Minibatches(larger, sampler, _NOISY_STEPS, larger / n)
         return Minibatches(size, sampler, whole_epochs(sampler, DEFAULT_STEPS), share)
 
     def _meets(self, runs: Minibatches, noise_multiplier: float) -> bool:
@@ -408,8 +448,9 @@ class TopicCase:
         """Choose the step size's kappa."""
         return 0.5 if stands_clear(self.signal(runs, noise_multiplier, 0.5), self.n_components) else 0.7
 
-    def planned(self, runs: Minibatches, noise_multiplier: float, decay: float) -> Plan:
-        """Make the plan with these minibatches, noise and step size."""
+    def planned(self, runs: Minibatches, noise_multiplier: float, decay: float | None) -> Plan:
+        """Make the plan with these minibatches and noise; None chooses the step size."""
+        decay = self.decay(runs, noise_multiplier) if decay is None else float(decay)
         signal, K, V = self.signal(runs, noise_multiplier, decay), self.n_components, self.n_features
         return Plan(
             runs.size,
@@ -426,7 +467,7 @@ class TopicCase:
             self.vocabulary,
         )
 
-    def purchase(self, size: float, share: float | None, planner: Planner, topics: int | None) -> "TopicCase":
+    def purchase(self, share: float | None, planner: Planner, topics: int | None) -> "TopicCase":
         """Choose words to purchase, their epsilon and the topics' number together.
 
         The best has the largest share of tokens that stand clear of the noise. Others tell nothing.
@@ -445,7 +486,7 @@ class TopicCase:
             held = max(1.0, self.distinct_words * vocabulary.token_share)
             words = max(1, round(vocabulary.words))
             case = replace(self, n_features=words, distinct_words=held, may_enlarge=False)
-            runs = case.minibatches(size)
+            runs = case.minibatches()
             z = case.estimated(runs, planner) * vocabulary.extra_noise
             case = case.with_topics(case.signal(runs, z, 0.7), topics)
             told = told_share(case.signal(runs, z, case.decay(runs, z)), words)
@@ -459,7 +500,16 @@ class TopicCase:
     def with_topics(self, signal: float, given: int | None) -> "TopicCase":
         """Copy the case with a given number of topics, or one for a signal."""
         number = _TOPICS * signal * min(1.0, math.sqrt(self.n_features / _USUAL_WORDS))
-        return replace(self, n_components=given or round(min(max(number, _FEWEST), _MOST)))
+        return replace(self, n_components=given or round(min(max(number, _FEWEST), MOST_TOPICS)))
+
+    def with_worthwhile_topics(self, planner: Planner) -> "TopicCase":
+        """Copy the case with as many topics as are worthwhile."""
+        case = self
+        if self.n_steps is None:
+            runs = replace(self, n_steps=1).minibatches()
+            case = replace(self, n_steps=whole_epochs(runs.sampler, DEFAULT_STEPS))
+        runs = case.minibatches()
+        return self.with_topics(case.signal(runs, case.calibrated(runs, planner), 0.7), None)
 
     def estimated(self, runs: Minibatches, planner: Planner) -> float:
         """Estimate a run's noise multiplier, exactly if steps have all records.
@@ -469,127 +519,3 @@ class TopicCase:
         if self.noise_multiplier is None and runs.share == 1.0:
             return math.sqrt(runs.n_steps) * gaussian_noise_multiplier(self.target.epsilon, self.target.delta)
         return self.calibrated(runs, planner)
-
-
-def plan(
-    n_records: int,
-    n_features: int | None,
-    n_components: int | None,
-    *,
-    doc_length: int | None = None,
-    epsilon: float | None = None,
-    delta: float | None = None,
-    target_attack_success: float | None = None,
-    n_steps: int | None = None,
-    batch_size: float | None = None,
-    clip: float | None = None,
-    noise_multiplier: float | None = None,
-    rows_per_group: int | None = 1,
-    sampling: str = "poisson",
-    n_bins: int | None = None,
-    vocab_share: float | None = None,
-    distinct_words: float | None = None,
-    learning_decay: float | None = None,
-    planner: Planner | None = None,
-) -> Plan:
-    """Settings for a private topic model, from public numbers.
-
-    Parameters
-    ----------
-    n_records, n_features, n_components : int
-        Documents n, words V, topics K; all public. With an n_features of None, `PrivateVocabulary`
-        purchases the words from the same budget, and V is the number expected. With an n_components of None you get as
-        many topics as are worthwhile, from 5 to 50 (`Plan.n_components`), chosen together with purchased words.
-    doc_length : int or None
-        N, words of a usual document, about, without stop words; public. None is 40; a vocabulary has a part of them.
-    epsilon, delta : float
-        The guarantee under adding or removing a document; an epsilon of None is 1, a delta of None min(1e-5, 1/(10 n)).
-    target_attack_success : float or None
-        Instead of epsilon, as for a fit. A vocabulary has its share of the epsilon of a Gaussian run of this success.
-    n_steps, batch_size, clip, noise_multiplier, learning_decay : number or None
-        Settings that are fixed already.
-    rows_per_group : int or None
-        Where persons own several documents, the most that are used of one, or None for all; n is then the number of
-        persons.
-    sampling : {"poisson", "random_allocation"}
-        How minibatches are drawn, the latter as for data on disk; steps that are not given then fill whole epochs.
-    n_bins : int or None
-        With "random_allocation", the bins that the shards were written in, which are the minibatches of every epoch.
-    vocab_share : float or None
-        Share of epsilon of a vocabulary that is purchased; None for the best.
-    distinct_words : float or None
-        Distinct words of a usual document (or of all that a person wrote), public; None is doc_length^0.9, as in a
-        usual text of doc_length words.
-    planner : Planner or None
-        Of the job that this plan is for, whose calibrations are not repeated.
-
-    Raises ValueError if a number is out of its range.
-
-    Examples
-    --------
-    >>> from vips_fast import LatentDirichletAllocation, plan
-    >>> planned = plan(400_000, 7_702, 50, epsilon=1.0)
-    >>> planned.n_steps, planned.batch_size, planned.hopeless
-    (30, 200000, False)
-    >>> print(planned.forecast())
-    forecast: ...
-    >>> model = LatentDirichletAllocation(50, epsilon=1.0, **planned.parameters())
-
-    How many topics are worth while, at a small epsilon:
-
-    >>> plan(100_000, 7_702, None, doc_length=100, epsilon=0.3).n_components
-    12
-    """
-    for name, value in (
-        ("n_records", n_records),
-        ("n_features", 1 if n_features is None else n_features),
-        ("n_components", 1 if n_components is None else n_components),
-        ("doc_length", 1 if doc_length is None else doc_length),
-    ):
-        if int(value) != value or value < 1:
-            raise ValueError(f"{name}={value!r}: expected an integer >= 1")
-    length = doc_length or (DOC_LENGTH if n_features is None else usual_length(n_features))
-    distinct = usual_distinct_words(length) if distinct_words is None else distinct_words
-    check_number("distinct_words", distinct, 1, 2**31 - 1)
-    check_number("learning_decay", learning_decay, 0, 1, optional=True)
-    size = default_batch_size(n_records) if batch_size is None else batch_size
-    if n_bins and batch_size is None:
-        size = n_records / n_bins
-    if not 0 < size <= n_records:
-        raise ValueError(f"batch_size={size!r}: expected a number in (0, {n_records}], the number of records")
-    if sampling not in ("poisson", "random_allocation"):
-        raise ValueError(f"sampling={sampling!r}: expected 'poisson' or 'random_allocation'")
-    if n_bins and sampling == "poisson":
-        raise ValueError(f"n_bins={n_bins!r}: expected None with sampling='poisson'")
-    if n_features is not None and vocab_share is not None:
-        raise ValueError(f"vocab_share={vocab_share!r}: expected None with a number of words")
-    if epsilon is not None and target_attack_success is not None:
-        raise ValueError(f"epsilon={epsilon!r}: expected None beside target_attack_success={target_attack_success!r}")
-    terms = Terms(epsilon=epsilon, delta=delta, target_attack_success=target_attack_success)
-    case = TopicCase(
-        n_records,
-        n_features or 1,
-        n_components or _MOST,
-        distinct_words=distinct,
-        clip=default_clip(doc_length, rows_per_group) if clip is None else clip,
-        target=terms.target(terms.usual_delta(n_records)),
-        noise_multiplier=noise_multiplier,
-        n_steps=n_steps,
-        may_enlarge=batch_size is None,
-        sampling=sampling,
-        n_bins=n_bins,
-    )
-    planner = planner or Planner()
-    if n_features is None:
-        case = case.purchase(size, vocab_share, planner, n_components)
-    elif n_components is None:
-        first = replace(case, n_steps=_default_steps(case, size) if n_steps is None else n_steps).minibatches(size)
-        case = case.with_topics(case.signal(first, case.calibrated(first, planner), 0.7), None)
-    runs = case.minibatches(size)
-    z = case.calibrated(runs, planner)
-    decay = case.decay(runs, z) if learning_decay is None else learning_decay
-    return case.planned(runs, z, decay)
-
-
-def _default_steps(case: TopicCase, size: float) -> int:
-    return whole_epochs(make_sampler(case.sampling, None, case.n_records, size, n_bins=case.n_bins), DEFAULT_STEPS)

@@ -30,19 +30,20 @@ import scipy
 from ...engine.gain import FoundGain, Score, norm_of
 from ...engine.measured import JUDGES
 from ...engine.model import Model, Release, array_of, diagnose
-from ...engine.request import RunForecast
+from ...engine.plan import RunForecast
+from ...engine.result import Public
 from ...engine.sampling import Sampler
 from ...engine.units import GOLDEN, UnitBlock, scramble
 from ...kernels.lattice import LDA_MAX_SPACING, LDA_MIN_SPACING, checked_spacing
 from ...kernels.psd import one_blas_thread
 from ...mechanisms import GaussianMechanism
 from .masses import WordHistogram, histogram_scales, topic_weights
-from .model import LdaModel
+from .model import LdaModel, LdaSettings
+from .planning import start_steps
 from .prior import PublicPrior, word_probabilities
 from .records import DocumentBlock, UnitWords, unit_words
 from .score import REACH, HalfPrediction, proportions_prior
 from .shrinkage import KnownMasses, frequency_bands
-from .start import start_steps
 
 #: Kinds of steps.
 LENGTHS, WORDS, TOPICS, SCORE = range(4)
@@ -234,7 +235,10 @@ def forecast_words(prior: PublicPrior, n_records: int, noise: float, length: flo
 
 
 class PublicTopicsModel(Model):
-    """Public topics and the three kinds of releases; ``make(**settings)`` makes the model of own topics.
+    """Public topics and the three kinds of releases.
+
+    ``settings`` are of the model of own topics. ``usual_length`` are the counted words of a usual unit, and ``totals``
+    those of the Dirichlet priors that the score compares.
 
     Notes
     -----
@@ -256,21 +260,20 @@ class PublicTopicsModel(Model):
     and of public numbers. A unit's halves, its kept words and whether it is asked depend on its own random word.
     """
 
-    at_root = ("_prior", "_make", "_settings")
+    at_root = ("_prior", "_settings", "_public")
 
     def __init__(
         self,
-        *,
+        settings: LdaSettings,
+        public: Public,
         prior: PublicPrior,
-        make: Callable[..., LdaModel],
         total_steps: int,
         usual_length: float,
         totals: tuple[float, ...] = TOTALS,
-        **settings: Any,
     ) -> None:
-        self.clip, self.n_words, self.n_records = settings["clip"], settings["n_words"], settings["n_records"]
+        self.clip, self.n_words, self.n_records = settings.clip, public.n_features, public.n_records
         self.n_topics = prior.n_topics
-        self._prior, self._make, self._settings, self._totals = prior, make, settings, totals
+        self._prior, self._settings, self._public, self._totals = prior, settings, public, totals
         self._n_steps, self._given_length = total_steps, float(usual_length)
         self._scales = histogram_scales(prior.frequencies)
         self._mechanism: tuple[GaussianMechanism, Sampler] | None = None
@@ -532,14 +535,17 @@ class PublicTopicsModel(Model):
         return min(self.n_topics, max(round(1.5 * signal), _FEWEST)) if signal >= _OWN_SIGNAL else 0
 
     def _topics_model(self, number: int) -> LdaModel:
-        more: dict[str, Any] = {"n_topics": number, "alpha": _OWN_TOTALS[0] / number}
-        more["eta"] = self._settings["options"].topic_word_prior or 1.0 / number
         left = self._n_steps - self._score_steps - _FIRST_OWN
-        more["start_steps"] = start_steps(left, number) if self._settings["start_steps"] else 0
-        x, sd = self._histogram.mean()
+        settings = replace(
+            self._settings,
+            n_topics=number,
+            alpha=_OWN_TOTALS[0] / number,
+            eta=self._settings.options.topic_word_prior or 1.0 / number,
+            start_steps=start_steps(left, number) if self._settings.start_steps else 0,
+        )
         read = self.read_out
-        more["known"] = KnownMasses(x, sd, frequency_bands(read.mixture), read.total * read.masses)
-        model = self._make(**{**self._settings, **more})
+        known = KnownMasses(*self._histogram.mean(), frequency_bands(read.mixture), read.total * read.masses)
+        model = LdaModel(settings, self._public, known)
         if self._mechanism is not None:
             model.prepare(*self._mechanism)
         return model

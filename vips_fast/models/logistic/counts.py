@@ -14,7 +14,7 @@ from ...checks import check_number
 from ...data.arrays import dense_array
 from ...data.shards import ShardedCorpus
 from ...data.types import Array, Column, Data, Vector
-from ...engine.request import RunSchedule
+from ...engine.plan import RunSchedule
 from ...engine.result import Public
 from ...store.text import printable
 from ..parameters import Bookkeeping, Call
@@ -51,7 +51,7 @@ class CountRegression(Regression):
     row_norm, fit_intercept, options
         As in `vips_fast.BayesianLogisticRegression`; ``options.residual_clip`` is not used.
     **common
-        `vips_fast.models.parameters.Parameters`.
+        `vips_fast.models.estimator.PrivateEstimator`.
 
     Notes
     -----

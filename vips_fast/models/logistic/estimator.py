@@ -14,18 +14,17 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit
 
-from ...checks import check_choice, check_number
+from ...checks import check_choice, check_number, stated_classes
 from ...data.arrays import dense_array
 from ...data.shards import ShardedCorpus
 from ...data.types import Column, Data, Labels, Matrix
 from ...engine.model import Model
-from ...engine.request import RunSchedule
+from ...engine.plan import RunSchedule
 from ...engine.result import Public
 from ...store.text import printable
 from ..parameters import Bookkeeping, Call, Common
 from ..plots import plot_coefficients
 from ..readouts import Classifier, by_pieces
-from ..settings import stated_classes
 from .effects import Interval, calibration, marginal, outcomes
 from .findings import findings
 from .model import LogisticModel
@@ -98,7 +97,7 @@ class BayesianLogisticRegression(Regression, Classifier):
     options : LogisticOptions or None
         Numerical settings; None takes their defaults.
     **common
-        `vips_fast.models.parameters.Parameters`.
+        `vips_fast.models.estimator.PrivateEstimator`.
 
     Notes
     -----

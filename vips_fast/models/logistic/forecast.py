@@ -20,7 +20,7 @@ effects known. From 4 on, most cells whose rows were as long as their bound had 
 
 import math
 
-from ...engine.request import RunForecast
+from ...engine.plan import RunForecast
 from ..forecast import HopelessWarning, factor
 from .effects import SEEN
 

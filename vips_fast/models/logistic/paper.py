@@ -15,7 +15,7 @@ import numpy as np
 from ...checks import check_choice, check_flag, check_number
 from ...engine.averaging import Schedule
 from ...engine.model import Model, Release
-from ...engine.request import RunSchedule
+from ...engine.plan import RunSchedule
 from ...engine.result import Public
 from ...kernels.psd import psd_project
 from .estimator import BayesianLogisticRegression, PaperParameters

@@ -10,21 +10,19 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy import sparse
 
-from ...checks import check_flag, check_number
+from ...checks import check_flag, check_memory, check_number
 from ...data.arrays import dense_array, not_finite_text
 from ...data.shards import ShardedCorpus
 from ...data.types import Array, Data, Matrix, Vector
 from ...engine.measured import MeasuredModel
 from ...engine.model import Model
-from ...engine.request import RunForecast, RunSchedule
+from ...engine.plan import RunForecast, RunSchedule
 from ...engine.result import Public
 from ...kernels.logistic import MAX_FEATURES, triangle_size
 from ...kernels.threads import resolve_n_threads
-from ..estimator import PrivateEstimator
-from ..fitted import ArraySpec
+from ..estimator import ArraySpec, PrivateEstimator
 from ..forecast import by_signal
 from ..readouts import Attribute, Published, by_pieces, kept
-from ..settings import check_memory
 from ..verdict import Verdict
 from .effects import Effect, effects, limits
 from .forecast import forecast

@@ -10,18 +10,17 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import logsumexp
 
-from ...checks import check_number
+from ...checks import check_memory, check_number, public_seed, stated_classes
 from ...data.shards import ShardedCorpus
 from ...data.types import Array, Bits, Column, Data, Labels, Matrix, RandomState, Vector
 from ...engine.model import Model
-from ...engine.request import RunSchedule
+from ...engine.plan import RunSchedule
 from ...engine.result import Public
 from ...kernels.threads import resolve_n_threads
-from ..fitted import ArraySpec
+from ..estimator import ArraySpec
 from ..logistic.records import read_labels, usable_rows
 from ..parameters import Bookkeeping, Call
 from ..readouts import Classifier, Published, by_pieces, kept
-from ..settings import check_memory, public_seed, stated_classes
 from .classes import ClassConditionalModel
 from .estimator import NetworkEstimator
 from .network import BLOCK, NetworkOptions
@@ -58,7 +57,7 @@ class ClassConditionalNetwork(NetworkEstimator, Classifier):
     options : NetworkOptions or None
         The rest of the numerics; None takes the defaults.
     **common
-        `vips_fast.models.parameters.Parameters`.
+        `vips_fast.models.estimator.PrivateEstimator`.
 
     Notes
     -----

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack, cast
 import numpy as np
 from scipy.special import expit
 
-from ...checks import check_choice, check_number
+from ...checks import check_choice, check_memory, check_number, public_seed
 from ...data.frames import to_frame
 from ...data.rows import binary_records
 from ...data.shards import ShardedCorpus
@@ -18,17 +18,15 @@ from ...data.types import Bits, Data, Matrix, RandomState, Vector
 from ...engine.averaging import Schedule
 from ...engine.backend import ACCUMULATOR_BYTES
 from ...engine.model import Model
-from ...engine.request import RunForecast, RunSchedule
+from ...engine.plan import RunForecast, RunSchedule
 from ...engine.result import Public
 from ...kernels.sbn import sbn_quadratic
 from ...kernels.threads import resolve_n_threads
-from ..estimator import PrivateEstimator
-from ..fitted import ArraySpec
+from ..estimator import ArraySpec, PrivateEstimator
 from ..forecast import by_signal, noise_of_mean
 from ..parameters import Bookkeeping, Call, Common
 from ..plots import plot_images
 from ..readouts import Published, Transformer, by_pieces, kept
-from ..settings import check_memory, public_seed
 from .network import BLOCK, BLOCK_SOLVE, NetworkModel, NetworkOptions, Settings
 from .quadratic import QuadraticModel, quadratic_terms
 from .readings import READ_SWEEPS, Normal, drawn, hidden_normal, record_bounds
@@ -136,7 +134,7 @@ class SigmoidBeliefNetwork(NetworkEstimator, Transformer):
     options : NetworkOptions or None
         The rest of the numerics; None takes the defaults.
     **common
-        `vips_fast.models.parameters.Parameters`.
+        `vips_fast.models.estimator.PrivateEstimator`.
 
     Notes
     -----

@@ -15,7 +15,7 @@ from ...engine.model import Model, Release, array_of, steps_of
 from ...engine.result import Public
 from ...engine.sampling import Sampler
 from ...mechanisms import GaussianMechanism
-from ..fitted import ArraySpec
+from ..estimator import ArraySpec
 from .priors import WeightPrior
 
 Scratch = dict[str, Any]  #: Buffers of one thread.

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...checks import check_choice, check_number
 from ...engine.model import Model
-from ...engine.request import RunSchedule
+from ...engine.plan import RunSchedule
 from ...engine.result import Public
 from ...kernels.threads import resolve_n_threads
 from .estimator import SigmoidBeliefNetwork

@@ -14,12 +14,11 @@ import numpy as np
 from ...checks import check_number, missing_package
 from ...data.types import Column, Data, Vector
 from ...engine.model import Model
-from ...engine.request import RunForecast, RunSchedule, Terms
+from ...engine.plan import RunForecast, RunSchedule, Terms
 from ...engine.result import Public
 from ...store.atomic import PUBLIC, replace_file
 from ...store.words import several
-from ..estimator import PrivateEstimator
-from ..fitted import ArraySpec
+from ..estimator import ArraySpec, PrivateEstimator
 from ..forecast import HopelessWarning
 from ..inputs import column_names
 from ..parameters import Bookkeeping
@@ -49,7 +48,7 @@ class TopicTables(PrivateEstimator):
     n_steps : int or None
         Releases; None is 1.
     **common
-        `vips_fast.models.parameters.Parameters`.
+        `vips_fast.models.estimator.PrivateEstimator`.
 
     Notes
     -----

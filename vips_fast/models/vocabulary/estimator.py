@@ -17,20 +17,19 @@ from ...accounting import rounded_up
 from ...checks import check_choice, check_number
 from ...data.tokens import Analyzer, as_analyzer
 from ...data.types import Column, Data, Names, Vector
-from ...data.vocabulary import PurchasedCounts, count_matrix, remember_purchase
+from ...data.vocabulary import PurchasedCounts, count_matrix
 from ...engine.backend import Backend
 from ...engine.checkpoint import RunFolder
 from ...engine.model import Model
-from ...engine.planner import Planner
+from ...engine.plan import Planner, Request, RunSchedule, Terms
 from ...engine.randomness import words_of
-from ...engine.request import Request, RunSchedule, Terms
 from ...engine.result import Public
 from ...store.words import several
-from ..estimator import PrivateEstimator
-from ..fitted import ArraySpec
+from ..caveats import remember_purchase
+from ..estimator import ArraySpec, PrivateEstimator
+from ..fit import Fit
 from ..parameters import BudgetLike
 from ..plots import plot_shares
-from ..stage import Stage
 from .model import VocabularyModel, names_of
 from .planning import THRESHOLD_SHARE, enough_for_words
 from .published import purchase_text
@@ -61,7 +60,7 @@ class PrivateVocabulary(PrivateEstimator):
     """Tokens that enough persons use, with privacy for each person.
 
     `vips_fast.models.vocabulary.model.VocabularyModel` has the mechanism and the proof. Most parameters are common to
-    all estimators (`vips_fast.models.parameters.Parameters`). The guarantee is always about adding or removing one
+    all estimators (`vips_fast.models.estimator.PrivateEstimator`). The guarantee is always about adding or removing one
     person with all texts (sampling "full").
 
     Parameters
@@ -202,7 +201,7 @@ class PrivateVocabulary(PrivateEstimator):
         groups: Column | None = None,
         folder: RunFolder | None = None,
         **call: Any,
-    ) -> Stage:
+    ) -> Fit:
         """Plan as `PrivateEstimator.prepare`; limit each person's tokens at random, once."""
         rows, _ = self._read(X)
         stage = super().prepare(rows, groups=groups, folder=folder, **call)
@@ -213,7 +212,8 @@ class PrivateVocabulary(PrivateEstimator):
             if "sets" in state and state["sets"].tobytes().hex() != sets.digest():
                 raise ValueError(f"checkpoint {folder}: holds a run on other texts or persons; expected the same")
         except BaseException:
-            stage.payment.close()
+            if stage.payment is not None:
+                stage.payment.close()
             raise
         model: Any = stage.model
         model.learn(sets, b"" if folder is None else key)

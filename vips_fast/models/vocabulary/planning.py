@@ -21,7 +21,7 @@ from typing import Any
 from ...accounting import SelfComposedEvent, gaussian_noise_multiplier, rounded_up
 from ...accounting.calibration import Target
 from ...checks import check_number
-from ...engine.planner import Planner
+from ...engine.plan import Planner
 from ...store.words import counted
 from .forecast import forecast
 from .threshold import ThresholdSampler, threshold_for

@@ -17,7 +17,7 @@ import numpy as np
 
 from ...accounting import rounded_up
 from ...engine.ledger import Ledger
-from ...engine.planner import Planner
+from ...engine.plan import Planner
 from ...engine.result import FORMAT, FitResult, Public
 from ...engine.transcript import Run
 from ...store.limits import parse_json
@@ -72,7 +72,7 @@ def _rebuilt(said: dict[str, Any]) -> Any:
     if not all(type(value) is int for units in sums for value in units):
         raise ValueError("its sums are not whole numbers")
     words = class_named(said["model"])._from_settings(settings)
-    planned = words._planned(Planner(), words.request(public, taints=ledger.taints), None)
+    planned = Planner().plan(words.request(public, taints=ledger.taints))
     plan, model = planned.plan, planned.model
     if [plan.public()] != ledger.plans:
         raise ValueError("its plan is not the one that its settings lead to")

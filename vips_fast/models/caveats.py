@@ -1,0 +1,371 @@
+"""Warn of fits whose guarantee means less than it seems to.
+
+Nothing here changes a fit, and all of it comes before a fit spends anything. Looks at values are only for
+``invalid="raise"``; what else is judged follows from calls and public numbers, and reveals nothing of a record.
+
+- Rows that repeat: one person's, or drawn with replacement. Columns that a scaler seems to have changed.
+- Columns that other steps learned from the same records: a pipeline's, the calling program's, or a purchase of words
+  that the matrix does not carry. Members of an ensemble without privacy.
+- Private fits that nothing counts: no budget pays for them, and others may have read the same records. A statement is
+  about one fit. Only this process is seen: a fit in a worker, beside which others may run, always warns. A program that
+  is started twice is not seen at all.
+"""
+
+import math
+import os
+import sys
+import warnings
+import weakref
+from collections.abc import Iterator
+from typing import Any, cast
+
+import numpy as np
+from scipy import sparse
+
+from ..data.arrays import csr_arrays
+from ..data.frames import names_persons, repeats
+from ..engine.result import Public
+from ..store.words import counted
+
+#: What a fit says of a frame some of whose rows have one name, or one value in a column that is called after persons.
+REPEATS = "X's index repeats: rows of one person? give groups="
+COLUMN_REPEATS = "X's column {!r} {}: rows of one person? give groups="
+
+#: What it says of columns that a scaler seems to have changed.
+SCALED = (
+    "X's columns have {} over these very rows: scaled by private numbers? The guarantee leaves those out; scale by "
+    "public numbers"
+)
+
+#: The share of the different rows that stand more than once. Blank rows, or a form that many send in, are one of them.
+_SHARE = 0.25
+#: Rows like it that a row may have by chance, if its columns were independent.
+_BY_CHANCE = 0.01
+_BLOCK, _ENTRIES, _SAMPLE = 4096, 1 << 20, 2000
+
+TWINS = (
+    "X's rows repeat, far more often than by chance: drawn with replacement (a bootstrap, bagging), or several of one "
+    "person? The guarantee counts each as a record of its own; give groups="
+)
+#: Estimators of this process whose vocabulary was purchased.
+_purchasers: weakref.WeakSet[Any] = weakref.WeakSet()
+UNCARRIED = (
+    "X has {} columns, as many as a vocabulary that this process purchased, but does not carry the purchase: a stack "
+    "of its counts? The statement leaves the purchase out; give after= the vocabulary"
+)
+#: Fits of this process that no budget paid, by the heads of their ledgers; each with the fits that it includes.
+_fits: dict[object, frozenset[object]] = {}
+_forked = False
+
+
+def _note_fork() -> None:
+    global _forked
+    _forked = True
+
+
+os.register_at_fork(after_in_child=_note_fork)
+
+
+def _warn(text: str) -> None:
+    """Warn at the line that called the package, however deep this is."""
+    frame, level, room = cast(Any, sys._getframe(1)), 2, __name__.partition(".")[0] + "."
+    while frame is not None and str(frame.f_globals.get("__name__")).startswith(room):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(text, stacklevel=level)
+
+
+# ------------------------------------------------------------------ rows
+
+
+def warn_of_rows(X: Any, names: tuple[str, ...] | None, invalid: str, *, alone: bool, noised: bool) -> None:
+    """Warn of rows that repeat, if each is a record ``alone``; and of scaled columns and of callers, if ``noised``."""
+    if alone:
+        _warn_of_repeats(X, names, invalid)
+        warn_of_twins(X, invalid)
+    if noised and invalid == "raise":
+        _warn_of_scaling(X)
+    if noised and "sklearn" in sys.modules:
+        _warn_of_pipeline()
+        _warn_of_ensemble()
+
+
+def _warn_of_repeats(X: Any, names: tuple[str, ...] | None, invalid: str) -> None:
+    """Warn if a frame's index or a column of `PERSON_COLUMNS` repeats."""
+    if invalid == "raise" and getattr(getattr(X, "index", None), "is_unique", True) is False:
+        _warn(REPEATS)
+    for name in filter(names_persons, names or ()):
+        column = X[name]
+        if invalid == "drop":
+            _warn(COLUMN_REPEATS.format(name, "looks like a person's"))
+        elif repeats([column.to_pylist() if hasattr(column, "to_pylist") else column]):
+            _warn(COLUMN_REPEATS.format(name, "repeats"))
+
+
+def _warn_of_scaling(X: Any) -> None:
+    """Warn if a scaler seems to have been fitted to the columns.
+
+    Looks at the first columns of an array or frame with numbers that are not whole. A scaler fitted to other rows, or a
+    selection of columns, leaves no trace here.
+    """
+    values = X.iloc[:, :8].to_numpy() if hasattr(X, "iloc") and X.ndim == 2 else X
+    if not isinstance(values, np.ndarray) or values.ndim != 2 or values.dtype.kind != "f" or len(values) < 10:
+        return
+    values = values[:, :8]
+    values = values[:, (values != np.rint(values)).any(axis=0)].astype(np.float64, copy=False)
+    if not values.shape[1] or not np.isfinite(values).all():
+        return
+    near, least, most = 1e-5, values.min(axis=0), values.max(axis=0)
+    if max(-least.min(), most.max()) > 1e100:
+        return  # no scaled column, and its square is no number
+    standard = np.abs(values.mean(axis=0)) + np.abs(values.std(axis=0) - 1.0) < near
+    ranged = np.abs(most - 1.0) + np.minimum(np.abs(least), np.abs(least + 1.0)) < 1e-12
+    for found, what in ((standard, "mean 0 and standard deviation 1"), (ranged, "a range that ends at 1")):
+        if found.all():
+            _warn(SCALED.format(what))
+
+
+def warn_of_twins(X: Any, invalid: str) -> None:
+    """Warn the operator if a quarter of the different rows or more repeat, which chance does not explain.
+
+    It looks at dense tables and at CSR matrices.
+    """
+    rows = X.to_numpy() if hasattr(X, "iloc") and X.ndim == 2 else X
+    if invalid != "raise" or not (isinstance(rows, np.ndarray) or sparse.issparse(rows)):
+        return
+    if rows.ndim != 2 or rows.shape[0] < 20 or rows.dtype.kind not in "fiub":
+        return
+    sums, chance = _of_sparse(rows) if sparse.issparse(rows) else _of_dense(rows)
+    counts = np.unique(sums, return_counts=True)[1]
+    if chance * len(counts) <= _BY_CHANCE and (counts > 1).sum() >= _SHARE * len(counts):
+        _warn(TWINS)
+
+
+def _of_dense(rows: np.ndarray) -> tuple[np.ndarray, float]:
+    """Give a number for each row, which equal ones share, and the chance that two are equal."""
+    weights = np.random.default_rng(0).random(rows.shape[1])
+    sums = np.empty(rows.shape[0])
+    with np.errstate(all="ignore"):
+        for first in range(0, len(sums), _BLOCK):
+            sums[first : first + _BLOCK] = (rows[first : first + _BLOCK] * weights).sum(axis=1)
+    return sums, _chance(rows)
+
+
+def _of_sparse(X: Any) -> tuple[np.ndarray, float]:
+    """Do as `_of_dense`, with parts that are checked first: scipy's loops would trust them."""
+    nothing = np.zeros(0), 1.0
+    if X.format != "csr":
+        return nothing
+    try:
+        data, indices, indptr = csr_arrays(X, "X")
+    except ValueError:
+        return nothing  # the one place that reads it says why
+    weights, sums = np.random.default_rng(0).random(X.shape[1]), np.zeros(X.shape[0])
+    first = 0
+    while first < len(sums):
+        last = max(first + 1, int(np.searchsorted(indptr, indptr[first] + _ENTRIES, side="right")) - 1)
+        begin, end = indptr[first], indptr[last]
+        filled = np.flatnonzero(indptr[first:last] < indptr[first + 1 : last + 1])
+        with np.errstate(all="ignore"):
+            terms = data[begin:end] * weights[indices[begin:end]]
+            if len(filled):
+                sums[first + filled] = np.add.reduceat(terms, indptr[first + filled] - begin)
+        first = last
+    n = min(X.shape[0], _SAMPLE)
+    held = np.bincount(indices[: indptr[n]], minlength=X.shape[1]) / n
+    held = np.minimum(held, 1.0)
+    # Answers of one question are columns that go together, so only half of the columns count as independent.
+    return sums, math.exp(0.5 * float(np.log(held**2 + (1.0 - held) ** 2).sum()))
+
+
+def _chance(rows: np.ndarray) -> float:
+    """Estimate the chance that two rows are equal, if the columns were independent.
+
+    Columns of two values tell nothing: pixels and answers go together, and rows of them repeat by themselves.
+    """
+    chance = 1.0
+    for column in rows[:: max(1, rows.shape[0] // _SAMPLE)].T:
+        counts = np.unique(column, return_counts=True)[1]
+        if len(counts) > 2:
+            chance *= float(np.square(counts / len(column)).sum())
+        if chance * rows.shape[0] <= _BY_CHANCE:
+            break
+    return chance
+
+
+def warn_of_few_records(wanted: Any, public: Public) -> None:
+    """Warn of more components than records, by public numbers."""
+    if isinstance(wanted, int) and wanted > public.n_records:
+        there = counted(public.n_records, public.unit)
+        _warn(f"n_components={wanted}: expected far fewer than there are records ({there})")
+
+
+# ------------------------------------------------------------------ columns
+
+
+def remember_purchase(vocabulary: Any) -> None:
+    """Remember an estimator, for `warn_of_columns`, as long as it lives."""
+    _purchasers.add(vocabulary)
+
+
+def warn_of_columns(n_columns: int, invalid: str) -> None:
+    """Warn if columns equal in number a vocabulary that this process purchased, or what a caller's step learned."""
+    for vocabulary in list(_purchasers):
+        if len(vocabulary.get_feature_names_out()) == n_columns:
+            _warn(UNCARRIED.format(n_columns))
+            break
+    if invalid == "raise" and "sklearn" in sys.modules:
+        _warn_of_learned_columns(n_columns)
+
+
+def _warn_of_pipeline() -> None:
+    """Warn if a step of scikit-learn's pipelines before this fit learns from the records.
+
+    An estimator is given columns, and nothing about their making. But a pipeline fits its steps, so it stands among the
+    callers. That it has such a step is no private fact.
+    """
+    for step in _earlier_steps():
+        if learns(step):
+            _warn(
+                f"{type(step).__name__}, a step of the pipeline before, learns from the records, and the guarantee "
+                "leaves that out; expected a step that learns nothing (HashingVectorizer, ColumnEncoder, public "
+                "numbers) or privately (PrivateCountVectorizer)"
+            )
+
+
+def _earlier_steps() -> Iterator[Any]:
+    """List the steps that the calling pipelines of scikit-learn ran before this one."""
+    frame, seen = cast(Any, sys._getframe(1)), set[int]()
+    while frame is not None:
+        if frame.f_globals.get("__name__") == "sklearn.pipeline" and "fit" in frame.f_code.co_name:
+            known = frame.f_locals
+            pipeline = known.get("self")
+            steps = () if id(pipeline) in seen else getattr(pipeline, "steps", ())
+            # The inner one of a pipeline's functions says how far it is; none does so of the last step.
+            seen.add(id(pipeline))
+            yield from (step for _, step in steps[: known.get("step_idx", len(steps) - 1)])
+        frame = frame.f_back
+
+
+def _warn_of_ensemble() -> None:
+    """Warn if an ensemble of scikit-learn that fits this model fits others to the same records without privacy."""
+    seen = set[int]()
+    for frame in _frames("sklearn."):
+        whole = frame.f_locals.get("self") if frame.f_code.co_name == "fit" else None
+        if whole is None or id(whole) in seen:
+            continue
+        seen.add(id(whole))
+        members = [*(getattr(whole, "estimators", None) or ()), ("", getattr(whole, "final_estimator", None) or "drop")]
+        for member in (one[1] for one in members if isinstance(one, tuple)):
+            if not _is_private(member):
+                told = f"{type(whole).__name__} also fits {type(member).__name__} to the same records"
+                _warn(f"{told}, without privacy: the guarantee is of this model, and not of the whole")
+
+
+def _is_private(member: Any) -> bool:
+    """Tell whether a member of an ensemble is a private model, or none at all."""
+    if hasattr(type(member), "ledger_"):
+        return bool(member.private)
+    if steps := getattr(member, "steps", None):
+        return _is_private(steps[-1][1])
+    inner = getattr(member, "estimator", None)
+    return isinstance(member, str) or (inner is not None and _is_private(inner))
+
+
+def _warn_of_learned_columns(n_columns: int) -> None:
+    """Warn if the calling program holds a step of scikit-learn that has learned as many columns as X has.
+
+    An array says nothing of its making, but the vectorizer or selector that made it is most often a variable of one of
+    the callers. It sees no step whose object is gone, and none of another process.
+    """
+    seen = {id(step) for step in _earlier_steps()}
+    for frame in _frames(""):
+        for value in list(frame.f_locals.values()):
+            module = getattr(type(value), "__module__", "")
+            if not isinstance(module, str) or not module.startswith("sklearn.") or id(value) in seen:
+                continue
+            seen.add(id(value))
+            if _columns_made(value) == n_columns:
+                _warn(
+                    f"{type(value).__name__}, in the calling program, has learned as many columns as X has: from these "
+                    "records? The guarantee leaves that out; expected public columns (a vocabulary or a list), or "
+                    "PrivateCountVectorizer"
+                )
+
+
+def _columns_made(step: Any) -> int | None:
+    """Count the columns that a fitted step learned; None for any other object."""
+    try:
+        return len(step.get_feature_names_out()) if hasattr(step, "transform") and learns(step) else None
+    except Exception:  # of any library's own kind: not fitted, without names, or no step at all
+        return None
+
+
+def _frames(module: str) -> Iterator[Any]:
+    """List the callers' frames in modules of a name."""
+    frame: Any = sys._getframe(1)
+    while frame is not None:
+        if str(frame.f_globals.get("__name__")).startswith(module):
+            yield frame
+        frame = frame.f_back
+
+
+def learns(step: Any) -> bool:
+    """Tell whether a step of scikit-learn learns from records."""
+    for name in ("steps", "transformer_list", "transformers"):
+        if inner := getattr(step, name, None):
+            return any(learns(one[1]) for one in inner)
+    public = getattr(step, "categories", "auto") != "auto" or (
+        type(step).__name__ == "CountVectorizer" and step.vocabulary is not None
+    )
+    ours = hasattr(type(step), "ledger_") or type(step).__module__.startswith("vips_fast.")
+    if step is None or isinstance(step, str) or ours or public:
+        return False
+    from sklearn.utils import get_tags
+
+    return bool(get_tags(step).requires_fit)
+
+
+# ------------------------------------------------------------------ fits that nothing counts
+
+
+def in_worker() -> bool:
+    """Tell whether this process works for another: a child, forked or of a pool, or a worker of Dask."""
+    from multiprocessing import parent_process
+
+    if _forked or parent_process() is not None:
+        return True
+    distributed = sys.modules.get("distributed")  # a worker of Dask without a nanny is nobody's child
+    try:
+        return distributed is not None and distributed.get_worker() is not None
+    except (ValueError, AttributeError):
+        return False
+
+
+def begin_uncounted(name: str, continues: str | None, purchase: str | None) -> object:
+    """Warn if a fit without budget adds to others, and remember it; give `end_uncounted` the result.
+
+    ``continues`` and ``purchase`` are heads of the ledgers that the fit goes on from and includes. A fit that ends in
+    an error may have spent something, and counts.
+    """
+    own = _included(continues, purchase)
+    where = "in a worker process" if in_worker() else "after another such fit in this process"
+    if in_worker() or set(_fits) - own:
+        _warn(
+            f"{name} is fitted with privacy and without a budget, {where}: the epsilons of fits to the "
+            "same records add up, and no statement says to how much. Give budget= to count and bound them"
+        )
+    key = object()
+    _fits[key] = own
+    return key
+
+
+def end_uncounted(key: object, continues: str | None, head: str) -> None:
+    """Remember a fit by its ledger's head, instead of the one that it goes on from."""
+    own = _fits.pop(key, frozenset())
+    _fits.pop(continues, None)
+    _fits[head] = own
+
+
+def _included(*heads: str | None) -> frozenset[object]:
+    own: set[object] = set(heads) - {None}
+    return frozenset(own.union(*map(_fits.get, own, [()] * len(own))))

@@ -1,0 +1,374 @@
+"""One run of one estimator, from the data and the call to the result.
+
+    prepare(estimator, X, ...)   check → request → read → plan → pay: nothing is drawn or spent
+    Fit.run(transcript)          loop → result, which the estimator takes over at its end
+    rebuild(class, runs)         the same result from a transcript's releases, without data
+
+All that may be refused is refused by `prepare`, before anything is spent. An interrupted run leaves the estimator
+exactly as it was.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Unpack
+
+import numpy as np
+
+from ..accounting.calibration import Target
+from ..checks import check_name, check_number, public_seed
+from ..data.frames import named_columns
+from ..data.groups import Runs
+from ..data.shards import ShardedCorpus
+from ..data.types import Column, Data
+from ..data.vocabulary import carried_purchase
+from ..engine.backend import Backend
+from ..engine.budget import Budget
+from ..engine.checkpoint import RunFolder, ledger_in
+from ..engine.interrupts import Stopped
+from ..engine.ledger import Ledger, purchase_of
+from ..engine.loop import run
+from ..engine.model import MAX_RECORDS, Model, Records
+from ..engine.payment import Payment
+from ..engine.plan import Planner, RunForecast, RunPlan
+from ..engine.randomness import Randomness
+from ..engine.result import FitResult, Public
+from ..engine.sampling import RandomAllocationSampler, Sampler, resolve_sampling
+from ..engine.transcript import Run, TranscriptWriter, release_digest
+from ..engine.units import UnitRecords
+from ..store.words import counted
+from .caveats import warn_of_columns, warn_of_few_records, warn_of_rows
+from .family import family_of
+from .inputs import column_names, input_texts
+from .parameters import BudgetLike, Purchased, Reading
+
+if TYPE_CHECKING:
+    from .estimator import PrivateEstimator
+
+
+@dataclass
+class Fit:
+    """A run that is planned and paid for.
+
+    An audit replaces parts of it by its own before it runs.
+    """
+
+    estimator: PrivateEstimator
+    records: Records
+    public: Public
+    model: Model
+    plan: RunPlan
+    ledger: Ledger
+    randomness: Randomness
+    backend: Backend
+    #: The settings of the result: the estimator's, with the decisions of a budget.
+    settings: Mapping[str, Any]
+    #: Whether the run collects diagnostics; the plan is tainted then.
+    diagnoses: bool
+    #: Whether this is a call of ``partial_fit``.
+    partial: bool = False
+    #: The result that the run continues.
+    before: FitResult | None = field(default=None, repr=False)
+    #: Epsilon that the noise was calibrated for or checked against, or None.
+    target: Target | None = None
+    forecast: RunForecast | None = None
+    #: None without a budget.
+    payment: Payment | None = None
+    folder: RunFolder | None = None
+
+    @property
+    def n_steps(self) -> int:
+        """Steps done in earlier runs."""
+        return 0 if self.before is None else self.before.n_steps
+
+    @property
+    def follows(self) -> str | None:
+        """Head of the ledger that the run continues."""
+        return None if self.before is None else self.before.head
+
+    def run(self, transcript: TranscriptWriter | None = None) -> None:
+        """Run, or resume from the folder, and give the estimator its result."""
+        model, plan, ledger, payment, folder = self.model, self.plan, self.ledger, self.payment, self.folder
+        kind, settings, steps, n_before = type(self.estimator).__name__, self.settings, None, len(ledger.records)
+        earlier = self.n_steps
+        with payment or nullcontext():
+            if folder is not None:
+                paid = None if payment is None else payment.paid
+                ledger, steps, settings = folder.begin(kind, settings, self.public, model, plan, self.target, paid)
+            diagnostics: list[dict[str, float]] | None = [] if self.diagnoses else None
+            spent = len(ledger)
+            try:
+                if transcript is not None:
+                    transcript.begin(
+                        kind,
+                        settings,
+                        self.public,
+                        plan.public(),
+                        done=0 if steps is None else steps.start,
+                        taints=list(plan.taints),
+                        follows=self.follows,
+                        n_steps=earlier,
+                        partial=self.partial,
+                    )
+                if payment is not None and (steps is None or len(steps)):
+                    payment.record(ledger)
+                with self.backend.placed(self.records) as records:
+                    done = run(
+                        model,
+                        records,
+                        plan,
+                        ledger,
+                        self.randomness,
+                        self.backend,
+                        first_step=earlier,
+                        on_release=transcript,
+                        callback=self.estimator.callback,
+                        diagnostics=diagnostics,
+                        charge=None if payment is None else payment.charge,
+                        steps=steps,
+                        folder=folder,
+                    )
+                ledger = ledger if folder is None else folder.finish()
+                if transcript is not None:
+                    transcript.finish(ledger, n_before)
+            except BaseException as error:
+                if folder is not None:
+                    folder.keep(whole=isinstance(error, Stopped))
+                if len(ledger) > spent:
+                    made = counted(len(ledger) - spent, "release")
+                    error.add_note(
+                        f"This fit ended early. It made up to {made}, which count as spent; the estimator is as it was "
+                        "before."
+                    )
+                raise
+        digests = None if transcript is None else transcript.digests
+        arrays, state = model.result(), model.state()
+        self.estimator._result = FitResult.make(
+            kind, settings, self.public, done, arrays, state, ledger, diagnostics, digests
+        )
+
+
+def prepare(
+    estimator: PrivateEstimator,
+    X: Data,
+    y: Column | None = None,
+    *,
+    partial: bool = False,
+    budget: BudgetLike = None,
+    folder: RunFolder | None = None,
+    part: str | None = None,
+    n_records: int | None = None,
+    groups: Column | None = None,
+    unit: str | None = None,
+    after: Purchased | None = None,
+    inputs: Mapping[str, str] | None = None,
+    backend: Backend | None = None,
+    planner: Planner | None = None,
+    **extra: Unpack[Reading],
+) -> Fit:
+    """Plan a fit to these data; draw, spend and change nothing.
+
+    `fit` is ``prepare`` followed by `Fit.run`. Between the two, an audit puts its own parts in. A budget reserves
+    the run; a run gives back the releases that it does not draw. Raises the errors of `fit`.
+    """
+    estimator._check_parameters()
+    if partial and estimator.private and estimator.noise_multiplier is None:
+        raise ValueError(
+            "noise_multiplier=None: expected a number with partial_fit, which cannot know how many calls will come"
+        )
+    if part is not None:
+        check_name("part", part)
+    check_number("n_records", n_records, 1, MAX_RECORDS, integer=True, optional=True)
+    planner, payer = planner or estimator._planner(), None if budget is None else Budget.of(budget)
+    before, known = estimator._result if partial else None, estimator.n_records or n_records
+    n_bins, bins = (None, None) if partial else _bins(estimator, X, groups)
+    text = None if after is None else after.purchase_text()
+    public = Public(
+        n_features=0,
+        n_records=int(known or 1),
+        seed=0,
+        part=part,
+        call_records=n_records,
+        unit=_unit_name(groups, unit),
+        n_bins=n_bins,
+        inputs=input_texts(inputs, family_of(estimator).inputs, before, text),
+    )
+    request = estimator.request(public, partial=partial, before=before, folder=folder)
+    noised = request.terms.noised
+    request = replace(request, purchase=purchase_before(estimator, X, after, before, noised))
+    if payer is not None and known is not None and request.purchase is None:
+        # A fit that the budget refuses does not touch the data, if public numbers say so.
+        planner.cost(request, payer, folder if folder is not None and folder.begun else None)
+    names = named_columns(X if before is None else estimator._held(X))
+    warn_of_rows(X, names, estimator.invalid, alone=groups is None and estimator.private, noised=noised)
+    backend = backend or estimator._backend()
+    grouped = functools.partial(UnitRecords, limit=estimator.rows_per_group, invalid=estimator.invalid)
+    records, facts = backend.read(estimator._read, X, y, extra, groups, grouped)
+    public = replace(public, feature_names=names or (before and before.public.feature_names), **facts)
+    public = with_records(estimator, public, records.n_rows, partial, before)
+    if noised and request.purchase is None and before is None:
+        warn_of_columns(public.n_features, estimator.invalid)
+    if folder is not None:
+        public = folder.public(public, request.settings["random_state"] is not None)
+    column_names(public)  # refuses inputs that do not fit
+    if before is None:
+        warn_of_few_records(request.settings.get("n_components"), public)
+    planned = planner.plan(replace(request, public=public), payer)
+    _deal(planned.plan.sampler, bins, records.n_rows)
+    estimator._inspect(planned.model)
+    ledger, payment = Ledger() if before is None else before.ledger.copy(), None
+    if payer is not None:
+        payment = Payment(payer, type(estimator).__name__ + (" partial_fit" if partial else ""))
+        payment.check(ledger, *(() if folder is None else (ledger_in(folder.path)[0],)))
+        payment.reserve(planned.plan, folder, request.terms.limit(planned.plan.delta))
+    return Fit(
+        estimator,
+        records,
+        public,
+        planned.model,
+        planned.plan,
+        ledger,
+        estimator._randomness(public),
+        backend,
+        planned.settings,
+        estimator._diagnose or (estimator._diagnostics_without_privacy and not estimator.private),
+        partial,
+        before,
+        planned.target,
+        planned.forecast,
+        payment,
+        folder,
+    )
+
+
+def purchase_before(
+    estimator: PrivateEstimator, X: Any, after: Purchased | None, before: FitResult | None, noised: bool
+) -> Mapping[str, Any] | None:
+    """Find the vocabulary purchase that a run includes."""
+    if after is not None and before is not None:
+        raise ValueError("after: expected None in later calls of partial_fit")
+    given, carried = None if after is None else after.purchase(), carried_purchase(X)
+    if given is not None and "event" not in given:
+        raise ValueError("after: expected a vocabulary that is private itself")
+    if carried is None or not noised or estimator._unsafe_taints():
+        return given
+    if "event" not in carried:
+        raise ValueError("X: its columns come from a vocabulary that is not private; expected public columns")
+    heads = {purchase["head"] for plan in before.ledger.plans if (purchase := purchase_of(plan))} if before else ()
+    if before is not None and carried["head"] not in heads:
+        raise ValueError(
+            "X: its columns come from a vocabulary purchase that the earlier calls leave out; expected the same "
+            "counts from the first call on"
+        )
+    if given is not None and given["head"] != carried["head"]:
+        raise ValueError("after: is another purchase than the one that X's columns come from; expected None")
+    return None if before is not None else carried
+
+
+def _unit_name(groups: Any, unit: str | None) -> str:
+    """Name the privacy unit; ValueError for a name that does not go with ``groups``."""
+    if groups is None:
+        if unit is not None:
+            raise ValueError(f"unit={unit!r}: expected None without groups, or groups that say whose each row is")
+        return "record"
+    if unit is None:
+        return "person"
+    if check_name("unit", unit) == "record":
+        raise ValueError("unit='record': expected the name of the privacy unit, such as 'person'")
+    return unit
+
+
+def _bins(estimator: PrivateEstimator, X: Any, groups: Any) -> tuple[int | None, np.ndarray | None]:
+    """Count the bins of X, as in `Public`; their starts too, if the sampling draws bins.
+
+    Raises ValueError if the bins do not belong to the sampled units.
+    """
+    if not isinstance(X, ShardedCorpus):
+        return None, None
+    n_bins = 0 if X.bins is None else len(X.bins) - 1
+    if n_bins == 0 or resolve_sampling(estimator.sampling, estimator.relation, n_bins) != "random_allocation":
+        return n_bins, None
+    own = X.groups
+    same = isinstance(groups, Runs) and own is not None and np.array_equal(groups.starts, own.starts)
+    if not same and (own is not None or groups is not None):
+        expected = "X.groups, whose bins X has," if own is not None else "None, since X has bins of rows,"
+        raise ValueError(f"groups: expected {expected} with sampling='random_allocation'; or sampling='poisson'")
+    return n_bins, X.bins
+
+
+def _deal(sampler: Sampler, bins: np.ndarray | None, n_units: int) -> None:
+    """Give a sampler that reuses minibatches their places; ValueError unless each unit is in one."""
+    if bins is None or not isinstance(sampler, RandomAllocationSampler) or not sampler.reused:
+        return
+    if bins[0] != 0 or bins[-1] != n_units or (np.diff(bins) < 0).any():
+        raise ValueError("X: its bins are not made of all its units; expected shards as they were written")
+    sampler.edges = bins
+
+
+def with_records(
+    estimator: PrivateEstimator, public: Public, n_rows: int, partial: bool = False, before: FitResult | None = None
+) -> Public:
+    """Complete public facts by the number of records; rows are counted only if no number is given."""
+    if n_rows > MAX_RECORDS:
+        raise ValueError(f"X: expected at most {MAX_RECORDS} rows")
+    given, call_records = estimator.n_records, public.call_records
+    stated = given if call_records is None else call_records
+    if n_rows == 0 and stated is None:
+        raise ValueError("X has no rows: expected at least one row, or n_records")
+    drawn = estimator.sampling
+    drawn = drawn if partial else resolve_sampling(drawn, estimator.relation, public.n_bins)
+    if drawn == "without_replacement" and stated is not None and stated != n_rows:
+        # Neighbors differ by a replacement, so they have as many rows.
+        raise ValueError(
+            f"n_records={stated}: expected the number of rows with sampling='without_replacement', or None"
+        )
+    if partial and given is not None and (public.part, call_records, estimator.batch_size) == (None, None, None):
+        raise ValueError("batch_size=None: expected the public number of records of a call, since n_records is given")
+    n_records = n_rows if stated is None else call_records if given is None else given
+    if before is not None:
+        old, name = before.public, type(estimator).__name__
+        if old.n_features != public.n_features:
+            raise ValueError(
+                f"X has {public.n_features} features, but {name} is expecting {old.n_features} features as input"
+            )
+        if old.n_columns != public.n_columns:
+            raise ValueError(f"X and y give records of {public.n_columns} columns: expected {old.n_columns}, as in fit")
+        if old.classes is not None and not np.array_equal(old.classes, public.classes):
+            raise ValueError("y: expected the two labels of the calls before")
+    seed = public_seed(estimator.random_state) if before is None else before.public.seed
+    return replace(public, n_records=max(int(n_records), 1), seed=seed)
+
+
+def rebuild(kind: type[PrivateEstimator], runs: Iterable[Run]) -> PrivateEstimator:
+    """Rebuild an estimator from a transcript's releases, without data.
+
+    Raises ValueError if a run is of another class, or its plan is not the one that its settings and public facts
+    lead to.
+    """
+    estimator: PrivateEstimator | None = None
+    for one in runs:
+        if one.kind != kind.__name__:
+            raise ValueError(f"{one.path}: is about a {one.kind}, expected a {kind.__name__}")
+        fresh = kind._from_settings(one.settings)
+        before = None if estimator is None or not one.partial else estimator._result
+        if one.follows != (None if before is None else before.head):
+            raise ValueError(f"{one.path}: does not continue the run before it")
+        request = fresh.request(one.public, partial=one.partial, before=before, taints=one.taints)
+        planned = fresh._planner().plan(replace(request, purchase=one.plan.get("purchase")))
+        model, plan = planned.model, planned.plan
+        if plan.public() != one.plan or plan.taints != one.taints:
+            raise ValueError(f"{one.path}: its plan is not the one that its settings lead to")
+        ledger = one.ledger(Ledger() if before is None else before.ledger.copy(), plan)
+        digests = []
+        for release in one.releases():
+            model.update(release)
+            digests.append(release_digest(release))
+        settings, done = fresh._settings(), one.n_steps + one.done
+        arrays, state = model.result(), model.state()
+        fresh._result = FitResult.make(kind.__name__, settings, one.public, done, arrays, state, ledger, None, digests)
+        estimator = fresh
+    assert estimator is not None
+    return estimator
