@@ -38,8 +38,10 @@ def check_number(
 
 def check_choice(name: str, value: Any, choices: tuple[Any, ...]) -> None:
     """Raise a ValueError unless value is one of the choices."""
-    if not any(value is choice or (type(value) is type(choice) and value == choice) for choice in choices):
-        raise ValueError(f"{name}={value!r}: expected one of {', '.join(map(repr, choices))}")
+    for choice in choices:
+        if value is choice or (type(value) is type(choice) and value == choice):
+            return
+    raise ValueError(f"{name}={value!r}: expected one of {', '.join(map(repr, choices))}")
 
 
 def check_name(name: str, value: Any) -> str:

@@ -9,7 +9,8 @@ import json
 import pytest
 
 from vips_fast import accounting as acc
-from vips_fast.accounting import Relation, relation
+from vips_fast.accounting import Relation
+from vips_fast.accounting import events as relation
 from vips_fast.engine.sampling import FullSampler, make_sampler
 
 

@@ -10,8 +10,8 @@ from adapters import DriftAdapter
 
 from vips_fast.audit import Part, Seams, Sizes, audit
 from vips_fast.engine.units import unpack_block
-from vips_fast.models.lda import drift_model
-from vips_fast.models.lda.drift_model import DriftModel
+from vips_fast.models.lda import drift
+from vips_fast.models.lda.drift import DriftModel
 from vips_fast.models.lda.records import DocumentBlock
 
 # D: mu = sqrt(2) is seen to be above 1 with seven standard errors to spare.
@@ -52,7 +52,7 @@ def test_periods_that_are_taken_from_the_records_are_seen(monkeypatch):
         known = {value: place for place, value in enumerate(sorted(set(column.tolist()), key=str))}
         return np.array([known[entry] for entry in column.tolist()], np.int64)
 
-    monkeypatch.setattr(drift_model, "public_places", present)
+    monkeypatch.setattr(drift, "public_places", present)
     assert failed("AB")
 
 

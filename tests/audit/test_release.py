@@ -55,7 +55,7 @@ def test_one_draw_and_one_event_a_minibatch(name, size):
     model.set_params(n_steps=3, noise_multiplier=3.0, n_jobs=2)
     stage = model.prepare(*data)
     mechanism = Counting(stage.plan.mechanism)
-    model.run(replace(stage, plan=replace(stage.plan, mechanism=mechanism)))
+    replace(stage, plan=replace(stage.plan, mechanism=mechanism)).run()
     assert mechanism.sizes == [size] * 3 and len(model.ledger_) == 3
 
 

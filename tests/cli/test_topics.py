@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from vips_fast import LatentDirichletAllocation, plan
-from vips_fast.models.lda.options import LdaOptions
+from vips_fast.models.lda.planning import LdaOptions
 
 
 def test_fit_without_privacy(run, files):

@@ -401,7 +401,7 @@ def test_the_folder_holds_the_models_state_and_no_key(name, tmp_path):
         update(release),
         states.append({k: np.array(v) for k, v in made.model.state().items()}),
     )
-    model.run(made)
+    made.run()
     assert {f"state.{key}": np.asarray(value).tobytes() for key, value in states[1].items()} == {
         key: value.tobytes() for key, value in stored.items()
     }

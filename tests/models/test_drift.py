@@ -9,7 +9,7 @@ import pytest
 from vips_fast import DriftingTopics, LatentDirichletAllocation, TopicTables, verify
 from vips_fast.engine.budget import Budget
 from vips_fast.mechanisms import GaussianMechanism
-from vips_fast.models.lda.drifting import read_drift
+from vips_fast.models.lda.drift import read_drift
 from vips_fast.report import html_report
 
 K, EACH, PERIODS, PERSONS, LENGTH = 3, 30, 6, 1500, 25

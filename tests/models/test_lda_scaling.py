@@ -10,7 +10,7 @@ from vips_fast.engine.model import Release
 from vips_fast.engine.result import Public
 from vips_fast.kernels import native
 from vips_fast.models.lda.model import LdaModel, LdaSettings
-from vips_fast.models.lda.options import LdaOptions
+from vips_fast.models.lda.planning import LdaOptions
 from vips_fast.models.lda.scaling import EntryScales, word_scales
 
 V, K = 300, 5

@@ -23,7 +23,7 @@ from vips_fast import (
 )
 from vips_fast.cli.commands.logistic import _list_effects
 from vips_fast.engine.gain import FoundGain, Score
-from vips_fast.models.lda.drifting import read_drift
+from vips_fast.models.lda.drift import read_drift
 from vips_fast.models.several import ERROR
 from vips_fast.models.verdict import Verdict
 from vips_fast.report.part import part_of

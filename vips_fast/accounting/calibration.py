@@ -6,6 +6,7 @@ The search returns a value that the accountant has confirmed, never an interpola
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 from .accountants import delta as delta_of
@@ -147,7 +148,7 @@ def noise_for(
     start, slope = 0.0, math.nan
     if steered and options["rtol"] < _ROUGH_EPSILON:
         # Rough answers cost a small part of exact ones, and tell the few that decide where to begin.
-        aim, slope = _aim(lambda t: excess(t, rtol=_ROUGH_EPSILON))
+        aim, slope = _aim(partial(excess, rtol=_ROUGH_EPSILON))
         # A little too low, so that a step along the line ends closely above the root, and two answers are enough.
         start = aim - 0.5 * rtol
     found = _bracket(excess, start, slope, rtol)

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from functools import cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from .checks import MOST, count, noise_multiplier, non_negative, probability
 
@@ -128,7 +128,7 @@ class PrivacyEvent:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the event as a JSON dictionary with a ``"type"`` key."""
-        return {"type": self.kind} | {name: _plain(getattr(self, name)) for name in _names(type(self))}
+        return {"type": self.kind} | {name: _plain(getattr(self, name)) for name in _names(cast(Any, type(self)))}
 
     def to_json(self) -> str:
         """Return canonical JSON.

@@ -14,8 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from ..checks import check_number
-from ..kernels.psd import one_blas_thread
-from ..kernels.threads import resolve_n_threads, run_blocks
+from ..kernels.threads import one_blas_thread, resolve_n_threads, run_blocks
 from ..store.limits import parse_json, read_bytes
 from ._files import naming
 from .types import Cells

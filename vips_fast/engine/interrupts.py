@@ -35,15 +35,11 @@ def _handle(signum: int, frame: FrameType | None) -> None:
     now = time.monotonic()
     if _since is None:
         _since, _waiting = now, signum
-        _raise()
+        if not _depth:
+            stop_if_asked()
     elif now - _since > _TOGETHER:
         signal.signal(signum, signal.SIG_DFL)
         signal.raise_signal(signum)
-
-
-def _raise() -> None:
-    if not _depth:
-        stop_if_asked()
 
 
 @contextmanager
@@ -78,7 +74,8 @@ def uninterrupted() -> Iterator[None]:
         yield
     finally:
         _depth -= 1
-    _raise()
+    if not _depth:
+        stop_if_asked()
 
 
 def stop_if_asked() -> None:

@@ -48,12 +48,6 @@ class PlanRecord(TypedDict):
     purchase: NotRequired[dict[str, object]]
 
 
-def purchase_of(plan: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Get the vocabulary purchase before a run, if there was one."""
-    purchase: Mapping[str, Any] | None = plan.get("purchase")
-    return purchase
-
-
 def bounded_with(purchase: Mapping[str, Any] | None) -> PrivacyEvent | None:
     """Find the event that the target of the run after it bounds, too: the vocabulary purchase, a part of the same fit.
 
@@ -179,7 +173,7 @@ class Ledger:
 
         Its vocabulary purchase is then spent.
         """
-        purchase = purchase_of(plan)
+        purchase = plan.get("purchase")
         event = None if purchase is None else event_from_dict(purchase["event"])
         with self._lock:
             self._append({"kind": "plan", "plan": plan})

@@ -92,7 +92,8 @@ def run(
             ledger.taint(reason)
     if plan.taints:
         _log.warning("plan: NOT PRIVATE: %s", "; ".join(plan.taints))
-    _log.info("plan: %s", ", ".join(f"{name} {value}" for name, value in plan.public().items()))
+    if _log.isEnabledFor(logging.INFO):
+        _log.info("plan: %s", ", ".join(f"{name} {value}" for name, value in plan.public().items()))
     before = first_step + steps.start
     _log.info("start: %d steps to do, %d done before, %d releases spent", len(steps), before, len(ledger))
     sampler, mechanism = plan.sampler, plan.mechanism

@@ -108,10 +108,6 @@ class RunSchedule:
     measured: bool = False
     noise_multiplier: float = 0.0
 
-    def with_noise(self, noise_multiplier: float) -> RunSchedule:
-        """Copy the schedule with this noise."""
-        return replace(self, noise_multiplier=noise_multiplier)
-
 
 @dataclass(frozen=True)
 class RunForecast:
@@ -296,8 +292,8 @@ class RunPlan:
 
     def public(self) -> dict[str, Any]:
         """List the plan's numbers for the ledger, JSON-ready."""
-        public = {
-            "relation": self.relation,
+        public: dict[str, Any] = {
+            "relation": self.sampler.relation,
             "unit": self.unit,
             "sampling": self.sampler.name,
             "n_records": int(self.sampler.n_records),
@@ -311,7 +307,10 @@ class RunPlan:
         more: dict[str, Any] = {"part": self.part, "purchase": self.purchase}
         more |= {"call": self.call or None, "stated": self.stated or None}
         more |= {"limit": self.limit, "attack_success": self.attack_success}
-        return public | {name: value for name, value in more.items() if value is not None}
+        for name, value in more.items():
+            if value is not None:
+                public[name] = value
+        return public
 
 
 def make_plan(
@@ -447,7 +446,7 @@ class Planner:
                 _check_target(request, sampler, z, schedule.n_steps, delta)
         else:
             reasons["fitted with private=False"] = None
-        schedule = schedule.with_noise(z)
+        schedule = replace(schedule, noise_multiplier=z)
         model = request.design.model(public, schedule)
         if schedule.measured and model.has_score:
             model = MeasuredModel(model, schedule.n_steps, public.n_records)
@@ -468,7 +467,8 @@ class Planner:
             attack_success=terms.target_attack_success if terms.noised else None,
             stated=request.settings.get("n_records") is not None or public.call_records is not None,
         )
-        _check_follows(request, plan)
+        if request.purchase is not None or request.earlier is not None:
+            _check_follows(request, plan)
         if request.earlier is not None:
             model.restore(request.earlier.state)
         if budget is not None:

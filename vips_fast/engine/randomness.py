@@ -75,21 +75,18 @@ class KeyedRandomness:
     def __init__(self, key: bytes):
         self._key = bytes(key)
 
-    def _digest(self, purpose: str, step: int) -> bytes:
-        return hashlib.blake2b(f"{purpose}/{step}".encode(), key=self._key[:64], digest_size=32).digest()
-
     def words(self, n: int, purpose: str, step: int, first: int = 0) -> np.ndarray:
         """Draw n uint64 of the purpose's stream, from number ``first`` on."""
         return words_of(self.key(purpose, step), n, first)
 
     def key(self, purpose: str, step: int) -> bytes:
         """Derive this stream's key; it reveals no other stream and no noise."""
-        return self._digest(purpose, step)
+        return hashlib.blake2b(f"{purpose}/{step}".encode(), key=self._key[:64], digest_size=32).digest()
 
     def of_step(self, step: int) -> "KeyedRandomness":
         """Make the step's own stream, which reveals no other step or noise."""
-        return KeyedRandomness(self._digest("step", step))
+        return KeyedRandomness(self.key("step", step))
 
     def noise_key(self, step: int) -> bytes:
         """Derive 32 bytes, different for each step."""
-        return self._digest("noise", step)
+        return self.key("noise", step)

@@ -9,7 +9,7 @@ from typing import Any
 from ..accounting import PrivacyEvent, Relation, attack_success, epsilon, group_event, pure_epsilon, rounded_up
 from ..accounting.printing import right_guesses
 from ..store.words import a, counted, several
-from .ledger import Ledger, purchase_of
+from .ledger import Ledger
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class PlannedRun:
     def _planned(cls, plan: Mapping[str, Any], payers: set[str | None]) -> "PlannedRun":
         if plan["sampling"] not in _SAMPLINGS:
             raise ValueError
-        if (purchase := purchase_of(plan)) is not None:
+        if (purchase := plan.get("purchase")) is not None:
             payers.add(purchase.get("budget"))
         return cls(
             sampling=str(plan["sampling"]),
@@ -185,7 +185,7 @@ class Privacy:
         if event is not None and event.relation != relation:
             raise ValueError("ledger: its releases are of another neighboring relation than its plan")
         spent = ledger.epsilon(delta) if ledger.private else math.inf
-        before = [purchase for plan in ledger.plans if (purchase := purchase_of(plan)) is not None]
+        before = [purchase for plan in ledger.plans if (purchase := plan.get("purchase")) is not None]
         purchases = any(plan["sampling"] == "vocabulary" for plan in ledger.plans)
         return cls(
             epsilon=spent,

@@ -37,8 +37,8 @@ from ..engine.budget import BudgetExceededError
 from ..engine.checkpoint import RunFolder, UsedUpError, forget_states, ledger_in
 from ..engine.plan import Terms
 from ..engine.result import Public
+from ..models.caveats import tell
 from ..models.family import READING, VOCABULARY
-from ..models.forecast import tell
 from ..models.inputs import listed
 from ..models.lda import Plan, PublicPrior, load_prior, plan
 from ..models.vocabulary import PrivateVocabulary, TokenRows

@@ -2,48 +2,20 @@
 
 from __future__ import annotations
 
-import importlib
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
-from functools import cache
 from numbers import Real
 from types import ModuleType
-from typing import Any
 
 import numpy as np
 
+from .threads import one_blas_thread
+
 __all__ = ["floor_spectrum", "psd_project", "solve_repaired"]
 
-#: Below this dimension a second BLAS thread costs more than it brings.
-_ONE_THREAD_BELOW = 512
 #: Below this dimension a Cholesky factorization is tried first.
 _CHOLESKY_BELOW = 512
 #: dstemr takes about 0.2 d microseconds a vector, dstevd does all d for the price of about d / 7 of them.
 _FEW = 1 / 7
-
-
-@cache
-def _thread_controller(scipy: bool) -> Any:
-    """Return threadpoolctl's view of the loaded BLAS libraries, or None."""
-    try:
-        from threadpoolctl import ThreadpoolController
-    except ImportError:
-        return None
-    return ThreadpoolController()
-
-
-@contextmanager
-def one_blas_thread(d: int, scipy: bool = True) -> Iterator[Any]:
-    """Limit BLAS to one thread for matrices of dimension d < 512.
-
-    Gives `scipy.linalg.lapack`; without ``scipy``, which takes a while to import, None, and limits only NumPy's BLAS.
-    """
-    # Loaded before the controller looks for BLAS libraries.
-    lapack = importlib.import_module("scipy.linalg.lapack") if scipy else None
-    controller = _thread_controller(scipy) if d < _ONE_THREAD_BELOW else None
-    with nullcontext() if controller is None else controller.limit(limits=1, user_api="blas"):
-        yield lapack
 
 
 def psd_project(A: np.ndarray, floor: float = 0.0) -> np.ndarray:

@@ -4,11 +4,14 @@ Kernels release the GIL, so plain threads scale. OpenMP deadlocks after a fork a
 Threads stay for the next call, because starting 15 of them takes longer than a block. A fork leaves its child none.
 """
 
+import importlib
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from contextlib import contextmanager, nullcontext
+from functools import cache
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -16,6 +19,8 @@ Result = TypeVar("Result")
 
 #: More threads than any call asks for: they are started as they are needed.
 _MOST_THREADS = 4096
+#: Below this dimension a second BLAS thread costs more than it brings.
+_ONE_THREAD_BELOW = 512
 _pool: ThreadPoolExecutor | None = None
 #: The work that a thread is for, in nanoseconds. To wake it, and to take turns with Python's lock, takes up to a tenth.
 _LEAST_WORK = 2e6
@@ -135,3 +140,26 @@ def map_chunks(n: int, size: int, n_threads: int, work: Callable[[int, int, int]
 
     run_blocks(n_blocks, n_threads, block)
     return [found[number] for number in range(n_blocks)]
+
+
+@cache
+def _thread_controller(scipy: bool) -> Any:
+    """Return threadpoolctl's view of the loaded BLAS libraries, or None."""
+    try:
+        from threadpoolctl import ThreadpoolController
+    except ImportError:
+        return None
+    return ThreadpoolController()
+
+
+@contextmanager
+def one_blas_thread(d: int, scipy: bool = True) -> Iterator[Any]:
+    """Limit BLAS to one thread for matrices of dimension d < 512.
+
+    Gives `scipy.linalg.lapack`; without ``scipy``, which takes a while to import, None, and limits only NumPy's BLAS.
+    """
+    # Loaded before the controller looks for BLAS libraries.
+    lapack = importlib.import_module("scipy.linalg.lapack") if scipy else None
+    controller = _thread_controller(scipy) if d < _ONE_THREAD_BELOW else None
+    with nullcontext() if controller is None else controller.limit(limits=1, user_api="blas"):
+        yield lapack

@@ -11,12 +11,13 @@ Nothing here changes a fit, and all of it comes before a fit spends anything. Lo
   is started twice is not seen at all.
 """
 
+import logging
 import math
 import os
 import sys
 import warnings
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, cast
 
 import numpy as np
@@ -24,6 +25,7 @@ from scipy import sparse
 
 from ..data.arrays import csr_arrays
 from ..data.frames import names_persons, repeats
+from ..engine.plan import RunForecast
 from ..engine.result import Public
 from ..store.words import counted
 
@@ -36,6 +38,8 @@ SCALED = (
     "X's columns have {} over these very rows: scaled by private numbers? The guarantee leaves those out; scale by "
     "public numbers"
 )
+
+_log = logging.getLogger(__name__)
 
 #: The share of the different rows that stand more than once. Blank rows, or a form that many send in, are one of them.
 _SHARE = 0.25
@@ -192,29 +196,29 @@ def _chance(rows: np.ndarray) -> float:
     return chance
 
 
-def warn_of_few_records(wanted: Any, public: Public) -> None:
-    """Warn of more components than records, by public numbers."""
-    if isinstance(wanted, int) and wanted > public.n_records:
-        there = counted(public.n_records, public.unit)
-        _warn(f"n_components={wanted}: expected far fewer than there are records ({there})")
-
-
 # ------------------------------------------------------------------ columns
 
 
 def remember_purchase(vocabulary: Any) -> None:
-    """Remember an estimator, for `warn_of_columns`, as long as it lives."""
+    """Remember an estimator, for `warn_of_shape`, as long as it lives."""
     _purchasers.add(vocabulary)
 
 
-def warn_of_columns(n_columns: int, invalid: str) -> None:
-    """Warn if columns equal in number a vocabulary that this process purchased, or what a caller's step learned."""
-    for vocabulary in list(_purchasers):
-        if len(vocabulary.get_feature_names_out()) == n_columns:
-            _warn(UNCARRIED.format(n_columns))
+def warn_of_shape(public: Public, n_components: Any, invalid: str, *, unsaid: bool) -> None:
+    """Warn of more components than records.
+
+    If no purchase is said, warn also if columns equal in number a vocabulary that this process purchased, or what a
+    caller's step learned.
+    """
+    if isinstance(n_components, int) and n_components > public.n_records:
+        there = counted(public.n_records, public.unit)
+        _warn(f"n_components={n_components}: expected far fewer than there are records ({there})")
+    for vocabulary in list(_purchasers) if unsaid else ():
+        if len(vocabulary.get_feature_names_out()) == public.n_features:
+            _warn(UNCARRIED.format(public.n_features))
             break
-    if invalid == "raise" and "sklearn" in sys.modules:
-        _warn_of_learned_columns(n_columns)
+    if unsaid and invalid == "raise" and "sklearn" in sys.modules:
+        _warn_of_learned_columns(public.n_features)
 
 
 def _warn_of_pipeline() -> None:
@@ -325,6 +329,19 @@ def learns(step: Any) -> bool:
     return bool(get_tags(step).requires_fit)
 
 
+def tell(forecast: RunForecast, on_forecast: Callable[[RunForecast], None] | None, stacklevel: int) -> None:
+    """Pass a forecast to ``on_forecast``, or warn if it is hopeless.
+
+    A forecast with prospects is logged. ``stacklevel`` is as in `warnings.warn`, for the caller.
+    """
+    if forecast.warning is None:
+        _log.info("%s", forecast.text)
+    if on_forecast is not None:
+        on_forecast(forecast)
+    elif forecast.warning is not None:
+        warnings.warn(forecast.text, forecast.warning, stacklevel=stacklevel + 1)
+
+
 # ------------------------------------------------------------------ fits that nothing counts
 
 
@@ -347,9 +364,11 @@ def begin_uncounted(name: str, continues: str | None, purchase: str | None) -> o
     ``continues`` and ``purchase`` are heads of the ledgers that the fit goes on from and includes. A fit that ends in
     an error may have spent something, and counts.
     """
-    own = _included(continues, purchase)
-    where = "in a worker process" if in_worker() else "after another such fit in this process"
-    if in_worker() or set(_fits) - own:
+    own: frozenset[object] = frozenset({continues, purchase} - {None})
+    own = own.union(*map(_fits.get, own, [()] * len(own)))
+    worker = in_worker()
+    where = "in a worker process" if worker else "after another such fit in this process"
+    if worker or set(_fits) - own:
         _warn(
             f"{name} is fitted with privacy and without a budget, {where}: the epsilons of fits to the "
             "same records add up, and no statement says to how much. Give budget= to count and bound them"
@@ -364,8 +383,3 @@ def end_uncounted(key: object, continues: str | None, head: str) -> None:
     own = _fits.pop(key, frozenset())
     _fits.pop(continues, None)
     _fits[head] = own
-
-
-def _included(*heads: str | None) -> frozenset[object]:
-    own: set[object] = set(heads) - {None}
-    return frozenset(own.union(*map(_fits.get, own, [()] * len(own))))

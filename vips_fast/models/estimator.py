@@ -40,10 +40,9 @@ from ..engine.transcript import TranscriptWriter
 from ..kernels.threads import resolve_n_threads
 from ..store.words import a
 from . import persistence
-from .caveats import begin_uncounted, end_uncounted
+from .caveats import begin_uncounted, end_uncounted, tell
 from .family import family_of
 from .fit import prepare
-from .forecast import tell
 from .parameters import BudgetLike, spell
 from .verdict import Verdict
 
@@ -537,8 +536,11 @@ class PrivateEstimator:
         return self._result
 
     def _as_fitted(self) -> Self:
-        """Make an estimator with the fit's settings, not later ones."""
-        return self._from_settings(self._fitted().settings)
+        """Make an estimator with the fit's settings, not later ones; it is made once, and not to be changed."""
+        result = self._fitted()
+        if "as fitted" not in result.derived:
+            result.derived["as fitted"] = self._from_settings(result.settings)
+        return cast(Self, result.derived["as fitted"])
 
     def __sklearn_is_fitted__(self) -> bool:
         return self._result is not None

@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
@@ -29,7 +29,7 @@ from ..engine.backend import Backend
 from ..engine.budget import Budget
 from ..engine.checkpoint import RunFolder, ledger_in
 from ..engine.interrupts import Stopped
-from ..engine.ledger import Ledger, purchase_of
+from ..engine.ledger import Ledger
 from ..engine.loop import run
 from ..engine.model import MAX_RECORDS, Model, Records
 from ..engine.payment import Payment
@@ -40,7 +40,7 @@ from ..engine.sampling import RandomAllocationSampler, Sampler, resolve_sampling
 from ..engine.transcript import Run, TranscriptWriter, release_digest
 from ..engine.units import UnitRecords
 from ..store.words import counted
-from .caveats import warn_of_columns, warn_of_few_records, warn_of_rows
+from .caveats import warn_of_rows, warn_of_shape
 from .family import family_of
 from .inputs import column_names, input_texts
 from .parameters import BudgetLike, Purchased, Reading
@@ -70,8 +70,10 @@ class Fit:
     diagnoses: bool
     #: Whether this is a call of ``partial_fit``.
     partial: bool = False
-    #: The result that the run continues.
-    before: FitResult | None = field(default=None, repr=False)
+    #: Steps done in earlier runs.
+    n_steps: int = 0
+    #: Head of the ledger that the run continues.
+    follows: str | None = None
     #: Epsilon that the noise was calibrated for or checked against, or None.
     target: Target | None = None
     forecast: RunForecast | None = None
@@ -79,21 +81,10 @@ class Fit:
     payment: Payment | None = None
     folder: RunFolder | None = None
 
-    @property
-    def n_steps(self) -> int:
-        """Steps done in earlier runs."""
-        return 0 if self.before is None else self.before.n_steps
-
-    @property
-    def follows(self) -> str | None:
-        """Head of the ledger that the run continues."""
-        return None if self.before is None else self.before.head
-
     def run(self, transcript: TranscriptWriter | None = None) -> None:
         """Run, or resume from the folder, and give the estimator its result."""
         model, plan, ledger, payment, folder = self.model, self.plan, self.ledger, self.payment, self.folder
         kind, settings, steps, n_before = type(self.estimator).__name__, self.settings, None, len(ledger.records)
-        earlier = self.n_steps
         with payment or nullcontext():
             if folder is not None:
                 paid = None if payment is None else payment.paid
@@ -110,7 +101,7 @@ class Fit:
                         done=0 if steps is None else steps.start,
                         taints=list(plan.taints),
                         follows=self.follows,
-                        n_steps=earlier,
+                        n_steps=self.n_steps,
                         partial=self.partial,
                     )
                 if payment is not None and (steps is None or len(steps)):
@@ -123,7 +114,7 @@ class Fit:
                         ledger,
                         self.randomness,
                         self.backend,
-                        first_step=earlier,
+                        first_step=self.n_steps,
                         on_release=transcript,
                         callback=self.estimator.callback,
                         diagnostics=diagnostics,
@@ -184,7 +175,9 @@ def prepare(
     check_number("n_records", n_records, 1, MAX_RECORDS, integer=True, optional=True)
     planner, payer = planner or estimator._planner(), None if budget is None else Budget.of(budget)
     before, known = estimator._result if partial else None, estimator.n_records or n_records
-    n_bins, bins = (None, None) if partial else _bins(estimator, X, groups)
+    n_bins, bins = (None, None)
+    if isinstance(X, ShardedCorpus) and not partial:
+        n_bins, bins = _bins(estimator, X, groups)
     text = None if after is None else after.purchase_text()
     public = Public(
         n_features=0,
@@ -207,17 +200,20 @@ def prepare(
     backend = backend or estimator._backend()
     grouped = functools.partial(UnitRecords, limit=estimator.rows_per_group, invalid=estimator.invalid)
     records, facts = backend.read(estimator._read, X, y, extra, groups, grouped)
-    public = replace(public, feature_names=names or (before and before.public.feature_names), **facts)
+    if before is not None and not names:
+        names = before.public.feature_names
+    public = replace(public, feature_names=names, **facts)
     public = with_records(estimator, public, records.n_rows, partial, before)
-    if noised and request.purchase is None and before is None:
-        warn_of_columns(public.n_features, estimator.invalid)
+    if before is None:
+        wanted = request.settings.get("n_components")
+        unsaid = noised and request.purchase is None
+        warn_of_shape(public, wanted, estimator.invalid, unsaid=unsaid)
     if folder is not None:
         public = folder.public(public, request.settings["random_state"] is not None)
     column_names(public)  # refuses inputs that do not fit
-    if before is None:
-        warn_of_few_records(request.settings.get("n_components"), public)
     planned = planner.plan(replace(request, public=public), payer)
-    _deal(planned.plan.sampler, bins, records.n_rows)
+    if bins is not None:
+        _deal(planned.plan.sampler, bins, records.n_rows)
     estimator._inspect(planned.model)
     ledger, payment = Ledger() if before is None else before.ledger.copy(), None
     if payer is not None:
@@ -236,7 +232,8 @@ def prepare(
         planned.settings,
         estimator._diagnose or (estimator._diagnostics_without_privacy and not estimator.private),
         partial,
-        before,
+        0 if before is None else before.n_steps,
+        None if before is None else before.head,
         planned.target,
         planned.forecast,
         payment,
@@ -257,7 +254,7 @@ def purchase_before(
         return given
     if "event" not in carried:
         raise ValueError("X: its columns come from a vocabulary that is not private; expected public columns")
-    heads = {purchase["head"] for plan in before.ledger.plans if (purchase := purchase_of(plan))} if before else ()
+    heads = {purchase["head"] for plan in before.ledger.plans if (purchase := plan.get("purchase"))} if before else ()
     if before is not None and carried["head"] not in heads:
         raise ValueError(
             "X: its columns come from a vocabulary purchase that the earlier calls leave out; expected the same "
@@ -281,13 +278,11 @@ def _unit_name(groups: Any, unit: str | None) -> str:
     return unit
 
 
-def _bins(estimator: PrivateEstimator, X: Any, groups: Any) -> tuple[int | None, np.ndarray | None]:
+def _bins(estimator: PrivateEstimator, X: ShardedCorpus, groups: Any) -> tuple[int, np.ndarray | None]:
     """Count the bins of X, as in `Public`; their starts too, if the sampling draws bins.
 
     Raises ValueError if the bins do not belong to the sampled units.
     """
-    if not isinstance(X, ShardedCorpus):
-        return None, None
     n_bins = 0 if X.bins is None else len(X.bins) - 1
     if n_bins == 0 or resolve_sampling(estimator.sampling, estimator.relation, n_bins) != "random_allocation":
         return n_bins, None
@@ -299,9 +294,9 @@ def _bins(estimator: PrivateEstimator, X: Any, groups: Any) -> tuple[int | None,
     return n_bins, X.bins
 
 
-def _deal(sampler: Sampler, bins: np.ndarray | None, n_units: int) -> None:
+def _deal(sampler: Sampler, bins: np.ndarray, n_units: int) -> None:
     """Give a sampler that reuses minibatches their places; ValueError unless each unit is in one."""
-    if bins is None or not isinstance(sampler, RandomAllocationSampler) or not sampler.reused:
+    if not isinstance(sampler, RandomAllocationSampler) or not sampler.reused:
         return
     if bins[0] != 0 or bins[-1] != n_units or (np.diff(bins) < 0).any():
         raise ValueError("X: its bins are not made of all its units; expected shards as they were written")
@@ -327,7 +322,7 @@ def with_records(
         )
     if partial and given is not None and (public.part, call_records, estimator.batch_size) == (None, None, None):
         raise ValueError("batch_size=None: expected the public number of records of a call, since n_records is given")
-    n_records = n_rows if stated is None else call_records if given is None else given
+    n_records = next(n for n in (given, call_records, n_rows) if n is not None)
     if before is not None:
         old, name = before.public, type(estimator).__name__
         if old.n_features != public.n_features:
@@ -336,7 +331,7 @@ def with_records(
             )
         if old.n_columns != public.n_columns:
             raise ValueError(f"X and y give records of {public.n_columns} columns: expected {old.n_columns}, as in fit")
-        if old.classes is not None and not np.array_equal(old.classes, public.classes):
+        if old.classes is not None and not np.array_equal(old.classes, np.asarray(public.classes)):
             raise ValueError("y: expected the two labels of the calls before")
     seed = public_seed(estimator.random_state) if before is None else before.public.seed
     return replace(public, n_records=max(int(n_records), 1), seed=seed)

@@ -1,14 +1,8 @@
-"""Tell the forecast of a run before anything is spent on it."""
-
-import logging
-import warnings
-from collections.abc import Callable
+"""Forecast the worth of a run from its signal."""
 
 from ..engine.averaging import Schedule, averaged_variance
 from ..engine.model import Model
 from ..engine.plan import RunForecast, RunSchedule
-
-_log = logging.getLogger(__name__)
 
 
 class HopelessWarning(UserWarning):
@@ -51,16 +45,3 @@ def by_signal(signal: float, least: float, enough: float, sought: str, fewer: st
     if signal < enough:
         return RunForecast(signal, f"forecast: weak; only {sought} that stand out can be found", None, "weak")
     return RunForecast(signal, f"forecast: useful, if the records have {sought}", None, "useful")
-
-
-def tell(forecast: RunForecast, on_forecast: Callable[[RunForecast], None] | None, stacklevel: int) -> None:
-    """Pass a forecast to ``on_forecast``, or warn if it is hopeless.
-
-    A forecast with prospects is logged. ``stacklevel`` is as in `warnings.warn`, for the caller.
-    """
-    if forecast.warning is None:
-        _log.info("%s", forecast.text)
-    if on_forecast is not None:
-        on_forecast(forecast)
-    elif forecast.warning is not None:
-        warnings.warn(forecast.text, forecast.warning, stacklevel=stacklevel + 1)

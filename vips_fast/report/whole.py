@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..engine.assumptions import Finding, assess
-from ..engine.ledger import purchase_of
 from ..models.estimator import PrivateEstimator
 from ..models.family import PURCHASE, family_of
 from ..models.vocabulary.published import read_purchase
@@ -37,7 +36,7 @@ def chain_models(model: PrivateEstimator, tables: Sequence[PrivateEstimator]) ->
     for before, after in zip(every, tables, strict=False):
         if family_of(after).name not in ("tables", "drift"):
             raise ValueError(f"tables: {type(after).__name__}; expected fitted TopicTables or DriftingTopics")
-        heads = {purchase["head"] for plan in after.ledger_.plans if (purchase := purchase_of(plan))}
+        heads = {purchase["head"] for plan in after.ledger_.plans if (purchase := plan.get("purchase"))}
         if before.ledger_.head not in heads:
             which = "model" if before is model else "tables before them"
             raise ValueError(

@@ -19,7 +19,7 @@ import numpy as np
 from ...checks import check_number
 from ...data._files import naming
 from ...data.types import Cells, Matrix, Vector
-from ...kernels.psd import one_blas_thread
+from ...kernels.threads import one_blas_thread
 from ...store.npz import read_npz, write_npz
 
 #: Grid of a vector's and of public entries, as shares of their largest. Products are integers of at most 40 bits. Sums

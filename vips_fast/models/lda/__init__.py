@@ -1,11 +1,9 @@
 """Latent Dirichlet allocation."""
 
 from ..forecast import HopelessWarning
-from .drift_estimator import DriftingTopics
-from .drifting import Drift
+from .drift import Drift, DriftingTopics
 from .estimator import LatentDirichletAllocation, plan
-from .options import LdaOptions
-from .planning import Plan
+from .planning import LdaOptions, Plan
 from .prior import PublicPrior
 from .prior_building import (
     PRIOR_WORDS,

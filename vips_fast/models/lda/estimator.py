@@ -27,11 +27,11 @@ from ..parameters import Bookkeeping, Call, Common
 from ..readouts import by_pieces, kept
 from .masses import CLEAR_NORM, COUNT_POWER, UNKNOWN_NORM
 from .model import LdaModel, LdaSettings
-from .options import LdaOptions
 from .planning import (
     DEFAULT_STEPS,
     DOC_LENGTH,
     MOST_TOPICS,
+    LdaOptions,
     Minibatches,
     Plan,
     TopicCase,
@@ -416,25 +416,15 @@ class LatentDirichletAllocation(TopicQuality):
         return cast(Matrix, log(self.components_) - log(self.components_.sum(axis=1, keepdims=True)))
 
     @property
+    @kept
     def components_sd_(self) -> Matrix:
         """Standard deviation of noise in ``components_``, float64, shape (K, V).
 
         It follows from only releases, by `vips_fast.models.lda.model.LdaModel.standard_errors`. 0 without noise.
         """
-        return self._components_sd()
-
-    @kept
-    def _components_sd(self) -> Matrix:
         found = self._restored().standard_errors()
         found.flags.writeable = False
         return found
-
-    def _restored(self) -> LdaModel | PublicTopicsModel:
-        """Restore the model as the last release left it."""
-        result = self._fitted()
-        model = cast(LdaModel | PublicTopicsModel, self._as_fitted()._model(result.public))
-        model.restore(result.state)
-        return model
 
     def components_interval(self, level: float = 0.9) -> Array:
         """Compute central intervals of ``components_``: float64, shape (K, V, 2).

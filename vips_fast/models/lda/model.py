@@ -19,8 +19,7 @@ from ...kernels.memory import zeros_on_line
 from ...kernels.threads import map_chunks, worth
 from ...mechanisms import GaussianMechanism
 from .masses import COUNT_POWER, LONG_HISTOGRAM, WordHistogram
-from .options import LdaOptions
-from .planning import WORD_CLIP, WORD_SCALE, first_topics, spread
+from .planning import WORD_CLIP, WORD_SCALE, LdaOptions, first_topics, spread
 from .prior import word_probabilities
 from .records import DocumentBlock
 from .scaling import PASS_COST, EntryScales, ScaledAverage, word_scales

@@ -13,8 +13,7 @@ from ...engine.plan import RunSchedule
 from ...engine.result import Public
 from .estimator import LatentDirichletAllocation
 from .model import LdaModel
-from .options import LdaOptions
-from .planning import DEFAULT_STEPS
+from .planning import DEFAULT_STEPS, LdaOptions
 
 
 class PaperLdaModel(LdaModel):

@@ -35,7 +35,7 @@ from ...engine.result import Public
 from ...engine.sampling import Sampler
 from ...engine.units import GOLDEN, UnitBlock, scramble
 from ...kernels.lattice import LDA_MAX_SPACING, LDA_MIN_SPACING, checked_spacing
-from ...kernels.psd import one_blas_thread
+from ...kernels.threads import one_blas_thread
 from ...mechanisms import GaussianMechanism
 from .masses import WordHistogram, histogram_scales, topic_weights
 from .model import LdaModel, LdaSettings
@@ -289,8 +289,13 @@ class PublicTopicsModel(Model):
         """Make a copy for another process, without the parts of updates."""
         other = super().contributor()
         other._own = None if self._own is None else self._own.contributor()
-        vars(other).pop("read_out", None)
+        other._forget()
         return other
+
+    def _forget(self) -> None:
+        """Drop what was computed from earlier releases."""
+        for name in ("read_out", "_score"):
+            vars(self).pop(name, None)
 
     def sensitivity(self, relation: str) -> float:
         """Return the bound; see the notes."""
@@ -348,7 +353,7 @@ class PublicTopicsModel(Model):
         self._half = None
         kind = self.kind
         if kind == SCORE:
-            self._half = self._score()
+            self._half = self._score
             self._expected = self._judges * self._mean_kept * self.read_out.masses
         sizes = {LENGTHS: len(LENGTH_CELLS), WORDS: self.n_words, TOPICS: self.n_words * self._own_topics}
         self.shape = (sizes[kind],) if self._half is None else (self._half.cells + 2,)
@@ -440,7 +445,7 @@ class PublicTopicsModel(Model):
         else:
             self._histogram.add(release)
         if kind != SCORE:
-            vars(self).pop("read_out", None)
+            self._forget()
         self._done += 1
         if self._own is None and self._done == _FIRST_OWN and (number := self._affordable_topics()):
             self._own_topics, self._own = number, self._topics_model(number)
@@ -577,7 +582,9 @@ class PublicTopicsModel(Model):
         ]
         return [*both, public[0]]
 
+    @cached_property
     def _score(self) -> HalfPrediction:
+        """The candidates and the halves of units that compare them."""
         half = HalfPrediction(self._candidates(), self.read_out.masses)
         half.most, half.nats = _halves_of(self._length_of(0.9))
         half.replaces = not self._adds
@@ -588,7 +595,7 @@ class PublicTopicsModel(Model):
         """The released predictions."""
         if not self._scores:
             return None
-        half, bound = self._score(), self._bound * _PARTS[0] ** 0.5
+        half, bound = self._score, self._bound * _PARTS[0] ** 0.5
         values = self._scored[: half.cells] / (self._scores * self._share)
         noise = self._scored_noise / math.sqrt(self._scores) / self._share
         score = Score.read(values, noise, bound, self._judges, half)
@@ -744,7 +751,7 @@ class PublicTopicsModel(Model):
             self._bound, self._spacing, self._batch, self._adds = bound, spacing, batch, bool(adds)
         self._lengths = array_of(state, "lengths", (len(LENGTH_CELLS),))
         self._own = None
-        vars(self).pop("read_out", None)
+        self._forget()
         self._set_histogram()
         self._histogram.restore(state)
         if own:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 import numpy as np
 
@@ -63,11 +63,16 @@ class TopicQuality(Transformer):
     def _proportions(self, X: Any) -> Matrix:
         """Topic proportions of documents."""
 
-    @abstractmethod
+    @kept
     def _restored(self) -> LdaModel | PublicTopicsModel:
-        """Restore the model as the last release left it."""
+        """Restore the model as the last release left it; read-outs leave it so."""
+        result = self._fitted()
+        model = cast(LdaModel | PublicTopicsModel, self._as_fitted()._model(result.public))
+        model.restore(result.state)
+        return model
 
     @property
+    @kept
     def found_gain_(self) -> FoundGain | None:
         """The topics' gain over the records' own word frequencies, from releases, with a 90 % interval.
 
@@ -76,10 +81,6 @@ class TopicQuality(Transformer):
         (`vips_fast.models.lda.public_topics.frequency_gain`); without one it is estimated from the noise in the
         released frequencies. None without a score.
         """
-        return self._found_gain()
-
-    @kept
-    def _found_gain(self) -> FoundGain | None:
         restored = self._restored()
         if isinstance(restored, PublicTopicsModel):
             return restored.found_gain
@@ -87,12 +88,9 @@ class TopicQuality(Transformer):
         return None if found is None else over_frequencies(found, restored.frequency_loss())
 
     @property
+    @kept
     def verdict_(self) -> Verdict:
         """The worth of the topics in words, from releases only: `found_gain_`, and how many units have no word."""
-        return self._kept_verdict()
-
-    @kept
-    def _kept_verdict(self) -> Verdict:
         unit, restored = self._fitted().privacy.unit, self._restored()
         if isinstance(restored, PublicTopicsModel):
             return Verdict.of_topics(self.found_gain_, unit, restored.empty, restored.hides_gain)

@@ -35,8 +35,7 @@ from ...accounting.solver import halve_brackets
 from ...engine.model import array_of
 from ...kernels import native
 from ...kernels.memory import zeros_on_line
-from ...kernels.psd import one_blas_thread
-from ...kernels.threads import map_chunks, run_blocks, worth
+from ...kernels.threads import map_chunks, one_blas_thread, run_blocks, worth
 from .factors import TopicFactors, add_moments
 from .scaling import PASS_COST
 

@@ -11,7 +11,7 @@ from scipy.special import expit
 from ...engine.model import Release, array_of
 from ...engine.sampling import Sampler
 from ...kernels.logistic import pg_mean
-from ...kernels.psd import one_blas_thread
+from ...kernels.threads import one_blas_thread
 from ...mechanisms import GaussianMechanism
 from .posterior import FACTORS, Observed, calibrating_factor, posterior_given, second_moment
 from .score import OutcomePrediction, Prediction

@@ -15,7 +15,7 @@ from ...engine.units import unpack_block
 from ...kernels import native
 from ...kernels.lattice import checked_spacing
 from ...kernels.logistic import Lattice, Rows, factor_spacing, pg_mean, triangle_size, unpack_upper, workspace
-from ...kernels.psd import one_blas_thread
+from ...kernels.threads import one_blas_thread
 from ...mechanisms import GaussianMechanism
 from .options import LogisticSettings
 

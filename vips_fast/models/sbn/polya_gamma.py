@@ -11,9 +11,9 @@ from ...engine.model import Release, diagnose, reuse
 from ...engine.result import Public
 from ...engine.units import unpack_block
 from ...kernels import native, pg_mean
-from ...kernels.psd import diagonals, one_blas_thread, solve_repaired
+from ...kernels.psd import diagonals, solve_repaired
 from ...kernels.sbn import MAX_PAIR_SCALE, record_blocks, visible_table, workspaces
-from ...kernels.threads import run_blocks
+from ...kernels.threads import one_blas_thread, run_blocks
 from .network import BLOCK, BLOCK_SOLVE, NetworkModel, OfRows, Scratch, Settings, Sums, row_weights
 from .priors import hidden_bias
 

@@ -11,9 +11,9 @@ from ...engine.model import Release, array_of, diagnose, reuse
 from ...engine.result import Public
 from ...engine.units import unpack_block
 from ...kernels import native, pg_mean
-from ...kernels.psd import diagonals, floor_spectrum, one_blas_thread
+from ...kernels.psd import diagonals, floor_spectrum
 from ...kernels.sbn import record_blocks, workspaces
-from ...kernels.threads import run_blocks
+from ...kernels.threads import one_blas_thread, run_blocks
 from .network import BLOCK, BLOCK_SOLVE, NetworkModel, OfRows, Scratch, Settings, Sums, row_weights
 from .priors import hidden_bias
 from .score import PixelPrediction

@@ -11,8 +11,9 @@ from scipy.special import expit, ndtri
 
 from ...accounting.solver import halve_brackets
 from ...data.types import Bits, Vector
-from ...kernels.psd import one_blas_thread, psd_project
+from ...kernels.psd import psd_project
 from ...kernels.sbn import record_blocks, sbn_pg
+from ...kernels.threads import one_blas_thread
 
 #: Thresholds and a factor; see `thresholded_normal`.
 Normal = tuple[np.ndarray, np.ndarray]

@@ -11,7 +11,7 @@ they may be released). The text is an input of the model, so the model's ledger 
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from ...engine.transcript import Run
 from ...store.limits import parse_json
 from ...store.words import counted
 from ..family import PURCHASE, class_named, family_named
-from .model import names_of, texts_of
+from .model import VocabularyModel, names_of, texts_of
 
 #: Settings that choose among released tokens; they may change after the purchase.
 CHOICE = ("max_share", "stop_words", "max_features", "order")
@@ -73,7 +73,7 @@ def _rebuilt(said: dict[str, Any]) -> Any:
         raise ValueError("its sums are not whole numbers")
     words = class_named(said["model"])._from_settings(settings)
     planned = Planner().plan(words.request(public, taints=ledger.taints))
-    plan, model = planned.plan, planned.model
+    plan, model = planned.plan, cast(VocabularyModel, planned.model)
     if [plan.public()] != ledger.plans:
         raise ValueError("its plan is not the one that its settings lead to")
     records = tuple(record for record in ledger.records if record["kind"] != "close")
