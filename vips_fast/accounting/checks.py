@@ -6,6 +6,7 @@ reaches a formula: `max(0.0, nan)` would be a perfect guarantee.
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from numbers import Integral, Real
 from typing import Any
@@ -25,18 +26,17 @@ MOST = 2**53
 
 def real(name: str, value: Any, low: float, high: float, ends: str = "[]", *, wanted: str = "") -> float:
     """Return ``value`` as a float from ``low`` to ``high``; round ``ends`` do not belong to the range."""
+    number, is_number = math.nan, isinstance(value, Real) and not isinstance(value, (bool, np.bool_))
+    if is_number:
+        with suppress(OverflowError):  # an integer beyond doubles is in no range
+            number = float(value)
+        above = number >= low if ends[0] == "[" else number > low
+        if above and (number <= high if ends[1] == "]" else number < high):
+            return number
     wanted = wanted or f"in {ends[0]}{low:g}, {high:g}{ends[1]}"
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, Real):
+    if not is_number:
         raise TypeError(f"{name}={_shown(value)}: expected a number {wanted}")
-    try:
-        number = float(value)
-    except OverflowError:
-        # An integer beyond doubles.
-        number = math.nan
-    above = number >= low if ends[0] == "[" else number > low
-    if not (above and (number <= high if ends[1] == "]" else number < high)):
-        raise ValueError(f"{name}={number!r}: expected a number {wanted}")
-    return number
+    raise ValueError(f"{name}={number!r}: expected a number {wanted}")
 
 
 #: Each is called with a name and a value. The squares of the first two are doubles.

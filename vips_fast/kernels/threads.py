@@ -132,7 +132,10 @@ def map_chunks(n: int, size: int, n_threads: int, work: Callable[[int, int, int]
     """
     n_blocks = -(-n // size)
     if n_threads == 1 or n_blocks == 1:
-        return [work(first, min(first + size, n), 0) for first in range(0, n, size)]
+        results = []
+        for first in range(0, n, size):
+            results.append(work(first, min(first + size, n), 0))
+        return results
     found: dict[int, Result] = {}
 
     def block(number: int, worker: int) -> None:

@@ -76,41 +76,62 @@ class Dossier:
     version: str
 
 
-def make_dossier(
-    model: PrivateEstimator,
-    *,
-    tables: Sequence[PrivateEstimator] = (),
-    words: Sequence[str] | None = None,
-    names: Sequence[str] | None = None,
-    titles: Sequence[str] | None = None,
-    n_words: int = 10,
-    audit: Mapping[str, Any] | None = None,
-    budget: Mapping[str, Any] | None = None,
-    verified: Any = None,
-    signed: bool = False,
-    dataset: str | None = None,
-    date: str | None = None,
-    missing: Sequence[str] = (),
-) -> Dossier:
-    """Make the dossier of a fitted estimator, and of its ``tables``.
+@dataclass(frozen=True, kw_only=True)
+class Beside:
+    """Public facts that lie beside a model, for its report.
 
-    Each of the `TopicTables` has to include the one before it, and the first the model (``after=``). The guarantee is
-    then about all of them. ``words`` name the columns of a topic model, ``names`` the columns of any
-    other; None takes the names that the model knows. ``titles`` name its topics or clusters; None joins their words. A
-    topic shows ``n_words`` words, at least 1. ``audit`` is the result of `AuditReport.to_dict`, ``budget`` of
-    `Budget.show`, ``verified`` a `vips_fast.models.rebuild.VerifyReport`. ``signed`` tells that a signature was checked
-    against a key. ``dataset`` and ``date`` name the records and their time; None takes the budget's name. ``missing``
-    are sentences about files that the model's folder lacks. Raises NotFittedError before ``fit``. Raises ValueError if
-    the numbers of names and columns differ, ``tables`` are not a chain, or ``audit`` is not the report of an audit.
+    Attributes
+    ----------
+    tables : sequence of estimators
+        `TopicTables`, each of which has to include the one before it, and the first the model (``after=``). The
+        guarantee is then about all of them.
+    words, names : sequence of str or None
+        Names of the columns of a topic model, or of any other; None takes the names that the model knows.
+    titles : sequence of str or None
+        Names of its topics or clusters; None joins their words.
+    n_words : int
+        Words that a topic shows, at least 1.
+    audit, budget : mapping or None
+        Results of `AuditReport.to_dict` and of `Budget.show`.
+    verified : `vips_fast.models.rebuild.VerifyReport` or None
+    signed : bool
+        Whether a signature was checked against a key.
+    dataset, date : str or None
+        Name of the records and their time; None takes the budget's name.
+    missing : sequence of str
+        Sentences about files that the model's folder lacks.
     """
-    check_number("n_words", n_words, 1, 1000, integer=True)
+
+    tables: Sequence[PrivateEstimator] = ()
+    words: Sequence[str] | None = None
+    names: Sequence[str] | None = None
+    titles: Sequence[str] | None = None
+    n_words: int = 10
+    audit: Mapping[str, Any] | None = None
+    budget: Mapping[str, Any] | None = None
+    verified: Any = None
+    signed: bool = False
+    dataset: str | None = None
+    date: str | None = None
+    missing: Sequence[str] = ()
+
+
+def make_dossier(model: PrivateEstimator, **beside: Any) -> Dossier:
+    """Make the dossier of a fitted estimator, with the facts of `Beside`.
+
+    Raises NotFittedError before ``fit``. Raises ValueError if the numbers of names and columns differ, ``tables`` are
+    not a chain, or ``audit`` is not the report of an audit.
+    """
+    own = Beside(**beside)
+    tables, titles, audit, budget = own.tables, own.titles, own.audit, own.budget
+    check_number("n_words", own.n_words, 1, 1000, integer=True)
     every = chain_models(model, tables)
     result, last = model._fitted(), every[-1]._fitted()
     privacy, ledger, n = last.privacy, last.ledger, result.public.n_features
     family, part = family_of(model), part_of(model)
-    columns = words if words is not None else names if names is not None else column_names(result.public)
+    columns = next((names for names in (own.words, own.names) if names is not None), column_names(result.public))
     if columns is not None and part.needs_names and len(columns) != n:
-        what = "words" if words is not None else "names"
+        what = "words" if own.words is not None else "names"
         raise ValueError(f"{what}: {len(columns)} were given; expected {n}, one for each column")
     _check_audit(audit)
     known = [(event, share) for _, event, share in ledger_bounds(ledger, privacy.delta)]
@@ -129,12 +150,12 @@ def make_dossier(
         private=privacy.private,
         taints=privacy.taints,
         statement=privacy.statement(),
-        facts=_facts(every, n_releases, dataset, date),
+        facts=_facts(every, n_releases, own),
         released=_released(model, more),
         unit=privacy.unit,
         gains=_gains(ledger, privacy, known),
         verdict=model.verdict_.text,
-        learned=number_names(part.learned(model, columns, n_words), titles),
+        learned=number_names(part.learned(model, columns, own.n_words), titles),
         sections=more,
         findings=findings(every),
         curve=_curve(every, purchased) if privacy.private and len(ledger) else None,
@@ -150,27 +171,25 @@ def make_dossier(
         calls=privacy.calls,
         settings=tuple(row for one in every for row in _settings(one, one is model)),
         audit=None if audit is None else dict(audit),
-        verified=verified,
-        signed=signed,
+        verified=own.verified,
+        signed=own.signed,
         kept=sum(n for n in kept if n is not None) if None not in kept else None,
         head=ledger.head,
-        lacks=(*missing, *_lacks(every, columns, None in kept, audit, budget), *_unnamed(ledger, dataset, date)),
+        lacks=(*own.missing, *_lacks(every, columns, None in kept, own), *_unnamed(ledger, own)),
         version=__version__,
     )
 
 
-def _facts(
-    every: Sequence[PrivateEstimator], n_releases: int, dataset: str | None, date: str | None
-) -> tuple[tuple[str, str], ...]:
+def _facts(every: Sequence[PrivateEstimator], n_releases: int, beside: Beside) -> tuple[tuple[str, str], ...]:
     """List the first figures: the guarantee, the data set, and its size."""
     ledger, privacy = every[-1].ledger_, every[-1].privacy_
-    name = dataset or (ledger.budget or {}).get("dataset")
+    name = beside.dataset or (ledger.budget or {}).get("dataset")
     return (
         ("ε (epsilon)", rounded_up(privacy.epsilon) if privacy.private else "none"),
         ("δ (delta)", rounded_up(privacy.delta, 3)),
         ("protected", f"one {privacy.unit}"),
         *(("data set", said) for said in (name,) if said),
-        *(("date", said) for said in (date,) if said),
+        *(("date", said) for said in (beside.date,) if said),
         (several(privacy.unit), privacy.numbers),
         ("releases", f"{n_releases}"),
     )
@@ -256,15 +275,15 @@ def _settings(model: PrivateEstimator, whole: bool = True) -> tuple[tuple[str, s
     return tuple(row for row in rows if whole or row[2])
 
 
-def _unnamed(ledger: Ledger, dataset: str | None, date: str | None) -> tuple[str, ...]:
+def _unnamed(ledger: Ledger, beside: Beside) -> tuple[str, ...]:
     """Tell that the data set or its date is not named."""
-    known = {"the name of the data set": dataset or ledger.budget, "the date of the records": date}
+    known = {"the name of the data set": beside.dataset or ledger.budget, "the date of the records": beside.date}
     unknown = [name for name, value in known.items() if not value]
     options = "vips-fast report --dataset NAME --date DATE"
     return (f"{' and '.join(unknown).capitalize()}: no file holds it ({options}).",) if unknown else ()
 
 
-def _lacks(every: Sequence[PrivateEstimator], columns: Any, lost: bool, audit: Any, budget: Any) -> tuple[str, ...]:
+def _lacks(every: Sequence[PrivateEstimator], columns: Any, lost: bool, beside: Beside) -> tuple[str, ...]:
     """List facts that the report lacks, each with the command for it.
 
     ``lost`` tells that a fit kept no transcript.
@@ -284,11 +303,11 @@ def _lacks(every: Sequence[PrivateEstimator], columns: Any, lost: bool, audit: A
             "The releases: the fit kept none (vips-fast fit --transcript), so nobody can make the model again from "
             "them."
         )
-    if audit is None:
+    if beside.audit is None:
         found.append("An audit: none was given (vips-fast audit --json, then vips-fast report --audit).")
     if every[-1].ledger_.budget is None:
         found.append("A budget: none paid for the fit, so other fits to the same records are not counted here.")
-    elif budget is None:
+    elif beside.budget is None:
         found.append("What is left of the budget: its file was not given (vips-fast report --budget).")
     if any(one.diagnostics_ is not None for one in every):
         found.append("Diagnostics of the training records are not private, and left out.")

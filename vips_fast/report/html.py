@@ -5,7 +5,6 @@ Everything in it is a function of released quantities and of public inputs, so i
 """
 
 import math
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,43 +18,15 @@ from ..store.words import counted, several
 from .dossier import Dossier, make_dossier
 
 
-def html_report(
-    model: PrivateEstimator,
-    *,
-    tables: Sequence[PrivateEstimator] = (),
-    words: Sequence[str] | None = None,
-    names: Sequence[str] | None = None,
-    titles: Sequence[str] | None = None,
-    n_words: int = 10,
-    audit: Mapping[str, Any] | None = None,
-    budget: Mapping[str, Any] | None = None,
-    verified: Any = None,
-    signed: bool = False,
-    dataset: str | None = None,
-    date: str | None = None,
-    missing: Sequence[str] = (),
-) -> str:
+def html_report(model: PrivateEstimator, **beside: Any) -> str:
     """Render the page as text for UTF-8; it is deterministic.
 
-    Takes the arguments of `vips_fast.report.dossier.make_dossier` and raises its errors; ImportError without Jinja2.
+    Takes the facts of `vips_fast.report.dossier.Beside`, and raises the errors of `make_dossier`; ImportError without
+    Jinja2.
     """
     template = environment().get_template("report.html")
-    dossier = make_dossier(
-        model,
-        tables=tables,
-        words=words,
-        names=names,
-        titles=titles,
-        n_words=n_words,
-        audit=audit,
-        budget=budget,
-        verified=verified,
-        signed=signed,
-        dataset=dataset,
-        date=date,
-        missing=missing,
-    )
-    privacy = (model, *tables)[-1].privacy_
+    dossier = make_dossier(model, **beside)
+    privacy = (model, *beside.get("tables", ()))[-1].privacy_
     more = {"delta": rounded_up(privacy.delta, 3), "question": _question(privacy)}
     if dossier.gains:
         adds = privacy.relation == Relation.ADD_REMOVE
