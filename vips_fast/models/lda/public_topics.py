@@ -311,6 +311,7 @@ class PublicTopicsModel(Model):
         self._batch = float(sampler.expected_batch_size)
         if self._own is not None:
             self._own.prepare(mechanism, sampler)
+        self._forget()
         self._begin()
 
     # -- the order of steps
