@@ -13,7 +13,7 @@ from mutation import mutated
 
 from vips_fast import TopicTables
 from vips_fast.audit import Part, Seams, Sizes, audit
-from vips_fast.models.tables import model, records
+from vips_fast.models import tables
 
 # D: mu = sqrt(2) is seen to be above 1 with seven standard errors to spare.
 SIZES = Sizes(pairs=40, records=12, draws=200_000, releases=1_800, runs=60, rows=2**13, canaries=1_000)
@@ -49,7 +49,7 @@ def test_persons():
 
 def test_a_person_who_is_counted_by_row_is_seen(monkeypatch):
     monkeypatch.setattr(
-        model, "_shortening", lambda of_unit, counts, n_units, n_tables: np.full(len(of_unit), 0.5**0.5)
+        tables, "_shortening", lambda of_unit, counts, n_units, n_tables: np.full(len(of_unit), 0.5**0.5)
     )
     assert any("distance of neighbo" in name for name in failed("A", rows_per_unit=5))
 
@@ -59,7 +59,7 @@ def test_groups_that_are_taken_from_the_records_are_seen(monkeypatch):
         known = {value: place for place, value in enumerate(sorted(set(column.tolist()), key=str))}
         return np.array([known[entry] for entry in column.tolist()], np.int64)
 
-    monkeypatch.setattr(records, "public_places", present)
+    monkeypatch.setattr(tables, "public_places", present)
     assert failed("AB")
 
 
@@ -113,14 +113,13 @@ def check_premises():
     for z, groups in [(z, groups) for z in (1.0, 2.9, 40.0) for groups in people.values()]:
         model = TopicTables(by, noise_multiplier=z, delta=1e-5)
         stage = model.prepare(X, np.column_stack([wards, months]), groups=groups)
-        assert (model._read(X, np.column_stack([wards, months]))[0].proportions.sum(axis=1) <= records.GRID).all()
+        assert (model._read(X, np.column_stack([wards, months]))[0].proportions.sum(axis=1) <= tables.GRID).all()
         stage.model.prepare(stage.plan.mechanism, stage.plan.sampler)
         limit = math.floor((stage.model.clip / stage.plan.mechanism.spacing) ** 2)
         for unit in range(stage.records.n_rows):
             out = np.zeros(stage.model.shape, np.int64)
             stage.model.contribute(stage.records.block(np.array([unit])), np.zeros(1, np.uint64), out, {})
             assert sum(entry * entry for entry in out[out != 0].tolist()) <= limit
-        stage.payment.close()
 
 
 def test_no_rounding_raises_a_norm():
@@ -129,10 +128,10 @@ def test_no_rounding_raises_a_norm():
 
 #: The class that has the fault, its function, and what stands there in place of what.
 ROUNDINGS = {
-    "contributions rounded up": (model.TableModel, "contribute", "np.trunc(values)", "np.ceil(values)"),
-    "proportions rounded up": (records.GroupedDocuments, "__init__", "np.trunc(rows * GRID)", "np.ceil(rows * GRID)"),
+    "contributions rounded up": (tables.TableModel, "contribute", "np.trunc(values)", "np.ceil(values)"),
+    "proportions rounded up": (tables.GroupedDocuments, "__init__", "np.trunc(rows * GRID)", "np.ceil(rows * GRID)"),
     "sums above 1 kept": (
-        records.GroupedDocuments,
+        tables.GroupedDocuments,
         "__init__",
         " / np.maximum(np.where(fits, sums, 1.0), 1.0)[:, None]",
         "",

@@ -81,7 +81,14 @@ def test_plan_is_what_the_estimator_does():
 
 def test_the_estimator_takes_the_minibatch_of_the_plan():
     public = Public(7702, 400_000, seed=0)
-    for settings in (dict(epsilon=0.3), dict(epsilon=2.38), dict(noise_multiplier=20.0, n_steps=20)):
+    for settings in (
+        dict(epsilon=0.3),
+        dict(epsilon=2.38),
+        dict(noise_multiplier=20.0, n_steps=20),
+        dict(target_attack_success=0.6),
+        dict(epsilon=2.38, sampling="random_allocation"),
+        {},
+    ):
         planned = plan(400_000, 7702, 50, delta=1e-4, **settings)
         model = LatentDirichletAllocation(50, delta=1e-4, **settings)
         schedule = model._schedule(public, model._terms)
