@@ -32,7 +32,7 @@ class Table(NamedTuple):
 
 
 def _number(name: str, low: float, high: float, centered: bool = True) -> Column:
-    return Column(name, "number", low, high, centered=centered, missing="zero")
+    return Column(name, "number", low, high, centered=centered)
 
 
 def _category(name: str, values: str, missing: str = "refuse") -> Column:
@@ -105,14 +105,17 @@ def read_adult(*paths: str | Path, missing: str = "category") -> Table:
     """Read ``adult.data`` and ``adult.test``, plain or gzip, one after the other.
 
     ``y`` is 1 for an income above 50,000. A "?" becomes, by ``missing``, a "category" of its own (108 columns),
-    "zero", no category (105 columns), or "drop", which leaves out the row. Most rows have an L2 norm near 3; their
-    bound is sqrt(14).
+    "fill", the first category (105 columns), or "drop", which leaves out the row. Most rows have an L2 norm near 3;
+    their bound is sqrt(14).
 
     Raises OSError if a file cannot be read, and ValueError with the number of the line that has a wrong form.
     """
-    if missing not in ("category", "zero", "drop"):
-        raise ValueError(f"missing={missing!r}: expected 'category', 'zero' or 'drop'")
-    columns = (column if missing == "category" else replace(column, missing="zero") for column in ADULT.columns)
+    if missing not in ("category", "fill", "drop"):
+        raise ValueError(f"missing={missing!r}: expected 'category', 'fill' or 'drop'")
+    columns = (
+        column if missing == "category" or column.kind == "number" else replace(column, missing="fill")
+        for column in ADULT.columns
+    )
     labels = {">50K": 1, "<=50K": 0}
     schema = Schema(tuple(columns), ADULT.nulls)
     return _read(paths, schema, lambda text: labels.get(text.removesuffix(".")), whole=missing == "drop")

@@ -25,7 +25,8 @@ SCHEMA = """[columns.age]
 kind = "number"
 low = 0
 high = 100
-missing = "zero"
+missing = "fill"
+center = 50
 [columns.work]
 kind = "category"
 values = ["private", "state"]

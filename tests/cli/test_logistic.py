@@ -78,7 +78,7 @@ def test_an_effect_that_is_not_known_has_no_interval_at_any_door(run, rows):
     assert all(float(others[1][name]) for name in limits)
     assert run("report", out, "--out", rows / "page.html")[0] == 0
     page = (rows / "page.html").read_text()
-    assert "The releases say too little about 1 of 3 effects" in page and page.count("not known</td>") == 4
+    assert "Of 3 effects 2 are known" in page and page.count("not known</td>") == 4
     code, text, _ = run("effects", out, rows / "X.npy")
     found = [line for line in text.splitlines() if line.startswith(("matters", "does not", "hardly"))]
     assert code == 0 and [line.count("not known") for line in found] == [0, 0, 2]

@@ -67,7 +67,7 @@ def test_units_reference_and_outcome(run, tmp_path):
     # Each of six effects is in one line, and the warning counts as the list does.
     lines = text.splitlines()
     told = sum(int(line.split(": ")[1].split()[0]) for line in lines if " of 6 effects (" in line)
-    assert code == 0 and told + sum(line.startswith("  ") for line in lines) == 6, text
+    assert code == 0 and told + sum(line.startswith("  ") and "[" in line for line in lines) == 6, text
     assert ("of 6 at this epsilon" in errors) == ("without interval" in text)
     found, model = effects(tmp_path), BayesianLogisticRegression.load(tmp_path / "m")
     assert model.row_norm == Schema.parse(SCHEMA).without("state").row_norm == 2

@@ -177,7 +177,9 @@ def test_a_schema_with_its_label_reads_new_rows_and_labelled_ones(run, refused, 
 def test_rs_mark_of_missing_values_is_named_for_any_refused_cell(run, refused, folder, row):
     (folder / "na.csv").write_text((folder / "t.csv").read_text() + row + "\n")
     assert 'such as R\'s NA, belongs in the schema\'s nulls = ["", "NA"]' in refused(*fit(folder, "na.csv", "m"))
-    (folder / "s.toml").write_text('nulls = ["NA"]\n' + SCHEMA.replace("kind", 'missing = "zero"\nkind'))
+    (folder / "s.toml").write_text(
+        'nulls = ["NA"]\n' + SCHEMA.replace('number"', 'number"\ncenter = 50').replace("kind", 'missing = "fill"\nkind')
+    )
     assert run(*fit(folder, "na.csv", "m"))[0] == (0 if ",NA,state" not in row else 2)
 
 

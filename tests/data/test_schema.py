@@ -18,7 +18,7 @@ from sklearn.pipeline import make_pipeline
 
 from vips_fast import BayesianLogisticRegression, ColumnEncoder
 from vips_fast.data import Column, Schema
-from vips_fast.data.schema import draft
+from vips_fast.data.schema import MOVED, draft, moved_to_bounds
 
 TEXT = """nulls = ["?"]
 [columns.age]
@@ -31,12 +31,13 @@ kind = "number"
 low = 0
 high = 10
 centered = false
-missing = "zero"
+missing = "fill"
+center = 0
 [columns.work]
 kind = "category"
 values = ["private", "state"]
 unknown = "flag"
-missing = "zero"
+missing = "fill"
 [columns.smoker]
 kind = "binary"
 values = [0, 1]
@@ -51,7 +52,7 @@ CELLS = {
     "smoker": ["1", "0", "1", "0"],
 }
 #                age  age=?  gain  work=private  state  other  smoker
-ENCODED = [[-0.5, 0, 0.5, 0, 1, 0, 1], [1, 0, 0, 0, 0, 1, 0], [0, 1, 0, 0, 0, 0, 1], [0, 1, 1, 1, 0, 0, 0]]
+ENCODED = [[-0.5, 0, 0.5, 0, 1, 0, 1], [MOVED, 0, 1 - MOVED, 0, 0, 1, 0], [0, 1, 0, 1, 0, 0, 1], [0, 1, 1, 1, 0, 0, 0]]
 
 
 def test_what_each_kind_and_rule_makes_of_a_cell():
@@ -132,7 +133,7 @@ def test_tables_that_do_not_fit():
         ("[0, 1]", "[0, 1, 2]", "column 'smoker': 3 values: expected 2"),
         ("[0, 1]", "[0, 0]", "expected no value twice"),
         ("[0, 1]", '"ab"', "expected a list"),
-        ('unknown = "flag"', 'unknown = "other"', "column 'work': unknown='other': expected one of refuse, zero, flag"),
+        ('unknown = "flag"', 'unknown = "other"', "column 'work': unknown='other': expected one of refuse, fill, flag"),
         ('unknown = "flag"', "range = 3", "column 'work': range: unknown key"),
         ("nulls", "null", "null: unknown key"),
         ("[columns.id]", "[columns.id", "not a TOML file"),
@@ -209,7 +210,7 @@ def test_decimal_commas_are_said_by_the_schema():
     assert Schema.parse(schema.to_toml()) == schema
     good = {"a": ["1.000,0", "500", "250,5", 1000.0, ",5", "1.234.567,8"]}
     encoded = (schema.encode(good).toarray().ravel() + 1) * 1000
-    np.testing.assert_allclose(encoded, [1000, 500, 250.5, 1000, 0.5, 2000])
+    np.testing.assert_allclose(encoded, [1000, 500, 250.5, 1000, 0.5, 1000 + 1000 * MOVED])
     for cell in ("1.5", "1,000.5", "12.34,5", "1,2,3", "one", ","):
         with pytest.raises(ValueError, match="row 0, column 'a': expected a finite number"):
             schema.encode({"a": [cell]})
@@ -217,3 +218,107 @@ def test_decimal_commas_are_said_by_the_schema():
         Schema.parse(text.replace('","', '";"'))
     with pytest.raises(ValueError, match="decimal: expected for a number only"):
         Schema.parse('[columns.a]\nkind = "category"\nvalues = ["b"]\ndecimal = ","\n')
+
+
+# -- rules for numbers: what is missing, what is beyond the bounds, and the step of an effect
+
+
+def number(**more):
+    return Schema((Column("x", "number", 0, 600, **more),))
+
+
+@pytest.mark.parametrize("invalid", ["raise", "nan"])
+@pytest.mark.parametrize(
+    ("rule", "entries"),
+    [
+        ({}, [[0.5], [MOVED], [-MOVED]]),
+        ({"beyond": "missing", "missing": "flag"}, [[0.5, 0], [0, 1], [0, 1]]),
+        ({"beyond": "missing", "missing": "fill", "center": 0}, [[0.5], [-1], [-1]]),
+        ({"beyond": "missing"}, "a missing value"),
+        ({"beyond": "refuse"}, 'beyond the column\'s bounds; drop such records with .*beyond = "clip"'),
+    ],
+)
+def test_a_number_beyond_its_bounds_follows_the_rule(rule, entries, invalid):
+    cells = {"x": [450, 601.5, "-0.1"]}
+    if isinstance(entries, str) and invalid == "raise":
+        with pytest.raises(ValueError, match="^row 1, column 'x': " + entries) as error:
+            number(**rule).encode(cells)
+        assert "601" not in str(error.value)
+        return
+    found = number(**rule).encode(cells, invalid=invalid).toarray()
+    if isinstance(entries, str):
+        assert np.isfinite(found).ravel().tolist() == [True, False, False]
+    else:
+        np.testing.assert_array_equal(found, entries)
+
+
+def test_values_that_were_moved_to_a_bound_are_told_from_those_at_it():
+    """In float32 too, which shards have."""
+    for centered in (True, False):
+        found = number(centered=centered).encode({"x": [0, 600, 300, -1, 601]}).toarray().ravel()
+        for entries in (found, found.astype(np.float32)):
+            assert moved_to_bounds(entries).tolist() == [False, False, False, True, True]
+        assert np.abs(found).max() <= 1
+
+
+@pytest.mark.parametrize(("missing", "start"), [("fill", 0.0), ("flag", 85.0)])
+def test_a_missing_number_counts_as_the_stated_center(missing, start):
+    """Filled in, or as what the effect of its flag is measured from."""
+    schema = number(missing=missing, center=start)
+    one, other = schema.encode({"x": [None, start]}).toarray()
+    if missing == "fill":
+        np.testing.assert_array_equal(one, other)
+    else:
+        flag = schema.changes[1]
+        moved = np.zeros(2)
+        for place, weight in flag.weights:
+            moved[place] += weight
+        np.testing.assert_allclose(one - other, moved, atol=1e-15)
+        assert flag.text == "missing instead of 85"
+
+
+@pytest.mark.parametrize(
+    ("more", "text"),
+    [
+        ('missing = "fill"', 'missing="fill": expected center'),
+        ("center = 601", "center=601: expected a number from low to high"),
+        ("center = nan", "center=nan"),
+        ("step = 0", "step=0: expected above 0"),
+        ('beyond = "zero"', "beyond='zero': expected one of clip, missing, refuse"),
+    ],
+)
+def test_rules_that_are_none(more, text):
+    with pytest.raises(ValueError, match=re.escape(text)):
+        Schema.parse(f'[columns.x]\nkind = "number"\nlow = 0\nhigh = 600\n{more}\n')
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "step", "text"),
+    [
+        (0, 250_000, None, "+10,000"),
+        (18, 90, None, "+1"),
+        (15, 50, None, "+1"),
+        (40, 400, None, "+10"),
+        (0, 1, None, "+0.1"),
+        (0, 1e-6, None, "+1e-07"),
+        (0, 250_000, 1000, "+1,000"),
+        (18, 90, 2.5, "+2.5"),
+    ],
+)
+def test_effects_have_a_readable_step(low, high, step, text):
+    (change,) = Column("x", "number", low, high, step=step).changes
+    assert change.text == text
+    assert change.weights[0][1] == pytest.approx(2 * change.step / (high - low))
+
+
+@pytest.mark.parametrize("kind", ["number", "category", "binary", "ignore"])
+def test_a_draft_has_a_skeleton_of_each_kind(kind):
+    """Its lines with and without the optional ones are a column; missing values have their usual marks."""
+    text = draft(["age"])
+    start = text.index(f'#   kind = "{kind}"')
+    lines = [line.removeprefix("#   ") for line in text[start:].split("\n#   kind")[0].splitlines()]
+    lines = lines[: lines.index("#")] if "#" in lines else lines
+    for kept in ([line for line in lines if not line.startswith("# ")], [line.removeprefix("# ") for line in lines]):
+        assert Schema.parse("[columns.age]\n" + "\n".join(kept)).columns[0].kind == kind
+    nulls = Schema.parse(text.replace('kind = "?"', 'kind = "ignore"')).nulls
+    assert {"", "NA", "N/A", "null", ".", "NaN"} <= nulls

@@ -167,4 +167,4 @@ def test_counts_whose_effects_are_noise_say_so():
     model = CountRegression(largest=20, row_norm=6**0.5, epsilon=0.5, delta=1e-6).set_unsafe(test_key=b"v" * 32)
     with pytest.warns(UserWarning, match="effects: .*6 of 6"):
         model.fit(X, rng.poisson(2.0, 1400))
-    assert model.verdict_.worth == "noise" and model.verdict_.text.startswith("Verdict: mostly noise. No effects stand")
+    assert "Of 6 effects none is known at this epsilon." in model.verdict_.text

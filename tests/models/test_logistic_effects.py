@@ -55,7 +55,7 @@ def fitted(classes=("well", "ill"), **settings):
 def test_changes_are_in_the_columns_units():
     """Encoding a changed row differs by the change's weights."""
     base = {"age": 50, "amount": 1, "work": "private", "smoker": "no"}
-    after = {0: {"age": 51}, 1: {"age": None}, 2: {"amount": 2}, 3: {"work": "state"}, 5: {"work": "none"}}
+    after = {0: {"age": 51}, 1: {"age": None}, 2: {"amount": 1.1}, 3: {"work": "state"}, 5: {"work": "none"}}
     after |= {6: {"work": "abroad"}, 7: {"smoker": "yes"}}
     assert list(SCHEMA.feature_names) == NAMES
 
@@ -69,7 +69,7 @@ def test_changes_are_in_the_columns_units():
         assert bool(change.text) == (j != 4)
         if j in after:
             np.testing.assert_allclose(row({**base, **after[j]}) - row(base), moved, atol=1e-12)
-    texts = ["+1", "missing instead of 50", "+1", "state instead of private", "", "none instead of private"]
+    texts = ["+1", "missing instead of 50", "+0.1", "state instead of private", "", "none instead of private"]
     assert [c.text for c in SCHEMA.changes] == [*texts, "another value instead of private", "yes instead of no"]
 
 
@@ -83,7 +83,9 @@ def test_the_outcome_is_the_second_of_the_classes_as_stated():
         np.testing.assert_allclose(a.log_ratio, -np.array([b.log_ratio.mean, b.log_ratio.high, b.log_ratio.low]))
         assert b == c and a.outcome == "ill"
     age = one.effects()[0]
-    assert age.label == "age from 20 to 80" and age.whole.mean == pytest.approx(60 * age.log_ratio.mean)
+    assert age.label == "age +1" and age.column == "age"
+    # Encoded numbers have a standard deviation of 1/sqrt(3), but for the missing ones.
+    assert age.standard.mean == pytest.approx(30 / 3**0.5 * age.log_ratio.mean, rel=0.05)
     assert age.ratio.low > 1 and age.coefficient.mean == pytest.approx(30 * age.log_ratio.mean)
     narrow = one.effects(0.5)[0]
     assert age.log_ratio.low < narrow.log_ratio.low < narrow.log_ratio.high < age.log_ratio.high

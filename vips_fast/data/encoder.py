@@ -15,8 +15,8 @@ from .types import Names
 class ColumnEncoder:
     """Encodes tables by a public `Schema`; nothing is learned from their rows.
 
-    It stands before an estimator, by itself or in a ``Pipeline``. A cell beyond its bounds is moved to them, and an
-    unknown category follows the schema's rule. Columns are found by name, in any order. As it learns nothing it spends
+    It stands before an estimator, by itself or in a ``Pipeline``. Missing cells, unknown categories and numbers beyond
+    their bounds follow the schema's rules. Columns are found by name, in any order. As it learns nothing it spends
     nothing, and the encoding of a row does not depend on other rows, so that neighbors stay neighbors.
 
     ``schema`` is a `Schema` or the path of one; columns of other names stay as they are. A cell that the schema refuses
@@ -39,7 +39,7 @@ class ColumnEncoder:
     >>> encoder = ColumnEncoder(schema).set_params(invalid="nan")
     >>> encoder.get_feature_names_out().tolist()
     ['age', 'work=state', 'work=private']
-    >>> encoder.fit_transform({"age": [50, 120], "work": ["state", "private"]}).toarray()
+    >>> encoder.fit_transform({"age": [50, 100], "work": ["state", "private"]}).toarray()
     array([[0., 1., 0.],
            [1., 0., 1.]])
     >>> encoder.set_output(transform="pandas").fit({"age": [1], "work": ["state"]}).transform(

@@ -8,8 +8,10 @@ the order of the features::
 
     [columns.age]
     kind = "number"
-    low = 16                         # values beyond a bound are moved to it
+    low = 16
     high = 90
+    step = 10                        # effects are of 10 years
+    beyond = "refuse"                # by default such values are moved to the bound
 
     [columns."capital gain"]
     kind = "number"
@@ -17,7 +19,8 @@ the order of the features::
     high = 20000
     centered = false                  # [0, 1] in place of [-1, 1]
     decimal = ","                    # 1.234,5 in place of 1234.5
-    missing = "zero"
+    missing = "fill"
+    center = 0                       # a missing value counts as this
 
     [columns.work]
     kind = "category"
@@ -33,8 +36,9 @@ the order of the features::
 
 A category may have a ``reference``, the value that the effects of its other values are measured from; by default its
 first. ``missing`` and ``unknown`` decide about a cell without a value and about one that is not among ``values``. They
-are "refuse" (the default), "zero", the number 0 in all columns that are made of it, or "flag": a column of their own,
-``name=?`` and ``name=*``.
+are "refuse" (the default), "fill", which takes a number's ``center``, a category's reference or the first of two
+values for it, or "flag": a column of their own, ``name=?`` and ``name=*``. ``beyond`` decides about a number beyond its
+bounds: "clip" (the default) moves it to the bound, "missing" takes it as a cell without a value, "refuse" refuses it.
 """
 
 from __future__ import annotations
@@ -60,10 +64,16 @@ from .frames import is_missing
 #: Each cell of a record that is broken in its form: a missing value for everybody, and one that no rule fills in.
 BROKEN = math.nan + 0.0
 
-KINDS, RULES = ("number", "category", "binary", "ignore"), ("refuse", "zero", "flag")
+KINDS, RULES = ("number", "category", "binary", "ignore"), ("refuse", "fill", "flag")
+BEYOND_RULES = ("clip", "missing", "refuse")
+#: The absolute entry of a value that was moved to its bound, exact in float32. A hair within the bound, it tells such
+#: values from others, so that a fit can count them (`moved_to_bounds`); a bound at 0 has 1 - MOVED.
+MOVED = 1.0 - 2.0**-16
+#: Cells that usually stand for a missing value: what `draft` proposes.
+NULLS = ("", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", ".", "-", "?")
 
 #: What a cell is that has no place among the columns made of it.
-_MISSING, _UNKNOWN, _WRONG = -1, -2, -3
+_MISSING, _UNKNOWN, _WRONG, _BEYOND = -1, -2, -3, -4
 #: A number with a decimal comma, and points between its thousands or none.
 _COMMAS = re.compile(r"[+-]?([0-9]{1,3}([.][0-9]{3})+|[0-9]*)(,[0-9]*)?([eE][+-]?[0-9]+)?")
 #: A remedy that is said whatever the cell holds.
@@ -73,6 +83,10 @@ _PROBLEMS = {
     -1: ("a missing value", "drop such records with invalid='drop', or give the column a rule for missing"),
     -2: ("not one of the schema's values", f"spell both alike, or give the column a rule for unknown; {_NULLS}"),
     -3: ("expected a finite number", f'with a decimal point; give the column decimal = "," for a comma; {_NULLS}'),
+    -4: (
+        "beyond the column's bounds",
+        'drop such records with invalid=\'drop\', or give the column beyond = "clip" or "missing"',
+    ),
 }
 _OF_LABEL = f"spell both alike, or drop such records with invalid='drop'; {_NULLS}"
 #: Values of a column that a message lists.
@@ -84,14 +98,18 @@ class Change(NamedTuple):
 
     ``text`` names it, such as "+1" or "yes instead of no", and is empty for a category's reference. ``weights`` are
     places of encoded columns and how much they change. ``beside`` are the places of all that are made of the column.
-    ``reach`` is how many times the change fits between the column's bounds, which ``whole`` names.
+    ``step`` is the change of a number in its units, and ``per_unit`` the change of its entry by one of them; 0 of other
+    columns. ``middle`` is the number that has the entry 0. Of a missing number without a stated center ``number`` is
+    the place of its column, whose released mean is the center.
     """
 
     text: str
     weights: tuple[tuple[int, float], ...]
     beside: tuple[int, ...] = ()
-    whole: str = ""
-    reach: float = 1.0
+    step: float = 0.0
+    per_unit: float = 0.0
+    middle: float = 0.0
+    number: int | None = None
 
 
 @dataclass(frozen=True)
@@ -115,7 +133,14 @@ class Column:
         The mark in numbers that are texts. With a comma, "1.234,5" is a number, and "1.5" is not.
     reference : str or None
         The value of a category that effects of its others are measured from; None is its first.
-    missing, unknown : {"refuse", "zero", "flag"}
+    step : float or None
+        The change of a number that its effect is of; None is the largest power of ten within a tenth of its range.
+    center : float or None
+        A public typical value of a number, within its bounds: what a missing one counts as with ``missing="fill"``, and
+        is compared with by ``missing="flag"``.
+    missing, unknown : {"refuse", "fill", "flag"}
+        See the module.
+    beyond : {"clip", "missing", "refuse"}
         See the module.
 
     Raises ValueError or TypeError if these do not go together.
@@ -129,8 +154,11 @@ class Column:
     centered: bool = True
     decimal: str = "."
     reference: str | None = None
+    step: float | None = None
+    center: float | None = None
     missing: str = "refuse"
     unknown: str = "refuse"
+    beyond: str = "clip"
 
     def __post_init__(self) -> None:
         def expect(good: bool, what: str) -> None:
@@ -138,20 +166,32 @@ class Column:
                 raise ValueError(f"column {self.name!r}: {what}")
 
         expect(self.kind in KINDS, f"kind={self.kind!r}: expected one of {', '.join(KINDS)}")
-        for rule in ("missing", "unknown"):
-            expect(getattr(self, rule) in RULES, f"{rule}={getattr(self, rule)!r}: expected one of {', '.join(RULES)}")
+        for rule, rules in (("missing", RULES), ("unknown", RULES), ("beyond", BEYOND_RULES)):
+            expect(getattr(self, rule) in rules, f"{rule}={getattr(self, rule)!r}: expected one of {', '.join(rules)}")
         expect(isinstance(self.values, (list, tuple)), f"values={self.values!r}: expected a list")
         object.__setattr__(self, "values", tuple(map(text_of, self.values)))
         number, listed = self.kind == "number", self.kind in ("category", "binary")
         if number:
             bounds = (self.low, self.high)
-            real = all(isinstance(b, (int, float)) and not isinstance(b, bool) and math.isfinite(b) for b in bounds)
             expect(
-                real and cast(float, self.low) < cast(float, self.high),
+                all(map(_is_real, bounds)) and cast(float, self.low) < cast(float, self.high),
                 f"low={self.low!r}, high={self.high!r}: expected numbers, low < high, from a code book or the unit",
+            )
+            expect(
+                self.step is None or (_is_real(self.step) and self.step > 0), f"step={self.step!r}: expected above 0"
+            )
+            expect(
+                self.center is None or (_is_real(self.center) and self.low <= self.center <= self.high),  # type: ignore[operator]
+                f"center={self.center!r}: expected a number from low to high",
+            )
+            expect(
+                self.missing != "fill" or self.center is not None,
+                'missing="fill": expected center, a public typical value that a missing one counts as',
             )
         else:
             expect((self.low, self.high) == (None, None), "low and high: expected for a number only")
+            expect((self.step, self.center) == (None, None), "step and center: expected for a number only")
+            expect(self.beyond == "clip", "beyond: expected for a number only")
         expect(isinstance(self.centered, bool) and (number or self.centered), "centered: expected for a number only")
         expect(self.decimal in (".", ","), f"decimal={self.decimal!r}: expected '.' or ','")
         expect(number or self.decimal == ".", "decimal: expected for a number only")
@@ -182,11 +222,11 @@ class Column:
         """A change in the column's own units for each of `features`."""
         if self.kind == "number":
             assert self.low is not None and self.high is not None
-            first, last = self.encode([self.low, self.high], frozenset())[0]
-            reach, weight = self.high - self.low, (last - first) / (self.high - self.low)
-            start = f"{self.low - first / weight:g}"
-            whole = f"from {self.low:g} to {self.high:g}"
-            made = [Change("+1", ((0, float(weight)),), whole=whole, reach=reach)]
+            weight = (2 if self.centered else 1) / (self.high - self.low)
+            middle = (self.low + self.high) / 2 if self.centered else self.low
+            step = 10.0 ** math.floor(math.log10((self.high - self.low) / 10)) if self.step is None else self.step
+            made = [Change(f"+{step:,g}", ((0, weight * step),), step=step, per_unit=weight, middle=middle)]
+            start = f"{middle if self.center is None else self.center:g}"
         elif self.kind == "binary":
             start = self.values[0]
             made = [Change(f"{self.values[1]} instead of {start}", ((0, 1.0),))]
@@ -196,9 +236,14 @@ class Column:
                 other = ((code, 1.0), (self.values.index(start), -1.0))
                 made.append(Change("", ()) if value == start else Change(f"{value} instead of {start}", other))
         against = ((self.values.index(start), -1.0),) if self.kind == "category" else ()
+        more: dict[str, Any] = {}
+        if self.kind == "number" and self.center is None:
+            more = {"number": 0, "per_unit": weight, "middle": middle}
+        elif self.kind == "number":
+            against = ((0, -weight * (cast(float, self.center) - middle)),)
         for code, name in list(enumerate(self.features))[len(made) :]:
             what = "missing" if name.endswith("?") else "another value"
-            made.append(Change(f"{what} instead of {start}", ((code, 1.0), *against)))
+            made.append(Change(f"{what} instead of {start}", ((code, 1.0), *against), **more))
         return tuple(made)
 
     def codes(self, cells: Any, nulls: frozenset[str]) -> np.ndarray:
@@ -254,8 +299,13 @@ class Column:
         if self.kind == "number":
             values, codes = self.numbers(cells, nulls)
             assert self.low is not None and self.high is not None
+            above, below = (codes == 0) & (values > self.high), (codes == 0) & (values < self.low)
             entries = (np.clip(values, self.low, self.high) - self.low) / (self.high - self.low)
             entries = 2 * entries - 1 if self.centered else entries
+            if self.beyond == "clip":
+                entries[above], entries[below] = MOVED, -MOVED if self.centered else 1.0 - MOVED
+            else:
+                codes[above | below] = _MISSING if self.beyond == "missing" else _BEYOND
             places = np.zeros(len(codes), dtype=np.int64)
         else:
             codes = self.codes(cells, nulls)
@@ -264,10 +314,24 @@ class Column:
         for code, rule, mark in ((_MISSING, self.missing, "?"), (_UNKNOWN, self.unknown, "*")):
             if rule != "refuse":
                 here = codes == code
-                entries[here] = float(rule == "flag")
-                places[here] = self.features.index(f"{self.name}={mark}") if rule == "flag" else 0
+                if rule == "flag":
+                    entries[here], places[here] = 1.0, self.features.index(f"{self.name}={mark}")
+                else:
+                    entries[here], places[here] = self._filling
                 codes = np.where(here, 0, codes)
         return entries, places, codes
+
+    @property
+    def _filling(self) -> tuple[float, int]:
+        """Entry and place of a cell that is filled in."""
+        if self.kind == "number":
+            share = (cast(float, self.center) - cast(float, self.low)) / (
+                cast(float, self.high) - cast(float, self.low)
+            )
+            return 2 * share - 1 if self.centered else share, 0
+        if self.kind == "binary":
+            return 0.0, 0
+        return 1.0, self.values.index(self.reference or self.values[0])
 
 
 @dataclass(frozen=True)
@@ -320,7 +384,8 @@ class Schema:
             places = tuple(range(first, first + len(column.features)))
             for one in column.changes:
                 weights = tuple((first + place, weight) for place, weight in one.weights)
-                made.append(one._replace(weights=weights, beside=places))
+                number = None if one.number is None else first + one.number
+                made.append(one._replace(weights=weights, beside=places, number=number))
         return tuple(made)
 
     @property
@@ -457,16 +522,40 @@ class Schema:
             return cls.parse(text)
 
 
+#: The lines of each kind that a draft proposes.
+_SKELETONS = {
+    "number": 'low = 0\nhigh = 100\n# step = 10\n# center = 50\n# missing = "flag"\n# beyond = "refuse"\n',
+    "category": 'values = ["a", "b", "c"]\n# reference = "a"\n# missing = "flag"\n# unknown = "flag"\n',
+    "binary": 'values = ["no", "yes"]\n# missing = "fill"\n',
+    "ignore": "",
+}
+_DRAFT = f"""\
+# Fill in from public knowledge, never from the rows. Give each column the lines of its kind:
+#
+{{skeletons}}#
+# Optional lines are marked with a second #. low and high are public bounds, step is the change that an effect is of,
+# and center a typical value. missing (a cell of nulls), unknown (a value that is not listed) and beyond (a number past
+# its bounds) are rules: "refuse"; "fill", by center, reference or the first value; "flag", a column of its own; of
+# beyond "clip", "missing" or "refuse". centered = false is for amounts from 0, decimal = "," for 1.234,5. Of a label
+# the last of two values is reported.
+nulls = {json.dumps(NULLS)}
+"""
+
+
 def draft(names: Iterable[str]) -> str:
     """Write a template of a schema, to fill in from public knowledge."""
-    head = (
-        "# Fill in from public knowledge, never from the rows. kind is one of\n"
-        "#   number (low, high; centered = false for amounts from 0), category (values; reference = the one that\n"
-        "#   others are compared with), binary (two values), ignore; of a label the last of two values is reported;\n"
-        '# missing and unknown: "refuse", "zero" or "flag".\n'
-        'nulls = [""]\n'
+    skeletons = "".join(
+        f"#   kind = {_quote(kind)}\n" + "".join(f"#   {line}\n" for line in lines.splitlines())
+        for kind, lines in _SKELETONS.items()
     )
+    head = _DRAFT.replace("{skeletons}", skeletons)
     return head + "".join(f'\n[columns.{_quote(name)}]\nkind = "?"\n' for name in names)
+
+
+def moved_to_bounds(values: np.ndarray) -> np.ndarray:
+    """Find the entries of values that were moved to a bound."""
+    size = np.abs(values)
+    return (size == MOVED) | (values == 1.0 - MOVED)
 
 
 def text_of(cell: Any) -> str:
@@ -481,6 +570,10 @@ def is_null(cell: Any, nulls: frozenset[str]) -> bool:
     if isinstance(cell, str):
         return cell.strip() in nulls
     return is_missing(cell)
+
+
+def _is_real(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _listed(cells: Any) -> Sequence[Any]:

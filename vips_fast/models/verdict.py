@@ -2,9 +2,9 @@
 
 The judgment is in words.
 
-Two numbers decide. The found gain says how much the model tells about a record. The clear features say how far the
-model stands above the noise: words of topics, for example. A model with clear features and a small gain is good for
-reading and for tables, and not for prediction.
+Of topics and of regressions the interval of the found gain decides. Of other models two numbers do. The found gain says
+how much the model tells about a record. The clear features say how far the model stands above the noise. A model with
+clear features and a small gain is good for reading and for tables, and not for prediction.
 """
 
 import math
@@ -30,7 +30,7 @@ class Verdict:
     Attributes
     ----------
     worth : {"useful", "weak", "noise", "no better", "unclear", ""}
-        "" if no release shows it. Of topics "useful", "no better" or "unclear".
+        "" if no release shows it. Of topics and outcomes "useful", "no better" or "unclear".
     found : FoundGain or None
     clear : int or None
         Different features that stand clear of the noise; None if the model has no such count.
@@ -118,6 +118,25 @@ class Verdict:
         else:
             worth, text = "unclear", f"cannot tell. Noise hides whether {claim} better {than}. {more}"
         return cls(worth, found, None, f"Verdict: {text}{without}")
+
+    @classmethod
+    def of_outcomes(cls, found: FoundGain | None, told: str, clear: int, claim: str, than: str) -> "Verdict":
+        """Judge a regression by what it predicts, and say apart from it which effects are known.
+
+        Useful if the interval of the gain is above one that matters, "no better" if it is below, else "unclear".
+        ``told`` is the sentence about the effects.
+        """
+        if found is None:
+            return cls("", None, clear, told)
+        side, ends = "better" if found.gain > 0.0 else "worse", f"90 % interval {found.low:+.0%} to {found.high:+.0%}"
+        said = f"In a release, {claim} {abs(found.gain):.0%} {side} ({ends}) {than}."
+        if found.low > _LEAST:
+            worth, text = "useful", f"useful. {said}"
+        elif found.high < _LEAST:
+            worth, text = "no better", f"not better than the base rate. {said}"
+        else:
+            worth, text = "unclear", f"cannot tell. {said} More records or a larger epsilon would tell."
+        return cls(worth, found, clear, f"Verdict: {text} {told}".strip())
 
     def __str__(self) -> str:
         return self.text

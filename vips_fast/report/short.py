@@ -11,8 +11,8 @@ from .text import paragraph, table
 from .words import FALSE_POSITIVES
 
 
-def short_report(dossier: Dossier, width: int = 100) -> str:
-    """Write parameters, guarantee, attacker's gain and open assumptions, in lines."""
+def short_report(dossier: Dossier, width: int = 100, whole: bool = False) -> str:
+    """Write parameters, guarantee, attacker's gain and open assumptions, in lines; with ``whole`` all parameters."""
     learned = dossier.learned
     head = f"{dossier.title} ({dossier.kind})"
     lines = [head if dossier.private else f"NOT PRIVATE: {head}", ""]
@@ -20,14 +20,15 @@ def short_report(dossier: Dossier, width: int = 100) -> str:
         lines = [paragraph(dossier.verdict, width), "", *lines]
     for topic in learned.topics:
         lines.append(f"{topic.number:>3}  {topic.share:>6.1%}  {' '.join(topic.words)}{_mark(topic)}")
-    for group in learned.groups[:10]:
+    lines += [one if one[:1] == " " else paragraph(one, width) for one in (learned.lines if whole else learned.short)]
+    for group in () if learned.lines else learned.groups[:10]:
         lines.append(f"{group.title}:")
         lines += [f"  {row.text}" for row in group.rows.rows[:10]]
-    if not learned.topics and not learned.groups and learned.table:
+    if not (learned.topics or learned.groups or learned.lines) and learned.table:
         lines.append(table(learned.table, learned.columns))
     if learned.pictures:
         lines.append(f"{len(learned.pictures)} images: vips-fast report DIR shows them.")
-    if learned.note:
+    if learned.note and not learned.lines:
         lines += ["", paragraph(learned.note, width)]
     lines += ["", paragraph(dossier.statement, width)]
     if dossier.gains:

@@ -16,9 +16,8 @@ from ...data.shards import is_sharded
 from ...jobs import Material
 from ...models.family import SCHEMA, family_named
 from ...models.logistic import BayesianLogisticRegression
-from ...models.logistic.effects import Effect, largest, outcomes
-from ...models.logistic.findings import MOST_NAMED
 from ...report import table
+from ...report.parts.coefficients import effect_lines
 from ...store.limits import parse_json
 from ..inputs import (
     column_inputs,
@@ -152,31 +151,8 @@ def _of_shards(args: Namespace, estimator: Any) -> Material:
 
 
 def _list_effects(model: Any, names: Sequence[str], label: str | None) -> str:
-    """List the ten largest effects that stand clear of the noise, and name the others."""
-    named = [one._replace(name=names[j % len(names)]) for j, one in enumerate(model.effects())]
-    told, ratio, several = [one for one in named if one.change], model._ratio, len(outcomes(model)) > 1
-
-    def change(one: Effect) -> str:
-        column = one.name if one.label == one.name else one.name.partition("=")[0]
-        return f"{f'{one.outcome}: ' * several}{column} {one.change}"
-
-    def count(some: Sequence[Effect]) -> str:
-        more = ", …" if len(some) > MOST_NAMED else ""
-        return f"{len(some)} of {len(told)} effects ({', '.join(map(change, some[:MOST_NAMED]))}{more})"
-
-    of, found = f"{model._headline}{f' ({label})' if label else ''}", largest(named)
-    if found:
-        lines = [f"{of}: {ratio} and 90 % interval of a change, the largest first."]
-    else:
-        lines = [f"{of}: mostly noise, for no {ratio} stands clear of it."]
-    for one in found:
-        mean, low, high = (f"{value:.4g}" for value in one.ratio)
-        lines.append(f"  {mean:>8}  [{low}, {high}]  {change(one)}")
-    if open_ := [one for one in told if one.known and not one.clear]:
-        lines.append(f"Not clear of the noise: {count(open_)}.")
-    if unknown := [one for one in told if not one.known]:
-        lines.append(f"Not known at this epsilon, without interval: {count(unknown)}.")
-    return "\n".join([*lines, ""])
+    """List the largest known effects, and name those that are not known."""
+    return "\n".join([*effect_lines(model, names, label, more="vips-fast show DIR --all"), ""])
 
 
 def effects(args: Namespace) -> int:

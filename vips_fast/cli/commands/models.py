@@ -109,7 +109,7 @@ def show(args: Namespace) -> int:
         worth = {"worth": model.verdict_.worth, "attacker": gains, "assumptions": held}
         print_object(said | worth | {"head": dossier.head})
         return 0
-    print(short_report(dossier, width()))
+    print(short_report(dossier, width(), args.all))
     return 0
 
 

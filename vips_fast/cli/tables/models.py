@@ -65,6 +65,7 @@ SHOW = command(
     "show",
     "print the short form of a model's report; needs no data",
     *_REPORTED,
+    switch("--all", "list all effects of a regression, and not only the largest"),
     JSON,
     run="models:show",
     examples=("topics", "topics --json"),

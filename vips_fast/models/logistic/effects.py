@@ -19,6 +19,7 @@ from scipy.special import expit, ndtri
 
 from ...checks import check_number
 from ...data.schema import Change, Schema
+from ...store.words import counted
 from ..family import SCHEMA
 from ..inputs import column_names
 from ..several import clear_deviations
@@ -34,6 +35,15 @@ _FAR = 4.0
 LEAST_STEPS, FEWEST_STEPS = 2, 10
 #: A known effect's second moment is above 0 by this many standard deviations of its noise.
 SEEN = 5.0
+#: A column's spread is read from the releases if its variance is above 0 by this many.
+_SPREAD_SEEN = 4.0
+#: Standard deviation of 0 and 1 with equal shares, and of numbers that fill their bounds evenly, over the bounds' way.
+_OF_HALVES, _OF_EVEN = 0.5, 12**-0.5
+#: A class of a smaller share does not occur, unless its number of records is above 0 by so many standard deviations of
+#: its noise, and above the last number.
+_ABSENT, _TOLD, _FEW = 0.006, 4.0, 2.0
+#: Effects that a list begins with, and names of those that have no interval.
+MOST_LISTED, MOST_NAMED = 10, 5
 
 
 class Interval(NamedTuple):
@@ -69,16 +79,15 @@ class Effect(NamedTuple):
     coefficient : Interval
         Its coefficient.
     change : str
-        A change in the column's own units: "+1", or "yes instead of no". Empty for a category's reference.
+        A change in the column's own units: "+10", or "yes instead of no". Empty for a category's reference.
     log_ratio : Interval
         How much the change adds to the log odds or the log rate.
     ratio : Interval
         By how much the change multiplies the odds or the rate: the exponentials of ``log_ratio``.
-    whole : Interval
-        ``log_ratio`` of the change that ``label`` names: of a number with a schema, from one bound to the other. By it
-        columns of different units compare.
+    standard : Interval
+        ``log_ratio`` for one standard deviation of the column (`spreads`). By it columns of different units compare.
     label : str
-        Column and change, as a reader names them: "age from 18 to 90".
+        Column and change, as a reader names them: "age +10".
     clear : bool
         Whether the effect stands clear of the noise among all effects of the model (`vips_fast.models.several`). The
         intervals are each for itself: with 100 columns that say nothing, about ten intervals of 90 % leave out 0, and
@@ -91,7 +100,7 @@ class Effect(NamedTuple):
     change: str
     log_ratio: Interval
     ratio: Interval
-    whole: Interval
+    standard: Interval
     label: str
     clear: bool
 
@@ -99,6 +108,11 @@ class Effect(NamedTuple):
     def known(self) -> bool:
         """Whether the releases say enough about it: see `known_changes`."""
         return self.log_ratio.known
+
+    @property
+    def column(self) -> str:
+        """The column, as a reader names it."""
+        return self.label[: len(self.label) - len(self.change)].rstrip()
 
 
 class Outcome(NamedTuple):
@@ -131,12 +145,65 @@ def outcomes(model: Any) -> list[Outcome]:
 def changes(model: Any) -> Sequence[Change]:
     """List the columns' changes, by the schema or +1 each.
 
-    The schema is the model's. Without one the change is +1 of each encoded column.
+    The schema is the model's. Without one the change is +1 of each encoded column. A missing number without a stated
+    center is compared with the released mean of the others, rounded to three digits.
     """
     text = model.inputs_.get(SCHEMA)
     if text is None:
-        return [Change("+1", ((j, 1.0),)) for j in range(model.n_features_in_)]
-    return Schema.parse(text).changes
+        return [Change("+1", ((j, 1.0),), step=1.0, per_unit=1.0) for j in range(model.n_features_in_)]
+    made, moments = list(Schema.parse(text).changes), _moments(model)
+    for j, change in enumerate(made):
+        if change.number is None or moments is None or not model._as_fitted()._constant:
+            continue
+        matrix, _, mass, constant = moments
+        missing, mean = (float(matrix[place, -1]) / (mass * constant) for place in (j, change.number))
+        mean = min(max(mean / max(1.0 - missing, 0.05), -1.0), 1.0)
+        center = float(f"{change.middle + mean / change.per_unit:.3g}")
+        weights = (*change.weights, (change.number, -(center - change.middle) * change.per_unit))
+        made[j] = change._replace(text=f"missing instead of {center:g}, the mean", weights=weights)
+    return made
+
+
+def _moments(model: Any) -> tuple[np.ndarray, float, float, float] | None:
+    """Read the released sum of x x^T, the noise in it, the sum of weights of its records, and the constant.
+
+    None without such a release, or if noise hides the number of records.
+    """
+    state, one = model._fitted().state, model._as_fitted()
+    matrix, law = (state.get(name, state.get(f"class0.{name}")) for name in ("rows", "law"))
+    constant = one._constant
+    if matrix is None or law is None or len(matrix) != model.n_features_in_ + (constant > 0):
+        return None
+    mass = float(matrix[-1, -1]) / constant**2 if constant else model._fitted().public.n_records * one._trials_bound / 4
+    noise = math.sqrt(2 * float(law[4])) if one.private else 0.0
+    return (matrix, noise, mass, constant or 1.0) if mass > SEEN * noise / (constant or 1.0) ** 2 else None
+
+
+def spreads(model: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Find the encoded columns' standard deviations, (d,), and which of them the releases tell.
+
+    They are from the released second moment, and where noise hides them from public bounds: as of numbers that fill
+    their bounds evenly, and of 0 and 1 with equal shares. Without bounds rows are as long as ``row_norm``, of columns
+    that are alike.
+    """
+    d, own, moments = model.n_features_in_, changes(model), _moments(model)
+    usual = float(model._as_fitted().row_norm) / math.sqrt(d)
+    if SCHEMA in model.inputs_:
+        columns = Schema.parse(model.inputs_[SCHEMA]).columns
+        reach = [column.high - column.low for column in columns if column.kind == "number"]  # type: ignore[operator]
+        reach.reverse()
+        known = [_OF_EVEN * one.per_unit * reach.pop() if one.step else _OF_HALVES for one in own]
+        found = np.array(known)
+    else:
+        found = np.full(d, usual)
+    if moments is None:
+        return found, np.zeros(d, dtype=bool)
+    matrix, noise, mass, constant = moments
+    variance = matrix.diagonal()[:d] / mass
+    if model._as_fitted()._constant:
+        variance = variance - (matrix[:d, -1] / (mass * constant)) ** 2
+    told = variance > _SPREAD_SEEN * noise / mass
+    return np.where(told, np.sqrt(np.maximum(variance, 0.0)), found), told
 
 
 def names(model: Any) -> Sequence[str]:
@@ -164,6 +231,7 @@ def known_changes(model: Any, of: Sequence[Change]) -> np.ndarray:
     result, one, mean = model._fitted(), model._as_fitted(), np.atleast_2d(model._fitted().arrays["weights"])
     matrix, law = (result.state.get(name, result.state.get(f"class0.{name}")) for name in ("matrix", "law"))
     made = np.ones((len(mean), len(of)), dtype=bool)
+    made[list(absent_classes(model))] = False
     if matrix is None or law is None or not one.private or matrix.shape != (mean.shape[1],) * 2:
         return made
     constant, moments = one._constant, matrix.diagonal()
@@ -180,7 +248,7 @@ def known_changes(model: Any, of: Sequence[Change]) -> np.ndarray:
         seen = settled and bool((moments[places] >= SEEN * noise).all())
         for k, own in enumerate(mean):
             far = (float(weights @ own[places]) / _FAR) ** 2
-            made[k, j] = seen and variance_of(model, k, places, weights) <= max(limit, far)
+            made[k, j] &= seen and variance_of(model, k, places, weights) <= max(limit, far)
     return made
 
 
@@ -206,7 +274,7 @@ def _parts(change: Change) -> tuple[np.ndarray, np.ndarray]:
 def effects(model: Any, level: float) -> list[Effect]:
     """Compute the effects of all columns, outcome by outcome."""
     ends, named, own, made = limits(model, level), names(model), changes(model), []
-    reach, sure = float(ndtri(0.5 + level / 2)), known_changes(model, own)
+    reach, sure, (sds, _) = float(ndtri(0.5 + level / 2)), known_changes(model, own), spreads(model)
     stated = outcomes(model)
     least = clear_deviations(len(stated) * sum(bool(change.text) for change in own), sides=2)
     for outcome, k, sign in stated:
@@ -216,14 +284,125 @@ def effects(model: Any, level: float) -> list[Effect]:
             sd = math.sqrt(variance_of(model, k, places, weights)) if sure[k, j] else math.inf
             center, half = float(weights @ mean[places]), reach * sd
             log_ratio = Interval(center, center - half, center + half)
-            whole = Interval(*(change.reach * v for v in log_ratio))
-            label = f"{name.partition('=')[0]} {change.whole or change.text}" if change.beside else name
+            unit = sds[j] / (change.per_unit * change.step) if change.step else sds[j]
+            label = f"{name.partition('=')[0] if change.beside else name} {change.text}"
             with np.errstate(over="ignore"):
                 ratio = Interval(*np.exp(log_ratio).tolist())
             coefficient = Interval(float(mean[j]), float(low[j]), float(high[j]))
+            standard = Interval(*(float(unit) * value for value in log_ratio))
             clear = bool(change.text) and abs(center) > least * sd
-            made.append(Effect(outcome, name, coefficient, change.text, log_ratio, ratio, whole, label, clear))
+            made.append(Effect(outcome, name, coefficient, change.text, log_ratio, ratio, standard, label, clear))
     return made
+
+
+def absent_classes(model: Any) -> dict[int, Any]:
+    """Find the rows of coefficients that are about a class that does not occur, as far as noise tells.
+
+    The curvature's entry of the constant is the sum of p (1 - p): about the number of records of a rare class. Such a
+    class has a small share of the records, and not more of them than noise may have made. Gives these rows' classes.
+    """
+    weights, state = np.atleast_2d(model._fitted().arrays["weights"]), model._fitted().state
+    moments, absent = _moments(model), {}
+    public, one = model._fitted().public, model._as_fitted()
+    if moments is None or not one._constant or public.classes is None or float(one.n_trials) != 1:
+        return {}
+    rows, _, mass, constant = moments
+    for k, own in enumerate(weights):
+        head = f"class{k}." if len(weights) > 1 else ""
+        matrix, law = state.get(f"{head}matrix"), state.get(f"{head}law")
+        if matrix is None or law is None or matrix.shape != rows.shape:
+            continue
+        count = float(matrix[-1, -1]) / constant**2
+        # Of the curvature, and of the gradient that the share of the class was read from.
+        noise = math.hypot(math.sqrt(2 * law[5]) / constant**2, math.sqrt(law[0]) / constant)
+        if count < _ABSENT * 4 * mass and count < max(_TOLD * noise, _FEW):
+            absent[k] = public.classes[k if head else int(float(rows[-1] @ own) < 0)].item()
+    return absent
+
+
+class Told(NamedTuple):
+    """What a regression tells about its effects, for every door.
+
+    ``known`` are those with an interval, the largest first by one standard deviation of the column, and ``unknown`` the
+    others, in their order. Effects on classes that do not occur (``absent``) are in neither.
+    """
+
+    known: list[Effect]
+    unknown: list[Effect]
+    absent: list[str]
+
+    @classmethod
+    def of(cls, model: Any, names: Sequence[str] | None = None) -> Told:
+        """Sort the effects of a fitted regression; ``names`` replace those of its columns."""
+        none, every = absent_classes(model), effects(model, 0.9)
+        absent = [label for label, k, _ in outcomes(model) if k in none]
+        if names is not None:
+            own = (names[j % len(names)] for j in range(len(every)))
+            every = [
+                one._replace(name=name, label=f"{name} {one.change}" if one.label.startswith(one.name) else one.label)
+                for one, name in zip(every, own, strict=True)
+            ]
+        told = [one for one in every if one.change and one.outcome not in absent]
+        known = sorted((one for one in told if one.known), key=lambda one: -abs(one.standard.mean))
+        return cls(known, [one for one in told if not one.known], list(map(str, none.values())))
+
+    @property
+    def sentence(self) -> str:
+        """Count the effects that are known, and the intervals that leave out a ratio of 1."""
+        n, apart = len(self.known), sum(one.log_ratio.clear for one in self.known)
+        whole = counted(n + len(self.unknown), "effect")
+        if not n + len(self.unknown):
+            return ""
+        if not n:
+            return f"Of {whole} none is known at this epsilon."
+        if n == 1:
+            return f"Of {whole} 1 is known, and its 90 % interval {'leaves out' if apart else 'holds'} a ratio of 1."
+        some = f"the 90 % interval{'s' * (apart > 1)} of {apart} leave{'s' * (apart == 1)} out a ratio of 1"
+        return f"Of {whole} {n} are known, and {some if apart else 'all their 90 % intervals hold a ratio of 1'}."
+
+    def lines(self, ratio: str, most: int | None = MOST_LISTED, more: str = "") -> list[str]:
+        """List the known effects, at most ``most`` of them, and name the others.
+
+        ``more`` says where the rest is.
+        """
+        several = len({one.outcome for one in [*self.known, *self.unknown]}) > 1
+        shown, lines = self.known[:most], []
+        for one in shown:
+            mean, low, high = map(ratio_text, one.ratio)
+            ends = f"[{low}, {high}]{' *' if one.clear else ''}"
+            name = f"{one.outcome}: {one.label}" if several else one.label
+            lines.append(f"  {mean:>8}  {ends:<20}  {ratio_text(math.exp(one.standard.mean)):>6}  {name}")
+        if shown:
+            lines.insert(0, f"  {ratio:>8}  {'90 % interval':<20}  {'one sd':>6}  change")
+        if rest := len(self.known) - len(shown):
+            lines.append(f"  … and {rest} more{f' ({more})' if more else ''}")
+        if any(one.clear for one in self.known):
+            lines.append("* leaves out 1 also if the intervals are to hold for all effects together.")
+        if self.unknown:
+            named = ", ".join(
+                f"{one.outcome}: {one.label}" if several else one.label for one in self.unknown[:MOST_NAMED]
+            )
+            dots = ", …" if len(self.unknown) > MOST_NAMED else ""
+            n, whole = len(self.unknown), len(self.known) + len(self.unknown)
+            lines.append(f"Not known at this epsilon, without interval: {n} of {whole} effects ({named}{dots}).")
+        for label in self.absent:
+            lines.append(f"{label}: occurs in hardly any record, so that its effects are not listed.")
+        return lines
+
+
+def ratio_text(value: float) -> str:
+    """Write a ratio with three digits, or as many as tell it from 1.
+
+    >>> ratio_text(1.0634), ratio_text(0.99997), ratio_text(1.0), ratio_text(1234.5)
+    ('1.06', '0.99997', '1', '1,230')
+    """
+    if not math.isfinite(value):
+        return f"{value}"
+    for digits in range(3, 9):
+        text = f"{float(f'{value:.{digits}g}'):,.{digits + 2}g}"
+        if text != "1":
+            return text
+    return "1"
 
 
 def variance_of(model: Any, k: int, places: np.ndarray, weights: np.ndarray) -> float:
@@ -235,18 +414,13 @@ def variance_of(model: Any, k: int, places: np.ndarray, weights: np.ndarray) -> 
     return max(float(weights @ part @ weights), 0.0)
 
 
-def largest(found: Sequence[Effect], most: int = 10) -> list[Effect]:
-    """Select the largest effects that stand clear of the noise."""
-    return sorted((one for one in found if one.clear), key=lambda one: -abs(one.whole.mean))[:most]
-
-
 def marginal(model: Any, X: Any, level: float) -> list[tuple[str, str, str, Interval]]:
     """Compute average marginal effects on a probability over public rows.
 
-    The effect of "+1" of a number is the average slope of the probability. The effect of another change is the average
-    difference between rows that are set to one side of it and to the other. Draws of the coefficients from their
-    posterior, from a fixed seed, give the interval. It is the whole line if the change is not known (`known_changes`).
-    Returns outcome, column, change and effect.
+    The effect of a number is the average slope of the probability times the change. The effect of another change is the
+    average difference between rows that are set to one side of it and to the other. Draws of the coefficients from
+    their posterior, from a fixed seed, give the interval. It is the whole line if the change is not known
+    (`known_changes`). Returns outcome, column, change and effect.
     """
     check_number("level", level, 0, 1, low_open=True, high_open=True)
     if len(model.classes_) > 2:
@@ -267,7 +441,7 @@ def marginal(model: Any, X: Any, level: float) -> list[tuple[str, str, str, Inte
         logits = rows @ m
         slope = (expit(logits) * expit(-logits)).sum(axis=0)
         for sum_, (_, change) in zip(sums, told, strict=True):
-            if change.text == "+1":
+            if change.step:
                 sum_ += slope * sum(weight * m[place] for place, weight in change.weights)
                 continue
             without = logits - rows[:, list(change.beside)] @ m[list(change.beside)]

@@ -13,42 +13,35 @@ from typing import Any
 import numpy as np
 
 from ..family import SCHEMA
-from ..several import clear_deviations
-from .effects import FEWEST_STEPS, Effect, changes, effects, known_changes, names, too_few_steps
+from .effects import FEWEST_STEPS, MOST_NAMED, Effect, Told, absent_classes, changes, effects, names, too_few_steps
 
-#: How much longer than the bound rows have to be for a finding; the logit of a rare class; the spread of logits of
-#: separated ones.
-_LONGER, _RARE, _SEPARATED = 1.1, 4.5, 5.0
+#: How much longer than the bound rows have to be for a finding; the spread of logits of separated classes.
+_LONGER, _SEPARATED = 1.1, 5.0
 #: A column's share of the spread of logits of separated classes that names it; the log odds ratio of a value that tells
 #: the class: in simulations 4.1 and more if all its records had one, and 3.4 if the true ratio was 20.
 _MOSTLY, _TELLING = 0.25, 4.0
-#: Share of a class that hardly occurs, as far as noise tells.
-_ABSENT = 0.006
 #: Standard deviations of the noise that a finding stands clear of.
 _CLEAR = 3.0
-#: Columns that a finding names.
-MOST_NAMED = 5
 
 
 def _of_unknown(model: Any, but: Collection[str] = ()) -> list[str]:
     """Say in words which effects are not known, ``but`` those of some columns."""
-    every = zip(names(model), changes(model), strict=True)
-    own = [(name, change) for name, change in every if change.text and name not in but]
-    if not own:
-        return []
-    mask: np.ndarray = ~known_changes(model, [change for _, change in own])
-    if not mask.any():
+    told = Told.of(model)
+    of = len(told.known) + len(told.unknown)
+    unknown = [one for one in told.unknown if one.name not in but]
+    if not unknown:
         return []
     if steps := too_few_steps(model):
         return [
             f"effects: {steps} steps are too few for intervals, since the centers are still on their way; expected "
             f"n_steps={FEWEST_STEPS} or more"
         ]
-    named = [name for (name, _), nothing in zip(own, np.any(mask, axis=0), strict=True) if nothing]
+    named = list(dict.fromkeys(one.name for one in unknown))
     more = ", …" if len(named) > MOST_NAMED else ""
     return [
-        f"effects: the data say little or nothing about {mask.sum()} of {mask.size} at this epsilon, so they have no "
-        f"intervals ({', '.join(named[:MOST_NAMED])}{more}); expected more records or epsilon, or fewer columns"
+        f"effects: the data say little or nothing about {len(unknown)} of {of} at this "
+        f"epsilon, so they have no intervals ({', '.join(named[:MOST_NAMED])}{more}); expected more records or "
+        "epsilon, or fewer columns"
     ]
 
 
@@ -60,7 +53,7 @@ def findings(model: Any) -> list[str]:
     weights = model._fitted().arrays["weights"]
     found = _of_unknown(model)
     if weights.ndim > 1 and constant:
-        return found + [_of_rare(model.classes_[k].item()) for k in _rare_classes(state, weights, constant)]
+        return found + [_of_rare(name) for name in absent_classes(model).values()]
     if matrix is None or law is None or matrix.shape != (len(weights),) * 2 or not constant:
         return found
     noise, mass = _noise(law), float(matrix[-1, -1]) / constant**2
@@ -87,7 +80,8 @@ def findings(model: Any) -> list[str]:
     spread = math.sqrt(max(float(weights @ matrix @ weights) / mass - center**2, 0.0))
     if float(model._as_fitted().n_trials) != 1:
         return found
-    if spread > _SEPARATED or abs(center) > _RARE:
+    rare = list(absent_classes(model).values())
+    if spread > _SEPARATED or rare:
         # That is why nothing is known.
         found = [text for text in found if not text.startswith("effects: ")]
     if spread > _SEPARATED:
@@ -98,8 +92,8 @@ def findings(model: Any) -> list[str]:
             f"classes {model.classes_.tolist()}: almost separated by the columns{by}, so that coefficients say only "
             "how completely; expected no column that tells the label: leave it out"
         )
-    elif abs(center) > _RARE:
-        found.append(_of_rare(model.classes_[int(center < 0)].item()))
+    elif rare:
+        found += map(_of_rare, rare)
     elif values := _of_values(model):
         # Which is why nothing is known of them, and they are not named again.
         named = {one.name for one in values}
@@ -123,25 +117,6 @@ def _center(matrix: np.ndarray, weights: np.ndarray, constant: float) -> float:
     return float(matrix[-1] @ weights) * constant / float(matrix[-1, -1])
 
 
-def _rare_classes(state: Any, weights: np.ndarray, constant: float) -> list[int]:
-    """Number the classes that hardly any record has.
-
-    Each of several classes has releases of its own, against all others.
-    """
-    rare, least = [], max(_CLEAR, clear_deviations(len(weights)))
-    for k, own in enumerate(weights):
-        matrix, law = (state.get(f"class{k}.{name}") for name in ("rows", "law"))
-        if matrix is None or law is None or matrix.shape != (len(own),) * 2:
-            continue
-        if not float(matrix[-1, -1]) > least * _noise(law):
-            continue
-        # The constant's entry of a class's own curvature is the sum of p (1 - p).
-        share = float(state[f"class{k}.matrix"][-1, -1]) / (4 * float(matrix[-1, -1]))
-        if share < _ABSENT or _center(matrix, own, constant) < -_RARE:
-            rare.append(k)
-    return rare
-
-
 def _of_rare(name: Any) -> str:
     """Say that a class hardly occurs."""
     return (
@@ -155,9 +130,8 @@ def _of_values(model: Any) -> list[Effect]:
 
     Their curvature is next to nothing, so that noise mostly hides their intervals.
     """
-    told = [one for one in effects(model, 0.9) if one.change not in ("", "+1")]
     return [
         one
-        for one in told
-        if abs(one.log_ratio.mean) > _TELLING and (one.clear or math.isinf(one.log_ratio.high - one.log_ratio.low))
+        for one, change in zip(effects(model, 0.9), changes(model), strict=True)
+        if change.text and not change.step and abs(one.log_ratio.mean) > _TELLING and (one.clear or not one.known)
     ]

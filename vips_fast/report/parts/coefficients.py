@@ -1,10 +1,10 @@
 """Logistic regression: effects with their intervals, and ``coefficients.csv``."""
 
 from collections.abc import Sequence
-from itertools import groupby
 from typing import Any, ClassVar
 
-from ...models.logistic.effects import Effect, Interval, outcomes
+from ...models.family import SCHEMA
+from ...models.logistic.effects import MOST_LISTED, Effect, Interval, Told, outcomes, spreads
 from ...store.text import csv_text
 from .. import figures
 from ..part import MOST_ROWS, Group, Learned, Part
@@ -13,6 +13,29 @@ from ..part import MOST_ROWS, Group, Learned, Part
 _MOST_CELLS = 5_000
 #: Unknown effects that are named.
 _MOST_NAMES = 10
+
+
+def effect_lines(
+    model: Any, names: Sequence[str], label: str | None = None, most: int | None = MOST_LISTED, more: str = ""
+) -> list[str]:
+    """List the known effects of a regression for a terminal, the largest first, and name the others."""
+    told = Told.of(model, names)
+    head = f"{model._headline}{f' ({label})' if label else ''}: "
+    if told.known:
+        head += f"{model._ratio} and 90 % interval of a change, and for one standard deviation, the largest first."
+    else:
+        head += "no effect is known."
+    lines = [head, *told.lines(model._ratio, most, more)]
+    return [*lines, f"One sd is{spread_source(model)[1:]}."] if told.known else lines
+
+
+def spread_source(model: Any) -> str:
+    """Say where the standard deviations of columns come from."""
+    told = spreads(model)[1]
+    public = "public bounds" if SCHEMA in model.inputs_ else "row_norm"
+    if told.all():
+        return ", from a release"
+    return f", from {public}" if not told.any() else f", from a release, or where noise hides it from {public}"
 
 
 class Coefficients(Part):
@@ -32,35 +55,34 @@ class Coefficients(Part):
         return f"{model.coef_.size} coefficients, with intervals"
 
     def learned(self, model: Any, columns: Sequence[str] | None, n_words: int) -> Learned:
-        """Show the largest effects on each outcome."""
-        groups, table, clear, sure, shown, n = [], [], 0, 0, 0, 0
-        unknown: list[str] = []
-        most = max(5, MOST_ROWS // len(model.coef_))
-        for outcome, own in groupby(model.effects(), key=lambda one: one.outcome):
-            found = [one for one in _named(list(own), columns) if one.change]
+        """Show the largest known effects on each outcome, and a table of all."""
+        names = [f"column {j + 1}" for j in range(model.n_features_in_)] if columns is None else columns
+        told, groups, table = Told.of(model, names), [], []
+        most, every = max(5, MOST_ROWS // len(model.coef_)), [*told.known, *told.unknown]
+        for outcome in dict.fromkeys(one.outcome for one in every):
             title = self._title(model, outcome)
-            order = sorted(found, key=lambda one: (not one.known, -abs(one.whole.mean)))
-            known = [one for one in order if one.known]
-            chosen, n, sure = known[:most], n + len(found), sure + len(known)
-            unknown += [one.label for one in found if not one.known]
-            clear, shown = clear + sum(one.clear for one in found), shown + len(chosen)
-            span = min([0.0, *(one.whole.low for one in chosen)]), max([0.0, *(one.whole.high for one in chosen)])
+            own = [one for one in told.known if one.outcome == outcome]
+            chosen = own[:most]
+            ends = [0.0, *(end for one in chosen for end in one.standard)]
             for first in range(0, len(chosen), 20):
                 part = chosen[first : first + 20]
-                means, lows, highs = zip(*(one.whole for one in part), strict=True)
-                rows = figures.intervals([one.label for one in part], means, lows, highs, span)
+                means, lows, highs = zip(*(one.standard for one in part), strict=True)
+                labels = [one.column if one.change.startswith("+") else one.label for one in part]
+                rows = figures.intervals(labels, means, lows, highs, (min(ends), max(ends)))
                 groups.append(Group(f"log {self.measure} {title}{', continued' if first else ''}", rows))
-            kept = {id(one) for one in order[: max(1, _MOST_CELLS // len(model.coef_))]}
-            table += [_row(title, one) for one in found if id(one) in kept]
+            listed = [*own, *(one for one in told.unknown if one.outcome == outcome)]
+            table += [_row(title, one) for one in listed[: max(1, _MOST_CELLS // len(model.coef_))]]
+        shown = sum(len(group.rows.rows) for group in groups)
+        lines = tuple(effect_lines(model, names, most=None))
         return Learned(
             f"An effect is how much a change of one column adds to the log {self.measure}, all others being the same. "
-            "For a number, that is a change from one public bound to the other. The point is the posterior mean and "
-            f"the line the 90 % interval, which takes the noise into account{_sampling(model)}. Pale intervals hold 0: "
-            f"their sign is not known. {_of_unknown(n - sure, n)}The table has effects in the columns' own units, and "
-            f"{self.measure} ratios. The {shown} largest of {sure} are shown; in all, {clear} stand clear "
-            "of the noise.",
+            f"Here the change is one standard deviation of the column{spread_source(model)}, by which columns of "
+            "different units compare. The point is the posterior mean and the line the 90 % interval, which takes the "
+            f"noise into account{_sampling(model)}. Pale intervals hold 0: their sign is not known. {told.sentence} "
+            f"The {shown} largest of these are shown. The table has effects in the columns' own units, and "
+            f"{self.measure} ratios.{self._more(model)}",
             groups=tuple(groups),
-            note=_listed(unknown),
+            note=_listed([one.label for one in told.unknown]),
             columns=(
                 "effect",
                 "column",
@@ -73,8 +95,14 @@ class Coefficients(Part):
                 "95 %",
             ),
             table=tuple(table),
-            caption="All effects" if len(table) == n else f"The {len(table)} largest effects",
+            caption="All effects" if len(table) == len(every) else f"The {len(table)} largest effects",
+            lines=lines,
+            short=tuple(effect_lines(model, names, more="--all lists them")),
         )
+
+    def _more(self, model: Any) -> str:
+        """Say what effects are on, if that needs words."""
+        return ""
 
     def text(self, model: Any, columns: Sequence[str] | None, n_words: int = 10) -> str:
         """Write coefficients and effects with intervals, outcome by outcome."""
@@ -109,13 +137,6 @@ class Rates(Coefficients):
         return "of events"
 
 
-def _of_unknown(n: int, of: int) -> str:
-    """Say how many effects are not known."""
-    if not n:
-        return ""
-    return f"The releases say too little about {n} of {of} effects, which have no interval. "
-
-
 def _listed(unknown: list[str]) -> str:
     """List effects without interval, each once."""
     names = list(dict.fromkeys(unknown))
@@ -141,17 +162,7 @@ def _sampling(model: Any) -> str:
     return f"; rows of one {unit} count as independent in it"
 
 
-def _named(found: list[Effect], columns: Sequence[str] | None) -> list[Effect]:
-    """Name the columns of a model without names."""
-    if columns is None:
-        columns = [f"column {j + 1}" for j in range(len(found))]
-    return [
-        one._replace(name=name, label=name if one.label == one.name else one.label)
-        for one, name in zip(found, columns, strict=True)
-    ]
-
-
 def _row(title: str, one: Effect) -> tuple[str, ...]:
     """Write an effect as a row of the table."""
     odds, ratio = _cells(one.log_ratio, "{:+.4g}", "not known"), _cells(one.ratio, "{:.4g}", "not known")
-    return (title, one.name.partition("=")[0] if one.label != one.name else one.name, one.change, *odds, *ratio)
+    return (title, one.column, one.change, *odds, *ratio)
