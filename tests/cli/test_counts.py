@@ -46,7 +46,8 @@ def test_rate_ratios_in_the_columns_units(run, fit, tmp_path):
     With the largest count of the schema.
     """
     code, text, _ = run(*fit("--epsilon", 4))
-    assert code == 0 and text.startswith("Rate of events (visits): rate ratio and 90 % interval") and "age +1" in text
+    assert code == 0 and "Mean of the counts, cut at 15 (visits): rate ratio and 90 % interval" in text
+    assert text.startswith("Verdict: useful. In a release, the columns predict the counts ") and "age +1" in text
     with open(tmp_path / "m" / "coefficients.csv", newline="") as file:
         found = {row["feature"]: row for row in csv.DictReader(file)}
     assert CountRegression.load(tmp_path / "m").largest == 15
@@ -56,7 +57,7 @@ def test_rate_ratios_in_the_columns_units(run, fit, tmp_path):
         assert abs(middle - truth) < 3.1 * (high - middle) and found[name]["class"] == "count"
         assert float(found[name]["rate_ratio"]) == pytest.approx(np.exp(middle), rel=1e-4)
     assert float(found["age"]["rate_ratio_low_90"]) > 1
-    assert "of events" in run("show", tmp_path / "m")[1]
+    assert "Mean of the counts, cut at 15: rate ratio" in " ".join(run("show", tmp_path / "m")[1].split())
     assert run("report", tmp_path / "m", "--out", tmp_path / "r.html")[0] == 0
     page = (tmp_path / "r.html").read_text()
     assert "log rate" in page and "rate ratio" in page and "odds ratio" not in page

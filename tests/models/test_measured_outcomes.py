@@ -8,14 +8,17 @@ import pytest
 import scipy.sparse as sp
 from first_scores import FirstScore, begins, mutants_are_seen
 
-from vips_fast import BayesianLogisticRegression
+from vips_fast import BayesianLogisticRegression, CountRegression
 from vips_fast.audit import Sizes, audit
-from vips_fast.audit.adapters import LogisticAdapter
+from vips_fast.audit.adapters import CountsAdapter, LogisticAdapter
+from vips_fast.data.schema import MOVED
 from vips_fast.engine.gain import Score
 from vips_fast.engine.measured import MeasuredModel
 from vips_fast.models.logistic import LogisticOptions
-from vips_fast.models.logistic.score import OutcomePrediction
+from vips_fast.models.logistic.score import OutcomePrediction, Prediction
 from vips_fast.models.rebuild import verify
+from vips_fast.report import html_report
+from vips_fast.report.parts.coefficients import effect_lines
 
 # A score has few entries, so that 40,000 draws are 10,000 steps or more: other tests look at more.
 SIZES = Sizes(pairs=40, records=12, draws=40_000, releases=1_200, runs=60, rows=2**13)
@@ -51,7 +54,7 @@ def test_what_the_columns_predict_is_told():
     assert good.found_gain_.low > 0.02 and good.verdict_.worth == "useful"
     assert "the columns predict the outcome" in good.verdict_.text and "Of 5 effects " in good.verdict_.text
     none = keyed(regression(epsilon=20.0)).fit(*data(20_000, d=5, effect=0.0))
-    assert none.verdict_.worth == "no better" and "Verdict: not better than the base rate." in none.verdict_.text
+    assert none.verdict_.worth == "no better" and "Verdict: not better than without columns." in none.verdict_.text
     for settings, n in ((dict(epsilon=4.0), 1400), (dict(epsilon=0.5), 200), (dict(epsilon=20.0), 300)):
         model = keyed(regression(**settings)).fit(*data(n, d=20, effect=0.0))
         assert model.verdict_.worth in ("unclear", "no better"), model.verdict_.text
@@ -209,20 +212,43 @@ class Judged(FirstScore, LogisticAdapter):
 
     def sharp(self, stage):
         model = stage.model
-        assert isinstance(model, MeasuredModel) and model.shape == (3,)
+        assert isinstance(model, MeasuredModel) and model.shape == (model._step.score.cells,)
         for one in getattr(model.model, "classes", [model.model]):
             one._mean, one._base = np.linspace(-4, 4, one.n_features), np.array([-1.0])
             one._covariance = 0.5 * np.eye(one.n_features)
         model._begin()
 
 
+class Moved(Judged):
+    """All values of all records beyond their bounds, so that each column counts."""
+
+    small = 16
+
+    def base(self, n):
+        return [(np.full(self.small, MOVED), float(i % 2)) for i in range(n)]
+
+    def generated(self, rng, columns):
+        return rng.choice([MOVED, -MOVED, 0.3], columns), float(rng.integers(2))
+
+
+class CutCounts(Moved, CountsAdapter):
+    """Counts that are cut, and values beyond bounds."""
+
+    def base(self, n):
+        return [(row, 50 * y) for row, y in super().base(n)]
+
+    def generated(self, rng, columns):
+        return super().generated(rng, columns)[0], float(rng.integers(60))
+
+
 def report_of(layers, kind=Judged, **settings):
-    options = LogisticOptions(measure_gain=kind is not Judged)
-    adapter = kind(
-        {"classes": [0, 1], "options": options, **settings},
-        begins(BayesianLogisticRegression) if kind is Judged else None,
+    judged = issubclass(kind, Judged)
+    settings = {"options": LogisticOptions(measure_gain=not judged), **settings}
+    if not issubclass(kind, CountsAdapter):
+        settings = {"classes": [0, 1], **settings}
+    return audit(
+        kind(settings, begins(kind.estimator_type) if judged else None), layers=layers, sizes=SIZES, random_state=0
     )
-    return audit(adapter, layers=layers, sizes=SIZES, random_state=0)
 
 
 def failed(layers, kind=Judged):
@@ -231,12 +257,96 @@ def failed(layers, kind=Judged):
 
 
 @pytest.mark.parametrize(
-    "layer, kind", [("A", Judged), ("B", Judged), ("C", Judged), ("E", LogisticAdapter), ("G", LogisticAdapter)]
+    "layer, kind",
+    [
+        ("A", Judged),
+        ("B", Judged),
+        ("C", Judged),
+        ("E", LogisticAdapter),
+        ("G", LogisticAdapter),
+        ("A", Moved),
+        ("B", Moved),
+        ("A", CutCounts),
+        ("B", CutCounts),
+        ("G", CountsAdapter),
+    ],
 )
 def test_layers(layer, kind):
     report = report_of(layer, kind)
     assert report.passed, report.text()
 
 
-def test_mutants(monkeypatch):
-    mutants_are_seen(monkeypatch, OutcomePrediction, failed)
+@pytest.mark.parametrize("kind", [Judged, Moved, CutCounts])
+def test_mutants(monkeypatch, kind):
+    mutants_are_seen(monkeypatch, OutcomePrediction, lambda layers: failed(layers, kind))
+
+
+@pytest.mark.parametrize("kind", [Moved, CutCounts])
+def test_shares_beyond_their_part_of_the_bound_are_seen(monkeypatch, kind):
+    """A record whose moved values count one each, and shares beside a score that keeps all of the clip."""
+    honest = OutcomePrediction._moved
+    with monkeypatch.context() as patch:
+        patch.setattr(OutcomePrediction, "_moved", lambda self, *a: 4.0 * honest(self, *a))
+        assert any(name.startswith("distance of") for name in failed("A", kind))
+
+
+# -- what the step counts beside the score
+
+
+def test_the_norm_of_a_contribution_is_the_clip_at_most():
+    """Nats and shares at their bounds at once reach it."""
+    score = OutcomePrediction([Prediction(np.zeros(5), np.eye(5), 0.0, 0.0)], 1.0, 1.0, 100)
+    full = score.clip_rows(np.full((1, 1), 9.0), np.ones(1), 2.5, np.eye(1, 5))
+    assert (full >= 0).all() and 2.5 * (1 - 1e-6) < np.linalg.norm(full) <= 2.5
+
+
+@pytest.mark.parametrize("form", ["dense", "sparse", "persons"])
+def test_shares_of_values_beyond_bounds_and_of_cut_counts_are_released(form):
+    """As they are in the records, within the noise; none where none is."""
+    rng = np.random.default_rng(0)
+    n = 20_000
+    X = rng.uniform(-1, 1, (n, 4))
+    X[rng.random(n) < 0.03, 0], X[rng.random(n) < 0.01, 2] = MOVED, -MOVED
+    counts = rng.negative_binomial(1, 0.25, n)
+    rows = sp.csr_array(X) if form == "sparse" else X
+    groups = np.arange(n) // 2 if form == "persons" else None
+    for kind, y, settings in (
+        (BayesianLogisticRegression, counts > 2, {"classes": [False, True]}),
+        (CountRegression, counts, {"largest": 10}),
+    ):
+        model = keyed(kind(epsilon=2.0, delta=1e-6, row_norm=2.0, n_jobs=1, **settings))
+        with pytest.warns(UserWarning) as said:
+            model.fit(rows, y, groups=groups)
+        *shares, sd = model._fitted().state["shares"]
+        true = [*(np.abs(X) == MOVED).mean(axis=0), 0.0, *([(counts > 10).mean()] if kind is CountRegression else [])]
+        assert sd < 0.01 and np.abs(np.array(shares) - true).max() < 5.5 * sd + 2e-3
+        told = [str(one.message) for one in said]
+        assert sum(text.startswith("x1: about ") for text in told) == 1 and not any("x2: about" in t for t in told)
+        assert sum(text.startswith("largest=10: about ") for text in told) == (kind is CountRegression)
+        page = html_report(model)
+        assert "of the values are beyond its bounds" in page
+        assert ("the counts are above it and were cut" in page) == (kind is CountRegression)
+
+
+def test_counts_are_measured_and_their_list_says_what_effects_are_on():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (20_000, 2))
+    y = rng.poisson(np.exp(X @ [1.0, -0.5]))
+    model = keyed(CountRegression(largest=12, epsilon=4.0, row_norm=2.0, dispersion=0.01)).fit(X, y)
+    score = model.verdict_
+    assert score.worth == "useful" and "the columns predict the counts" in score.text
+    assert effect_lines(model, ["a", "b"])[0].startswith("Mean of the counts, cut at 12: rate ratio and 90 % interval")
+    other = rng.poisson(np.exp(X @ [1.0, -0.5])).astype(float)
+    base = keyed(CountRegression(largest=12, private=False, row_norm=2.0, dispersion=0.01)).fit(
+        np.zeros((20_000, 1)), y
+    )
+    nats = model.score(X, other) - base.score(np.zeros((20_000, 1)), other)
+    assert model.found_gain_.low - 0.03 < 1 - np.exp(-nats) < model.found_gain_.high + 0.03
+
+
+@pytest.mark.parametrize(("epsilon", "hidden"), [(1.0, True), (5000.0, False)])
+def test_a_dispersion_that_noise_hides_is_said(epsilon, hidden, recwarn):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (5000, 2))
+    keyed(CountRegression(largest=12, epsilon=epsilon, row_norm=2.0)).fit(X, rng.negative_binomial(1, 0.4, 5000))
+    assert any("dispersion=1: the noise hides whether" in str(one.message) for one in recwarn) == hidden

@@ -41,7 +41,8 @@ class GainScore(ABC):
     """Contributions of units to a score of J candidates, the usual one first.
 
     A contribution has J + 2 entries: the nats of the usual candidate, the nats that each other one has more, the number
-    of predictions, and the square of the nats. The last two are at least 0.
+    of predictions, and the square of the nats. The last two are at least 0. So are ``n_shares`` further ones: what else
+    the step counts, as shares of units.
     """
 
     #: Candidates that are compared.
@@ -52,18 +53,21 @@ class GainScore(ABC):
     #: The bounds of a difference and of each of the last two entries, over the bound of nats.
     reach: float = 1.0
     rest: float = 0.5
+    #: Further entries, and the bound of their norm over the bound of nats.
+    n_shares: int = 0
+    shares: float = 1 / 3
     #: Whether neighbors replace a unit; else one has a unit more.
     replaces: bool = False
 
     @property
     def cells(self) -> int:
         """Number of entries of a contribution."""
-        return self.n_candidates + 2
+        return self.n_candidates + 2 + self.n_shares
 
     @property
     def norm(self) -> float:
         """The bound of a contribution whose nats are at most 1; see `clip_rows`."""
-        return norm_of(self.n_candidates, self.reach, self.rest, self.replaces)
+        return norm_of(self.n_candidates, self.reach, self.rest, self.replaces, self.shares * (self.n_shares > 0))
 
     @abstractmethod
     def rows(self, block: Any, words: np.ndarray, asked: np.ndarray, clip: float) -> np.ndarray:
@@ -73,35 +77,40 @@ class GainScore(ABC):
         and of released parameters.
         """
 
-    def clip_rows(self, nats: np.ndarray, predicted: np.ndarray, clip: float) -> np.ndarray:
+    def clip_rows(
+        self, nats: np.ndarray, predicted: np.ndarray, clip: float, shares: np.ndarray | None = None
+    ) -> np.ndarray:
         """Bound contributions, (n, cells).
 
-        ``nats`` are (n, J); ``predicted``, (n,), are shares of ``most``. Rows with an invalid number are 0.
+        ``nats`` are (n, J); ``predicted``, (n,), are shares of ``most``. Rows with an invalid number are 0. ``shares``,
+        (n, n_shares), are at least 0, and a row of them has a norm of at most 1.
 
         Notes
         -----
-        *Sensitivity.* Let A be the largest norm of the first J entries, which have a sign, and D that of the last two,
-        which are at least 0. In units of ``nats``, A^2 = 1 + (J - 1) reach^2 and D^2 = 2 rest^2. A row is brought to
+        *Sensitivity.* Let A be the largest norm of the first J entries, which have a sign, and D that of the others,
+        which are at least 0. In units of ``nats``, A^2 = 1 + (J - 1) reach^2 and D^2 = 2 rest^2, and with shares more by
+        `shares`^2. A row is brought to
         the clip C over `norm` times that. If neighbors differ by one unit more, the norm is A^2 + D^2: the sum moves by
         at most C. If they replace a unit, the sum moves by x - y, with ||x - y||^2 <= 4 A^2 + 2 D^2. The norm is
         2 A^2 + D^2, and the sum moves by at most sqrt(2) C. Truncation toward zero raises neither A nor D.
         """
-        most = self.nats
+        most, last = self.nats, self.n_candidates
         nats = np.clip(nats, -most, most)
         out = np.empty((len(nats), self.cells))
         out[:, 0] = nats[:, 0]
-        out[:, 1:-2] = np.clip(nats[:, 1:] - nats[:, :1], -self.reach * most, self.reach * most)
-        out[:, -2] = most * self.rest * predicted
-        out[:, -1] = self.rest / most * nats[:, 0] ** 2
+        out[:, 1:last] = np.clip(nats[:, 1:] - nats[:, :1], -self.reach * most, self.reach * most)
+        out[:, last] = most * self.rest * predicted
+        out[:, last + 1] = self.rest / most * nats[:, 0] ** 2
+        out[:, last + 2 :] = 0.0 if shares is None else most * self.shares * shares
         out *= clip * _BELOW / (most * self.norm)
         out[~np.isfinite(out).all(axis=1)] = 0.0
         return out
 
 
-def norm_of(n_candidates: int, reach: float, rest: float, replaces: bool) -> float:
+def norm_of(n_candidates: int, reach: float, rest: float, replaces: bool, shares: float = 0.0) -> float:
     """Compute `GainScore.norm`."""
     signed = 1.0 + (n_candidates - 1) * reach**2
-    return float(((2.0 if replaces else 1.0) * signed + 2.0 * rest**2) ** 0.5)
+    return float(((2.0 if replaces else 1.0) * signed + 2.0 * rest**2 + shares**2) ** 0.5)
 
 
 @dataclass(frozen=True)
@@ -110,7 +119,8 @@ class Score:
 
     ``nats`` are the mean nats that a unit gains, for each candidate, (J,). ``sd`` is the noise in the first, and in the
     difference of each other to it. ``predicted`` is the mean number of predictions of a unit, and ``predicted_sd`` the
-    noise in it. ``more`` is the standard deviation of the nats by the choice of units.
+    noise in it. ``more`` is the standard deviation of the nats by the choice of units. ``shares`` are what else was
+    counted, with noise of ``shares_sd`` in each.
     """
 
     nats: np.ndarray
@@ -118,35 +128,45 @@ class Score:
     predicted: float
     predicted_sd: float
     more: float
+    shares: np.ndarray | None = None
+    shares_sd: float = 0.0
 
     @classmethod
     def read(
         cls, values: np.ndarray, noise_sd: float, clip: float, units: float, score: GainScore | type[GainScore]
     ) -> Self:
-        """Read a score from the noised mean of contributions, (J + 2,).
+        """Read a score from the noised mean of contributions, (`GainScore.cells`,).
 
         ``units`` is the number of units that were expected to be asked; ``score`` made the contributions.
         """
         score = score() if isinstance(score, type) else score
         factor = score.nats * score.norm / (clip * _BELOW)
-        nats = np.asarray(values) * factor
-        predicted, square = (nats[-2:] / (score.nats * score.rest)).tolist()
-        nats = np.concatenate([nats[:1], nats[0] + nats[1:-2]])
+        nats, last = np.asarray(values) * factor, len(values) - score.n_shares - 2
+        predicted, square = (nats[last : last + 2] / (score.nats * score.rest)).tolist()
+        shares = nats[last + 2 :] / (score.nats * score.shares) if score.n_shares else None
+        nats = np.concatenate([nats[:1], nats[0] + nats[1:last]])
         more = (max(square * score.nats**2 - float(nats[0]) ** 2, 0.0) / units) ** 0.5
         sd = noise_sd * factor
         if score.most == 1:  # what is known needs no release
-            return cls(nats, sd, 1.0, 0.0, more)
+            return cls(nats, sd, 1.0, 0.0, more, shares, sd / (score.nats * score.shares))
         noise = sd * score.most / (score.nats * score.rest)
-        return cls(nats, sd, predicted * score.most, noise, more)
+        return cls(nats, sd, predicted * score.most, noise, more, shares, sd / (score.nats * score.shares))
 
     @classmethod
-    def restore(cls, state: np.ndarray) -> Self:
-        """Restore a score from its `state`."""
-        return cls(state[:-4], *state[-4:].tolist())
+    def restore(cls, state: np.ndarray, shares: np.ndarray | None = None) -> Self:
+        """Restore a score from its `state`, and its shares from `shares_state`."""
+        sd, predicted, predicted_sd, more = state[-4:].tolist()
+        if shares is None:
+            return cls(state[:-4], sd, predicted, predicted_sd, more)
+        return cls(state[:-4], sd, predicted, predicted_sd, more, shares[:-1], float(shares[-1]))
 
     def state(self) -> np.ndarray:
         """Give the score as an array, (J + 4,)."""
         return np.array([*self.nats, self.sd, self.predicted, self.predicted_sd, self.more])
+
+    def shares_state(self) -> dict[str, np.ndarray]:
+        """Give the shares and their noise as an array, (`GainScore.n_shares` + 1,), if there are any."""
+        return {} if self.shares is None else {"shares": np.append(self.shares, self.shares_sd)}
 
     def best(self) -> int:
         """Choose a candidate: the usual one, unless that gains nothing or another is clearly better."""

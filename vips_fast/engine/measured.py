@@ -132,7 +132,7 @@ class MeasuredModel(Model):
         """Give the model's state, the steps done and the score."""
         more = {"measured_steps": np.array([float(self._done)])}
         if self.measured is not None:
-            more["score"] = self.measured.state()
+            more |= {"score": self.measured.state(), **self.measured.shares_state()}
         return {**self.model.state(), **more}
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
@@ -144,7 +144,8 @@ class MeasuredModel(Model):
         if done >= self._n_steps:
             score = self.model.gain_score()
             assert score is not None, "the planner measures models that have a score"
-            self.measured = Score.restore(array_of(state, "score", (score.n_candidates + 4,)))
+            shares = array_of(state, "shares", (score.n_shares + 1,)) if score.n_shares else None
+            self.measured = Score.restore(array_of(state, "score", (score.n_candidates + 4,)), shares)
         self._begin()
 
     def result(self) -> dict[str, np.ndarray]:

@@ -133,7 +133,7 @@ class Verdict:
         if found.low > _LEAST:
             worth, text = "useful", f"useful. {said}"
         elif found.high < _LEAST:
-            worth, text = "no better", f"not better than the base rate. {said}"
+            worth, text = "no better", f"not better than without columns. {said}"
         else:
             worth, text = "unclear", f"cannot tell. {said} More records or a larger epsilon would tell."
         return cls(worth, found, clear, f"Verdict: {text} {told}".strip())

@@ -24,9 +24,12 @@ from .options import LogisticSettings
 from .records import read_events, usable_rows
 from .regression import Outcomes, Regression
 from .sandwich import SandwichModel
+from .score import OutcomePrediction
 
 #: Mean count over the largest that a forecast expects.
 _EXPECTED = 0.2
+#: A count beyond the largest is brought to this part of it: a number that is not whole, which tells it from others.
+_CUT = 1.0 - 2.0**-40
 
 
 @dataclass(kw_only=True, repr=False, eq=False)
@@ -42,8 +45,9 @@ class CountRegression(Regression):
     Parameters
     ----------
     largest : float
-        Public M: counts above it are set to it, which bends the mean. Noise is in proportion to it. So state a number
-        that a count hardly ever passes.
+        Public M: counts above it are set to it, so that effects are on the mean of the counts cut there. Noise is in
+        proportion to it. So state a number that a count hardly ever passes. The last step of a fit counts the share
+        that does, and the fit says it.
     dispersion : float
         Public. Intervals correct it as far as noise lets them: releases also have the squares of the records'
         gradients (`vips_fast.models.logistic.sandwich.SandwichModel`). A value that is too small makes intervals too
@@ -79,6 +83,7 @@ class CountRegression(Regression):
 
     _estimator_type: ClassVar[str] = "regressor"
     _ratio: ClassVar[str] = "rate ratio"
+    _claim: ClassVar[tuple[str, str]] = ("the columns predict the counts", "than their mean does, by perplexity")
 
     largest: float = 20.0
     dispersion: float = 1.0
@@ -111,7 +116,11 @@ class CountRegression(Regression):
 
     @property
     def _headline(self) -> str:
-        return "Rate of events"
+        return f"Mean of the counts, cut at {float(self._as_fitted().largest):g}"
+
+    @property
+    def _has_score(self) -> bool:
+        return self.fit_intercept
 
     @property
     def intercept_(self) -> Vector:
@@ -140,7 +149,7 @@ class CountRegression(Regression):
 
     def _read_outcomes(self, y: Any, n: int) -> Outcomes:
         y, problems = read_events(dense_array(y, "y", self.invalid == "drop"), n)
-        y = np.minimum(y, float(self.largest))
+        y = np.where(y > float(self.largest), float(self.largest) * _CUT, y)
         return y, y + self._size, problems, {}
 
     def _model(self, public: Public, schedule: RunSchedule | None = None) -> CountModel:
@@ -185,10 +194,8 @@ class CountModel(SandwichModel):
         self._size = size
         super().__init__(public, settings)
 
-    @property
-    def has_score(self) -> bool:
-        """Whether a score measures it; the number of trials depends on counts."""
-        return False
+    def gain_score(self) -> OutcomePrediction:
+        return OutcomePrediction([self.prediction], self._bound, self._b, self._n, counts=True)
 
     def _residual_bound(self, first: bool) -> float:
         return max(self._b - self._size, self._size) / self._b

@@ -12,7 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from ...engine.measured import JUDGES
 from ..family import SCHEMA
+from ..several import clear_deviations
 from .effects import FEWEST_STEPS, MOST_NAMED, Effect, Told, absent_classes, changes, effects, names, too_few_steps
 
 #: How much longer than the bound rows have to be for a finding; the spread of logits of separated classes.
@@ -20,8 +22,10 @@ _LONGER, _SEPARATED = 1.1, 5.0
 #: A column's share of the spread of logits of separated classes that names it; the log odds ratio of a value that tells
 #: the class: in simulations 4.1 and more if all its records had one, and 3.4 if the true ratio was 20.
 _MOSTLY, _TELLING = 0.25, 4.0
-#: Standard deviations of the noise that a finding stands clear of.
-_CLEAR = 3.0
+#: Standard deviations of the noise that a finding stands clear of; those of a 90 % interval.
+_CLEAR, _NINETY = 3.0, 1.645
+#: A share of moved values that is not told; noise in the ratio of counts' variance to the stated one that hides it.
+_NEXT_TO_NONE, _HIDES = 0.001, 0.5
 
 
 def _of_unknown(model: Any, but: Collection[str] = ()) -> list[str]:
@@ -45,13 +49,52 @@ def _of_unknown(model: Any, but: Collection[str] = ()) -> list[str]:
     ]
 
 
+def counted(model: Any) -> list[str]:
+    """Say what the last step counted: values beyond bounds, counts that were cut; and whether dispersion is known."""
+    state, one, found = model._fitted().state, model._as_fitted(), []
+    counts = model._fitted().public.classes is None
+    if "shares" in state:
+        *shares, sd = state["shares"].tolist()
+        n = model._fitted().public.n_records
+        own = list(zip(names(model), shares, strict=False))
+        if counts:
+            own.append(("", shares[-1]))
+        least = clear_deviations(len(own)) * sd
+        for name, share in own:
+            if share <= max(least, _NEXT_TO_NONE):
+                continue
+            error = _NINETY * math.hypot(sd, math.sqrt(share * max(1 - share, 0.0) / min(n, JUDGES)) * (n > JUDGES))
+            about = f"about {share:.1%} (± {error:.1%})"
+            if name:
+                found.append(
+                    f"{name}: {about} of the values are beyond its bounds and were moved to them, which bends its "
+                    'effect; expected wider public bounds, or beyond = "missing" or "refuse" in the schema'
+                )
+            else:
+                found.append(
+                    f"largest={float(one.largest):g}: {about} of the counts are above it and were cut, so that effects "
+                    "are on the mean of the cut counts; expected a larger public bound"
+                )
+    matrix, squares = state.get("matrix"), state.get("squares_law")
+    if counts and one.private and matrix is not None and squares is not None and len(matrix):
+        own_variance = np.maximum(matrix.diagonal(), 1e-300)
+        hidden = math.sqrt(float(squares[0])) / float(np.linalg.norm(own_variance))
+        if hidden > _HIDES:
+            found.append(
+                f"dispersion={float(one.dispersion):g}: the noise hides whether counts are spread more than that, so "
+                "intervals rest on it; expected more records or epsilon, a smaller largest=, or a dispersion known to "
+                "be large enough"
+            )
+    return found
+
+
 @np.errstate(all="ignore")
 def findings(model: Any) -> list[str]:
     """List problems that releases show or leave open, with remedies."""
     state, constant = model._fitted().state, model._as_fitted()._constant
     matrix, law = state.get("rows"), state.get("law")
     weights = model._fitted().arrays["weights"]
-    found = _of_unknown(model)
+    found = _of_unknown(model) + counted(model)
     if weights.ndim > 1 and constant:
         return found + [_of_rare(name) for name in absent_classes(model).values()]
     if matrix is None or law is None or matrix.shape != (len(weights),) * 2 or not constant:

@@ -7,6 +7,7 @@ import numpy as np
 from scipy import sparse
 from scipy.special import expit
 
+from ...data.schema import moved_to_bounds
 from ...engine.gain import GainScore
 from ...engine.units import unpack_block
 from ...kernels.logistic import Rows
@@ -15,6 +16,8 @@ from .spectrum import NODES, WEIGHTS
 #: Products of entries of this many bits are added exactly, in any order, for rows and columns of norm 1.
 _BITS = 24
 _LEAST = 1e-300
+#: With more columns the step counts no values beyond bounds: a block's contributions would be large.
+_MOST_COUNTED = 256
 
 
 class Prediction(NamedTuple):
@@ -43,12 +46,19 @@ class OutcomePrediction(GainScore):
 
     A unit's nats are the mean, over its trials, of log p - log p0. Here p is the predictive probability of the outcome
     that occurred, and p0 is the one by the released base rate. ``models`` has one posterior, or one for each class.
-    ``bound`` is the largest norm of a row, ``n`` the public number of units.
+    ``bound`` is the largest norm of a row, ``n`` the public number of units. Of ``counts``, a unit's nats are the mean
+    over its rows, and a count beyond the public bound was brought to a number that is not whole.
+
+    The step also counts, for each column, the share of values that were moved to a bound (`moved_to_bounds`), and of
+    counts the share that was cut.
 
     Notes
     -----
     *Bound.* A row of the score is a function of the unit's own rows, labels and word, and of released numbers. Nats are
-    cut at ``nats`` on both sides, and `GainScore.clip_rows` proves the norm.
+    cut at ``nats`` on both sides. A row with j moved values has the entry j^(-1/2) for each of them, a vector of norm
+    1, or 0 without one; a unit has the mean over its rows, whose norm is at most 1. `GainScore.clip_rows` proves the
+    rest.
+    (So the share of a column whose values are moved together with others' is a little more than is counted.)
 
     *Optimism.* The coefficients were fitted to the same units. Let m be the posterior mean. By Efron (2004) a fit's own
     records are predicted better than others by sum_i cov(y_i, x_i . m) nats in all. If m is calibrated by a factor, it
@@ -63,8 +73,10 @@ class OutcomePrediction(GainScore):
 
     nats, most, rest = 2.0, 1.0, 0.25
 
-    def __init__(self, models: Sequence[Prediction], bound: float, n_trials: float, n: int):
-        self._bound, self._n_trials = bound, n_trials
+    def __init__(self, models: Sequence[Prediction], bound: float, n_trials: float, n: int, counts: bool = False):
+        self._bound, self._n_trials, self._counts = bound, n_trials, counts
+        d = len(models[0].mean)
+        self.n_shares = d + counts if d <= _MOST_COUNTED else 0
         self._tables, self._units = [], []
         for one in models:
             values, vectors = np.linalg.eigh(one.covariance)
@@ -89,7 +101,25 @@ class OutcomePrediction(GainScore):
         )
         held = total > 0
         mean = np.where(held, sums / np.where(held, total, 1.0) - self._optimism, 0.0)
-        return self.clip_rows(mean[:, None], held.astype(np.float64), clip)
+        shares = self._moved(block, unit, kept, len(words)) if self.n_shares else None
+        return self.clip_rows(mean[:, None], held.astype(np.float64), clip, shares)
+
+    def _moved(self, block: Rows, unit: np.ndarray, kept: np.ndarray, n_units: int) -> np.ndarray:
+        """Compute units' shares of moved values, and of counts that were cut, (n_units, n_shares)."""
+        moved = np.zeros((block.n_rows, self.n_shares))
+        if block.indptr is None:
+            moved[:, : block.n_features] = moved_to_bounds(block.values.reshape(block.n_rows, block.n_features))
+        elif not block.unit:
+            row_of = np.repeat(np.arange(block.n_rows), np.diff(block.indptr))
+            here = moved_to_bounds(block.values)
+            moved[row_of[here], block.indices[here]] = 1.0
+        if self._counts:
+            moved[:, -1] = block.y != np.floor(block.y)
+        moved = moved[kept]
+        moved /= np.sqrt(np.maximum(np.count_nonzero(moved, axis=1), 1))[:, None]
+        found, number = np.zeros((n_units, self.n_shares)), np.bincount(unit[kept], minlength=n_units)
+        np.add.at(found, unit[kept], moved)
+        return found / np.maximum(number, 1)[:, None]
 
     def _predict(self, block: Rows, kept: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Compute nats and the number of trials of some rows."""
@@ -111,7 +141,7 @@ class OutcomePrediction(GainScore):
         one = np.clip(p[:, 0], _LEAST, 1 - 1e-16)
         trials = np.full(len(p), self._n_trials) if block.trials is None else block.trials[kept]
         won, lost = np.log(one) - self._base[1], np.log1p(-one) - self._base[0]
-        return y * won + (trials - y) * lost, trials
+        return y * won + (trials - y) * lost, np.ones(len(p)) if self._counts else trials
 
     @staticmethod
     def _probability(matrix: Any, table: np.ndarray, unit: float) -> np.ndarray:

@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 
 from ...models.family import SCHEMA
 from ...models.logistic.effects import MOST_LISTED, Effect, Interval, Told, outcomes, spreads
+from ...models.logistic.findings import counted
 from ...store.text import csv_text
 from .. import figures
 from ..part import MOST_ROWS, Group, Learned, Part
@@ -26,7 +27,8 @@ def effect_lines(
     else:
         head += "no effect is known."
     lines = [head, *told.lines(model._ratio, most, more)]
-    return [*lines, f"One sd is{spread_source(model)[1:]}."] if told.known else lines
+    source = [f"One sd is{spread_source(model)[1:]}."] if told.known else []
+    return [*lines, *source, *(f"{text}." for text in counted(model))]
 
 
 def spread_source(model: Any) -> str:
@@ -80,7 +82,7 @@ class Coefficients(Part):
             "different units compare. The point is the posterior mean and the line the 90 % interval, which takes the "
             f"noise into account{_sampling(model)}. Pale intervals hold 0: their sign is not known. {told.sentence} "
             f"The {shown} largest of these are shown. The table has effects in the columns' own units, and "
-            f"{self.measure} ratios.{self._more(model)}",
+            f"{self.measure} ratios.{''.join(f' {text}.' for text in counted(model))}",
             groups=tuple(groups),
             note=_listed([one.label for one in told.unknown]),
             columns=(
@@ -99,10 +101,6 @@ class Coefficients(Part):
             lines=lines,
             short=tuple(effect_lines(model, names, more="--all lists them")),
         )
-
-    def _more(self, model: Any) -> str:
-        """Say what effects are on, if that needs words."""
-        return ""
 
     def text(self, model: Any, columns: Sequence[str] | None, n_words: int = 10) -> str:
         """Write coefficients and effects with intervals, outcome by outcome."""
