@@ -350,3 +350,19 @@ def test_a_dispersion_that_noise_hides_is_said(epsilon, hidden, recwarn):
     X = rng.uniform(-1, 1, (5000, 2))
     keyed(CountRegression(largest=12, epsilon=epsilon, row_norm=2.0)).fit(X, rng.negative_binomial(1, 0.4, 5000))
     assert any("dispersion=1: the noise hides whether" in str(one.message) for one in recwarn) == hidden
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("kind", [BayesianLogisticRegression, CountRegression])
+def test_columns_that_say_nothing_are_seldom_called_useful(kind):
+    """Of rare outcomes a base rate from the first step alone was what noise had made; half of such fits were useful."""
+    worths = []
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        X = rng.uniform(-1, 1, (1000, 3))
+        if kind is CountRegression:
+            y, settings = rng.poisson(0.3, 1000), {"largest": 20, "epsilon": 2.0}
+        else:
+            y, settings = rng.random(1000) < 0.01, {"classes": [False, True], "epsilon": 0.5}
+        worths.append(keyed(kind(delta=1e-5, row_norm=3**0.5, n_jobs=1, **settings), seed).fit(X, y).verdict_.worth)
+    assert worths.count("useful") <= 4

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self, Unpack
 
 import numpy as np
-from scipy.special import gammaln
+from scipy.special import expit, gammaln, logit, logsumexp
 
 from ...checks import check_number
 from ...data.arrays import dense_array
@@ -25,6 +25,7 @@ from .records import read_events, usable_rows
 from .regression import Outcomes, Regression
 from .sandwich import SandwichModel
 from .score import OutcomePrediction
+from .spectrum import NODES, WEIGHTS
 
 #: Mean count over the largest that a forecast expects.
 _EXPECTED = 0.2
@@ -196,6 +197,11 @@ class CountModel(SandwichModel):
 
     def gain_score(self) -> OutcomePrediction:
         return OutcomePrediction([self.prediction], self._bound, self._b, self._n, counts=True)
+
+    def _log_odds(self, logits: np.ndarray, sd: float) -> float:
+        # The mean count over r is the mean of the odds, of probabilities that are predicted.
+        predicted = logit(expit(logits[:, None] + sd * NODES) @ WEIGHTS)
+        return float(logsumexp(predicted, b=WEIGHTS))
 
     def _residual_bound(self, first: bool) -> float:
         return max(self._b - self._size, self._size) / self._b

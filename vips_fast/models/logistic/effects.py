@@ -40,8 +40,8 @@ _SPREAD_SEEN = 4.0
 #: Standard deviation of 0 and 1 with equal shares, and of numbers that fill their bounds evenly, over the bounds' way.
 _OF_HALVES, _OF_EVEN = 0.5, 12**-0.5
 #: A class of a smaller share does not occur, unless its number of records is above 0 by so many standard deviations of
-#: its noise, and above the last number.
-_ABSENT, _TOLD, _FEW = 0.006, 4.0, 2.0
+#: its noise, and above the third number. Its released log odds are beyond the last.
+_ABSENT, _TOLD, _FEW, _RARE = 0.006, 4.0, 2.0, 2.0
 #: Effects that a list begins with, and names of those that have no interval.
 MOST_LISTED, MOST_NAMED = 10, 5
 
@@ -315,7 +315,9 @@ def absent_classes(model: Any) -> dict[int, Any]:
         count = float(matrix[-1, -1]) / constant**2
         # Of the curvature, and of the gradient that the share of the class was read from.
         noise = math.hypot(math.sqrt(2 * law[5]) / constant**2, math.sqrt(law[0]) / constant)
-        if count < _ABSENT * 4 * mass and count < max(_TOLD * noise, _FEW):
+        # Of classes that columns separate the curvature is small, too.
+        rare = abs(float(state[f"{head}base"][0])) > _RARE
+        if rare and count < _ABSENT * 4 * mass and count < max(_TOLD * noise, _FEW):
             absent[k] = public.classes[k if head else int(float(rows[-1] @ own) < 0)].item()
     return absent
 

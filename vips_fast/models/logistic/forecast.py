@@ -5,17 +5,18 @@ second moment q adds n b f q to the curvature, f being the mean of p (1 - p). So
 (v + n b f q) / (n b f q)^2: noise and sampling. `forecast` states the 90 % interval of a column's effect for one
 standard deviation of the column, w. By it, it gives the least odds ratio that an interval tells from 1.
 
-Rows are taken to be as long as their bound R, and their columns alike: q = R^2 / d. Real columns go with each other and
-with the constant, and the noise hides the curvature too. In 25 fits of three designs intervals were 1.15 to 2.5 times
-as wide: the more, the closer the expected moment below was to the least. So a usual width is multiplied by 1.25 (1 +
-least / expected), which was .7 to 1.4 times the found factor. A run is hopeless if even a column that has all of a
-row's length to itself, q = R^2, has an interval of more than 1 on either side of 0. An effect of that size ranks three
-pairs of records out of four correctly, and would not be seen.
+Nobody knows beforehand how long rows are and how rare the outcome. So there are two answers. Of a usual table the rows'
+mean square is a third of that of their bound R, and f is .15: in Framingham's and in surveys with 12 to 44 % of the
+outcome the rows had .27 to .35. The other answer is of rows as long as R and an outcome of 30 %. The columns are taken
+to be alike: q = share R^2 / d. They go with each other and with the constant, and the noise hides the curvature too, so
+that a usual width is multiplied by 1.25 (1 + least / expected). A run is hopeless if even a column that has all of the
+length R to itself has an interval of more than 1 on either side of 0. An effect of that size ranks three pairs of
+records out of four correctly, and would not be seen.
 
 An effect is known only if its column's second moment stands clear of the noise in it
 (`vips_fast.models.logistic.effects.known_changes`). So the forecast also compares the expected moment, n b f q, with
-the least that is known. In the 150 cells of `bench/intervals.py` below 1 no cell had more than a quarter of its
-effects known. From 4 on, most cells whose rows were as long as their bound had nearly all.
+the least that is known. Of tables below 1 (32 fits of eight designs) 0 to 3 effects of 8 or 22 were known, from 1 to 4
+some, and above 4 most.
 """
 
 import math
@@ -24,8 +25,10 @@ from ...engine.plan import RunForecast
 from ..forecast import HopelessWarning, factor
 from .effects import SEEN
 
-#: Mean of p (1 - p); normal quantile of a 90 % interval.
-_SLOPE, _REACH = 0.2, 1.645
+#: Mean of p (1 - p), and the rows' mean square over that of their bound: of long rows, and of a usual table.
+_LONG, _TABLE = (0.2, 1.0), (0.15, 1 / 3)
+#: Normal quantile of a 90 % interval.
+_REACH = 1.645
 #: Real intervals over those of alike columns: see above.
 _WIDER = 1.25
 #: From this half width of a usual column's interval on a run is called mostly noise.
@@ -38,14 +41,14 @@ HOPELESS = 1.0
 _SOME, _MOST = 1.0, 4.0
 
 
-def half_width(n_records: float, noise: float, moment: float) -> float:
+def half_width(n_records: float, noise: float, moment: float, slope: float = _LONG[0]) -> float:
     """Compute the half width of a usual coefficient's 90 % interval.
 
     It is for one standard deviation of a column.
 
     ``n_records`` counts trials, ``noise`` is the sd in an entry of the averaged gradient, ``moment`` is q.
     """
-    curvature = n_records * _SLOPE * moment
+    curvature = n_records * slope * moment
     return _REACH * math.sqrt(moment) * math.hypot(noise, math.sqrt(curvature)) / curvature
 
 
@@ -54,13 +57,17 @@ def forecast(
 ) -> RunForecast:
     """Predict the widths of intervals of ``d`` columns.
 
-    Also tells whether they are known.
+    Also tells how many are known.
 
     ``noise`` is the sd in an entry of the averaged gradient, and ``hidden`` in an averaged second moment.
     """
-    usual, best = (half_width(n_records, noise, row_norm**2 / share) for share in (max(d, 1), 1))
-    expected, least = n_records * _SLOPE * row_norm**2 / max(d, 1), SEEN * hidden
-    usual *= _WIDER * (1 + least / expected)
+    best = half_width(n_records, noise, row_norm**2)
+    cases = []
+    for slope, share in (_TABLE, _LONG):
+        moment = share * row_norm**2 / max(d, 1)
+        clear = n_records * slope * moment / (SEEN * hidden)
+        cases.append((_WIDER * (1 + 1 / clear) * half_width(n_records, noise, moment, slope), clear))
+    (usual, clear), (least, most) = cases
     if best > HOPELESS:
         text = (
             f"forecast: the coefficients will be mostly noise: only {with_article(ratio)} above "
@@ -68,19 +75,21 @@ def forecast(
             "What helps: more records or epsilon, fewer columns"
         )
         return RunForecast(1 / usual, text, HopelessWarning, "noise")
-    clear = expected / least
     helps = f". What helps: {factor(_MOST / clear)} times the records or the epsilon, or fewer columns"
-    if clear < _SOME:
+    if most < _SOME:
         text = "forecast: predictions at best; hardly any effect will be known, for the noise hides how columns vary"
         return RunForecast(1 / usual, text + helps, None, "weak")
-    seen = "some effects will not be known, and others are" if clear < _MOST else "effects are"
-    seen = f"{'mostly noise is expected; ' if usual > _NOISY else ''}{seen}"
     worth = "noise" if usual > _NOISY else "weak" if usual > _WIDE or clear < _MOST else "useful"
-    text = (
-        f"forecast: {seen} visible from {with_article(ratio)} of about {_ratio(usual)} for one standard deviation of "
-        f"a column, with rows as long as row_norm={row_norm:.4g}{helps if clear < _MOST else ''}"
-    )
+    from_, shown = f"from {with_article(ratio)} of about ", clear >= _SOME
+    table = f"{_some(clear)} of a usual table will be known{f', {from_}{_ratio(usual)}' if shown else ''}"
+    long = f"with rows as long as row_norm={row_norm:.4g} {_some(most)}, {'from ' if shown else from_}{_ratio(least)}"
+    text = f"forecast: {table}; {long} (for one standard deviation of a column){helps if clear < _MOST else ''}"
     return RunForecast(1 / usual, text, None, worth)
+
+
+def _some(clear: float) -> str:
+    """Say how many effects are known, by their columns' expected moments over the least that is known."""
+    return "hardly any effect" if clear < _SOME else "some effects" if clear < _MOST else "most effects"
 
 
 def with_article(name: str) -> str:

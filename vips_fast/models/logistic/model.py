@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from scipy import linalg
-from scipy.special import expit
+from scipy.special import expit, logit
 
 from ...engine.model import Release, array_of
 from ...engine.sampling import Sampler
@@ -176,6 +176,7 @@ class LogisticModel(LogisticStatistics):
             self._path = np.vstack([self._path, [*self.point, *fresh, noise_gradient**2, sampled, trace]])
         if self._last() and self.step > 0 and self._reads_out():
             mean, covariance, alpha = self._final(mean)
+            self._base = self._mean_rate(mean, covariance)
         self._set_posterior(mean, covariance, self._next_point(point, mean))
         if alpha is not None:
             self._prior = self._prior[0], self._prior[0] / alpha
@@ -212,6 +213,23 @@ class LogisticModel(LogisticStatistics):
         observed = Observed(center, gradient, variance, sampling, H, hidden, labels, start, length, doubt)
         prior = float(self.options.prior_shape), float(self.options.prior_rate)
         return posterior_given(observed, prior, start)
+
+    def _mean_rate(self, mean: np.ndarray, covariance: np.ndarray) -> np.ndarray:
+        """Find the log odds of the mean probability at coefficients, (1,): the base rate as all steps tell it.
+
+        A score compares with it. Of a rare outcome the first step alone tells a rate that noise may have made, beside
+        which a model without effects would look useful. It takes normal logits.
+        """
+        if not self._constant:
+            return self._base
+        rows = self._second_moment_of_rows()
+        center = float(rows[-1] @ mean) / self._constant
+        logits = center + math.sqrt(max(float(mean @ rows @ mean) - center**2, 0.0)) * NODES
+        return np.array([self._log_odds(logits, math.sqrt(max(float((covariance * rows).sum()), 0.0)))])
+
+    def _log_odds(self, logits: np.ndarray, sd: float) -> float:
+        """Log odds of the mean probability of logits at `NODES`, whose posterior has about the ``sd``."""
+        return float(logit(WEIGHTS @ expit(logits)))
 
     def _converged(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, float, float]:
         """Average centers and gradients, with their laws, over the last steps.
