@@ -179,4 +179,5 @@ def test_a_missing_value_is_compared_with_the_mean_of_the_others(epsilon, n):
 def test_ratios_that_are_not_1_are_never_written_as_1():
     for value in (1.0004, 0.99996, 1 + 3e-7, 1 - 3e-7):
         assert ratio_text(value) != "1"
-    assert [ratio_text(v) for v in (1.0, 0.5, 12.345, 1e6, math.inf)] == ["1", "0.5", "12.3", "1e+06", "inf"]
+    assert [ratio_text(v) for v in (1.0, 0.5, 12.345, 1e6, math.inf)] == ["1", "0.5", "12.3", "1,000,000", "inf"]
+    assert [ratio_text(v) for v in (1.0412, 0.9957, 0.0, 1.4999)] == ["1.041", "0.9957", "0", "1.5"]

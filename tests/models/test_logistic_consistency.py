@@ -11,6 +11,7 @@ from scipy import sparse
 from scipy.special import expit
 
 from vips_fast import BayesianLogisticRegression, CountRegression
+from vips_fast.data import Schema
 
 PATH = Path(__file__).resolve().parents[2] / "bench" / "rates.py"
 spec = importlib.util.spec_from_file_location("bench_rates", PATH)
@@ -34,10 +35,11 @@ def logistic(y):
     return lambda logits: (y - expit(logits), expit(logits) * expit(-logits))
 
 
-def fitted(kind, X, y, **more):
+def fitted(kind, X, y, inputs=None, **more):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return kind(epsilon=1e6, delta=1e-6, n_jobs=1, **more).set_unsafe(test_key=bytes(32)).fit(X, y)
+        model = kind(epsilon=1e6, delta=1e-6, n_jobs=1, **more).set_unsafe(test_key=bytes(32))
+        return model.fit(X, y, inputs=inputs)
 
 
 @pytest.mark.parametrize(
@@ -68,6 +70,36 @@ def test_outcomes(kind, n, d, rate, size):
     found = np.append(model.coef_[0], model.intercept_)
     assert np.abs((found - wanted) / errors).max() < 0.1
     np.testing.assert_allclose(np.sqrt(model.covariance_.diagonal()), errors, rtol=0.1)
+
+
+@pytest.mark.parametrize(
+    "rule", ['missing = "flag"', 'missing = "flag"\ncenter = 85', 'missing = "fill"\ncenter = 85', 'beyond = "missing"']
+)
+def test_numbers_of_which_a_tenth_is_missing(rule):
+    """The values fill a small part of their bounds. They are missing at random, so that the flag's own effect is 0."""
+    rng, n = np.random.default_rng(1), 30_000
+    glucose, other = np.exp(rng.normal(4.4, 0.2, n)), rng.normal(0, 1, n)
+    y = (rng.random(n) < expit(0.02 * (glucose - 83) + 0.5 * other - 1.7)).astype(int)
+    missing = rng.random(n) < 0.1
+    cells = {"glucose": np.where(missing, np.nan if "beyond" not in rule else 9999.0, glucose), "other": other}
+    rule = rule.replace('beyond = "missing"', 'beyond = "missing"\nmissing = "flag"')
+    schema = Schema.parse(
+        f'[columns.glucose]\nkind = "number"\nlow = 40\nhigh = 400\n{rule}\n'
+        '[columns.other]\nkind = "number"\nlow = -5\nhigh = 5\n'
+    )
+    X = schema.encode(cells)
+    model = fitted(BayesianLogisticRegression, X, y, row_norm=2**0.5, inputs={"schema.toml": schema.to_toml()})
+    wanted, errors = most_probable(X.toarray(), logistic(y), float(model.prior_precision_))
+    assert np.abs((np.append(model.coef_[0], model.intercept_) - wanted) / errors).max() < 0.1
+    by_name = {one.label: one for one in model.effects()}
+    for label, truth in (("glucose +10", 0.2), ("other +1", 0.5)):
+        low, mean, high = np.array([by_name[label].log_ratio[k] for k in (1, 0, 2)])
+        assert abs(mean - truth) < 1.5 * (high - low), label
+    flags = [one for label, one in by_name.items() if "missing instead of" in label]
+    assert len(flags) == ("flag" in rule)
+    for one in flags:
+        assert abs(one.log_ratio.mean) < 1.5 * (one.log_ratio.high - one.log_ratio.low) and one.known
+        assert float(one.change.split()[3].strip(",")) == pytest.approx(85 if "center" in rule else 83.1, abs=0.6)
 
 
 @pytest.mark.parametrize(("kind", "n", "d", "rare"), [("normal", 30_000, 4, 0.012), ("mixed", 60_000, 6, 0.035)])

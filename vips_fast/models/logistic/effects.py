@@ -42,6 +42,8 @@ _OF_HALVES, _OF_EVEN = 0.5, 12**-0.5
 #: A class of a smaller share does not occur, unless its number of records is above 0 by so many standard deviations of
 #: its noise, and above the third number. Its released log odds are beyond the last.
 _ABSENT, _TOLD, _FEW, _RARE = 0.006, 4.0, 2.0, 2.0
+#: Spread of the logits of classes that are almost separated, and a column's share of its square that names it.
+_SEPARATED, _MOSTLY = 5.0, 0.25
 #: Effects that a list begins with, and names of those that have no interval.
 MOST_LISTED, MOST_NAMED = 10, 5
 
@@ -232,6 +234,9 @@ def known_changes(model: Any, of: Sequence[Change]) -> np.ndarray:
     matrix, law = (result.state.get(name, result.state.get(f"class0.{name}")) for name in ("matrix", "law"))
     made = np.ones((len(mean), len(of)), dtype=bool)
     made[list(absent_classes(model))] = False
+    _, told = separating(model)
+    if told.any():
+        made[:, [bool(told[[place for place, _ in change.weights]].any()) for change in of]] = False
     if matrix is None or law is None or not one.private or matrix.shape != (mean.shape[1],) * 2:
         return made
     constant, moments = one._constant, matrix.diagonal()
@@ -293,6 +298,22 @@ def effects(model: Any, level: float) -> list[Effect]:
             clear = bool(change.text) and abs(center) > least * sd
             made.append(Effect(outcome, name, coefficient, change.text, log_ratio, ratio, standard, label, clear))
     return made
+
+
+def separating(model: Any) -> tuple[bool, np.ndarray]:
+    """Tell whether columns almost separate two classes, and find those that make most of the logits' spread, (d,).
+
+    Their coefficients say only how completely.
+    """
+    weights, moments, one = model._fitted().arrays["weights"], _moments(model), model._as_fitted()
+    classes, none = model._fitted().public.classes, np.zeros(model.n_features_in_, dtype=bool)
+    if weights.ndim > 1 or moments is None or not one._constant or classes is None or float(one.n_trials) != 1:
+        return False, none
+    matrix, _, mass, constant = moments
+    means = matrix[-1] / (constant * mass)
+    square = float(weights @ matrix @ weights) / mass - float(means @ weights) ** 2
+    own = (weights**2 * (matrix.diagonal() / mass - means**2))[: len(none)]
+    return square > _SEPARATED**2, (own > _MOSTLY * square) & (square > _SEPARATED**2)
 
 
 def absent_classes(model: Any) -> dict[int, Any]:
@@ -393,18 +414,16 @@ class Told(NamedTuple):
 
 
 def ratio_text(value: float) -> str:
-    """Write a ratio with three digits, or as many as tell it from 1.
+    """Write a ratio with three digits, or as many as show two of its distance from 1.
 
-    >>> ratio_text(1.0634), ratio_text(0.99997), ratio_text(1.0), ratio_text(1234.5)
-    ('1.06', '0.99997', '1', '1,230')
+    >>> ratio_text(1.6834), ratio_text(1.0634), ratio_text(0.99997), ratio_text(1.0), ratio_text(1234.5)
+    ('1.68', '1.063', '0.99997', '1', '1,230')
     """
-    if not math.isfinite(value):
-        return f"{value}"
-    for digits in range(3, 9):
-        text = f"{float(f'{value:.{digits}g}'):,.{digits + 2}g}"
-        if text != "1":
-            return text
-    return "1"
+    if not math.isfinite(value) or not value or abs(value - 1) < 1e-8:
+        return f"{value:.0f}"
+    size, apart = (math.floor(math.log10(v)) for v in (value, abs(value - 1)))
+    digits = 3 if value > 100 else max(3, size - apart + 2)
+    return f"{float(f'{value:.{digits}g}'):,.{max(digits, size + 1)}g}"
 
 
 def variance_of(model: Any, k: int, places: np.ndarray, weights: np.ndarray) -> float:

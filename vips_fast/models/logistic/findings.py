@@ -2,8 +2,9 @@
 
 The first released s2, S = sum of b/4 x x^T, says more than the coefficients. Its trace over its entry of the
 constant is the rows' mean square length before they are scaled down, since a row and its constant are scaled alike. Its
-last row gives the mean of the logits, and S itself their spread. The law of the noise in S is known. All of it is
-post-processing of releases: it costs no privacy.
+last row gives the mean of the logits, and S itself their spread. The law of the noise in S is known. The last step
+counts values that were moved to a bound, and counts that were cut. All of it is post-processing of releases: it costs
+no privacy.
 """
 
 import math
@@ -15,13 +16,22 @@ import numpy as np
 from ...engine.measured import JUDGES
 from ..family import SCHEMA
 from ..several import clear_deviations
-from .effects import FEWEST_STEPS, MOST_NAMED, Effect, Told, absent_classes, changes, effects, names, too_few_steps
+from .effects import (
+    FEWEST_STEPS,
+    MOST_NAMED,
+    Effect,
+    Told,
+    absent_classes,
+    changes,
+    effects,
+    names,
+    separating,
+    too_few_steps,
+)
 
-#: How much longer than the bound rows have to be for a finding; the spread of logits of separated classes.
-_LONGER, _SEPARATED = 1.1, 5.0
-#: A column's share of the spread of logits of separated classes that names it; the log odds ratio of a value that tells
-#: the class: in simulations 4.1 and more if all its records had one, and 3.4 if the true ratio was 20.
-_MOSTLY, _TELLING = 0.25, 4.0
+#: How much longer than the bound rows have to be for a finding; the log odds ratio of a value that tells the class: in
+#: simulations 4.1 and more if all its records had one, and 3.4 if the true ratio was 20.
+_LONGER, _TELLING = 1.1, 4.0
 #: Standard deviations of the noise that a finding stands clear of; those of a 90 % interval.
 _CLEAR, _NINETY = 3.0, 1.645
 #: A share of moved values that is not told; noise in the ratio of counts' variance to the stated one that hides it.
@@ -119,17 +129,14 @@ def findings(model: Any) -> list[str]:
             )
     if not shown:
         return found
-    center = _center(matrix, weights, constant)
-    spread = math.sqrt(max(float(weights @ matrix @ weights) / mass - center**2, 0.0))
     if float(model._as_fitted().n_trials) != 1:
         return found
-    rare = list(absent_classes(model).values())
-    if spread > _SEPARATED or rare:
+    rare, (separated, by_these) = list(absent_classes(model).values()), separating(model)
+    if separated or rare:
         # That is why nothing is known.
         found = [text for text in found if not text.startswith("effects: ")]
-    if spread > _SEPARATED:
-        own = weights**2 * (matrix.diagonal() / mass - (matrix[-1] / constant / mass) ** 2)
-        mostly = [name for name, part in zip(names(model), own[:-1], strict=True) if part > _MOSTLY * spread**2]
+    if separated:
+        mostly = [name for name, one in zip(names(model), by_these, strict=True) if one]
         by = f" (mostly {', '.join(mostly[:MOST_NAMED])})" if mostly else ""
         found.append(
             f"classes {model.classes_.tolist()}: almost separated by the columns{by}, so that coefficients say only "
@@ -153,11 +160,6 @@ def findings(model: Any) -> list[str]:
 def _noise(law: np.ndarray) -> float:
     """Compute the standard deviation of an entry of S."""
     return math.sqrt(2 * float(law[4]))
-
-
-def _center(matrix: np.ndarray, weights: np.ndarray, constant: float) -> float:
-    """Compute the mean of the records' logits."""
-    return float(matrix[-1] @ weights) * constant / float(matrix[-1, -1])
 
 
 def _of_rare(name: Any) -> str:

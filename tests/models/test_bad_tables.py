@@ -1,0 +1,99 @@
+"""Tables as people have them: a right fit, or one line with the column and a remedy."""
+
+import warnings
+
+import numpy as np
+import pandas
+import polars
+import pyarrow
+import pytest
+from scipy import sparse
+from scipy.special import expit
+
+from vips_fast import BayesianLogisticRegression, CountRegression
+from vips_fast.models.logistic.effects import Told
+
+N = 3000
+RNG = np.random.default_rng(0)
+X = RNG.uniform(-1, 1, (N, 3))
+Y = (RNG.random(N) < expit(2 * X[:, 0])).astype(int)
+WHOLE = RNG.integers(0, 2, N)
+
+
+def with_second(column):
+    return np.column_stack([X[:, 0], column, X[:, 2]])
+
+
+TABLES = {
+    "a column of zeros": (with_second(np.zeros(N)), "x2"),
+    "a column of one value": (with_second(np.full(N, 0.7)), "x2"),
+    "a column that tells the label": (with_second(2.0 * Y - 1), "x2"),
+    "a value with one label": (with_second((RNG.random(N) < 0.05) * Y), "x2"),
+    "only zeros": (np.zeros((N, 3)), "x1, x2, x3"),
+    "only zeros, sparse": (sparse.csr_array((N, 3)), "x1, x2, x3"),
+}
+
+
+def fitted(table, y, kind=BayesianLogisticRegression, **settings):
+    settings = {"epsilon": 8.0, "delta": 1e-5, "row_norm": 2.0, "n_jobs": 1, **settings}
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        model = kind(**settings).set_unsafe(test_key=bytes(32)).fit(table, y)
+    texts = [str(one.message) for one in said]
+    return model, [text for text in texts if not text.startswith(("X's columns have", "row_norm="))]
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_column_that_says_nothing_is_named_with_a_remedy(name):
+    table, columns = TABLES[name]
+    model, said = fitted(table, Y, classes=[0, 1])
+    assert np.isfinite(model.coef_).all() and np.isfinite(model.predict_proba(table)).all()
+    assert len(said) == 1 and "expected" in said[0], said
+    assert all(column in said[0] for column in columns.split(", "))
+    known = {one.name for one in Told.of(model).known}
+    assert not known & set(columns.split(", "))
+    if "only" not in name and "tells" not in name:
+        one = model.effects()[0]
+        assert one.log_ratio.low > 0.8 and one.log_ratio.high < 4
+
+
+@pytest.mark.parametrize("y", [np.zeros(N, int), np.ones(N, int)])
+def test_an_outcome_of_one_class_has_no_effects(y):
+    model, said = fitted(X, y, classes=[0, 1])
+    told = Told.of(model)
+    assert not told.known and told.absent == [str(1 - y[0])] and model.verdict_.worth in ("unclear", "no better")
+    assert len(said) == 1 and f"classes: {1 - y[0]} occurs in hardly any record" in said[0] and "expected" in said[0]
+    with pytest.raises(ValueError, match="y has 1 class: expected 2, or classes= that states them"):
+        fitted(X, y)
+
+
+def test_counts_without_an_event_have_no_effects():
+    model, said = fitted(X, np.zeros(N, int), CountRegression)
+    assert not Told.of(model).known and model.verdict_.worth in ("unclear", "no better"), model.verdict_
+    assert any("3 of 3" in text for text in said)
+
+
+def frames():
+    table = pandas.DataFrame({"a": X[:, 0], "b": WHOLE})
+    yield table.astype({"b": "Int64"}), pandas.Series(Y, dtype="Int64")
+    yield table.astype({"b": "int64[pyarrow]"}), pandas.Series(Y, dtype="int64[pyarrow]")
+    yield table.convert_dtypes(dtype_backend="pyarrow"), pandas.array(Y, dtype="Int8")
+    yield pyarrow.Table.from_pandas(table), pyarrow.array(Y)
+    yield polars.from_pandas(table), polars.Series(Y)
+    yield table.astype({"b": bool}), Y.tolist()
+
+
+@pytest.mark.parametrize("kind", [BayesianLogisticRegression, CountRegression])
+def test_integers_of_any_kind_give_the_same_fit(kind):
+    settings = {"classes": [0, 1]} if kind is BayesianLogisticRegression else {"largest": 3}
+    plain, _ = fitted(np.column_stack([X[:, 0], WHOLE]), Y, kind, **settings)
+    for table, y in frames():
+        model, _ = fitted(table, y, kind, **settings)
+        np.testing.assert_array_equal(model.coef_, plain.coef_)
+
+
+def test_a_missing_integer_is_refused_with_its_column():
+    table = pandas.DataFrame({"a": X[:, 0], "b": pandas.array(WHOLE, dtype="Int64")})
+    table.loc[3, "b"] = pandas.NA
+    with pytest.raises(ValueError, match="column 'b'; fill it in, or leave such records out by invalid='drop'"):
+        fitted(table, Y, classes=[0, 1])
