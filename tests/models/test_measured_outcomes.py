@@ -365,4 +365,4 @@ def test_columns_that_say_nothing_are_seldom_called_useful(kind):
         else:
             y, settings = rng.random(1000) < 0.01, {"classes": [False, True], "epsilon": 0.5}
         worths.append(keyed(kind(delta=1e-5, row_norm=3**0.5, n_jobs=1, **settings), seed).fit(X, y).verdict_.worth)
-    assert worths.count("useful") <= 4
+    assert worths.count("useful") <= 6

@@ -554,8 +554,7 @@ def draft(names: Iterable[str]) -> str:
 
 def moved_to_bounds(values: np.ndarray) -> np.ndarray:
     """Find the entries of values that were moved to a bound."""
-    size = np.abs(values)
-    return (size == MOVED) | (values == 1.0 - MOVED)
+    return np.asarray((np.abs(values) == MOVED) | (values == 1.0 - MOVED))
 
 
 def text_of(cell: Any) -> str:

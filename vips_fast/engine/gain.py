@@ -88,11 +88,11 @@ class GainScore(ABC):
         Notes
         -----
         *Sensitivity.* Let A be the largest norm of the first J entries, which have a sign, and D that of the others,
-        which are at least 0. In units of ``nats``, A^2 = 1 + (J - 1) reach^2 and D^2 = 2 rest^2, and with shares more by
-        `shares`^2. A row is brought to
-        the clip C over `norm` times that. If neighbors differ by one unit more, the norm is A^2 + D^2: the sum moves by
-        at most C. If they replace a unit, the sum moves by x - y, with ||x - y||^2 <= 4 A^2 + 2 D^2. The norm is
-        2 A^2 + D^2, and the sum moves by at most sqrt(2) C. Truncation toward zero raises neither A nor D.
+        which are at least 0. In units of ``nats``, A^2 = 1 + (J - 1) reach^2 and D^2 = 2 rest^2, with shares more by
+        the square of theirs. A row is brought to the clip C over `norm` times that. If neighbors differ by one unit
+        more, the norm is A^2 + D^2: the sum moves by at most C. If they replace a unit, the sum moves by x - y, with
+        ||x - y||^2 <= 4 A^2 + 2 D^2. The norm is 2 A^2 + D^2, and the sum moves by at most sqrt(2) C. Truncation toward
+        zero raises neither A nor D.
         """
         most, last = self.nats, self.n_candidates
         nats = np.clip(nats, -most, most)

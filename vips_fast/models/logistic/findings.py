@@ -34,6 +34,8 @@ from .effects import (
 _LONGER, _TELLING = 1.1, 4.0
 #: Standard deviations of the noise that a finding stands clear of; those of a 90 % interval.
 _CLEAR, _NINETY = 3.0, 1.645
+#: Probability that no warning is made by noise alone: fits are many.
+_SURELY = 1 - 1e-6
 #: A share of moved values that is not told; noise in the ratio of counts' variance to the stated one that hides it.
 _NEXT_TO_NONE, _HIDES = 0.001, 0.5
 
@@ -59,17 +61,21 @@ def _of_unknown(model: Any, but: Collection[str] = ()) -> list[str]:
     ]
 
 
-def counted(model: Any) -> list[str]:
-    """Say what the last step counted: values beyond bounds, counts that were cut; and whether dispersion is known."""
+def counted(model: Any, level: float = 0.99) -> list[str]:
+    """Say what the last step counted: values beyond bounds, counts that were cut; and whether dispersion is known.
+
+    With probability ``level`` no share is said that only noise made. Columns of 0 and 1 have no bounds.
+    """
     state, one, found = model._fitted().state, model._as_fitted(), []
     counts = model._fitted().public.classes is None
     if "shares" in state:
         *shares, sd = state["shares"].tolist()
         n = model._fitted().public.n_records
-        own = list(zip(names(model), shares, strict=False))
+        numbers = zip(names(model), changes(model), shares, strict=False)
+        own = [(name, share) for name, change, share in numbers if change.step]
         if counts:
             own.append(("", shares[-1]))
-        least = clear_deviations(len(own)) * sd
+        least = clear_deviations(len(own), level=level) * sd
         for name, share in own:
             if share <= max(least, _NEXT_TO_NONE):
                 continue
@@ -104,7 +110,7 @@ def findings(model: Any) -> list[str]:
     state, constant = model._fitted().state, model._as_fitted()._constant
     matrix, law = state.get("rows"), state.get("law")
     weights = model._fitted().arrays["weights"]
-    found = _of_unknown(model) + counted(model)
+    found = _of_unknown(model) + counted(model, _SURELY)
     if weights.ndim > 1 and constant:
         return found + [_of_rare(name) for name in absent_classes(model).values()]
     if matrix is None or law is None or matrix.shape != (len(weights),) * 2 or not constant:
