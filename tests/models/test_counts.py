@@ -85,7 +85,9 @@ def test_the_first_release_does_not_miscount_the_records(dispersion, monkeypatch
     model = CountRegression(row_norm=2.0, largest=60.0, dispersion=dispersion, epsilon=50.0, delta=1e-6, n_jobs=1)
     model.set_unsafe(test_key=bytes(32)).fit(X, y)
     rates = np.exp(0.4 + X @ BETA)
-    whole = (np.column_stack([X, np.ones(len(X))]) ** 2 * (rates / (1 + dispersion * rates))[:, None]).sum(axis=0)
+    whole = (
+        np.column_stack([X, np.full(len(X), model._constant)]) ** 2 * (rates / (1 + dispersion * rates))[:, None]
+    ).sum(axis=0)
     np.testing.assert_allclose(np.diag(seen[-1]), whole, rtol=0.06)
 
 

@@ -269,9 +269,9 @@ def test_long_rows_are_scaled_in_fit_and_in_prediction():
     X, y, _ = data(500, 3)
     model = keyed(row_norm=0.5).fit(X, y)
     far = X[:5] * 100
-    full = np.hstack([far, np.ones((5, 1))])
-    full *= (math.hypot(0.5, 1.0) / np.linalg.norm(full, axis=1))[:, None]
-    expected = full @ np.append(model.coef_[0], model.intercept_)
+    full = np.hstack([far, np.full((5, 1), 0.15)])
+    full *= (math.hypot(0.5, 0.15) / np.linalg.norm(full, axis=1))[:, None]
+    expected = full @ np.append(model.coef_[0], model.intercept_ / 0.15)
     np.testing.assert_allclose(model.decision_function(far), expected)
     # The bound is the fit's, whatever is set for the next one.
     np.testing.assert_allclose(model.set_params(row_norm=9.0, fit_intercept=False).decision_function(far), expected)

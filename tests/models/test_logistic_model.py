@@ -204,7 +204,7 @@ def test_statistics_are_read_back_at_their_scale():
         model, mechanism, records = prepare(X, y, 1, **form, **kwargs)
         linear, quadratic = model.lattice[2:4]
         values = model.round(fine_sum(model, records), mechanism.spacing) * mechanism.spacing
-        Z = np.hstack([X, np.ones((200, 1))])
+        Z = np.hstack([X, np.full((200, 1), model._constant)])
         xi = reference.pg_mean(np.sqrt(np.einsum("ij,jk,ik->i", Z, model.moment, Z)))
         p = expit(Z @ model.point)
         first, second = Z.T @ (y - 0.5 - xi * (Z @ model.point)), (Z * (p * (1 - p))[:, None]).T @ Z

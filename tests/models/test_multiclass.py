@@ -292,7 +292,7 @@ def test_a_class_that_does_not_occur_is_named(share, said, recwarn):
     X = rng.uniform(-1, 1, (6000, 3))
     y = np.where(rng.random(6000) < 1 / (1 + np.exp(-X @ [1.0, -1.0, 0.5])), 1, 2)
     y[rng.random(6000) < share] = 0
-    fitted = BayesianLogisticRegression(classes=[0, 1, 2], row_norm=2.0, epsilon=1.0, random_state=0)
+    fitted = BayesianLogisticRegression(classes=[0, 1, 2], row_norm=2.0, epsilon=2.0, random_state=0)
     fitted.set_unsafe(test_key=KEY).fit(X, y)
     told = [str(one.message) for one in recwarn if "occurs in hardly any record" in str(one.message)]
     assert len(told) == said

@@ -201,12 +201,6 @@ class BayesianLogisticRegression(Regression, Classifier):
             raise ValueError(f"n_trials={self.n_trials!r}: expected 1 with more than two classes")
         return known
 
-    @property
-    def _constant(self) -> float:
-        if self.covariance == "spherical" and self._options.intercept_scaling is None and self.fit_intercept:
-            return SPHERICAL_CONSTANT * float(self.row_norm)
-        return super()._constant
-
     def _read_outcomes(self, y: Any, n: int, trials: Any = None) -> Outcomes:
         drop = self.invalid == "drop"
         if self.n_trials != 1 or trials is not None:
@@ -342,7 +336,3 @@ class BayesianLogisticRegression(Regression, Classifier):
         tags, known = super().__sklearn_tags__(), self._known_classes()
         tags.classifier_tags.multi_class = known is not None and len(known) > 2
         return tags
-
-
-#: The constant over row_norm for the intercept of a spherical q(m), whose steps are the same in all directions.
-SPHERICAL_CONSTANT = 0.3

@@ -268,15 +268,18 @@ class LogisticModel(LogisticStatistics):
         slope = expit(logits) * expit(-logits)
         share = float(WEIGHTS @ (slope * NODES**2)) / max(float(WEIGHTS @ slope), 1e-300)
         u /= np.linalg.norm(u)
-        now = float(u @ H[:k, :k] @ u)
-        seen, noise = float(u @ self._late[:k, :k] @ u), 2 * self._variances[1]
-        guess, error = share * now, max((_OTHER_LAW * (1 - share) * now) ** 2, 1e-12 * now**2)
-        found = (guess / error + seen / noise) / (1 / error + 1 / noise)
-        found = min(max(found, 0.1 * now), 2 * now)
-        own = np.outer(u, u)
+        # With normal rows it falls by a part of this w w^T, which leaves a positive definite matrix.
+        w = H[:k, :k] @ mean[:k]
+        if k < len(H):
+            w -= H[:k, -1] * float(H[-1, :k] @ mean[:k]) / H[-1, -1]
+        w /= math.sqrt(float(mean[:k] @ w))
+        part = float(u @ w) ** 2
+        seen, noise = 1 + float(u @ (self._late - H)[:k, :k] @ u) / part, 2 * self._variances[1] / part**2
+        error = max((_OTHER_LAW * (1 - share)) ** 2, 1e-12)
+        found = min(max((share / error + seen / noise) / (1 / error + 1 / noise), 0.1), 2.0)
         H = H.copy()
-        H[:k, :k] += (found - now) * own
-        doubt = np.append(u, np.zeros(len(H) - k)) * (1 / error + 1 / noise) ** -0.25
+        H[:k, :k] += (found - 1) * np.outer(w, w)
+        doubt = np.append(w, np.zeros(len(H) - k)) * (1 / error + 1 / noise) ** -0.25
         return H, doubt
 
     def _recent(self, whole: float) -> float:

@@ -31,8 +31,8 @@ class LogisticOptions:
     ----------
     intercept_scaling : float or None
         The constant that is appended to each row for the intercept. It counts in the
-        norm: rows are bounded by hypot(row_norm, intercept_scaling). None is 1, and
-        0.3 row_norm with covariance="spherical".
+        norm: rows are bounded by hypot(row_norm, intercept_scaling). None is 0.3 row_norm, and
+        1 with private=False, which has no bound.
     prior_shape, prior_rate : float
         a0 and b0 of alpha's Gamma prior. A spherical q(m) takes their ratio for alpha.
     linear_share : float, pair of float, or None

@@ -52,6 +52,7 @@ class PaperOptions(LogisticOptions):
         kappa and tau_0 of Algorithm 5's averaging rate (tau_0 + t)^-kappa, t = 0, 1, …
     """
 
+    intercept_scaling: float | None = 1.0
     update: str = "paper"
     center: bool = False
     form: str = "analyze_gauss"

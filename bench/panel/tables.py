@@ -1,0 +1,184 @@
+"""Tables: AUC and log loss of unseen records, beside rivals of a few lines.
+
+    python -m bench.panel.tables           # measures what is missing: each row goes to bench/panel/tables.json at once
+    python -m bench.panel.tables --page    # writes the tables of docs/logistic.md, from the stored rows
+
+A cell is a table, an epsilon and a seed; delta is 1e-5, and a guarantee is for adding or removing a record. A fifth of
+the records is unseen. Ours has its defaults. Gradient descent has the settings that are best on simulated rows of the
+same number of records and columns.
+"""
+
+import argparse
+import gzip
+import json
+import math
+import subprocess
+import warnings
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from auc import bounded, digits, hospital, of_uci
+from paper.common import DATA
+from paper.newton import DoubleNoiseNewton
+from peers import ObjectivePerturbationLogisticRegression
+from peers.regressions import GradientDescent, OneRelease
+from scipy import sparse
+from scipy.special import expit
+from sklearn.datasets import load_breast_cancer
+from sklearn.metrics import roc_auc_score
+
+from vips_fast import BayesianLogisticRegression
+
+STORED = Path(__file__).with_name("tables.json")
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "logistic.md"
+EPSILONS, SEEDS, DELTA = (0.1, 0.3, 1.0, 3.0, 8.0), tuple(range(8)), 1e-5
+
+
+def churn() -> tuple[Any, np.ndarray]:
+    """Read customers of a telephone company: numbers in [-1, 1], a column a category, 19 columns as they are."""
+    import csv
+
+    with gzip.open(DATA / "panel" / "churn.csv.gz", "rt", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    bounds, columns = {"tenure": 72.0, "MonthlyCharges": 120.0, "TotalCharges": 9000.0}, []
+    names = [name for name in rows[0] if name not in ("customerID", "Churn")]
+    for name in names:
+        values = [row[name] for row in rows]
+        if name in bounds:
+            numbers = np.array([float(value.strip() or 0) for value in values])
+            columns.append(np.clip(2 * numbers / bounds[name] - 1, -1, 1))
+        else:
+            columns += [np.array([value == one for value in values], float) for one in sorted(set(values))]
+    y = np.array([row["Churn"] == "Yes" for row in rows]).astype(int)
+    return np.column_stack(columns) / math.sqrt(len(names)), y
+
+
+def few() -> tuple[Any, np.ndarray]:
+    """Read 625 of these customers."""
+    X, y = churn()
+    chosen = np.random.default_rng(625).permutation(len(y))[:625]
+    return X[chosen], y[chosen]
+
+
+def cancer() -> tuple[Any, np.ndarray]:
+    """Read 569 tumors."""
+    X, y = load_breast_cancer(return_X_y=True)
+    return bounded(X), y
+
+
+def outcome(logits: np.ndarray, rate: float, rng: np.random.Generator) -> np.ndarray:
+    """Draw outcomes of this rate."""
+    low, high = -30.0, 30.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if expit(logits + middle).mean() < rate else (low, middle)
+    return (rng.random(len(logits)) < expit(logits + low)).astype(int)
+
+
+def wide() -> tuple[Any, np.ndarray]:
+    """Draw 10,000 records of 200 sparse columns that say little."""
+    rng = np.random.default_rng(200)
+    X = (rng.random((10_000, 200)) < rng.uniform(0.02, 0.12, 200)).astype(float)
+    logits = X @ (0.35 * rng.normal(size=200))
+    return sparse.csr_array(X / math.sqrt(30)), outcome(logits, 0.3, rng)
+
+
+def factors() -> tuple[Any, np.ndarray]:
+    """Draw 4,000 records of 100 numbers that go with five factors."""
+    rng = np.random.default_rng(100)
+    X = rng.normal(size=(4_000, 5)) @ rng.normal(size=(5, 100)) / math.sqrt(5) + rng.normal(size=(4_000, 100))
+    logits = X @ (0.12 * rng.normal(size=100))
+    return np.clip(X / 4, -1, 1) / 10, outcome(logits, 0.4, rng)
+
+
+def rare() -> tuple[Any, np.ndarray]:
+    """Draw 15,000 records of 30 columns, half of them 0/1, and an outcome of 5 %."""
+    rng = np.random.default_rng(30)
+    X = np.clip(rng.normal(size=(15_000, 30)) / 3, -1, 1)
+    X[:, :15] = rng.random((len(X), 15)) < np.geomspace(0.02, 0.5, 15)
+    return X / math.sqrt(20), outcome(X @ rng.normal(size=30), 0.05, rng)
+
+
+TABLES: dict[str, Callable[[], tuple[Any, np.ndarray]]] = {
+    "Adult": of_uci("adult"),
+    "hospital": hospital,
+    "churn": churn,
+    "Abalone": of_uci("abalone"),
+    "digits": digits,
+    "churn, 500": few,
+    "cancer": cancer,
+    "wide": wide,
+    "factors": factors,
+    "rare": rare,
+}
+
+
+def rivals(n: int, d: int, epsilon: float) -> dict[str, Any]:
+    """Make the peers."""
+    return {
+        "gradient descent": GradientDescent.tuned(n, d, epsilon, DELTA),
+        "DP-Newton": DoubleNoiseNewton(epsilon, DELTA, row_norm=1.0, n_steps=20),
+        "objective perturbation": ObjectivePerturbationLogisticRegression(row_norm=1.0, epsilon=epsilon, delta=DELTA),
+        "one release": OneRelease(epsilon, DELTA),
+    }
+
+
+def ours(epsilon: float, seed: int) -> Any:
+    """Make ours, with its defaults; its noise is the same in each run, so that commits compare."""
+    model = BayesianLogisticRegression(epsilon=epsilon, delta=DELTA, n_jobs=1)
+    return model.set_unsafe(test_key=(seed + 1).to_bytes(32, "big"))
+
+
+def figures(model: Any, X: Any, y: np.ndarray) -> tuple[float, float]:
+    """Compute AUC and log loss of unseen records."""
+    p = np.clip(model.predict_proba(X)[:, 1], 1e-12, 1 - 1e-12)
+    loss = -float(np.mean(np.log(np.where(y == 1, p, 1 - p))))
+    return round(float(roc_auc_score(y, model.decision_function(X))), 4), round(loss, 4)
+
+
+def run(names: Iterable[str], stored: Path, name_of_ours: str, again: bool) -> None:
+    """Measure the cells that are not stored yet; or ours again."""
+    rows = json.loads(stored.read_text()) if stored.exists() else {}
+    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, cwd=PAGE.parent)
+    for name in names:
+        try:
+            X, y = TABLES[name]()
+        except FileNotFoundError as error:
+            print(f"{name}: skipped, {error}")
+            continue
+        for epsilon in EPSILONS:
+            made: dict[str, Any] = {}
+            for seed in SEEDS:
+                row = rows.setdefault(f"{name} | {epsilon:g} | {seed}", {})
+                train, test = np.split(np.random.default_rng(seed).permutation(len(y)), [round(0.8 * len(y))])
+                if "one release" not in row:
+                    made = made or rivals(len(train), X.shape[1], epsilon)
+                    for method, model in made.items():
+                        more = {"seed": seed} if isinstance(model, (GradientDescent, OneRelease)) else {}
+                        row[method] = figures(model.fit(X[train], y[train], **more), X[test], y[test])
+                if again or name_of_ours not in row:
+                    row[name_of_ours] = figures(ours(epsilon, seed).fit(X[train], y[train]), X[test], y[test])
+                    row[f"commit of {name_of_ours}"] = commit.stdout.strip()
+                stored.write_text(json.dumps(rows, indent=0, sort_keys=True) + "\n")
+            print(name, epsilon, json.dumps({m: f.round(4).tolist() for m, f in means(rows, name, epsilon).items()}))
+
+
+def means(rows: dict[str, Any], name: str, epsilon: float) -> dict[str, np.ndarray]:
+    """Average AUC and log loss over the seeds of a cell, by method."""
+    cell = [row for key, row in rows.items() if key.startswith(f"{name} | {epsilon:g} | ")]
+    return {
+        method: np.mean([row[method] for row in cell], axis=0) for method in cell[0] if not method.startswith("commit")
+    }
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", default=list(TABLES), help="tables; default: all")
+    parser.add_argument("--rows", type=Path, default=STORED, help="file of the rows")
+    parser.add_argument("--again", action="store_true", help="measure ours again")
+    parser.add_argument("--name", default="ours", help='name of ours in the rows: "before" for an earlier commit')
+    asked = parser.parse_args()
+    warnings.simplefilter("ignore")
+    run(asked.names, asked.rows, asked.name, asked.again)
