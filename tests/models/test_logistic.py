@@ -222,7 +222,7 @@ def test_rare_columns_have_wide_intervals():
         low, high = raw_intervals(model)
         inside.append((low <= weights) & (weights <= high))
         width = high - low
-        assert np.median(width[common:]) > 3 * np.median(width[:common])
+        assert np.median(width[common:]) > 10 * np.median(width[:common])
     # 120 rare columns; 90 % less three standard deviations (0.027 each), and half that for approximations.
     assert np.mean(inside, axis=0)[common:].mean() > 0.78
 

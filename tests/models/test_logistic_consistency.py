@@ -19,9 +19,10 @@ rates = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(rates)
 
 
-def most_probable(X, gradient_and_curvature, alpha, constant):
-    """Maximize a posterior by damped Newton steps; give mean and standard errors."""
-    X = np.hstack([X, np.full((len(X), 1), constant)])
+def most_probable(X, gradient_and_curvature, model, k=0):
+    """Maximize a model's posterior by damped Newton steps; give mean and standard errors."""
+    X = np.hstack([X, np.full((len(X), 1), model._constant)])
+    alpha = np.atleast_1d(model.prior_precision_)[k]
     m = np.zeros(X.shape[1])
     for _ in range(200):
         residual, slope = gradient_and_curvature(X @ m)
@@ -66,7 +67,7 @@ def test_outcomes(kind, n, d, rate, size):
     rng, X, bound, logits, _ = rates.draw(kind, n, d, rate, size)
     y = (rng.random(n) < expit(logits)).astype(int)
     model = fitted(BayesianLogisticRegression, X, y, row_norm=bound)
-    wanted, errors = most_probable(X, logistic(y), float(model.prior_precision_), model._constant)
+    wanted, errors = most_probable(X, logistic(y), model)
     found = model._fitted().arrays["weights"]
     assert np.abs((found - wanted) / errors).max() < 0.1
     np.testing.assert_allclose(np.sqrt(model.covariance_.diagonal()), errors, rtol=0.1)
@@ -130,7 +131,7 @@ def test_counts(mean):
         p = expit(logits)
         return y - (y + 1) * p, (y + 1) * p * (1 - p)
 
-    wanted, errors = most_probable(X, parts, float(model.prior_precision_), model._constant)
+    wanted, errors = most_probable(X, parts, model)
     assert np.abs((model._fitted().arrays["weights"] - wanted) / errors).max() < 0.1
 
 

@@ -267,7 +267,7 @@ def test_probabilities_of_several_classes_are_calibrated_by_the_releases():
     X = (X / 8 - 1) / 8
     rows = np.random.default_rng(0).permutation(len(y))
     train, test = rows[:1437], rows[1437:]
-    for epsilon, most in ((1.0, 0.8), (3.0, 0.5)):
+    for epsilon, most in ((1.0, 0.6), (3.0, 0.45)):
         fitted = model(
             classes=range(10), row_norm=1.0, noise_multiplier=None, epsilon=epsilon, delta=1e-5, n_jobs=1
         ).set_unsafe(test_key=KEY)
@@ -281,7 +281,7 @@ def test_probabilities_of_several_classes_are_calibrated_by_the_releases():
     y = (X @ [[1.0, -1.0, 0.0], [0.0, 0.5, -0.5]] + rng.gumbel(size=(6000, 3))).argmax(axis=1)
     settings = dict(row_norm=2**0.5, noise_multiplier=None, epsilon=1.0, delta=1e-5)
     fitted = model(**settings).set_unsafe(test_key=KEY).fit(X, y)
-    assert 0.7 < fitted._fitted().state["class0.factor"][0] < 1.5
+    assert fitted._fitted().state["class0.factor"][0] == pytest.approx(1, abs=0.05)
     by_persons = model(**settings).set_unsafe(test_key=KEY).fit(X, y, groups=np.arange(6000) // 2)
     assert not by_persons._fitted().state["class0.factor"].any()
 

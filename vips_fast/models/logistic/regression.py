@@ -36,8 +36,8 @@ from .spherical import MAX_COLUMNS, SphericalModel
 #: Limits of a spherical regression's signal, fitted on articles of Reuters: below the first only a topic of a third of
 #: them was ranked better than .6, from the second on every topic better than .7.
 _SIGNALS = 4.0, 100.0
-#: The constant for the intercept over row_norm. It makes every row longer, and all noise is in proportion to that: on the
-#: panel of tables no other of .12, .2, .3, .5 and 1 ranks as well or better in most cells.
+#: The constant for the intercept over row_norm. It makes every row longer, and noise is in proportion to that: on the
+#: panel of tables no other of .12, .2, .5 and 1 ranks better in more cells.
 CONSTANT = 0.3
 #: Outcomes, numbers of trials, invalid ones of them, and public facts.
 Outcomes = tuple[np.ndarray, np.ndarray | None, list[Problem], dict[str, Any]]
