@@ -3,12 +3,15 @@
 import json
 
 import numpy as np
+import pytest
 import scipy.sparse
-from panel import text
+from panel import tables, text
+from peers import regressions
 from peers import topics as peers
 from priors import documents, prior_of
 
 from vips_fast.models.lda import public_topics
+from vips_fast.models.logistic.regression import CONSTANT
 
 
 def test_the_page_has_the_stored_rows():
@@ -40,3 +43,42 @@ def test_halves_are_of_one_person_and_lose_no_word():
     whole = scipy.sparse.csr_matrix(documents(50, 64))
     told, asked = text.halves(whole)
     assert ((told + asked) != whole).nnz == 0
+
+
+# --------------------------------------------------------------------- tables
+
+
+def test_the_page_has_the_stored_tables():
+    page = tables.PAGE.read_text("utf-8")
+    for name, table in tables.tables(json.loads(tables.STORED.read_text())).items():
+        assert f"<!-- bench.panel.tables {name} -->\n{table}\n<!-- end -->" in page, (
+            "python -m bench.panel.tables --page"
+        )
+
+
+def test_ours_is_level_with_each_rival_and_with_what_it_was():
+    """In every cell, within .005; only where nothing but one release is best it may be lower."""
+    short = tables.worse(json.loads(tables.STORED.read_text()), 0.005)
+    assert all(rival == "one release" for _, _, _, rival, _ in short), short
+
+
+def test_the_constant_is_the_one_that_the_other_tables_choose():
+    """Or one that is no better on the table left out."""
+    for constant, more in tables.chosen_constants(json.loads(tables.STORED.read_text())).values():
+        assert constant == CONSTANT or more < 0.005
+
+
+@pytest.mark.parametrize("make", [regressions.GradientDescent, regressions.OneRelease])
+def test_rivals_rank_records_with_hardly_any_noise_and_none_with_much(make):
+    X, y, unseen, labels = regressions.simulated(4000, 8, 0)
+    aucs = [tables.figures(make(epsilon, 1e-5).fit(X, y), unseen, labels)[0] for epsilon in (1e3, 1e-3)]
+    assert aucs[0] > 0.58 and abs(aucs[1] - 0.5) < 0.15
+
+
+def test_gradients_are_clipped_for_adding_or_removing_a_record():
+    """Without noise, one more record moves a step by at most its clip."""
+    X, y, *_ = regressions.simulated(500, 5, 1)
+    one = regressions.GradientDescent(1e9, 1e-5, rate=1.0, clip=0.2, steps=1)
+    more = np.vstack([X, 50 * np.ones((1, 5))]), np.append(y, 1)
+    moved = one.fit(*more).weights * len(more[1]) - one.fit(X, y).weights * len(y)
+    assert 0.19 < np.linalg.norm(moved) <= 0.2001

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 from auc import bounded, digits, hospital, of_uci
-from paper.common import DATA
+from paper.common import DATA, markdown
 from paper.newton import DoubleNoiseNewton
 from peers import ObjectivePerturbationLogisticRegression
 from peers.regressions import GradientDescent, OneRelease
@@ -40,6 +40,8 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "logistic.md"
 #: Other constants for the intercept, over row_norm.
 CONSTANTS = (0.1, 0.2, 0.5, 1.0)
 EPSILONS, SEEDS, DELTA = (0.1, 0.3, 1.0, 3.0, 8.0), (0, 1, 2, 3), 1e-5
+_EPSILONS = ", ".join(f"{epsilon:g}" for epsilon in EPSILONS)
+RIVALS = ("gradient descent", "DP-Newton", "objective perturbation", "one release")
 
 
 def churn() -> tuple[Any, np.ndarray]:
@@ -213,16 +215,62 @@ def means(rows: dict[str, Any], name: str, epsilon: float) -> dict[str, np.ndarr
     }
 
 
+def worse(rows: dict[str, Any], least: float = 0.0) -> list[list[str]]:
+    """List the cells in which a rival's AUC is higher, or ours was, by more than ``least``."""
+    found = []
+    for name, epsilon in product(TABLES, EPSILONS):
+        cell = means(rows, name, epsilon)
+        others = {method: float(cell[method][0]) for method in (*RIVALS, "before")}
+        best = max(others, key=lambda method: others[method])
+        if (short := others[best] - float(cell["ours"][0])) > least:
+            found.append([name, f"{epsilon:g}", f"{cell['ours'][0]:.4f}", best, f"{short:.4f}"])
+    return found
+
+
+def tables(rows: dict[str, Any]) -> dict[str, str]:
+    """The tables of the page, by name."""
+    made = {}
+    for k, figure in enumerate(("AUC", "log loss")):
+        lines = []
+        for name in TABLES:
+            cells = [means(rows, name, epsilon) for epsilon in EPSILONS]
+            texts = [" ".join(_short(float(cell[method][k])) for cell in cells) for method in ("ours", *RIVALS)]
+            lines.append([name, f"**{texts[0]}**", *texts[1:]])
+        made[figure] = markdown([f"{figure} at ε = {_EPSILONS}", "ours", *RIVALS], lines)
+    made["worse"] = markdown(["table", "ε", "ours", "better", "by"], worse(rows))
+    apart = [[name, f"{one:g}", f"{more:+.4f}"] for name, (one, more) in chosen_constants(rows).items()]
+    made["left out"] = markdown(["table left out", "constant", "its AUC there, less ours"], apart)
+    return made
+
+
+def _short(figure: float) -> str:
+    return f"{figure:.3f}".removeprefix("0") if figure < 9.9995 else f"{figure:.0f}"
+
+
+def write_page(rows: dict[str, Any]) -> None:
+    """Replace the tables of docs/logistic.md."""
+    text = PAGE.read_text("utf-8")
+    for name, table in tables(rows).items():
+        head, end = f"<!-- bench.panel.tables {name} -->\n", "<!-- end -->"
+        before, found, rest = text.partition(head)
+        assert found, name
+        text = before + head + table + "\n" + end + rest.partition(end)[2]
+    PAGE.write_text(text, "utf-8")
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", default=list(TABLES), help="tables; default: all")
     parser.add_argument("--rows", type=Path, default=STORED, help="file of the rows")
     parser.add_argument("--constants", action="store_true", help="measure ours with other constants for the intercept")
+    parser.add_argument("--page", action="store_true", help="write the tables of docs/logistic.md instead")
     parser.add_argument("--again", action="store_true", help="measure ours again")
     parser.add_argument("--name", default="ours", help='name of ours in the rows: "before" for an earlier commit')
     asked = parser.parse_args()
     warnings.simplefilter("ignore")
-    if asked.constants:
+    if asked.page:
+        write_page(json.loads(asked.rows.read_text()))
+    elif asked.constants:
         run_constants(asked.names, asked.rows)
     else:
         run(asked.names, asked.rows, asked.name, asked.again)
