@@ -17,11 +17,11 @@ from vips_fast.models.logistic import model as logistic_model
 from vips_fast.models.logistic.posterior import (
     FACTORS,
     Observed,
-    _solved,
     calibrating_factor,
     positive_moments,
     posterior_given,
     second_moment,
+    solved,
 )
 
 
@@ -275,8 +275,8 @@ def test_probabilities_of_few_records_are_calibrated():
     assert ours < 0.95 * loss and own < 0.95 * error, (loss, ours, error, own)
 
 
-def test_a_system_that_rounding_made_singular_is_solved():
+def test_a_system_that_rounding_made_singular_issolved():
     singular = np.array([[1.0, 1.0], [1.0, 1.0]])
-    np.testing.assert_allclose(_solved(singular, np.array([2.0, 2.0])), [1.0, 1.0])
+    np.testing.assert_allclose(solved(singular, np.array([2.0, 2.0])), [1.0, 1.0])
     regular = np.array([[2.0, 0.5], [0.5, 1.0]])
-    np.testing.assert_array_equal(_solved(regular, np.ones(2)), np.linalg.solve(regular, np.ones(2)))
+    np.testing.assert_array_equal(solved(regular, np.ones(2)), np.linalg.solve(regular, np.ones(2)))

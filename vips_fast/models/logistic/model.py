@@ -13,7 +13,7 @@ from ...engine.sampling import Sampler
 from ...kernels.logistic import pg_mean
 from ...kernels.threads import one_blas_thread
 from ...mechanisms import GaussianMechanism
-from .posterior import FACTORS, Observed, calibrating_factor, posterior_given, second_moment
+from .posterior import FACTORS, Observed, calibrating_factor, posterior_given, second_moment, solved
 from .score import OutcomePrediction, Prediction
 from .spectrum import LARGE, NODES, WEIGHTS, Spectrum, inverse
 from .statistics import LogisticStatistics, base_rate
@@ -267,20 +267,13 @@ class LogisticModel(LogisticStatistics):
         logits = center + math.sqrt(spread) * NODES
         slope = expit(logits) * expit(-logits)
         share = float(WEIGHTS @ (slope * NODES**2)) / max(float(WEIGHTS @ slope), 1e-300)
-        u /= np.linalg.norm(u)
-        # With normal rows it falls by a part of this w w^T, which leaves a positive definite matrix.
-        w = H[:k, :k] @ mean[:k]
-        if k < len(H):
-            w -= H[:k, -1] * float(H[-1, :k] @ mean[:k]) / H[-1, -1]
-        w /= math.sqrt(float(mean[:k] @ w))
-        part = float(u @ w) ** 2
-        seen, noise = 1 + float(u @ (self._late - H)[:k, :k] @ u) / part, 2 * self._variances[1] / part**2
-        error = max((_OTHER_LAW * (1 - share)) ** 2, 1e-12)
-        found = min(max((share / error + seen / noise) / (1 / error + 1 / noise), 0.1), 2.0)
-        H = H.copy()
-        H[:k, :k] += (found - 1) * np.outer(w, w)
-        doubt = np.append(w, np.zeros(len(H) - k)) * (1 / error + 1 / noise) ** -0.25
-        return H, doubt
+        u = np.append(u / np.linalg.norm(u), np.zeros(len(H) - k))
+        now, seen, noise = float(u @ H @ u), float(u @ self._late @ u), 2 * self._variances[1]
+        guess, error = share * now, max((_OTHER_LAW * (1 - share) * now) ** 2, 1e-12 * now**2)
+        found = (guess / error + seen / noise) / (1 / error + 1 / noise)
+        # A fall below the first bound would leave a matrix that is not positive definite.
+        found = min(max(found, now - 0.9 / max(float(u @ solved(H, u)), 1e-300)), 2 * now)
+        return H + (found - now) * np.outer(u, u), u * (1 / error + 1 / noise) ** -0.25
 
     def _recent(self, whole: float) -> float:
         """Give the mean curvature of the steps that count over that of the average, whose trace is ``whole``.

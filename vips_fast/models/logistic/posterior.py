@@ -159,7 +159,7 @@ class Observed:
         d, H = len(mean), self.curvature
         law = np.outer(np.diag(H), np.diag(H)) * self.hidden
         known = self.labels + self.sampling * H + self.variance * np.eye(d)
-        trusted = _solved(known, H).T
+        trusted = solved(known, H).T
         sure = (trusted @ H + H @ trusted.T) / 2 + alpha * np.eye(d)
         for _ in range(20):
             way = mean - self.center
@@ -171,11 +171,11 @@ class Observed:
                 self.doubt, self.doubt
             )
             noise = known + error
-            precision = _solved(noise, H).T @ H
+            precision = solved(noise, H).T @ H
             precision = (precision + precision.T) / 2 + alpha * np.eye(d)
             covariance = np.linalg.inv(precision)
             covariance = (covariance + covariance.T) / 2
-            within = mean + _solved(sure, trusted @ (self.gradient - H @ way) - alpha * mean) - self.start
+            within = mean + solved(sure, trusted @ (self.gradient - H @ way) - alpha * mean) - self.start
             share = 1 - alpha * float(covariance.trace()) / d
             change = self.start + share * (within - alpha * (covariance @ within)) - mean
             mean = mean + change
@@ -185,7 +185,7 @@ class Observed:
         # A column that no record has brings no noise, whatever alpha is.
         told = noise.diagonal() > 0
         logs = d * math.log(alpha) - np.linalg.slogdet(precision)[1] - np.linalg.slogdet(noise[told][:, told])[1]
-        return mean, covariance, 0.5 * float(logs - off @ _solved(noise, off) - alpha * mean @ mean)
+        return mean, covariance, 0.5 * float(logs - off @ solved(noise, off) - alpha * mean @ mean)
 
 
 def posterior_given(observed: Observed, prior: tuple[float, float], start: Vector) -> tuple[Vector, np.ndarray, float]:
@@ -229,7 +229,7 @@ def calibrating_factor(seen: float, variance: float, expected: Sequence[float]) 
     return np.array([factor, float(weight @ (FACTORS - factor) ** 2)])
 
 
-def _solved(matrix: np.ndarray, right: np.ndarray) -> np.ndarray:
+def solved(matrix: np.ndarray, right: np.ndarray) -> np.ndarray:
     """Solve a system that is positive definite but for rounding.
 
     Of many solutions take the shortest.
