@@ -1,7 +1,4 @@
-"""Fit private Bayesian logistic regression with Polya-Gamma variables.
-
-These are Algorithms 4 and 5 of Park et al. 2020.
-"""
+"""`BayesianLogisticRegression`: parameters, fit and predictions, after Algorithms 4 and 5 of Park et al. 2020."""
 
 from __future__ import annotations
 

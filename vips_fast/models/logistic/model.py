@@ -1,4 +1,4 @@
-"""Compute logistic regression's posterior from noised statistics, knowing the noise."""
+"""The steps of logistic regression: from noised statistics to the next center, and at last to the posterior."""
 
 import math
 from collections.abc import Mapping

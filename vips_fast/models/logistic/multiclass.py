@@ -1,7 +1,4 @@
-"""Fit more than two classes, each against the rest.
-
-A step has one release.
-"""
+"""Regression of more than two classes, each against the rest, with one release a step."""
 
 import math
 from collections.abc import Mapping

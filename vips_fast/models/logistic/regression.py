@@ -1,4 +1,4 @@
-"""A regression with a public posterior."""
+"""What regressions of classes and of counts share: reading rows, forecast, coefficients and intervals."""
 
 from __future__ import annotations
 

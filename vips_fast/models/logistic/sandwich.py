@@ -1,4 +1,4 @@
-"""Logistic regression whose intervals are about the sampling of units."""
+"""Logistic regression that releases squares too, so that its intervals are about the sampling of persons."""
 
 import math
 from collections.abc import Mapping

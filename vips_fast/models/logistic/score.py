@@ -1,4 +1,4 @@
-"""A score of a regression: how well the columns predict the outcome."""
+"""How well the columns predict the outcome: the score that the last step may measure."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple

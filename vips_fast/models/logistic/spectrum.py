@@ -1,4 +1,4 @@
-"""Estimate a noised symmetric matrix; the law of the noise is known."""
+"""Eigenvalues of a noised symmetric matrix, by the known law of the noise: how far a step may go."""
 
 import math
 from collections.abc import Mapping

@@ -1,7 +1,4 @@
-"""Fit logistic regression of many columns by first-order statistics.
-
-A statistic has one number for each column.
-"""
+"""Logistic regression of many columns, from releases of gradients only: one number for each column."""
 
 import math
 from collections.abc import Mapping
