@@ -277,6 +277,17 @@ def test_long_rows_are_scaled_in_fit_and_in_prediction():
     np.testing.assert_allclose(model.set_params(row_norm=9.0, fit_intercept=False).decision_function(far), expected)
 
 
+@pytest.mark.parametrize("unit", [2.0**-4, 2.0**6])
+def test_a_fit_does_not_depend_on_the_unit_of_rows_and_bound(unit):
+    """The constant of the intercept follows the bound: with a fixed one, small units drown in its noise."""
+    X, y, _ = data(3000, 4)
+    found = []
+    for scale in (1.0, unit):
+        model = keyed(row_norm=4.0 * scale, epsilon=1.0).fit(scale * X, y)
+        found.append(model.decision_function(scale * X))
+    np.testing.assert_allclose(found[1], found[0], atol=0.02 * np.abs(found[0]).max())
+
+
 def test_scikit_learn_conventions():
     sklearn = import_module("sklearn")
     from sklearn.base import clone, is_classifier
