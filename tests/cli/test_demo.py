@@ -10,22 +10,23 @@ import numpy as np
 import pytest
 
 import vips_fast.demo
-from vips_fast import BayesianLogisticRegression, LatentDirichletAllocation, SigmoidBeliefNetwork
-from vips_fast.data import Corpus
+from vips_fast import BayesianLogisticRegression, PrivateTopics, SigmoidBeliefNetwork
+
+WORDS = [f"word{a}{b}" for a in "abcdefgh" for b in "abcdefgh"]
+
+
+def _texts(n, rng):
+    """Texts of eight words of one of eight themes each."""
+    return [" ".join(rng.choice(WORDS[8 * (d % 8) : 8 * (d % 8) + 8], 8)) for d in range(n)]
 
 
 @pytest.fixture
 def few_docstrings(monkeypatch):
-    """A corpus of two clear topics in place of the docstrings.
-
-    Its words are common to rare, with two texts a file.
-    """
-    words = 0.7 ** np.arange(10.0)
-    rng, topics = np.random.default_rng(0), np.kron(np.eye(2), words / words.sum())
-    counts = np.stack([rng.multinomial(30, topics[d % 2]) for d in range(2000)])
-    names = [f"word{k}" for k in range(20)]
-    corpus = Corpus(counts, names, details={"package": 2000}, groups=np.arange(2000) // 2)
-    monkeypatch.setattr(vips_fast.demo, "docstrings_corpus", lambda: corpus)
+    """Texts of clear themes in place of the docstrings, two of one theme in a file."""
+    rng = np.random.default_rng(0)
+    texts = [text for pair in zip(_texts(800, rng), _texts(800, rng), strict=True) for text in pair]
+    monkeypatch.setattr(vips_fast.demo, "source_files", lambda: (texts, np.arange(1600) // 2, ["package"]))
+    monkeypatch.setattr(vips_fast.demo, "public_texts", lambda: _texts(400, rng) + ["every text"] * 3000)
 
 
 @pytest.fixture(autouse=True)
@@ -35,30 +36,29 @@ def temporary(monkeypatch, tmp_path):
 
 
 def test_topics(run, few_docstrings, tmp_path):
-    code, out, err = run("demo", "--epsilon", 2, "--topics", 2, "--words", 4, "--jobs", 1)
-    assert code == 0 and "private: step 10 of 10, epsilon 2, " in err
-    text = " ".join(out.split())
-    assert "one a record: 2000 with ten or more words" in text and "1800 records to learn from, 200 held out" in text
-    found = re.findall(r"^(unigram|private by|private|non-private).* (\d+) +(\d+)$", out, re.M)
-    perplexity = {name: int(completion) for name, completion, _ in found}
-    assert max(perplexity["private"], perplexity["non-private"]) < perplexity["unigram"]
-    assert "private by" in perplexity
-    assert len([line for line in out.splitlines() if re.match(r" *\d+  .* \| ", line)]) == 2
-    stated = re.findall(
-        r"\(([0-9.]+), 1e-05\)-differential privacy .*? one (record|source file) of (\d+), for this fit alone", text
-    )
-    # Calibrated to 10^-3 below the target.
-    assert [unit for _, unit, _ in stated] == ["record", "source file"]
-    assert all(1.99 < float(epsilon) <= 2 for epsilon, _, _ in stated) and stated[0][2] == "1800"
-    of_two = LatentDirichletAllocation.load(next(tmp_path.iterdir())).privacy_.for_group(2)
-    said = re.search(r"so many the same topics guarantee epsilon ([0-9.]+) and ([0-9.]+)\.", text)
-    assert float(said[1]) == float(said[2]) == pytest.approx(of_two, abs=2e-3) and of_two > 4
+    """The way of README: texts, persons, public topics; and the folder can be verified without the texts."""
+    folder = tmp_path / "topics"
+    code, out, err = run("demo", "--epsilon", 20, "--topics", 8, "--words", 4, "--jobs", 1, "--out", folder)
+    assert code == 0 and re.search(r"fit: step (\d+) of \1, epsilon 20, ", err)
+    assert "800 persons, 80 of them held out" in " ".join(out.split()) and "Verdict: useful." in out
+    found = re.findall(r"^(private topics|counting words|20 topics).* (\d+)$", out, re.M)
+    perplexity = {name: int(number) for name, number in found}
+    assert perplexity["private topics"] < perplexity["counting words"] / 2 and "20 topics" in perplexity
+    model = PrivateTopics.load(folder).model_
+    assert model.privacy_.unit == "person" and model.privacy_.n_records == 720 and model.privacy_.epsilon <= 20
+    assert model.public_prior.n_topics == 8 and max(len(line.split()) for line in _listed(out)) == 4 + 4
+    assert run("verify", folder)[0] == 0 and run("show", folder)[0] == 0
 
 
-def test_topics_say_when_they_failed(run, few_docstrings):
-    code, out, err = run("demo", "--epsilon", 0.001, "--quiet", "--jobs", 1)
+def _listed(out):
+    return re.findall(r"^ *[\d.]+%  +[\d.]+ ×.*$", out, re.M)
+
+
+def test_topics_say_when_they_failed(run, few_docstrings, monkeypatch):
+    monkeypatch.setattr("vips_fast.report.unigram_perplexity", lambda *_: 1.0)
+    code, out, err = run("demo", "--epsilon", 0.001, "--topics", 2, "--quiet", "--jobs", 1)
     assert code == 1 and "held-out perplexity" in out
-    assert "are no better than the unigram model" in err and len(err.splitlines()) == 1
+    assert "are no better than counting words" in err and len(err.splitlines()) == 1
 
 
 # At this large epsilon the noise is far too small for chance to decide a test.
@@ -93,7 +93,7 @@ def test_a_model_that_is_worse_than_none_is_said(run, monkeypatch):
 
 def test_without_jinja2_there_is_no_page_and_all_else(run, few_docstrings, monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "jinja2", None)
-    code, out, err = run("demo", "--topics", 2, "--quiet", "--jobs", 1, "--out", tmp_path / "model")
+    code, out, err = run("demo", "--epsilon", 20, "--topics", 8, "--quiet", "--jobs", 1, "--out", tmp_path / "model")
     assert code == 0
     assert err == 'vips-fast: left out: a report needs the package jinja2: pip install "vips_fast[report]"\n'
     assert "report" not in out and f"vips-fast show {tmp_path / 'model'}" in out
@@ -101,7 +101,7 @@ def test_without_jinja2_there_is_no_page_and_all_else(run, few_docstrings, monke
 
 
 def test_what_does_not_belong_is_refused_before_any_work(refused, tmp_path, monkeypatch):
-    monkeypatch.setattr(vips_fast.demo, "docstrings_corpus", lambda: pytest.fail("it was begun"))
+    monkeypatch.setattr(vips_fast.demo, "source_files", lambda: pytest.fail("it was begun"))
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "file").touch()
     assert "is not empty" in refused("demo", "--out", tmp_path / "full")

@@ -9,6 +9,7 @@ import contextlib
 import gc
 import hashlib
 import importlib.util
+import itertools
 import os
 import re
 import sysconfig
@@ -105,6 +106,25 @@ def docstrings_corpus(min_words: int = 10, max_documents: int = 30_000, packages
     numbers: dict[str, int] = {}
     files = np.array([numbers.setdefault(path, len(numbers)) for _, path, _ in found.values()])
     return Corpus(counts, vocabulary, f"docstrings ({listed})", dict(details), files)
+
+
+def docstrings_by_file(packages: Sequence[str] = (), most: int | None = None) -> dict[str, list[str]]:
+    """Read the docstrings of each source file of packages, or of the standard library if there are none.
+
+    Files are as in `docstrings_corpus`, at most ``most`` of them. A docstring belongs to the first file that has it.
+    """
+    found: dict[str, list[str]] = {}
+    seen: set[str] = set()
+    with _no_garbage_collection():
+        for _, folder in itertools.islice(_roots(packages), 1 if packages else 0, None if packages else 1):
+            for path in _sources(folder):
+                if most is not None and len(found) >= most:
+                    return found
+                new = [text for text in dict.fromkeys(_docstrings(path)) if text not in seen]
+                seen.update(new)
+                if new:
+                    found[path] = new
+    return found
 
 
 @contextlib.contextmanager

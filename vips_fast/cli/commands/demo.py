@@ -6,18 +6,21 @@ Its data are part of every installation.
 import tempfile
 import time
 from argparse import Namespace
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from ... import demo, report
 from ...accounting import rounded_up
-from ...data import split
-from ...jobs import beside
+from ...data import Analyzer
+from ...data.vocabulary import count_matrix
+from ...jobs import PrivateTopics, beside
 from ...jobs.places import check_place
 from ...jobs.progress import ProgressLine
-from ...models.family import COLUMNS, VOCABULARY
+from ...models.family import COLUMNS
 from ...models.inputs import listed
 from ...models.lda import LatentDirichletAllocation
 from ...models.logistic import BayesianLogisticRegression
@@ -30,7 +33,8 @@ from ..messages import say, width
 _STEPS, _NETWORK_STEPS = 10, 5
 #: Bound of a row of the table, whose 30 entries lie in [-1, 1]; hidden units of the network.
 _ROW_NORM, _HIDDEN = 2.0, 10
-_UNIT = "source file"
+#: Fewest source files for topics, and topics of the model without privacy.
+_FEWEST_FILES, _FREE_TOPICS = 50, 20
 _NOT_COVERED = "held-out records and the models without privacy are for comparison only: not covered by"
 
 
@@ -40,12 +44,12 @@ def run(args: Namespace) -> int:
     The exit code is 1 if the private model is useless.
     """
     start = time.perf_counter()
-    for option in ("topics", "words"):
+    for option, usual in (("topics", 100), ("words", 10)):
         if args.shown != "lda":
             if getattr(args, option) is not None:
                 raise ValueError(f"--{option} {getattr(args, option)}: expected only with the demo of topics")
         elif getattr(args, option) is None:
-            setattr(args, option, 10)
+            setattr(args, option, usual)
     if args.out is not None:
         check_place(Path(args.out), force=False)
     model, worse = _SHOWN[args.shown](args)
@@ -59,58 +63,60 @@ def run(args: Namespace) -> int:
 
 
 def _topics(args: Namespace) -> tuple[Any, str]:
-    """Fit topics of docstrings, with two privacy units.
+    """Fit topics of docstrings, as README does.
 
-    The units are docstrings and source files.
+    Source files stand for persons.
     """
-    corpus = demo.docstrings_corpus()
-    train, test = split(corpus, 0.1, random_state=args.seed)
-    packages = ", ".join(f"{package} {number}" for package, number in (corpus.details or {}).items())
+    texts, files, packages = demo.source_files()
+    n = int(files.max(initial=-1)) + 1
+    if n < _FEWEST_FILES:
+        raise ValueError(f"demo: {n} source files of installed packages; expected {_FEWEST_FILES}: pip install scipy")
+    held_out = np.isin(files, np.random.default_rng(args.seed).permutation(n)[: n // 10])
+    public = demo.public_texts()
+    prior = demo.public_topics(public, args.topics, args.seed)
     _paragraph(
-        f"Docstrings of this Python, one a record: {len(corpus)} with ten or more words of the language reference "
-        f"({corpus.n_features} words), {packages}. {len(train)} records to learn from, {len(test)} held out."
+        f"Each source file of {', '.join(packages)} stands for a person, its docstrings for what the person wrote: "
+        f"{n:,} persons, {n // 10} of them held out. Public are the docstrings of Python's own library and its "
+        f"reference, {len(public):,} texts: {len(prior.words):,} words and {prior.n_topics} topics of them cost no "
+        "privacy. This is the call:"
     )
-    label, whole_file = (f"private{of}, epsilon = {rounded_up(args.epsilon)}" for of in ("", f" by {_UNIT}"))
-    private = _fit_topics(args, train, "private", **_budget(args))
-    by_file = _fit_topics(args, train, f"private by {_UNIT}", groups=train.groups, **_budget(args))
-    free = _fit_topics(args, train, "non-private", private=False)
-    titles = (label, "non-private")
     print()
-    print(report.topics_table(private.components_, corpus.vocabulary, args.words, free.components_, titles, width()))
+    print(f"    found = PrivateTopics(epsilon={args.epsilon:g}, public_prior=topics_of_public_texts)")
+    print('    found.fit(table, text="docstring", person="file")\n')
+    table = {"docstring": [texts[d] for d in np.flatnonzero(~held_out)], "file": files[~held_out]}
+    found = PrivateTopics(
+        public_prior=prior, **_budget(args), n_jobs=args.n_jobs, random_state=args.seed, progress=not args.quiet
+    ).fit(table, text="docstring", person="file")
+    print(beside.shown(found.model_, args.words))
+    _paragraph(found.privacy_.statement())
+    train, test = (_by_file(texts, files, part, prior.words) for part in (~held_out, held_out))
+    free = LatentDirichletAllocation(_FREE_TOPICS, private=False, random_state=args.seed, n_jobs=args.n_jobs).fit(train)
     given, asked = report.split_words(test, random_state=0)
-    unigram = report.unigram_perplexity(train, asked)
-    rows = [("unigram model (no topics, no privacy)", unigram, report.unigram_perplexity(train, test))]
-    for title, model in ((label, private), (whole_file, by_file), ("non-private", free)):
-        completion = report.predictive_perplexity(model.transform(given), model.components_, asked)
-        rows.append((title, completion, model.perplexity(test.counts)))
-    _table("held-out perplexity, lower is better", ("completion", "bound"), rows, ".0f")
-    _paragraph(
-        "Completion: one half of each held-out record's words gives its topics, the other half is predicted. Bound: "
-        "the paper's Eq. 32 on whole records, above the true value for models with topics."
+    ours, without = (
+        report.predictive_perplexity(model.transform(given), model.components_, asked) for model in (found.model_, free)
     )
-    print()
-    _paragraph(private.privacy_.statement())
-    sizes = np.bincount(train.groups) if train.groups is not None else np.ones(1)
-    middle, most = (int(np.quantile(sizes[sizes > 0], share)) for share in (0.5, 0.9))
-    for_middle, for_most = (rounded_up(private.privacy_.for_group(size)) for size in (middle, most))
-    print()
+    counted = report.unigram_perplexity(train, asked)
+    rows = [
+        (f"private topics, epsilon = {rounded_up(args.epsilon)}", ours),
+        ("counting words, without privacy", counted),
+        (f"{_FREE_TOPICS} topics, without privacy", without),
+    ]
+    _table("held-out perplexity, lower is better", ("",), rows, ".0f")
     _paragraph(
-        f"Epsilon = {rounded_up(args.epsilon)} is for one docstring. A {_UNIT} holds several, {middle} in the middle "
-        f"and {most} or more in one of ten: of all in a file of so many the same topics guarantee epsilon {for_middle} "
-        f"and {for_most}. With {_UNIT}s as units epsilon = {rounded_up(args.epsilon)} is for all in one, at the "
-        "perplexity above:"
+        "Half of a held-out file's words are told, the other half is predicted. Counting words knows the exact "
+        f"frequencies of all words. The {_NOT_COVERED} the statement."
     )
-    _paragraph(by_file.privacy_.statement())
-    _paragraph(f"The {_NOT_COVERED} these statements, and neither are the sizes of {_UNIT}s.")
-    worse = f"the private topics (perplexity {rows[1][1]:.0f}) are no better than the unigram model ({unigram:.0f})"
-    return private, "" if rows[1][1] < unigram else worse
+    worse = f"the private topics (perplexity {ours:.0f}) are no better than counting words ({counted:.0f})"
+    return found, "" if ours < counted else worse
 
 
-def _fit_topics(args: Namespace, corpus: Any, label: str, groups: Any = None, **budget: Any) -> Any:
-    whose: dict[str, Any] = {} if groups is None else {"groups": groups, "unit": _UNIT}
-    whose["inputs"] = {VOCABULARY: listed(corpus.vocabulary)}
-    model = LatentDirichletAllocation(args.topics, n_steps=_STEPS, sampling="full", n_jobs=args.n_jobs, **budget)
-    return _fit(args, model, label, corpus.counts, **whose)
+def _by_file(texts: list[str], files: np.ndarray, part: np.ndarray, words: Sequence[str]) -> sparse.csr_array:
+    """Count the words of each source file of a part."""
+    rows = np.flatnonzero(part)
+    counts = count_matrix([[texts[d] for d in rows]], words, Analyzer())
+    _, person = np.unique(files[rows], return_inverse=True)
+    ones = np.ones(len(rows), np.int64)
+    return sparse.csr_array(sparse.csr_array((ones, (person, np.arange(len(rows))))) @ counts)
 
 
 def _regression(args: Namespace) -> tuple[Any, str]:
@@ -206,9 +212,10 @@ def _parts(n: int, seed: int) -> tuple[Any, Any]:
     return order[n // 5 :], order[: n // 5]
 
 
-def _write(out: Path, model: Any, n_words: int) -> None:
+def _write(out: Path, found: Any, n_words: int) -> None:
     """Write the private model's folder, with its report if possible."""
-    model.save(out)
+    found.save(out)
+    model = getattr(found, "model_", found)
     files = {**beside.write_text(model, n_words), beside.PRIVACY: beside.statement(model)}
     try:
         files[beside.REPORT] = beside.report(model)
@@ -219,6 +226,8 @@ def _write(out: Path, model: Any, n_words: int) -> None:
     if beside.REPORT in files:
         print(f"The report, a page for a browser: {(out / beside.REPORT).resolve().as_uri()}")
     print(f"The private model: vips-fast show {out}")
+    if found is not model:
+        print(f"Made again from its releases, without the docstrings: vips-fast verify {out}")
 
 
 def _table(what: str, columns: tuple[str, ...], rows: list[Any], form: str) -> None:

@@ -32,18 +32,18 @@ _SHOWN = (
 
 DEMO = command(
     "demo",
-    "show a model with and without privacy, on data of this installation",
+    "show private topics of the docstrings on this machine, or a model with and without privacy",
     Option("shown", _SHOWN, metavar="MODEL", nargs="?", choices=("lda", "blr", "sbn"), default="lda"),
     Option("--epsilon", "default 2", POSITIVE, default=2.0),
     Option("--delta", "default 1e-5", PROBABILITY, default=1e-5),
-    Option("--topics", "lda: number of topics, default 10", WHOLE),
+    Option("--topics", "lda: number of public topics, default 100", WHOLE),
     Option("--words", "lda: words a topic, default 10", WHOLE),
     folder("--out", "folder of the private model and its report, default a new one"),
     Option("--jobs", "threads, -1 for all", THREADS, dest="n_jobs", default=-1),
     Option("--seed", "seed of public choices, default 0", SEED, default=0),
     QUIET,
     run="demo:run",
-    examples=("--epsilon 1 --topics 8", "blr --out regression", "sbn"),
+    examples=("--epsilon 1", "blr --out regression", "sbn"),
 )
 
 START = command(
