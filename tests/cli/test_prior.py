@@ -59,7 +59,7 @@ def test_topics_of_documents(run, refused, public, cache, tmp_path):
     assert "is a folder" in refused(*build, "--out", tmp_path / "folder")
     assert "expected without INPUT" in refused(*build, "--word-vectors", tmp_path / "words.txt")
     assert "expected a code such as en" in refused(*build, "--language", "../en")
-    assert "no prior of this language is stored" in refused("prior", "show", "public:fr")
+    assert "no public topics of this language are stored" in refused("prior", "show", "public:fr")
 
 
 def test_a_fit_with_a_public_prior(run, refused, public, cache, tmp_path):
@@ -101,7 +101,7 @@ def test_a_fit_with_a_public_prior(run, refused, public, cache, tmp_path):
     assert "not allowed with argument" in refused(*fit, "--public-prior", out, "--topics", 3)
     assert run(*fit)[0] == 0  # the public topics of English
     assert LatentDirichletAllocation.load(tmp_path / "m").n_components == 3
-    assert "no prior of this language is stored" in refused(*fit, "--public-prior", "public:fr")
+    assert "no public topics of this language are stored" in refused(*fit, "--public-prior", "public:fr")
     (tmp_path / "m" / "model.npz").rename(tmp_path / "other.npz")
     assert "expected a file of PublicPrior.save" in refused(
         *fit[:-1], words, "--public-prior", tmp_path / "other.npz", "--out", tmp_path / "n"

@@ -111,7 +111,7 @@ def test_the_stored_prior_of_a_language(tmp_path, monkeypatch):
     path = prior_file("en")
     assert path == tmp_path / "vips_fast" / "built-en.prior"
     monkeypatch.setattr("vips_fast.models.lda.prior_building.packaged_model", lambda: None)
-    with pytest.raises(ValueError, match="no prior of this language is stored; .*--language en"):
+    with pytest.raises(ValueError, match="no public topics of this language are stored; .*--language en"):
         load_prior("public:en")
     prior = prior_from_vectors(vectors(), WORDS, 3)
     assert store_prior(prior, "en") == path

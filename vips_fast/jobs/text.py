@@ -130,12 +130,21 @@ class TextFile:
                 object.__setattr__(self, name, os.fspath(given))
             elif given is not None and not isinstance(given, str):
                 object.__setattr__(self, name, _words_of(name, given))
-        _ = self.prior  # its file, too
+        prior = self.prior  # its file, too
+        if prior is not None and self.language and prior.language not in ("", self.language):
+            raise ValueError(
+                f"language={self.language}: the public topics are of {prior.language!r}; expected the same language"
+            )
 
     @cached_property
     def prior(self) -> PublicPrior | None:
         """The public prior, for all its words."""
         return None if self.public_prior is None else load_prior(self.public_prior)
+
+    @property
+    def _language(self) -> str:
+        """The language of stop words and segmenter; "" if the prior's is not known."""
+        return self.language or ("en" if self.prior is None else self.prior.language)
 
     @property
     def sets(self) -> frozenset[str]:
@@ -165,13 +174,12 @@ class TextFile:
         """Choose how texts become words; with a vocabulary file, every word counts."""
         listed, coarse, numbers = self.stop_words, self.coarse_words, self.numbers
         if not self._lists:
-            language = self.language or ("en" if self.prior is None else self.prior.language)
-            usual = f"{PUBLIC}{language}" if language else NONE
+            usual = f"{PUBLIC}{self._language}" if self._language else NONE
             listed = listed or (usual if self.vocab in (None, PRIVATE) or self.language else self.vocab)
             coarse, numbers = coarse or usual, numbers or "mixed"
         left_out = () if listed in (None, NONE) else stop_words(listed)
         left_out += () if coarse in (None, NONE) else coarse_words(coarse)
-        words = self.analyzer or segmenter_of(self.language) or "unicode"
+        words = self.analyzer or segmenter_of(self._language) or "unicode"
         return Analyzer(words, self.min_length, numbers or "keep", self.ngrams, left_out, self.lemmas)
 
     def public_words(self) -> tuple[str, ...] | None:

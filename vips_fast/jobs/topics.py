@@ -36,6 +36,10 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 
+#: The public topics of the texts' language.
+PUBLIC_TOPICS = "public"
+
+
 class TopicWord(NamedTuple):
     """A word of a topic.
 
@@ -66,8 +70,12 @@ class PrivateTopics:
     epsilon, delta : float or None
         The guarantee for a person, or for a record if there are no persons. An epsilon of None takes all that is left
         of the budget, a delta of None is min(1e-5, 1/(10 n)).
-    public_prior : "public:LANGUAGE", path, PublicPrior or None
-        The public topics (`vips_fast.load_prior`); None for topics that come from the records only.
+    language : str or None
+        The language of the texts, such as "it", for public topics, words to leave out and segmenter. None is that of
+        the prior, and English without one.
+    public_prior : "public", "public:LANGUAGE", path, PublicPrior or None
+        The public topics (`vips_fast.load_prior`): of the ``language``, of a file, or None for topics that come from
+        the records only.
     n_topics : int or None
         Number of topics; None takes the number of the prior. Without a prior, None takes the plan's (`vips_fast.plan`).
     vocab : "private", "public:LANGUAGE", sequence of str, path or None
@@ -133,7 +141,8 @@ class PrivateTopics:
         epsilon: float | None = None,
         delta: float | None = None,
         *,
-        public_prior: str | os.PathLike[str] | PublicPrior | None = "public:en",
+        language: str | None = None,
+        public_prior: str | os.PathLike[str] | PublicPrior | None = PUBLIC_TOPICS,
         n_topics: int | None = None,
         target_attack_success: float | None = None,
         vocab: Vocabulary | None = None,
@@ -150,7 +159,7 @@ class PrivateTopics:
         random_state: int | None = None,
     ):
         self.epsilon, self.delta, self.public_prior, self.n_topics = epsilon, delta, public_prior, n_topics
-        self.target_attack_success = target_attack_success
+        self.target_attack_success, self.language = target_attack_success, language
         self.vocab, self.vocab_size, self.max_share = vocab, vocab_size, max_share
         self.stop_words, self.coarse_words, self.doc_length = stop_words, coarse_words, doc_length
         self.n_records, self.invalid, self.budget, self.progress = n_records, invalid, budget, progress
@@ -222,6 +231,7 @@ class PrivateTopics:
             stop_words=self.stop_words,
             coarse_words=self.coarse_words,
             public_prior=prior,
+            language=self.language,
             invalid=self.invalid,
             progress=lambda label: ReadingLine(label) if shown else nullcontext(),
         )
@@ -231,7 +241,10 @@ class PrivateTopics:
         return self.epsilon is not None or self.target_attack_success is not None
 
     def _prior(self) -> PublicPrior | None:
-        return None if self.public_prior is None else load_prior(self.public_prior)
+        if self.public_prior is None:
+            return None
+        language = f"public:{self.language or 'en'}"
+        return load_prior(language if self.public_prior == PUBLIC_TOPICS else self.public_prior)
 
     def _topics(self, prior: PublicPrior | None, source: TextFile) -> int:
         """Choose the number of topics, from public numbers."""

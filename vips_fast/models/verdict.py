@@ -84,13 +84,19 @@ class Verdict:
 
     @classmethod
     def of_topics(
-        cls, found: FoundGain | None, unit: str, empty: tuple[float, float] | None = None, hidden: bool = False
+        cls,
+        found: FoundGain | None,
+        unit: str,
+        empty: tuple[float, float] | None = None,
+        hidden: bool = False,
+        unlike: str | None = None,
     ) -> "Verdict":
         """Judge topics by their gain over the records' own word frequencies.
 
         Useful if the interval is above a gain that matters, "no better" if it is below, else "unclear". ``empty`` is
         the released share of units without a counted word, and the noise in it. ``hidden`` says that nothing was
-        measured, since noise would hide it.
+        measured, since noise would hide it. ``unlike`` names the language whose public text uses the counted words
+        otherwise than the records.
         """
         many = several(unit)
         without = ""
@@ -98,6 +104,11 @@ class Verdict:
             without = (
                 f" About {empty[0]:.0%} of the {many} have none of the counted words: look at their language, and "
                 "at the vocabulary."
+            )
+        if unlike is not None:
+            without += (
+                f" The records use the counted words otherwise than public text{unlike and f' of {unlike!r}'}: if they "
+                "are in another language, give the language; if they have many words of their own, give a vocabulary."
             )
         claim, than = f"half of {a(unit)}'s words predict the other half", f"than the word counts of all {many} do"
         more = f"More {many} or a larger epsilon would tell; until then read the topics as hints."

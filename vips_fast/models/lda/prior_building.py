@@ -245,7 +245,7 @@ def load_prior(source: str | os.PathLike[str] | PublicPrior) -> PublicPrior:
     >>> from vips_fast import load_prior
     >>> load_prior("public:tlh")
     Traceback (most recent call last):
-    ValueError: public:tlh: no prior of this language is stored; make one by vips-fast prior build --language tlh
+    ValueError: public:tlh: no public topics of this language are stored; make them by vips-fast prior build ...
     """
     if isinstance(source, PublicPrior):
         return source
@@ -253,6 +253,7 @@ def load_prior(source: str | os.PathLike[str] | PublicPrior) -> PublicPrior:
         return PublicPrior.load(source)
     language = _checked(source.removeprefix(_PUBLIC))
     again = f"vips-fast prior build --language {language}"
+    by_texts = f"vips-fast prior build FILE --text COLUMN --language {language}, from public texts"
     with suppress(OSError):
         try:
             return _read(stored(prior_file(language), _built_key(language)))
@@ -263,7 +264,10 @@ def load_prior(source: str | os.PathLike[str] | PublicPrior) -> PublicPrior:
         if language == "en" and packaged_model() is not None:
             return packaged_prior(stop_words=stop_words("public:en", whole=True))
         install = f"{INSTALL}, or " if language == "en" else ""
-        raise ValueError(f"{source}: no prior of this language is stored; {install}make one by {again}")
+        raise ValueError(
+            f"{source}: no public topics of this language are stored; {install}make them by {by_texts}, or fit without "
+            "public topics, to thousands of persons"
+        )
 
     if language != "en":
         return make()

@@ -86,6 +86,8 @@ _NOTHING = 50.0
 _BY_LENGTHS = 0.3
 #: A cell of the lengths that is this many standard deviations above 0 shows that the noise does not hide them.
 _SHOWN = 3.0
+#: Nats a word from the best mixture of public topics, from which on the words are hardly of its language.
+_UNLIKE = 0.8
 #: Values that are kept until lengths change.
 _BY_LENGTH = ("_score_steps", "length", "_most_kept", "_mean_kept")
 #: Sets the choice of kept words apart from the choice of units that a score asks.
@@ -476,6 +478,17 @@ class PublicTopicsModel(Model):
             return None
         noise = self._length_noise * math.sqrt(len(self._lengths))
         return 1.0 - float(self._lengths.sum()) / self.n_records, noise / self.n_records
+
+    @property
+    def unlike_public_text(self) -> str | None:
+        """The prior's language if the words' shares are far from every mixture of public topics; else None.
+
+        The distance is the Kullback-Leibler divergence of the released shares from the fitted mixture, in nats a word:
+        at most .7 in English of the panel, .9 to 2.6 in other languages under English words. Noise lowers it.
+        """
+        read = self.read_out
+        nats = float(read.masses @ np.log(read.masses / read.mixture * read.mixture.sum()))
+        return self._prior.language if self._histogram.count and nats > _UNLIKE else None
 
     def _set_histogram(self) -> None:
         """Make the histogram of words for units of this length, which is new."""

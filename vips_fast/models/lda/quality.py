@@ -93,7 +93,8 @@ class TopicQuality(Transformer):
         """The worth of the topics in words, from releases only: `found_gain_`, and how many units have no word."""
         unit, restored = self._fitted().privacy.unit, self._restored()
         if isinstance(restored, PublicTopicsModel):
-            return Verdict.of_topics(self.found_gain_, unit, restored.empty, restored.hides_gain)
+            unlike = restored.unlike_public_text
+            return Verdict.of_topics(self.found_gain_, unit, restored.empty, restored.hides_gain, unlike)
         return Verdict.of_topics(self.found_gain_, unit)
 
     @kept
