@@ -200,10 +200,10 @@ def test_topics_show_words_shares_and_what_is_noise():
     first = dossier.learned.topics[0]
     row = np.argsort(-model.components_[0], kind="stable")[:4]
     values = model.components_[0, row] / model.components_[0].sum()
-    errors = model.components_sd_[0, row] / model.components_[0].sum()
     clear = model._clear()[0, row]
     assert [mark.weak for mark in first.bars.rows] == (~clear).tolist() and first.clear == clear.sum()
-    assert f"{100 * values[0]:.3g} % ± {100 * errors[0]:.3g} %" in first.bars.rows[0].text
+    # Other noise would have found other topics, so there is no error to state.
+    assert first.bars.rows[0].text == f"word{row[0]} {100 * values[0]:.3g} %"
     # Without noise there is nothing to tell words from.
     free = make_dossier(CASES["lda"][0](noise_multiplier=None, private=False).fit(*CASES["lda"][1]()))
     assert not any(mark.weak or mark.high > mark.end for topic in free.learned.topics for mark in topic.bars.rows[1:])

@@ -23,6 +23,9 @@ _PUBLIC = "public:"
 _MOST_BYTES = 1 << 25
 #: The coarse words of English; a medical or common other sense keeps a word off it.
 _COARSE = Path(__file__).with_name("coarse-en.txt")
+#: First names: the 300 commonest of women and of men in the census of the United States of 1990 (public domain, by the
+#: package `names` 0.3.0), without those that are common words, too.
+_NAMES = Path(__file__).with_name("names-en.txt")
 #: Function words of English that are not among its commonest words: pronouns, prepositions, conjunctions, and adverbs
 #: of degree and of sentences.
 _FUNCTION = Path(__file__).with_name("function-en.txt")
@@ -163,6 +166,12 @@ def coarse_words(listed: Vocabulary) -> tuple[str, ...]:
     if not (isinstance(listed, str) and listed.startswith(_PUBLIC)):
         return public_vocabulary(listed)
     return load_vocabulary(_COARSE) if listed == f"{_PUBLIC}en" else ()
+
+
+@functools.cache
+def first_names() -> frozenset[str]:
+    """Load the public list of first names; a topic of names is no finding."""
+    return frozenset(load_vocabulary(_NAMES))
 
 
 def _package(name: str) -> Any:

@@ -21,7 +21,6 @@ from ..engine.statement import Privacy
 from ..models.family import VOCABULARY, family_of
 from ..models.lda import LatentDirichletAllocation, PublicPrior, load_prior, plan
 from ..models.lda.planning import DOC_LENGTH
-from ..models.plots import plot_topics
 from ..report import Namer, topic_names
 from ..store.atomic import replace_text
 from . import beside
@@ -36,6 +35,8 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 
+#: Most topics of a notebook's table.
+_LINES = 12
 #: The public topics of the texts' language.
 PUBLIC_TOPICS = "public"
 
@@ -44,8 +45,8 @@ class TopicWord(NamedTuple):
     """A word of a topic.
 
     ``topic`` counts from 1, ``name`` is of its words, and ``share`` is the topic's part of all words. ``lift``
-    is the part of the topic that is not public. ``low`` and ``high`` are an interval of the word's probability, about
-    the noise.
+    is how many times its share of public text the topic has, NaN for one of the records' own. ``low`` and ``high`` are
+    an interval of the word's probability, about the noise, NaN for a topic of the records' own.
     """
 
     topic: int
@@ -283,15 +284,13 @@ class PrivateTopics:
         model = self._fitted()
         return model.inputs_[VOCABULARY].split("\n")[: model.n_features_in_]
 
-    def _by_size(self) -> list[int]:
-        return [int(k) for k in np.argsort(-self._fitted().components_.sum(axis=1), kind="stable")]
-
     def topics(self, n_words: int = 10, level: float = 0.9, namer: Namer | None = None) -> DataFrame | list[TopicWord]:
-        """List the first words of each topic, the largest topic first.
+        """List the first words of each topic, topics and words in the order that `print` shows.
 
-        Intervals of the words' probabilities are at a ``level``. A ``namer`` gets a list of released words for each
-        topic and gives their names; None joins words (`vips_fast.report.topic_names`). Returns a frame with the fields
-        of `TopicWord` as columns, or a list of `TopicWord` without pandas.
+        Intervals of the words' probabilities are at a ``level``; a topic of the records' own has none. A ``namer`` gets
+        a list of released words for each topic and gives their names; None joins words
+        (`vips_fast.report.topic_names`). Returns a frame with the fields of `TopicWord` as columns, or a list of
+        `TopicWord` without pandas.
         """
         rows = self._rows(n_words, level, namer)
         try:
@@ -306,9 +305,11 @@ class PrivateTopics:
         sums = model.components_.sum(axis=1)
         intervals = model.components_interval(level) / sums[:, None, None]
         rows, names = [], topic_names(model.components_, words, namer=namer)
-        for k in self._by_size():
+        intervals[np.isnan(model._stated_errors())] = np.nan
+        scores = model._word_scores()
+        for k in model._topic_order()[0].tolist():
             about = k + 1, float(sums[k] / sums.sum()), float("nan" if model.lift_ is None else model.lift_[k])
-            for v in np.argsort(-model.components_[k], kind="stable")[:n_words].tolist():
+            for v in np.argsort(-scores[k], kind="stable")[:n_words].tolist():
                 low, high = intervals[k, v].tolist()
                 rows.append(TopicWord(*about, words[v], float(model.components_[k, v] / sums[k]), low, high, names[k]))
         return rows
@@ -322,17 +323,13 @@ class PrivateTopics:
         return model.transform(counts)
 
     def plot(self, n_topics: int = 12, n_words: int = 10) -> Figure:
-        """Draw the first words of the largest topics, with standard errors.
+        """Draw the topics that `print` shows, with standard errors.
 
         A notebook shows the figure; in a script, ``plot().savefig("topics.png")`` writes it. Raises ImportError without
         matplotlib.
         """
         check_number("n_topics", n_topics, 1, 10**6, integer=True)
-        model = self._fitted()
-        shown = self._by_size()[:n_topics]
-        return plot_topics(
-            model, model.components_, model.components_sd_, model._clear(), self._words(), n_words, shown
-        )
+        return self._fitted()._plot(self._words(), n_words, n_topics)
 
     def report(self, path: str | os.PathLike[str]) -> None:
         """Write a page about the topics and their privacy."""
@@ -384,7 +381,7 @@ class PrivateTopics:
         if not hasattr(self, "model_"):
             return f"<pre>{escape(repr(self))}</pre>"
         lines: dict[int, list[TopicWord]] = {}
-        for row in self._rows(10):
+        for row in self._rows(10)[: 10 * min(_LINES, self._fitted()._topic_order()[1])]:
             lines.setdefault(row.topic, []).append(row)
         cells = "".join(
             f"<tr><td>{k}</td><td>{words[0].share:.1%}</td>"

@@ -59,17 +59,17 @@ def plot_topics(
     components: Array,
     errors: Array,
     clear: Array,
+    scores: Array,
     names: Sequence[str] | None,
     n_words: int,
-    shown: Sequence[int] | None = None,
+    shown: Sequence[int],
 ) -> "Figure":
-    """Draw a panel of the first words' probabilities for each topic.
+    """Draw a panel of the probabilities of each topic's first words, by their ``scores``.
 
-    One standard error stands on either side; bars that are not ``clear``, (K, V), are pale. Topics that are ``shown``
-    are numbered from 0; None shows all.
+    One standard error stands on either side, none if it is NaN; bars that are not ``clear``, (K, V), are pale. Topics
+    that are ``shown`` are numbered from 0.
     """
     check_number("n_words", n_words, 1, components.shape[1], integer=True)
-    shown = range(len(components)) if shown is None else shown
     known, columns = column_names(names, components.shape[1], "#{}"), min(4, len(shown))
     rows = -(-len(shown) // columns)
     figure = new_figure(model, 3.0 * columns, (0.22 * n_words + 0.7) * rows)
@@ -77,10 +77,10 @@ def plot_topics(
     for panel in panels[len(shown) :]:
         panel.set_axis_off()
     for k, panel in zip(shown, panels, strict=False):
-        first, total = np.argsort(-components[k], kind="stable")[:n_words], components[k].sum()
+        first, total = np.argsort(-scores[k], kind="stable")[:n_words], components[k].sum()
         values, sd = components[k, first] / total, errors[k, first] / total
         colors = np.where(clear[k, first], "#0b5cad", "#9db9d6")
-        panel.barh(range(n_words), values, color=colors, xerr=sd if sd.any() else None)
+        panel.barh(range(n_words), values, color=colors, xerr=sd if np.nan_to_num(sd).any() else None)
         panel.set_yticks(range(n_words), [known[v] for v in first], fontsize=8)
         panel.invert_yaxis()
         panel.set_xlim(0)

@@ -81,7 +81,7 @@ def _topics(args: Namespace) -> tuple[Any, str]:
         "privacy. This is the call:"
     )
     print()
-    print(f"    found = PrivateTopics(epsilon={args.epsilon:g}, public_prior=topics_of_public_texts)")
+    print(f"    found = PrivateTopics(epsilon={rounded_up(args.epsilon)}, public_prior=topics_of_public_texts)")
     print('    found.fit(table, text="docstring", person="file")\n')
     table = {"docstring": [texts[d] for d in np.flatnonzero(~held_out)], "file": files[~held_out]}
     found = PrivateTopics(

@@ -37,6 +37,7 @@ from ...engine.units import GOLDEN, UnitBlock, scramble
 from ...kernels.lattice import LDA_MAX_SPACING, LDA_MIN_SPACING, checked_spacing
 from ...kernels.threads import one_blas_thread
 from ...mechanisms import GaussianMechanism
+from ..several import clear_deviations
 from .masses import WordHistogram, histogram_scales, topic_weights
 from .model import LdaModel, LdaSettings
 from .planning import start_steps
@@ -207,17 +208,17 @@ def kept_words(units: UnitWords, words: np.ndarray, most: int) -> np.ndarray:
 
 
 def forecast_words(prior: PublicPrior, n_records: int, noise: float, length: float | None) -> RunForecast:
-    """How many words can stand two standard deviations above the noise, from public numbers only.
+    """How many words can stand clear of the noise (`vips_fast.models.several`), from public numbers only.
 
     ``noise`` is the standard deviation of an entry of the histogram over the clip; ``length`` are the counted words of
     a usual unit. Without it three lengths are told, since the records' own is not known before the first release.
     """
-    scales = histogram_scales(prior.frequencies)
+    scales, least = histogram_scales(prior.frequencies), clear_deviations(len(prior.words))
 
     def clear(words: float) -> int:
         held = np.minimum(1.0, words * prior.frequencies)
         norm = math.sqrt(float(held @ scales**-2.0))
-        return int((n_records * held / scales > 2.0 * noise * _REACH * norm).sum())
+        return int((n_records * held / scales > least * noise * _REACH * norm).sum())
 
     def said(words: float) -> str:
         return f"{float(f'{clear(words):.2g}'):,.0f}"
@@ -701,6 +702,20 @@ class PublicTopicsModel(Model):
         none = np.zeros(mine)
         return np.append(none, (1.0 - self._own_share) * weights), np.append(none, self._prior.weights)
 
+    @property
+    def above_public_text(self) -> tuple[np.ndarray, np.ndarray]:
+        """How a topic's words are above public text: nats of each word, (J, V), and nats a word of each topic, (J,).
+
+        A word of probability p and public frequency f has p log(p / f). A public topic's nats a word are those of the
+        public topic itself, so that they do not depend on noise; a topic of words that everybody writes has few.
+        """
+        frequencies, public = self._prior.frequencies, word_probabilities(self._prior.topics())
+        rows = word_probabilities(self.result()["components"])
+        nats = rows * np.log(rows / frequencies)
+        of_public = (public * np.log(public / frequencies)).sum(axis=1)
+        own = len(rows) - len(public)
+        return nats, np.append(nats[:own].sum(axis=1), of_public)
+
     def _joined(
         self, own: Callable[[LdaModel], np.ndarray], public: Callable[[np.ndarray], np.ndarray], shared: bool = True
     ) -> np.ndarray:
@@ -717,10 +732,28 @@ class PublicTopicsModel(Model):
         parts = (share, 1.0 - share) if shared else (1.0, 1.0)
         return np.concatenate([parts[0] * own(self._own), parts[1] * rows])
 
+    def _relative_spread(self, public: np.ndarray) -> np.ndarray:
+        """Compute standard deviations of the words' shares in rows of public topics, (K, V), over the shares.
+
+        The ratio of a word is read on a grid, so it has its posterior's variance and that of rounding to the grid. A
+        share is a ratio over a sum of ratios. To first order its relative variance is (1 − 2 p_v) r_v² + Σ_u p_u² r_u²
+        with relative deviations r of the ratios: a frequent word's share moves with the other words' ratios.
+        docs/topics.md has how far the shares of equal fits lie apart.
+        """
+        sd = self._histogram.mean()[1]
+        if not self._histogram.count or not sd.any():
+            return np.zeros_like(public)
+        ratios = np.expm1(self.read_out.spread**2) + (_LOG[1] - _LOG[0]) ** 2 / 12.0
+        shares = public / public.sum(axis=1, keepdims=True)
+        common = (shares**2 * ratios).sum(axis=1, keepdims=True)
+        return np.asarray(np.sqrt((1.0 - 2.0 * shares) * ratios + common))
+
     def standard_errors(self) -> np.ndarray:
-        """Compute standard deviations that the noise leaves in ``components``, (J, V); public topics are given."""
-        spread = np.sqrt(np.expm1(self.read_out.spread**2))
-        return self._joined(lambda own: own.standard_errors(), lambda public: public * spread)
+        """Compute standard deviations that the noise leaves in ``components``, (J, V), each row's sum being given.
+
+        Public topics themselves are given, too; see `_relative_spread`.
+        """
+        return self._joined(lambda own: own.standard_errors(), lambda public: public * self._relative_spread(public))
 
     def deviations(self) -> np.ndarray:
         """Compute (J, V) releases in standard deviations of their noise, as `LdaModel.deviations`.
@@ -732,9 +765,13 @@ class PublicTopicsModel(Model):
 
     def intervals(self, level: float) -> np.ndarray:
         """(J, V, 2) central intervals of the entries of ``components``; see `standard_errors`."""
-        ends, sd = np.array([0.5 - level / 2, 0.5 + level / 2]), self.read_out.spread[:, None]
-        factors = np.exp(scipy.special.ndtri(ends) * sd - sd**2 / 2)
-        return self._joined(lambda own: own.intervals(level), lambda public: public[:, :, None] * factors)
+        ends = scipy.special.ndtri(np.array([0.5 - level / 2, 0.5 + level / 2]))
+
+        def of_public(public: np.ndarray) -> np.ndarray:
+            sd = np.sqrt(np.log1p(self._relative_spread(public) ** 2))[:, :, None]
+            return np.asarray(public[:, :, None] * np.exp(ends * sd - sd**2 / 2))
+
+        return self._joined(lambda own: own.intervals(level), of_public)
 
     # -- state
 

@@ -12,7 +12,9 @@ import numpy as np
 from ...data.corpus import Corpus
 from ...data.counts import documents
 from ...data.types import Data, Matrix, Vector
+from ...data.vocabulary import first_names
 from ...engine.gain import FoundGain
+from ..inputs import column_names
 from ..plots import plot_topics
 from ..readouts import Transformer, by_pieces, kept
 from ..several import clear_deviations
@@ -24,6 +26,8 @@ from .public_topics import PublicTopicsModel
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+#: First words by which a topic of names is known.
+_SHOWN = 10
 #: How far the loss of a run's word frequencies may be from its estimate by the noise: a share of it, and nats.
 _LOSS_SPREAD, _LOSS_MISS = 0.4, 0.04
 
@@ -101,10 +105,13 @@ class TopicQuality(Transformer):
     def _clear(self) -> np.ndarray:
         """Tell which entries of ``components_`` stand clear of the noise, (K, V).
 
-        All entries are candidates: the first words of a topic were chosen by the noise, too.
+        All entries are candidates: the first words of a topic were chosen by the noise, too. Public topics share one
+        release of words, in which each word is one candidate; a forecast counts by the same rule.
         """
-        found = self._restored().deviations()
-        return np.asarray(found >= clear_deviations(found.size))
+        restored = self._restored()
+        found = restored.deviations()
+        own = restored.n_topics if isinstance(restored, LdaModel) else np.isnan(self._lifts()[0]).sum() + 1
+        return np.asarray(found >= clear_deviations(int(own) * found.shape[1]))
 
     @property
     def lift_(self) -> Vector | None:
@@ -128,6 +135,46 @@ class TopicQuality(Transformer):
         with np.errstate(invalid="ignore"):
             lift = np.where(public > 0.0, shares / shares.sum() / public, np.nan)
         return lift, restored.read_out.masses / restored.read_out.mixture
+
+    @kept
+    def _word_scores(self) -> Matrix:
+        """Score a topic's words for showing, (K, V): by probability, or by how far they are above public text."""
+        restored = self._restored()
+        if not isinstance(restored, PublicTopicsModel):
+            return np.asarray(self.components_)
+        return np.exp(restored.above_public_text[0])  # above 0, as weights are
+
+    @kept
+    def _topic_order(self) -> tuple[np.ndarray, int]:
+        """Order topics for showing; the second is the number of those that say what the records are about.
+
+        Without a public prior the largest topic is first, and all are counted. With one it is the topic with the most
+        nats above public text: its share of the words beyond its share of public text, times its nats a word
+        (`PublicTopicsModel.above_public_text`). Topics whose first words are names, half of `_SHOWN` or more, come
+        last. Counted are topics of the records' own and public ones that the records raise, without those of names.
+        """
+        shares, (lift, _) = self.components_.sum(axis=1) / self.components_.sum(), self._lifts()
+        restored = self._restored()
+        if lift is None or not isinstance(restored, PublicTopicsModel):
+            return np.argsort(-shares, kind="stable"), len(shares)
+        beyond = np.where(np.isnan(lift), shares, shares - shares / np.maximum(lift, 1e-9))
+        worth = np.where(beyond > 0.0, beyond * restored.above_public_text[1], beyond)
+        raised, words = ~(lift <= 1.0), column_names(self._fitted().public)
+        if words is not None:
+            listed = np.isin(words, list(first_names()))
+            first = np.argsort(-self._word_scores(), axis=1, kind="stable")[:, :_SHOWN]
+            of_names = 2 * listed[first].sum(axis=1) >= first.shape[1]
+            worth, raised = np.where(of_names, worth.min() - 1.0, worth), raised & ~of_names
+        return np.argsort(-worth, kind="stable"), max(1, int(np.count_nonzero(raised)))
+
+    def _stated_errors(self) -> Matrix:
+        """Give ``components_sd_``, but NaN for topics that other noise would not have found.
+
+        They are all topics of the records' own. There ``components_sd_`` is only about the noise of the last releases:
+        equal fits lie some eight times as far apart (docs/topics.md).
+        """
+        lift = self._lifts()[0]
+        return np.where(np.isnan(lift)[:, None] if lift is not None else True, np.nan, self.components_sd_)
 
     def coherence(
         self,
@@ -165,12 +212,19 @@ class TopicQuality(Transformer):
         return word_intrusion(self.components_, n_words, random_state)
 
     def plot(self, vocabulary: Sequence[str] | None = None, n_words: int = 10) -> Figure:
-        """Draw each topic's first words with one standard error.
+        """Draw the first words of topics in the order that a report has, public topics with one standard error.
 
         Pale bars do not stand clear of the noise. Raises ImportError without matplotlib; ValueError if the vocabulary
         has not a word for each column.
         """
-        return plot_topics(self, self.components_, self.components_sd_, self._clear(), vocabulary, n_words)
+        return self._plot(vocabulary, n_words, None)
+
+    def _plot(self, vocabulary: Sequence[str] | None, n_words: int, most: int | None) -> Figure:
+        """Draw at most so many topics, of those that a terminal shows."""
+        order, number = self._topic_order()
+        shown = (order if most is None else order[: min(most, number)]).tolist()
+        parts = self.components_, self._stated_errors(), self._clear(), self._word_scores()
+        return plot_topics(self, *parts, vocabulary, n_words, shown)
 
     def to_pyldavis(self, X_public: Data, vocabulary: Sequence[str] | None = None) -> PyLdaVis:
         """Make the keywords of ``pyLDAvis.prepare`` from **public** documents (D, V).

@@ -25,21 +25,22 @@ class Topics(Part):
 
     def learned(self, model: Any, columns: Sequence[str] | None, n_words: int) -> Learned:
         """Show each topic's first words."""
-        components, errors = model.components_, model.components_sd_
+        components, errors = model.components_, model._stated_errors()
         totals = components.sum(axis=1)
-        names = top_words(_word_scores(model), columns, n_words)
+        scores = model._word_scores()
+        names = top_words(scores, columns, n_words)
         titled = ("",) * len(names) if columns is None else topic_names(components, columns)
-        best = np.argsort(-_word_scores(model), axis=1, kind="stable")[:, :n_words]
-        noisy, clear = bool((errors > 0).any()), np.take_along_axis(model._clear(), best, 1)
+        best = np.argsort(-scores, axis=1, kind="stable")[:, :n_words]
+        noisy, clear = bool((model.components_sd_ > 0).any()), np.take_along_axis(model._clear(), best, 1)
         lift = model.lift_
         topics: list[Topic] = []
-        shown = _order(model)[:_MOST].tolist()
+        shown = model._topic_order()[0][:_MOST].tolist()
         if lift is None:
             shown = sorted(shown)
         for k in shown:
             row = best[k]
             values, sd = components[k, row] / totals[k], errors[k, row] / totals[k]
-            marks = (sd.tolist(), clear[k].tolist()) if noisy else ()
+            marks = (None if np.isnan(sd).any() else sd.tolist(), clear[k].tolist()) if noisy else ()
             rows = figures.bars(names[k], values.tolist(), *marks)
             share, raised = float(totals[k] / totals.sum()), None if lift is None else float(lift[k])
             topics.append(Topic(k + 1, share, tuple(names[k]), titled[k], int(clear[k].sum()), rows, raised))
@@ -55,8 +56,9 @@ class Topics(Part):
         return Learned(
             "A topic is a distribution over words; a document mixes several. "
             + (
-                "A bar is a word's probability in the topic, the line one standard error of the noise on either side. "
-                "Pale bars cannot be told from noise. With a probability of 90 % all others are of words in the "
+                "A bar is a word's probability in the topic. "
+                + _spread(lift)
+                + " Pale bars cannot be told from noise. With a probability of 90 % all others are of words in the "
                 "records."
                 if noisy
                 else "A bar is a word's probability in the topic. No noise was added."
@@ -86,13 +88,13 @@ class Topics(Part):
         """Write the topics for a terminal, at most a page: the largest, or those that the records raise most."""
         lines, total = self._lines(model, columns, n_words), len(model.components_)
         head, shares = len(lines) - total, model.components_.sum(axis=1) / model.components_.sum()
-        order, lift = _order(model), model.lift_
+        (order, known), lift = model._topic_order(), model.lift_
         if lift is None:
             number, rest = min(_TERMINAL, total), "more topics hold"
             if number < total:
                 lines = [lines[k] for k in order]
         else:
-            number = min(_RAISED, int(np.count_nonzero(~(lift <= 1.0))))
+            number = min(_RAISED, known)
             rest = "other topics, which the records do not raise as much, hold"
         if number < total:
             held = float(shares[order[number:]].sum())
@@ -100,13 +102,13 @@ class Topics(Part):
         return _told(model) + "\n".join(lines) + "\n"
 
     def _lines(self, model: Any, columns: Sequence[str] | None, n_words: int) -> list[str]:
-        rows, lift = topics_table(_word_scores(model), columns, n_words).split("\n"), model.lift_
+        rows, lift = topics_table(model._word_scores(), columns, n_words).split("\n"), model.lift_
         if lift is None:
             return rows
         shares = model.components_.sum(axis=1) / model.components_.sum()
         head = "share  of public  topic and its words"
         raised = ["      own" if math.isnan(one) else f"{one:7.1f} ×" for one in lift]
-        return [head, *(f"{shares[k]:5.1%}  {raised[k]}  {rows[k]}" for k in _order(model))]
+        return [head, *(f"{shares[k]:5.1%}  {raised[k]}  {rows[k]}" for k in model._topic_order()[0])]
 
     def follows(self, model: Any, text: str) -> bool:
         """Compare with each possible number of words: no file stores it."""
@@ -115,19 +117,13 @@ class Topics(Part):
         return any(text == self.written(model, words, n) for n in range(longest, 0, -1))
 
 
-def _order(model: Any) -> np.ndarray:
-    """Order topics: the largest first, or those that the records raise most above public text, in nats of all words."""
-    shares, lift = model.components_.sum(axis=1) / model.components_.sum(), model.lift_
-    raised = shares if lift is None else shares * np.log(np.where(np.isnan(lift), 20.0, np.maximum(lift, 1e-9)))
-    return np.argsort(-raised, kind="stable")
-
-
-def _word_scores(model: Any) -> np.ndarray:
-    """Score a topic's words for showing, (K, V) > 0: their probability, times how far the records raise them."""
-    probabilities, lift = model.components_ / model.components_.sum(axis=1, keepdims=True), model.word_lift_
+def _spread(lift: np.ndarray | None) -> str:
+    """Say what a topic's lines are, or why it has none."""
+    line = "The line is one standard error of the noise on either side."
+    none = "have no line: with other noise other topics would have been found."
     if lift is None:
-        return np.asarray(model.components_)
-    return np.asarray(probabilities * np.log1p(lift))
+        return f"Topics {none}"
+    return f"{line} Topics of the records' own {none}" if np.isnan(lift).any() else line
 
 
 def _told(model: Any) -> str:
