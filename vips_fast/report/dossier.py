@@ -265,6 +265,8 @@ def _settings(model: PrivateEstimator, whole: bool = True) -> tuple[tuple[str, s
             continue
         if isinstance(value, np.ndarray):
             said = f"array of {value.dtype}, shape {value.shape}"
+            if value.dtype == np.uint8 and value.ndim == 1:
+                said = f"a file of {len(value):,} bytes"
         elif isinstance(value, Mapping):
             said = ", ".join(f"{key} = {one!r}" for key, one in value.items())
         else:

@@ -5,7 +5,6 @@ with the version of the library that drew it. Figures for a screen come from `vi
 """
 
 import base64
-import math
 import struct
 import zlib
 from collections.abc import Sequence
@@ -63,9 +62,9 @@ def bars(
     unit = 100.0 / max([v + e for v, e in zip(values, sizes, strict=True)] + [1e-300])
     rows = []
     for name, value, error, sure in zip(names, values, sizes, clear or [True] * len(values), strict=True):
-        # An error has no more decimals than its value.
-        seen = error if abs(error) >= abs(value) / 100 else round(error, 2 - math.floor(math.log10(abs(value))))
-        said = number(value, percent) + ("" if errors is None else f" ± {number(seen, percent)}")
+        said = number(value, percent)
+        if errors is not None:
+            said += f" ± {100 * error:.2g} %" if percent else f" ± {error:.2g}"
         low, high = unit * max(0.0, value - error), unit * (value + error)
         rows.append(Row(name, said, 0.0, unit * max(0.0, value), low, high, not sure))
     return Rows(tuple(rows))

@@ -54,7 +54,7 @@ class Topics(Part):
         if len(topics) < len(components):
             note += f" {len(topics)} of {len(components)} topics are shown."
         return Learned(
-            "A topic is a distribution over words; a document mixes several. "
+            "A topic is a list of words that are written together; a text mixes several. "
             + (
                 "A bar is a word's probability in the topic. "
                 + _spread(lift)
