@@ -1,9 +1,16 @@
-"""Draw epsilon over steps, by the accountant: docs/accounting/steps.png.
+"""Draw the pictures of pages: epsilon over steps, and the first page's topics.
 
-python -m bench.pictures
+    python -m bench.pictures           # docs/accounting/steps.png, by the accountant
+    python -m bench.pictures topics    # docs/topics/texts.png, texts.txt and report.png, from one fit to the posts
+
+The head of a report is looked at in Chromium, and left out without one.
 """
 
+import os
+import shutil
+import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -35,9 +42,35 @@ def steps(folder: Path) -> list[Path]:
     return save(figure, folder, "steps")
 
 
+def topics(folder: Path) -> list[Path]:
+    """Fit topics to the posts as README does; write what it prints, its picture, and the head of its report."""
+    import pandas
+
+    from vips_fast import PrivateTopics
+
+    data = Path(os.environ.get("VIPS_FAST_DATA", ROOT.parent / "shared" / "data")) / "people" / "train.parquet"
+    frame = pandas.read_parquet(data).rename(columns={"text": "note", "person": "patient"})
+    found = PrivateTopics(epsilon=2.0).fit(frame, text="note", person="patient")
+    made = [folder / "texts.txt", folder / "texts.png"]
+    made[0].write_text(f"{found}\n", "utf-8")
+    found.plot(n_topics=8).savefig(made[1], dpi=100)
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if chromium is not None:
+        with tempfile.TemporaryDirectory() as place:
+            found.report(page := Path(place) / "page.html")
+            look = [chromium, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"]
+            look += ["--window-size=1000,480", f"--screenshot={folder / 'report.png'}", page.as_uri()]
+            subprocess.run(look, check=True, capture_output=True)
+        made.append(folder / "report.png")
+    return made
+
+
 def main() -> None:
-    """Draw the picture."""
-    print(*steps(ROOT / "docs" / "accounting"))
+    """Draw a picture."""
+    if sys.argv[1:] == ["topics"]:
+        print(*topics(ROOT / "docs" / "topics"))
+    else:
+        print(*steps(ROOT / "docs" / "accounting"))
 
 
 if __name__ == "__main__":

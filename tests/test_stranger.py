@@ -27,7 +27,9 @@ README = (ROOT / "README.md").read_text()
 COMMANDS = [line.partition("    #")[0].strip() for line in re.findall(r"^    ((?:pip|vips-fast) .*)$", README, re.M)]
 CODE = re.search(r"```python\n(.*?)```", README, re.S)[1]
 SHOWN = re.search(r"```\n\n(    Verdict: .*?)\n\n[^ ]", README, re.S)[1]
-STATEMENT = " ".join(SHOWN.partition("...\n")[2].split())
+#: What the fit printed that README's picture shows, too: python -m bench.pictures topics.
+PRINTED = (ROOT / "docs" / "topics" / "texts.txt").read_text("utf-8")
+STATEMENT = " ".join(PRINTED[PRINTED.index("(2, 1e-05)") :].split())
 
 
 def topics(text):
@@ -45,10 +47,42 @@ def gain(text):
 
 
 def test_the_page_is_short_and_its_commands_are_understood():
-    assert len(README.split()) <= 900 and len(CODE.splitlines()) <= 12
+    # Words, without code, output, and the signs of tables and links.
+    prose = re.sub(r"```.*?```|^    .*?$", "", README, flags=re.S | re.M)
+    assert len(re.sub(r"\||---|\]\([^)]*\)", " ", prose).split()) <= 700 and len(CODE.splitlines()) <= 12
     assert [line.split()[0] for line in COMMANDS] == ["pip"] * 2 + ["vips-fast"] * 5
     for line in COMMANDS[2:]:
         assert parse(line.split()[1:]).command, line
+
+
+def test_text_and_pictures_are_of_one_fit():
+    """What README shows is what the fit printed that its pictures show."""
+    printed = " ".join(PRINTED.split())
+    for part in SHOWN.split("..."):
+        assert " ".join(part.split()) in printed
+    lines = [line.strip() for line in SHOWN.splitlines() if " × " in line]
+    assert lines == [line.strip() for line in PRINTED.splitlines() if " × " in line][: len(lines)]
+
+
+PAGES = {"400,000": "topics", "regression on Adult": "logistic", "4,000 articles": "topics"}
+
+
+def test_each_figure_is_a_stored_runs():
+    """Figures of the panel are those of its page, which another test makes from its rows; others are on their pages."""
+    panel = (ROOT / "docs" / "panel.md").read_text("utf-8")
+    rows = re.findall(r"^\| [a-z ]+ \| ([\d,]+) \| ([\d,]+) \| ([\d,]+) \| ([\d,]+) \|$", README, re.M)
+    assert len(rows) == 5
+    for persons, ours, counted, free in rows:
+        assert re.search(rf"\| {persons} \| \d+ \| {ours} \|.* \| {counted} \|$", panel, re.M)
+        assert re.search(rf"\| {persons} \|.* \| {free} \|$", panel, re.M)
+    wrong, unclear = re.search(r"(\d+ %) were called useful.*cannot tell in (\d+ %)", README, re.S).groups()
+    assert f"called useful, and truly no better | {wrong} |" in panel
+    assert f"cannot tell: 800 persons, ε = 2 | {unclear} |" in panel
+    for task, page in PAGES.items():
+        row = next(line for line in README.splitlines() if line.startswith(f"| {task}"))
+        text = (ROOT / "docs" / f"{page}.md").read_text("utf-8")
+        for figure in re.findall(r"(?<![=\d] )(?<!ε = )\d*[.,]\d+", row.partition(":")[2]):
+            assert figure in text, figure
 
 
 def test_the_statement_is_what_its_noise_gives():

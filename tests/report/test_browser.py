@@ -138,13 +138,15 @@ def test_print(browser, folder):
 FAULTS = [
     (
         "</main>",
-        "<div class='map' style='width: 340px'><b style='left: 99%; top: 50%'>too long for it</b></div></main>",
+        "<div class='map' style='width: 340px; height: 90px; position: relative'>"
+        "<b style='position: absolute; left: 99%; top: 50%'>too long for it</b></div></main>",
         "cut: too long for it",
     ),
     (
         "</main>",
-        "<div class='map' style='width: 340px'><b style='left: 50%; top: 50%'>one</b>"
-        "<b style='left: 52%; top: 51%'>two</b></div></main>",
+        "<div class='map' style='width: 340px; height: 90px; position: relative'>"
+        "<b style='position: absolute; left: 50%; top: 50%'>one</b>"
+        "<b style='position: absolute; left: 52%; top: 51%'>two</b></div></main>",
         "overlap: one and two",
     ),
     ("</main>", "<p style='width: 2000px'>wide</p></main>", "the page is wider than the window"),
