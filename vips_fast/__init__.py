@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from .models.vocabulary import PrivateCountVectorizer as PrivateCountVectorizer
     from .models.vocabulary import PrivateVocabulary as PrivateVocabulary
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 #: Where each public name lives; a name is imported when it is first used.
 _HOMES = exported_classes() | {
