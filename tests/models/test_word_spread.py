@@ -1,6 +1,7 @@
 """The spread that is stated beside a word's share, against the spread of equal fits, and what is shown first."""
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -110,5 +111,13 @@ def test_forecast_and_topics_call_the_same_words_clear(public_only):
     counted = int(model._clear()[0].sum())
     plan = model.ledger_.plan
     relative = float(plan["noise_multiplier"]) / np.sqrt(restored._histogram.count)
-    told = public_topics.forecast_words(prior, 600, relative, 12.0).gain * V
+    text = public_topics.forecast_words(prior, 600, relative, 12.0).text
+    told = int(re.search(r"; (\d+) of 120 words can stand clear", text)[1])
     assert noise.min() > 0 and 0.4 * told <= counted <= 1.6 * told
+
+
+def test_where_no_word_can_stand_clear_the_forecast_says_so_once():
+    prior = prior_of(1.0 / np.arange(1, V + 1))
+    for length in (None, 12.0):
+        text = public_topics.forecast_words(prior, 20, 50.0, length).text
+        assert text.endswith("no single word of 120 can stand clear of the noise")

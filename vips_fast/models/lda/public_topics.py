@@ -211,11 +211,12 @@ def forecast_words(prior: PublicPrior, n_records: int, noise: float, length: flo
     """How many words can stand clear of the noise (`vips_fast.models.several`), from public numbers only.
 
     ``noise`` is the standard deviation of an entry of the histogram over the clip; ``length`` are the counted words of
-    a usual unit. Without it three lengths are told, since the records' own is not known before the first release.
+    a usual unit. Without it three lengths are told, since the records' own is not known before the first release. The
+    gain is the share of words that noise does not drown: two of its standard deviations, as no one word is picked.
     """
     scales, least = histogram_scales(prior.frequencies), clear_deviations(len(prior.words))
 
-    def clear(words: float) -> int:
+    def clear(words: float, least: float = least) -> int:
         held = np.minimum(1.0, words * prior.frequencies)
         norm = math.sqrt(float(held @ scales**-2.0))
         return int((n_records * held / scales > least * noise * _REACH * norm).sum())
@@ -224,14 +225,16 @@ def forecast_words(prior: PublicPrior, n_records: int, noise: float, length: flo
         return f"{float(f'{clear(words):.2g}'):,.0f}"
 
     total = len(prior.words)
-    if length is not None:
+    if not clear(length or 160.0):
+        about = f"no single word of {total:,} can stand clear of the noise"
+    elif length is not None:
         about = f"{said(length)} of {total:,} words can stand clear of the noise in texts of {length:g} counted words"
     else:
         about = (
             f"of {total:,} words {said(10)}, {said(40)} or {said(160)} can stand clear of the noise in texts of 10, 40 "
             "or 160 counted words"
         )
-    return RunForecast(clear(length or 40.0) / total, f"forecast: public topics, weighted by the records; {about}")
+    return RunForecast(clear(length or 40.0, 2.0) / total, f"forecast: public topics, weighted by the records; {about}")
 
 
 # ------------------------------------------------------------------ the model
