@@ -62,6 +62,7 @@ def test_text_and_pictures_are_of_one_fit():
         assert " ".join(part.split()) in printed
     lines = [line.strip() for line in SHOWN.splitlines() if " × " in line]
     assert lines == [line.strip() for line in PRINTED.splitlines() if " × " in line][: len(lines)]
+    assert f"the first has {lines[0].split()[1]} times its share" in README
 
 
 PAGES = {"400,000": "topics", "regression on Adult": "logistic", "4,000 articles": "topics"}

@@ -85,7 +85,12 @@ def _topics(args: Namespace) -> tuple[Any, str]:
     print('    found.fit(table, text="docstring", person="file")\n')
     table = {"docstring": [texts[d] for d in np.flatnonzero(~held_out)], "file": files[~held_out]}
     found = PrivateTopics(
-        public_prior=prior, **_budget(args), n_jobs=args.n_jobs, random_state=args.seed, progress=not args.quiet
+        args.epsilon,
+        args.delta,
+        public_prior=prior,
+        n_jobs=args.n_jobs,
+        random_state=args.seed,
+        progress=not args.quiet,
     ).fit(table, text="docstring", person="file")
     print(beside.shown(found.model_, args.words))
     _paragraph(found.privacy_.statement())

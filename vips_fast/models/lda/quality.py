@@ -110,8 +110,9 @@ class TopicQuality(Transformer):
         """
         restored = self._restored()
         found = restored.deviations()
-        own = restored.n_topics if isinstance(restored, LdaModel) else np.isnan(self._lifts()[0]).sum() + 1
-        return np.asarray(found >= clear_deviations(int(own) * found.shape[1]))
+        lift = self._lifts()[0]
+        different = len(found) if lift is None else int(np.isnan(lift).sum()) + 1
+        return np.asarray(found >= clear_deviations(different * found.shape[1]))
 
     @property
     def lift_(self) -> Vector | None:
@@ -142,7 +143,7 @@ class TopicQuality(Transformer):
         restored = self._restored()
         if not isinstance(restored, PublicTopicsModel):
             return np.asarray(self.components_)
-        return np.exp(restored.above_public_text[0])  # above 0, as weights are
+        return np.asarray(np.exp(restored.above_public_text[0]))  # above 0, as weights are
 
     @kept
     def _topic_order(self) -> tuple[np.ndarray, int]:
