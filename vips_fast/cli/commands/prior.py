@@ -4,6 +4,8 @@ from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
+
 from ...data import coarse_words, holds_records, load_word_vectors, packaged_model, stop_words, wordpiece_vectors
 from ...data.wordpieces import PACKAGE, check_packaged
 from ...jobs.text import NONE
@@ -88,5 +90,7 @@ def show(args: Namespace) -> int:
     listed = args.coarse_words or f"public:{prior.language}"
     dropped = frozenset(() if listed == NONE else coarse_words(listed))
     shown = prior.restricted_to([word for word in prior.words if word not in dropped])
-    print(f"\n{topics_table(shown.topics(), shown.words, args.words, width=width())}", end="")
+    probabilities = shown.topics()  # words with the most nats above the language's frequencies come first
+    nats = probabilities * np.log(probabilities / shown.frequencies)
+    print(f"\n{topics_table(np.exp(nats), shown.words, args.words, width=width())}", end="")
     return 0
