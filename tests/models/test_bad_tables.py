@@ -1,6 +1,7 @@
 """Tables as people have them: a right fit, or one line with the column and a remedy."""
 
 import warnings
+from html import unescape
 
 import numpy as np
 import pandas
@@ -12,6 +13,8 @@ from scipy.special import expit
 
 from vips_fast import BayesianLogisticRegression, CountRegression
 from vips_fast.models.logistic.effects import Told
+from vips_fast.report import html_report, part_of
+from vips_fast.report.parts.coefficients import effect_lines
 
 N = 3000
 RNG = np.random.default_rng(0)
@@ -97,3 +100,21 @@ def test_a_missing_integer_is_refused_with_its_column():
     table.loc[3, "b"] = pandas.NA
     with pytest.raises(ValueError, match="column 'b'; fill it in, or leave such records out by invalid='drop'"):
         fitted(table, Y, classes=[0, 1])
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning", "ignore::UserWarning")
+@pytest.mark.parametrize("noise", [30.0, 1e3, 1e5])
+@pytest.mark.parametrize("kind", ["labels", "three", "counts"])
+def test_no_noise_ends_what_comes_after_the_charge(kind, noise):
+    """Findings, verdict, list, page and file are made from any releases: noise may leave no record and no curvature."""
+    settings = {"noise_multiplier": noise, "row_norm": 2.0, "n_jobs": 1}
+    for seed in range(8):
+        if kind == "counts":
+            model, y = CountRegression(largest=30, **settings), RNG.poisson(0.2, 60)
+        else:
+            classes = [0, 1] if kind == "labels" else [0, 1, 2]
+            model, y = BayesianLogisticRegression(classes=classes, **settings), np.zeros(60, int)
+        model.set_unsafe(test_key=seed.to_bytes(32)).fit(X[:60], y)
+        names = ["a", "b", "c"]
+        assert model.verdict_.text and effect_lines(model, names) and part_of(model).text(model, names)
+        assert model.verdict_.text in unescape(html_report(model)) and np.isfinite(model.found_gain_).all()

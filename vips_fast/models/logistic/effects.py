@@ -227,16 +227,17 @@ def known_changes(model: Any, of: Sequence[Change]) -> np.ndarray:
 
     The rule is public. Under the narrowest prior a logit has a standard deviation of 2. The interval is at most a third
     as wide as under that, or it is four standard deviations from 0. And the noise in the column's second moment is at
-    most a fifth of that moment. Intervals divide by a curvature that is in proportion to it. Models that release no
-    matrix have intervals of the noise only, and all their changes count as known.
+    most a fifth of that moment. Intervals divide by a curvature that is in proportion to it. A column that is nearly
+    one value, or tells the label, has no effect apart from the constant's, or one that has no end. Models that release
+    no matrix have intervals of the noise only, and all their changes count as known.
     """
     result, one, mean = model._fitted(), model._as_fitted(), np.atleast_2d(model._fitted().arrays["weights"])
     matrix, law = (result.state.get(name, result.state.get(f"class0.{name}")) for name in ("matrix", "law"))
     made = np.ones((len(mean), len(of)), dtype=bool)
     made[list(absent_classes(model))] = False
-    _, told = separating(model)
-    if told.any():
-        made[:, [bool(told[[place for place, _ in change.weights]].any()) for change in of]] = False
+    hidden = separating(model)[1] | _without_variance(model)
+    if hidden.any():
+        made[:, [bool(hidden[[place for place, _ in change.weights]].any()) for change in of]] = False
     if matrix is None or law is None or not one.private or matrix.shape != (mean.shape[1],) * 2:
         return made
     constant, moments = one._constant, matrix.diagonal()
@@ -298,6 +299,17 @@ def effects(model: Any, level: float) -> list[Effect]:
             clear = bool(change.text) and abs(center) > least * sd
             made.append(Effect(outcome, name, coefficient, change.text, log_ratio, ratio, standard, label, clear))
     return made
+
+
+def _without_variance(model: Any) -> np.ndarray:
+    """Find the columns of nearly one value other than 0, (d,): as far as noise tells, less than a hundredth varies."""
+    moments, d = _moments(model), model.n_features_in_
+    if moments is None or not model._as_fitted()._constant:
+        return np.zeros(d, dtype=bool)
+    matrix, noise, mass, constant = moments
+    square = matrix.diagonal()[:d] / mass
+    variance = square - (matrix[:d, -1] / (mass * constant)) ** 2
+    return np.asarray((variance < _SPREAD_SEEN * noise / mass) & (variance < 0.01 * square))
 
 
 def separating(model: Any) -> tuple[bool, np.ndarray]:

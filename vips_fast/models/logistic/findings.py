@@ -93,8 +93,8 @@ def counted(model: Any, level: float = 0.99) -> list[str]:
                 )
     matrix, squares = state.get("matrix"), state.get("squares_law")
     if counts and one.private and matrix is not None and squares is not None and len(matrix):
-        own_variance = float(np.linalg.norm(np.maximum(matrix.diagonal(), 0.0)))  # 0 where noise has all of it
-        if math.sqrt(float(squares[0])) > _HIDES * own_variance:
+        # A curvature that noise brought to 0 or less hides it, too.
+        if math.sqrt(float(squares[0])) > _HIDES * float(np.linalg.norm(np.maximum(matrix.diagonal(), 0.0))):
             found.append(
                 f"dispersion={float(one.dispersion):g}: the noise hides whether counts are spread more than that, so "
                 "intervals rest on it; expected more records or epsilon, a smaller largest=, or a dispersion known to "

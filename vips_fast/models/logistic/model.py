@@ -32,6 +32,8 @@ _CHANGE = 0.3
 _OTHER_LAW = 1.0
 #: Largest eigenvalue of noise over the mean curvature in an average that is no longer.
 _PART = 0.1
+#: Largest log odds of a base rate.
+_MOST_ODDS = 30.0
 #: Root mean square logit from the last centers, beyond their own, of a step that counts.
 _NEAR = 0.3
 
@@ -225,7 +227,8 @@ class LogisticModel(LogisticStatistics):
         rows = self._second_moment_of_rows()
         center = float(rows[-1] @ mean) / self._constant
         logits = center + math.sqrt(max(float(mean @ rows @ mean) - center**2, 0.0)) * NODES
-        return np.array([self._log_odds(logits, math.sqrt(max(float((covariance * rows).sum()), 0.0)))])
+        found = self._log_odds(logits, math.sqrt(max(float((covariance * rows).sum()), 0.0)))
+        return np.clip([found], -_MOST_ODDS, _MOST_ODDS) if not math.isnan(found) else self._base
 
     def _log_odds(self, logits: np.ndarray, sd: float) -> float:
         """Log odds of the mean probability of logits at `NODES`, whose posterior has about the ``sd``."""
