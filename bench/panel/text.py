@@ -32,9 +32,9 @@ from .corpora import NAMES, PanelCorpus, load
 STORED, OWN = (Path(__file__).with_name(name) for name in ("text.json", "own.json"))
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "panel.md"
 PERSONS, EPSILONS, SEEDS, DELTA = (300, 800, 3000, 10**9), (1.0, 2.0, 4.0), (0, 1), 1e-6
-#: Signals from which topics of the records' own may begin, and pairs that widen an interval: `choices`.
+#: Signals from which topics of the records' own may begin, and what may widen an interval: `choice`.
 SIGNALS = (1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 6.0, 8.0, 12.0, math.inf)
-WIDENINGS = tuple((miss / 100, few / 10) for miss in range(2, 11) for few in range(7))
+WIDENINGS = tuple(miss / 100 for miss in range(2, 11))
 RIVALS = ("one_histogram", "public", "released_frequencies")
 
 
@@ -218,22 +218,22 @@ def left_out(rows: dict[str, dict[str, Any]], own: dict[str, dict[str, float]]) 
     return found
 
 
-def choice(rows: dict[str, dict[str, Any]], own: dict[str, dict[str, float]]) -> tuple[tuple[float, float], float]:
+def choice(rows: dict[str, dict[str, Any]], own: dict[str, dict[str, float]]) -> tuple[float, float]:
     """Choose a widening and a signal by these rows; see `left_out`."""
-    widening = min(WIDENINGS, key=lambda pair: _cost(list(rows.values()), pair))
+    widening = min(WIDENINGS, key=lambda miss: _cost(list(rows.values()), miss))
     return widening, min(SIGNALS, key=lambda least: (round(_loss(own, least), 6), -least))
 
 
-def judged(row: dict[str, Any], *pair: float) -> tuple[FoundGain | None, str]:
-    """Read a row's gain, and its worth, with the package's constants or with others."""
-    found = None if row["nats"] is None else public_topics.gain_of(*row["nats"], *pair)
+def judged(row: dict[str, Any], miss: float = public_topics._MISS) -> tuple[FoundGain | None, str]:
+    """Read a row's gain, and its worth, with the package's constant or with another."""
+    found = None if row["nats"] is None else public_topics.gain_of(*row["nats"], miss)
     return found, Verdict.of_topics(found, "person", None, found is None).worth
 
 
-def _verdicts(rows: list[dict[str, Any]], pair: tuple[float, ...] = ()) -> dict[str, int]:
+def _verdicts(rows: list[dict[str, Any]], miss: float = public_topics._MISS) -> dict[str, int]:
     counts = {"fits": len(rows), "judged": 0, "holds": 0, "useful": 0, "wrong": 0, "unclear": 0}
     for row in rows:
-        gain, worth = judged(row, *pair)
+        gain, worth = judged(row, miss)
         true = row["true_gain"]
         # A gain below -1 is shown as -1.
         counts["judged"] += gain is not None
@@ -244,10 +244,10 @@ def _verdicts(rows: list[dict[str, Any]], pair: tuple[float, ...] = ()) -> dict[
     return counts
 
 
-def _cost(rows: list[dict[str, Any]], pair: tuple[float, float]) -> tuple[bool, int, float]:
-    counts = _verdicts(rows, pair)
+def _cost(rows: list[dict[str, Any]], miss: float) -> tuple[bool, int, float]:
+    counts = _verdicts(rows, miss)
     bad = counts["holds"] < 0.9 * counts["judged"] or counts["wrong"] > 0.02 * counts["useful"]
-    return bad, counts["unclear"], sum(pair)
+    return bad, counts["unclear"], miss
 
 
 def _loss(rows: dict[str, dict[str, float]], least: float) -> float:
@@ -315,18 +315,14 @@ def tables(rows: dict[str, dict[str, Any]]) -> dict[str, str]:
         if "agreement" in cell[0]:
             labels[name] = [name, f"{np.mean([row['agreement'] for row in cell]):.2f}"]
     apart = [
-        [
-            name,
-            "{:g}, {:g}".format(*one["widening"]),
-            *(f"{one[what]}" for what in ("judged", "holds", "useful", "wrong", "unclear")),
-        ]
+        [name, f"{one['widening']:g}", *(f"{one[what]}" for what in ("judged", "holds", "useful", "wrong", "unclear"))]
         + [f"{one['signal']:g}", f"{100 * one['loss']:.1f} %"]
         for name, one in left_out(rows, json.loads(OWN.read_text())).items()
     ]
     others = []
     for (name, n), (row, *_) in _means(rows, "2").items():
         others.append([name, f"{n:,}", *(f"{row[one]:,.0f}" for one in ("ours", "without_prior", "without_privacy"))])
-    head = ["corpus left out", "constants", "fits", "held", "useful", "wrongly", "cannot tell", "signal", "lost by it"]
+    head = ["corpus left out", "constant", "fits", "held", "useful", "wrongly", "cannot tell", "signal", "lost by it"]
     return {
         "left out": markdown(head, apart),
         "without": markdown(

@@ -209,7 +209,7 @@ def test_a_gain_read_from_exact_counts_is_seen(monkeypatch):
     monkeypatch.setattr(
         PublicTopicsModel,
         "frequency_loss",
-        property(lambda self: (loss.fget(self)[0] + exact.get("gain", 0) * 1e-9, *loss.fget(self)[1:])),
+        property(lambda self: (loss.fget(self)[0] + exact.get("gain", 0) * 1e-9, loss.fget(self)[1])),
     )
     assert failed(Prior, "G", adapter=LdaAdapter, n_steps=20)
 

@@ -509,9 +509,10 @@ def test_own_topics_have_no_lift(own_topics):
 def test_a_forecast_counts_words_by_public_numbers():
     prior = prior_of(400)
     few, more = (forecast_words(prior, n, 30.0, 40.0) for n in (300, 30_000))
-    assert "words can stand clear of the noise in texts of 40 counted words" in few.text
+    assert "no single word of 400 can stand clear of the noise" in few.text
+    assert "words can stand clear of the noise in texts of 40 counted words" in more.text
     assert 0 <= few.gain < more.gain <= 1
-    assert "10, 40 or 160" in forecast_words(prior, 300, 30.0, None).text.replace("texts of ", "")
+    assert "10, 40 or 160" in forecast_words(prior, 30_000, 30.0, None).text.replace("texts of ", "")
 
 
 # -- the estimator

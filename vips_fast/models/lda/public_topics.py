@@ -74,9 +74,8 @@ _FEWEST = 10
 #: The first step of topics of the records' own, after lengths and words.
 _FIRST_OWN = 1 + _OWN_WORDS
 #: Spread of the estimate of a gain beside noise and chance, in nats a word: texts differ from what the score assumes.
-#: The second is times the share of the occurrences before the records, which few records leave large. docs/panel.md has
-#: how they were chosen, and what such a choice is worth on a corpus that it was made without.
-_MISS, _MISS_FEW = 0.04, 0.4
+#: docs/panel.md has how it was chosen, and what such a choice is worth on a corpus that it was made without.
+_MISS = 0.04
 #: Standard deviations to either side that hold 90 % of a normal distribution.
 _NINETY = 1.6449
 #: Noise in nats a word from which on a score would say nothing: words have its steps then.
@@ -636,15 +635,12 @@ class PublicTopicsModel(Model):
         return int(np.argmax(score.nats - others * _STEP_COSTS * score.predicted * (1.0 + noise)))
 
     @property
-    def frequency_loss(self) -> tuple[float, float, float]:
-        """Nats a word by which exact frequencies predict better than released ones.
-
-        Also the estimate's standard deviation by noise, and the share of the occurrences before the records.
-        """
+    def frequency_loss(self) -> tuple[float, float]:
+        """Nats a word by which exact frequencies predict better than released ones; and their deviation by noise."""
         cells, kept_unit = self._scored.shape[0] - 2, self._kept_units * self._spacing
         gain_unit = self._gain_units * self._spacing / (self._most_kept * self._largest / _NAT)
         if not kept_unit or not gain_unit:
-            return 0.0, _NOTHING, 1.0  # the noise hides a whole unit
+            return 0.0, _NOTHING  # the noise hides a whole unit
         mean = self._scored[cells:] / (self._scores * self._share)
         noise = self._scored_noise / math.sqrt(self._scores) / self._share
         kept, kept_sd = self._mean_by_both(mean[0] / kept_unit, noise / kept_unit, self._mean_kept)
@@ -654,24 +650,23 @@ class PublicTopicsModel(Model):
         total = words + _BEFORE * self.n_words
         loss = gain / kept - math.log(total / (self._judges * self._mean_kept))
         spread = math.hypot(gain_sd, (gain / kept + words / total) * kept_sd) / kept
-        return float(loss), spread, _BEFORE * self.n_words / total
+        return float(loss), spread
 
     @property
-    def gained_nats(self) -> tuple[float, float, float] | None:
+    def gained_nats(self) -> tuple[float, float] | None:
         """Nats a word that the topics gain over the records' own exact word frequencies; None without a score.
 
-        Also the standard deviation by noise and by the choice of units, and the share of the occurrences before the
-        records. The nats are those over released frequencies, less what exact ones gain over these. Both are ratios of
-        released means, and their variances add.
+        Also the standard deviation by noise and by the choice of units. The nats are those over released frequencies,
+        less what exact ones gain over these. Both are ratios of released means, and their variances add.
         """
         score = self._score_read
         if score is None:
             return None
-        loss, loss_noise, before = self.frequency_loss
+        loss, loss_noise = self.frequency_loss
         rate = float(score.nats[self.taken]) / score.predicted
         noise = score.noise(self.taken)
         variance = (noise**2 + score.more**2 + (rate * score.predicted_sd) ** 2) / score.predicted**2
-        return rate - loss, math.sqrt(variance + loss_noise**2), before
+        return rate - loss, math.sqrt(variance + loss_noise**2)
 
     @property
     def found_gain(self) -> FoundGain | None:
@@ -816,9 +811,9 @@ class PublicTopicsModel(Model):
         self._begin()
 
 
-def gain_of(nats: float, sd: float, before: float, miss: float = _MISS, few: float = _MISS_FEW) -> FoundGain:
+def gain_of(nats: float, sd: float, miss: float = _MISS) -> FoundGain:
     """Convert nats a word, with what is known of their spread, to a gain with its 90 % interval."""
-    spread = _NINETY * math.hypot(sd, miss, few * before)
+    spread = _NINETY * math.hypot(sd, miss)
     gains = (1.0 - math.exp(min(side * spread - nats, 1.0)) for side in (0, 1, -1))
     return FoundGain(*(max(gain, -1.0) for gain in gains))
 
