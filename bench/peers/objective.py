@@ -15,7 +15,6 @@ from vips_fast.checks import check_flag, check_number
 from vips_fast.engine.ledger import Ledger
 from vips_fast.engine.result import FitResult, Public
 from vips_fast.engine.statement import Privacy
-from vips_fast.models.fit import with_records
 from vips_fast.models.logistic.records import design
 from vips_fast.models.parameters import BudgetLike
 from vips_fast.models.readouts import Published
@@ -93,7 +92,7 @@ class ObjectivePerturbationLogisticRegression(LinearClassifier):
         with self._alone():
             self._check_parameters()
             records, facts = self._read(X, y)
-            public = with_records(self, Public(n_records=1, seed=0, **facts), records.n_rows)
+            public = self._with_records(Public(n_records=1, seed=0, **facts), records.n_rows)
             target, delta = float(self.epsilon or 1.0), self._terms.usual_delta(public.n_records)
             bound = math.hypot(self.row_norm, self._constant) if public.scale is None else public.scale
             curvature = bound**2 / (4 * math.expm1(self.curvature_share * target)) if self.private else 0.0

@@ -22,7 +22,7 @@ from vips_fast.engine.loop import run
 from vips_fast.engine.model import Release
 from vips_fast.engine.plan import Planner
 from vips_fast.engine.randomness import SystemRandomness
-from vips_fast.engine.result import FitResult
+from vips_fast.engine.result import FitResult, Public
 from vips_fast.engine.transcript import read_transcript
 from vips_fast.models.estimator import NotFittedError
 from vips_fast.models.lda import LdaOptions
@@ -44,7 +44,7 @@ def prepare(name, **options):
     estimator = make(**options)
     estimator._check_parameters()
     records, facts = estimator._read(*data())
-    public = estimator._facts(records.n_rows, facts, False, None)
+    public = estimator._with_records(Public(n_records=1, seed=0, **facts), records.n_rows)
     made = Planner().plan(estimator.request(public))
     return estimator, made.model, made.plan, records
 
@@ -317,7 +317,7 @@ def test_rows_do_not_matter_where_the_number_of_records_is_given(name):
         if len(arguments) == 2 and n == 0:
             continue  # the two labels are public, so there are rows with them
         records, facts = estimator._read(*arguments)
-        public = estimator._facts(records.n_rows, facts, False, None)
+        public = estimator._with_records(Public(n_records=1, seed=0, **facts), records.n_rows)
         made = Planner().plan(estimator.request(public))
         plans.append((made.plan.public(), made.model.capacity, public.n_records))
         estimator.fit(*arguments)

@@ -58,8 +58,8 @@ class NoClip(LatentDirichletAllocation):
 class CountsRows(LatentDirichletAllocation):
     """Rates and scales from the rows that happen to be there."""
 
-    def _facts(self, n_rows, facts, partial, before):
-        return replace(super()._facts(n_rows, facts, partial, before), n_records=n_rows)
+    def _with_records(self, public, n_rows, *call):
+        return replace(super()._with_records(public, n_rows, *call), n_records=n_rows)
 
 
 class Repairs(LatentDirichletAllocation):
@@ -200,8 +200,8 @@ class AssumesParts(LatentDirichletAllocation):
     As if no record were in two of them.
     """
 
-    def _facts(self, n_rows, facts, partial, before):
-        public = super()._facts(n_rows, facts, partial, before)
+    def _with_records(self, public, n_rows, partial, before):
+        public = super()._with_records(public, n_rows, partial, before)
         return replace(public, part=f"call {before.n_steps}") if partial and public.part is None else public
 
 

@@ -42,5 +42,5 @@ class RateFromRows(BayesianLogisticRegression):
         self._rows = len(X)
         return super().prepare(X, *data, **how)
 
-    def _facts(self, n_rows, facts, partial, before):
-        return replace(super()._facts(n_rows, facts, partial, before), n_records=self._rows)
+    def _with_records(self, public, n_rows, *call):
+        return replace(super()._with_records(public, n_rows, *call), n_records=self._rows)

@@ -42,7 +42,7 @@ from ..store.words import a
 from . import persistence
 from .caveats import begin_uncounted, end_uncounted, tell
 from .family import family_of
-from .fit import prepare
+from .fit import prepare, with_records
 from .parameters import BudgetLike, spell
 from .verdict import Verdict
 
@@ -408,6 +408,7 @@ class PrivateEstimator:
         return self
 
     prepare = prepare
+    _with_records = with_records
 
     def request(
         self,

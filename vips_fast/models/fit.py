@@ -203,7 +203,7 @@ def prepare(
     if before is not None and not names:
         names = before.public.feature_names
     public = replace(public, feature_names=names, **facts)
-    public = with_records(estimator, public, records.n_rows, partial, before)
+    public = estimator._with_records(public, records.n_rows, partial, before)
     if before is None:
         wanted = request.settings.get("n_components")
         unsaid = noised and request.purchase is None
