@@ -61,8 +61,8 @@ class OwnPrior(Prior):
         model = super()._model(public, schedule)
         if not isinstance(model, PublicTopicsModel):
             return model
-        facts = dict(prior=model._prior, make=model._make, totals=model._totals, **model._settings)
-        return self.kind(total_steps=model._n_steps, usual_length=model._given_length, **facts)
+        settings, public, prior = model._settings, model._public, model._prior
+        return self.kind(settings, public, prior, model._n_steps, model._given_length, model._totals)
 
 
 class Begun(PublicTopicsModel):
@@ -70,8 +70,8 @@ class Begun(PublicTopicsModel):
 
     first = LENGTHS
 
-    def __init__(self, **settings):
-        super().__init__(**settings | {"total_steps": 20})
+    def __init__(self, settings, public, prior, total_steps, *more):
+        super().__init__(settings, public, prior, 20, *more)
         self._go_to_first()
 
     def prepare(self, mechanism, sampler):
