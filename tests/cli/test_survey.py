@@ -137,7 +137,9 @@ def test_releases_tell_of_rows_that_a_regression_cannot_take(run, tmp_path, norm
     if answers is not None:
         ill = {"age": table["age"] > 60, "smoker": (table["state"] == "ill") | (table["smoker"] == "yes")}
         table["state"] = np.where(ill[answers], "ill", "well") if isinstance(answers, str) else "well"
-    argv = fit(tmp_path, table, "m", "--row-norm", norm)
+    argv = list(fit(tmp_path, table, "m", "--row-norm", norm))
+    if answers == ["well"]:  # at an epsilon of 1 noise hides whether a class has no record or one of a hundred
+        argv[argv.index("--epsilon") + 1] = 8
     code, _, error = run(*argv)
     warned = [line for line in error.splitlines() if "warning" in line]
     assert code == 0 and len(warned) == (text is not None) and (text is None or text in warned[0]), error

@@ -90,8 +90,9 @@ def test_numbers_of_which_a_tenth_is_missing(rule):
     )
     X = schema.encode(cells)
     model = fitted(BayesianLogisticRegression, X, y, row_norm=2**0.5, inputs={"schema.toml": schema.to_toml()})
-    wanted, errors = most_probable(X.toarray(), logistic(y), float(model.prior_precision_))
-    assert np.abs((np.append(model.coef_[0], model.intercept_) - wanted) / errors).max() < 0.1
+    wanted, errors = most_probable(X.toarray(), logistic(y), model)
+    found = np.append(model.coef_[0], model.intercept_ / model._constant)
+    assert np.abs((found - wanted) / errors).max() < 0.1
     by_name = {one.label: one for one in model.effects()}
     for label, truth in (("glucose +10", 0.2), ("other +1", 0.5)):
         low, mean, high = np.array([by_name[label].log_ratio[k] for k in (1, 0, 2)])

@@ -349,8 +349,8 @@ def absent_classes(model: Any) -> dict[int, Any]:
         # Of the curvature, and of the gradient that the share of the class was read from.
         noise = math.hypot(math.sqrt(2 * law[5]) / constant**2, math.sqrt(law[0]) / constant)
         # Of classes that columns separate the curvature is small, too.
-        rare = abs(float(state[f"{head}base"][0])) > _RARE
-        if rare and count < _ABSENT * 4 * mass and count < max(_TOLD * noise, _FEW):
+        base = abs(float(state[f"{head}base"][0]))
+        if base > _RARE and count < _ABSENT * 4 * mass and count < max(_TOLD * noise, _FEW):
             absent[k] = public.classes[k if head else int(float(rows[-1] @ own) < 0)].item()
     return absent
 
