@@ -70,7 +70,9 @@ def _topics(args: Namespace) -> tuple[Any, str]:
     texts, files, packages = demo.source_files()
     n = int(files.max(initial=-1)) + 1
     if n < _FEWEST_FILES:
-        raise ValueError(f"demo: {n} source files of installed packages; expected {_FEWEST_FILES}: pip install scipy")
+        raise ValueError(
+            f"demo: {n} source files of installed packages; expected {_FEWEST_FILES} or more, with their docstrings"
+        )
     held_out = np.isin(files, np.random.default_rng(args.seed).permutation(n)[: n // 10])
     public = demo.public_texts()
     prior = demo.public_topics(public, args.topics, args.seed)
