@@ -70,9 +70,7 @@ def _topics(args: Namespace) -> tuple[Any, str]:
     texts, files, packages = demo.source_files()
     n = int(files.max(initial=-1)) + 1
     if n < _FEWEST_FILES:
-        raise ValueError(
-            f"demo: {n} source files of installed packages; expected {_FEWEST_FILES} or more, with their docstrings"
-        )
+        raise ValueError(f"demo: docstrings of {n} source files of installed packages; expected {_FEWEST_FILES}")
     held_out = np.isin(files, np.random.default_rng(args.seed).permutation(n)[: n // 10])
     public = demo.public_texts()
     prior = demo.public_topics(public, args.topics, args.seed)
