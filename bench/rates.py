@@ -11,6 +11,7 @@ Columns are in their own units, ``row_norm`` is the longest row, delta = 10^-6. 
 import argparse
 import json
 import math
+import subprocess
 import sys
 import warnings
 from itertools import product
@@ -162,11 +163,12 @@ def main() -> None:
     rows: list[dict[str, Any]] = []
     if args.out is not None and args.out.exists():
         rows = json.loads(args.out.read_text())
+    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True)
     done = {(row["kind"], row["rate"], row["n"], row["epsilon"], row["runs"]) for row in rows}
     for cell in cells():
         if cell in done:
             continue
-        rows.append(run_cell(*cell))
+        rows.append({**run_cell(*cell), "commit": commit.stdout.strip()})
         print(json.dumps(rows[-1]), file=sys.stderr, flush=True)
         if args.out is not None:
             args.out.write_text("[\n" + ",\n".join(map(json.dumps, rows)) + "\n]\n")
