@@ -77,17 +77,6 @@ def test_topic_ratios(paired):
     )
 
 
-def test_topic_moments(paired):
-    x, base, _ = noised()
-    work, out = np.empty((N_TOPICS + 15) * (2 * N_TOPICS + 19)), np.zeros((3, N_TOPICS, N_TOPICS))
-    paired(
-        lambda: native.topic_moments(0.3, x, base, work, out),
-        {"numpy": lambda: reference.topic_moments(x[:N_FEWER], base[:N_FEWER], 0.3)},
-        f"how {N_TOPICS} topics go together, from {N_WORDS} words",
-        scale=SCALE,
-    )
-
-
 def test_blend_release(paired):
     x, base, sd = noised()
     units, scale, table = (x * 2**20).astype(np.int64), np.ones(N_WORDS), base / base.sum(axis=1, keepdims=True)

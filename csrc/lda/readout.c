@@ -1,10 +1,7 @@
-/* What the read-out of topics learns from all words: the words' masses, how topics go together, and the ratios that its
- * other topics predict; kernels.toml has the models.
+/* What the read-out of topics learns from all words: their masses, and the ratios that a word's other topics predict;
+ * kernels.toml has the models.
  *
  * Masses. A row of likelihoods takes n_grid exponentials, once for all rounds of EM; a round is two passes over it.
- *
- * Moments. Words come in groups whose rows of three numbers an entry lie in the workspace; a vector of sums is loaded once
- * for a group. Half of each symmetric matrix is summed, K^2 multiply-adds and a half a word.
  *
  * Ratios. With d = x - base, p = 1 / (1 + own base^2) and S = I + sum_k p_k base_k^2 L_k L_k', L_k row k of the loadings,
  * Woodbury's identity gives for the covariance C = base (L L' + diag(own)) base + I
@@ -23,10 +20,6 @@
 #define MAX_SD 1e20
 #define MOST 1e100
 #define LEAST_LIKELIHOOD 1e-35f
-
-/* Between these a weight, at most spread^(-1/2) / 2, and a share, at most 1 / spread, have squares in float32. */
-#define LEAST_SPREAD 1e-6
-#define MOST_SPREAD 1e6
 
 /* Of a word's likeliest component e^-80 is nothing, and neither is a component of such a part of the largest weight.
  * Smaller products would be denormals, which cost a hundred times as much. */
@@ -371,101 +364,6 @@ int32_t VF_FN(vf_topic_ratios)(int64_t n_words, int64_t n_topics, int64_t n_fact
             const double scale = mass[v + j] / sum[0];
             for (k = 0; k < n_topics; ++k) to[k] = (float)(row[k] * scale);
         }
-    }
-    return VF_OK;
-}
-
-/* Words whose products are added to a vector of sums at a time, and words after which float32 sums start anew. */
-#define GROUP 8
-#define WORDS_IN_SINGLE 512
-
-/* A deviation above is beyond any doubt. */
-#define MOST_DEVIATION 3e7f
-
-/* sums[k][l] += sum of the group's row[k] row[l], for two k at a time and l from their vector on. */
-static void add_products(int64_t n_topics, int64_t stride, const float *rows, float *sums) {
-    for (int64_t k = 0; k < n_topics; k += 2) {
-        float *first = sums + k * stride, *second = first + stride;
-        vff own[GROUP], next[GROUP];
-        for (int64_t j = 0; j < GROUP; ++j) {
-            own[j] = vff_set1(rows[j * stride + k]);
-            next[j] = vff_set1(rows[j * stride + k + 1]);
-        }
-        for (int64_t l = k / VF_NF * VF_NF; l < n_topics; l += VF_NF) {
-            vff s = vff_load(first + l), t = vff_load(second + l);
-            for (int64_t j = 0; j < GROUP; ++j) {
-                const vff row = vff_load(rows + j * stride + l);
-                s = vff_fma(own[j], row, s);
-                t = vff_fma(next[j], row, t);
-            }
-            vff_store(first + l, s);
-            vff_store(second + l, t);
-        }
-    }
-}
-
-/* Arrays in the workspace: a group's rows of d, of s and of d^2, the sums of their products, and the sums of w^2. */
-typedef struct {
-    int64_t stride, size;
-    float *rows[3], *sums[3], *noise;
-} moments;
-
-/* The numbers of a word, in row j of a group. */
-static void lay_word(const moments *m, int64_t j, int64_t n_topics, float spread, const float *VF_RESTRICT x,
-                     const float *VF_RESTRICT base) {
-    float *VF_RESTRICT d = m->rows[0] + j * m->stride, *VF_RESTRICT share = m->rows[1] + j * m->stride;
-    float *VF_RESTRICT square = m->rows[2] + j * m->stride, *VF_RESTRICT noise = m->noise;
-    for (int64_t k = 0; k < n_topics; ++k) {
-        const float b = base[k], w = b / (1.0f + spread * (b * b)), off = (x[k] - b) * w;
-        const float below = off < MOST_DEVIATION ? off : MOST_DEVIATION;
-        d[k] = below > -MOST_DEVIATION ? below : -MOST_DEVIATION;
-        share[k] = w * b;
-        square[k] = d[k] * d[k];
-        noise[k] += w * w;
-    }
-}
-
-/* Add a part's sums, K rows of them, to the symmetric sums, less the noise on the diagonal if it is there. */
-static void add_symmetric(int64_t n_topics, int64_t stride, const float *part, const float *noise, double *sums) {
-    for (int64_t k = 0; k < n_topics; ++k)
-        for (int64_t l = k; l < n_topics; ++l) {
-            const double s = (double)part[k * stride + l] - (noise && k == l ? (double)noise[k] : 0.0);
-            sums[k * n_topics + l] += s;
-            if (l > k) sums[l * n_topics + k] += s;
-        }
-}
-
-int32_t VF_FN(vf_topic_moments)(int64_t n_words, int64_t n_topics, double spread, const float *x, const float *base,
-                                float *workspace, double *sums) {
-    if (n_words < 0 || n_topics < 1 || n_topics > 1 << 20 || n_words > INT32_MAX) return VF_ERR_SIZE;
-    if (!(spread >= LEAST_SPREAD && spread <= MOST_SPREAD)) return VF_ERR_PARAMETER;
-    if (n_words == 0) return VF_OK;
-    if (!x || !base || !workspace || !sums) return VF_ERR_NULL;
-    if (VF_OFF(x) | VF_OFF(base) | VF_OFF(workspace) | VF_OFF(sums)) return VF_ERR_ALIGNMENT;
-    int64_t outside = 0;
-    for (int64_t i = 0; i < n_words * n_topics; ++i)
-        outside += !((base[i] >= 0.0f) & (base[i] <= 1e12f) & (fabsf(x[i]) <= 1e12f));
-    if (outside) return VF_ERR_RANGE;
-    moments m = {.stride = VF_ROUND_UP(n_topics, 16)};
-    m.size = VF_ROUND_UP(n_topics, 2) * m.stride;
-    m.noise = workspace;
-    for (int64_t a = 0; a < 3; ++a) {
-        m.sums[a] = m.noise + m.stride + a * m.size;
-        m.rows[a] = m.noise + m.stride + 3 * m.size + a * GROUP * m.stride;
-    }
-    const size_t of_sums = (size_t)(m.stride + 3 * m.size) * sizeof *workspace;
-    const size_t of_rows = (size_t)(3 * GROUP * m.stride) * sizeof *workspace;
-    memset(workspace, 0, of_sums + of_rows);
-    for (int64_t v = 0; v < n_words; v += GROUP) {
-        const int64_t here = n_words - v < GROUP ? n_words - v : GROUP;
-        if (here < GROUP) memset(m.rows[0], 0, of_rows);
-        for (int64_t j = 0; j < here; ++j)
-            lay_word(&m, j, n_topics, (float)spread, x + (v + j) * n_topics, base + (v + j) * n_topics);
-        for (int64_t a = 0; a < 3; ++a) add_products(n_topics, m.stride, m.rows[a], m.sums[a]);
-        if ((v + GROUP) % WORDS_IN_SINGLE != 0 && v + GROUP < n_words) continue;
-        for (int64_t a = 0; a < 3; ++a)
-            add_symmetric(n_topics, m.stride, m.sums[a], a == 0 ? m.noise : NULL, sums + a * n_topics * n_topics);
-        memset(workspace, 0, of_sums);
     }
     return VF_OK;
 }

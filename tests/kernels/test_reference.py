@@ -334,31 +334,6 @@ def ratio_compare(ours, twin, precision):
     np.testing.assert_allclose(ours, twin, rtol=1e-7)
 
 
-def moment_arguments(rng, size):
-    """Groups of words that are full and not.
-
-    Statistics hidden by the noise and far above it.
-    """
-    for n_words in (1, 8, 37):
-        for loud in (0.01, 3.0, 300.0):
-            base = (loud * rng.gamma(1.0, 1.0, (n_words, size))).astype(np.float32)
-            x = base * rng.gamma(1.0, 1.0, base.shape) + rng.normal(size=base.shape)
-            yield (x.astype(np.float32), base, 0.3), {}
-
-
-def topic_moments(x, base, spread, isa=None):
-    k = x.shape[1]
-    sums, work = np.ones((3, k, k)), np.empty((k + 15) * (3 * k + 28), dtype=np.float32)
-    native.topic_moments(spread, x, base, work, sums, isa)
-    return sums - 1.0
-
-
-def moment_compare(ours, twin, precision):
-    # float32: sums of 37 products, which may cancel. The terms of the other two are not below 0.
-    np.testing.assert_allclose(ours[0], twin[0], rtol=0, atol=1e-6 * max(np.abs(twin[0]).max(), 1.0))
-    np.testing.assert_allclose(ours[1:], twin[1:], rtol=4e-6, atol=1e-12)
-
-
 def blend_arguments(rng, size):
     """Tables with rows as long as the topics and longer.
 
@@ -1043,7 +1018,6 @@ REGISTRY = {
     "table_shares": Case(rows_arguments, shares_compare, BOTH),
     "table_spread": Case(spread_arguments, spread_compare, BOTH),
     "word_masses": Case(mass_arguments, mass_compare, sizes=(1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 33)),
-    "topic_moments": Case(moment_arguments, moment_compare, sizes=(1, 2, 7, 8, 9, 16, 17, 33, 50)),
     "topic_ratios": Case(ratio_arguments, ratio_compare, sizes=(1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 33, 50)),
     "logistic_classes": Case(classes_arguments, classes_compare, BOTH, (1, 2, 3, 15, 16, 17, 33, 64, 65)),
     "logistic_weights": Case(weight_arguments, weights_compare, sizes=(1, 2, 3, 15, 16, 17, 33, 64, 65)),
@@ -1099,7 +1073,6 @@ OURS = {
     "table_parameters": table_parameters,
     "table_shares": table_shares,
     "table_spread": table_spread,
-    "topic_moments": topic_moments,
     "topic_ratios": topic_ratios,
     "word_masses": word_masses,
     "add_rounded_gaussian": add_rounded_gaussian,

@@ -1,9 +1,14 @@
 """Test predictions from other topics on statistics with known truth."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
+import scipy.sparse
 
-from vips_fast.models.lda.factors import TopicFactors, add_moments
+from vips_fast import LatentDirichletAllocation
+from vips_fast.models.lda import factors as factors_module
+from vips_fast.models.lda.factors import Moments, TopicFactors, add_squares
 from vips_fast.models.lda.shrinkage import ProductShrinkage
 
 V, K = 3000, 10
@@ -31,9 +36,14 @@ def read(factors, x, base):
 
 
 def factors_of(x, base):
-    sums = np.zeros((3, x.shape[1], x.shape[1]))
-    add_moments(x.astype(np.float32), base.astype(np.float32), sums)
-    return TopicFactors(sums, np.zeros(x.shape[1]))
+    return TopicFactors(moments_of(x, base), np.zeros(x.shape[1]))
+
+
+def moments_of(x, base):
+    x, base = x.astype(np.float32), base.astype(np.float32)
+    moments = Moments(add_squares(base))
+    moments.add(x, base)
+    return moments
 
 
 def read_out(noised, asks):
@@ -47,6 +57,50 @@ def read_out(noised, asks):
         shrinkage._predict = without_topics
     shrinkage.update(noised, np.ones((1, 1)))
     return shrinkage.means(0, V)
+
+
+def test_moments_are_sums_over_words():
+    _, x, base = statistics(1.0)
+    x, base = x.astype(np.float32), base.astype(np.float32)
+    single = [a.astype(np.float64) for a in (x, base)]
+    weight = single[1] / (1 + np.float64(np.float32(0.3)) * single[1] ** 2)
+    weight /= np.sqrt(((weight * single[1]) ** 2).sum(axis=0))
+    deviation = weight * (single[0] - single[1])
+    products = deviation.T @ deviation - np.diag((weight**2).sum(axis=0))
+    errors = (deviation**2).T @ deviation**2
+    moments, parts = moments_of(x, base), Moments(add_squares(base))
+    parts.add(x[:999], base[:999])
+    rest = Moments(add_squares(base))
+    rest.add(x[999:], base[999:])
+    parts.join(rest)
+    for found in (moments, parts):
+        np.testing.assert_allclose(found.products, products, atol=1e-5)
+        assert np.isclose(found.errors, errors.sum() - np.trace(errors), rtol=1e-5)
+
+
+def test_a_topic_without_a_share_has_no_covariance():
+    base = np.full((50, 4), 3.0)
+    base[:, 1] = 1e-30
+    x = np.full(base.shape, 1e12)
+    factors = factors_of(x, base)
+    assert np.isfinite(factors.loadings).all() and np.isfinite(factors.own).all()
+    assert (factors.loadings[1] == 0).all()
+
+
+@pytest.mark.parametrize("rank", [0, 1, 5, 40])
+def test_the_largest_eigenvalues_of_many_topics_are_those_of_few(rank, monkeypatch):
+    # Lanczos' iteration, and all eigenpairs; a matrix of zeros has no first vector.
+    rng = np.random.default_rng(rank)
+    base = np.full((400, 300), 2.0)
+    ratios = 1 + 0.2 * rng.normal(size=(400, rank)) @ rng.normal(size=(rank, 300)) if rank else np.ones(base.shape)
+    x = base * ratios + (rng.standard_normal(base.shape) if rank else 0)
+    few, found = factors_of(x, base), []
+    monkeypatch.setattr(factors_module, "_ALL_PAIRS", 1000)
+    found = factors_of(x, base)
+    assert few.loadings.shape == found.loadings.shape
+    aim = found.loadings @ found.loadings.T
+    np.testing.assert_allclose(few.loadings @ few.loadings.T, aim, atol=1e-8 * max(np.abs(aim).max(initial=0), 1))
+    np.testing.assert_allclose(few.own, found.own, atol=1e-8)
 
 
 def test_the_covariance_is_found():
@@ -114,3 +168,30 @@ def test_few_topics(n_topics):
     assert np.isfinite(means).all() and (means >= 0).all()
     # A statistic that is all there is of a word predicts nothing of itself.
     assert np.allclose(shrinkage._predicted[:, 0], shrinkage.mass) == (n_topics == 1)
+
+
+@pytest.mark.parametrize(("n_words", "n_topics"), [(3000, 1500), (1_000_000, 3)])
+def test_memory_of_an_update_is_in_proportion_to_the_statistics(n_words, n_topics):
+    """At most 3 times the statistics as float64, and 64 MiB; work and results of the E-step are not counted."""
+    rng = np.random.default_rng(0)
+    average = rng.gamma(0.1, 10.0, (n_words, n_topics)) + rng.standard_normal((n_words, n_topics))
+    shrinkage = ProductShrinkage(n_topics)
+    tracemalloc.start()
+    for _ in range(2):
+        shrinkage.update(average, np.ones((1, 1)))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak <= 3 * average.nbytes + 2**26
+
+
+def test_memory_of_a_fit_is_in_proportion_to_the_statistics():
+    n_words, n_topics = 400_000, 10
+    counts = scipy.sparse.random_array((300, n_words), density=1e-4, rng=0, format="csr", dtype=np.float64)
+    counts.data = np.ceil(counts.data)
+    model = LatentDirichletAllocation(n_topics, noise_multiplier=1.0, n_steps=3)
+    tracemalloc.start()
+    model.fit(counts)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    # Average, noise and release are 3; a table, units of noise and what they predict are 2.
+    assert peak <= 8 * (8 * n_words * n_topics)

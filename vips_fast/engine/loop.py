@@ -132,6 +132,7 @@ def run(
             model.update(release)
             if folder is not None:
                 folder.after(number + 1)
+        del sums, release  # before the next step's
         first = False
         if diagnostics is not None and of_step is not None:
             diagnostics.append(of_step)

@@ -212,8 +212,7 @@ static void topics(const vf_api *api) {
     static float expected[WORDS * K], scratch[4 * WORDS * K + 32], x[WORDS * K], means[WORDS * K];
     static double average[WORDS * K], sd[WORDS * K], base[WORDS * K], responsibility[8];
     static double totals[WORDS], mass[WORDS], loadings[K * 3], room[(K + 15) * (2 * K + 19)], topic_sums[2 * K];
-    static double products[3 * K * K];
-    static float singles[(K + 15) * (3 * K + 28)], likelihood[WORDS * 16];
+    static float likelihood[WORDS * 16];
     for (int i = 0; i < WORDS * K; ++i) {
         average[i] = 20 * fraction() - 5, sd[i] = 0.5 + fraction(), base[i] = 0.25 + 2 * fraction();
         expected[i] = (float)base[i], x[i] = (float)average[i];
@@ -231,7 +230,6 @@ static void topics(const vf_api *api) {
     for (int i = 0; i < K * 3; ++i) loadings[i] = 2 * fraction() - 1;
     show("topic_ratios", api->topic_ratios(WORDS, K, 3, x, expected, sd, mass, loadings, alpha, room, means),
          sizeof means, means);
-    show("topic_moments", api->topic_moments(WORDS, K, 0.3, x, expected, singles, products), sizeof products, products);
     show("noise_units", api->noise_units(WORDS, K, average, sd, mass, alpha, x, means), sizeof x, x);
     show("noise_sums", api->noise_sums(WORDS, K, average, sd, mass, totals, topic_sums), sizeof topic_sums,
          topic_sums);

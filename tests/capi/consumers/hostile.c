@@ -335,13 +335,12 @@ static void read_out(const vf_api *api) {
     const double sizes[] = {0, 5e-324, 1e-100, 1e-30, 1, 1e12, 1e30, 1e99, 1e200, INFINITY, NAN};
     const int n = sizeof sizes / sizeof *sizes;
     const double points[] = {0, 1}, loading[] = {1, -1e50, 1e50, 1e-50}, no_loading[] = {1, NAN, 1, 1};
-    double sums[2], means[1], workspace[17 * 23], products[12];
-    float likelihood[16], expected[2], singles[17 * 34];
+    double sums[2], means[1], workspace[17 * 23];
+    float likelihood[16], expected[2];
 #define MASSES(n_grid, known, sd, total, grid, width, weight) \
     api->word_masses(&(vf_mass_params){1, n_grid, known, sd}, total, grid, width, weight, likelihood, sums, means)
 #define RATIOS(n_factors, x, base, sd, mass, loadings, own) \
     api->topic_ratios(1, 2, n_factors, x, base, sd, mass, loadings, own, workspace, expected)
-#define MOMENTS(spread, x, base) api->topic_moments(1, 2, spread, x, base, singles, products)
     for (int i = 0; i < 2 * n; ++i)
         for (int j = 0; j < n; ++j)
             for (int k = 0; k < n; ++k) {
@@ -359,12 +358,6 @@ static void read_out(const vf_api *api) {
                         status == VF_OK || status == VF_ERR_RANGE || status == VF_ERR_PARAMETER);
                 require(api, "topic_ratios: a result that is no number",
                         status != VF_OK || (expected[0] >= 0 && expected[1] >= 0));
-                memset(products, 0, sizeof products);
-                status = MOMENTS(sizes[k], x, base);
-                require(api, "topic_moments: status",
-                        status == VF_OK || status == VF_ERR_RANGE || status == VF_ERR_PARAMETER);
-                require(api, "topic_moments: a result that is no number",
-                        status != VF_OK || (products[4] >= 0 && products[8] >= 0 && products[0] == products[0]));
             }
     const double one[] = {1, 1};
     const float unit[] = {1, 1}, zero[] = {0, 1}, endless[] = {INFINITY, 1};
@@ -385,11 +378,6 @@ static void read_out(const vf_api *api) {
     expect(api, "topic_ratios, sd", VF_ERR_RANGE, RATIOS(2, unit, unit, sizes, one, loading, one));
     expect(api, "topic_ratios, mass", VF_ERR_RANGE, RATIOS(2, unit, unit, one, &sizes[10], loading, one));
     expect(api, "topic_ratios, base is missing", VF_ERR_NULL, RATIOS(2, unit, NULL, one, one, loading, one));
-    expect(api, "topic_moments", VF_OK, MOMENTS(.3, unit, unit));
-    expect(api, "topic_moments, topics", VF_ERR_SIZE, api->topic_moments(1, 0, .3, unit, unit, singles, products));
-    expect(api, "topic_moments, spread", VF_ERR_PARAMETER, MOMENTS(-1., unit, unit));
-    expect(api, "topic_moments, base", VF_ERR_RANGE, MOMENTS(.3, unit, endless));
-    expect(api, "topic_moments, base is missing", VF_ERR_NULL, MOMENTS(.3, unit, NULL));
 }
 
 static void noised(const vf_api *api) {

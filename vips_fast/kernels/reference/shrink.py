@@ -10,7 +10,6 @@ __all__ = [
     "table_parameters",
     "table_shares",
     "table_spread",
-    "topic_moments",
     "topic_ratios",
     "word_masses",
 ]
@@ -123,21 +122,6 @@ def topic_ratios(
     rest = np.einsum("vkl,vl->vk", inverse, deviation) / np.einsum("vkk->vk", inverse)
     expected = base * np.maximum(1.0 + (deviation - rest) / base, 0.1)
     return np.asarray(expected * (mass / (expected * sd).sum(axis=1))[:, None])
-
-
-def topic_moments(x: np.ndarray, base: np.ndarray, spread: float) -> np.ndarray:
-    """Compute products of topics, summed over words; see the kernel.
-
-    x = base * r + N(0, 1), both (n, K). With weights w, the sums are of w_k w_l times the product of deviations from
-    ``base``, less the noise's own part. Others are of w_k w_l base_k base_l, which a covariance of 1 would make of
-    that. The last are of the squares of the first, which say how exact it is.
-    """
-    x, base = x.astype(np.float64), base.astype(np.float64)
-    weight = base / (1.0 + spread * base**2)
-    deviation, share = weight * (x - base), weight * base
-    sums = np.stack([part.T @ part for part in (deviation, share, deviation**2)])
-    sums[0] -= np.diag((weight**2).sum(axis=0))
-    return sums
 
 
 def table_parameters(units: np.ndarray, sd: np.ndarray, factor: float, eta: float) -> tuple[np.ndarray, np.ndarray]:

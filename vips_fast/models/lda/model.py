@@ -20,7 +20,6 @@ from ...kernels.threads import map_chunks, worth
 from ...mechanisms import GaussianMechanism
 from .masses import COUNT_POWER, LONG_HISTOGRAM, WordHistogram
 from .planning import WORD_CLIP, WORD_SCALE, LdaOptions, first_topics, spread
-from .prior import word_probabilities
 from .records import DocumentBlock
 from .scaling import PASS_COST, EntryScales, ScaledAverage, word_scales
 from .score import HalfPrediction
@@ -313,6 +312,12 @@ class LdaModel(Model):
             self._shrinkage.update(self._average.values, self._average.noise_sd)
         self._fill()
 
+    def end(self) -> None:
+        """Drop the E-step's table and the M-step's scratch; the average may be given away."""
+        self._table, self._scales, self._weight = self._table[:0].copy(), None, None
+        self._shrinkage.end()
+        self._average.ended = True
+
     def _rate(self, step: int) -> float:
         """Find a release's weight, by its number among releases of topics."""
         # After a start the average holds something already, as after a first step.
@@ -402,8 +407,9 @@ class LdaModel(Model):
 
         Each prior of new documents' proportions is a candidate.
         """
-        components = self.result()["components"]
-        masses, topics = components.sum(axis=0) / components.sum(), word_probabilities(components)
+        topics = self.result()["components"]
+        masses = topics.sum(axis=0) / topics.sum()
+        topics /= topics.sum(axis=1, keepdims=True)
         if self._known is not None and self._noised and self._counts_as_are:
             # Histograms of counts as they are tell more of word frequencies than sums of clipped topics.
             masses = self._known.masses / self._known.masses.sum()

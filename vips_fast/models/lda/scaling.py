@@ -101,6 +101,8 @@ class ScaledAverage:
         self.values = np.array(start, dtype=np.float64, order="C")
         self.noise_sd: np.ndarray = np.zeros((1, 1))
         self.initial_weight = 1.0
+        #: Whether nothing will be added any more, so that `state` gives the arrays themselves.
+        self.ended = False
 
     def add(self, release: Release, rate: float, scales: EntryScales | None, n_threads: int = 1) -> None:
         """Average a scaled release, and its noise's law alongside.
@@ -144,7 +146,8 @@ class ScaledAverage:
     def state(self) -> dict[str, np.ndarray]:
         """Arrays for `restore`."""
         weight = np.array([self.initial_weight])
-        return {"average": self.values.copy(), "average_noise": self.noise_sd.copy(), "average_weight": weight}
+        values, noise_sd = (array if self.ended else array.copy() for array in (self.values, self.noise_sd))
+        return {"average": values, "average_noise": noise_sd, "average_weight": weight}
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """Resume from a `state`; ValueError for another shape."""

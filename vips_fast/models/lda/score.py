@@ -33,10 +33,7 @@ class HalfPrediction(GainScore):
 
     def __init__(self, candidates: Sequence[tuple[np.ndarray, np.ndarray]], masses: np.ndarray):
         known = {id(topics): topics for topics, _ in candidates}
-        parts = {
-            key: (scaled_table(topics, np.float32), np.ascontiguousarray((topics / masses).T, np.float32))
-            for key, topics in known.items()
-        }
+        parts = {key: (scaled_table(topics, np.float32), _ratios(topics, masses)) for key, topics in known.items()}
         self._candidates = [(*parts[id(topics)], alpha) for topics, alpha in candidates]
         self.n_candidates, self._n_words = len(candidates), len(masses)
         self.reach = REACH if len(parts) == 1 else 1.0
@@ -67,6 +64,11 @@ class HalfPrediction(GainScore):
             logs = np.log(np.maximum(ratio, 1e-30))
             nats[:, number] = np.bincount(told_unit, weights=told.counts * logs, minlength=n_units) * share
         return self.clip_rows(nats, share * total / self.most, clip)
+
+
+def _ratios(topics: np.ndarray, masses: np.ndarray) -> np.ndarray:
+    """Divide word probabilities by word frequencies, (V, K) float32."""
+    return np.divide(topics.T, masses[:, None], out=np.empty(topics.T.shape, np.float32), casting="same_kind")
 
 
 def proportions_prior(total: float, weights: np.ndarray) -> np.ndarray:

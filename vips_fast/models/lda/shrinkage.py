@@ -36,7 +36,7 @@ from ...engine.model import array_of
 from ...kernels import native
 from ...kernels.memory import zeros_on_line
 from ...kernels.threads import map_chunks, one_blas_thread, run_blocks, worth
-from .factors import TopicFactors, add_moments
+from .factors import Moments, TopicFactors, add_squares
 from .scaling import PASS_COST
 
 #: Points of the prior of r: 0, and from a twentieth to K times the corpus's share.
@@ -58,6 +58,8 @@ _BANDS = 9
 _EDGES = 10.0 ** (np.arange(-3, _BANDS - 4) / 2)
 #: Halvings of a quantile's bracket, some tens of standard deviations wide.
 _HALVINGS = 18
+#: About the most words that the prior of masses is learned from.
+_MASS_WORDS = 1 << 16
 _CHUNK = 512
 #: Nanoseconds on one thread: a word in a round of EM, an entry in `_read` and in `_predict`.
 _MASS_COST, _READ_COST, _PREDICT_COST = 60.0, 28.0, 10.0
@@ -76,47 +78,54 @@ def word_masses(
     ``total``, (V,) float64, are the noised masses, ``sd`` > 0 the standard deviation of the noise; the means, (V,)
     float64, are above 0. ``prior``, (61,) float64, is where EM starts: the one returned for an earlier step. None
     starts from an even one and takes more rounds. Each of ``bands``, columns of words, has a prior of its own, which
-    starts from the prior of all words. ``work`` is scratch from `mass_work`, or None.
+    starts from the prior of all words. EM takes every second word, third ... if there are more than `_MASS_WORDS`.
+    ``work`` is scratch from `mass_work`, or None.
     """
     grid, width = _mass_grid(total, sd)
-    n_words, n_grid, mass = len(total), len(grid), np.empty(len(total))
-    likelihood = mass_work(n_words) if work is None else work
-    parts = [slice(first, first + _CHUNK) for first in range(0, n_words, _CHUNK)]
-    chunks = [(total[part], likelihood[part], mass[part]) for part in parts]
-    sums = np.empty((len(chunks), n_grid))
+    n_words, n_grid, every = len(total), len(grid), -(-len(total) // _MASS_WORDS)
+    taken = np.ascontiguousarray(total[::every])
+    likelihood = (mass_work(n_words) if work is None else work)[: len(taken)]
+    sums = np.empty((-(-len(taken) // _CHUNK), n_grid))
     known = False
 
     def expect(number: int, worker: int) -> None:
-        some, likely, _ = chunks[number]
-        native.word_masses(some, grid, width, weight, known, sd, likely, sums[number], None)
-
-    def read(number: int, worker: int) -> None:
-        some, likely, found = chunks[number]
-        native.word_masses(some, grid, width, weight, known, sd, likely, None, found)
+        part = slice(number * _CHUNK, (number + 1) * _CHUNK)
+        native.word_masses(taken[part], grid, width, weight, known, sd, likelihood[part], sums[number], None)
 
     n_threads = worth(n_threads, _MASS_COST * n_words)
     # The grid moves a little from step to step: a little of every point, so that none is lost for good.
     weight = np.full(n_grid, 1 / n_grid) if prior is None else (prior + 1e-6) / (1 + 1e-6 * n_grid)
     for _ in range(_FIRST_MASS_ROUNDS if prior is None else _MASS_ROUNDS):
         sums[:] = 0.0
-        run_blocks(len(chunks), n_threads, expect)
-        weight = weight * sums.sum(axis=0) / n_words
+        run_blocks(len(sums), n_threads, expect)
+        weight = weight * sums.sum(axis=0) / len(taken)
         known = True
-    run_blocks(len(chunks), n_threads, read)
+
+    def read(some: np.ndarray, prior: np.ndarray) -> np.ndarray:
+        means, scratch = np.empty(len(some)), [mass_work(_CHUNK) for _ in range(n_threads)]
+
+        def of(first: int, last: int, worker: int) -> None:
+            likely = scratch[worker][: last - first]
+            native.word_masses(some[first:last], grid, width, prior, False, sd, likely, None, means[first:last])
+
+        map_chunks(len(some), _CHUNK, n_threads, of)
+        return means
+
+    mass = read(total, weight)
     for band in bands if len(bands) > 1 else ():
-        some, likely, own, part, found = total[band], likelihood[band], weight, np.zeros(n_grid), np.empty(len(band))
+        some, own, part = total[band[::every]], weight, np.zeros(n_grid)
+        likely, known = mass_work(len(some)), False
         for _ in range(_BAND_ROUNDS):
             part[:] = 0.0
-            native.word_masses(some, grid, width, own, True, sd, likely, part, None)
-            own = (own * part + _BAND_START * weight) / (len(band) + _BAND_START)
-        native.word_masses(some, grid, width, own, True, sd, likely, None, found)
-        mass[band] = found
+            native.word_masses(some, grid, width, own, known, sd, likely, part, None)
+            own, known = (own * part + _BAND_START * weight) / (len(some) + _BAND_START), True
+        mass[band] = read(total[band], own)
     return mass, weight
 
 
 def mass_work(n_words: int) -> np.ndarray:
     """Make scratch for the masses of so many words."""
-    return zeros_on_line((n_words, -(-(_MASS_POINTS + 1) // 16) * 16), np.float32)
+    return zeros_on_line((min(n_words, _MASS_WORDS), -(-(_MASS_POINTS + 1) // 16) * 16), np.float32)
 
 
 def frequency_bands(frequencies: np.ndarray) -> list[np.ndarray]:
@@ -262,6 +271,10 @@ class ProductShrinkage:
                 self._prior, factors = self._read(factors, means=False), None
         self._next_prior = self._read(factors, means=True)
 
+    def end(self) -> None:
+        """Drop everything that `means` and `state` do not need."""
+        self._predicted, self._mass_work, self._work = np.empty((0, 0), dtype=np.float32), None, {}
+
     def _read(self, factors: TopicFactors | None, means: bool) -> np.ndarray:
         """Return the prior after a round of EM.
 
@@ -327,23 +340,34 @@ class ProductShrinkage:
         Returns how topics go together, for `_read`; None for one topic.
         """
         if self._units.shape != average.shape:
-            self._units, self._predicted = np.empty((2, *average.shape), dtype=np.float32)
+            self._units, self._predicted = (np.empty(average.shape, dtype=np.float32) for _ in range(2))
         mass, n_words = self.mass, len(average)
-        sums = np.zeros((-(-n_words // _CHUNK), 3, self._n_topics, self._n_topics))
 
-        def fill(first: int, last: int, worker: int) -> None:
+        def fill(first: int, last: int, worker: int) -> np.ndarray:
             part = slice(first, last)
             units, predicted = self._units[part], self._predicted[part]
             native.noise_units(average[part], self._sd[part], mass[part], self.weight, units, predicted)
-            if self._n_topics > 1:
-                add_moments(units, predicted, sums[first // _CHUNK])  # while the chunk is in the cache
+            return add_squares(predicted)
 
-        map_chunks(n_words, _CHUNK, worth(self._n_threads, _PREDICT_COST * average.size), fill)
+        n_threads = worth(self._n_threads, _PREDICT_COST * average.size)
+        squares = np.sum(map_chunks(n_words, _CHUNK, n_threads, fill), axis=0)
         if self._n_topics == 1:
             return None
-        # The threads are ours, and bits are not to hang on how many of its own a BLAS takes.
+        # As many parts as hold no more than half of the statistics: their sums are joined in order, for any threads.
+        size = _CHUNK * -(-max(2 * self._n_topics, _CHUNK) // _CHUNK)
+
+        def add(first: int, last: int, worker: int) -> Moments:
+            moments = Moments(squares)
+            for begin in range(first, last, _CHUNK):
+                part = slice(begin, min(begin + _CHUNK, last))
+                moments.add(self._units[part], self._predicted[part])
+            return moments
+
         with one_blas_thread(0, scipy=False):
-            factors = TopicFactors(sums.sum(axis=0), self._shared)
+            moments, *others = map_chunks(n_words, size, n_threads, add)
+        for other in others:
+            moments.join(other)
+        factors = TopicFactors(moments, self._shared)
         self._next_shared = factors.shared
         return factors
 
