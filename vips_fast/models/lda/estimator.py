@@ -462,8 +462,7 @@ class LatentDirichletAllocation(TopicQuality):
         """Return counts, gamma and log topics for unchecked documents."""
         corpus = documents(self._held(X), self.n_features_in_, expected_by=type(self).__name__)
         corpus.indices = corpus.indices.astype(np.int32, copy=False)
-        tol, word_tol = self._options.stop
-        options = self._options.resolved(self._fitted_plain())
+        options, (tol, most) = self._options.resolved(self._fitted_plain()), self._options.read_out_stop
         mean = str(options.topic_mean)
         elog = self._log_topics(mean)
         gamma = np.empty((corpus.shape[0], elog.shape[0]))
@@ -479,8 +478,8 @@ class LatentDirichletAllocation(TopicQuality):
             self._table(str(options.dtype), mean),
             np.full(elog.shape[0], self._fitted_alpha(), np.float64),
             tol=tol,
-            word_tol=word_tol,
-            max_iter=int(options.max_doc_update_iter),
+            word_tol=0.0,
+            max_iter=most,
             clip_norm=None,
             spacing=1.0,
             n_threads=resolve_n_threads(self.n_jobs),

@@ -62,6 +62,9 @@ from .score import proportions_prior
 #: Share of a document's words that its topics may still change by when the E-step stops. A thirtieth takes 1.1 to 1.3
 #: times as long and predicts no better; twice as much is worse on short posts (docs/cores.md).
 WORD_TOL = 0.01
+#: Where the E-step of a read-out stops at the latest, in mean |change of γ|; and the fewest rounds that it may
+#: take. Stopped as early as in a fit, it makes the bound of perplexity up to 2 % worse.
+READ_OUT_TOL, READ_OUT_ROUNDS = 1e-3, 100
 #: Least (expected) minibatch, and its share of the records beyond that. Then the share and the steps if the statistics
 #: do not stand clear of the noise.
 _LEAST_BATCH, _BATCH_SHARE, _NOISY_SHARE, _NOISY_STEPS = 100_000, 0.25, 0.5, 30
@@ -134,10 +137,11 @@ class LdaOptions:
     dtype : {"float32", "float64"}
         Precision of the E-step.
     max_doc_update_iter : int
-        Most E-step rounds for a document, each an evaluation of φ.
+        Most E-step rounds for a document, each an evaluation of φ; at least 100 in read-outs.
     mean_change_tol : float or None
         The E-step of a document stops when mean |change of γ| is below this; 0 runs a fixed number of rounds. None is
         0.1 in fits without privacy. Else it stops when the sum of the changes is below 1 % of the document's words.
+        Read-outs stop at 0.001, or at this if it is less.
     doc_topic_prior : float or None
         Dirichlet prior α of a document's topic proportions. None is 1/K in the fit (at least 4/N if N is at most 10).
         In the read-outs of a private fit it is 4/N for N words of a usual document
@@ -177,6 +181,12 @@ class LdaOptions:
     def stop(self) -> tuple[float, float]:
         """The kernels' ``tol`` and ``word_tol``."""
         return (0.0, WORD_TOL) if self.mean_change_tol is None else (float(self.mean_change_tol), 0.0)
+
+    @property
+    def read_out_stop(self) -> tuple[float, int]:
+        """The tolerance and the most rounds of a read-out's E-step."""
+        tol = READ_OUT_TOL if self.mean_change_tol is None else min(float(self.mean_change_tol), READ_OUT_TOL)
+        return tol, max(int(self.max_doc_update_iter), READ_OUT_ROUNDS)
 
     def check(self) -> None:
         """Raise a ValueError for a number out of its range."""
