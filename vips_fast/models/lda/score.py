@@ -68,7 +68,9 @@ class HalfPrediction(GainScore):
 
 def _ratios(topics: np.ndarray, masses: np.ndarray) -> np.ndarray:
     """Divide word probabilities by word frequencies, (V, K) float32."""
-    return np.divide(topics.T, masses[:, None], out=np.empty(topics.T.shape, np.float32), casting="same_kind")
+    out = np.empty(topics.T.shape, np.float32)
+    np.divide(topics.T, masses[:, None], out=out, casting="same_kind")
+    return out
 
 
 def proportions_prior(total: float, weights: np.ndarray) -> np.ndarray:

@@ -340,7 +340,8 @@ class ProductShrinkage:
         Returns how topics go together, for `_read`; None for one topic.
         """
         if self._units.shape != average.shape:
-            self._units, self._predicted = (np.empty(average.shape, dtype=np.float32) for _ in range(2))
+            self._units = np.empty(average.shape, dtype=np.float32)
+            self._predicted = np.empty(average.shape, dtype=np.float32)
         mass, n_words = self.mass, len(average)
 
         def fill(first: int, last: int, worker: int) -> np.ndarray:
