@@ -11,7 +11,6 @@ from vips_fast.kernels import logistic_estep, native, reference, unpack_upper
 from vips_fast.kernels.logistic import Lattice, accumulate, check_rows, factor_spacing, triangle_size
 
 ISAS = native.isas_available()
-SIZES = [1, 2, 3, 15, 16, 17, 33, 64, 65]
 
 
 def problem(n, d, seed=0, density=0.5):
@@ -55,10 +54,7 @@ def test_trials_of_each_record():
 
 
 def sums_of(X, y, M, m0=None, **kwargs):
-    """Compute integer sums on a fixed lattice.
-
-    It does not depend on the number of rows.
-    """
+    """Compute integer sums on a fixed lattice. It does not depend on the number of rows."""
     defaults = dict(
         row_norm=1.3,
         n_trials=1.0,
@@ -75,10 +71,7 @@ def sums_of(X, y, M, m0=None, **kwargs):
 @pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize("storage", ["dense", "csr", "float32"])
 def test_contribution_is_a_function_of_the_record(isa, storage):
-    """A record has the same integers in any company.
-
-    Place, block and thread count do not matter.
-    """
+    """A record has the same integers in any company. Place, block and thread count do not matter."""
     n, d = 300, 37
     X, y, M, m0 = problem(n, d, seed=5)
     X = forms(X)[storage]
@@ -116,10 +109,7 @@ def test_instruction_sets_share_the_integer_path():
 
 
 def test_unit_entries_take_the_same_bits():
-    """The path for matrices of ones is chosen from the data.
-
-    It may not change a record's contribution.
-    """
+    """The path for matrices of ones is chosen from the data. It may not change a record's contribution."""
     X, y, M, m0 = problem(200, 30, seed=8)
     ones = sparse.csr_array((X != 0).astype(float))
     rows = check_rows(ones, y)
@@ -132,10 +122,7 @@ def test_unit_entries_take_the_same_bits():
 
 
 def squared_norm(sums, d, spacing, grid):
-    """Compute the squared joint norm of one record's integers exactly.
-
-    A power of two times an integer.
-    """
+    """Compute the squared joint norm of one record's integers exactly. A power of two times an integer."""
     linear, packed = sums[:d].astype(object), sums[d:].astype(object)
     weight = np.where(np.equal(*np.triu_indices(d)), 1, 2)
     ratio = int(round(math.log2(spacing / grid**2)))
@@ -147,10 +134,7 @@ def squared_norm(sums, d, spacing, grid):
 @pytest.mark.parametrize("storage", ["dense", "csr"])
 @pytest.mark.parametrize("seed", range(3))
 def test_joint_norm_holds_in_integers(isa, storage, seed):
-    """Every record's integers are inside the bound.
-
-    The worst case all but reaches it.
-    """
+    """Every record's integers are inside the bound. The worst case all but reaches it."""
     d, spacing, clip = 9, 2.0**-12, 0.75
     grid = factor_spacing(clip, 2**10)
     X, y, M, m0 = problem(60, d, seed=seed)
@@ -177,10 +161,7 @@ def test_joint_norm_holds_in_integers(isa, storage, seed):
 
 
 def test_label_free_weights_do_not_depend_on_the_label():
-    """Either label gives the quadratic statistic the same weight.
-
-    The linear one changes by that weight times x.
-    """
+    """Either label gives the quadratic statistic the same weight. The linear one changes by that weight times x."""
     X, y, M, m0 = problem(30, 6, seed=14)
     lattice = dict(spacing=2.0**-26, factor_spacing=2.0**-20, label_free=True, row_norm=3.0)
     for i in range(30):
@@ -193,10 +174,7 @@ def test_label_free_weights_do_not_depend_on_the_label():
 
 
 def test_worst_case_neighbors():
-    """The worst record moves the sum by the stated sensitivity.
-
-    It moves the sum no further.
-    """
+    """The worst record moves the sum by the stated sensitivity. It moves the sum no further."""
     d, row_norm, spacing = 5, 2.0, 2.0**-24
     c1, c2 = 0.9, 0.7
     sensitivity = math.hypot(row_norm / (2 * c1), row_norm**2 / (4 * c2))
@@ -222,10 +200,7 @@ def test_worst_case_neighbors():
 @pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize("dense", [False, True])
 def test_non_finite_records_contribute_nothing(isa, dense):
-    """Inside the wall nothing raises.
-
-    A record that is not finite is the zero vector, and spoils no other.
-    """
+    """Inside the wall nothing raises. A record that is not finite is the zero vector, and spoils no other."""
     n, d = 7, 6
     X, y, M, m0 = problem(n, d, seed=10, density=1.0)
     clean = sums_of(X[[0, 6]], y[[0, 6]], M, m0, isa=isa)

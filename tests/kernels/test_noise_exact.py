@@ -1,7 +1,4 @@
-"""Exact rounding: error bound of the fast path, and mpmath.
-
-Also draws forced onto rounding boundaries.
-"""
+"""Exact rounding: error bound of the fast path, and mpmath. Also draws forced onto rounding boundaries."""
 
 import math
 from fractions import Fraction
@@ -30,10 +27,7 @@ def flagged(key, first, n, scale, isa=None):
 
 @pytest.mark.parametrize("fused", [True, False])
 def test_error_bound_of_the_fast_path(fused):
-    """Interval evaluation over the whole domain.
-
-    The guard is four times the bound.
-    """
+    """Interval evaluation over the whole domain. The guard is four times the bound."""
     k = noise_error_bound.constants()
     assert noise_error_bound.bound(fused, k) <= float(k["BOUND"])
     assert k["GUARD"] >= 4 * k["BOUND"]
@@ -42,10 +36,7 @@ def test_error_bound_of_the_fast_path(fused):
 
 
 def test_error_bound_notices_a_worse_polynomial():
-    """The evaluation reads the source.
-
-    A coefficient off by 2^-40 breaks the bound.
-    """
+    """The evaluation reads the source. A coefficient off by 2^-40 breaks the bound."""
     text = noise_error_bound.SOURCE.read_text()
     k = noise_error_bound.constants(text)
     for name, place in (("LOG_POLY", 1), ("SIN_POLY", 0), ("COS_POLY", 0)):
@@ -92,10 +83,7 @@ def test_a_million_ordinary_draws_agree_with_mpmath():
 
 
 def check_flagged(n_searched, at_least, isa=None):
-    """Check draws that the guard hands on.
-
-    At the mechanism's scale, all within 2 GUARD of a boundary or in a tail.
-    """
+    """Check draws that the guard hands on. At the mechanism's scale, all within 2 GUARD of a boundary or in a tail."""
     handed_on = flagged(KEY, 0, n_searched, SCALE, isa)
     assert len(handed_on) >= at_least
     # Expected: 2 GUARD SCALE and, for both of a pair, the two tails 2^-20 and 2^-36.
@@ -120,10 +108,7 @@ def test_ten_thousand_flagged_draws_agree_with_mpmath():
 
 
 def boundary_scales(x, magnitude):
-    """Return the doubles beside (m + 1/2)/|x|.
-
-    Just below and above, for the half-integer next to magnitude |x|.
-    """
+    """Return the doubles beside (m + 1/2)/|x|. Just below and above, for the half-integer next to magnitude |x|."""
     m = int(abs(x) * magnitude)
     exact = (m + mp.mpf("0.5")) / abs(x)
     scale = float(exact)
@@ -163,10 +148,7 @@ def test_ten_thousand_draws_forced_onto_boundaries():
 
 @pytest.mark.parametrize("isa", ISAS)
 def test_tails_are_handed_on(isa):
-    """Only the tails of U are flagged, those with few bits.
-
-    At a scale whose draws stay far from 1/2.
-    """
+    """Only the tails of U are flagged, those with few bits. At a scale whose draws stay far from 1/2."""
     n = 4 * 10**6
     words = np.empty(n, dtype=np.uint64)
     native.chacha20_words(native.Key(KEY), 0, words, isa)
@@ -197,10 +179,7 @@ EXTREME_V = [0, 1, 2**61 - 1, 2**61, 2**61 + 1, 2**62 - 1, 2**62, 2**63, 2**63 +
 
 @pytest.mark.parametrize("index", [0, 2**40 + 11])  # both elements of a pair
 def test_extreme_words(index):
-    """U within 2^-64 of 0 and of 1, and extreme angles.
-
-    On and beside the octants' edges, all signs.
-    """
+    """U within 2^-64 of 0 and of 1, and extreme angles. On and beside the octants' edges, all signs."""
     for u in EXTREME_U:
         for v in EXTREME_V:
             for scale in (SCALE, 2.0**50):
@@ -208,10 +187,7 @@ def test_extreme_words(index):
 
 
 def test_result_does_not_depend_on_the_precision_begun_with():
-    """Draws undecided by 64 bits end like the others.
-
-    At scale 2^50 they are about 1 in 100.
-    """
+    """Draws undecided by 64 bits end like the others. At scale 2^50 they are about 1 in 100."""
     words = chacha20_words(3000, b"\5" * 32).tolist()
     for j, (u, v) in enumerate(zip(words[::2], words[1::2], strict=True)):
         results = {from_words(u, v, j, 2.0**50, limbs) for limbs in (3, 4, 7, 25)}

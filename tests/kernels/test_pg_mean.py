@@ -73,10 +73,7 @@ def test_special_values(isa, dtype):
 
 @pytest.mark.parametrize("isa", ISAS)
 def test_every_float32_near_the_switch(isa):
-    """All floats in two binades around 5/4 against float64.
-
-    No seam between the formulas hides.
-    """
+    """All floats in two binades around 5/4 against float64. No seam between the formulas hides."""
     c = np.arange(np.float32(0.9).view(np.uint32), np.float32(1.7).view(np.uint32), 5, dtype=np.uint32).view(np.float32)
     truth = np.tanh(c.astype(np.float64) / 2) / (2 * c.astype(np.float64))  # 1e-15 here, 1e8 finer than float32
     got = pg_mean(c, isa=isa)

@@ -38,10 +38,7 @@ def test_pg_update_is_a_fixed_point_of_the_papers_equation():
 
 
 def bound(p, z, c_var=0.0):
-    """Variational bound of each record with point parameters, xi at its best.
-
-    -log 2 cosh(t/2) per pixel.
-    """
+    """Variational bound of each record with point parameters, xi at its best. -log 2 cosh(t/2) per pixel."""
     psi = p["c"] + z @ p["w"].T
     t = np.sqrt(psi**2 + c_var + (z * (1 - z)) @ (p["w"] ** 2).T)
     entropy = -(z * np.log(z) + (1 - z) * np.log(1 - z))

@@ -31,10 +31,7 @@ def test_far_below_zero_is_zero(isa):
 
 @pytest.mark.parametrize("isa", ISAS)
 def test_an_edge_belongs_to_the_band_above_it(isa):
-    """As by numpy.searchsorted from the right.
-
-    Edges are float64, and expected values float32.
-    """
+    """As by numpy.searchsorted from the right. Edges are float64, and expected values float32."""
     edges = np.array([0.1, 1.0, 1e3 / 3])
     near = edges.astype(np.float32)
     expected = np.concatenate([np.nextafter(near, np.float32(0)), near, np.nextafter(near, np.float32(1e9))])[:, None]
