@@ -43,10 +43,7 @@ class Stream:
 
     @property
     def known(self):
-        """Whether the running test may draw from here.
-
-        A forked process may not.
-        """
+        """Whether the running test may draw from here. A forked process may not."""
         return os.getpid() == self._process and not self.test.startswith(FRESH)
 
     def bytes(self, n=32):
@@ -58,10 +55,7 @@ class Stream:
 
 @pytest.fixture(scope="session", autouse=True)
 def known_randomness():
-    """Let private fits draw from known streams.
-
-    So no test of theirs fails by chance.
-    """
+    """Let private fits draw from known streams. So no test of theirs fails by chance."""
     stream = Stream()
 
     def known(true, draw):

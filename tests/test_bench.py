@@ -1,12 +1,8 @@
 """The comparison of bench runs: its learned tolerances, its verdicts, its pictures."""
 
-import csv
-import gzip
 import importlib.util
 import json
 import math
-import shutil
-import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +10,6 @@ import pytest
 import scipy.sparse as sp
 
 from vips_fast import DriftingTopics
-from vips_fast.data import read_batches
 from vips_fast.engine.plan import Planner
 from vips_fast.engine.result import Public
 
@@ -55,26 +50,6 @@ def test_drift_is_best_where_its_forecast_says_so():
             assert means["drift"] < means["all months"]
             # The page names the cell in which words move so far that fits by month are better.
             assert means["drift"] < means["each month"] or (n, strength) == (6000, 2.0)
-
-
-def test_notes_are_as_many_as_they_should_be(tmp_path, monkeypatch):
-    """The same notes at each call, near the wanted size, with persons who have several."""
-    one_line, rows = load("one_line"), [["text"], *([f"{k} " + "word, and\n" * 60] for k in range(50))]
-    (tmp_path / "people").mkdir()
-    with gzip.open(tmp_path / "people" / "train.csv.gz", "wt", newline="") as file:
-        csv.writer(file).writerows(rows)
-    monkeypatch.setattr(one_line, "DATA", tmp_path)
-    written = []
-    for _ in range(2):
-        one_line.write_notes(tmp_path / "notes.csv", 3e5)
-        written.append((tmp_path / "notes.csv").read_text())
-    (batch,) = read_batches(tmp_path / "notes.csv", ["text", "person"])
-    assert (
-        written[0] == written[1]
-        and len(batch["text"]) == round(one_line.NOTES * 3e5)
-        and len(set(batch["person"])) <= 90
-    )
-    assert 2e5 < len(written[0]) < 5e5
 
 
 @pytest.fixture(scope="module")
@@ -159,19 +134,6 @@ def test_no_ratio_may_fall_by_more_than_a_tenth(capsys):
     assert compare.noisy({"loud": loud}, 40) == []
 
 
-def test_what_is_too_noisy_to_learn_is_named(tmp_path, capsys):
-    paths = []
-    for i, value in enumerate([10.0, 14.0, 8.0, 11.0, 9.0]):
-        paths.append(tmp_path / f"{i}.json")
-        paths[-1].write_text(json.dumps(results({"test_0: peer": value, "test_1: peer": 3.0})))
-    baseline = tmp_path / "baseline.json"
-    baseline.write_text(json.dumps({"instructions": {"kernels": {}}}))
-    assert compare.main(["learn", str(baseline), *map(str, paths)]) == 1
-    stored, said = json.loads(baseline.read_text()), capsys.readouterr().out
-    assert stored["ratios"]["test_0: peer"]["ratio"] == 10.0 and stored["instructions"] == {"kernels": {}}
-    assert "test_0: peer" in said and "more runs" in said
-
-
 def test_what_is_low_is_measured_again_and_nothing_else(capsys):
     known = {f"test_{i}: peer": {"ratio": 10.0, "sd": 0.01} for i in range(3)}
     baseline = {"machine": "a processor", "runs": RUNS, "ratios": known}
@@ -205,14 +167,6 @@ def test_missing_ratios_fail_unless_they_are_left_out(capsys):
     assert compare.check(baseline, part, None, only="test_9") == 1
 
 
-def test_spreads_are_drawn_towards_the_typical_one_and_one_run_has_none():
-    runs = [{"a: p": 10.0, "b: p": 10.0 + i, "c: p": 10.0 + 0.1 * i} for i in range(5)]
-    spread = {name: known["sd"] for name, known in compare.learned(runs).items()}
-    own = {name: np.std(np.log([run[name] for run in runs]), ddof=1) for name in runs[0]}
-    assert own["a: p"] < spread["a: p"] < spread["c: p"] < spread["b: p"] < own["b: p"]
-    assert {known["sd"] for known in compare.learned(runs[:1]).values()} == {compare.UNKNOWN}
-
-
 def test_the_baseline_is_one_that_check_reads():
     baseline = json.loads((BENCH / "baseline.json").read_text())
     known, runs = baseline["ratios"], baseline["runs"]
@@ -220,38 +174,6 @@ def test_the_baseline_is_one_that_check_reads():
     for share, verdict in ((1.0, "well"), (0.5, "fallen")):
         measured = {name: [share * ratio["ratio"]] * compare.MOST for name, ratio in known.items()}
         assert set(compare.verdicts(known, runs, measured).values()) == {verdict}
-
-
-class Clock:
-    """Calls whose time has a spread and a changing load."""
-
-    def __init__(self, spread):
-        self.now, self.rng, self.spread = 0.0, np.random.default_rng(0), spread
-
-    def __call__(self):
-        return self.now
-
-    def call(self, seconds):
-        load = 1.5 + math.sin(self.now)
-        self.now += seconds * load * math.exp(self.spread * self.rng.normal())
-
-
-@pytest.mark.parametrize(("spread", "least", "most"), [(0.001, 5, 5), (0.05, 50, 1000), (1.0, 500, 10**5)])
-def test_noisy_ratios_are_measured_longer(spread, least, most):
-    """Measuring ends at 1 % or after some seconds.
-
-    A load that both share does not matter.
-    """
-    clock = Clock(spread)
-    calls = {"twice": lambda: clock.call(0.002), "thrice, half the work": lambda: clock.call(0.0015)}
-    times = timing.paired_times(
-        lambda: clock.call(0.001), calls, rounds=5, scale={"thrice, half the work": 0.5}, seconds=5.0, clock=clock
-    )
-    assert least <= len(times["ours"]) <= most
-    found = timing.median_ratios(times)
-    tolerance = max(5 * timing.PRECISION, 8 * spread / math.sqrt(len(times["ours"])))
-    assert found["twice"] == pytest.approx(2.0, rel=tolerance)
-    assert found["thrice, half the work"] == pytest.approx(3.0, rel=tolerance)
 
 
 #: A callgrind file: a line `calls=` and then its cost are inclusive.
@@ -328,35 +250,6 @@ def test_the_stored_counts_are_of_every_kernel():
     assert len(counts) > 100 and min(counts.values()) > 0
     assert len(instructions.uncalled(counts, instructions.declared())) < 5
     assert instructions.uncalled({"a_f32_avx2": 1, "b": 2}, {"a", "b", "b_more"}) == ["b_more"]
-
-
-def test_a_program_is_counted(tmp_path):
-    """Instructions double with a program's work, and are the same each time."""
-    if not (shutil.which("valgrind") and shutil.which("cc")):
-        # Neither is a Python package; macOS has no valgrind.
-        pytest.skip("no valgrind or no cc")
-    source, program = tmp_path / "toy.c", tmp_path / "toy"
-    source.write_text(
-        "#include <string.h>\nstatic char area[100000];\n"
-        "__attribute__((noinline)) long vf_sum_portable(int n) {\n    volatile long sum = 0;\n"
-        "    for (int i = 0; i < n; ++i) sum += i;\n    memset(area, (int)sum, sizeof area);\n    return sum;\n}\n"
-        "int main(int argc, char **argv) { return vf_sum_portable(1000 * argc) == 7 || !argv; }\n"
-    )
-    subprocess.run(["cc", "-O1", source, "-o", program], check=True)
-    runs = [instructions.counts_of([str(program), *more], str(program), {"sum"}) for more in ([], [], ["twice"])]
-    once, again, twice = (run["sum_portable"] for run in runs)
-    assert once == again > 1000 and twice == pytest.approx(2 * once, rel=0.05)
-
-
-def test_the_history_is_a_line_a_run_and_a_picture(tmp_path):
-    pytest.importorskip("matplotlib", reason="the picture needs matplotlib (extra plot)")
-    machine, history = Machine(0), tmp_path / "history.jsonl"
-    for _ in range(3):
-        compare.record(results(machine.run()), history)
-    lines = [json.loads(line) for line in history.read_text().splitlines()]
-    assert [sorted(line) for line in lines] == [["at", "commit", "machine", "ratios"]] * 3
-    assert compare.report(history, tmp_path / "history.svg") == 3
-    assert "test_7" in (tmp_path / "history.svg").read_text()
 
 
 def test_topics_are_judged_by_words_that_they_have_not_seen(front):

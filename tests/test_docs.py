@@ -72,10 +72,7 @@ def test_a_number_beside_a_line_is_its_value(name):
 
 
 def test_the_notebook_of_texts_takes_twelve_lines():
-    """It runs as it stands, and finds the notes' subjects.
-
-    Each topic that it finds is one of them.
-    """
+    """It runs as it stands, and finds the notes' subjects. Each topic that it finds is one of them."""
     code = re.findall(r"```\{code-cell\} ipython3\n(.*?)```", (ROOT / "docs/notebooks/texts.md").read_text(), re.S)
     assert sum(bool(line.strip()) for cell in code for line in cell.splitlines()) <= 12
     names, shown = {}, []
@@ -115,10 +112,7 @@ SOURCES = [*ROOT_PAGES, *WRITTEN]
 
 
 def anchors(page):
-    """Return the anchors of a page's headings.
-
-    As GitHub and MyST make them.
-    """
+    """Return the anchors of a page's headings. As GitHub and MyST make them."""
     text = re.sub(r"^(```|:::).*?^\1", "", page.read_text("utf-8"), flags=re.S | re.M)
     headings = re.findall(r"^#+ (.*)$", text, re.M)
     found, seen = set(), {}
@@ -130,10 +124,7 @@ def anchors(page):
 
 
 def broken_links(page):
-    """List links to missing files or anchors.
-
-    Other hosts are not asked.
-    """
+    """List links to missing files or anchors. Other hosts are not asked."""
     text = re.sub(r"^```.*?^```|`[^`\n]*`", "", page.read_text("utf-8"), flags=re.S | re.M)
     missing = []
     for link in re.findall(r"\]\(\s*([^)\s]+)\s*\)", text):

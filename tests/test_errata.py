@@ -69,10 +69,7 @@ def test_one_factor_of_n():
 
 
 def test_regression_sensitivities():
-    """Take the farthest of many pairs of records.
-
-    Two more pairs reach the bounds.
-    """
+    """Take the farthest of many pairs of records. Two more pairs reach the bounds."""
     rng = np.random.default_rng(4)
 
     def statistics(x, y, xi):
@@ -131,10 +128,7 @@ def test_mean_of_c():
 
 
 def test_shrinkage_posterior():
-    """Compute E[xi
-
-    zeta] by quadrature. | For xi ~ Gam(1/2, phi) and zeta | xi ~ Gam(1/2, xi).
-    """
+    """Compute E[xi zeta] by quadrature. | For xi ~ Gam(1/2, phi) and zeta | xi ~ Gam(1/2, xi)."""
     zeta, phi = 0.7, 2.5
 
     def joint(xi):

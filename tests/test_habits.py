@@ -1,7 +1,4 @@
-"""The files beside the code are up to date.
-
-Names of tests, targets and versions, and no model is forgotten.
-"""
+"""The files beside the code are up to date. Names of tests, targets and versions, and no model is forgotten."""
 
 import re
 import tomllib
@@ -30,10 +27,7 @@ def test_every_example_is_held_to_the_contract_and_audited():
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_what_a_page_names_is_there(page):
-    """Tests, as file::test under tests/.
-
-    Files, as a path with a slash; targets of make; links.
-    """
+    """Tests, as file::test under tests/. Files, as a path with a slash; targets of make; links."""
     text = page.read_text("utf-8")
     for file, name in re.findall(r"`([\w/]+\.py)::(\w+)`", text):
         assert f"def {name}(" in (ROOT / "tests" / file).read_text("utf-8"), f"{file}::{name}"

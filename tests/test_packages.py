@@ -1,7 +1,4 @@
-"""What an installation needs.
-
-Numpy and scipy for every command, and for the rest an error with the command to type.
-"""
+"""What an installation needs. Numpy and scipy for every command, and for the rest an error with the command to type."""
 
 import ast
 import importlib
@@ -17,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from vips_fast import LatentDirichletAllocation, accounting, checks
+from vips_fast import LatentDirichletAllocation, accounting
 from vips_fast.accounting.dp_events import to_dp_event
 from vips_fast.cli.inputs import read_key
 from vips_fast.data import Analyzer, public_vocabulary
@@ -127,10 +124,6 @@ def test_the_errors_name_extras_that_hold_their_packages():
     assert "vips_fast[all]" in EXTRAS["test"]
 
 
-def test_the_error_is_made_in_one_place():
-    assert checks.missing_package("a picture", "matplotlib", "plot").name == "matplotlib"
-
-
 ALONE = """
 import importlib.abc, pkgutil, sys
 sys.modules["threadpoolctl"] = None
@@ -150,10 +143,7 @@ sys.exit(main(sys.argv[1:]))
 
 
 def test_numpy_and_scipy_are_enough(tmp_path):
-    """Every module is imported and a topic model fitted.
-
-    Without any other package.
-    """
+    """Every module is imported and a topic model fitted. Without any other package."""
     table = tmp_path / "notes.csv"
     rows = [f"p{n},{'red green blue ' * 4 if n % 2 else 'pink grey teal ' * 4}" for n in range(60)]
     table.write_text("\n".join(["who,note", *rows, ""]))
@@ -172,10 +162,7 @@ def test_numpy_and_scipy_are_enough(tmp_path):
 
 
 def test_the_topic_model_loads_no_special_functions():
-    """SciPy's special functions are a fifth of the import.
-
-    Accounting loads them when an epsilon is asked for.
-    """
+    """SciPy's special functions are a fifth of the import. Accounting loads them when an epsilon is asked for."""
     code = """
 import sys
 from vips_fast import LatentDirichletAllocation

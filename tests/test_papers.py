@@ -1,7 +1,4 @@
-"""The runner of the papers' figures, with toy figures.
-
-Resumed, missing needs, failing cells, the same page twice.
-"""
+"""The runner of the papers' figures, with toy figures. Resumed, missing needs, failing cells, the same page twice."""
 
 import ast
 import importlib
@@ -160,10 +157,7 @@ def test_make_passes_the_scale_and_the_figures():
 
 
 def test_every_figure_has_the_form():
-    """Title, needs, and cells of both scales.
-
-    They come back from JSON as they went.
-    """
+    """Title, needs, and cells of both scales. They come back from JSON as they went."""
     for name in runner.FIGURES:
         module = importlib.import_module(name)
         assert isinstance(module.TITLE, str) and isinstance(module.NEEDS, tuple), name
@@ -238,10 +232,7 @@ def test_the_polya_gamma_mean_is_that_of_draws(argument):
 
 
 def test_the_topic_figures_say_which_orders_hold(tmp_path):
-    """Make rows in which one order fails in one setting.
-
-    Strong composition is above no clipping in one of nine.
-    """
+    """Make rows in which one order fails in one setting. Strong composition is above no clipping in one of nine."""
     rows = []
     level = {"unigram": 9, "non-private": 1, "ours": 2, lda_fig2.MA: 3, lda_fig2.NO_CLIP: 5}
     for cell in lda_fig2.cells(10):
@@ -261,10 +252,7 @@ def test_the_topic_figures_say_which_orders_hold(tmp_path):
 
 
 def test_perplexity_after_each_step_and_words_of_a_topic(monkeypatch, tmp_path):
-    """Figure 3 and Table 3 on a small corpus, all methods.
-
-    The last perplexity is the finished model's.
-    """
+    """Figure 3 and Table 3 on a small corpus, all methods. The last perplexity is the finished model's."""
     rng = np.random.default_rng(0)
     X = sp.csr_array(rng.poisson(0.5 + 4.0 * (rng.integers(0, 5, (400, 1)) == np.arange(40) // 8)))
     for module in (lda_fig3, lda_table3):

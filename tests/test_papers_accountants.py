@@ -1,7 +1,4 @@
-"""The accountants' paper in bench/paper.
-
-Its accountants, the settings behind its table, its runs, their pages.
-"""
+"""The accountants' paper in bench/paper. Its accountants, the settings behind its table, its runs, their pages."""
 
 import math
 
@@ -27,10 +24,7 @@ def data(n=400, d=5, seed=0):
 
 
 def test_printed_epsilons_of_the_moments_accountant_come_from_one_setting_each():
-    """2.18, with the generic accountant's 1.62, 7.6 and 2.90.
-
-    To the printed digits.
-    """
+    """2.18, with the generic accountant's 1.62, 7.6 and 2.90. To the printed digits."""
     c = acc_common
     assert f"{c.moments(c.Q, c.NOISE, c.steps_of(c.EPOCHS), c.DELTA):.2f}" == "2.18"
     assert f"{c.generic(c.Q, c.NOISE, c.steps_of(c.EPOCHS), c.DELTA):.2f}" == "1.62"
@@ -60,10 +54,7 @@ def test_bayesian_accountant_as_printed_is_the_least_over_the_orders():
 
 
 def test_langevins_printed_epsilon_is_that_of_its_printed_noise():
-    """Their variance on the whole gradient.
-
-    It is 128 N T L^2 / (b epsilon^2) ln(5 N T / (2 b delta)) ln(2 / delta).
-    """
+    """Their variance on the whole gradient. It is 128 N T L^2 / (b epsilon^2) ln(5 N T / (2 b delta)) ln(2 / delta)."""
     n, b, passes, bound, z, delta = 1000, 50, 3, 2.0, 1.5, 1e-3
     eps = acc_vi.langevin_printed(b / n, z, passes * n // b, delta)
     logs = math.log(5 * n * passes / (2 * b * delta)) * math.log(2 / delta)
@@ -130,10 +121,7 @@ def test_pages_and_pictures_of_what_was_run(monkeypatch, tmp_path):
 
 
 def test_network_in_the_engine():
-    """Contributions are clipped, as a whole and only the image's.
-
-    The ledger holds each step and says the taint.
-    """
+    """Contributions are clipped, as a whole and only the image's. The ledger holds each step and says the taint."""
     torch = pytest.importorskip("torch", reason=PAPER)
     import acc_network
 

@@ -1,7 +1,4 @@
-"""The stored raw results of bench/paper.
-
-The page is made of them, and each printed order holds as stated.
-"""
+"""The stored raw results of bench/paper. The page is made of them, and each printed order holds as stated."""
 
 import importlib
 import re
@@ -40,10 +37,7 @@ TRANSCRIBED = dict(lda_fig2="lda_fig2", mnist_fig8="mnist_fig8", acc_fig4="acc_v
 
 
 def negated(values):
-    """Change the sign of each figure of a full run.
-
-    A row begins with the two values of its setting.
-    """
+    """Change the sign of each figure of a full run. A row begins with the two values of its setting."""
     if isinstance(values, dict):
         return {
             k: [[*row[:2], *negated(row[2:])] for row in v] if k == "rows" else negated(v) for k, v in values.items()
@@ -55,10 +49,7 @@ def negated(values):
 
 @pytest.mark.parametrize("name", runner.FIGURES)
 def test_transcribed_figures_are_called_so(name, monkeypatch):
-    """Change the figures of full runs without raw rows.
-
-    Nothing changes but parts that are called transcribed.
-    """
+    """Change the figures of full runs without raw rows. Nothing changes but parts that are called transcribed."""
     module, rows = importlib.import_module(name), stored(name)
     reader = importlib.import_module(TRANSCRIBED.get(name, name))
     assert hasattr(reader, "full_run") is (name in TRANSCRIBED)
@@ -144,10 +135,7 @@ def test_figure_5():
 
 
 def test_figure_6():
-    """Check that VIPS is above DPVI at DPVI's own setting.
-
-    It is not above a tuned one.
-    """
+    """Check that VIPS is above DPVI at DPVI's own setting. It is not above a tuned one."""
     noisy = ["σ = 1", "σ = 6", "σ = 12"]
     assert fails("adult_fig6") == {
         "as printed above DPVI, its authors' settings": [],
@@ -158,10 +146,7 @@ def test_figure_6():
 
 
 def test_accountants_figure_1():
-    """Check that the printed generic accountant is no bound.
-
-    That is at the last printed epoch.
-    """
+    """Check that the printed generic accountant is no bound. That is at the last printed epoch."""
     assert fails("acc_fig1") == {
         "moments accountant above generic accountant": [],
         "generic accountant above Bayesian accountant": [],
@@ -241,10 +226,7 @@ def test_sections_name_the_relation(name):
     ("data", "holds"), [("abalone", [8, 10, 4, 6, 6]), ("adult", [10, 10, 1, 9, 7])], ids=["figure 4", "figure 5"]
 )
 def test_accountants_figures_4_and_5(data, holds):
-    """Check that the printed accountants make the printed orders.
-
-    In full runs of ten points.
-    """
+    """Check that the printed accountants make the printed orders. In full runs of ten points."""
     found = [o for o in acc_vi.orders([dict(data=data, method="none")]) if o.statement.startswith("transcribed")]
     assert [len(o.holds) for o in found] == holds and all(len(o.holds) + len(o.fails) == 10 for o in found)
 
@@ -253,10 +235,7 @@ def test_accountants_figures_4_and_5(data, holds):
     ("name", "broken"), [("acc_fig4", [0, 1, 1, 3, 3]), ("acc_fig5", [0, 0, 4, 0, 1])], ids=["figure 4", "figure 5"]
 )
 def test_accountants_figures_4_and_5_in_the_quick_form(name, broken):
-    """Check the printed accountants' orders, and a sound one's.
-
-    The methods are sampling VI, DPVI and DP-SGLD.
-    """
+    """Check the printed accountants' orders, and a sound one's. The methods are sampling VI, DPVI and DP-SGLD."""
     found = [o for o in acc_vi.orders(stored(name)) if not o.statement.startswith("transcribed")]
     assert [len(o.fails) for o in found] == broken and all(len(o.holds) + len(o.fails) == 4 for o in found)
 
@@ -274,10 +253,7 @@ def test_latent_models():
 
 
 def test_accountants_table_1():
-    """Check that the moments accountant is the largest.
-
-    No run of a constructed person keeps to the guarantee.
-    """
+    """Check that the moments accountant is the largest. No run of a constructed person keeps to the guarantee."""
     assert fails("acc_table1") == {
         "moments accountant above generic": [],
         "the settings found give the printed generic ε too": ["abalone", "adult"],
@@ -286,10 +262,7 @@ def test_accountants_table_1():
 
 
 def test_slides():
-    """Check that the printed formulas spend more than the target.
-
-    All three do, and the right ones do not.
-    """
+    """Check that the printed formulas spend more than the target. All three do, and the right ones do not."""
     assert fails("slides_table") == {
         "printed σ spends at most ε = 1": ["laplace", "zcdp", "poisson"],
         "right σ spends at most ε = 1": [],

@@ -1,7 +1,4 @@
-"""The VIPS article's Figures 5, 6 and 8 of bench/paper.
-
-Their noise, their simulated patients, their tables.
-"""
+"""The VIPS article's Figures 5, 6 and 8 of bench/paper. Their noise, their simulated patients, their tables."""
 
 import math
 
@@ -75,10 +72,7 @@ def test_boxes_leave_empty_groups_out():
 
 @pytest.mark.parametrize("name", ["adult_fig6", "mnist_fig8"])
 def test_tables_are_made_of_whole_and_of_partial_runs(name, tmp_path):
-    """Numbers are made up.
-
-    Each cell's accuracy is another, and each is seen in the table.
-    """
+    """Numbers are made up. Each cell's accuracy is another, and each is seen in the table."""
     import importlib
 
     module = importlib.import_module(name)
@@ -179,10 +173,7 @@ def test_the_table_of_texts_shows_every_cell():
 
 
 def test_the_table_of_downstream_accuracy(tmp_path):
-    """Numbers are made up.
-
-    Each is seen in its row, and the published ones are printed as they are.
-    """
+    """Numbers are made up. Each is seen in its row, and the published ones are printed as they are."""
     import importlib
 
     module = importlib.import_module("mnist_downstream")
@@ -202,10 +193,7 @@ def test_the_table_of_downstream_accuracy(tmp_path):
 
 
 def test_labels_as_words_are_told_of_documents_without_them(monkeypatch):
-    """Two labels of documents of two topics.
-
-    Both ways tell them from the words, and the table shows every cell.
-    """
+    """Two labels of documents of two topics. Both ways tell them from the words, and the table shows every cell."""
     import topic_labels
 
     rng = np.random.default_rng(0)

@@ -1,7 +1,4 @@
-"""The site, built as `make docs` builds it and then read.
-
-Nothing is loaded from elsewhere, no link is dead.
-"""
+"""The site, built as `make docs` builds it and then read. Nothing is loaded from elsewhere, no link is dead."""
 
 import importlib.util
 import json

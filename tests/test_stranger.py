@@ -1,7 +1,4 @@
-"""A stranger's path.
-
-The commands of the README, from an empty folder to the page about a table of one's own.
-"""
+"""A stranger's path. The commands of the README, from an empty folder to the page about a table of one's own."""
 
 import os
 import re
@@ -33,10 +30,7 @@ STATEMENT = " ".join(PRINTED[PRINTED.index("(2, 1e-05)") :].split())
 
 
 def topics(text):
-    """Return words of each topic by its number.
-
-    From the table that a fit prints.
-    """
+    """Return words of each topic by its number. From the table that a fit prints."""
     rows = re.findall(r"^ +[\d.]+% +(?:own|[\d.]+ ×) +(\d+)  (.*)$", text, re.M)
     return {int(number): set(words.split()) for number, words in rows}
 
@@ -87,10 +81,7 @@ def test_each_figure_is_a_stored_runs():
 
 
 def test_the_statement_is_what_its_noise_gives():
-    """No less noise would do.
-
-    The epsilon that the page shows is neither too small nor far too large.
-    """
+    """No less noise would do. The epsilon that the page shows is neither too small nor far too large."""
     epsilon, delta = map(float, re.match(r"\(([\d.]+), ([\de.-]+)\)-differential privacy", STATEMENT).groups())
     releases = int(re.search(r": (\d+) releases", STATEMENT)[1])
     noise = float(re.search(r"noise multiplier ([\d.]+)", STATEMENT)[1])
@@ -116,10 +107,7 @@ def table(path):
 
 
 def test_the_first_screen(tmp_path, monkeypatch, capsys):
-    """The README's code prints the output that it shows.
-
-    On the posts that it names, as far as the noise lets it.
-    """
+    """The README's code prints the output that it shows. On the posts that it names, as far as the noise lets it."""
     posts = Path(os.environ.get("VIPS_FAST_DATA", ROOT.parent / "shared" / "data")) / "people" / "train.parquet"
     if not posts.exists():
         # The posts are data of others, and not part of the repository.

@@ -1,7 +1,4 @@
-"""The structure that docs/explanation/design.md draws.
-
-Layers, no circles, no private names abroad.
-"""
+"""The structure that docs/explanation/design.md draws. Layers, no circles, no private names abroad."""
 
 import ast
 from pathlib import Path
@@ -50,10 +47,7 @@ BACK = {
 
 
 def imports(name, path):
-    """(module, names, late) of each import of this package.
-
-    Late are those in functions and only for types.
-    """
+    """(module, names, late) of each import of this package. Late are those in functions and only for types."""
     tree = ast.parse(path.read_text("utf-8"))
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
     found = []
@@ -112,10 +106,7 @@ def test_no_import_runs_upwards(name):
 
 
 def test_no_circle():
-    """Imports in functions and for types are arrows too.
-
-    Reasons for exceptions are in `BACK`.
-    """
+    """Imports in functions and for types are arrows too. Reasons for exceptions are in `BACK`."""
     arrows = {
         name: {t for t, _, _ in found if t != name and (name, t) not in BACK} for name, found in GRAPH.items() if name
     }

@@ -1,7 +1,4 @@
-"""Events as dp-accounting's and back.
-
-Nothing lost, equal epsilon, and refused where a figure would be a misreading.
-"""
+"""Events as dp-accounting's and back. Nothing lost, equal epsilon, and refused where a figure would be a misreading."""
 
 import json
 import warnings
@@ -101,10 +98,7 @@ def test_equal_epsilon(event):
 
 @pytest.mark.parametrize("event", EVENTS, ids=lambda e: e.to_json()[:60])
 def test_no_accountant_of_theirs_says_less_than_the_truth(event):
-    """Their epsilon of an export is at least the lower bound here.
-
-    They refuse most events of ours.
-    """
+    """Their epsilon of an export is at least the lower bound here. They refuse most events of ours."""
     exported = export_event(event)
     relation = NeighboringRelation[exported["neighboring_relation"] or "ADD_OR_REMOVE_ONE"]
     orders = [1.1, 1.5, 2.0, 3.0, 5.0, 8.0, 16.0, 32.0, 64.0]
@@ -118,10 +112,7 @@ def test_no_accountant_of_theirs_says_less_than_the_truth(event):
 
 
 def test_the_trap_of_repeated_responses_is_still_there():
-    """Why they are ours.
-
-    Exported plainly, three responses would be stated as one. When this fails, it is mended.
-    """
+    """Why they are ours. Exported plainly, three responses would be stated as one. When this fails, it is mended."""
     plain = dp_event.SelfComposedDpEvent(dp_event.RandomizedResponseDpEvent(0.5, 2), 3)
     one = pld.PLDAccountant(NeighboringRelation.REPLACE_ONE).compose(plain).get_epsilon(1e-5)
     three = acc.SelfComposedEvent(acc.RandomizedResponseEvent(0.75), 3)

@@ -47,6 +47,16 @@ def test_noise_multiplier_is_the_smallest(eps, delta):
     assert exact_delta(1 / z, eps) <= delta < exact_delta((1 + 1e-9) / z, eps)
 
 
+def test_answers_hold_as_computed():
+    """A found epsilon or noise is on the safe side of the package's own profile, to the last bit."""
+    for k in range(400):
+        mu, delta = 10 ** (-2 + 0.01 * k), 10 ** (-1 - 0.025 * k)
+        eps = acc.gaussian_epsilon(mu, delta)
+        assert acc.gaussian_delta(mu, eps) <= delta
+        z = acc.gaussian_noise_multiplier(mu, delta)
+        assert acc.gaussian_delta(1 / z, mu) <= delta
+
+
 def test_composition_adds_squares():
     event = acc.ComposedEvent([acc.SelfComposedEvent(acc.GaussianEvent(4.0), 3), acc.GaussianEvent(2.0)])
     assert acc.epsilon(event, 1e-5) == acc.gaussian_epsilon(math.sqrt(3 / 16 + 1 / 4), 1e-5)

@@ -114,10 +114,7 @@ def test_golden(kind, golden):
 
 @pytest.mark.parametrize("kind", ["poisson_pld_eps", "wor_pld_eps"])
 def test_golden_never_below(kind, golden):
-    """At rtol 1e-6 the bound lies in [exact, exact (1 + 1.5e-6)].
-
-    References err by 2e-8.
-    """
+    """At rtol 1e-6 the bound lies in [exact, exact (1 + 1.5e-6)]. References err by 2e-8."""
     for case in golden[kind]:
         make = poisson if kind.startswith("poisson") else without_replacement
         got = acc.epsilon(_steps(make, case["params"]), case["params"]["delta"], rtol=1e-6)

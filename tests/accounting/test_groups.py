@@ -1,7 +1,4 @@
-"""Persons with several records.
-
-Mixtures of Gaussians, exact if they are reached, never below the truth.
-"""
+"""Persons with several records. Mixtures of Gaussians, exact if they are reached, never below the truth."""
 
 import math
 import re
@@ -86,10 +83,7 @@ def one_draw(monkeypatch):
 
 
 def other_weights(monkeypatch):
-    """Give the wrong weights, Binomial(k, 1 - q) for Binomial(k, q).
-
-    Given that a row is drawn.
-    """
+    """Give the wrong weights, Binomial(k, 1 - q) for Binomial(k, q). Given that a row is drawn."""
     right = rows._rows_drawn
 
     def wrong(event):
@@ -122,10 +116,7 @@ def test_a_composition_is_its_worse_direction():
 
 @pytest.mark.parametrize("seed", range(4))
 def test_equal_rows_are_the_worst(seed):
-    """k rows that point anywhere against the pair of aligned ones.
-
-    In the plane, by quadrature.
-    """
+    """k rows that point anywhere against the pair of aligned ones. In the plane, by quadrature."""
     rng = np.random.default_rng(seed)
     k, q, z = 3, 0.3, 0.8
     angle = rng.uniform(0, 2 * math.pi, k) * (seed > 0)
@@ -233,10 +224,7 @@ def test_one_row_is_the_plain_event(event, both):
 
 
 def test_samples_of_a_fixed_size_against_enumerated_neighbors():
-    """n = 4 rows, S = 2, two of them replaced.
-
-    Every data set on a grid of values, by quadrature.
-    """
+    """n = 4 rows, S = 2, two of them replaced. Every data set on a grid of values, by quadrature."""
     z, grid = 1.0, np.linspace(-8.0, 10.0, 3001)
     values = (0.0, 0.5, 1.0)
 
@@ -257,10 +245,7 @@ def test_samples_of_a_fixed_size_against_enumerated_neighbors():
 
 
 def test_samples_that_always_hold_a_row_of_the_group():
-    """S > n - k: eta = 1.
-
-    A person with all n rows has S in each sample.
-    """
+    """S > n - k: eta = 1. A person with all n rows has S in each sample."""
     event = fixed(6, 10, 4.0, 5)
     everything = acc.gaussian_epsilon(math.sqrt(5) * 6 / 4, 1e-5)
     assert group_epsilon(event, 10, 1e-5) == pytest.approx(everything, rel=2e-4)
@@ -321,10 +306,7 @@ def test_accountants_that_know_no_groups_refuse():
 
 @pytest.mark.parametrize("q, z, k", [(0.25, 3.84, 5), (0.1, 0.5, 3), (0.01, 2.0, 10), (0.25, 10.0, 20)])
 def test_renyi_divergences_of_poisson_samples(q, z, k):
-    """Against the plain sums over j and a fine grid of outputs.
-
-    Both directions.
-    """
+    """Against the plain sums over j and a fine grid of outputs. Both directions."""
     group, grid = acc.GroupEvent(acc.PoissonSampledEvent(q, GAUSSIAN(z)), k), np.linspace(-40, 8 * k / z + 40, 200_001)
     j = np.arange(k + 1)
     weights = np.array([math.log(math.comb(k, i)) + i * math.log(q) + (k - i) * math.log1p(-q) for i in j])
@@ -338,36 +320,3 @@ def test_renyi_divergences_of_poisson_samples(q, z, k):
     # Beyond the integral: the value for all rows drawn, which is never below.
     far = 1.01e4 * z / k
     assert acc.renyi_divergence(group, far) == 0.5 * far * (k / z) ** 2 >= acc.renyi_divergence(group, 0.98 * far)
-
-
-def test_descriptions_and_files():
-    event = acc.group_event(poisson(0.2, 1.3, 3), 4)
-    assert acc.event_from_json(event.to_json()) == event and event.relation == "add_remove"
-    assert "adding or removing up to 4 records of one person" in acc.describe(event, 1e-5)
-    assert "replacing up to 2 records of one person" in acc.describe(acc.group_event(fixed(2, 9, 1.0), 2), 1e-5)
-
-
-@pytest.mark.parametrize("size", [0, -1, 1.5, True, "2", None])
-def test_bad_sizes(size):
-    for make in (acc.group_event, acc.GroupEvent):
-        with pytest.raises((TypeError, ValueError), match=r"^size=.*: expected an integer"):
-            make(acc.PoissonSampledEvent(0.5, GAUSSIAN(1.0)), size)
-
-
-@pytest.mark.parametrize(
-    "event",
-    [
-        GAUSSIAN(1.0),
-        poisson(0.5, 1.0, 2),
-        acc.PoissonSampledEvent(0.5, acc.LaplaceEvent(1.0)),
-        acc.PoissonSampledEvent(1.0, GAUSSIAN(1.0)),
-        acc.WithoutReplacementEvent(0, 3, GAUSSIAN(1.0)),
-    ],
-)
-def test_bad_groups(event):
-    with pytest.raises(ValueError, match=r"^GroupEvent holds .*group_event"):
-        acc.GroupEvent(event, 2)
-    with pytest.raises(ValueError, match="can hold one mechanism"):
-        acc.PoissonSampledEvent(0.5, acc.GroupEvent(acc.PoissonSampledEvent(0.5, GAUSSIAN(1.0)), 2))
-    with pytest.raises(TypeError, match="expected a privacy event"):
-        acc.group_event("gaussian", 2)

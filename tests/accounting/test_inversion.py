@@ -1,7 +1,4 @@
-"""Many steps on tiny samples.
-
-Bounds that hold the closed form of one step and agree with the grid of losses.
-"""
+"""Many steps on tiny samples. Bounds that hold the closed form of one step and agree with the grid of losses."""
 
 import math
 
@@ -17,10 +14,7 @@ def run(q, z, steps):
 
 
 def one_step(q, mu, epsilon):
-    """delta of one step.
-
-    Q delta(ln(1 + (e^eps - 1) / q)) of the Gaussian mechanism; the larger direction.
-    """
+    """delta of one step. Q delta(ln(1 + (e^eps - 1) / q)) of the Gaussian mechanism; the larger direction."""
     return q * acc.gaussian_delta(mu, math.log1p(math.expm1(epsilon) / q))
 
 
@@ -129,10 +123,7 @@ def test_calibration_and_monotony():
 
 
 def test_the_corner_of_rare_large_losses():
-    """Bracket a delta below the inversion's reach.
-
-    The gap was 9.82 over 5.33.
-    """
+    """Bracket a delta below the inversion's reach. The gap was 9.82 over 5.33."""
     event, delta = run(1e-9, 0.3, 10**8), 1e-15
     (add, remove) = acc.PrivacyLoss(event)._directions
     low, high = add.one_large_step(delta), acc.epsilon(event, delta)

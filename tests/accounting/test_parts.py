@@ -59,10 +59,7 @@ def spent_by(releases):
 
 @pytest.mark.parametrize("eps", EPSILONS)
 def test_the_profile_is_the_largest_of_the_parts(eps):
-    """Exact for fixed mechanisms.
-
-    A bound if earlier outputs, of other parts too, tune them.
-    """
+    """Exact for fixed mechanisms. A bound if earlier outputs, of other parts too, tune them."""
     bound = parts_delta(spent_by(FIXED), eps)
     exact = [joint_delta(FIXED, {part}, eps) for part in "ab"]
     assert max(exact) <= bound + 1e-9 and bound == pytest.approx(max(exact), rel=1e-3, abs=1e-9)
@@ -71,10 +68,7 @@ def test_the_profile_is_the_largest_of_the_parts(eps):
 
 
 def test_a_record_in_two_parts_is_not_covered():
-    """What the theorem assumes is needed.
-
-    In sequence they are covered, in parallel not.
-    """
+    """What the theorem assumes is needed. In sequence they are covered, in parallel not."""
     spent = spent_by(FIXED)
     in_sequence = ComposedEvent(tuple(event for _, event in spent))
     for eps in EPSILONS:

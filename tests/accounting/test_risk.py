@@ -101,10 +101,7 @@ def test_guesses_under_other_events_take_near_the_best_line(name):
 
 
 def test_less_noise_than_by_way_of_epsilon():
-    """Compare with the noise by way of epsilon, and by a table.
-
-    The way is e^eps / (1 + e^eps) + delta.
-    """
+    """Compare with the noise by way of epsilon, and by a table. The way is e^eps / (1 + e^eps) + delta."""
     eps = math.log((0.6 - 1e-6) / 0.4)
     z = calibrate_noise_multiplier(GaussianEvent, target_attack_success=0.6)
     assert eps == pytest.approx(0.405, abs=1e-3)

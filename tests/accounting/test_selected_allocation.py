@@ -16,10 +16,7 @@ def run(k, t, z, epochs=1):
 
 
 def simulated(k, t, z, epsilon):
-    """Estimate delta of the exact law, and its standard error.
-
-    The law is the mean over all k-subsets.
-    """
+    """Estimate delta of the exact law, and its standard error. The law is the mean over all k-subsets."""
     x = np.random.default_rng(0).standard_normal((DRAWS, t)) / z - 0.5 / z**2
     ratio = np.mean([np.exp(x[:, list(chosen)].sum(1)) for chosen in combinations(range(t), k)], axis=0)
     both = np.maximum(ratio - math.exp(epsilon), 0.0), np.maximum(1.0 - math.exp(epsilon) * ratio, 0.0)
@@ -56,10 +53,7 @@ def test_the_attack_is_below(k, t, z):
 
 
 def test_a_second_opinion():
-    """PLD_accounting 2.0 has 5.3133 on a grid of 0.01.
-
-    It bounds by the same blocks.
-    """
+    """PLD_accounting 2.0 has 5.3133 on a grid of 0.01. It bounds by the same blocks."""
     assert acc.epsilon(run(2, 4, 1.0), 1e-5) == pytest.approx(5.3108, abs=1e-3)
     assert acc.epsilon(run(2, 4, 1.0), 1e-5) < 5.3133
 

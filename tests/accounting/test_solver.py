@@ -1,7 +1,4 @@
-"""The solvers of monotone functions.
-
-Every answer is on the safe side, and close to the other one.
-"""
+"""The solvers of monotone functions. Every answer is on the safe side, and close to the other one."""
 
 import math
 
@@ -65,10 +62,7 @@ def test_a_geometric_threshold_halves_the_ratio():
 
 @pytest.mark.parametrize("seed", range(20))
 def test_a_condition_that_is_not_quite_monotone_still_ends_on_its_safe_side(seed):
-    """As an accountant's rounding makes it near the threshold.
-
-    The answer has been tried, and held.
-    """
+    """As an accountant's rounding makes it near the threshold. The answer has been tried, and held."""
     noise = np.random.default_rng(seed)
     held = set()
 

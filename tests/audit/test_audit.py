@@ -1,12 +1,10 @@
-"""The audit passes on the models, and its bounds hold.
-
-Its report names every finding.
-"""
+"""The audit passes on the models, and its bounds hold. Its report names every finding."""
 
 import json
 import math
 from dataclasses import replace
 from itertools import count
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -18,11 +16,13 @@ from vips_fast import (
     LatentDirichletAllocation,
     SigmoidBeliefNetwork,
 )
+from vips_fast.accounting import GaussianEvent
 from vips_fast.audit import (
     Bench,
     Seams,
     Sizes,
     adapter_for,
+    attack,
     audit,
     delta_lower_bound,
     layers,
@@ -98,10 +98,7 @@ def passes(model, layer, sizes=SIZES):
 
 
 def attained(model, holds):
-    """Layer D passes, and ``holds(row)`` for each multiplier.
-
-    One of two draws may fail by chance, once in 10^5.
-    """
+    """Layer D passes, and ``holds(row)`` for each multiplier. One of two draws may fail by chance, once in 10^5."""
     for _ in range(2):
         report = passes(model, "D")
         if all(map(holds, report.layer("D").figures["mu"])):
@@ -115,10 +112,7 @@ def within(row):
 
 
 def strong(row):
-    """Check that an attack is strong enough to mean something.
-
-    Mu is known to +-0.17.
-    """
+    """Check that an attack is strong enough to mean something. Mu is known to +-0.17."""
     return row["mu"] > 0.75 * row["claimed"] or row["claimed"] < 1
 
 
@@ -130,19 +124,13 @@ def test_mu_of_one_release(relation):
 
 @pytest.mark.parametrize("name", ["jaakkola", "bohning", "pg"])
 def test_mu_of_one_release_of_the_belief_network(name):
-    """An image of ones against none.
-
-    All blocks at their longest at once.
-    """
+    """An image of ones against none. All blocks at their longest at once."""
     attained(SBN[name], lambda row: within(row) and strong(row))
 
 
 @pytest.mark.parametrize("name", ["centered", "classes", "uncentered_replace"])
 def test_mu_of_one_release_of_the_logistic_regression(name):
-    """A row at its bound against none, or its opposite label.
-
-    Both blocks are at their longest at once.
-    """
+    """A row at its bound against none, or its opposite label. Both blocks are at their longest at once."""
     # Opposite rows come near the bound for replacing, and do not attain it (see the class's notes).
     near = name == "uncentered_replace"
     attained(BLR[name], lambda row: row["low"] <= row["claimed"] and (near or within(row)) and strong(row))
@@ -200,10 +188,7 @@ LONG = replace(FULL, releases=10_000, runs=2_000)
 
 
 def at_long_sizes(model, sizes, least):
-    """Run all layers, with an attack that must mean something.
-
-    The bounds give away 200/n of delta by themselves.
-    """
+    """Run all layers, with an attack that must mean something. The bounds give away 200/n of delta by themselves."""
     report = audit(model, dict(noise_multiplier=0.25), sizes=sizes)
     print(report.text())
     assert report.passed and report.claimed["measured"][0] > least(report.claimed["delta"][0])
@@ -256,12 +241,19 @@ def test_delta_bound_covers_the_truth():
     assert np.mean(np.array(bounds) <= truth) > 0.85 and np.mean(bounds) > 0.5 * truth
 
 
+def test_a_threshold_is_not_tried_on_the_runs_that_chose_it(monkeypatch):
+    """Runs of which only the first half tells the sides apart show nothing."""
+    apart = np.repeat([1.0, 0.0], 200)
+    scores = {True: apart, False: 0 * apart}
+    monkeypatch.setattr(attack, "_scores", lambda bench, holds, *_: (scores[holds], GaussianEvent(2.0)))
+    bench = SimpleNamespace(attack_success=None, adapter=SimpleNamespace(settings={}))
+    (check,) = attack.layer_e(bench, replace(SIZES, runs=400), None).checks
+    assert check.passed and check.measured == 0.0
+
+
 @pytest.mark.parametrize("layer", "CDE")
 def test_a_check_that_chance_failed_is_drawn_again(monkeypatch, layer):
-    """One false alarm is overruled and reported, two are not.
-
-    Exact checks get one draw.
-    """
+    """One false alarm is overruled and reported, two are not. Exact checks get one draw."""
     sizes = Sizes(pairs=1, records=2, draws=20_000, releases=100, runs=10)
     adapter = adapter_for("lda", dict(n_components=2, random_state=0))
     genuine = layers.FUNCTIONS[layer](Bench(adapter, "add_remove"), sizes, np.random.default_rng(0))

@@ -1,7 +1,4 @@
-"""Audit topics that drift.
-
-Honest ones pass all layers, and mutants are seen.
-"""
+"""Audit topics that drift. Honest ones pass all layers, and mutants are seen."""
 
 import faults
 import numpy as np

@@ -67,10 +67,7 @@ NOT_RUN = [cell for cell in CELLS if reason(cell) is not None]
 
 
 class Noted(Part):
-    """A model that notes the noise of each release.
-
-    The released sum less the exact one.
-    """
+    """A model that notes the noise of each release. The released sum less the exact one."""
 
     def __init__(self, inner, noises):
         super().__init__(inner)
@@ -87,10 +84,7 @@ class Noted(Part):
 
 
 class Fit:
-    """The fit of a cell, with transcript and all noise.
-
-    ``seams`` are faults for parts of the stage or of its plan.
-    """
+    """The fit of a cell, with transcript and all noise. ``seams`` are faults for parts of the stage or of its plan."""
 
     def __init__(self, cell, folder, model=LatentDirichletAllocation, **seams):
         self.cell, self.folder, self.seams, self.noises, self.purchase = cell, folder, seams, [], None
@@ -243,10 +237,7 @@ def fits(tmp_path_factory):
 
 @pytest.mark.parametrize("cell", RUN, ids=str)
 def test_noise_of_each_cell(fits, cell, tmp_path):
-    """A check fails of a true claim once in 10^6 draws.
-
-    Of a thousand checks, one that fails is drawn again.
-    """
+    """A check fails of a true claim once in 10^6 draws. Of a thousand checks, one that fails is drawn again."""
     failed = fits[0][cell].layer_c()
     assert not failed or not failed & Fit(cell, tmp_path).layer_c()
 

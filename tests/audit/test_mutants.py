@@ -28,10 +28,7 @@ LDA = LatentDirichletAllocation(2)
 
 @pytest.fixture(autouse=True)
 def one_multiplier(monkeypatch):
-    """All releases of layer D at one noise multiplier.
-
-    `test_audit.py` has the others.
-    """
+    """All releases of layer D at one noise multiplier. `test_audit.py` has the others."""
     monkeypatch.setattr(attack, "MULTIPLIERS", (1.0,))
 
 
@@ -81,19 +78,13 @@ def test_a_clip_for_each_class():
 
 @pytest.mark.parametrize("model", [faults.EveryNetworkHears, faults.CountsBeside])
 def test_parts_that_are_not_disjoint(model):
-    """A record that both networks see, and an unclipped count.
-
-    The count is left out of the joint norm.
-    """
+    """A record that both networks see, and an unclipped count. The count is left out of the joint norm."""
     assert original("A", ClassConditionalNetwork(2)) == set()
     assert "distance of neighbors" in failed("A", ClassConditionalNetwork(2), model=model)
 
 
 def test_parallel_composition_that_forgets_who_changes_class():
-    """One part's sensitivity is not enough if a record is replaced.
-
-    In its class, or by one of another.
-    """
+    """One part's sensitivity is not enough if a record is replaced. In its class, or by one of another."""
     replace = dict(sampling="full", relation="replace_one")
     assert original("A", ClassConditionalNetwork(2, **replace)) == set()
     assert "distance of neighbors" in failed("A", faults.declaring(ClassConditionalNetwork, 1.0)(2, **replace))
@@ -171,10 +162,7 @@ def test_a_block_beyond_the_joint_norm(kind):
 
 
 def test_whole_runs():
-    """A drawn record is always seen.
-
-    It is drawn in 88 % of the runs, so delta(0) = 0.88 for a claim of 0.2.
-    """
+    """A drawn record is always seen. It is drawn in 88 % of the runs, so delta(0) = 0.88 for a claim of 0.2."""
     model = LatentDirichletAllocation.paper(2, sampling="poisson")
     assert original("E", model) == set()
     assert failed("E", model, mechanism=faults.FiftiethOfNoise)

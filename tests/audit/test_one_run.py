@@ -1,7 +1,4 @@
-"""Layer H has a sound and nearly tight bound.
-
-It is strong on honest fits, and sees too little noise.
-"""
+"""Layer H has a sound and nearly tight bound. It is strong on honest fits, and sees too little noise."""
 
 from dataclasses import replace
 
@@ -22,10 +19,7 @@ LDA = LatentDirichletAllocation(2)
 
 
 def one_run(model, *, canaries=SIZES.canaries, mechanism=None, sampler=None, **more):
-    """Run the layer with known coins and a known key.
-
-    So it gives the same result each time.
-    """
+    """Run the layer with known coins and a known key. So it gives the same result each time."""
     seams = Seams(mechanism=mechanism, sampler=sampler, randomness=lambda honest: KeyedRandomness(bytes(range(32))))
     sizes = replace(SIZES, canaries=canaries)
     report = audit(model, layers="H", sizes=sizes, random_state=0, seams=seams, **more)
@@ -88,10 +82,7 @@ def test_the_bound_follows_its_numbers():
     ids=["add_remove", "replace_one", "clip_1"],
 )
 def test_one_fit_shows_four_fifths_of_the_claim(model):
-    """The lower end is .91 with a standard deviation of .021.
-
-    That is for free key and coins.
-    """
+    """The lower end is .91 with a standard deviation of .021. That is for free key and coins."""
     report, figures = one_run(model)
     assert report.passed and figures["claimed"] == pytest.approx(1.0)
     assert 0.8 <= figures["low"] <= figures["low_95"] <= figures["mu"] + 1e-9
@@ -108,10 +99,7 @@ def test_a_million_canaries_whatever_the_scores():
 
 @pytest.mark.parametrize("fault", ["noise", "sensitivity"])
 def test_a_factor_of_the_root_of_two_is_caught_in_one_run(fault):
-    """The true mu is 1.41 for a claim of 1.
-
-    The lower end is 1.31 with a standard deviation of .025.
-    """
+    """The true mu is 1.41 for a claim of 1. The lower end is 1.31 with a standard deviation of .025."""
     if fault == "noise":
         report, figures = one_run(LDA, mechanism=faults.RootHalfOfNoise)
     else:
@@ -122,10 +110,7 @@ def test_a_factor_of_the_root_of_two_is_caught_in_one_run(fault):
 
 
 def test_steps_that_are_charged_too_little_are_caught():
-    """The claim is the composition's, as the sampler's own event says.
-
-    Half of four releases.
-    """
+    """The claim is the composition's, as the sampler's own event says. Half of four releases."""
     report, figures = one_run(LDA, sampler=faults.Undercharged)
     assert not report.passed and figures["claimed"] == pytest.approx(0.5)
 
@@ -162,10 +147,7 @@ def test_a_canary_has_its_entries_to_itself():
 
 
 def test_models_without_canaries():
-    """They have all other layers.
-
-    H is refused before any of them begins.
-    """
+    """They have all other layers. H is refused before any of them begins."""
     done = []
     with pytest.raises(ValueError, match="layers: 'H' knows no records of SigmoidBeliefNetwork"):
         audit(SigmoidBeliefNetwork(2), layers="AH", sizes=SIZES, callback=done.append)
@@ -173,10 +155,7 @@ def test_models_without_canaries():
 
 
 def test_bounds_agree_with_a_simulation():
-    """Normal interval and bound cover scores of a known law.
-
-    The bound is for any scores; the seed is fixed.
-    """
+    """Normal interval and bound cover scores of a known law. The bound is for any scores; the seed is fixed."""
     rng = np.random.default_rng(1)
     m, mu = 20_000, 1.0
     coins = rng.random(m) < 0.5

@@ -1,7 +1,4 @@
-"""The audit on models of one's own.
-
-The examples pass, and faults are caught that a user or the engine may make.
-"""
+"""The audit on models of one's own. The examples pass, and faults are caught that a user or the engine may make."""
 
 from dataclasses import replace
 
@@ -42,10 +39,7 @@ def test_examples_pass(kind, sampling):
 
 @pytest.mark.parametrize("sampling", ["poisson", "without_replacement"])
 def test_the_pair_that_is_furthest_apart_is_found(sampling):
-    """Opposite vectors for replacing one.
-
-    For adding or removing one, a vector that reaches the ball's surface.
-    """
+    """Opposite vectors for replacing one. For adding or removing one, a vector that reaches the ball's surface."""
     adapter = adapter_of(Mean, sampling=sampling)
     (first, _), (second, _) = adapter.worst_pair()
     distance = np.linalg.norm(first) if sampling == "poisson" else np.linalg.norm(first - second) / 2
@@ -90,16 +84,3 @@ def test_random_statistics():
 def test_a_wrong_proof_costs_no_privacy():
     adapter = conjugate_adapter(variant(too_long)(), POINTS)
     assert failed(adapter, "AB") == set()
-
-
-def test_wrong_arguments():
-    with pytest.raises(TypeError, match="estimator: expected an instance .* got type"):
-        conjugate_adapter(Mean, POINTS)
-    with pytest.raises(ValueError, match="at least 2 records"):
-        conjugate_adapter(Mean(), POINTS[:1])
-    with pytest.raises(ValueError, match="not finite"):
-        conjugate_adapter(Mean(), POINTS, parameters=(np.full(3, np.nan),))
-    with pytest.raises(ValueError, match="conjugate_adapter"):
-        audit(Mean())
-    with pytest.raises(ValueError, match="clip_norm"):
-        adapter_of(Mean, clip_norm=-1.0)

@@ -1,7 +1,4 @@
-"""Audits with persons as units.
-
-Persons are protected as records are, and faults for persons are caught.
-"""
+"""Audits with persons as units. Persons are protected as records are, and faults for persons are caught."""
 
 from dataclasses import replace
 
@@ -79,10 +76,7 @@ def test_a_person_that_counts_more_than_once(name, fault):
 
 
 def test_a_person_whose_label_is_spelled_in_several_ways(monkeypatch):
-    """Labels that are compared as they are.
-
-    Each spelling is a unit of its own.
-    """
+    """Labels that are compared as they are. Each spelling is a unit of its own."""
     monkeypatch.setattr(groups, "canonical_label", lambda label: label)
     (found,) = failed(LOGISTIC, "A")
     assert found.startswith("distance of")

@@ -62,10 +62,7 @@ def test_no_link_to_code_slips_through():
 
 
 def contributions(low, entries=3):
-    """Return all integer vectors whose norm is at most the clip.
-
-    Their entries are at least ``low``.
-    """
+    """Return all integer vectors whose norm is at most the clip. Their entries are at least ``low``."""
     values = range(low, CLIP + 1)
     return [x for x in product(values, repeat=entries) if sum(v * v for v in x) <= CLIP * CLIP]
 
@@ -104,10 +101,7 @@ SUMS = {
 @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
 @pytest.mark.parametrize("case", SUMS)
 def test_sensitivity_of_a_clipped_sum(case, relation):
-    """No pair of contributions moves a sum further than declared.
-
-    One pair moves it as far.
-    """
+    """No pair of contributions moves a sum further than declared. One pair moves it as far."""
     vectors, declared = SUMS[case]
     largest = distances(vectors, relation)
     assert covers(declared(relation), largest)
@@ -116,10 +110,7 @@ def test_sensitivity_of_a_clipped_sum(case, relation):
 
 @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
 def test_sensitivity_of_disjoint_classes(monkeypatch, relation):
-    """Two classes under a clip of 5.
-
-    A count of 3, and in one of them a network's part of norm 4 at most.
-    """
+    """Two classes under a clip of 5. A count of 3, and in one of them a network's part of norm 4 at most."""
     monkeypatch.setattr(classes, "_NETWORK_SHARE", 0.8)
     parts = [x for x in product(range(-4, 5), repeat=2) if sum(v * v for v in x) <= 16]
     vectors = [(3, 0, *x, 0, 0) for x in parts] + [(0, 3, 0, 0, *x) for x in parts]
@@ -138,10 +129,7 @@ def test_the_papers_claim_for_replacing_a_document_is_refused():
 
 @pytest.mark.parametrize("a", [Fraction(1, 5), Fraction(1, 2), Fraction(3, 4), Fraction(1)])
 def test_sensitivity_of_the_polya_gamma_blocks(a):
-    """Six blocks with entries between 0 and their largest.
-
-    One entry each, shrunk to a times the largest norm.
-    """
+    """Six blocks with entries between 0 and their largest. One entry each, shrunk to a times the largest norm."""
     steps = 3
     declared = {
         relation: PolyaGammaModel.sensitivity(SimpleNamespace(clip=float(a) * math.sqrt(6)), relation)
@@ -189,10 +177,7 @@ def enclosed(a, c, square):
 
 @pytest.mark.parametrize("a, c", [(1, 1), (1, 2), (2, 1), (1, Fraction(3, 4)), (Fraction(1, 4), Fraction(1, 2))])
 def test_sensitivity_of_the_joint_blocks_without_a_center(a, c):
-    """The logistic regression's two blocks.
-
-    The bound holds to a hundredth for all records, and a pair attains it.
-    """
+    """The logistic regression's two blocks. The bound holds to a hundredth for all records, and a pair attains it."""
     a, c = Fraction(a), Fraction(c)
     bound = Fraction(replace_one_bound(float(a), float(c))) ** 2
     assert enclosed(a, c, bound * Fraction(101, 100))

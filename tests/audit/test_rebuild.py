@@ -83,10 +83,7 @@ def test_a_leak_in_a_seam_is_caught(failed):
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_a_model_that_scales_by_its_own_columns():
-    """The engine's own sums are in order.
-
-    The raw data sets before the reader tell (layer A).
-    """
+    """The engine's own sums are in order. The raw data sets before the reader tell (layer A)."""
     report = audit(adapter_of(faults.Standardized), layers="A")
     assert "distance of neighbors" in {check.name for check in report.layer("A").checks if not check.passed}
     assert audit(adapter_of(Mean), layers="A").passed

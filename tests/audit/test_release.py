@@ -1,7 +1,4 @@
-"""One release through the whole engine.
-
-One draw, fresh keys after a fork, one result for any threads.
-"""
+"""One release through the whole engine. One draw, fresh keys after a fork, one result for any threads."""
 
 import os
 from dataclasses import replace
@@ -72,10 +69,7 @@ def test_released_bits_do_not_depend_on_threads(name, attribute):
 
 
 def releases():
-    """Return the noised sums of two steps of a fit.
-
-    One after the other, with its sampling words.
-    """
+    """Return the noised sums of two steps of a fit. One after the other, with its sampling words."""
     out = []
     model = LatentDirichletAllocation(2, n_steps=2, noise_multiplier=1.0, random_state=0)
     made = model.prepare(sp.csr_array((4, 20), dtype=np.int64))

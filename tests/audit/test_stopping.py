@@ -1,7 +1,4 @@
-"""Whoever decides in view of releases when calls end.
-
-The exact delta of that attack against every stated epsilon.
-"""
+"""Whoever decides in view of releases when calls end. The exact delta of that attack against every stated epsilon."""
 
 import numpy as np
 import pytest
@@ -15,10 +12,7 @@ DELTA = 1e-5
 
 
 def stated(z, n, limit=None):
-    """Compute the epsilon that a ledger states after each call.
-
-    There are n calls with noise multiplier z.
-    """
+    """Compute the epsilon that a ledger states after each call. There are n calls with noise multiplier z."""
     ledger, found = Ledger(), []
     for _ in range(n):
         plan = {"delta": DELTA, "call": True}
@@ -60,19 +54,13 @@ def attack(z, epsilons):
 
 @pytest.mark.parametrize("z, n, least", [(2.0, 20, 7e-5), (3.0, 365, 1.3e-4)])
 def test_no_rule_to_stop_passes_what_is_stated(z, n, least):
-    """The sum of the releases is no bound.
-
-    It is the mutant that this attack finds.
-    """
+    """The sum of the releases is no bound. It is the mutant that this attack finds."""
     assert attack(z, naive(z, n)) > least
     assert attack(z, stated(z, n)) <= DELTA
 
 
 def test_the_attack_is_exact_where_the_number_of_calls_is_fixed():
-    """For one call the rule is the best test.
-
-    Delta is met exactly, so the grid is fine enough for these claims.
-    """
+    """For one call the rule is the best test. Delta is met exactly, so the grid is fine enough for these claims."""
     assert attack(2.0, naive(2.0, 1)) == pytest.approx(DELTA, rel=1e-3)
     assert attack(2.0 / np.sqrt(8), naive(2.0, 8)[-1:]) == pytest.approx(DELTA, rel=1e-3)
 
@@ -86,10 +74,7 @@ def test_a_reserved_limit_holds_at_every_end():
 
 
 def test_the_odometer_has_its_price():
-    """At most 45 % above the sum over 365 calls.
-
-    It is the price of calls that nobody planned.
-    """
+    """At most 45 % above the sum over 365 calls. It is the price of calls that nobody planned."""
     for z, n in ((2.0, 20), (3.0, 365)):
         for calls, plain in list(zip(stated(z, n), naive(z, n)))[:: n // 10]:
             assert plain < calls < 1.45 * plain

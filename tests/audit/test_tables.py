@@ -1,7 +1,4 @@
-"""Audit tables of topics.
-
-Honest ones pass all layers, and mutants are seen.
-"""
+"""Audit tables of topics. Honest ones pass all layers, and mutants are seen."""
 
 import math
 

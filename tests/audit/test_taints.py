@@ -13,10 +13,7 @@ KEY = bytes(range(32))
 
 
 def fitted(taint, kind):
-    """Fit a model of two steps.
-
-    It has at most one reason for not being private.
-    """
+    """Fit a model of two steps. It has at most one reason for not being private."""
     options = dict(noise_multiplier=0 if taint == "noise_multiplier" else 2.0, n_steps=2, sampling="full")
     unsafe = {"test_key": KEY} if taint == "test_key" else {"diagnostics": True} if taint == "diagnostics" else {}
     if taint == "sensitivity":
@@ -77,14 +74,3 @@ def test_diagnostics_are_those_of_each_step():
         assert len(model.diagnostics_) == 3
         assert all(0 <= d.get("clipped", 0) <= d["records"] for d in model.diagnostics_)
     assert [d["clipped"] for d in model.diagnostics_] == [0, 0, 0]
-
-
-@pytest.mark.parametrize("key, error", [("x" * 32, TypeError), (b"short", ValueError), (7, TypeError)])
-def test_bad_test_keys(key, error):
-    with pytest.raises(error, match="test_key"):
-        LatentDirichletAllocation(2).set_unsafe(test_key=key)
-
-
-def test_diagnostics_is_a_bool():
-    with pytest.raises(ValueError, match="diagnostics"):
-        LatentDirichletAllocation(2).set_unsafe(diagnostics="yes")

@@ -1,7 +1,4 @@
-"""Audit purchased vocabularies.
-
-Honest ones pass all layers, and each layer sees a fault of its own.
-"""
+"""Audit purchased vocabularies. Honest ones pass all layers, and each layer sees a fault of its own."""
 
 from functools import cache
 
@@ -47,10 +44,7 @@ class LongWeights(Part):
 
 
 class LowThreshold(Part):
-    """The threshold leaves no space for a person's own token.
-
-    That is, for the weight that a person adds to it.
-    """
+    """The threshold leaves no space for a person's own token. That is, for the weight that a person adds to it."""
 
     def __init__(self, inner):
         super().__init__(inner)
@@ -71,10 +65,7 @@ class ExactShares(Part):
 
 
 class CountsTokens(Part):
-    """Weights follow the private number of tokens.
-
-    They change by a tenth of a percent if it is odd.
-    """
+    """Weights follow the private number of tokens. They change by a tenth of a percent if it is odd."""
 
     def __init__(self, inner):
         super().__init__(inner)

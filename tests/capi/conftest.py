@@ -1,7 +1,4 @@
-"""A wheel from the source tree, and the consumers' input.
-
-It is installed in a temporary folder.
-"""
+"""A wheel from the source tree, and the consumers' input. It is installed in a temporary folder."""
 
 import os
 import shutil
@@ -20,10 +17,7 @@ CONSUMERS = Path(__file__).resolve().parent / "consumers"
 
 
 def compiler(language="c"):
-    """Return the compiler of this Python, or cc and c++.
-
-    Skips without one.
-    """
+    """Return the compiler of this Python, or cc and c++. Skips without one."""
     name = (os.environ.get("CC") or "cc") if language == "c" else (os.environ.get("CXX") or "c++")
     if shutil.which(name) is None:
         pytest.skip(f"no {name} compiler")
@@ -82,10 +76,7 @@ def install(base):
 
 @pytest.fixture(scope="session")
 def environment(installed):
-    """Return an environment that sees the installed package only.
-
-    It hides the source tree.
-    """
+    """Return an environment that sees the installed package only. It hides the source tree."""
     # Python finds the other packages (numpy, numba) as this process does.
     return dict(os.environ, PYTHONPATH=str(installed), PYTHONSAFEPATH="1")
 
@@ -103,10 +94,7 @@ def library():
 
 @pytest.fixture(scope="session")
 def counts():
-    """Documents: 300 Wikipedia articles where the data are there, else simulated ones.
-
-    Topics for them.
-    """
+    """Documents: 300 Wikipedia articles where the data are there, else simulated ones. Topics for them."""
     rng = np.random.default_rng(0)
     root = Path(os.environ.get("VIPS_FAST_DATA", ROOT.parent / "shared" / "data"))
     if (root / "wiki" / "train.npz").is_file():

@@ -21,10 +21,7 @@ EXPECTED = re.search(r"SHA-256 .*:\n \* (\w{64}) ", (CONSUMERS / "digest.c").rea
 
 
 def digest_lines(program, *runner):
-    """Return the lines of each instruction set, by its name.
-
-    For noise and integer sums, and for E-steps.
-    """
+    """Return the lines of each instruction set, by its name. For noise and integer sums, and for E-steps."""
     sets = {}
     for line in call([*runner, program]).splitlines():
         if line.startswith("# "):
@@ -94,10 +91,7 @@ def test_every_compiler_at_every_level_without_a_warning(cc, level, tmp_path, as
 
 
 def test_arm(tmp_path, as_built):
-    """Portable C, compiled for 64-bit Arm and run in an emulator.
-
-    It is all that there is for Arm.
-    """
+    """Portable C, compiled for 64-bit Arm and run in an emulator. It is all that there is for Arm."""
     cc, runner = "aarch64-linux-gnu-gcc", shutil.which("qemu-aarch64") or shutil.which("qemu-aarch64-static")
     if runner is None:
         # Like the cross compiler, it is a package of the operating system that no extra can install.
@@ -107,10 +101,7 @@ def test_arm(tmp_path, as_built):
 
 
 def test_a_changed_bit_is_seen(library, tmp_path):
-    """The digest program reads the kernels' output.
-
-    With another key everything but the integer sums differs.
-    """
+    """The digest program reads the kernels' output. With another key everything but the integer sums differs."""
     source = (CONSUMERS / "digest.c").read_text()
     other = source.replace("7 * i + 1", "7 * i + 2")
     assert other != source
@@ -124,10 +115,7 @@ def test_a_changed_bit_is_seen(library, tmp_path):
 
 
 def test_a_changed_rounding_of_an_estep_is_seen(tmp_path, as_built):
-    """A build that fuses multiply-adds has other E-steps.
-
-    Noise and integer sums are the same.
-    """
+    """A build that fuses multiply-adds has other E-steps. Noise and integer sums are the same."""
     if "avx2" not in as_built:
         # Other processors fuse with other flags.
         pytest.skip("this machine has no fused multiply-add of x86")

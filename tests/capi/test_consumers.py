@@ -1,7 +1,4 @@
-"""Programs of other people.
-
-Built against the installed wheel, run in threads of their own, the same bits out.
-"""
+"""Programs of other people. Built against the installed wheel, run in threads of their own, the same bits out."""
 
 import ctypes
 import json

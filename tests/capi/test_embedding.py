@@ -1,7 +1,4 @@
-"""The recipes of docs/embedding.md as an embedder runs them.
-
-From an empty folder, against the installed package.
-"""
+"""The recipes of docs/embedding.md as an embedder runs them. From an empty folder, against the installed package."""
 
 import os
 import shutil
@@ -20,10 +17,7 @@ NO_COMPILER = "from setuptools import setup\n\nsetup()\n"
 
 
 def fresh_environment(folder, *what):
-    """Make a virtual environment with only this package installed.
-
-    It finds the others as this process does.
-    """
+    """Make a virtual environment with only this package installed. It finds the others as this process does."""
     call([sys.executable, "-m", "venv", "--without-pip", folder])
     python = folder / "bin" / "python"
     packages = Path(call([python, "-c", "import sysconfig; print(sysconfig.get_paths()['purelib'])"]).strip())
@@ -56,10 +50,7 @@ def editable(folder, installed):
 
 
 def compiled_editable(folder, installed):
-    """Make an editable install that compiles the kernels.
-
-    It takes half a minute.
-    """
+    """Make an editable install that compiles the kernels. It takes half a minute."""
     copy_source(folder / "source")
     return fresh_environment(folder / "environment", "--editable", folder / "source"), folder / "source"
 

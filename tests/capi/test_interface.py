@@ -54,10 +54,7 @@ def test_generated_files_are_up_to_date(path):
 
 
 def test_stubs_are_those_of_the_compiled_module():
-    """Every function and constant, with its keywords and defaults.
-
-    No type is left open.
-    """
+    """Every function and constant, with its keywords and defaults. No type is left open."""
     from vips_fast.kernels import native
 
     text = generate["files"]()[ROOT / "vips_fast" / "kernels" / "native.pyi"]

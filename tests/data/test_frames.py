@@ -99,10 +99,7 @@ def test_partial_fit_holds_the_names_of_the_first_call():
 
 
 def of_releases(warning):
-    """Tell whether a warning is about the noised releases.
-
-    These differ from fit to fit.
-    """
+    """Tell whether a warning is about the noised releases. These differ from fit to fit."""
     return str(warning.message).startswith(("effects: ", "row_norm", "classes "))
 
 
@@ -151,10 +148,7 @@ def test_set_output(output, kind):
 
 
 def test_names_are_rebuilt_and_resumed(tmp_path):
-    """A transcript and a run's folder hold the names.
-
-    A later call has to have them.
-    """
+    """A transcript and a run's folder hold the names. A later call has to have them."""
     X, names = frame(pandas.DataFrame), {"transcript": tmp_path / "t", "checkpoint": tmp_path / "c"}
 
     class Stop(Exception):

@@ -137,12 +137,6 @@ def parts(**change):
     return {name: np.asarray(array) for name, array in arrays.items() if array is not None}
 
 
-def test_plain_npz(tmp_path):
-    for save in (np.savez, np.savez_compressed):
-        save(tmp_path / "c.npz", **parts(), other=np.ones(3))
-        assert np.array_equal(read_sparse(tmp_path / "c.npz").counts.toarray(), DENSE)
-
-
 @pytest.mark.parametrize(
     "change, message",
     [
@@ -172,18 +166,6 @@ def test_broken_npz(tmp_path, change, message):
         read_sparse(tmp_path / "c.npz")
     assert str(caught.value).startswith(f"{tmp_path / 'c.npz'}: ")
     assert "7351" not in str(caught.value)
-
-
-def test_broken_coo_npz(tmp_path):
-    X = sparse.coo_array(DENSE)
-    good = dict(data=X.data, row=X.coords[0], col=X.coords[1], shape=X.shape, format=b"coo")
-    for name, array in (("row", X.coords[0] + 2), ("col", -X.coords[1])):
-        np.savez(tmp_path / "c.npz", **{**good, name: array})
-        with pytest.raises(ValueError, match="index out of range"):
-            read_sparse(tmp_path / "c.npz")
-    np.savez(tmp_path / "c.npz", **{**good, "row": X.coords[0][:-1]})
-    with pytest.raises(ValueError, match="different lengths"):
-        read_sparse(tmp_path / "c.npz")
 
 
 # Broken text files
@@ -263,18 +245,6 @@ def test_broken_ldac(tmp_path, content, message):
         read_ldac(path, VOCABULARY)
     assert "\n" not in str(caught.value)
     assert "7351" not in str(caught.value).removeprefix(str(path))
-
-
-def test_ldac_needs_the_number_of_words(tmp_path):
-    path = written(tmp_path / "d.dat", "1 0:1\n0\n\n\n")
-    assert read_ldac(path, n_features=9).counts.shape == (2, 9)
-    assert read_ldac(path, VOCABULARY).vocabulary == VOCABULARY
-    with pytest.raises(ValueError, match="does not say how many words"):
-        read_ldac(path)
-    with pytest.raises(ValueError, match="vocabulary has 4 words; expected 5"):
-        read_ldac(path, VOCABULARY, 5)
-    with pytest.raises(ValueError, match="n_features is 0"):
-        read_ldac(path, n_features=0)
 
 
 # Other formats and compressions
@@ -417,12 +387,6 @@ def test_where_blocks_end_changes_no_old_mac_file(tmp_path, size):
         assert b"".join(_files.blocks(file, size)).rstrip() == as_docword(DENSE).encode().rstrip()
 
 
-@pytest.mark.parametrize("content", ("", "plain words\n", "0\n0\n", "1 2 3\n4 5 6\n", "\0\1\2"))
-def test_an_unknown_format_is_named_as_such(tmp_path, content):
-    with pytest.raises(ValueError, match="cannot tell the format; give format="):
-        load_corpus(written(tmp_path / "data", content))
-
-
 def test_load_corpus_refuses(tmp_path):
     path = written(tmp_path / "data", as_docword(DENSE))
     for error, match, *arguments in [
@@ -460,7 +424,6 @@ def test_documents_with_invalid_values_are_dropped(tmp_path):
 DOCUMENTS = "3\n3\n4\n1 1 5\n2 3 1\n3 2 2\n3 3 4\n"
 #: Broken lines of the second document, or of none.
 BAD_LINES = [b"2 3 -7351", b"2 3", b"2 3 1 7351", b"2 4 1", b"2 0 1", b"2 3 1.5", b"2 3 \xff", b"2 3 " + b"9" * 19]
-BAD_LDAC = [b"1 2", b"2 2:1", b"1 2:1 0:1", b"1 2:-7351", b"1 3:1", b"\xff", b"", b"1:2:1", b"1 2:1:", b"1 2 :1"]
 
 
 @pytest.mark.parametrize("size", [1, 1 << 20])
@@ -477,16 +440,6 @@ def test_a_broken_line_takes_its_own_document_only(tmp_path, monkeypatch, line, 
     path = written(path, path.read_bytes() + b"2 1 1\n")
     second = [0, 0, 0] if line in BAD_LINES else [1, 0, 0]
     assert read_docword(path, invalid="drop").counts.toarray().tolist() == [expected[0], second, expected[2]]
-
-
-@pytest.mark.parametrize("line", BAD_LDAC)
-def test_a_broken_line_is_an_empty_document(tmp_path, line):
-    path = written(tmp_path / "d.ldac", b"1 0:5\n" + line + b"\n2 1:2 2:4\n")
-    with pytest.raises(ValueError):
-        read_ldac(path, n_features=3)
-    assert read_ldac(path, n_features=3, invalid="drop").counts.toarray().tolist() == [[5, 0, 0], [0, 0, 0], [0, 2, 4]]
-    path = written(path, b"1 0:5\n" + line)  # the last line counts, unless it is blank
-    assert read_ldac(path, n_features=3, invalid="drop").counts.shape == (1 + bool(line), 3)
 
 
 def test_a_broken_header_is_refused_in_any_case(tmp_path):
@@ -553,30 +506,3 @@ def test_damaged_files_give_one_line_or_a_corpus(tmp_path, data):
 
 
 # Real files; the figures come from the data sets' own description.
-
-
-def test_kos(data_dir):
-    corpus = load_corpus(data_dir / "text" / "kos_uci" / "docword.kos.txt.gz")
-    assert corpus.counts.shape == (3430, 6906)
-    assert corpus.counts.nnz == 353_160
-    assert corpus.n_tokens == 467_714
-
-
-def test_reuters(data_dir):
-    folder = data_dir / "text" / "reuters"
-    corpus = load_corpus(folder / "docword.reuters.txt.gz", folder / "vocab.reuters.txt")
-    assert corpus.counts.shape == (19_043, 9_637)
-    assert corpus.counts.nnz == 906_713
-    assert corpus.n_tokens == 1_314_521
-
-
-def test_wiki(data_dir, tmp_path):
-    folder = data_dir / "wiki"
-    corpus = load_corpus(folder / "train.npz", folder / "vocab.txt")
-    assert corpus.counts.shape == (21_475, 7_702)
-    assert corpus.counts.nnz == 8_220_694
-    assert corpus.n_tokens == 17_904_464
-    test = load_corpus(folder / "test.npz", folder / "vocab.txt")
-    path = written(tmp_path / "test.ldac", as_ldac(test.counts[:300].toarray()))
-    again = load_corpus(path, folder / "vocab.txt")
-    assert abs(again.counts - test.counts[:300]).sum() == 0

@@ -1,7 +1,4 @@
-"""Raw records: equal from every source.
-
-Broken ones give one line without a cell.
-"""
+"""Raw records: equal from every source. Broken ones give one line without a cell."""
 
 import bz2
 import gzip
@@ -17,7 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vips_fast.data import column_names, delimited, load_corpus, read_batches
-from vips_fast.data.records import Records
 from vips_fast.data.schema import BROKEN
 
 VOCABULARY = ("alpha", "beta", "gamma", "delta")
@@ -100,15 +96,6 @@ def test_all_sources_give_the_same_counts_and_persons(table, tmp_path):
         [1, 0, 0, 0],
     ]
     assert expected.groups[:6].tolist() == [0, 1, 0, 2, 1, 3]
-
-
-@pytest.mark.parametrize("size", (4, 64, 1 << 20))
-@pytest.mark.parametrize("encoding", ("utf-8", "utf-16"))
-def test_an_old_macs_line_ends(tmp_path, monkeypatch, size, encoding):
-    monkeypatch.setattr("vips_fast.data.delimited._CHUNK", size)
-    for end in ("", "\r"):
-        path = written(tmp_path / "t.csv", f'id,note\r1,"a\rb"\r2,\u00e9{end}'.encode(encoding))
-        assert rows(path, "id", "note") == [("1", "a\nb"), ("2", "\u00e9")] and column_names(path) == ["id", "note"]
 
 
 def test_excels_first_line_names_the_delimiter(tmp_path):
@@ -197,42 +184,11 @@ def test_strings_and_folders_and_standard_input(tmp_path, monkeypatch):
             assert load_corpus("-", VOCABULARY).counts.toarray().tolist() == expected
 
 
-def test_encodings(tmp_path):
-    path = written(tmp_path / "t.csv", "text\nm\u00fcller\n".encode("latin-1"))
-    assert rows(path, "text", encoding="latin-1") == [("m\u00fcller",)]
-    with pytest.raises(ValueError, match="t.csv: encoding 'klingon' is not known$"):
-        rows(path, "text", encoding="klingon")
-
-
 def test_progress_says_bytes_of_the_file(tmp_path):
     path, seen = written(tmp_path / "t.csv", "text\n" + "alpha beta\n" * 500_000), []
     n = sum(len(b["text"]) for b in read_batches(path, ["text"], progress=lambda *at: seen.append(at)))
     assert n == 500_000 and [at for at, _ in seen] == sorted(at for at, _ in seen) and len(seen) > 5
     assert seen[-1] == (path.stat().st_size,) * 2
-
-
-def test_progress_of_folders_and_of_standard_input(tmp_path, monkeypatch):
-    (tmp_path / "deep").mkdir()
-    for k in range(5):
-        written(tmp_path / "deep" / f"{k}.txt", "\u6771" * k)
-    seen = []
-    list(read_batches(tmp_path, ["text"], batch_rows=2, progress=lambda *at: seen.append(at)))
-    assert seen == [(3, 30), (18, 30), (30, 30)]
-    raw = gzip.compress(b"text\nalpha\n")
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(raw))))
-    list(read_batches("-", ["text"], progress=lambda *at: seen.append(at)))
-    assert seen[3:] == [(11, 0)]
-
-
-def test_progress_of_parquet_is_that_of_its_rows(tmp_path):
-    import pyarrow
-    from pyarrow import parquet
-
-    path, seen = tmp_path / "t.parquet", []
-    parquet.write_table(pyarrow.table({"text": ["alpha"] * 1000}), path)
-    list(read_batches(path, ["text"], batch_rows=250, progress=lambda *at: seen.append(at)))
-    size = path.stat().st_size
-    assert seen == [(size * k // 4, size) for k in (1, 2, 3, 4)]
 
 
 def test_column_names_come_from_the_header_alone(table, tmp_path):
@@ -351,10 +307,7 @@ def test_broken_tables(tmp_path):
 
 
 def test_a_missing_column_shows_those_that_there_are(tmp_path):
-    """Names of columns are public.
-
-    The first line of a file without a header is a record, and is not shown.
-    """
+    """Names of columns are public. The first line of a file without a header is a record, and is not shown."""
     for content, name, match in [
         ("Note;patient id\na;1\n", "note", "no column 'note'; did you mean 'Note'\\? It has 'Note', 'patient id'$"),
         ("notes,who\na,1\n", "note", "no column 'note'; did you mean 'notes'\\? It has 'notes', 'who'$"),
@@ -395,10 +348,7 @@ def test_names_of_columns_are_found_without_being_told_the_delimiter(tmp_path):
 
 
 def test_excel(tmp_path, table):
-    """The sheet that has cells is read.
-
-    Two of them are refused, and so is everything that is no Excel file.
-    """
+    """The sheet that has cells is read. Two of them are refused, and so is everything that is no Excel file."""
     import openpyxl
 
     book = openpyxl.Workbook()
@@ -430,22 +380,6 @@ def test_broken_folders(tmp_path):
     written(tmp_path / "a" / "b.txt", b"alpha\n\xff" + SECRET.encode())
     broken(lambda: load_corpus(tmp_path, VOCABULARY), f"^{tmp_path}: a/b.txt: line 2: not utf-8 text")
     assert load_corpus(tmp_path, VOCABULARY, invalid="drop").counts.nnz == 0
-
-
-def test_a_record_without_a_person(tmp_path):
-    path = written(tmp_path / "t.csv", f"text,who\nalpha,a\n{SECRET} alpha,\nbeta,\nbeta,a\n")
-    broken(lambda: load_corpus(path, VOCABULARY, person="who"), f"^{path}: record 2: no person in column 'who'")
-    corpus = load_corpus(path, VOCABULARY, person="who", invalid="drop")
-    assert corpus.groups.tolist() == [0, 1, 1, 0] and corpus.counts.toarray()[:, 0].tolist() == [1, 0, 0, 0]
-
-
-def test_a_vocabulary_is_needed(tmp_path):
-    written(tmp_path / "a.txt", "alpha")
-    for source in (tmp_path, ["alpha"]):
-        with pytest.raises(ValueError, match="raw records need a public vocabulary; give vocabulary="):
-            load_corpus(source)
-    with pytest.raises(ValueError, match="format npz has counts, no columns"):
-        load_corpus("x.npz", VOCABULARY, "npz", text="text")
 
 
 def test_cells_have_a_limit(tmp_path, monkeypatch):
@@ -498,10 +432,7 @@ PIECES = st.sampled_from(
 
 @given(st.lists(PIECES, max_size=40).map("".join), st.integers(1, 30), st.booleans())
 def test_plain_rows_are_read_as_pythons_reader_reads_them(text, chunk, drop):
-    """Return rows, or the error's text, however the file is cut.
-
-    "#" stands for a byte that is no text.
-    """
+    """Return rows, or the error's text, however the file is cut. "#" stands for a byte that is no text."""
     content = ("who,text\n" + text).encode().replace(b"#", b"\xff")
 
     def found():
@@ -549,10 +480,7 @@ def test_bytes_of_another_encoding(tmp_path, encoding):
 
 
 def test_parts_of_a_record_go_with_it(tmp_path):
-    """A bad cell drops its record's text too.
-
-    The text stands in the other column.
-    """
+    """A bad cell drops its record's text too. The text stands in the other column."""
     lines = '{"a": "alpha", "b": 7351}\n{"a": "alpha", "b": "beta"}\n{"a": "alpha"}\n{"a": "alpha", "b": null}\n'
     path = written(tmp_path / "t.jsonl", lines)
     corpus = load_corpus(path, VOCABULARY, text=("a", "b"), invalid="drop")
@@ -575,51 +503,3 @@ def test_bytes_that_are_no_text_in_a_parquet_file(tmp_path):
     broken(lambda: load_corpus(path, VOCABULARY, person="who"), "not UTF-8 text")
     corpus = load_corpus(path, VOCABULARY, person="who", invalid="drop")
     assert corpus.counts.toarray()[:, 0].tolist() == [1, 0, 0, 0] and corpus.groups.tolist() == [0, 0, 1, 0]
-
-
-WAYS = {
-    "public": """load_corpus(path, [f"w{k}" for k in range(100, 8100)], text="text", person="person")""",
-    "private": """
-rows, labels = TokenRows(), []
-for texts, persons in Records(path, "text", "person").batches():
-    rows.extend(texts)
-    labels += persons
-PrivateVocabulary(epsilon=1.0).fit(rows, groups=labels)""",
-}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("way", WAYS)
-def test_200_megabytes_in_200_megabytes(tmp_path, way):
-    """The peak of a process.
-
-    100 MB and half of the text, which are 600 MB for a gigabyte.
-    """
-    import subprocess
-
-    import vips_fast
-
-    path, rng = tmp_path / "t.csv", np.random.default_rng(0)
-    words = np.array([f"w{k}" for k in range(20_000)])
-    with open(path, "w") as file:
-        file.write("text,person\n")
-        while file.tell() < 2e8:
-            lengths = rng.integers(50, 300, 1000)
-            picks = words[np.minimum(rng.zipf(1.3, lengths.sum()) - 1, 19_999)]
-            for part in np.split(picks, np.cumsum(lengths)[:-1]):
-                file.write(f"{' '.join(part)},p{rng.integers(50_000)}\n")
-    # Not getrusage: its peak begins with the parent process's.
-    code = (
-        "import re; from vips_fast.data import load_corpus; from vips_fast.data.records import Records\n"
-        "from vips_fast.models.vocabulary import PrivateVocabulary, TokenRows\n"
-        f"path = {str(path)!r}\n{WAYS[way]}\n"
-        "print(re.search('VmHWM:(.*)kB', open('/proc/self/status').read())[1])"
-    )
-    root = str(type(path)(vips_fast.__file__).parent.parent)
-    out = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True).stdout
-    assert int(out) * 1024 <= 100e6 + path.stat().st_size / 2
-
-
-def test_records_can_be_read_twice(tmp_path):
-    records = Records(written(tmp_path / "t.csv", "note,who\na,1\nb,2\n"), "note", "who")
-    assert list(records.batches()) == list(records.batches()) == [(["a", "b"], [0, 1])]

@@ -1,7 +1,4 @@
-"""Writing shards: persons stay whole, and bins are uniform.
-
-A folder is there whole or not at all.
-"""
+"""Writing shards: persons stay whole, and bins are uniform. A folder is there whole or not at all."""
 
 import os
 
@@ -89,10 +86,7 @@ def test_the_test_of_bins_sees_others(draw):
 
 
 def test_words_that_would_bias_a_bin_are_drawn_again(monkeypatch):
-    """With t = 3, only the last word is too large.
-
-    2^64 - 1 is beyond 3 floor(2^64 / 3).
-    """
+    """With t = 3, only the last word is too large. 2^64 - 1 is beyond 3 floor(2^64 / 3)."""
     asked = [np.array([2**64 - 1, 5, 2**64 - 2], np.uint64).tobytes(), np.array([7], np.uint64).tobytes()]
     monkeypatch.setattr(os, "urandom", lambda n: asked.pop(0))
     assert draw_bins(3, 3).tolist() == [1, 2, (2**64 - 2) % 3] and not asked

@@ -1,7 +1,4 @@
-"""Shards on disk.
-
-Readers return the written rows, damage is named, and memory stays small.
-"""
+"""Shards on disk. Readers return the written rows, damage is named, and memory stays small."""
 
 import json
 import os
@@ -114,10 +111,7 @@ def test_a_damaged_manifest_does_not_open(corpus):
 
 
 def test_what_shows_without_verifying(corpus):
-    """Offsets that lead outside are seen when rows are taken.
-
-    Whether or not digests were.
-    """
+    """Offsets that lead outside are seen when rows are taken. Whether or not digests were."""
     path = corpus.path / "000001" / "indptr.npy"
     whole = path.read_bytes()
     path.write_bytes(whole[:-2] + b"\xff\xff")
@@ -195,10 +189,7 @@ def test_rows_are_read_ahead(corpus, monkeypatch):
 
 
 def test_memory_does_not_grow_with_the_corpus(tmp_path):
-    """Pages that were read leave the process.
-
-    They stay in the system's cache.
-    """
+    """Pages that were read leave the process. They stay in the system's cache."""
     path, rng = tmp_path / "big", np.random.default_rng(0)
     rows = 40_000
     X = sp.csr_array(rng.integers(300, 400, (rows, 300)).astype(np.int32))

@@ -1,7 +1,4 @@
-"""Queries, lazy frames and streams of Arrow.
-
-The same records as from a file, a batch at a time.
-"""
+"""Queries, lazy frames and streams of Arrow. The same records as from a file, a batch at a time."""
 
 import subprocess
 import sys
@@ -60,14 +57,6 @@ def test_counts_are_those_of_the_file(path):
         assert np.array_equal(found.groups, expected.groups), name
 
 
-def test_rows_come_in_batches_and_in_order(path):
-    expected = [note for batch in read_batches(path, ["note"]) for note in batch["note"]]
-    for name, source in streams(path):
-        parts = [batch["note"] for batch in read_batches(source, ["note"], texts=["note"], batch_rows=256)]
-        assert max(map(len, parts)) <= 256, name
-        assert [note for part in parts for note in part] == expected, name
-
-
 def test_a_query_is_read_as_often_as_needed(path):
     query = duckdb.sql(f"select note, person from read_csv('{path}')")
     for _ in range(2):
@@ -118,13 +107,6 @@ def test_a_stream_that_breaks_off_spends_nothing_and_quotes_nothing(path, tmp_pa
         topics.fit(reader, text="note", person="person", out=tmp_path / "run")
     assert SECRET not in str(caught.value)
     assert not (tmp_path / "run").exists()
-
-
-def test_a_missing_column_names_those_there_are(path):
-    for name, source in streams(path):
-        with pytest.raises(ValueError, match="note.*person|no column 'text'") as caught:
-            list(read_batches(source, ["text"]))
-        assert "'text'" in str(caught.value), name
 
 
 @pytest.mark.slow

@@ -98,10 +98,7 @@ class ClustersAdapter(Adapter):
         return self._record(0), self._record(0, -1.0)
 
     def tight(self, relation: str) -> bool:
-        """Tell whether a record reaches the bound.
-
-        But for vectors, two records are at most the root of 2 apart.
-        """
+        """Tell whether a record reaches the bound. But for vectors, two records are at most the root of 2 apart."""
         return relation == "add_remove"
 
     def base(self, n: int) -> list[Any]:
@@ -126,10 +123,7 @@ class ClustersAdapter(Adapter):
 
 
 class TablesAdapter(Adapter):
-    """Tables of topics.
-
-    A record is (topic proportions, the places of its values among the public ones).
-    """
+    """Tables of topics. A record is (topic proportions, the places of its values among the public ones)."""
 
     estimator_type = TopicTables
     small, wide, many = 4, 4, 20_000

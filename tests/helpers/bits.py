@@ -89,10 +89,7 @@ def _plain(value):
 
 
 def numbers(model):
-    """Return numbers of plans, events and the statement.
-
-    The same on every machine, but for the last digits.
-    """
+    """Return numbers of plans, events and the statement. The same on every machine, but for the last digits."""
     ledger, said = model.ledger_, model.privacy_
     plans = [
         [plan[key] for key in ("relation", "unit", "sampling", "n_records", "batch_size", "n_steps", "delta")]
@@ -122,10 +119,7 @@ def digests(model):
 
 @contextmanager
 def known_system():
-    """Make the system's randomness known.
-
-    A private fit, which a budget takes, is the same at each run.
-    """
+    """Make the system's randomness known. A private fit, which a budget takes, is the same at each run."""
     known, count = KeyedRandomness(KEY), itertools.count()
     keyed = {
         "words": lambda self, n, purpose, step, first=0: known.words(n, purpose, step, first),
@@ -242,10 +236,7 @@ def _shards(settings, groups=None, **options):
 
 
 def _paid(settings, groups=None, twice=False):
-    """Return a fit that a budget pays for.
-
-    With ``twice`` after another one.
-    """
+    """Return a fit that a budget pays for. With ``twice`` after another one."""
 
     def path(name, folder):
         make, data = EVERY[name]
@@ -335,10 +326,7 @@ def _topics(**settings):
 
 
 def _after(words, topics, budget=None, groups=None, checkpoint=False):
-    """Return a vocabulary and then its topics.
-
-    With or without a budget for both.
-    """
+    """Return a vocabulary and then its topics. With or without a budget for both."""
 
     def path(folder):
         if budget is not None:

@@ -1,7 +1,4 @@
-"""One small fit of each kind of model.
-
-The tests hold all of them to one contract.
-"""
+"""One small fit of each kind of model. The tests hold all of them to one contract."""
 
 from importlib import import_module
 
@@ -104,10 +101,7 @@ def binary(n=200, seed=0):
 
 
 def coded(n=200, seed=0):
-    """Return those records, and a label.
-
-    Their first column tells it in part.
-    """
+    """Return those records, and a label. Their first column tells it in part."""
     (Y,) = binary(n, seed)
     y = np.where(np.random.default_rng(seed + 1).random(n) < 0.2 + 0.6 * Y[:, 0], 1, 0)
     y[:2] = 0, 1

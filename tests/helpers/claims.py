@@ -20,10 +20,7 @@ class Claim(NamedTuple):
 
 
 def claims():
-    """Return all rows under the head of claims.
-
-    With the title that they stand under.
-    """
+    """Return all rows under the head of claims. With the title that they stand under."""
     found, section, inside = [], "", False
     for line in PAGE.splitlines():
         section = line.removeprefix("## ") if line.startswith("## ") else section

@@ -1,7 +1,4 @@
-"""A cluster of worker processes for tests of remote sums.
-
-With ends that its workers meet.
-"""
+"""A cluster of worker processes for tests of remote sums. With ends that its workers meet."""
 
 import gc
 import os
@@ -23,10 +20,7 @@ def bits(fitted):
 
 
 def keyed(estimator):
-    """Return an estimator with known randomness that counts as private.
-
-    So a budget takes its fits.
-    """
+    """Return an estimator with known randomness that counts as private. So a budget takes its fits."""
     estimator._randomness = lambda public: KeyedRandomness(KEY)
     return estimator
 

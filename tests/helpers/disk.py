@@ -1,7 +1,4 @@
-"""A disk that fails.
-
-Each call of the system in turn, in one of several ways.
-"""
+"""A disk that fails. Each call of the system in turn, in one of several ways."""
 
 import errno
 import fcntl

@@ -34,10 +34,7 @@ DELTA, WORDS = 1e-5, ("cough", "fever", "rash", "sleep", "work", "rent", "letter
 
 
 class Counting:
-    """Counts the calls of this process below a folder.
-
-    Signals the process before the one with a number.
-    """
+    """Counts the calls of this process below a folder. Signals the process before the one with a number."""
 
     def __init__(self, folder, target=0, signum=None):
         self.folder, self.target, self.signum, self.count, self.inside = f"{folder}/", target, signum, 0, False
@@ -82,10 +79,7 @@ def write_notes(path, n_persons=400):
 
 
 class Stage:
-    """A place for one job.
-
-    Its budget, model, transcript, and notes of draws.
-    """
+    """A place for one job. Its budget, model, transcript, and notes of draws."""
 
     def __init__(self, folder, notes, vocab):
         folder.mkdir()
@@ -103,10 +97,7 @@ class Stage:
         return (line + " --max-share 1" * (self.vocab == "private")).split()
 
     def run(self, target=0, signum=None):
-        """Run the job in a child, which says its calls.
-
-        Return how it ended, as `os.waitstatus_to_exitcode`.
-        """
+        """Run the job in a child, which says its calls. Return how it ended, as `os.waitstatus_to_exitcode`."""
         child = os.fork()
         if child == 0:
             code = 99

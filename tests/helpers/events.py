@@ -1,7 +1,4 @@
-"""Runs of equal steps as events.
-
-The accounting's properties are tried on them.
-"""
+"""Runs of equal steps as events. The accounting's properties are tried on them."""
 
 from hypothesis import settings
 

@@ -1,7 +1,4 @@
-"""A topic model that fails on a cluster's workers.
-
-In a chosen step.
-"""
+"""A topic model that fails on a cluster's workers. In a chosen step."""
 
 import os
 

@@ -36,10 +36,7 @@ def with_model(kind, proxy):
 
 
 def declaring(kind, share):
-    """Return a subclass that declares too small a sensitivity.
-
-    It is a share of the clip.
-    """
+    """Return a subclass that declares too small a sensitivity. It is a share of the clip."""
 
     class Declaring(kind):
         def _sensitivity(self, model, relation):
@@ -93,10 +90,7 @@ class HalfExact(LatentDirichletAllocation):
 
 
 class ClipsEachModel(OneVsRestModel):
-    """Records reach sqrt(K) times the bound.
-
-    As with one clip for each class.
-    """
+    """Records reach sqrt(K) times the bound. As with one clip for each class."""
 
     def prepare(self, mechanism, sampler):
         super().prepare(mechanism, sampler)
@@ -195,10 +189,7 @@ class OncePerPart(LatentDirichletAllocation):
 
 
 class AssumesParts(LatentDirichletAllocation):
-    """Calls that name no part compose in parallel.
-
-    As if no record were in two of them.
-    """
+    """Calls that name no part compose in parallel. As if no record were in two of them."""
 
     def _with_records(self, public, n_rows, partial, before):
         public = super()._with_records(public, n_rows, partial, before)
@@ -222,10 +213,7 @@ class Boast(Privacy):
 
 
 class PrivateStart(BayesianLogisticRegression):
-    """The first center is a private share of successes.
-
-    It is not the released one.
-    """
+    """The first center is a private share of successes. It is not the released one."""
 
     _share = 0.5
 
@@ -265,10 +253,7 @@ class ShiftedCoef(BayesianLogisticRegression):
 
 
 class Standardized(Mean):
-    """Columns are scaled by their own mean and spread.
-
-    Before the engine sees a record.
-    """
+    """Columns are scaled by their own mean and spread. Before the engine sees a record."""
 
     def records(self, X, y=None):
         X = np.asarray(X, dtype=float)
@@ -298,10 +283,7 @@ class WarmStart(Part):
 
 
 class OfTopics(Part):
-    """A wrong part around a topic model.
-
-    It may measure itself in its last step.
-    """
+    """A wrong part around a topic model. It may measure itself in its last step."""
 
     @property
     def topics(self):
@@ -320,10 +302,7 @@ class WeighsAfterTheClip(OfTopics):
 
 
 class DividesAfterTheClip(OfTopics):
-    """Topics' entries are divided after the clip.
-
-    By their scales.
-    """
+    """Topics' entries are divided after the clip. By their scales."""
 
     def contribute(self, block, words, out, scratch):
         floor, self.topics._floor = self.topics._floor, 0.0
@@ -345,10 +324,7 @@ class DividesByTheMinibatch(OfTopics):
 
 
 class WeighsByTheMinibatch(OfTopics):
-    """The scales of words come from the documents at hand.
-
-    They should come from earlier releases.
-    """
+    """The scales of words come from the documents at hand. They should come from earlier releases."""
 
     def contribute(self, block, words, out, scratch):
         (corpus, rows), _, _ = unpack_block(block, words)
@@ -359,10 +335,7 @@ class WeighsByTheMinibatch(OfTopics):
 
 
 class OpensTopicsByTheMinibatch(OfTopics):
-    """The documents at hand decide how many topics take part.
-
-    The number of the step should.
-    """
+    """The documents at hand decide how many topics take part. The number of the step should."""
 
     def contribute(self, block, words, out, scratch):
         table = self.topics._table.copy()
@@ -372,10 +345,7 @@ class OpensTopicsByTheMinibatch(OfTopics):
 
 
 class AfterPoison(Part):
-    """Parameters that are not finite leave traces.
-
-    In the workspace, or in the model.
-    """
+    """Parameters that are not finite leave traces. In the workspace, or in the model."""
 
     shared = False
 
@@ -405,10 +375,7 @@ def finite(model):
 
 
 class CoarseGrid(Part):
-    """A grid that follows the number of rows.
-
-    In integers that would else overflow.
-    """
+    """A grid that follows the number of rows. In integers that would else overflow."""
 
     def contribute(self, block, words, out, scratch):
         own = np.zeros_like(out)
@@ -427,10 +394,7 @@ class RoundsBlocks(Part):
 
 
 class OwnScales(Part):
-    """Blocks within their own bounds exceed the joint one.
-
-    They are the blocks of the belief network's statistic.
-    """
+    """Blocks within their own bounds exceed the joint one. They are the blocks of the belief network's statistic."""
 
     def round(self, fine, spacing):
         # 1 / sqrt(1 + 0.1^2 + 0.15^2) is the joint factor of the blocks' shares.
@@ -438,10 +402,7 @@ class OwnScales(Part):
 
 
 class EveryNetworkHears(Part):
-    """A record goes to the networks of both classes.
-
-    As with soft labels, each within the bound of one.
-    """
+    """A record goes to the networks of both classes. As with soft labels, each within the bound of one."""
 
     def contribute(self, block, words, out, scratch):
         self.inner.contribute(block, words, out, scratch)
@@ -451,10 +412,7 @@ class EveryNetworkHears(Part):
 
 
 class CountsBeside(Part):
-    """The networks' statistics use all of the norm.
-
-    The sizes of the classes come beside them.
-    """
+    """The networks' statistics use all of the norm. The sizes of the classes come beside them."""
 
     def round(self, fine, spacing):
         units = self.inner.round(fine, spacing)
@@ -529,10 +487,7 @@ class StatedAsPoisson(Part):
 
 
 class RealisedBatch(Part):
-    """Sums over the batch that was drawn.
-
-    They replace the expected one of 20.
-    """
+    """Sums over the batch that was drawn. They replace the expected one of 20."""
 
     def sum(self, model, records, rows, words, diagnostics=None):
         fine = self.inner.sum(model, records, rows, words, diagnostics)
@@ -540,10 +495,7 @@ class RealisedBatch(Part):
 
 
 class LoudSquaresModel(SandwichModel):
-    """The squares of units' gradients exceed the bound.
-
-    They come on top of a contribution that is as long as it.
-    """
+    """The squares of units' gradients exceed the bound. They come on top of a contribution that is as long as it."""
 
     own_part = 1.0
 

@@ -1,7 +1,4 @@
-"""Fits whose first step is their score.
-
-It is the step that an audit's layers look at.
-"""
+"""Fits whose first step is their score. It is the step that an audit's layers look at."""
 
 from vips_fast.engine.measured import MeasuredModel
 
@@ -17,10 +14,7 @@ def begins(kind):
 
 
 class FirstScore:
-    """Part of an adapter for such fits.
-
-    No record reaches the bound, and there are no canaries.
-    """
+    """Part of an adapter for such fits. No record reaches the bound, and there are no canaries."""
 
     def tight(self, relation):
         return False

@@ -241,10 +241,7 @@ LOGS = ("journal", "budget")
 
 
 def changed(name, data, chosen):
-    """Return a changed file.
-
-    Half of all changes keep its form, if it has one that is known here.
-    """
+    """Return a changed file. Half of all changes keep its form, if it has one that is known here."""
     form = of_log if name in LOGS else FORMS.get(Path(name).suffix)
     if form is not None and chosen.random() < 0.5:
         with contextlib.suppress(
@@ -363,10 +360,7 @@ JOBS = {"job": ("notes.csv", "words.txt", 2 / 3), "buying": ("many.csv", "privat
 
 
 def stage_of(root, name, make=Stage):
-    """Return the place of a job.
-
-    One that is there already if ``make`` makes nothing.
-    """
+    """Return the place of a job. One that is there already if ``make`` makes nothing."""
     notes, vocab, _ = JOBS[name.removesuffix("-whole")]
     return make(root / name, root / notes, vocab if vocab == "private" else root / vocab)
 
@@ -543,10 +537,7 @@ def restored(root, copied):
 
 
 def fuzz(root, names, number, seed):
-    """Change files, and run a command on each.
-
-    Returns counts, and (file, seed, fault) of each fault.
-    """
+    """Change files, and run a command on each. Returns counts, and (file, seed, fault) of each fault."""
     known, counts, faults = targets(root), Counter(), []
     for place in range(number):
         name = names[place % len(names)]

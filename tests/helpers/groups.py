@@ -1,7 +1,4 @@
-"""The exact profile of two equal rows of one person.
-
-In two minibatches of one epoch.
-"""
+"""The exact profile of two equal rows of one person. In two minibatches of one epoch."""
 
 import math
 
@@ -9,10 +6,7 @@ import numpy as np
 
 
 def exact_group_profile(z, epsilon):
-    """Return delta, the larger of both directions.
-
-    As sums over a grid of both outputs.
-    """
+    """Return delta, the larger of both directions. As sums over a grid of both outputs."""
     mu, (x, h) = 1.0 / z, np.linspace(-9.0, 9.0, 1801, retstep=True)
     weight = np.exp(-0.5 * x * x) * h / math.sqrt(2 * math.pi)
     same, apart = np.exp(2 * mu * x - 2 * mu * mu), np.exp(mu * x - 0.5 * mu * mu)

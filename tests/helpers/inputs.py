@@ -36,10 +36,7 @@ def network(rng, n, n_visible, n_hidden, scale=0.5):
 
 
 def shrinking(rng, n_words, n_topics, n_grid, n_bands):
-    """Arguments of shrink_means.
-
-    Statistics from 1/30 of the noise to 300 times it.
-    """
+    """Arguments of shrink_means. Statistics from 1/30 of the noise to 300 times it."""
     grid = np.concatenate(([0.0], np.geomspace(0.05, max(2.0, n_topics), n_grid - 1)))[:n_grid].astype(np.float32)
     expected = np.outer(np.geomspace(0.03, 300, n_words) * n_topics, rng.dirichlet(np.full(n_topics, 20.0)))
     x = expected * rng.gamma(0.5, 2.0, expected.shape) + rng.normal(size=expected.shape)
@@ -57,10 +54,7 @@ def shrink_means(x, expected, grid, prior, edges, isa=None):
 
 
 def clipping(rng, size):
-    """(args, kwargs) of sbn_clip.
-
-    With and without a clip norm, a record at the center, some factors 1.
-    """
+    """(args, kwargs) of sbn_clip. With and without a clip norm, a record at the center, some factors 1."""
     x, center = rng.standard_normal((40, size)), 0.1 * rng.standard_normal(size)
     x[0] = center
     factor = np.where(np.arange(40) % 3 == 0, 1.0, rng.random(40) * 0.9 + 0.1)

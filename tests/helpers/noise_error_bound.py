@@ -52,10 +52,7 @@ def up(x):
 
 
 class Rounded:
-    """A step: its exact value's interval and its error bound.
-
-    The error is |computed - exact|.
-    """
+    """A step: its exact value's interval and its error bound. The error is |computed - exact|."""
 
     def __init__(self, value, error=0):
         self.value, self.error = iv.mpf(value), up(iv.mpf(error))
@@ -108,10 +105,7 @@ def shifted(coefficients, c: Fraction):
 
 @cache
 def log_defect(poly, c: Fraction, h: Fraction):
-    """Bound the logarithm's error on [c - h, c + h].
-
-    It is |g P(g) + ln(1 - g)|, by Taylor series of both at c.
-    """
+    """Bound the logarithm's error on [c - h, c + h]. It is |g P(g) + ln(1 - g)|, by Taylor series of both at c."""
     mine = shifted([Fraction(0), *poly], c)
     one_minus = exact(1 - c)
     total = iv.mpf(0)
@@ -125,10 +119,7 @@ def log_defect(poly, c: Fraction, h: Fraction):
 
 @cache
 def log_defect_near_zero(poly, top_g: Fraction):
-    """Bound of |P(g) + ln(1 - g)/g| on [0, top_g].
-
-    The same series at 0, divided by g.
-    """
+    """Bound of |P(g) + ln(1 - g)/g| on [0, top_g]. The same series at 0, divided by g."""
     total = iv.mpf(0)
     n = max(4 * FEW, len(poly))
     for k in range(n):
@@ -139,10 +130,7 @@ def log_defect_near_zero(poly, top_g: Fraction):
 
 @cache
 def trig_defect(poly_in_t, phase, c: Fraction, h: Fraction):
-    """Bound the cosine's error on [c - h, c + h].
-
-    It is |p(t) - cos((pi/2)(t - phase))|; phase 1 is the sine.
-    """
+    """Bound the cosine's error on [c - h, c + h]. It is |p(t) - cos((pi/2)(t - phase))|; phase 1 is the sine."""
     mine = shifted(poly_in_t, c)
     w = iv.pi / 2
     total, factorial = iv.mpf(0), iv.mpf(1)
@@ -229,10 +217,7 @@ def angle_error(k, fused):
 
 
 def bound(fused, k=None):
-    """Bound |computed x - x| over all that the fast path keeps.
-
-    x is a standard normal draw.
-    """
+    """Bound |computed x - x| over all that the fast path keeps. x is a standard normal draw."""
     k = constants() if k is None else k
     angle = angle_error(k, fused)
     root2 = iv.sqrt(2) + angle

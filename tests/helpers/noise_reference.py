@@ -18,10 +18,7 @@ MORE_BITS = 128
 
 
 def pair_bits(key, indices):
-    """(sine?, U, t, v) of each element.
-
-    U and t as integers over 2^192 and 2^190, t signed.
-    """
+    """(sine?, U, t, v) of each element. U and t as integers over 2^192 and 2^190, t signed."""
     indices = np.asarray(indices, dtype=np.int64)
     cosine = indices & ~8
     starts = np.unique(cosine // 128)

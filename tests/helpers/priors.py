@@ -1,7 +1,4 @@
-"""A public prior for data of any number of columns.
-
-The module also has documents that the prior fits.
-"""
+"""A public prior for data of any number of columns. The module also has documents that the prior fits."""
 
 from dataclasses import replace
 
@@ -15,10 +12,7 @@ from vips_fast.models.lda.public_topics import LENGTHS, SCORE, TOPICS, WORDS, Pu
 
 
 def prior_of(n_words, n_topics=4, seed=0, shuffled=False):
-    """Topics of words in turn.
-
-    Word v is four times as frequent in topic v mod K.
-    """
+    """Topics of words in turn. Word v is four times as frequent in topic v mod K."""
     ratios = np.ones((n_topics, n_words))
     ratios[np.arange(n_words) % n_topics, np.arange(n_words)] = 30.0
     if shuffled:
@@ -123,10 +117,7 @@ class Scores(Lengths):
 
 
 class Counting(LatentDirichletAllocation):
-    """A topic model whose first step releases a histogram.
-
-    The histogram counts words, however few steps there are.
-    """
+    """A topic model whose first step releases a histogram. The histogram counts words, however few steps there are."""
 
     def _model_settings(self, public, schedule):
         settings = super()._model_settings(public, schedule)

@@ -1,7 +1,4 @@
-"""An addition to the package, rehearsed in a copy.
-
-The files that it takes, and those that CONTRIBUTING.md lists.
-"""
+"""An addition to the package, rehearsed in a copy. The files that it takes, and those that CONTRIBUTING.md lists."""
 
 import os
 import re
@@ -55,20 +52,14 @@ def add(folder, files):
 
 
 def touched(folder, *names):
-    """List files of a copy that differ from the project's.
-
-    Below some folders; new ones too.
-    """
+    """List files of a copy that differ from the project's. Below some folders; new ones too."""
     found = (path.relative_to(folder) for name in names for path in (folder / name).rglob("*") if path.is_file())
     old = {path: (ROOT / path).read_bytes() if (ROOT / path).is_file() else None for path in found}
     return {path.as_posix() for path, text in old.items() if text != (folder / path).read_bytes()}
 
 
 def call(folder, *command):
-    """Run Python in a folder, and return its output.
-
-    It imports the folder's package.
-    """
+    """Run Python in a folder, and return its output. It imports the folder's package."""
     environment = {**os.environ, "PYTHONPATH": str(folder)}
     done = subprocess.run([sys.executable, *command], cwd=folder, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -67,10 +67,7 @@ class EndsInSum(Threads):
 
 
 class Ends:
-    """Calls a function before the noise key of a given step.
-
-    The step is spent, and nothing was released.
-    """
+    """Calls a function before the noise key of a given step. The step is spent, and nothing was released."""
 
     def __init__(self, inner, where, end):
         self.words, self.of_step, self.key = inner.words, inner.of_step, inner.key
@@ -91,10 +88,7 @@ def ends(model, where, end):
 
 
 def estimator(name, draws=None, **options):
-    """Return an estimator with a test key.
-
-    Its draws of noise keys are noted.
-    """
+    """Return an estimator with a test key. Its draws of noise keys are noted."""
     made = CASES[name][0](**options).set_unsafe(test_key=KEY)
     if draws is not None:
         made._randomness = lambda public: Drawing(draws)
@@ -134,10 +128,7 @@ def in_child(function):
 
 
 def read_ledger(path, plan):
-    """Return the ledger in a file, as a resumed run reads it.
-
-    A torn end is settled.
-    """
+    """Return the ledger in a file, as a resumed run reads it. A torn end is settled."""
     descriptor = os.open(path, os.O_RDWR)
     try:
         return settle_ledger(Log(path, "ledger"), descriptor, plan)
@@ -164,10 +155,7 @@ def whole(name):
 
 
 def begun(folder, name="own", steps=2, **options):
-    """Return a run that was interrupted inside the step after ``steps``.
-
-    It has a checkpoint there.
-    """
+    """Return a run that was interrupted inside the step after ``steps``. It has a checkpoint there."""
     model = estimator(name, **options)
     ends(model, steps + 1, fail)
     with pytest.raises(Stop):

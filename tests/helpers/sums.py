@@ -1,7 +1,4 @@
-"""The kernels of a network's sums.
-
-Called as their twins in `vips_fast.kernels.reference` are.
-"""
+"""The kernels of a network's sums. Called as their twins in `vips_fast.kernels.reference` are."""
 
 import numpy as np
 

@@ -58,10 +58,7 @@ def case(kind):
 
 
 def write_data(folder):
-    """Write the records of each kind to a file.
-
-    For the command line.
-    """
+    """Write the records of each kind to a file. For the command line."""
     folder.mkdir(parents=True)
     write_notes(folder / "notes.csv")
     write_shards(folder / "shards", [Batch(CASES["lda"][1]()[0])], shard_mb=0.002)
@@ -72,10 +69,7 @@ def write_data(folder):
 
 
 def done(place):
-    """Count the runs that are done in a place.
-
-    Each has a link that names its steps.
-    """
+    """Count the runs that are done in a place. Each has a link that names its steps."""
     return next(number for number in itertools.count() if not os.path.lexists(place / f"done-{number}"))
 
 
@@ -118,10 +112,7 @@ def job(place, kind, stage):
 
 
 def step_by_step(make, settings, number, records, place, budget):
-    """Run calls of ``partial_fit``, and save after each.
-
-    There is no checkpoint within a call.
-    """
+    """Run calls of ``partial_fit``, and save after each. There is no checkpoint within a call."""
     model = make(
         n_records=200, batch_size=200, n_jobs=1, **{**settings, "noise_multiplier": 60.0, "random_state": number}
     )
@@ -139,10 +130,7 @@ def step_by_step(make, settings, number, records, place, budget):
 
 
 def too_little(stage, said, error=None):
-    """Tell whether a fit was refused for lack of budget.
-
-    It is used up, or too little is left for any noise.
-    """
+    """Tell whether a fit was refused for lack of budget. It is used up, or too little is left for any noise."""
     return isinstance(error, BudgetExceededError) or (stage == "rest" and "noise" in said)
 
 
@@ -197,10 +185,7 @@ def warm(folder):
 
 
 def command_job(place, kind, stage):
-    """Run the same job by the command line.
-
-    Its run folder is ``model.run``; now and then it cleans first.
-    """
+    """Run the same job by the command line. Its run folder is ``model.run``; now and then it cleans first."""
     data, out, chance = place.parent.parent / "data", place / "model", os.urandom(1)[0]
     if chance % 4 == 0:
         assert run("clean", place) == run("clean", place.parent) == 0
@@ -252,10 +237,7 @@ def working(place, kind, stage, commands, mutate=None):
 
 
 class Stage:
-    """Two places with a job each, on one budget.
-
-    By the command line, or by only Python.
-    """
+    """Two places with a job each, on one budget. By the command line, or by only Python."""
 
     def __init__(self, folder, name, kinds, commands, counts):
         self.folder, self.name, self.kinds, self.commands, self.counts = folder, name, kinds, commands, counts
@@ -302,10 +284,7 @@ class Stage:
         counts["over-charges beyond the declared"] += max(0, lost - EVERY)
 
     def look_at_run(self, slot, number):
-        """Steps that the run under way has kept.
-
-        Its ledger holds the draws of all processes that worked on it.
-        """
+        """Steps that the run under way has kept. Its ledger holds the draws of all processes that worked on it."""
         place, counts = self.places[slot], self.counts
         drawn = sum(path.stat().st_size for path in place.glob(f"{number}-*.drawn"))
         run = place / ("model.run" if self.commands[slot] else f"run-{number}")

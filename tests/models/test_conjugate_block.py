@@ -1,7 +1,4 @@
-"""Blocks of records.
-
-The same statistics wherever a record lies, and nothing of its neighbors.
-"""
+"""Blocks of records. The same statistics wherever a record lies, and nothing of its neighbors."""
 
 import math
 from types import SimpleNamespace
@@ -133,20 +130,14 @@ def counting(records, parameters, out):
 
 
 def rounding(records, parameters, out):
-    """Let the order of operations depend on a record's place.
-
-    As it may in a matrix product.
-    """
+    """Let the order of operations depend on a record's place. As it may in a matrix product."""
     for i in range(len(records)):
         a, b, c = records[i, 0], records[i, 1], records[i, 2]
         out[i, 0] = ((a + b) + c if i % 2 else a + (b + c)) / 100.0
 
 
 def sizing(records, parameters, out):
-    """Let a record's result depend on the number of records.
-
-    It is the same in every block.
-    """
+    """Let a record's result depend on the number of records. It is the same in every block."""
     out[:] = records / (100.0 + len(records))
 
 
@@ -164,20 +155,14 @@ def test_a_function_that_mixes_records_is_said_before_the_fit_and_caught_by_the_
 
 
 def test_rounding_that_depends_on_the_place_is_said():
-    """A difference in the last bit hardly ever reaches the lattice.
-
-    The audit looks there.
-    """
+    """A difference in the last bit hardly ever reaches the lattice. The audit looks there."""
     assert MIXING_WARNING in model_of(variant(rounding)(), 3).faults()
     assert MIXING_WARNING not in model_of(GaussianMixture(3, radius=2.0), 3).faults()
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_every_block_has_the_same_shape(monkeypatch):
-    """A fault in the loop.
-
-    Blocks of as many rows as there are records.
-    """
+    """A fault in the loop. Blocks of as many rows as there are records."""
     assert failed(sizing) == set()
     contribute = ConjugateModel.contribute
 

@@ -114,21 +114,6 @@ def test_a_private_fit_finds_the_states():
     assert max(agree, 1 - agree) > 0.8
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"n_symbols": 0}, "n_symbols=0: expected"),
-        ({"n_components": 0}, "n_components=0: expected"),
-        ({"staying": 1}, "staying=1: expected"),
-    ],
-)
-def test_settings_out_of_range(settings, message):
-    with pytest.raises(ValueError, match=message):
-        HiddenMarkovModel(**settings).fit(np.zeros((5, 3)))
-    with pytest.raises(ValueError, match="expected at least one symbol"):
-        HiddenMarkovModel(1, n_steps=1, **FULL).fit(np.zeros((5, 3))).score(np.full((2, 3), -1))
-
-
 # ------------------------------------------------------------------- linear dynamical system
 
 
@@ -192,10 +177,7 @@ def test_a_private_linear_dynamical_system_comes_near():
 
 
 def test_point_estimates_follow_from_the_same_releases():
-    """EM is VB with q(parameters) a point (appendix 6).
-
-    Baum and Welch's step, and never a lower likelihood.
-    """
+    """EM is VB with q(parameters) a point (appendix 6). Baum and Welch's step, and never a lower likelihood."""
     rng = np.random.default_rng(1)
     X = np.where(
         np.cumsum(rng.random((300, 6)) < 0.2, axis=1) % 2, rng.integers(0, 2, (300, 6)), rng.integers(1, 3, (300, 6))
@@ -227,17 +209,3 @@ def test_point_estimates_follow_from_the_same_releases():
     assert fits[0].privacy_.statement() == fits[1].privacy_.statement()
     with pytest.raises(ValueError, match="posterior='maximum': expected"):
         HiddenMarkovModel(2, posterior="maximum").fit(X)
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"n_outputs": 2}, "n_outputs=2: expected"),
-        ({"n_outputs": 3}, "n_outputs=3: expected"),
-        ({"radius": 0}, "radius"),
-        ({"latent_radius": -1}, "latent_radius"),
-    ],
-)
-def test_settings_of_a_linear_dynamical_system(settings, message):
-    with pytest.raises(ValueError, match=message):
-        LinearDynamicalSystem(1, **settings).fit(np.zeros((5, 3)))

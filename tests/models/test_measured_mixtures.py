@@ -1,7 +1,4 @@
-"""Mixtures measure themselves in the last step of a fit.
-
-The gain, its bound, its purity and the verdict.
-"""
+"""Mixtures measure themselves in the last step of a fit. The gain, its bound, its purity and the verdict."""
 
 import numpy as np
 import pytest
@@ -41,10 +38,7 @@ def known(kind):
 
 
 def fitted(kind, X, **settings):
-    """Return a fit with known noise.
-
-    The assertions below would fail by chance in one of twenty.
-    """
+    """Return a fit with known noise. The assertions below would fail by chance in one of twenty."""
     return kind(3, random_state=0, **settings).set_unsafe(test_key=bytes(32)).fit(X)
 
 
@@ -79,10 +73,7 @@ def prepare(kind, **settings):
 
 
 def hostile(kind):
-    """Yield records that are hardly records, as a fit takes them.
-
-    As far from the components as possible.
-    """
+    """Yield records that are hardly records, as a fit takes them. As far from the components as possible."""
     X = data(kind, 300).astype(np.float64)
     X[:7] = np.array([0.0, 1.0, -1e30, 1e30, 1e-30, 1e6, -1e6])[:, None]
     return X

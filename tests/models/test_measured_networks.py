@@ -1,7 +1,4 @@
-"""Networks measure themselves in the last step of a fit.
-
-The gain, its bound, its purity, the audit and the verdict.
-"""
+"""Networks measure themselves in the last step of a fit. The gain, its bound, its purity, the audit and the verdict."""
 
 import numpy as np
 import pytest
@@ -80,10 +77,7 @@ def test_which_runs_are_measured():
 
 @BOTH
 def test_a_fit_predicts_its_own_records_no_better_than_others(kind):
-    """Noise and shrinkage leave little of a record in the weights.
-
-    The score needs no correction.
-    """
+    """Noise and shrinkage leave little of a record in the weights. The score needs no correction."""
     gaps = []
     for seed in range(8):
         X, y = data(600, seed=seed)
@@ -138,10 +132,7 @@ def test_threads_and_releases_give_the_same(kind, tmp_path):
 
 
 def judged(adapter):
-    """Return the step that is a score.
-
-    The network has large weights.
-    """
+    """Return the step that is a score. The network has large weights."""
 
     class Judged(FirstScore, adapter):
         def sharp(self, stage):

@@ -1,7 +1,4 @@
-"""Records drawn from a belief network.
-
-Hidden units have the moments that were released.
-"""
+"""Records drawn from a belief network. Hidden units have the moments that were released."""
 
 import itertools
 
@@ -16,10 +13,7 @@ from vips_fast.models.sbn.readings import joint_excess, thresholded_normal
 
 
 def stripes(n):
-    """Records of 36 pixels.
-
-    Four stripes; the first two and the last two are often on together.
-    """
+    """Records of 36 pixels. Four stripes; the first two and the last two are often on together."""
     rng = np.random.default_rng(0)
     pairs = np.repeat(rng.random((n, 2)) < 0.5, 2, axis=1)
     on = np.where(rng.random((n, 4)) < 0.8, pairs, rng.random((n, 4)) < 0.5)

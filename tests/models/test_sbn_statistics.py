@@ -1,7 +1,4 @@
-"""Sigmoid belief network.
-
-A record's contribution, its reach in a release, and the model from releases.
-"""
+"""Sigmoid belief network. A record's contribution, its reach in a release, and the model from releases."""
 
 import math
 
@@ -153,10 +150,7 @@ def test_capacity_is_what_the_largest_records_need():
 @pytest.mark.parametrize("bound,parameters", VARIANTS)
 @pytest.mark.parametrize("z", [0.5, 20.0])
 def test_no_neighbor_moves_the_sum_further_than_declared(bound, parameters, z):
-    """Beside 40 records and beside 10^9, whose fine sums pass int64.
-
-    Nothing depends on how many there are.
-    """
+    """Beside 40 records and beside 10^9, whose fine sums pass int64. Nothing depends on how many there are."""
     rng = np.random.default_rng(0)
     base = (rng.random((40, 12)) < 0.4).astype(np.uint8)
     relations = {}
@@ -211,10 +205,7 @@ def test_clipped_records_without_overlap_reach_root_two():
 
 
 def test_slack_of_rounding_shrinks_every_record():
-    """Not only those at the clip.
-
-    Otherwise neighbors closer than the bound would keep all of it.
-    """
+    """Not only those at the clip. Otherwise neighbors closer than the bound would keep all of it."""
     estimator = make("jaakkola")
     for z, least, most in [(1e-6, 0.999, 1.0), (1e4, 0.9, 0.98)]:
         model, mechanism = model_of(estimator, z=z)
@@ -244,10 +235,7 @@ def test_common_curvature_makes_the_bound_largest():
     S, a, m = np.cov(z.T, bias=True), ((y - y.mean()) @ (z - z.mean(axis=0))) / 4000, y.mean()
 
     def bound(parameters):
-        """Compute Jaakkola and Jordan's bound of the mean log p(y
-
-        z). | With one t for all records.
-        """
+        """Compute Jaakkola and Jordan's bound of the mean log p(y z). | With one t for all records."""
         w, c, t = parameters[:3], parameters[3], parameters[4]
         psi = (z - z.mean(axis=0)) @ w + c
         kappa = math.tanh(t / 2) / (2 * t)

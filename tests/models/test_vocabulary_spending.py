@@ -90,10 +90,7 @@ def test_a_budget_pays_for_both_and_the_vocabulary_comes_first(tmp_path):
 
 @pytest.mark.parametrize("kind, fits", [("gaussian", 4.0), ("renyi", 3.5)])
 def test_a_target_that_words_have_spent_of_is_charged_once(tmp_path, kind, fits):
-    """The topics pay for the target's rest after the words.
-
-    They do not pay for all of it.
-    """
+    """The topics pay for the target's rest after the words. They do not pay for all of it."""
     Budget.create(
         tmp_path / "b", 4.0, 1e-5, dataset="d", unit="record", relation="add_remove", filter=kind, purchases=1
     )
@@ -182,10 +179,7 @@ def test_the_rule_is_fixed_ahead(tmp_path):
 
 
 def test_as_many_nights_as_purchases(tmp_path):
-    """Each purchases a vocabulary and fits topics from one budget.
-
-    One more night is refused before it draws.
-    """
+    """Each purchases a vocabulary and fits topics from one budget. One more night is refused before it draws."""
     budget = of_delta(tmp_path / "b", purchases=2)
     for left in (1, 0):
         words = purchased(n_records=400)
@@ -241,10 +235,7 @@ def test_mutants_of_the_pot_are_killed(mutant, tmp_path, monkeypatch):
 
 
 def test_a_pipeline_states_the_epsilon_of_both():
-    """The last step includes the first one's spending.
-
-    The pipeline is fitted as scikit-learn fits it.
-    """
+    """The last step includes the first one's spending. The pipeline is fitted as scikit-learn fits it."""
     from sklearn.pipeline import make_pipeline
 
     made = make_pipeline(purchased(), topics()).fit(TEXTS)

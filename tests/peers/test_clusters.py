@@ -1,7 +1,4 @@
-"""Other methods' private clusters.
-
-They find clusters that are there, and a person has a bound.
-"""
+"""Other methods' private clusters. They find clusters that are there, and a person has a bound."""
 
 import numpy as np
 import pytest

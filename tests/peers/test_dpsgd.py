@@ -87,10 +87,7 @@ def test_poisson_scenario_calibrates_with_renyi_divergences(data):
 
 @pytest.mark.parametrize("n_rows", [3000, 4000])
 def test_the_rate_is_that_of_the_public_number_of_records(data, n_rows):
-    """Rows may be more or fewer.
-
-    Neither the rate nor the noise knows.
-    """
+    """Rows may be more or fewer. Neither the rate nor the noise knows."""
     X, y = data
     model = DPSGDLogisticRegression("poisson", batch_size=500, n_steps=3, n_records=2000, noise_multiplier=1.0)
     model.fit(X[:n_rows], y[:n_rows])
@@ -165,75 +162,3 @@ def test_laplace_mechanism_of_the_baseline():
     untouched = np.arange(3)
     LaplaceMechanism(0.0, 1.0, 1.0).add_noise(untouched, None)
     np.testing.assert_array_equal(untouched, np.arange(3))
-
-
-def test_save_and_load(data, tmp_path):
-    X, y = data
-    model = DPSGDLogisticRegression(batch_size=400, n_steps=5).fit(X, y)
-    model.save(tmp_path / "model")
-    again = DPSGDLogisticRegression.load(tmp_path / "model")
-    np.testing.assert_array_equal(again.decision_function(X[:9]), model.decision_function(X[:9]))
-    assert again.privacy_ == model.privacy_ and again.get_params() == model.get_params()
-
-
-def test_callback_and_fit_without_intercept(data):
-    X, y = data
-    seen = []
-    model = DPSGDLogisticRegression(
-        "zcdp", n_steps=4, fit_intercept=False, average=False, callback=lambda now: seen.append((now.step, now.epsilon))
-    ).fit(X, y)
-    assert [step for step, _ in seen] == [1, 2, 3, 4] and seen == sorted(seen, key=lambda pair: pair[1])
-    assert model.intercept_ == 0.0
-
-
-@pytest.mark.parametrize(
-    ("settings", "match"),
-    [
-        (dict(scenario="adam"), "scenario"),
-        (dict(clip_norm=0.0), "clip_norm"),
-        (dict(learning_rate=-1.0), "learning_rate"),
-        (dict(alpha=-1.0), "alpha"),
-        (dict(n_steps=0), "n_steps"),
-        (dict(batch_size=1e9), "batch_size"),
-        (dict(scenario="zcdp", batch_size=10), "batch_size"),
-        (dict(scenario="laplace", batch_size=10.5), "batch_size"),
-        (dict(scenario="laplace", delta=1e-5), "delta"),
-        (dict(epsilon=0.0), "epsilon"),
-        (dict(delta=1.0), "delta"),
-        (dict(private=1), "private"),
-        (dict(callback=3), "callback"),
-        (dict(accountant="best"), "accountant"),
-        (dict(noise_multiplier=0.3, epsilon=0.1), "epsilon"),
-        (dict(scenario="laplace", noise_multiplier=0.3, epsilon=0.1), "epsilon"),
-        (dict(noise_multiplier=1e12), "noise_multiplier"),
-    ],
-)
-def test_bad_parameters(data, settings, match):
-    model = DPSGDLogisticRegression(**settings)
-    with pytest.raises(ValueError, match=match):
-        model.fit(*data)
-    assert not model.__sklearn_is_fitted__()  # nothing was released
-
-
-@pytest.mark.parametrize(
-    ("X", "y", "match"),
-    [
-        (np.zeros(3), np.zeros(3), "X has dtype float64 and shape"),
-        (np.zeros((3, 2)), np.zeros(2), "y has shape"),
-        (np.full((3, 2), np.nan), np.array([0, 1, 1]), "X: expected finite"),
-        (np.zeros((3, 2)), np.array([0, 1, 2]), "y has 3 classes"),
-    ],
-)
-def test_bad_records(X, y, match):
-    with pytest.raises(ValueError, match=match):
-        DPSGDLogisticRegression(n_steps=1).fit(X, y)
-
-
-def test_not_fitted():
-    with pytest.raises(ValueError, match="not fitted"):
-        DPSGDLogisticRegression().predict(np.zeros((1, 1)))
-
-
-def test_noise_multiplier_zero_taints(data):
-    model = DPSGDLogisticRegression("zcdp", n_steps=2, noise_multiplier=0.0).fit(*data)
-    assert not model.privacy_.private and "noise_multiplier=0" in model.privacy_.statement()

@@ -1,7 +1,4 @@
-"""Baselines of logistic regression.
-
-Each learns, keeps to its budget, and follows its article.
-"""
+"""Baselines of logistic regression. Each learns, keeps to its budget, and follows its article."""
 
 import math
 from importlib import import_module
@@ -20,8 +17,6 @@ from scipy.special import expit, ndtr
 
 from vips_fast.engine.backend import Threads
 from vips_fast.engine.result import Public
-from vips_fast.engine.transcript import read_transcript
-from vips_fast.models.fit import rebuild
 from vips_fast.models.logistic.records import LogisticRecords, design
 
 
@@ -57,17 +52,6 @@ def test_learns_within_its_budget(data, kind, sampling):
     assert model.predict(X[:5]).tolist() == (model.decision_function(X[:5]) > 0).astype(int).tolist()
 
 
-@pytest.mark.parametrize("kind", ENGINE)
-def test_sparse_rows_and_labels(data, kind):
-    X, y, _ = data
-    labels = np.array(["no", "yes"])[y]
-    settings = dict(ENGINE[kind], sampling="full", private=False, random_state=0)
-    dense, sparse = (kind(**settings).fit(form, labels) for form in (X, sp.csr_array(X)))
-    assert dense.classes_.tolist() == ["no", "yes"]
-    np.testing.assert_allclose(sparse.coef_, dense.coef_, rtol=1e-5, atol=1e-6)
-    np.testing.assert_allclose(sparse.decision_function(sp.csr_array(X[:9])), sparse.decision_function(X[:9]))
-
-
 def scores_model(estimator, X, y):
     """Model with noise of 2 sensitivities, its mechanism and the records."""
     records = LogisticRecords.of(design(X, float(estimator.fit_intercept)), np.asarray(y, float))
@@ -84,10 +68,7 @@ def total(model, records, rows=None, n_threads=2):
 
 @pytest.mark.parametrize("storage", [np.asarray, sp.csr_array])
 def test_contributions_are_clipped_scores(data, storage):
-    """Compare the engine's statistic with the formula.
-
-    For scores and for DPVI's pair of gradients.
-    """
+    """Compare the engine's statistic with the formula. For scores and for DPVI's pair of gradients."""
     X, y, _ = data
     X, y = X[:200], y[:200].astype(float)
     theta = np.array([1.0, -2.0, 0.5, 1.0, 0.0, 0.3])
@@ -113,10 +94,7 @@ def test_contributions_are_clipped_scores(data, storage):
 
 @pytest.mark.parametrize("kind", ENGINE)
 def test_replay_and_additivity(data, kind):
-    """Any record moves the sum by at most C.
-
-    Any split of the records gives the same integers.
-    """
+    """Any record moves the sum by at most C. Any split of the records gives the same integers."""
     X, y, _ = data
     X, y = X[:60] * 5, y[:60].astype(float)
     model, mechanism, records = scores_model(kind(clip_norm=0.7), X, y)
@@ -130,30 +108,8 @@ def test_replay_and_additivity(data, kind):
         assert moved <= mechanism.sensitivity == 0.7
 
 
-@pytest.mark.parametrize("kind", ENGINE)
-def test_one_result_in_files_and_from_a_transcript(data, kind, tmp_path):
-    """Whatever is read of a fit is in its result.
-
-    A later change of settings changes nothing.
-    """
-    X, y, _ = data
-    model = kind(n_steps=6, batch_size=400).fit(X, y, transcript=tmp_path / "transcript")
-    model.save(tmp_path / "model")
-    expected = model.predict_proba(X[:9])
-    for other in (kind.load(tmp_path / "model"), rebuild(kind, read_transcript(tmp_path / "transcript"))):
-        np.testing.assert_array_equal(other.predict_proba(X[:9]), expected)
-        assert other.privacy_ == model.privacy_ and other.ledger_.head == model.ledger_.head
-    model.set_params(fit_intercept=False, clip_norm=9.0, n_steps=2)
-    np.testing.assert_array_equal(model.predict_proba(X[:9]), expected)
-    with pytest.raises(AttributeError):
-        model.coef_ = 0
-
-
 def test_dpvi_without_noise_is_mean_field_variational_inference():
-    """Against the Gaussian approximation in a dimension that makes it exact enough.
-
-    Means, and sd = curvature^-1/2.
-    """
+    """Against the Gaussian approximation in a dimension that makes it exact enough. Means, and sd = curvature^-1/2."""
     rng = np.random.default_rng(1)
     X = rng.normal(size=(3000, 2)) / 2
     y = (rng.random(3000) < expit(X @ np.array([1.0, -0.5]))).astype(int)
@@ -184,30 +140,12 @@ def test_langevin_samples_have_the_posteriors_spread():
 
 
 def test_samples_of_q_are_the_noise(data):
-    """The spread of q's samples over sqrt(k) is the release's noise.
-
-    In the units of theta.
-    """
+    """The spread of q's samples over sqrt(k) is the release's noise. In the units of theta."""
     X, y, _ = data
     model = VariationalSamplingLogisticRegression(
         sampling="full", n_steps=9, n_samples=16, noise_multiplier=7.0, clip_norm=0.5, learning_rate=2.0
     ).fit(X, y)
     assert model.posterior_scale_ == pytest.approx(4 * 2.0 / 4000 / 3 * 7.0 * 0.5)
-
-
-def test_the_bayesian_accountants_figure_is_no_guarantee(data):
-    X, y, _ = data
-    model = VariationalSamplingLogisticRegression(batch_size=400, n_steps=20, epsilon=1.0, bayesian_pairs=200)
-    model.fit(X, y)
-    assert 0 < model.bayesian_.epsilon_mu and "not differential privacy" in str(model.bayesian_)
-    assert not model.privacy_.private and math.isinf(model.privacy_.epsilon)
-    with pytest.raises(ValueError, match="bayesian_pairs=2"):
-        VariationalSamplingLogisticRegression(batch_size=400, bayesian_pairs=2).fit(X, y)
-    with pytest.raises(ValueError, match="bayesian_pairs=9"):
-        kind = VariationalSamplingLogisticRegression
-        kind(sampling="without_replacement", batch_size=400, bayesian_pairs=9).fit(X, y)
-    with pytest.raises(ValueError, match="transcript"):
-        VariationalSamplingLogisticRegression(batch_size=400, bayesian_pairs=9).fit(X, y, transcript="nowhere")
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-5])
@@ -242,10 +180,7 @@ def test_gaussian_noise_of_the_notes():
 
 
 def test_privacy_loss_of_objective_perturbation():
-    """Simulate the densities' ratio at the worst record.
-
-    In one dimension; the densities are of theta.
-    """
+    """Simulate the densities' ratio at the worst record. In one dimension; the densities are of theta."""
     epsilon, delta, n = 1.0, 1e-2, 20
     rng = np.random.default_rng(0)
     y = rng.integers(0, 2, n).astype(float)
@@ -270,43 +205,3 @@ def test_privacy_loss_of_objective_perturbation():
     other = np.exp(log_density(theta, y) + 0.5 * (theta / (3 * s / ridge)) ** 2)
     other /= other.sum()
     assert other @ (-loss > epsilon) <= delta
-
-
-@pytest.mark.parametrize("kind", [*ENGINE, ObjectivePerturbationLogisticRegression])
-@pytest.mark.parametrize(
-    ("X", "y", "text"),
-    [
-        (np.ones((4, 2)), [0, 0, 0, 0], "y has 1 class:"),
-        (np.ones((4, 2)), [0, 1, 2, 0], "y has 3 classes"),
-        (np.ones((4, 2)), [0, 1, 0], "y has shape"),
-        (np.full((4, 2), np.nan), [0, 1, 0, 1], "X: expected finite"),
-        (np.ones(4), [0, 1, 0, 1], "X has dtype float64 and shape"),
-    ],
-)
-def test_bad_data(kind, X, y, text):
-    model = kind(batch_size=2) if kind in ENGINE else kind()
-    with pytest.raises(ValueError, match=text):
-        model.fit(X, np.asarray(y))
-    assert not model.__sklearn_is_fitted__()
-
-
-@pytest.mark.parametrize(
-    ("kind", "params", "text"),
-    [
-        (DPVILogisticRegression, {"clip_norm": 0}, "clip_norm=0"),
-        (DPVILogisticRegression, {}, "batch_size=None"),
-        (DPVILogisticRegression, {"learning_rate": -1, "sampling": "full"}, "learning_rate=-1"),
-        (DPSGLDLogisticRegression, {"step_size": 0, "sampling": "full"}, "step_size=0"),
-        (DPSGLDLogisticRegression, {"prior_precision": 0, "sampling": "full"}, "prior_precision=0"),
-        (VariationalSamplingLogisticRegression, {"n_samples": 0, "sampling": "full"}, "n_samples=0"),
-        (DPVILogisticRegression, {"fit_intercept": 1, "sampling": "full"}, "fit_intercept=1"),
-        (ObjectivePerturbationLogisticRegression, {"curvature_share": 1}, "curvature_share=1"),
-        (ObjectivePerturbationLogisticRegression, {"epsilon": 0}, "epsilon=0"),
-        (ObjectivePerturbationLogisticRegression, {"delta": 1}, "delta=1"),
-        (ObjectivePerturbationLogisticRegression, {"row_norm": -1}, "row_norm=-1"),
-    ],
-)
-def test_bad_parameters(data, kind, params, text):
-    X, y, _ = data
-    with pytest.raises(ValueError, match=text):
-        kind(**params).fit(X, y)

@@ -1,7 +1,4 @@
-"""Medians by smooth sensitivity.
-
-The guarantee on every pair of small data sets, mutants, and accuracy.
-"""
+"""Medians by smooth sensitivity. The guarantee on every pair of small data sets, mutants, and accuracy."""
 
 import math
 from itertools import combinations_with_replacement, pairwise
@@ -48,10 +45,7 @@ def honest(units):
 
 
 def local(units):
-    """Return a mutant.
-
-    Noise for the local sensitivity, which is a secret itself.
-    """
+    """Return a mutant. Noise for the local sensitivity, which is a secret itself."""
     known = scales(EPSILON, DELTA, TOP, LEAST)
     padded = [0, *sorted(units), TOP]
     place = 1 + (len(units) - 1) // 2
@@ -91,10 +85,7 @@ def test_scales_grow_slowly_and_hide_the_range():
 
 
 def test_the_change_at_a_distance_is_that_of_every_data_set_at_it():
-    """A_k by definition.
-
-    Over all data sets in at most k other records, and all their neighbors.
-    """
+    """A_k by definition. Over all data sets in at most k other records, and all their neighbors."""
     places, n, known = (0, 3, 7, 10), 3, list(range(1, 200))
     for x in combinations_with_replacement(places, n):
         near = {x}
@@ -137,19 +128,3 @@ def test_mean_and_covariance_of_blocks():
         X, lambda block: np.cov(block.T)[upper], [(0, 9), (-9, 9), (0, 9)], 400, 3.0, 1e-6
     )
     np.testing.assert_allclose(covariance, [1.0, 0.5, 1.25], atol=1.5)
-
-
-def test_a_block_that_fails_tells_nothing():
-    def failing(block):
-        raise RuntimeError("of a private record")
-
-    released, _ = sample_and_aggregate(np.zeros((50, 1)), failing, [(0.0, 1.0)], 50, 5.0, 1e-3)
-    assert abs(released[0]) < 1.0
-    with pytest.raises(ValueError, match="n_blocks=0: expected"):
-        sample_and_aggregate(np.zeros((5, 1)), np.mean, [(0, 1)], 0, 1.0, 1e-6)
-    with pytest.raises(ValueError, match="bounds"):
-        smooth_median([1.0], (1, 0), 1.0, 1e-6)
-    with pytest.raises(ValueError, match="delta=0: expected"):
-        smooth_median([1.0], (0, 1), 1.0, 0)
-    with pytest.raises(ValueError, match="values has the shape"):
-        smooth_median([], (0, 1), 1.0, 1e-6)

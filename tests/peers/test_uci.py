@@ -1,17 +1,13 @@
-"""Readers of Adult and Abalone.
-
-The original format, its variants, and broken files.
-"""
+"""Readers of Adult and Abalone. The original format, its variants, and broken files."""
 
 import gzip
 import re
 
 import numpy as np
 import pytest
-from peers.uci import ABALONE, ADULT, read_abalone, read_adult
+from peers.uci import read_abalone, read_adult
 from sklearn.linear_model import LogisticRegression
 
-from vips_fast.data import Schema
 from vips_fast.data.schema import MOVED
 
 ROWS = [
@@ -50,25 +46,6 @@ def test_adult_in_every_form(tmp_path, compress, before, after, stop):
     assert np.sqrt(table.X.power(2).sum(axis=1)).max() <= table.row_norm == np.sqrt(14)
 
 
-def test_missing_values(tmp_path):
-    path = write(tmp_path / "adult", "\n".join(ROWS))
-    filled = read_adult(path, missing="fill")
-    assert filled.X.shape == (2, 105) and not any("?" in name for name in filled.feature_names)
-    workclass = [i for i, name in enumerate(filled.feature_names) if name.startswith("workclass=")]
-    assert filled.X[:, workclass].toarray().sum(axis=1).tolist() == [1, 1]
-    dropped = read_adult(path, missing="drop")
-    assert dropped.X.shape == (1, 105) and dropped.y.tolist() == [0]
-
-
-def test_several_files_and_no_rows(tmp_path):
-    first, second = write(tmp_path / "a", ROWS[0]), write(tmp_path / "b", ROWS[1] + "\n")
-    both = read_adult(first, second)
-    assert both.y.tolist() == [0, 1]
-    np.testing.assert_array_equal(both.X[[1]].toarray(), read_adult(second).X.toarray())
-    empty = read_adult(write(tmp_path / "c", "|1x3\n"))
-    assert empty.X.shape == (0, 108) and len(empty.y) == 0
-
-
 def test_nothing_is_learned_from_the_rows(tmp_path):
     """A row's encoding is the same in any company."""
     alone = read_adult(write(tmp_path / "a", ROWS[0])).X.toarray()[0]
@@ -94,19 +71,6 @@ def test_broken_lines_are_named_and_not_shown(tmp_path, row, text):
     assert "secret" not in str(error.value)
 
 
-def test_other_bad_input(tmp_path):
-    with pytest.raises(ValueError, match="missing='mean'"):
-        read_adult("x", missing="mean")
-    with pytest.raises(FileNotFoundError):
-        read_adult(tmp_path / "absent")
-    (tmp_path / "bytes").write_bytes(b"\xff\xfe\n")
-    with pytest.raises(UnicodeDecodeError):
-        read_adult(tmp_path / "bytes")
-    (tmp_path / "cut").write_bytes(gzip.compress(ROWS[0].encode())[:40])
-    with pytest.raises(EOFError):
-        read_adult(tmp_path / "cut")
-
-
 def test_abalone(tmp_path):
     text = "M,0.455,0.365,0.095,0.514,0.2245,0.101,0.15,15\nI,0.35,0.265,0.09,9.9,0.0995,0.0485,0.07,9\n"
     table = read_abalone(write(tmp_path / "abalone", text))
@@ -117,12 +81,6 @@ def test_abalone(tmp_path):
     assert read_abalone(tmp_path / "abalone", threshold=15).y.tolist() == [0, 0]
     with pytest.raises(ValueError, match="line 1: the label"):
         read_abalone(write(tmp_path / "bad", text.replace(",15", ",many")))
-
-
-def test_descriptions_are_schemas():
-    for schema, n_features in ((ADULT, 108), (ABALONE, 10)):
-        assert len(schema.feature_names) == n_features
-        assert Schema.parse(schema.to_toml()) == schema
 
 
 @pytest.mark.filterwarnings("ignore:Liblinear failed to converge")

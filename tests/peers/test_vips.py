@@ -1,7 +1,4 @@
-"""The article's algorithms as printed and as its authors run them.
-
-Compared with loops over scalars.
-"""
+"""The article's algorithms as printed and as its authors run them. Compared with loops over scalars."""
 
 import itertools
 import math
@@ -54,10 +51,7 @@ def test_topics_are_algorithm_3():
 
 
 def test_the_three_noises_of_strong_composition():
-    """Compare with 2.85, 3.80 and 4.40.
-
-    The last has the authors' δ of a step.
-    """
+    """Compare with 2.85, 3.80 and 4.40. The last has the authors' δ of a step."""
     target = epsilon(lda_fig2.event(20_000, 1.24), 1e-4, "wang")
     sizes = (20_000, 400_000, 20, 1e-4)
     found = [common.strong_composition_noise(target, *sizes)]
@@ -230,10 +224,7 @@ def test_the_networks_step_is_algorithm_6(sigma):
 
 @pytest.mark.parametrize("sigma", [0.0, 0.05])
 def test_two_steps_of_the_authors_network(sigma):
-    """Loop over images and pixels.
-
-    The second step keeps the hidden units and moves by rho.
-    """
+    """Loop over images and pixels. The second step keeps the hidden units and moves by rho."""
     J, K, S, N = 3, 2, 4, 4
     Y = np.random.default_rng(5).integers(0, 2, (N, J)).astype(float)
     q = vips.fit_network(vips.AUTHORS, Y, K, sigma, S, 2, np.random.default_rng(9))

@@ -148,9 +148,3 @@ def test_no_other_module_writes_by_itself():
         if any(isinstance(node, ast.Call) and opens_for_writing(node) for node in ast.walk(tree)):
             found.add(path.relative_to(root).as_posix())
     assert found == OPENS.keys(), found ^ OPENS.keys()
-
-
-def test_plots_and_tables_are_whole(tmp_path):
-    (tmp_path / "a.svg").symlink_to(tmp_path / "target")
-    save_figure(tmp_path / "a.svg", Figure())
-    assert (tmp_path / "a.svg").read_bytes() and names(tmp_path) == ["a.svg"]

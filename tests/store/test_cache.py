@@ -103,15 +103,6 @@ def test_a_folder_that_takes_nothing_only_warns(place, packaged, tmp_path, monke
     assert model.public_prior == prior and len(packaged) == 2
 
 
-def test_a_full_disk_only_warns(packaged, folder, monkeypatch):
-    def full(path, key, content):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(cache, "store", full)
-    with pytest.warns(UserWarning, match="No space left on device"):
-        assert load_prior("public:en").name == "packages"
-
-
 @pytest.mark.parametrize("change", ["version", "words", "stop words", "wordfreq", "package", "size"])
 def test_a_prior_of_other_sources_is_not_taken(change, packaged, folder, monkeypatch):
     before = prior_building.packaged_key()
@@ -163,12 +154,6 @@ def test_a_file_that_is_not_whole_is_made_again(damage, packaged, folder, tmp_pa
         assert load_prior("public:en").digest == digest and len(packaged) == 2
     assert bool(warned) == (damage == "a folder")
     assert load_prior("public:en").digest == digest and len(packaged) == 2 + (damage == "a folder")
-
-
-def test_a_prior_of_before_is_not_looked_at(packaged, folder):
-    folder.mkdir(parents=True)
-    PublicPrior(WORDS, np.ones((2, 400)), np.ones(2), np.ones(400), "stale").save(folder / "prior-en.npz")
-    assert load_prior("public:en").name == "packages"
 
 
 def test_a_built_prior_is_checked_and_says_how_to_make_it_again(packaged, folder):

@@ -1,7 +1,4 @@
-"""Read folders that somebody else wrote.
-
-Without a wait and in bounded memory.
-"""
+"""Read folders that somebody else wrote. Without a wait and in bounded memory."""
 
 import os
 import socket

@@ -65,10 +65,7 @@ def test_a_wait_names_the_holder_and_ends(budget, monkeypatch):
 
 @pytest.mark.parametrize("inside", [False, True])
 def test_a_wait_obeys_a_signal(budget, inside):
-    """A signal that waits elsewhere ends a waiting charge.
-
-    Nothing is half done while it waits.
-    """
+    """A signal that waits elsewhere ends a waiting charge. Nothing is half done while it waits."""
     with holding(budget.path, fcntl.LOCK_SH), stoppable():
         timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGTERM))
         begun = time.monotonic()
@@ -85,10 +82,7 @@ def test_a_wait_obeys_a_signal(budget, inside):
 
 
 def test_who_can_read_a_file_cannot_block_it(budget, tmp_path):
-    """Only the owner can open these files.
-
-    A lock needs an open file.
-    """
+    """Only the owner can open these files. A lock needs an open file."""
     Lock(tmp_path / "lock", create=True).close()
     for path in (budget.path, tmp_path / "lock"):
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -103,10 +97,7 @@ def test_a_link_in_the_place_of_a_lock_is_not_followed(tmp_path):
 
 
 def test_a_file_that_is_replaced_during_the_wait_is_locked_anew(tmp_path):
-    """A waiting process locks the file that has the name.
-
-    It does not lock one that had it.
-    """
+    """A waiting process locks the file that has the name. It does not lock one that had it."""
     path = tmp_path / "file"
     path.touch()
     with Lock(path) as first:

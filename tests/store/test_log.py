@@ -57,10 +57,7 @@ def test_a_reader_finds_the_new_records(path):
 
 
 def killed_between(path, n):
-    """Kill an append after the record.
-
-    Before the first line.
-    """
+    """Kill an append after the record. Before the first line."""
 
     def job():
         with Opened(path) as log:

@@ -1,7 +1,4 @@
-"""The reader and the writer of .npz files.
-
-Arrays come out as they went in, and damage is refused.
-"""
+"""The reader and the writer of .npz files. Arrays come out as they went in, and damage is refused."""
 
 import io
 import random
@@ -172,10 +169,7 @@ def test_an_expanding_file_is_refused_before_it_is_read(tmp_path, monkeypatch):
 
 
 def test_no_corpus_meets_the_limit(tmp_path, data_dir):
-    """Even where every count is 1 and int64.
-
-    Such an array by itself shrinks to a thousandth.
-    """
+    """Even where every count is 1 and int64. Such an array by itself shrinks to a thousandth."""
     for name in ("train", "train_sections"):
         assert read_npz(data_dir / "wiki" / f"{name}.npz").keys() == {"data", "indices", "indptr", "shape", "format"}
     corpus = sparse.random_array((4000, 5000), density=0.02, format="csr", rng=np.random.default_rng(0))

@@ -1,7 +1,4 @@
-"""Files changed at random, for every reader.
-
-Refused or taken, with no traceback, internal error or wait.
-"""
+"""Files changed at random, for every reader. Refused or taken, with no traceback, internal error or wait."""
 
 import contextlib
 import os

@@ -1,7 +1,4 @@
-"""Killed at random moments over steps, checkpoints, saves, budget writes and resumes.
-
-Nothing is left uncounted.
-"""
+"""Killed at random moments over steps, checkpoints, saves, budget writes and resumes. Nothing is left uncounted."""
 
 import fcntl
 import os

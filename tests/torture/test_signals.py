@@ -1,7 +1,4 @@
-"""A job that is signalled at its file calls.
-
-Nothing is left uncounted, no job is stuck, and every model verifies.
-"""
+"""A job that is signalled at its file calls. Nothing is left uncounted, no job is stuck, and every model verifies."""
 
 import pytest
 from drill import drill

@@ -1,7 +1,4 @@
-"""A real corpus.
-
-Runs that were killed five times give models as good as whole runs.
-"""
+"""A real corpus. Runs that were killed five times give models as good as whole runs."""
 
 import json
 import os
@@ -48,10 +45,7 @@ def fitting(folder, documents, test, seed):
 
 @pytest.mark.slow
 def test_wiki_killed_five_times(data_dir, tmp_path, capsys):
-    """Each kill may cost a step that epsilon = 1 cannot pay.
-
-    The perplexity stays as low as whole runs'.
-    """
+    """Each kill may cost a step that epsilon = 1 cannot pay. The perplexity stays as low as whole runs'."""
     documents, test = (sp.load_npz(data_dir / "wiki" / f"{name}.npz") for name in ("train", "test"))
     rng, found = np.random.default_rng(0), {(): [], MOMENTS: []}
     for seed in range(5):

@@ -1,7 +1,4 @@
-"""The program that type checkers look at uses everything public.
-
-`make lint` and `make types` check it, and it runs.
-"""
+"""The program that type checkers look at uses everything public. `make lint` and `make types` check it, and it runs."""
 
 import ast
 import os

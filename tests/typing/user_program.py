@@ -58,10 +58,7 @@ high = 100
 
 
 class Mean(ConjugateEstimator):
-    """The mean of numbers in [-1, 1].
-
-    The smallest model of one's own.
-    """
+    """The mean of numbers in [-1, 1]. The smallest model of one's own."""
 
     mean_ = parameter(0, "(d,) the mean.")
 

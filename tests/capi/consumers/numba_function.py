@@ -1,7 +1,4 @@
-"""The LDA E-step from a Numba function.
-
-One block of documents in each of Numba's own threads.
-"""
+"""The LDA E-step from a Numba function. One block of documents in each of Numba's own threads."""
 
 import numpy as np
 from numba import njit, prange

@@ -1,0 +1,48 @@
+"""A budget lets through as much as it holds and no more, and gives a charge back once."""
+
+import pytest
+
+from vips_fast.accounting import GaussianEvent, PoissonSampledEvent
+from vips_fast.engine.budget import Budget, BudgetExceededError
+from vips_fast.engine.ledger import Ledger
+
+EVENTS = {
+    "gaussian": GaussianEvent(40.0, "add_remove"),
+    "renyi": PoissonSampledEvent(0.1, GaussianEvent(5.0, "add_remove")),
+}
+
+
+@pytest.mark.parametrize("name", EVENTS)
+def test_the_most_that_fits_stays_within_the_limit(name, tmp_path):
+    budget = Budget.create(tmp_path / "b", 1.0, 1e-6, dataset="d", filter=name)
+    with budget.reserve(EVENTS[name], 10**4, least=1) as held:
+        for _ in range(held.count):
+            held.release()
+    assert 0.99 < budget.spent <= budget.epsilon
+    with pytest.raises(BudgetExceededError):
+        budget.reserve(EVENTS[name], 1)
+
+
+def test_a_charge_is_given_back_once(tmp_path):
+    budget = Budget.create(tmp_path / "b", 1.0, 1e-6, dataset="d")
+    with budget.reserve(EVENTS["gaussian"], 4) as held:
+        held.release()
+        spent = budget.spent
+        held.release()
+        for _ in range(3):
+            held.undo()
+            held.release()
+        assert budget.show()["runs"][0]["drawn"] == 2
+        held.undo()
+        assert budget.spent == spent
+        for _ in range(3):
+            held.undo()
+    assert budget.spent == 0.0
+
+
+def test_every_release_of_a_ledger_counts():
+    ledger = Ledger()
+    for number in range(1, 6):
+        ledger.intend(EVENTS["gaussian"], clip_norm=1.0, sensitivity=1.0)
+        assert ledger.event().leaves() == {EVENTS["gaussian"]: number}
+        assert Ledger.from_dict(ledger.to_dict()).spent == ledger.spent
