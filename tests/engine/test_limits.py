@@ -1,9 +1,12 @@
-"""A budget lets through as much as it holds and no more, and gives a charge back once."""
+"""Limits and shares: a budget holds what it says and no more, and each bound has its own share of delta."""
 
+import numpy as np
 import pytest
 
+from vips_fast import BayesianLogisticRegression
 from vips_fast.accounting import GaussianEvent, PoissonSampledEvent
 from vips_fast.engine.budget import Budget, BudgetExceededError
+from vips_fast.engine.filters import renyi_filter_epsilon
 from vips_fast.engine.ledger import Ledger
 
 EVENTS = {
@@ -46,3 +49,19 @@ def test_every_release_of_a_ledger_counts():
         ledger.intend(EVENTS["gaussian"], clip_norm=1.0, sensitivity=1.0)
         assert ledger.event().leaves() == {EVENTS["gaussian"]: number}
         assert Ledger.from_dict(ledger.to_dict()).spent == ledger.spent
+
+
+def test_an_order_of_the_renyi_filter_has_its_share_of_delta_alone():
+    counts, order = {EVENTS["renyi"]: 20}, 12.0
+    for share in (0.5, 0.01):
+        alone = renyi_filter_epsilon(counts, 1e-6 * share, ((order, 1.0),))
+        assert renyi_filter_epsilon(counts, 1e-6, ((order, share),)) == alone
+
+
+def test_the_statement_for_a_group_of_one_is_the_statement():
+    """Calls that may depend on results have a share of delta, for any number of records."""
+    X, y = np.random.default_rng(0).normal(size=(40, 2)), np.arange(40) % 2
+    model = BayesianLogisticRegression(noise_multiplier=5.0, n_steps=2, sampling="full").fit(X, y)
+    privacy = model.partial_fit(X, y).privacy_
+    assert privacy.share < 1.0 and privacy.for_group(1, privacy.delta) == privacy.epsilon
+    assert privacy.for_group(2) > privacy.epsilon

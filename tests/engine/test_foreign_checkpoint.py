@@ -1,0 +1,35 @@
+"""A checkpoint that was written beside another ledger is refused, even of an equal run."""
+
+import shutil
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from vips_fast import LatentDirichletAllocation
+
+X = sp.csr_array(np.random.default_rng(0).integers(0, 4, (40, 6)))
+
+
+def run(folder, last, resume=False):
+    """Fit up to a step, where it is stopped."""
+
+    def stop(progress):
+        if progress.step == last:
+            raise KeyboardInterrupt
+
+    model = LatentDirichletAllocation(
+        2, noise_multiplier=5.0, n_steps=6, sampling="full", doc_length=9, random_state=0, callback=stop
+    )
+    model.fit(X, checkpoint=folder, checkpoint_every=1, resume=resume)
+
+
+def test_a_checkpoint_of_an_equal_run_with_another_ledger_is_refused(tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path / "straight", 4)
+    for last, resume in ((1, False), (5, True)):
+        with pytest.raises(KeyboardInterrupt):
+            run(tmp_path / "resumed", last, resume)
+    shutil.copy(tmp_path / "straight" / "checkpoint.npz", tmp_path / "resumed")
+    with pytest.raises(ValueError, match="does not extend them, so what was spent cannot be known"):
+        run(tmp_path / "resumed", 99, resume=True)
