@@ -5,8 +5,6 @@ import importlib
 import json
 import math
 import re
-import shutil
-import subprocess
 from operator import attrgetter
 from pathlib import Path
 
@@ -106,14 +104,6 @@ def test_a_cell_that_fails_is_named_and_the_rest_goes_on(toys, bad, capfd):
     assert "3 of 4 cells" in runner.PAGE.read_text() and "squares 0, 1, 9" in runner.PAGE.read_text()
 
 
-def test_a_table_that_cannot_be_made_is_named_and_the_rest_is_shown(toys, capfd, monkeypatch):
-    toys(toy_mute=((), "pass"), toy_heard=((), "pass"))
-    monkeypatch.delattr(importlib.import_module("toy_mute"), "report")
-    assert runner.main(["--scale", "4"]) == 1
-    assert "FAILED the page's part of toy_mute: AttributeError" in capfd.readouterr().err
-    assert "could not be made (AttributeError)" in runner.PAGE.read_text() and "squares 0" in runner.PAGE.read_text()
-
-
 def test_a_missing_need_is_said_and_the_rest_runs(toys, capfd):
     folder = toys(toy_needy=(("no_such_module",), "pass"), toy_free=(("numpy",), "pass"))
     assert runner.main(["--scale", "4"]) == 0
@@ -121,14 +111,6 @@ def test_a_missing_need_is_said_and_the_rest_runs(toys, capfd):
     page = runner.PAGE.read_text()
     assert "Not run: missing no_such_module" in page and "Scale 4: 1 of 1 cells" in page
     assert not (folder / "toy_needy.log").exists()
-
-
-def test_a_figure_that_was_not_run_keeps_its_section(toys, tmp_path):
-    toys(toy_kept=((), "pass"), toy_run=((), "pass"))
-    runner.PAGE.write_text("## Old\n\n<!-- toy_kept -->\nas it was\nbefore\n<!-- end -->\n")
-    assert runner.main(["--only", "run", "--scale", "4"]) == 0
-    page = runner.PAGE.read_text()
-    assert "<!-- toy_kept -->\nas it was\nbefore\n<!-- end -->" in page and "squares 0" in page
 
 
 def test_a_figure_that_was_run_elsewhere_keeps_its_section(toys, tmp_path):
@@ -140,20 +122,6 @@ def test_a_figure_that_was_run_elsewhere_keeps_its_section(toys, tmp_path):
     assert runner.main(["--only", "needy", "run", "--scale", "4"]) == 0
     page = runner.PAGE.read_text()
     assert all(part in page for part in parts) and "Scale 4: 1 of 1 cells" in page
-
-
-@pytest.mark.parametrize("argument", [["--scale", "0"], ["--only", "nothing"]])
-def test_bad_arguments_are_named(argument, capsys):
-    with pytest.raises(SystemExit):
-        runner.main(argument)
-    assert " ".join(argument) in capsys.readouterr().err
-
-
-@pytest.mark.skipif(shutil.which("make") is None, reason="no make")
-def test_make_passes_the_scale_and_the_figures():
-    command = ["make", "-n", "paper", "SCALE=10", "ONLY=fig2 pg"]
-    done = subprocess.run(command, cwd=runner.ROOT, capture_output=True, text=True, check=True)
-    assert "-m bench.paper --scale 10 --only fig2 pg" in done.stdout
 
 
 def test_every_figure_has_the_form():

@@ -63,13 +63,6 @@ def test_each_method_of_figure_5_is_run_shown_and_drawn(tmp_path):
     assert [path.suffix for path in stroke_fig5.draw(rows, tmp_path)] == [".png"]
 
 
-def test_boxes_leave_empty_groups_out():
-    figure, axes = common.subplots()
-    handles = common.boxes(axes, {"one": [[1.0, 2.0], []], "two": [[], [3.0]], "none": [[], []]}, ["a", "b"])
-    assert list(handles) == ["one", "two"]
-    assert [text.get_text() for text in axes.get_xticklabels()] == ["a", "b"]
-
-
 @pytest.mark.parametrize("name", ["adult_fig6", "mnist_fig8"])
 def test_tables_are_made_of_whole_and_of_partial_runs(name, tmp_path):
     """Numbers are made up. Each cell's accuracy is another, and each is seen in the table."""

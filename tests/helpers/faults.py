@@ -25,16 +25,6 @@ from vips_fast.models.logistic.spherical import SphericalModel
 # ------------------------------------------------------------------- estimators
 
 
-def with_model(kind, proxy):
-    """Return a subclass whose model is wrapped."""
-
-    class Wrapped(kind):
-        def _model(self, public, schedule=None):
-            return proxy(super()._model(public, schedule))
-
-    return Wrapped
-
-
 def declaring(kind, share):
     """Return a subclass that declares too small a sensitivity. It is a share of the clip."""
 

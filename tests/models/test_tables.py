@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 from vips_fast import DriftingTopics, LatentDirichletAllocation, TopicTables, verify
+from vips_fast.engine.model import Release
 from vips_fast.models.forecast import HopelessWarning
 from vips_fast.models.lda import LdaOptions
+from vips_fast.models.tables.model import TableModel
 from vips_fast.report import html_report, part_of
 
 WARDS, MONTHS = ["north", "south", "west"], [1, 2, 3, 4, 5, 6]
@@ -201,10 +203,13 @@ def test_noise_alone_seldom_grows_or_falls():
 
 def test_a_record_with_a_value_that_is_not_public_contributes_nothing():
     X, y, _ = documents(500)
-    more = {"ward": np.append(y["ward"], ["east", None]), "month": np.append(y["month"].astype(object), [1, 2])}
+    more = {
+        "ward": np.append(y["ward"], ["east", None, WARDS[1]]),
+        "month": np.append(y["month"].astype(object), [MONTHS[1], MONTHS[2], "none"]),
+    }
     fits = [
         TopicTables(BY, noise_multiplier=1.0, n_records=500).set_unsafe(test_key=bytes(32)).fit(*data)
-        for data in ((X, y), (np.vstack([X, X[:2]]), more))
+        for data in ((X, y), (np.vstack([X, X[:3]]), more))
     ]
     np.testing.assert_array_equal(*(model.table().shares for model in fits))
 
@@ -298,3 +303,13 @@ def test_topics_have_the_names_of_the_fit_in_every_form(tmp_path):
     assert set(table["topic"].to_pylist()) == {"parking, cars", "noise"}
     with pytest.raises(ValueError, match="columns.txt has 1 names"):
         TopicTables(BY, epsilon=4.0).fit(X, y, inputs={"columns.txt": "one\n"})
+
+
+def test_several_steps_are_averaged_and_their_noise_too():
+    model, rng = TableModel((3,), 2), np.random.default_rng(0)
+    releases = [Release(step, rng.integers(-99, 99, model.shape), 0.01, 0.5) for step in range(4)]
+    for release in releases:
+        model.update(release)
+    found = model.result()
+    np.testing.assert_allclose(found["sums"], np.mean([release.values for release in releases], axis=0))
+    np.testing.assert_allclose(found["noise_sd"], 0.25)
