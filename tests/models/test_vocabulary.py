@@ -6,6 +6,7 @@ import pickle
 import subprocess
 import sys
 import tracemalloc
+from fractions import Fraction
 from functools import partial
 from types import SimpleNamespace
 
@@ -64,6 +65,18 @@ def release(model, units):
 
 
 # ------------------------------------------------------------ threshold and event
+
+
+def test_a_sum_passes_only_beyond_the_threshold_and_what_rounding_may_have_added():
+    """Noise is rounded in every round, by half a lattice unit at most."""
+    for n_rounds in (1, 2, 3):
+        for more in range(-2, 5):
+            model, mechanism = model_of(sets_of(["a"]), n_rounds=n_rounds)
+            total = math.floor(model.threshold / mechanism.spacing) + more
+            for units in (total, *[0] * (n_rounds - 1)):
+                release(model, np.array([1, units]))
+            least = (Fraction(total) - Fraction(n_rounds, 2)) * Fraction(mechanism.spacing)
+            assert model.passed().tolist() == [least >= Fraction(model.threshold)]
 
 
 @pytest.mark.parametrize(("sigma", "most", "rounds"), [(13.5, 300, 1), (1.2, 1000, 1), (4.0, 1, 1), (27.0, 1000, 4)])
