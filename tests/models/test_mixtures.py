@@ -211,3 +211,16 @@ def test_a_bound_that_leaves_the_words_out_is_seen():
     X, _, held = documents(50)
     with pytest.warns(RuntimeWarning, match="longer than norm_bound"):
         Forgetful(2, vocabulary=WORDS, max_words=3, n_steps=1, private=False).fit(X, held)
+
+
+def test_responsibilities_are_posteriors_under_the_released_weights():
+    """Many records: expected logarithms are all but the logarithms of the expected parameters."""
+    rng = np.random.default_rng(0)
+    kind = rng.random(6000) < 0.1
+    X = (rng.random((6000, 4)) < np.where(kind[:, None], 0.7, 0.35)).astype(float)
+    model = BernoulliMixture(2, private=False, n_steps=5, random_state=0).fit(X)
+    one, weights = model.probabilities_, np.log(model.weights_)
+    assert np.ptp(model.weights_) > 0.1
+    log = X @ (np.log(one) - np.log1p(-one)).T + np.log1p(-one).sum(axis=1) + weights
+    expected = np.exp(log - log.max(axis=1, keepdims=True))
+    np.testing.assert_allclose(model.predict_proba(X), expected / expected.sum(axis=1, keepdims=True), atol=0.01)
