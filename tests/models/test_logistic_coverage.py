@@ -161,7 +161,7 @@ def test_an_effect_that_is_not_known_has_no_interval():
     model.set_unsafe(test_key=b"k" * 32).fit(X, y)
     *sure, last = model.effects()
     assert all(one.known and one.coefficient.known and one.ratio.known for one in sure) and not last.known
-    for found in (last.coefficient, last.log_ratio, last.whole):
+    for found in (last.coefficient, last.log_ratio, last.standard):
         assert (found.low, found.high, found.clear) == (-np.inf, np.inf, False)
     assert (last.ratio.low, last.ratio.high) == (0, np.inf) and last.coefficient.mean == -model.coef_[0, 3]
     assert np.isinf(model.credible_interval()).tolist() == [[False] * 2] * 3 + [[True] * 2]
