@@ -176,12 +176,12 @@ def test_a_clone_after_an_installation_says_how_to_use_it(tmp_path):
     """Python in a clone finds the uncompiled source first."""
     ignored = shutil.ignore_patterns("*.so", "__pycache__")
     shutil.copytree(ROOT / "vips_fast", tmp_path / "vips_fast", ignore=ignored)
-    for code in (["-m", "vips_fast", "info"], ["-c", "from vips_fast import LatentDirichletAllocation"]):
+    for code in (["-m", "vips_fast", "--version"], ["-c", "from vips_fast import LatentDirichletAllocation"]):
         done = subprocess.run([sys.executable, *code], cwd=tmp_path, capture_output=True, text=True)
         last = done.stderr.splitlines()[-1]
         assert done.returncode == 1 and "source code without compiled kernels; run python -P, or" in last, done.stderr
     safe = subprocess.run(
-        [sys.executable, "-P", "-m", "vips_fast", "info"], cwd=tmp_path, capture_output=True, text=True
+        [sys.executable, "-P", "-m", "vips_fast", "--version"], cwd=tmp_path, capture_output=True, text=True
     )
     assert safe.returncode == 0 and safe.stdout.startswith("vips_fast"), safe.stderr
 

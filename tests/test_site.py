@@ -13,7 +13,7 @@ from urllib.parse import unquote
 import pytest
 
 import vips_fast
-from vips_fast.cli.tables import PROGRAM
+from vips_fast.cli.signature import COMMANDS
 
 ROOT = Path(__file__).resolve().parent.parent
 NEEDS = ("sphinx", "myst_nb", "pydata_sphinx_theme", "sphinx_design", "ipykernel")
@@ -94,7 +94,7 @@ def test_the_reference_has_every_public_name_and_command_and_no_private_one(page
     private = [name for name in described if any(re.match(r"_(?!_)", part) for part in name.split("."))]
     assert not private
     (page,) = [page for path, page in pages.items() if path.name == "commands.html"]
-    assert {one.prog.replace(" ", "-") for one in PROGRAM.all() if one.words} <= set(page.ids)
+    assert {f"vips-fast-{name.replace(' ', '-')}" for name in COMMANDS} <= set(page.ids)
 
 
 def test_the_reference_lists_every_page_of_a_package_with_a_summary(site):

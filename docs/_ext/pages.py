@@ -1,6 +1,6 @@
 """Write the reference, before Sphinx reads: pages for packages and commands.
 
-The packages' names come from their ``__all__``, and the commands from the shell's table, so neither list can be
+The packages' names come from their ``__all__``, and the commands from the shell's classes, so neither list can be
 forgotten.
 """
 
@@ -16,9 +16,8 @@ from sphinx.pycode import ModuleAnalyzer
 
 import vips_fast
 from vips_fast.cli.messages import Exit
-from vips_fast.cli.options import Command
-from vips_fast.cli.parser import usage
-from vips_fast.cli.tables import PROGRAM
+from vips_fast.cli.parser import SUMMARY, USAGE
+from vips_fast.cli.signature import COMMANDS, Arguments, usage
 
 #: Names for users that no ``__all__`` lists, by their modules.
 OTHERS = {
@@ -41,12 +40,6 @@ ENVIRONMENT = (
 
 #: Folder of the classes' pages, below the packages'.
 CLASSES = "classes"
-
-
-def sentence(command: Command) -> str:
-    """Describe a command in a sentence."""
-    text = command.summary
-    return text[:1].upper() + text[1:] + "." * (not text.endswith("."))
 
 
 def setup(app: Any) -> dict[str, bool]:
@@ -155,7 +148,7 @@ def packages() -> dict[str, str]:
 
 def summary() -> str:
     """Write a table of the packages with their docstrings' first lines."""
-    rows = ["| page | content |", "| --- | --- |", f"| [Commands](generated/commands.md) | {_cell(PROGRAM.summary)} |"]
+    rows = ["| page | content |", "| --- | --- |", f"| [Commands](generated/commands.md) | {_cell(SUMMARY)} |"]
     for package in public():
         first = inspect.cleandoc(importlib.import_module(package).__doc__ or "").partition("\n\n")[0]
         rows.append(f"| [{package}](generated/{package}.md) | {_bars(' '.join(first.split()))} |")
@@ -191,12 +184,11 @@ def _comment(path: str) -> list[str]:
 
 def commands_page() -> str:
     """List the commands with their options and examples, as ``--help`` does."""
-    lines = ["# Commands", "", PROGRAM.summary, "", "```text", usage(PROGRAM), "```", "", *_options(PROGRAM)]
-    for one in list(PROGRAM.all())[1:]:
-        lines += ["", f"{'###' if ' ' in one.words else '##'} {one.prog}", ""]
-        lines += [_text(sentence(one)), "", "```text", usage(one), "```", "", *_options(one)]
-        if not one.inner:
-            lines += ["", "```sh", *one.lines, "```"]
+    lines = ["# Commands", "", SUMMARY, "", "```text", USAGE, "```"]
+    for name, one in COMMANDS.items():
+        lines += ["", f"## vips-fast {name}", ""]
+        lines += [_text(f"{one.summary()}."), "", "```text", usage(one), "```", "", *_options(one)]
+        lines += ["", "```sh", *one.examples(), "```"]
     lines += ["", "## Exit codes", ""]
     lines += ["| code | meaning |", "| --- | --- |", *(f"| {int(code)} | {_cell(code.meaning)} |" for code in Exit)]
     lines += ["", "## Environment", "", "| variable | meaning |", "| --- | --- |"]
@@ -204,8 +196,8 @@ def commands_page() -> str:
     return "\n".join([*lines, ""])
 
 
-def _options(command: Command) -> list[str]:
-    rows = [f"| `{one.typed().replace('|', '/')}` | {_cell(one.help)} |" for one in command.options]
+def _options(command: type[Arguments]) -> list[str]:
+    rows = [f"| `{one.typed().replace('|', '/')}` | {_cell(one.help)} |" for one in command.options()]
     return ["| argument | meaning |", "| --- | --- |", *rows] if rows else []
 
 

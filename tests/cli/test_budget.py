@@ -108,18 +108,18 @@ def test_a_torn_end_is_said(run, made):
 
 
 def test_runs_declared_ahead(run, files, made, tmp_path, refused):
-    plan = tmp_path / "plan.json"
+    plan = tmp_path / "pilot.json"
     runs = [
         {"records": 60, "steps": 5, "noise_multiplier": 6.0, "sampling": "full"},
         {"event": {"type": "gaussian", "noise_multiplier": 9.0, "relation": "add_remove"}, "steps": 2},
     ]
     plan.write_text(json.dumps(runs))
-    code, out, _ = run("budget", "reserve", made, "--plan", plan, "--name", "pilot", "--delta", "5e-7")
+    code, out, _ = run("budget", "reserve", made, plan, "--delta", "5e-7")
     assert code == 0 and "Declared 2 runs" in out
     assert run(*files.fit("--noise-multiplier", 6, "--sampling", "full", "--quiet", "--budget", made))[0] == 0
     shown = run("budget", "show", made)[1]
     assert "pilot" in shown and "5/7" in shown and "begun" in shown
-    assert "does not fit" in refused("budget", "reserve", made, "--plan", plan, "--delta", "9e-7", code=3)
+    assert "does not fit" in refused("budget", "reserve", made, plan, "--delta", "9e-7", code=3)
     for bad, match in (
         ("{", "not a JSON file"),
         ("{}", "a list of runs"),
@@ -138,7 +138,7 @@ def test_runs_declared_ahead(run, files, made, tmp_path, refused):
         ('[{"records": "60", "noise_multiplier": 1}]', "run 0"),
     ):
         plan.write_text(bad)
-        assert match in refused("budget", "reserve", made, "--plan", plan)
+        assert match in refused("budget", "reserve", made, plan)
 
 
 @pytest.mark.parametrize("option", [("--epsilon", 0), ("--delta", 1), ("--dataset", " "), ("--unit", "a\tb")])

@@ -24,7 +24,7 @@ def notes(tmp_path, monkeypatch):
 
 
 FIT = (
-    "fit clusters notes.csv --text note --person patient --vectors model --public-vectors public.npz --clusters 2 "
+    "fit clusters notes.csv --text note --person patient --vectors model --public-prior public.npz --components 2 "
     "--epsilon 6 --out out --seed 0 --quiet"
 )
 
@@ -56,7 +56,7 @@ def test_one_object(notes, capsys):
 
 
 @pytest.mark.parametrize(
-    ("more", "message"), [("--public-vectors notes.csv", "notes.csv"), ("--clusters 9", "expected at most 4")]
+    ("more", "message"), [("--public-prior notes.csv", "notes.csv"), ("--components 9", "expected at most 4")]
 )
 def test_bad_options_spend_nothing(notes, capsys, more, message):
     assert main([*FIT.split(), *more.split()]) == 2

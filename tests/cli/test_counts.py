@@ -58,7 +58,7 @@ def test_rate_ratios_in_the_columns_units(run, fit, tmp_path):
         assert float(found[name]["rate_ratio"]) == pytest.approx(np.exp(middle), rel=1e-4)
     assert float(found["age"]["rate_ratio_low_90"]) > 1
     assert "Mean of the counts, cut at 15: rate ratio" in " ".join(run("show", tmp_path / "m")[1].split())
-    assert run("report", tmp_path / "m", "--out", tmp_path / "r.html")[0] == 0
+    assert run("show", tmp_path / "m", "--out", tmp_path / "r.html")[0] == 0
     page = (tmp_path / "r.html").read_text()
     assert "log rate" in page and "rate ratio" in page and "odds ratio" not in page
 

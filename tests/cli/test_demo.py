@@ -105,8 +105,8 @@ def test_what_does_not_belong_is_refused_before_any_work(refused, tmp_path, monk
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "file").touch()
     assert "is not empty" in refused("demo", "--out", tmp_path / "full")
-    assert refused("demo", "blr", "--topics", 5) == "--topics 5: expected only with the demo of topics"
-    assert refused("demo", "sbn", "--words", 5) == "--words 5: expected only with the demo of topics"
+    assert refused("demo", "blr", "--topics", 5) == "--topics: expected only with the demo of topics"
+    assert refused("demo", "sbn", "--words", 5) == "--words: expected only with the demo of topics"
     assert "'cnn'" in refused("demo", "cnn")
 
 

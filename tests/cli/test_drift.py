@@ -47,17 +47,17 @@ def test_words_that_move_are_shown_in_one_statement_that_verifies(notes, capsys)
     assert main(["verify", "words", "--transcript", "releases"]) == 0
     assert main([*DRIFT.split(), "--transcript", "releases", "--resume"]) == 0
     assert "nothing was spent" in capsys.readouterr().out
-    assert main("report topics --tables words --out page.html".split()) == 0
+    assert main("show topics words --out page.html".split()) == 0
     assert "Words of topics over time" in (notes / "page.html").read_text()
     tabulate = "tabulate topics notes.csv --by month --values values.toml --person patient --epsilon 1 --out tables"
     assert main([*tabulate.split(), "--after", "words", "--quiet", "--json"]) == 0
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["exit"] == "done"
-    assert main("report topics --tables words --tables tables --out both.html".split()) == 0
+    assert main("show topics words tables --out both.html".split()) == 0
     (notes / "names.txt").write_text("money\nillness\n")
     assert main("publish topics words tables --names names.txt --out published".split()) == 0
     assert "Swab in topic" in (notes / "published" / "report.html").read_text()
     assert main("verify published".split()) == 0
-    assert main("report topics --tables tables --out none.html".split()) == 2
+    assert main("show topics tables --out none.html".split()) == 2
     assert "leaves out the model" in " ".join(capsys.readouterr().err.split())
 
 

@@ -182,7 +182,7 @@ def test_bad_labels_in_a_file_of_their_own(place, run):
         labels = [b"yes" if k % 2 else b"no" for k in range(N)]
         (place / "who.txt").write_bytes(b"\n".join([*labels[:-1], bad, b""]))
         if named:
-            argv = ["fit", "blr", "x.npy", "--labels", "who.txt", "--classes", "no", "yes", "--row-norm", 4]
+            argv = ["fit", "blr", "x.npy", "--label", "who.txt", "--classes", "no", "yes", "--row-norm", 4]
         else:
             argv = [*LDA[:2], "X.npz", *LDA[2:], "--groups", "who.txt"]
         assert run(*argv, *more, f"m{number}")[0] == 2
@@ -190,7 +190,7 @@ def test_bad_labels_in_a_file_of_their_own(place, run):
         assert (code, told(err)) == (0, "")
     for number, bad in enumerate(("zq7351", "nan", "", "-1")):
         (place / "y.txt").write_text("1\n" * (N - 1) + f"{bad}\n")
-        argv = ["fit", "blr", "x.npy", "--labels", "y.txt", "--trials", 2, "--row-norm", 4]
+        argv = ["fit", "blr", "x.npy", "--label", "y.txt", "--trials", 2, "--row-norm", 4]
         code, _, err = run(*argv, *more, f"t{number}")
         assert code == 2 and SECRET not in err
         code, _, err = run(*argv, *more, f"t{number}", "--invalid", "drop")

@@ -33,7 +33,7 @@ def rows(tmp_path):
 @pytest.mark.parametrize(("name", "labels"), [("X.npy", "y.npy"), ("X.npz", "y.txt")])
 def test_fit_predict_and_verify(run, rows, name, labels):
     out, transcript = rows / "model", ["--transcript", rows / "transcript"]
-    fit = ["fit", "blr", rows / name, "--labels", rows / labels, "--names", rows / "names.txt", "--out", out]
+    fit = ["fit", "blr", rows / name, "--label", rows / labels, "--names", rows / "names.txt", "--out", out]
     code, text, _ = run(*fit, *transcript, "--epsilon", 5, "--delta", "1e-6")
     assert code == 0 and "matters" in text and "(5, 1e-06)-differential privacy" in text
     written = ["coefficients.csv", "columns.txt", "model.json", "model.npz", "privacy.json", "privacy.txt"]
@@ -66,7 +66,7 @@ def test_an_effect_that_is_not_known_has_no_interval_at_any_door(run, rows):
     X, out = np.load(rows / "X.npy"), rows / "model"
     np.save(rows / "X.npy", np.column_stack([X, 0.002 * X[:, 1]]))
     (rows / "names.txt").write_text("matters\ndoes not\nhardly varies\n")
-    fit = ["fit", "blr", rows / "X.npy", "--labels", rows / "y.npy", "--names", rows / "names.txt", "--out", out]
+    fit = ["fit", "blr", rows / "X.npy", "--label", rows / "y.npy", "--names", rows / "names.txt", "--out", out]
     code, text, errors = run(*fit, "--epsilon", 8, "--delta", "1e-6")
     assert code == 0 and "Not known at this epsilon, without interval: 1 of 3 effects (hardly varies +1)." in text
     assert "so they have no intervals (hardly varies)" in errors and text.count("hardly varies") == 1
@@ -76,7 +76,7 @@ def test_an_effect_that_is_not_known_has_no_interval_at_any_door(run, rows):
     limits = [name for name in last if "low_90" in name or "high_90" in name]
     assert len(limits) == 6 and {last[name] for name in limits} == {""} and float(last["mean"])
     assert all(float(others[1][name]) for name in limits)
-    assert run("report", out, "--out", rows / "page.html")[0] == 0
+    assert run("show", out, "--out", rows / "page.html")[0] == 0
     page = (rows / "page.html").read_text()
     assert "Of 3 effects 2 are known" in page and page.count("not known</td>") == 4
     code, text, _ = run("effects", out, rows / "X.npy")
@@ -91,7 +91,7 @@ def test_many_columns(run, rows):
     """
     X, out, transcript = sp.load_npz(rows / "X.npz"), rows / "wide", rows / "transcript"
     sp.save_npz(rows / "wide.npz", sp.csr_array((X.data, X.indices, X.indptr), shape=(3000, 100_000)))
-    fit = ["fit", "blr", rows / "wide.npz", "--labels", rows / "y.npy", "--out", out, "--quiet", "--epsilon", 5]
+    fit = ["fit", "blr", rows / "wide.npz", "--label", rows / "y.npy", "--out", out, "--quiet", "--epsilon", 5]
     code, _, errors = run(*fit)
     assert code == 2 and "100000 columns" in errors
     assert run(*fit, "--set", "covariance=spherical", "--transcript", transcript)[0] == 0
@@ -105,7 +105,7 @@ def test_many_columns(run, rows):
 @pytest.mark.parametrize(("labels", "classes"), [("y.npy", ["0", "1"]), ("y.txt", ["yes", "no"])])
 def test_stated_classes(run, rows, labels, classes):
     """With stated classes another label is dropped like an invalid value."""
-    fit = ["fit", "blr", rows / "X.npy", "--labels", rows / labels, "--epsilon", 5, "--records", 3000, "--quiet"]
+    fit = ["fit", "blr", rows / "X.npy", "--label", rows / labels, "--epsilon", 5, "--records", 3000, "--quiet"]
     code, text, _ = run(*fit, "--classes", *classes, "--out", rows / "a")
     assert code == 0 and "3000" in text
     code, _, errors = run(*fit, "--classes", "1", "maybe", "--out", rows / "b")
@@ -116,7 +116,7 @@ def test_stated_classes(run, rows, labels, classes):
 
 def test_counts_without_an_intercept(run, rows):
     fit = ["fit", "blr", rows / "X.npy", "--quiet", "--out"]
-    counts = [*fit, rows / "counts", "--labels", rows / "counts.npy", "--trials", 5]
+    counts = [*fit, rows / "counts", "--label", rows / "counts.npy", "--trials", 5]
     code, text, _ = run(*counts, "--non-private", "--set", "fit_intercept=False", "--row-norm", 3)
     model = BayesianLogisticRegression.load(rows / "counts")
     assert code == 0 and "NOT PRIVATE" in text and model.coef_[0, 0] == pytest.approx(6, abs=0.5)
@@ -126,15 +126,15 @@ def test_counts_without_an_intercept(run, rows):
 @pytest.mark.parametrize(
     ("more", "text"),
     [
-        ([], "give --labels FILE"),
-        (["--labels", "y.npy", "--names", "y.txt"], "3000 names; expected 2"),
-        (["--labels", "nothing.npy"], "nothing.npy"),
-        (["--labels", "y.npy", "--person", "who"], "--person who: expected with --schema"),
-        (["--labels", "y.txt", "--trials", "3"], "y.txt: expected counts"),
-        (["--labels", "words.npy", "--trials", "3"], "not a .npy file of numbers"),
-        (["--labels", "bytes.txt"], "bytes.txt: is not UTF-8 text"),
-        (["--labels", "names.txt"], "y has shape (2,)"),
-        (["--labels", "y.npy", "--steps", "0"], "argument --steps: '0': expected a whole number of at least 1"),
+        ([], "--label: expected a file of the labels, or with --schema their column"),
+        (["--label", "y.npy", "--names", "y.txt"], "3000 names; expected 2"),
+        (["--label", "nothing.npy"], "nothing.npy"),
+        (["--label", "y.npy", "--person", "who"], "--person who: expected with --schema"),
+        (["--label", "y.txt", "--trials", "3"], "y.txt: expected counts"),
+        (["--label", "words.npy", "--trials", "3"], "not a .npy file of numbers"),
+        (["--label", "bytes.txt"], "bytes.txt: is not UTF-8 text"),
+        (["--label", "names.txt"], "y has shape (2,)"),
+        (["--label", "y.npy", "--steps", "0"], "argument --steps: '0': expected a whole number of at least 1"),
     ],
 )
 def test_what_is_refused_leaves_nothing(refused, rows, more, text):
@@ -146,7 +146,7 @@ def test_what_is_refused_leaves_nothing(refused, rows, more, text):
 def test_predict_refuses(run, refused, rows):
     (rows / "bad").mkdir()
     assert "model.json" in refused("predict", rows / "bad", rows / "X.npy")
-    fit = ["fit", "blr", rows / "X.npy", "--labels", rows / "y.npy", "--out", rows / "m", "--quiet"]
+    fit = ["fit", "blr", rows / "X.npy", "--label", rows / "y.npy", "--out", rows / "m", "--quiet"]
     assert run(*fit, "--epsilon", 1)[0] == 0
     np.save(rows / "wide.npy", np.ones((3, 4)))
     assert "X has 4" in refused("predict", rows / "m", rows / "wide.npy")

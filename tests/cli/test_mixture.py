@@ -110,7 +110,16 @@ def test_answers_from_fit_to_report(run, rows):
 
 
 def test_vectors_and_their_words(run, rows):
-    words = ["--held", rows / "held.npz", "--vocab", rows / "words.txt", "--set", "max_words=2", "--projection", 3]
+    words = [
+        "--held",
+        rows / "held.npz",
+        "--vocab",
+        rows / "words.txt",
+        "--set",
+        "max_words=2",
+        "--set",
+        "projection=3",
+    ]
     transcript = ["--transcript", rows / "kept"]
     fitted = fit(rows, "vectors.npy", "vector", *words, "--non-private", *transcript)
     code, text, _ = run(*fitted)
@@ -190,7 +199,7 @@ def test_a_job_file(run, rows):
 @pytest.mark.parametrize(
     ("kind", "more", "text"),
     [
-        ("bernoulli", ["--projection", 3], "--projection: not with --kind bernoulli"),
+        ("bernoulli", ["--set", "projection=3"], "'projection' is not a setting of BernoulliMixture"),
         ("vector", ["--set", "center=0.5"], "'center' is not a setting of VectorMixture"),
         ("vector", ["--radius", 2], "--radius: not with --kind vector"),
         ("vector", ["--names", "names.txt"], "--names: not with --kind vector"),
@@ -199,7 +208,7 @@ def test_a_job_file(run, rows):
         ("gaussian", ["--set", "radius=3"], "--set radius: expected --radius"),
         ("vector", ["--held", "answers.npy", "--vocab", "words.txt"], "y has shape (600, 4): expected (600, 2)"),
         ("vector", ["--held", "held.npz", "--vocab", "public:en"], "public:en"),
-        ("vector", ["--projection", 9], "--projection 9: expected at most the 4 columns"),
+        ("vector", ["--set", "projection=9"], "projection=9: expected at most the 4 columns"),
         ("bernoulli", ["--schema", "n.toml"], "column 'age' is a number"),
         ("bernoulli", ["--names", "words.txt"], "2 names; expected 4"),
         ("bernoulli", ["--set", "center=2"], "center=2: expected a number"),

@@ -36,13 +36,13 @@ def test_fit_and_verify(run, tmp_path, images):
     assert code == 0 and "NOT PRIVATE" in out
     model = SigmoidBeliefNetwork.load(tmp_path / "model")
     assert model.components_.shape == (2, 16) and not model.privacy_.private
-    assert run("transform", tmp_path / "model", tmp_path / "y.npy")[0] == 0
+    assert run("predict", tmp_path / "model", tmp_path / "y.npy")[0] == 0
 
 
 def test_transform(run, refused, tmp_path, images):
     model = SigmoidBeliefNetwork(3, noise_multiplier=1.0, n_steps=3, random_state=0).fit(images)
     model.save(tmp_path / "model")
-    transform = ["transform", tmp_path / "model", tmp_path / "y.npy"]
+    transform = ["predict", tmp_path / "model", tmp_path / "y.npy"]
     code, out, err = run(*transform, "--jobs", 2)
     assert (code, err, len(out.splitlines())) == (0, "", 201) and out.startswith("unit1,unit2,unit3\n")
     assert run(*transform, "--out", tmp_path / "z.npy") == (0, "", "")
@@ -51,7 +51,7 @@ def test_transform(run, refused, tmp_path, images):
     run(*transform, "--threshold", 10, "--out", tmp_path / "z.npy")
     assert np.array_equal(np.load(tmp_path / "z.npy"), model.transform(0 * images))
     SigmoidBeliefNetwork(2, private=False).fit(images).save(tmp_path / "tainted")
-    code, _, err = run("transform", tmp_path / "tainted", tmp_path / "y.npy")
+    code, _, err = run("predict", tmp_path / "tainted", tmp_path / "y.npy")
     assert code == 0 and "NOT PRIVATE" in err
     np.save(tmp_path / "narrow.npy", images[:, :5])
     for argv in ([*transform[:2], tmp_path / "narrow.npy"], [*transform, "--vocab", "words.txt"]):

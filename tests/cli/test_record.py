@@ -64,7 +64,7 @@ def inputs(files):
     np.save(files.folder / "images.npy", rng.integers(0, 2, (60, 8)))
     return {
         "lda": [files.docs, "--topics", 2, "--doc-length", 30],
-        "blr": [files.folder / "X.npy", "--labels", files.folder / "y.npy", "--classes", 0, 1],
+        "blr": [files.folder / "X.npy", "--label", files.folder / "y.npy", "--classes", 0, 1],
         "sbn": [files.folder / "images.npy", "--components", 2],
     }
 
@@ -144,7 +144,7 @@ def test_the_objects_of_transform_predict_and_verify(run, files, inputs):
     transcript = files.folder / "t"
     assert run(*files.fit("--epsilon", 1, "--transcript", transcript))[0] == 0
     for more in ([], ["--out", files.folder / "rows.npy"]):
-        code, text, err = run("transform", files.model, files.docs, "--json", *more)
+        code, text, err = run("predict", files.model, files.docs, "--json", *more)
         said = json.loads(text)
         assert (code, err, said["exit"], said["columns"]) == (0, "", "done", ["topic1", "topic2"])
         assert said["model"] == str(files.model) and (said["rows"] is None) == bool(more)

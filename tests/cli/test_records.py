@@ -64,10 +64,10 @@ def test_notes_to_topics_and_new_notes_to_proportions(notes, run, kind):
     code, out, err = run("fit", "lda", source, *how, *FIT, "--out", model)
     assert (code, err) == (0, "") and "one patient of 3" in " ".join(out.split())
     assert json.loads((model / "text.json").read_text())["columns"] == ["note"]
-    expected = run("transform", model, source)
+    expected = run("predict", model, source)
     assert expected[0] == 0 and len(expected[1].splitlines()) == 41
     for other in ("parquet", "csv", "jsonl"):
-        assert run("transform", model, notes / f"notes.{other}", "--text", "note") == expected
+        assert run("predict", model, notes / f"notes.{other}", "--text", "note") == expected
     assert run("verify", model, "--transcript", notes / "none")[0] != 0
 
 
@@ -76,11 +76,11 @@ def test_the_analyzer_of_the_fit_is_that_of_transform(notes, run, monkeypatch):
 
     seen, real = [], readers.Records.corpus
     monkeypatch.setattr(readers.Records, "corpus", lambda self, *a, **k: seen.append(real(self, *a, **k)) or seen[-1])
-    words = ("--min-length", 2, "--numbers", "mixed", "--ngrams", 2, "--analyzer", "unicode")
+    words = ("--numbers", "mixed", "--ngrams", 2, "--analyzer", "unicode")
     (notes / "two").write_text("\n".join(word for word in WORDS if len(word) > 1))
     how = ("--text", "note", "patient", "--vocab", notes / "two")
     assert run("fit", "lda", notes / "notes.csv", *how, *words, *FIT, "--out", notes / "m")[0] == 0
-    assert run("transform", notes / "m", notes / "notes.csv")[0] == 0
+    assert run("predict", notes / "m", notes / "notes.csv")[0] == 0
     one, other = (corpus.counts for corpus in seen)
     assert (one != other).nnz == 0 and one.toarray()[0].tolist() == [1, 0, 1, 0, 1, 0, 0]
 
@@ -138,11 +138,11 @@ def test_a_damaged_text_file_is_refused(notes, run, refused):
     path, damaged = notes / "m" / "text.json", '{"columns": ["note"], "analyzer": {"words": "x"}}'
     kept = path.read_text()
     path.write_text(damaged)
-    assert "text.json, vocab.txt: not as the fit wrote it" in refused("transform", notes / "m", notes / "notes.csv")
+    assert "text.json, vocab.txt: not as the fit wrote it" in refused("predict", notes / "m", notes / "notes.csv")
     path.write_text(kept)
     other = LatentDirichletAllocation(2, n_steps=1, noise_multiplier=9.0, doc_length=3)
     other.fit([[1, 2]] * 9, inputs={"text.json": damaged}).save(notes / "o")
-    assert refused("transform", notes / "o", notes / "notes.csv").endswith("text.json: not as fit wrote it")
+    assert refused("predict", notes / "o", notes / "notes.csv").endswith("text.json: not as fit wrote it")
 
 
 # A vocabulary that is purchased
@@ -179,7 +179,7 @@ def test_the_one_line_purchases_its_vocabulary(ward, run):
     assert f"Its {len(words)} words were purchased for epsilon = " in said
     assert {"fever", "t4", "b12", "cough"} <= set(words) and not {"the", "3"} & set(words)
     assert not any(SECRET.encode() in path.read_bytes() for path in (ward / "m").iterdir())
-    assert run("transform", ward / "m", ward / "notes.csv")[0] == 0
+    assert run("predict", ward / "m", ward / "notes.csv")[0] == 0
     assert run(*fit_ward(ward, "--force"))[0] == 0
 
 
@@ -377,14 +377,10 @@ def test_base_forms_are_given_again_to_a_saved_model(notes, run, refused):
     how = ("--text", "note", "--vocab", notes / "words", *lemmas)
     assert run("fit", "lda", source, *how, *FIT, "--out", notes / "m")[0] == 0
     assert json.loads((notes / "m" / "text.json").read_text())["analyzer"]["lemmas"] == "textwrap:dedent"
-    assert run("transform", notes / "m", source, *lemmas)[0] == 0
+    assert run("predict", notes / "m", source, *lemmas)[0] == 0
     _lemmas.clear()
-    assert "--lemmas textwrap:dedent: expected a named function that" in refused(
-        "transform", notes / "m", source, code=1
-    )
-    assert refused("transform", notes / "m", source, "--lemmas", "textwrap:absent").startswith(
-        "--lemmas textwrap:absent"
-    )
+    assert "--lemmas textwrap:dedent: expected a named function that" in refused("predict", notes / "m", source, code=1)
+    assert refused("predict", notes / "m", source, "--lemmas", "textwrap:absent").startswith("--lemmas textwrap:absent")
 
 
 def test_the_language_chooses_stop_words_and_segmenter(notes, run):

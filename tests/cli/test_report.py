@@ -36,7 +36,7 @@ def test_report_and_show_need_no_data(run, files):
     fit(run, files, "--transcript", transcript)
     files.docs.unlink()
     files.vocab.unlink()
-    assert run("report", files.model, "--out", page, "--transcript", transcript) == (0, f"Written to {page}.\n", "")
+    assert run("show", files.model, "--out", page, "--transcript", transcript) == (0, f"Written to {page}.\n", "")
     assert "✓ follows from its releases" in page.read_text() and "teal" in page.read_text()
     code, out, err = run("show", files.model, "--words", 3)
     privacy = LatentDirichletAllocation.load(files.model).privacy_
@@ -56,21 +56,21 @@ def test_audit_and_budget(run, refused, files):
     audit, page = files.folder / "audit.json", files.folder / "page.html"
     layer = {"layer": "A", "title": "replay", "passed": True, "checks": [{"name": "distance", "passed": True}]}
     audit.write_text(json.dumps({"model": "LatentDirichletAllocation", "passed": True, "layers": [layer]}))
-    assert run("report", files.model, "--out", page, "--audit", audit, "--budget", ward)[0] == 0
+    assert run("show", files.model, "--out", page, "--audit", audit, "--budget", ward)[0] == 0
     text = page.read_text()
     assert "no violation found" in text and "Budget of ward 7: ε = " in text and "A budget: none paid" not in text
     other = files.folder / "other.budget"
     Budget.create(other, epsilon=5, delta=1e-3, dataset="ward 8")
     page.unlink()
-    report = ["report", files.model, "--out", page]
+    report = ["show", files.model, "--out", page]
     message = refused(*report, "--budget", other)
     assert "is that of ward 8; the model was charged to that of ward 7" in message
     audit.write_text("no JSON")
     assert "expected a JSON file, as vips-fast audit --json writes" in refused(*report, "--audit", audit)
     audit.write_text("[]")
     assert "audit: expected the report" in refused(*report, "--audit", audit)
-    assert "page.txt': expected a name that ends in .html" in refused("report", files.model, "--out", "page.txt")
-    assert "none: no such folder" in refused("report", "none", "--out", page) and not page.exists()
+    assert "page.txt': expected a name that ends in .html" in refused("show", files.model, "--out", "page.txt")
+    assert "none: no such folder" in refused("show", "none", "--out", page) and not page.exists()
 
 
 def test_names_of_coefficients(run, files):
@@ -81,7 +81,7 @@ def test_names_of_coefficients(run, files):
     np.save(y, (rows[:, 1] > 0).astype(int))
     names = files.folder / "names.txt"
     names.write_text("age\ndose\n<b>weight</b>\n")
-    fitting = ["fit", "blr", X, "--labels", y, "--names", names, "--epsilon", 4, "--out", out, "--quiet", "--report"]
+    fitting = ["fit", "blr", X, "--label", y, "--names", names, "--epsilon", 4, "--out", out, "--quiet", "--report"]
     assert run(*fitting)[0] == 0
     page = (out / "report.html").read_text()
     assert "dose" in page and "&lt;b&gt;weight&lt;/b&gt;" in page and "<b>" not in page
@@ -99,7 +99,7 @@ def test_a_vocabulary(run, files):
     vocabulary().save(files.folder / "words")
     assert kind_in(files.folder / "words") is PrivateVocabulary
     page = files.folder / "page.html"
-    assert run("report", files.folder / "words", "--out", page)[0] == 0 and "token3" in page.read_text()
+    assert run("show", files.folder / "words", "--out", page)[0] == 0 and "token3" in page.read_text()
     assert "Vocabulary (PrivateVocabulary)" in run("show", files.folder / "words")[1]
 
 
@@ -110,7 +110,7 @@ def test_without_jinja(run, refused, files, monkeypatch):
     assert files.names() == {"docs.txt", "words.txt"}
     fit(run, files)
     assert run("show", files.model)[0] == 0
-    assert "vips_fast[report]" in refused("report", files.model, "--out", files.folder / "page.html", code=1)
+    assert "vips_fast[report]" in refused("show", files.model, "--out", files.folder / "page.html", code=1)
 
 
 def test_a_report_that_fails_costs_no_model(run, files, monkeypatch):

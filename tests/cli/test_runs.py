@@ -513,7 +513,7 @@ def test_memory_that_runs_out_is_said_as_such(files):
     def limit():
         resource.setrlimit(resource.RLIMIT_AS, (3 << 29, 3 << 29))
 
-    arguments = ["fit", "blr", path, "--labels", labels, "--out", files.model, *NOISE]
+    arguments = ["fit", "blr", path, "--label", labels, "--out", files.model, *NOISE]
     done = subprocess.run([*MODULE, *map(str, arguments)], capture_output=True, text=True, preexec_fn=limit)
     assert done.returncode == 1 and "not enough memory" in done.stderr and len(done.stderr.splitlines()) == 1
     assert not folder_of(files).exists()

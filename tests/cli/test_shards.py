@@ -28,7 +28,7 @@ def test_topics_of_counts(run, files):
     fit = ["fit", "lda", out, "--topics", 2, "--out", files.model, "--steps", 5, "--doc-length", 30, *STEPS]
     assert run(*fit)[0] == 0
     assert (files.model / "vocab.txt").read_text().split() == list(files.words)
-    printed = [run("transform", files.model, source)[1] for source in (files.docs, out)]
+    printed = [run("predict", files.model, source)[1] for source in (files.docs, out)]
     assert printed[0] == printed[1]
 
 
@@ -51,7 +51,7 @@ def test_texts_and_their_persons(run, refused, files):
     fit = ["fit", "lda", out, "--topics", 2, "--out", files.model, "--steps", 5, "--doc-length", 30, *STEPS]
     code, text, _ = run(*fit, "--unit", "patient", "--sampling", "poisson", "--batch-size", 20)
     assert code == 0 and "patient" in text and "(Poisson sampling)" in " ".join(text.split())
-    assert run("transform", files.model, table)[0] == 0  # the model knows the column and the analyzer
+    assert run("predict", files.model, table)[0] == 0  # the model knows the column and the analyzer
     # Bins are the minibatches, and a budget knows them before the records are read: six steps are two epochs.
     spend = ["--budget", files.folder / "budget", "--unit", "patient", "--force"]
     create = ["--epsilon", 9, "--delta", "1e-5", "--dataset", "notes", "--unit", "patient", "--filter", "gaussian"]
@@ -91,7 +91,7 @@ def test_networks(run, tmp_path):
     np.save(tmp_path / "Y.npy", Y)
     fit = ["fit", "sbn", tmp_path / "shards", "--components", 2, "--out", tmp_path / "m", *STEPS]
     assert run(*fit)[0] == 0
-    printed = [run("transform", tmp_path / "m", tmp_path / name)[1] for name in ("Y.npy", "shards")]
+    printed = [run("predict", tmp_path / "m", tmp_path / name)[1] for name in ("Y.npy", "shards")]
     assert printed[0] == printed[1]
 
 

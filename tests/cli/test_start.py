@@ -51,7 +51,7 @@ def test_from_a_table_to_a_page(table, encoding, tmp_path, monkeypatch, capsys):
     (tmp_path / "notes.csv").write_text(table, encoding=encoding)
     answered(monkeypatch, "\n" * 20)
     began = time.perf_counter()
-    assert main(["start", "notes.csv", "--no-open"]) == 0 and time.perf_counter() - began < 120
+    assert main(["start", "notes.csv"]) == 0 and time.perf_counter() - began < 120
     said = capsys.readouterr()
     assert "Columns of notes.csv: Patient ID, Größe, Note" in said.out and "\nVerdict: " in said.out
     assert ("not UTF-8. All its bytes were read" in said.out) == (encoding == "cp1252")
@@ -66,15 +66,15 @@ def test_from_a_table_to_a_page(table, encoding, tmp_path, monkeypatch, capsys):
     )
     # The same answers again spend nothing more; others do not change the job file.
     answered(monkeypatch, "")
-    assert main(["start", "notes.csv", "--no-open"]) == 0 and "nothing was spent" in capsys.readouterr().out
+    assert main(["start", "notes.csv"]) == 0 and "nothing was spent" in capsys.readouterr().out
     assert main(["start", "notes.csv", "--yes", "--epsilon", "1"]) == 2
-    assert "topics.toml: exists, with other settings; expected --replace yes" in capsys.readouterr().err
+    assert "topics.toml: exists, with other settings; expected --force" in capsys.readouterr().err
 
 
 def test_a_first_run_keeps_what_verify_needs(table, tmp_path, capsys):
     """And says what is spent on also with --quiet, where nobody is asked."""
     (tmp_path / "notes.csv").write_text(table, encoding="utf-8")
-    assert main(["start", "notes.csv", "--yes", "--quiet", "--no-open"]) == 0
+    assert main(["start", "notes.csv", "--yes", "--quiet"]) == 0
     assert "vips-fast: forecast: " in capsys.readouterr().err
     assert main(["verify", "topics"]) == 0 and "releases" in capsys.readouterr().out
     (tmp_path / "topics.releases").rename(tmp_path / "elsewhere")
@@ -89,22 +89,24 @@ def test_a_first_run_keeps_what_verify_needs(table, tmp_path, capsys):
 def test_the_column_of_persons_is_found_by_its_name(table, tmp_path, name, person):
     """A bare id may be a row's: no statement is then about a person by itself."""
     (tmp_path / "notes.csv").write_text(table.replace("Patient ID", name), encoding="utf-8")
-    assert main(["start", "notes.csv", "--yes", "--no-open"]) == 0
+    assert main(["start", "notes.csv", "--yes"]) == 0
     options = tomllib.loads((tmp_path / "topics.toml").read_text())["options"]
     unit = {"pid": "person", "User ID": "user"}.get(name)
     assert (options.get("person"), options.get("unit")) == (person, unit)
 
 
-@pytest.mark.parametrize("more, spends", [((), False), (("--go", "yes"), True), (("--yes", "--go", "yes"), True)])
+@pytest.mark.parametrize("more, spends", [((), False), (("--anyway",), True), (("--yes", "--anyway"), True)])
 def test_where_the_records_add_little_a_fit_is_no_default(table, tmp_path, monkeypatch, capsys, more, spends):
     (tmp_path / "notes.csv").write_text("\n".join(table.splitlines()[:9]), encoding="utf-8")
     for out, answers in (("asked", ()), ("few", ("--yes",))):
         answered(monkeypatch, "\n" * 20)
-        code = main(["start", "notes.csv", "--no-open", "--out", out, *answers, *more])
+        code = main(["start", "notes.csv", "--out", out, *answers, *more])
         assert (code == 0) == spends == (tmp_path / out).exists()
         said = capsys.readouterr()
         assert "the records add little to what is public" in said.out
-        assert (f"nothing was spent; {out}.toml keeps the answers; expected --go yes" in said.err) == (not spends)
+        assert (f"nothing was spent; {out}.toml keeps the answers; expected --anyway, or more persons" in said.err) == (
+            not spends
+        )
 
 
 @pytest.fixture
@@ -119,7 +121,7 @@ def through_a_terminal():
         ours, theirs = pty.openpty()
         ends.append(ours)
         code = f"import sys; sys.modules.update(dict.fromkeys({missing!r})); import vips_fast.cli as c; exit(c.main())"
-        environment = dict(os.environ, COLUMNS="200", PYTHONSAFEPATH="1")
+        environment = dict(os.environ, COLUMNS="200", PYTHONSAFEPATH="1", BROWSER="true")
         command = [sys.executable, "-c", code, "start", *arguments]
         started = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment)
         os.close(theirs)
@@ -145,7 +147,7 @@ def test_through_a_terminal(table, tmp_path, through_a_terminal):
     The line of a page that a browser opens is left out.
     """
     (tmp_path / "notes.csv").write_text(table, encoding="cp1252")
-    started, expect, answer = through_a_terminal("notes.csv", "--no-open", "--quiet")
+    started, expect, answer = through_a_terminal("notes.csv", "--quiet")
     for question, line in [
         (b"(--encoding): ", b""),
         (b"(--text): ", b"note"),
@@ -153,10 +155,10 @@ def test_through_a_terminal(table, tmp_path, through_a_terminal):
         (b"(--person): ", b""),
         (b"(--unit): ", b"customer"),
         (b"(--epsilon): ", b""),
-        (b"(--note-length): ", b"12"),
+        (b"(--doc-length): ", b"6"),
         (b"(--language): ", b""),
         (b"(--words): ", b"public"),
-        (b"(--go): ", b"y"),
+        (b"(--anyway): ", b"y"),
     ]:
         expect(question)
         answer(line)
@@ -198,7 +200,7 @@ def test_what_a_run_would_be_better_with_is_said_first(table, tmp_path, through_
 def test_other_languages_have_their_own_stop_words(table, tmp_path, capsys):
     (tmp_path / "notes.csv").write_text(table, encoding="utf-8")
     for language, more in (("de", {}), ("lt", {"stop_words": "none"})):
-        answers = ("--words", "private", "--language", language, "--job", f"{language}.toml")
+        answers = ("--words", "private", "--language", language, "--out", language)
         assert main(["start", "notes.csv", "--yes", *answers]) == 2  # too few persons
         options = tomllib.loads((tmp_path / f"{language}.toml").read_text())["options"]
         assert options["language"] == language and {k: v for k, v in options.items() if k == "stop_words"} == more
@@ -218,7 +220,7 @@ def test_without_public_topics_the_plan_chooses(table, tmp_path, monkeypatch, ca
     (tmp_path / "notes.csv").write_text(table, encoding="utf-8")
     prior_file("en").unlink()
     started, expect, answer = through_a_terminal("notes.csv", "--quiet", "--person", "none", "--epsilon", "8")
-    for question, line in [(b"(--text): ", b""), (b"(--note-length): ", b"12"), (b"(--language): ", b"de")]:
+    for question, line in [(b"(--text): ", b""), (b"(--doc-length): ", b"6"), (b"(--language): ", b"de")]:
         expect(question)
         answer(line)
     said = expect(b"(--words): ").decode()
@@ -231,34 +233,36 @@ def test_without_public_topics_the_plan_chooses(table, tmp_path, monkeypatch, ca
     answer(b"")
     expect(f"[{planned[500].n_components}] (--topics): ".encode())
     answer(b"")
-    expect(b"(--go): ")
+    expect(b"(--anyway): ")
     answer(b"n")
     assert started.wait(60) == 2
     options = tomllib.loads((tmp_path / "topics.toml").read_text())["options"]
     chosen = {name: options[name] for name in ("vocab", "vocab_size", "topics")}
     assert chosen == {"vocab": "public:de", "vocab_size": 500, "topics": planned[500].n_components}
     # Without a hopeful choice, words are not purchased in vain: the refusal costs nothing.
-    assert main(["start", "notes.csv", "--yes", "--epsilon", ".1", "--language", "de", "--job", "low.toml"]) == 2
+    assert main(["start", "notes.csv", "--yes", "--epsilon", ".1", "--language", "de", "--out", "low"]) == 2
     said = capsys.readouterr()
     assert "The plan's choice: 500 public words, 5 topics." in said.out and "nothing was spent" in said.err
 
 
 def test_nothing_is_spent_without_a_yes(table, tmp_path, monkeypatch, capsys):
     (tmp_path / "notes.csv").write_text(table, encoding="utf-8")
-    assert main(["start", "notes.csv", "--yes", "--go", "no"]) == 2
+    answered(monkeypatch, "no\n" * 9)
+    no = ["start", "notes.csv", "--text", "Note", "--person", "Patient ID", "--unit", "patient", "--doc-length", "0"]
+    no += ["--language", "en", "--words", "public", "--epsilon"]
+    assert main([*no, "2"]) == 2
     assert "nothing was spent; topics.toml keeps the answers" in capsys.readouterr().err
     assert not (tmp_path / "topics").exists() and not (tmp_path / "topics.run").exists()
     # Another answer replaces the job file, if the user says so.
-    again = ["start", "notes.csv", "--yes", "--epsilon", "1", "--go", "no"]
-    assert main(again) == 2 and "exists, with other settings" in capsys.readouterr().err
-    assert main([*again, "--replace", "yes"]) == 2 and "nothing was spent" in capsys.readouterr().err
+    assert main([*no, "1"]) == 2 and "exists, with other settings" in capsys.readouterr().err
+    assert main([*no, "1", "--force"]) == 2 and "nothing was spent" in capsys.readouterr().err
     assert tomllib.loads((tmp_path / "topics.toml").read_text())["options"]["epsilon"] == 1.0
 
 
 def test_a_hopeless_fit_is_refused_unless_asked_for(table, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(planning.Plan, "hopeless", True)
     (tmp_path / "notes.csv").write_text(table, encoding="utf-8")
-    job = ["start", "notes.csv", "--yes", "--no-open", "--quiet", "--language", "de", "--topics", "2"]
+    job = ["start", "notes.csv", "--yes", "--quiet", "--language", "de", "--topics", "2"]
     assert main(job) == 2
     said = capsys.readouterr().err
     assert "nothing was spent" in said and "or --anyway" in said and not (tmp_path / "topics").exists()
@@ -272,7 +276,7 @@ def test_a_hopeless_fit_is_refused_unless_asked_for(table, tmp_path, monkeypatch
         ("who;Note", ("--text", "note"), "--text: no column 'note'; did you mean 'Note'? It has 'who', 'Note'"),
         ("who:Note", (), "notes.csv: the header is one column; expected commas, semicolons"),
         ("who;Note", ("--words", "public", "--language", "tlh"), "public:tlh: the package wordfreq has no words"),
-        ("who;Note", ("--note-length", "-3"), "'-3': expected a whole number of at least 1"),
+        ("who;Note", ("--doc-length", "-3"), "'-3': expected a whole number of at least 1"),
     ],
 )
 def test_refused_with_the_remedy(table, header, more, message, tmp_path, capsys):
@@ -296,7 +300,7 @@ def test_one_figure_for_one_run(table, tmp_path, monkeypatch, capsys):
         seen[name] = set(FIGURE.findall(said))
         return said
 
-    said = told("start", "start", "notes.csv", "--no-open", "--yes", "--quiet")
+    said = told("start", "start", "notes.csv", "--yes", "--quiet")
     assert said.index("guesses whether one patient is in the data, and is right") < said.index("-differential privacy")
     for command in ("privacy", "show"):
         told(command, command, "topics")

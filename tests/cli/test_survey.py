@@ -168,7 +168,7 @@ def test_effects_on_probabilities_and_calibration_of_held_out_rows(run, refused,
     np.save(tmp_path / "X.npy", np.zeros((5, 7)))
     assert run("effects", tmp_path / "m", tmp_path / "X.npy")[0] == 0
     (tmp_path / "y.txt").write_text("ill\n" * 4)
-    wrong = ["effects", tmp_path / "m", tmp_path / "X.npy", "--labels", tmp_path / "y.txt"]
+    wrong = ["effects", tmp_path / "m", tmp_path / "X.npy", "--label", tmp_path / "y.txt"]
     assert "expected (5,), labels of the model's classes" in refused(*wrong)
     assert "no column 'state'" in refused("effects", tmp_path / "m", "--label", "state", _without(tmp_path))
 

@@ -89,21 +89,21 @@ def test_the_model_is_verified_with_its_schema(run, folder):
 
 
 def test_draft_and_check(run, refused, folder):
-    code, text, _ = run("schema", "draft", folder / "t.csv", "--out", folder / "d.toml")
+    code, text, _ = run("schema", folder / "t.csv", "--out", folder / "d.toml")
     draft = (folder / "d.toml").read_text()
     assert code == 0 and "zq7351" not in draft and "private" not in draft and '[columns."home"]' in draft
-    assert run("schema", "draft", folder / "t.parquet")[1] == draft
+    assert run("schema", folder / "t.parquet")[1] == draft
     # A first line of JSON Lines is a record: no name is taken from it.
-    assert "JSON has no header" in refused("schema", "draft", folder / "t.jsonl")
-    assert "column 'home': its kind is not said" in refused("schema", "check", folder / "d.toml")
-    check = "schema", "check", folder / "s.toml", folder / "t.csv"
+    assert "JSON has no header" in refused("schema", folder / "t.jsonl")
+    assert "column 'home': its kind is not said" in refused("schema", folder / "t.csv", "--schema", folder / "d.toml")
+    check = "schema", folder / "t.csv", "--schema", folder / "s.toml"
     (code, text, _), (_, without, _) = run(*check), run(*check, "--label", "ill")
     assert code == 0 and "home, note" in text and "features" in text
     norm, of_features = (float(said.split("largest row norm")[1].split()[0]) for said in (text, without))
     assert of_features**2 == pytest.approx(norm**2 - 1, abs=0.01)  # as a fit takes it
     assert "--label ILL: no column of the schema; expected one of" in refused(*check, "--label", "ILL")
     (folder / "other.csv").write_text("age,ill\n1,yes\n")
-    assert "no column 'work'" in refused("schema", "check", folder / "s.toml", folder / "other.csv")
+    assert "no column 'work'" in refused("schema", folder / "other.csv", "--schema", folder / "s.toml")
 
 
 def of_input(error):
@@ -166,7 +166,7 @@ def test_a_schema_with_its_label_reads_new_rows_and_labelled_ones(run, refused, 
     known = run("predict", folder / "m", folder / "t.csv")
     for name in ("t.csv", "new.csv"):
         assert run("predict", folder / "m", folder / name, "--schema", folder / "s.toml") == known
-    check = ("schema", "check", folder / "s.toml", folder / "new.csv")
+    check = ("schema", folder / "new.csv", "--schema", folder / "s.toml")
     assert run(*check, "--label", "ill")[0] == 0
     assert "if it is the label, say --label" in refused(*check)
     with pytest.raises(ValueError, match=r"if it is a label, leave it out: schema.without\('ill'\)"):

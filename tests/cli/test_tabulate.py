@@ -100,12 +100,11 @@ def test_clusters_and_a_text_without_words(notes, capsys):
     X = Encoder()(pandas.read_csv("notes.csv").note)
     DocumentClusters(2, public=public, epsilon=4.0, random_state=0).fit(X, groups=np.arange(4000) // 2).save("groups")
     (notes / "model").mkdir()
-    more = "--vectors model --text note --by ward --json --parquet tables.parquet".split()
+    more = "--vectors model --text note --by ward --json".split()
     assert main([*TABULATE.replace("topics", "groups").split(), *more]) == 0
     assert json.loads(capsys.readouterr().out)["exit"] == "done"
     shares = TopicTables.load("out").table().shares
     np.testing.assert_allclose(np.sort(shares, axis=1), [[0.2, 0.8]] * 2, atol=0.1)
-    assert pandas.read_parquet("tables.parquet").share.notna().all()
 
 
 @pytest.mark.parametrize(

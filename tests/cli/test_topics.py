@@ -30,7 +30,7 @@ def test_fit_without_privacy(run, files):
     code, shown, _ = run("show", files.model, "--words", 3)
     assert code == 0 and all(" ".join(line.split()[1:4]) in shown for line in topics.splitlines())
 
-    transform = ["transform", files.model, files.docs, "--jobs", 2]
+    transform = ["predict", files.model, files.docs, "--jobs", 2]
     code, out, err = run(*transform)
     assert code == 0 and out.startswith("topic1,topic2\n") and err.startswith("vips-fast: warning: NOT PRIVATE: ")
     for name in ("t.npy", "t.csv"):
@@ -174,8 +174,8 @@ def test_models_that_cannot_be_read(run, refused, files):
     (model / "vocab.txt").unlink()
     assert "vocab.txt: No such file" in refused("show", model)
     (model / "vocab.txt").write_bytes(kept)
-    assert "docstrings: they have" in refused("transform", model, "docstrings")
-    assert "--threshold: not for a topic model" in refused("transform", model, files.docs, "--threshold", 2)
+    assert "docstrings: they have" in refused("predict", model, "docstrings")
+    assert "--threshold: not for a topic model" in refused("predict", model, files.docs, "--threshold", 2)
     (model / "model.npz").write_bytes((model / "model.npz").read_bytes()[:-30])
     assert "model.npz" in refused("show", model)
     (model / "model.json").write_text("{}")

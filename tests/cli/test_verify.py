@@ -87,7 +87,7 @@ def test_signatures(run, refused, files, published):
     stranger = pem(files.folder / "other.pub", other.public_key())
     assert "holds no signature" in refused("show", files.model, "--verify-key", public)
     assert run("sign", files.model, "--key", private)[0] == 0 == run("sign", files.model, "--key", private)[0]
-    for command in (["show", files.model], ["transform", files.model, files.docs], published):
+    for command in (["show", files.model], ["predict", files.model, files.docs], published):
         assert run(*command, "--verify-key", public)[0] == 0
         assert "does not hold under the given key" in refused(*command, "--verify-key", stranger)
     assert not [name for name in os.listdir(files.model) if name.startswith(".")]

@@ -4,7 +4,6 @@ import gzip
 import json
 import struct
 import zipfile
-from argparse import Namespace
 
 import numpy as np
 import pytest
@@ -12,6 +11,7 @@ from bounded import bounded
 from scipy import sparse
 
 from vips_fast.cli import jobfile
+from vips_fast.cli.arguments import BudgetReserve, FitLda
 from vips_fast.cli.commands import budget, tables
 from vips_fast.cli.inputs import read_array, read_key, read_lines, read_matrix
 from vips_fast.data import Schema, load_corpus, load_word_vectors, read_idx
@@ -114,12 +114,12 @@ CASES = {
     "toml: about, dots": (text(DOTS), of_about),
     "toml: --values": (text(DOTS), lambda path: tables.public_values(str(path), ["ward"])),
     "toml: schema": (text(DOTS), Schema.load),
-    "toml: job": (text(DOTS), lambda path: jobfile.load(str(path))),
+    "toml: job": (text(DOTS), lambda path: jobfile.read_job(str(path), FitLda)),
     "json: lines, nested": (text('{"text": ' + NESTED + "\n"), records),
     "json: lines, many values": (text('{"text": ' + VALUES + "}\n"), records),
     "json: plan, nested": (
         text(NESTED),
-        lambda path: budget.reserve(Namespace(file=made(path), plan=str(path), name="a", delta=1e-6)),
+        lambda path: budget.reserve(BudgetReserve(file=made(path), plan=str(path), delta=1e-6)),
     ),
     "json: shards, nested": (manifest, ShardedCorpus),
     "csv: a long cell": (lines(lambda k: b'text\n"' if k == 0 else b"a" * 10**6, 400), records),

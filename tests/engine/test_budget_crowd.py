@@ -154,7 +154,7 @@ def test_kills_of_the_command(tmp_path):
             "fit",
             "blr",
             tmp_path / "X.npy",
-            "--labels",
+            "--label",
             tmp_path / "y.npy",
             "--steps",
             "2000",

@@ -83,10 +83,11 @@ def test_the_copy_goes_on_and_knows_the_heads_of_models(damaged, tmp_path, capsy
     before = path.read_bytes()
     with pytest.raises(LogDamagedError):
         Budget(path)
-    assert main(["budget", "repair", str(path)]) == 0 and main(["budget", "repair", str(budget.path)]) == 0
+    repair = ["budget", "show", "--out", str(tmp_path / "copy")]
+    assert main([*repair, str(budget.path)]) == 0 and not (tmp_path / "copy").exists()
+    assert main([*repair, str(path)]) == 0
     said = capsys.readouterr().out
     assert "at most 1 record" in said and "every reservation in full" in said and "is not damaged" in said
-    assert main(["budget", "repair", str(path), "--out", str(tmp_path / "copy")]) == 0
     assert path.read_bytes() == before and stat.S_IMODE((tmp_path / "copy").stat().st_mode) == 0o600
     copy = Budget(tmp_path / "copy")
     # A torn end loses one record; the other of the two that say the same is left.
@@ -96,8 +97,10 @@ def test_the_copy_goes_on_and_knows_the_heads_of_models(damaged, tmp_path, capsy
     assert all(copy.knows(head) for head in budget._log.heads)
     with copy.reserve(EVENTS[0], 1) as held:
         held.release()
-    assert main(["budget", "repair", str(path), "--out", str(tmp_path / "copy")]) == 2  # never replaces
-    assert main(["budget", "repair", str(copy.path), "--out", str(tmp_path / "other")]) == 2
+    assert main([*repair, str(path)]) == 2  # never replaces
+    capsys.readouterr()
+    assert main(["budget", "show", str(copy.path), "--out", str(tmp_path / "other")]) == 0
+    assert "is not damaged" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("left", ["tail", "block", "first line", "two"])

@@ -477,7 +477,7 @@ def test_the_command(backend, tmp_path):
     for name, text in texts.items():
         (tmp_path / name).write_text(text)
         keys[f"distributed.comm.tls.{name}"] = str(tmp_path / name)
-    ends = {"here": [], "there": ["--scheduler", backend.client.cluster.scheduler_address]}
+    ends = {"here": [], "there": ["--workers", backend.client.cluster.scheduler_address]}
     with dask.config.set(keys):
         for out, more in ends.items():
             assert cli.main([*words, str(tmp_path / out), *more]) == 0
@@ -500,7 +500,7 @@ def test_the_command_says_that_a_scheduler_does_not_answer(tmp_path, capsys, mon
     sp.save_npz(tmp_path / "counts.npz", sp.csr_matrix(counts()[0]))
     budget = Budget.create(tmp_path / "budget", 5.0, 1e-4, dataset="d")
     words = ["fit", "lda", str(tmp_path / "counts.npz"), "--topics", "3", "--epsilon", "1", "--budget", budget.path]
-    code = cli.main([*map(str, words), "--scheduler", "tcp://127.0.0.1:9", "--out", str(tmp_path / "out")])
+    code = cli.main([*map(str, words), "--workers", "tcp://127.0.0.1:9", "--out", str(tmp_path / "out")])
     said = capsys.readouterr().err.strip().splitlines()
     assert code == 1 and said[-1].startswith("vips-fast: error: tcp://127.0.0.1:9: the scheduler does not answer")
     assert budget.left == 5.0 and not (tmp_path / "out").exists() and not list(tmp_path.glob("out.run*"))

@@ -40,10 +40,10 @@ JOBS = {
     "lda": (f"{_TOPICS} --vocab vocab.txt --checkpoint-every 1", True),
     "spaced": (f"{_TOPICS} --vocab vocab.txt --checkpoint-every 100", True),
     "purchase": (f"{_TOPICS} --vocab private --max-share 1", True),
-    "blr": ("fit blr X.npy --labels y.npy --row-norm 2 --epsilon 4 --steps 3", True),
+    "blr": ("fit blr X.npy --label y.npy --row-norm 2 --epsilon 4 --steps 3", True),
     "tabulate": (f"tabulate topics {_PARTS} --by ward", False),
     "drift": (f"drift topics {_PARTS} --by month --anyway", False),
-    "clusters": (f"fit clusters {_TEXTS} --vectors model --public-vectors public.npz --clusters 2 --epsilon 6", True),
+    "clusters": (f"fit clusters {_TEXTS} --vectors model --public-prior public.npz --components 2 --epsilon 6", True),
 }
 
 

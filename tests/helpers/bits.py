@@ -494,9 +494,9 @@ SHELL = {
     "shell-lda-words-budget": _shell_lda("words", *SHORT, "--records", 200, budget=8, twice=True),
     "shell-lda-noise": _shell_lda("words", *SHORT, "--noise-multiplier", 3, "--sampling", "poisson"),
     "shell-lda-plain": _shell_lda("words", "--non-private", "--steps", 3),
-    "shell-blr": _shell_rows("blr", "BayesianLogisticRegression", "--labels", "y", "--epsilon", 3, "--steps", 3),
+    "shell-blr": _shell_rows("blr", "BayesianLogisticRegression", "--label", "y", "--epsilon", 3, "--steps", 3),
     "shell-blr-persons": _shell_rows(
-        "blr", "BayesianLogisticRegression", "--labels", "y", "--groups", "groups", "--epsilon", 3, "--steps", 3
+        "blr", "BayesianLogisticRegression", "--label", "y", "--groups", "groups", "--epsilon", 3, "--steps", 3
     ),
     "shell-sbn": _shell_rows("sbn", "SigmoidBeliefNetwork", "--components", 2, "--epsilon", 3, "--steps", 3),
     "shell-gaussian": _shell_rows(

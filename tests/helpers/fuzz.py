@@ -343,7 +343,7 @@ def make(root):
         [*lda, "--vocab", root / "words.txt", "--out", root / "other", "--budget", root / "books" / "budget"],
         ["sign", root / "table", "--key", root / "key"],
         ["audit", "lda", "--layers", "A", "--json", root / "audit.json"],
-        ["fit", "blr", root / "rows.npy", "--labels", root / "labels.npy", "--names", root / "names.txt", "--quiet"]
+        ["fit", "blr", root / "rows.npy", "--label", root / "labels.npy", "--names", root / "names.txt", "--quiet"]
         + ["--epsilon", 4, "--delta", 1e-3, "--steps", 2, "--out", root / "named", "--report"]
         + ["--transcript", root / "named-releases"],
     ):
@@ -400,7 +400,7 @@ def targets(root):
     lda = ["fit", "lda", "--epsilon", 4, "--delta", 1e-5, "--steps", 1, "--topics", 2, "--doc-length", 9, "--quiet"]
     lda += ["--anyway", "--seed", 1, "--out", "made"]
     blr = ["fit", "blr", "--epsilon", 4, "--delta", 1e-3, "--steps", 1, "--quiet", "--out", "made"]
-    both = [*blr, root / "rows.npy", "--labels", root / "labels.npy"]
+    both = [*blr, root / "rows.npy", "--label", root / "labels.npy"]
     words, note = ["--vocab", root / "words.txt"], ["--text", "note"]
     for name in ("csv", "ndjson", "parquet"):
         file = root / f"notes.{name}"
@@ -412,7 +412,7 @@ def targets(root):
                 file,
                 [*lda, file, *note, *words, *form],
                 [*lda, file, *note, *words, *form, *person, "--invalid", "drop"],
-                ["transform", root / "topics", file, *note, *form],
+                ["predict", root / "topics", file, *note, *form],
             )
     for name in ("npz", "docword", "ldac"):
         file = root / f"counts.{name}"
@@ -425,8 +425,8 @@ def targets(root):
     plain = [*lda, root / "counts.npz"]
     add("vocabulary", root / "words.txt", [*plain, *words])
     add("groups", root / "groups.txt", [*plain, *words, "--groups", root / "groups.txt"])
-    prior = ["prior", "build", "--vocab-size", 60, "--stop-words", "none", "--topics", 2, "--out", "mended"]
-    add("word vectors", root / "vectors.txt", [*prior, "--word-vectors", root / "vectors.txt"])
+    prior = ["prior", "--vocab-size", 60, "--stop-words", "none", "--topics", 2, "--out", "mended"]
+    add("word vectors", root / "vectors.txt", [*prior, "--vectors", root / "vectors.txt"])
     table = ["--schema", root / "schema.toml", "--label", "ill"]
     add(
         "table csv",
@@ -434,7 +434,7 @@ def targets(root):
         [*blr, root / "rows.csv", *table],
         ["predict", root / "table", root / "rows.csv"],
     )
-    add("schema", root / "schema.toml", [*blr, root / "rows.csv", *table], ["schema", "check", root / "schema.toml"])
+    add("schema", root / "schema.toml", [*blr, root / "rows.csv", *table], ["schema", root / "rows.csv", *table])
     add("rows npy", root / "rows.npy", both)
     add("labels npy", root / "labels.npy", both)
     sbn = [
@@ -453,25 +453,20 @@ def targets(root):
     ]
     add("images idx", root / "images.idx", [*sbn, "--quiet", "--out", "made"])
     add("job file", root / "job.toml", ["fit", "lda", "--config", root / "job.toml", "--out", "made"])
-    add("audit", root / "audit.json", ["report", root / "topics", "--out", "page.html", "--audit", root / "audit.json"])
+    add("audit", root / "audit.json", ["show", root / "topics", "--out", "page.html", "--audit", root / "audit.json"])
     budget = root / "books" / "budget"
-    shown = [["budget", "show", budget], ["budget", "repair", budget, "--out", "mended"]]
+    shown = [["budget", "show", budget], ["budget", "show", budget, "--out", "mended"]]
     add("budget", budget, *shown, [*plain, *words, "--budget", budget], copied=root / "books")
     runs = root / "books" / "runs.json"
-    add(
-        "declared runs",
-        runs,
-        ["budget", "reserve", root / "books" / "fresh", "--plan", runs, "--name", "n"],
-        copied=root / "books",
-    )
+    add("declared runs", runs, ["budget", "reserve", root / "books" / "fresh", runs], copied=root / "books")
     given = {"topics": "notes.csv", "bought": "notes.csv", "table": "rows.csv", "named": "rows.npy"}
     for kind, data in given.items():
-        folder, releases, new = root / kind, root / f"{kind}-releases", "transform" if "notes" in data else "predict"
+        folder, releases, new = root / kind, root / f"{kind}-releases", "predict"
         read = [
             ["show", folder],
             ["privacy", folder],
             [new, folder, root / data],
-            ["report", folder, "--out", "page.html"],
+            ["show", folder, "--out", "page.html"],
         ]
         read += [["show", folder, "--verify-key", root / "key.pub"]] if kind == "table" else []
         verify = ["verify", folder, "--transcript", releases]

@@ -145,7 +145,7 @@ def command(data, kind, stage, out, budget, number):
         "fit",
         *{
             "lda": ("lda", data / "lda.npz", "--topics", 3, "--doc-length", 30, "--anyway"),
-            "logistic": ("blr", data / "logistic.npy", "--labels", data / "labels.npy", "--row-norm", 2.0),
+            "logistic": ("blr", data / "logistic.npy", "--label", data / "labels.npy", "--row-norm", 2.0),
             "network": ("sbn", data / "network.npy", "--components", 3, "--anyway"),
             "shards": ("lda", data / "shards", "--topics", 3, "--doc-length", 30, "--anyway"),
             "purchase": ("lda", data / "notes.csv", "--text", "note", "--person", "patient", "--topics", 2)

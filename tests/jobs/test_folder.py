@@ -118,7 +118,7 @@ def test_private_files_are_for_their_owner(stopped, tmp_path):
     assert main(["shard", str(stopped.notes), str(tmp_path / "shards"), *"--text note --person patient".split(),
                  "--vocab", str(stopped.vocab)]) == 0  # fmt: skip
     assert stopped.run() == 0
-    line = ["transform", str(stopped.out), str(stopped.notes), "--out", str(tmp_path / "rows.csv")]
+    line = ["predict", str(stopped.out), str(stopped.notes), "--out", str(tmp_path / "rows.csv")]
     assert main(line) == 0
     for path in (tmp_path / "rows.csv", *(p for p in (tmp_path / "shards").rglob("*") if p.is_file())):
         assert stat.S_IMODE(path.stat().st_mode) == 0o600, path

@@ -95,7 +95,7 @@ def test_a_language_without_public_topics_is_refused_with_the_remedy(door, tmp_p
         fit = ["fit", "lda", str(table), "--text", "note", "--language", "tlh", "--epsilon", "2", "--out", str(out)]
         assert main(fit) == 2
         said = capsys.readouterr().err.strip()
-    assert "public:tlh: no public topics of this language are stored; make them by vips-fast prior build FILE" in said
+    assert "public:tlh: no public topics of this language are stored; make them by vips-fast prior FILE" in said
     assert "or fit without public topics" in said and "\n" not in said
     assert [path.name for path in tmp_path.iterdir()] == ["notes.csv"]
 

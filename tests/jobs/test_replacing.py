@@ -320,7 +320,7 @@ def test_never_the_part_of_a_publication_that_is_published_again(here):
 
 def test_a_file_that_is_read_is_not_written(here, capsys):
     before = tree(here)
-    assert called("transform", here / "topics", here / "notes.csv", "--text", "note", "--out", here / "notes.csv") == 2
+    assert called("predict", here / "topics", here / "notes.csv", "--text", "note", "--out", here / "notes.csv") == 2
     assert tree(here) == before
 
 

@@ -109,10 +109,10 @@ def test_the_shell(tmp_path, capsys):
     np.save(tmp_path / "rows.npy", np.random.default_rng(0).standard_normal((200, 3)))
     (tmp_path / "labels.txt").write_text("yes\nno\n" * 100)
     labels = str(tmp_path / "labels.txt")
-    fit = ["fit", "blr", str(tmp_path / "rows.npy"), "--labels", labels, "--row-norm", "2", "--quiet", "--anyway"]
+    fit = ["fit", "blr", str(tmp_path / "rows.npy"), "--label", labels, "--row-norm", "2", "--quiet", "--anyway"]
     assert main([*fit, "--attack-success", "0.6", "--out", str(tmp_path / "m")]) == 0
     assert "at most 60.0 % of the time" in " ".join(capsys.readouterr().out.split())
-    job = 'command = "fit blr"\n[options]\ninput = "rows.npy"\nlabels = "labels.txt"\nrow_norm = 2\nout = "j"\n'
+    job = 'command = "fit blr"\n[options]\ninput = "rows.npy"\nlabel = "labels.txt"\nrow_norm = 2\nout = "j"\n'
     (tmp_path / "job.toml").write_text(job + "attack_success = 0.6\nanyway = true\n")
     assert main(["fit", "blr", "--config", str(tmp_path / "job.toml"), "--quiet"]) == 0
     assert "at most 60.0 % of the time" in " ".join(capsys.readouterr().out.split())

@@ -134,9 +134,9 @@ COMMANDS = [
     ["verify", "model", "--transcript", "transcript", "--verify-key", "key.pub"],
     ["show", "model"],
     ["show", "model", "--verify-key", "key.pub"],
-    ["report", "model", "--out", "report.html"],
+    ["show", "model", "--out", "report.html"],
     ["privacy", "model"],
-    ["transform", "model", "docs.npz"],
+    ["predict", "model", "docs.npz"],
     ["predict", "model", "docs.npz"],
     ["sign", "model", "--key", "key"],
     ["fit", "lda", "docs.npz", "--topics", "2", "--epsilon", "1", "--out", "model", "--force"],
@@ -262,11 +262,13 @@ class Ball(Part):
 
 """,
     ),
-    "vips_fast/cli/tables/fits.py": (
-        "FIT = command(",
-        'BALL = _fit("ball", "a ball", "ball:fit", Option("input"), examples=("x.npy --out m",))\n',
-        'CLUSTERS), metavar="MODEL"',
-        "BALL, ",
+    "vips_fast/cli/arguments.py": (
+        "",
+        '''
+
+class FitBall(Rows, Fit, command="fit ball", function="ball:fit"):
+    """Fit a ball."""
+''',
     ),
     "vips_fast/cli/commands/ball.py": '''"""``fit ball``."""
 
@@ -308,12 +310,11 @@ np.save("x.npy", X)
 assert main(["fit", "ball", "x.npy", "--out", "m"]) == 0
 assert main(["verify", "m", "--transcript", "m.transcript"]) == 0
 assert main(["show", "m"]) == 0
-assert main(["report", "m", "--out", "m.html"]) == 0
+assert main(["show", "m", "--out", "m.html"]) == 0
 page = open("m.html").read()
 assert "Balls are round." in page and "c0, c1, c2, c3, c4" in page and "vips-fast audit ball" in page
-assert main(["transform", "m", "x.npy", "--out", "z.csv"]) == 0
+assert main(["predict", "m", "x.npy", "--out", "z.csv"]) == 0
 assert open("z.csv").readline().startswith("ball1,ball2")
-assert main(["predict", "m", "x.npy"]) == 2
 assert adapter_for("ball").kind is vips_fast.BallNetwork
 assert adapter_for(vips_fast.BallNetwork(3)).estimator().n_components == 3
 assert main(["audit", "ball", "--layers", "A"]) == 0

@@ -113,7 +113,7 @@ def test_a_report_is_made_where_there_are_no_data(tmp_path):
         "    if event == 'open' and str(arguments[0]).startswith('/') and arguments[1] in ('r', 'rb'):\n"
         "        opened.append(str(arguments[0]))\n"
         "opened = []; sys.addaudithook(watch)\n"
-        "assert main(['report', 'model', '--out', 'out.html']) == 0\n"
+        "assert main(['show', 'model', '--out', 'out.html']) == 0\n"
         "print('\\n'.join(opened), file=sys.stderr)\n"
     )
     where = {**os.environ, "PYTHONPATH": str(ROOT)}

@@ -162,7 +162,7 @@ def test_a_built_prior_is_checked_and_says_how_to_make_it_again(packaged, folder
     assert load_prior("public:en") == own and not packaged
     store_prior(own, "fr")
     data = bytearray(prior_file("fr").read_bytes())
-    again = "make it again by vips-fast prior build --language en, or remove it"
+    again = "make it again by vips-fast prior --language en, or remove it"
     data[-50] ^= 1
     for content in (prior_file("fr").read_bytes(), data, data[:1000], b"", own.to_bytes().tobytes()):
         prior_file("en").write_bytes(content)

@@ -85,7 +85,7 @@ def test_readers_refuse_a_key_that_stands_twice(read, tmp_path):
 def test_a_command_names_the_file_with_a_key_twice(tmp_path, capsys):
     (tmp_path / "plan.json").write_text('[{"records": 9, "records": 90, "steps": 1, "noise_multiplier": 9.0}]')
     Budget.create(tmp_path / "b", epsilon=1.0, delta=1e-5, dataset="d")
-    assert main(["budget", "reserve", str(tmp_path / "b"), "--plan", str(tmp_path / "plan.json"), "--name", "x"]) == 2
+    assert main(["budget", "reserve", str(tmp_path / "b"), str(tmp_path / "plan.json")]) == 2
     assert "plan.json: not a JSON file: a key stands twice in an object; expected a list" in capsys.readouterr().err
 
 

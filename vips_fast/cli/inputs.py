@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-from argparse import Namespace
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
@@ -27,11 +26,15 @@ from ..models.estimator import PrivateEstimator
 from ..models.family import COLUMNS, FAMILIES, SCHEMA, family_of, resolve
 from ..models.inputs import listed
 from ..store.limits import read_bytes, read_text
+from .arguments import Effects, Predict, Prior, Texts
 from .output import warn_of_taints
+from .signature import refuse_unused
 
 #: Endings of files of a sparse matrix, and of counts.
 _MATRIX_NAMES = (".npz", ".mtx", ".mm")
 _COUNT_NAMES = (*_MATRIX_NAMES, ".txt", ".ldac", ".svmlight")
+#: Options of ``predict`` that texts, rows and images have alone.
+TEXTS, ROWS, IMAGES = ("vocab", "format", "features", "text", "lemmas"), ("schema",), ("threshold",)
 #: Bytes of the largest file of labels, one a line.
 _MOST_LABELS = 1 << 30
 
@@ -106,10 +109,16 @@ def column_inputs(names: Sequence[str] | None, schema: Schema | None) -> dict[st
     return {} if names is None else {COLUMNS: listed(names)}
 
 
-def read_new_rows(args: Namespace, model: Any) -> Any:
+def is_table(args: Predict | Effects, model: Any) -> bool:
+    """Tell whether new rows are a table."""
+    matrix = SCHEMA not in model.inputs_ or _ending(args.input) in (".npy", *_MATRIX_NAMES)
+    return args.schema is not None or not matrix
+
+
+def read_new_rows(args: Predict | Effects, model: Any) -> Any:
     """Read new rows for a fitted model: a matrix, or a table."""
     own = model.inputs_.get(SCHEMA)
-    if args.schema is None and (own is None or _ending(args.input) in (".npy", *_MATRIX_NAMES)):
+    if not is_table(args, model):
         return read_matrix(args.input)
     if args.schema is None:
         return read_table(args.input, Schema.parse(own), "raise")[0]
@@ -121,29 +130,30 @@ def read_new_rows(args: Namespace, model: Any) -> Any:
     return read_table(args.input, schema, "raise")[0]
 
 
-def text_file(args: Namespace, **more: Any) -> TextFile:
+def text_file(args: Texts, **more: Any) -> TextFile:
     """Make the source of texts, and how they become words."""
-    import_lemmas(args)
-    fields = TextFile.__dataclass_fields__.keys() - {"path", "corpus", "progress", "n_words", "verify"}
+    fields = TextFile.__dataclass_fields__.keys() - {"path", "corpus", "progress", "n_words", "verify", "lemmas"}
     given = {name: value for name in fields if (value := getattr(args, name, None)) is not None}
     return TextFile(
         args.input,
         progress=lambda label: nullcontext() if getattr(args, "quiet", True) else ReadingLine(label),
+        lemmas=import_lemmas(args),
         **given,
         **more,
     )
 
 
-def import_lemmas(args: Namespace) -> None:
+def import_lemmas(args: Texts) -> Any:
     """Import the function of ``--lemmas``, which a saved model only names."""
-    if (name := getattr(args, "lemmas", None)) is not None:
-        module, _, function = name.partition(":")
-        args.lemmas = Analyzer(lemmas=getattr(import_module(module), function, None)).lemmas
-        if args.lemmas is None:
-            raise ValueError(f"--lemmas {name}: expected MODULE:FUNCTION")
+    if (name := args.lemmas) is None:
+        return None
+    module, _, function = name.partition(":")
+    if (found := getattr(import_module(module), function, None)) is None:
+        raise ValueError(f"--lemmas {name}: expected MODULE:FUNCTION")
+    return Analyzer(lemmas=found).lemmas
 
 
-def read_public(args: Namespace) -> Corpus:
+def read_public(args: Prior) -> Corpus:
     """Read public documents with the words of their columns."""
     raw = holds_records(args.input, args.format, args.text, None)
     if raw and args.vocab in (None, PRIVATE):
@@ -163,17 +173,16 @@ def read_public(args: Namespace) -> Corpus:
     return corpus
 
 
-def open_shards(args: Namespace) -> ShardedCorpus | None:
+def open_shards(args: Any) -> ShardedCorpus | None:
     """Open INPUT as shards; None for any other INPUT."""
     if not is_sharded(args.input):
         return None
-    for option in ("vocab", "format", "features", "text", "schema", "label", "labels", "person", "names"):
-        if getattr(args, option, None) is not None:
-            raise ValueError(f"--{option}: not with shards, which were written with what it says")
+    said = ("vocab", "format", "features", "text", "schema", "label", "person", "names")
+    refuse_unused(args, said, "not with shards, which were written with what it says")
     return ShardedCorpus(args.input)
 
 
-def read_documents(args: Namespace, model: Any, vocabulary: Sequence[str] | None) -> Corpus | ShardedCorpus:
+def read_documents(args: Predict, model: Any, vocabulary: Sequence[str] | None) -> Corpus | ShardedCorpus:
     """Read documents for a fitted model, by the settings of its fit."""
     if (shards := open_shards(args)) is not None:
         if None not in (vocabulary, shards.vocabulary) and tuple(vocabulary or ()) != shards.vocabulary:
@@ -198,15 +207,14 @@ def read_documents(args: Namespace, model: Any, vocabulary: Sequence[str] | None
         )
 
 
-def load_new(args: Namespace, verb: str) -> tuple[Any, Any]:
-    """Load the model and the new records of a command.
+def load_new(args: Predict) -> tuple[Any, Any]:
+    """Load the model and the new records of a command; the model's family reads the records.
 
-    They are ``args.model`` and ``args.input``; the model's family reads the records. Raises ValueError if new records
-    of this model are not for the command ``verb``, "transform" or "predict".
+    Raises ValueError if a model says nothing of new records.
     """
     kind = kind_in(args.model)
-    if (family := family_of(kind)).verb != verb:
-        commands = dict.fromkeys(f"fit {one.command}" for one in FAMILIES if one.verb == verb)
+    if not (family := family_of(kind)).verb:
+        commands = dict.fromkeys(f"fit {one.command}" for one in FAMILIES if one.verb)
         raise ValueError(
             f"{args.model} holds a {kind.__name__}; expected a model written by vips-fast {' or '.join(commands)}"
         )
@@ -216,12 +224,9 @@ def load_new(args: Namespace, verb: str) -> tuple[Any, Any]:
     return model, records
 
 
-def refuse(args: Namespace, *options: str) -> None:
+def refuse(args: Predict, *names: str) -> None:
     """Refuse options that mean nothing to the model."""
-    for option in options:
-        if getattr(args, option) is not None:
-            title = family_of(kind_in(args.model)).title.lower()
-            raise ValueError(f"--{option}: not for a {title}, as in {args.model}")
+    refuse_unused(args, names, f"not for a {family_of(kind_in(args.model)).title.lower()}, as in {args.model}")
 
 
 def load_model(

@@ -1,47 +1,22 @@
-"""Job files: the arguments of a command in TOML.
+"""Job files: the arguments of a fit in TOML.
 
 A job file has ``command``, such as ``"fit lda"``, and a table ``options``. It has the names of the command's options,
-INPUT included, with ``-`` or ``_``. A path in it is relative to the folder of the file, so a job means the same from
-any folder.
+INPUT included, with ``-`` or ``_``. Values mean what they mean on the command line. A path is relative to the folder of
+the file, so a job means the same from any folder.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
+import os
 from typing import Any
 
 from ..store.toml import read_toml, shown
-from .options import Command, Option
-from .tables import PROGRAM
+from .arguments import Fit
+from .signature import COMMANDS, Arguments, Option, Parser, is_path, nearest
 
-_COMMANDS = {one.words: one for one in PROGRAM.all() if any(option.key == "config" for option in one.options)}
-
-
-@dataclass(frozen=True)
-class JobFile:
-    """A command, and the options that the file gives to it."""
-
-    path: str
-    command: Command
-    values: dict[Option, Any]
-
-    def beside(self, given: dict[str, Any]) -> dict[str, Any]:
-        """Select the values that hold beside the command line's options.
-
-        They stand by their options' ``dest``; ``given`` are the command line's. An option on the command line comes
-        first, and also replaces the options that it excludes.
-        """
-        replaced = {
-            option
-            for group in self.command.alternatives
-            if any(one.dest in given for one in group.options)
-            for option in group.options
-        }
-        return {option.dest: value for option, value in self.values.items() if option not in replaced} | given
+_FITS = [words for words, one in COMMANDS.items() if issubclass(one, Fit)]
 
 
-def load(path: str) -> JobFile:
-    """Read a job file.
+def read_job(path: str, command: type[Arguments]) -> dict[str, Any]:
+    """Read a command's arguments from a job file.
 
     Raises OSError if it cannot be read, and ValueError for any error in it.
     """
@@ -50,73 +25,47 @@ def load(path: str) -> JobFile:
         if name not in ("command", "options"):
             raise ValueError(f"{path}: {name}: unknown key; expected command and options")
     words, options = job.get("command"), job.get("options")
-    if not isinstance(words, str) or words not in _COMMANDS:
-        raise ValueError(f"{path}: command = {_shown(words)}: expected one of {', '.join(_COMMANDS)}")
+    if words not in _FITS:
+        raise ValueError(f"{path}: command = {_shown(words)}: expected one of {', '.join(_FITS)}")
+    if words != command.command:
+        raise ValueError(f"{path}: command = {words!r}: expected {command.command!r}; run vips-fast {words}")
     if not isinstance(options, dict):
         raise ValueError(f"{path}: options = {_shown(options)}: expected a table of the options of {words}")
-    return JobFile(path, _COMMANDS[words], _values(path, _COMMANDS[words], options))
-
-
-def _values(path: str, command: Command, options: dict[str, Any]) -> dict[Option, Any]:
-    known = {option.key: option for option in command.options if option.key != "config"}
-    values: dict[Option, Any] = {}
-    seen = set()
+    known = {option.key: option for option in command.options() if option.key != "config"}
+    given, places, seen = list[str](), dict[str, str](), set[str]()
     for name, value in options.items():
-        option = known.get(name.replace("-", "_"))
-        if option is None:
-            raise ValueError(f"{path}: {name}: unknown key; expected one of {', '.join(sorted(known))}")
-        if option in seen:
+        if (option := known.get(key := name.replace("-", "_"))) is None:
+            listed = ", ".join(sorted(known))
+            raise ValueError(f"{path}: {name}: unknown key{nearest(key, known)}; expected one of {listed}")
+        if key in seen:
             raise ValueError(f"{path}: {name}: given twice; expected it with - or with _")
-        seen.add(option)
-        typed = _typed(f"{path}: {name} = {_shown(value)}", option, value)
-        if option.path:
-            several = isinstance(typed, list)
-            typed = [_beside(path, option, one) for one in typed] if several else _beside(path, option, typed)
-        if typed is not None:
-            values[option] = typed
-    for group in command.alternatives:
-        members = [option.key for option in group.options if option in values]
-        if len(members) > 1:
-            raise ValueError(f"{path}: {' and '.join(members)}: expected only one of them")
-    return values
+        seen.add(key)
+        texts = _texts(path, name, option, value)
+        if option.positional:
+            places[option.name] = texts[0]
+        elif option.several:
+            given += [option.flag, *texts]
+        else:
+            given += [option.flag] * bool(value) if option.switch else [f"{option.flag}={text}" for text in texts]
+    try:
+        return Parser(command).read(given) | places
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
 
 
-def _beside(path: str, option: Option, value: str) -> str:
-    """Take a path relative to the file's folder; a word stays unless it is a path there."""
-    found = Path(path).parent / value
-    return value if option.is_word(value) and not found.exists() else str(found)
+def _texts(path: str, name: str, option: Option, value: Any) -> list[str]:
+    """Write a value as the words of a command line."""
+    where = f"{path}: {name} = {_shown(value)}"
+    if option.switch != isinstance(value, bool):
+        raise ValueError(f"{where}: expected {'true or false' if option.switch else option.kind.expected}")
+    values = value if isinstance(value, list) else [value]
+    plural = option.several or option.repeated
+    if (not plural and values is value) or not values or not all(isinstance(one, str | int | float) for one in values):
+        raise ValueError(f"{where}: expected {option.kind.expected}{', or a list of them' * plural}")
+    folder = os.path.dirname(path)
+    paths = [str(one) for one in values]
+    return [os.path.join(folder, one) if is_path(option.kind, one, folder) else one for one in paths]
 
 
 def _shown(value: Any) -> str:
     return "nothing" if value is None else str(value).lower() if isinstance(value, bool) else shown(value)
-
-
-def _typed(where: str, option: Option, value: Any) -> Any:
-    """Check a TOML value; None for a switch that is false.
-
-    Raises ValueError for a value of a wrong type.
-    """
-    if option.switch:
-        if not isinstance(value, bool):
-            raise ValueError(f"{where}: expected true or false")
-        return option.const if value else None
-    expected = f"one of {', '.join(map(str, option.choices))}" if option.choices else option.kind.expected
-    several = bool(option.repeated or option.nargs == "+")
-    if several:
-        expected += ", or a list of them"
-    items = value if several and isinstance(value, list) else [value]
-    if not items:
-        raise ValueError(f"{where}: expected {expected}")
-    typed = [_one(option, item, lambda: ValueError(f"{where}: expected {expected}")) for item in items]
-    return typed if several else typed[0]
-
-
-def _one(option: Option, item: Any, refused: Callable[[], ValueError]) -> Any:
-    try:
-        typed = option.kind.value(str(item))
-    except ValueError:
-        raise refused() from None
-    # A number in quotes is a text, and a text without quotes is no TOML: neither stands for the other.
-    if typed != item or (option.choices and typed not in option.choices):
-        raise refused()
-    return typed

@@ -8,12 +8,11 @@ import functools
 import io
 import os
 import sys
-from argparse import Namespace
 from collections.abc import Sequence
 
 from .messages import Exit, ExitWith, cause, flush, say, shown_streams
-from .options import in_options, load
 from .parser import parse
+from .signature import Arguments, in_options, load
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -61,13 +60,13 @@ def _open_streams() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-def _explain(args: Namespace | None, error: BaseException) -> tuple[str, int]:
+def _explain(args: Arguments | None, error: BaseException) -> tuple[str, int]:
     """Give an error's message, with options for parameters, and its exit code."""
     message, code = _message(cause(error))
     # A fit that ended early notes its spending, and how to resume it.
     message = ". ".join([message, *getattr(cause(error), "__notes__", ())])
     if args is not None:
-        message = in_options(args.command, message)
+        message = in_options(type(args), message)
     return message, error.code if isinstance(error, ExitWith) else code
 
 

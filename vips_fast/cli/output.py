@@ -5,7 +5,6 @@ A file appears whole or not at all.
 
 import io
 import sys
-from argparse import Namespace
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -18,22 +17,25 @@ from ..store.atomic import PUBLIC, replacing
 from ..store.owned import check_apart
 from ..store.text import csv_text
 from ..store.words import counted
+from .arguments import Predict
 from .messages import print_object, say
+from .signature import Arguments, is_path
 
 
-def check_out(args: Namespace) -> None:
+def check_out(args: Arguments) -> None:
     """Raise ValueError if ``--out`` is, or holds, something else that the command was given.
 
     A folder may not lie in one that it was given either.
     """
-    options = {option.dest: option for option in args.command.options if option.path}
-    if (own := options.pop("out", None)) is None or args.out is None or own.is_word(args.out):
+    kinds = {option.name: option.kind for option in args.options() if option.kind.path}
+    own, out = kinds.pop("out", None), getattr(args, "out", None)
+    if own is None or out is None:
         return
-    for dest, option in options.items():
-        given = getattr(args, dest, None) or ()
+    for name, kind in kinds.items():
+        given = getattr(args, name) or ()
         texts = [given] if isinstance(given, str) else given
-        others = [text for text in texts if not option.is_word(text)]
-        check_apart(Path(args.out), others, inside=own.path == "folder")
+        others = [text for text in texts if is_path(kind, text)]
+        check_apart(Path(out), others, inside=own.path == "folder")
 
 
 def warn_of_taints(model: Any) -> None:
@@ -88,7 +90,7 @@ def output_file(name: str | Path, mode: int = PUBLIC) -> AbstractContextManager[
     return replacing(Path(name), mode)
 
 
-def write_table(args: Namespace, columns: Iterable[str], rows: np.ndarray) -> None:
+def write_table(args: Predict, columns: Iterable[str], rows: np.ndarray) -> None:
     """Write a model's output to the place of ``--out`` and ``--json``.
 
     It is for records. Numbers go with six digits as CSV to standard output or a file. They go with all their bits to a

@@ -179,7 +179,7 @@ class Budget:
                         for record in self._log.read(lock.descriptor):
                             self._apply(record)
                     except LogDamagedError as error:
-                        error.add_note(f"vips-fast budget repair {self.path} shows what is readable")
+                        error.add_note(f"vips-fast budget show {self.path} --out COPY writes a repaired copy")
                         raise
                     if not self._log.records:
                         raise LogDamagedError(f"{self.path}: record 0 is damaged or missing; restore a whole copy")

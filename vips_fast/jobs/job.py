@@ -322,7 +322,7 @@ class Job:
         try:
             return {beside.REPORT: beside.report(model)}
         except Exception as error:
-            text = f"no report ({type(error).__name__}); vips-fast report makes it from the written model"
+            text = f"no report ({type(error).__name__}); vips-fast show makes it from the written model"
             if self.on_warning is None:
                 warnings.warn(text, stacklevel=2)
             else:

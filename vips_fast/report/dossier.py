@@ -281,7 +281,7 @@ def _unnamed(ledger: Ledger, beside: Beside) -> tuple[str, ...]:
     """Tell that the data set or its date is not named."""
     known = {"the name of the data set": beside.dataset or ledger.budget, "the date of the records": beside.date}
     unknown = [name for name, value in known.items() if not value]
-    options = "vips-fast report --dataset NAME --date DATE"
+    options = "vips-fast show --out --dataset NAME --date DATE"
     return (f"{' and '.join(unknown).capitalize()}: no file holds it ({options}).",) if unknown else ()
 
 
@@ -306,11 +306,11 @@ def _lacks(every: Sequence[PrivateEstimator], columns: Any, lost: bool, beside: 
             "them."
         )
     if beside.audit is None:
-        found.append("An audit: none was given (vips-fast audit --json, then vips-fast report --audit).")
+        found.append("An audit: none was given (vips-fast audit --json, then vips-fast show --out --audit).")
     if every[-1].ledger_.budget is None:
         found.append("A budget: none paid for the fit, so other fits to the same records are not counted here.")
     elif beside.budget is None:
-        found.append("What is left of the budget: its file was not given (vips-fast report --budget).")
+        found.append("What is left of the budget: its file was not given (vips-fast show --out --budget).")
     if any(one.diagnostics_ is not None for one in every):
         found.append("Diagnostics of the training records are not private, and left out.")
     return tuple(found)

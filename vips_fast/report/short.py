@@ -27,7 +27,7 @@ def short_report(dossier: Dossier, width: int = 100, whole: bool = False) -> str
     if not (learned.topics or learned.groups or learned.lines) and learned.table:
         lines.append(table(learned.table, learned.columns))
     if learned.pictures:
-        lines.append(f"{len(learned.pictures)} images: vips-fast report DIR shows them.")
+        lines.append(f"{len(learned.pictures)} images: vips-fast show DIR --out FILE shows them.")
     if learned.note and not learned.lines:
         lines += ["", paragraph(learned.note, width)]
     lines += ["", paragraph(dossier.statement, width)]

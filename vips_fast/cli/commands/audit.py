@@ -2,24 +2,22 @@
 
 import contextlib
 import json
-from argparse import Namespace
 from typing import Any
 
 from ... import audit
 from ...audit import invented_documents, membership_attack
 from ...data import load_corpus
 from ...models.family import family_named
+from ..arguments import Audit
 from ..messages import say
 from ..output import output_file
 from .jobs import given, settings_of
 
 
-def run(args: Namespace) -> int:
+def run(args: Audit) -> int:
     """Audit a model class with settings; 0 if it passes, else 1."""
     if args.attack and (args.family != "lda" or args.layers is not None):
-        raise ValueError("--attack: expected lda, and no --layers")
-    if args.documents is not None and not args.attack:
-        raise ValueError("--documents: expected with --attack alone")
+        raise ValueError(f"--attack {args.attack}: expected lda, and no --layers")
     layers = None if args.layers is None else [layer.strip().upper() for layer in args.layers.split(",")]
     # Two topics have scales of entries that hardly differ.
     args.n_components = args.n_components or (10 if args.attack else 4 if args.family == "lda" else 2)
@@ -27,8 +25,8 @@ def run(args: Namespace) -> int:
     settings = settings_of(cls, given(cls, args))
     with contextlib.nullcontext() if args.json is None else output_file(args.json) as file:
         report: Any
-        if args.attack:
-            report = _attack(cls(**settings), args)
+        if args.attack is not None:
+            report = _attack(cls(**settings), args.attack)
         else:
             report = audit.audit(
                 args.family,
@@ -43,9 +41,9 @@ def run(args: Namespace) -> int:
     return 0 if report.passed else 1
 
 
-def _attack(estimator: Any, args: Namespace) -> Any:
+def _attack(estimator: Any, documents: str) -> Any:
     """Run the membership attack on a file's documents, or on invented ones."""
-    X = invented_documents() if args.documents is None else load_corpus(args.documents).counts
+    X = invented_documents() if documents == "invented" else load_corpus(documents).counts
 
     def told(done: int) -> None:
         if done % 16 == 0:

@@ -2,7 +2,7 @@
 
 import json
 import time
-from argparse import Namespace
+from pathlib import Path
 from typing import Any
 
 from ...accounting import SelfComposedEvent, event_from_dict
@@ -13,14 +13,16 @@ from ...engine.sampling import check_steps, make_sampler, run_event
 from ...report import table
 from ...store.limits import parse_json, read_bytes
 from ...store.words import counted
+from ..arguments import BudgetCreate, BudgetReserve, BudgetShow
 from ..messages import say
-from ..tables.tools import BUDGET_KEYS
 
+#: Keys of ``budget show --json``.
+BUDGET_KEYS = ("spent", "left", "epsilon", "delta", "dataset", "unit", "runs", "purchases")
 #: Most steps of a declared run.
 _MOST_STEPS = 10**8
 
 
-def create(args: Namespace) -> int:
+def create(args: BudgetCreate) -> int:
     """Make a budget."""
     budget = Budget.create(
         args.file,
@@ -37,8 +39,10 @@ def create(args: Namespace) -> int:
     return 0
 
 
-def show(args: Namespace) -> int:
+def show(args: BudgetShow) -> int:
     """Print a budget; 3 if its history lacks a head."""
+    if args.out is not None:
+        return _repair(args.file, args.out)
     budget = Budget(args.file)
     if args.give_back is not None:
         budget.give_back(args.give_back)
@@ -109,14 +113,13 @@ def _state(run: dict[str, Any]) -> str:
     return f"held by {holder}" if run["state"] == "open" else f"{holder} has ended, the next run takes the rest back"
 
 
-def repair(args: Namespace) -> int:
+def _repair(file: str, out: str) -> int:
     """Show the readable part of a damaged budget; write a repaired copy."""
-    found = read_damaged(args.file)
-    if args.out is None and not found.damage:
-        print(f"{args.file}: is not damaged; use it as it is.")
+    found = read_damaged(file)
+    if not found.damage:
+        print(f"{file}: is not damaged; use it as it is.")
         return 0
-    if args.out is not None:
-        found.write(args.out)
+    found.write(out)
     state = found.state
     rows = [
         ("data set", state.dataset),
@@ -130,27 +133,24 @@ def repair(args: Namespace) -> int:
         ),
     ]
     print(table(rows))
-    if args.out is None:
-        print(f"\n{args.file} is unchanged; --out COPY writes a repaired copy.")
-    else:
-        print(f"\nWritten to {args.out}; {args.file} is unchanged. head {Budget(args.out).head}")
+    print(f"\nWritten to {out}; {file} is unchanged. head {Budget(out).head}")
     return 0
 
 
-def reserve(args: Namespace) -> int:
+def reserve(args: BudgetReserve) -> int:
     """Declare runs ahead."""
     budget = Budget(args.file)
     try:
         plans = parse_json(read_bytes(args.plan))
     except ValueError as error:
-        raise ValueError(f"--plan {args.plan}: {error}; expected a list of runs") from None
+        raise ValueError(f"{args.plan}: {error}; expected a list of runs") from None
     if not isinstance(plans, list):
-        raise ValueError(f"--plan {args.plan}: expected a list of runs")
+        raise ValueError(f"{args.plan}: expected a list of runs")
     events = [_event(args.plan, number, plan) for number, plan in enumerate(plans)]
     try:
-        made = budget.reserve_list(events, name=args.name, delta=args.delta)
+        made = budget.reserve_list(events, name=Path(args.plan).stem, delta=args.delta)
     except ArithmeticError:
-        raise ValueError(f"--plan {args.plan}: a number is too large or too small to compute with") from None
+        raise ValueError(f"{args.plan}: a number is too large or too small to compute with") from None
     print(
         f"Declared {counted(len(events), 'run')}: "
         f"epsilon = {rounded_up(made['epsilon'])} at delta = {made['delta']:g}, "
@@ -161,7 +161,7 @@ def reserve(args: Namespace) -> int:
 
 def _event(path: str, number: int, plan: Any) -> Any:
     """Make the event of a declared run."""
-    where = f"--plan {path}: run {number}"
+    where = f"{path}: run {number}"
     if not isinstance(plan, dict):
         raise ValueError(f"{where}: expected an object with an event, or with records, steps and noise_multiplier")
     given = dict(plan)

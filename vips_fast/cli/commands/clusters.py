@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from argparse import Namespace
-
 from ...jobs.clusters import VectorTexts, encoder_and_knowledge, text_lines
 from ...models.clusters import DocumentClusters, PublicVectors
+from ..arguments import FitClusters
 from .fit import run_fit
 
 
-def fit(args: Namespace) -> int:
+def fit(args: FitClusters) -> int:
     """Fit clusters."""
-    known = None if args.public_vectors is None else PublicVectors.load(args.public_vectors)
+    known = None if args.public_prior is None else PublicVectors.load(args.public_prior)
     lines = text_lines(not args.quiet)
-    encode, args.public = encoder_and_knowledge(args.vectors, known, args.n_jobs, lines)
+    encode, public = encoder_and_knowledge(args.vectors, known, args.n_jobs, lines)
     how = {name: getattr(args, name) for name in ("text", "person", "format", "encoding")}
     how |= {"invalid": args.invalid or "raise", "progress": lines}
-    return run_fit(args, DocumentClusters, lambda: VectorTexts(args.input, args.public, encode, **how))
+    return run_fit(args, DocumentClusters, lambda: VectorTexts(args.input, public, encode, **how), public=public)

@@ -4,7 +4,6 @@ A schema is the public description of a table's columns.
 """
 
 import json
-from argparse import Namespace
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,6 +14,7 @@ from ...data.schema import draft as template
 from ...jobs.text import PRIVATE, reading_file
 from ...models.family import SCHEMA
 from ...report import table
+from ..arguments import Shard, Template
 from ..inputs import read_labels, text_file
 from ..output import output_file, warn_of_drops
 
@@ -22,14 +22,14 @@ from ..output import output_file, warn_of_drops
 CLASSES = "classes.json"
 
 
-def shard(args: Namespace) -> int:
+def shard(args: Shard) -> int:
     """Write shards."""
     if args.groups is not None and args.person is not None:
         raise ValueError("--person: leave out --groups")
     if args.label is not None and args.schema is None:
         raise ValueError(f"--label {args.label}: expected with --schema")
     warn_of_drops(args.invalid, args.schema)
-    batches, how = (_text_or_counts if args.schema is None else _table)(args)
+    batches, how = _text_or_counts(args) if args.schema is None else _table(args, Schema.load(args.schema))
     if args.groups is not None:
         labels, given = read_labels(args.groups, args.invalid), batches
 
@@ -48,7 +48,7 @@ def shard(args: Namespace) -> int:
     return 0
 
 
-def _text_or_counts(args: Namespace) -> tuple[Iterator[Batch], dict[str, Any]]:
+def _text_or_counts(args: Shard) -> tuple[Iterator[Batch], dict[str, Any]]:
     if not holds_records(args.input, args.format, args.text, args.person):
         words, pieces = count_pieces(
             args.input, text_file(args).public_words(), args.format, n_features=args.features, invalid=args.invalid
@@ -64,8 +64,8 @@ def _text_or_counts(args: Namespace) -> tuple[Iterator[Batch], dict[str, Any]]:
     return batches, {"vocabulary": words, "files": reading_file(args.text, analyzer)}
 
 
-def _table(args: Namespace) -> tuple[Iterator[Batch], dict[str, Any]]:
-    schema, others = Schema.load(args.schema), [name for name in (args.label, args.person) if name is not None]
+def _table(args: Shard, schema: Schema) -> tuple[Iterator[Batch], dict[str, Any]]:
+    others = [name for name in (args.label, args.person) if name is not None]
     if len(set(others)) < len(others):
         raise ValueError(f"--person {args.person}: expected another column than --label")
     kept, counts = schema.without(*others), args.label is not None and schema[args.label].kind == "number"
@@ -80,13 +80,17 @@ def _table(args: Namespace) -> tuple[Iterator[Batch], dict[str, Any]]:
             own: dict[str, Any] = {**place, "lines": range(n, n := n + len(next(iter(cells.values()))))}
             encoded = kept.encode(cells, **own)
             labels = None if args.label is None else schema.label(args.label, cells[args.label], counts=counts, **own)
-            yield Batch(encoded, labels, cells.get(args.person))
+            yield Batch(encoded, labels, None if args.person is None else cells[args.person])
 
     return batches(), {"kind": "numbers", "files": files}
 
 
-def draft(args: Namespace) -> int:
-    """Print a template, for a person who knows the public facts."""
+def schema(args: Template) -> int:
+    """Print a template, for a person who knows the public facts; or check what was made of it."""
+    if args.schema is not None:
+        return _check(args, args.schema)
+    if args.label is not None:
+        raise ValueError(f"--label {args.label}: expected with --schema")
     text = template(column_names(args.table))
     if args.out is None:
         print(text, end="")
@@ -96,9 +100,11 @@ def draft(args: Namespace) -> int:
     return 0
 
 
-def check(args: Namespace) -> int:
+def _check(args: Template, path: str) -> int:
     """Print the features that a schema makes of a table."""
-    schema = Schema.load(args.schema)
+    if args.out is not None:
+        raise ValueError(f"--out {args.out}: expected without --schema")
+    schema = Schema.load(path)
     if args.label is not None and args.label not in (names := [column.name for column in schema.columns]):
         raise ValueError(f"--label {args.label}: no column of the schema; expected one of {', '.join(names)}")
     features = schema.without(args.label)
@@ -107,13 +113,12 @@ def check(args: Namespace) -> int:
         ("features", len(features.feature_names)),
         ("largest row norm", f"{features.row_norm:.4g}"),
     ]
-    if args.table is not None:
-        names = column_names(args.table)
-        for name in features.names:
-            if name not in names:
-                remedy = "" if args.label else "; if it is the label, say --label"
-                raise ValueError(f"{args.table}: there is no column {name!r}, which the schema has{remedy}")
-        known = {column.name for column in schema.columns}
-        rows.append(("not in the schema", ", ".join(name for name in names if name not in known) or "none"))
+    names = column_names(args.table)
+    for name in features.names:
+        if name not in names:
+            remedy = "" if args.label else "; if it is the label, say --label"
+            raise ValueError(f"{args.table}: there is no column {name!r}, which the schema has{remedy}")
+    known = {column.name for column in schema.columns}
+    rows.append(("not in the schema", ", ".join(name for name in names if name not in known) or "none"))
     print(table(rows))
     return 0

@@ -5,7 +5,6 @@ Its data are part of every installation.
 
 import tempfile
 import time
-from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -27,7 +26,9 @@ from ...models.logistic import BayesianLogisticRegression
 from ...models.sbn import SigmoidBeliefNetwork
 from ...report import paragraph, table
 from ...store.atomic import replace_text
+from ..arguments import Demo
 from ..messages import say, width
+from ..signature import refuse_unused
 
 #: Whole batches, the data being small, and few steps, since each costs budget; all else is the estimators' own.
 _STEPS, _NETWORK_STEPS = 10, 5
@@ -38,23 +39,19 @@ _FEWEST_FILES, _FREE_TOPICS = 50, 20
 _NOT_COVERED = "held-out records and the models without privacy are for comparison only: not covered by"
 
 
-def run(args: Namespace) -> int:
+def run(args: Demo) -> int:
     """Fit a model with and without privacy, and compare.
 
     The exit code is 1 if the private model is useless.
     """
     start = time.perf_counter()
-    for option, usual in (("topics", 100), ("words", 10)):
-        if args.shown != "lda":
-            if getattr(args, option) is not None:
-                raise ValueError(f"--{option} {getattr(args, option)}: expected only with the demo of topics")
-        elif getattr(args, option) is None:
-            setattr(args, option, usual)
+    if args.shown != "lda":
+        refuse_unused(args, ("topics", "words"), "expected only with the demo of topics")
     if args.out is not None:
         check_place(Path(args.out), force=False)
     model, worse = _SHOWN[args.shown](args)
     out = Path(args.out) if args.out is not None else Path(tempfile.mkdtemp(prefix="vips-fast-demo-"))
-    _write(out, model, 10 if args.words is None else args.words)
+    _write(out, model, args.words)
     print(f"{time.perf_counter() - start:.0f} seconds.")
     if not worse:
         return 0
@@ -62,7 +59,7 @@ def run(args: Namespace) -> int:
     return 1
 
 
-def _topics(args: Namespace) -> tuple[Any, str]:
+def _topics(args: Demo) -> tuple[Any, str]:
     """Fit topics of docstrings, as README does.
 
     Source files stand for persons.
@@ -71,9 +68,9 @@ def _topics(args: Namespace) -> tuple[Any, str]:
     n = int(files.max(initial=-1)) + 1
     if n < _FEWEST_FILES:
         raise ValueError(f"demo: docstrings of {n} source files of installed packages; expected {_FEWEST_FILES}")
-    held_out = np.isin(files, np.random.default_rng(args.seed).permutation(n)[: n // 10])
+    held_out = np.isin(files, np.random.default_rng(args.random_state).permutation(n)[: n // 10])
     public = demo.public_texts()
-    prior = demo.public_topics(public, args.topics, args.seed)
+    prior = demo.public_topics(public, args.topics, args.random_state)
     _paragraph(
         f"Each source file of {', '.join(packages)} stands for a person, its docstrings for what the person wrote: "
         f"{n:,} persons, {n // 10} of them held out. Public are the docstrings of Python's own library and its "
@@ -89,13 +86,15 @@ def _topics(args: Namespace) -> tuple[Any, str]:
         args.delta,
         public_prior=prior,
         n_jobs=args.n_jobs,
-        random_state=args.seed,
+        random_state=args.random_state,
         progress=not args.quiet,
     ).fit(table, text="docstring", person="file")
     print(beside.shown(found.model_, args.words))
     _paragraph(found.privacy_.statement())
     train, test = (_by_file(texts, files, part, prior.words) for part in (~held_out, held_out))
-    free = LatentDirichletAllocation(_FREE_TOPICS, private=False, random_state=args.seed, n_jobs=args.n_jobs).fit(train)
+    free = LatentDirichletAllocation(
+        _FREE_TOPICS, private=False, random_state=args.random_state, n_jobs=args.n_jobs
+    ).fit(train)
     given, asked = report.split_words(test, random_state=0)
     ours, without = (
         report.predictive_perplexity(model.transform(given), model.components_, asked) for model in (found.model_, free)
@@ -124,10 +123,10 @@ def _by_file(texts: list[str], files: np.ndarray, part: np.ndarray, words: Seque
     return sparse.csr_array(sparse.csr_array((ones, (person, np.arange(len(rows))))) @ counts)
 
 
-def _regression(args: Namespace) -> tuple[Any, str]:
+def _regression(args: Demo) -> tuple[Any, str]:
     """Fit a regression: cell measurements that suggest a benign tumor."""
     X, y, names = demo.breast_cancer()
-    train, test = _parts(len(X), args.seed)
+    train, test = _parts(len(X), args.random_state)
     _paragraph(
         f"Wisconsin breast cancer, from scikit-learn, one tumour a record: {len(train)} records to learn from, "
         f"{len(test)} held out; {len(names)} measurements, each brought to [-1, 1] by bounds that are public."
@@ -155,10 +154,10 @@ def _regression(args: Namespace) -> tuple[Any, str]:
     return private, _judged(private, "held-out accuracy", rows, "regression", "one answer for all")
 
 
-def _network(args: Namespace) -> tuple[Any, str]:
+def _network(args: Demo) -> tuple[Any, str]:
     """Fit a network that rebuilds handwritten digits from a few hidden units."""
     Y = demo.digits()
-    train, test = _parts(len(Y), args.seed)
+    train, test = _parts(len(Y), args.random_state)
     _paragraph(
         f"Handwritten digits of 8 x 8 pixels, from scikit-learn, one a record: {len(train)} records to learn from, "
         f"{len(test)} held out. {_HIDDEN} hidden units stand for each digit."
@@ -202,13 +201,14 @@ def _judged(private: Any, what: str, rows: list[Any], kind: str, than: str) -> s
 _SHOWN = {"lda": _topics, "blr": _regression, "sbn": _network}
 
 
-def _budget(args: Namespace) -> dict[str, float]:
+def _budget(args: Demo) -> dict[str, float]:
     return {"epsilon": args.epsilon, "delta": args.delta}
 
 
-def _fit(args: Namespace, model: Any, label: str, *data: Any, **whose: Any) -> Any:
+def _fit(args: Demo, model: Any, label: str, *data: Any, **whose: Any) -> Any:
     with ProgressLine(label) as progress:
-        return model.set_params(random_state=args.seed, callback=None if args.quiet else progress).fit(*data, **whose)
+        callback = None if args.quiet else progress
+        return model.set_params(random_state=args.random_state, callback=callback).fit(*data, **whose)
 
 
 def _parts(n: int, seed: int) -> tuple[Any, Any]:

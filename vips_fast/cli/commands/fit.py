@@ -5,7 +5,6 @@ All models share this fit. An outcome becomes lines and an exit code.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import time
 from collections.abc import Callable
@@ -15,17 +14,18 @@ from ...accounting import rounded_up
 from ...engine.budget import Budget, BudgetExceededError
 from ...jobs import Job, Outcome, Source, Status, beside
 from ...report.html import environment
+from ..arguments import Fit
 from ..messages import Exit, ExitWith, object_line, report, say
 from ..output import privacy_object, warn_of_delta, warn_of_drops, warn_of_taints
 from .jobs import given, job_of, settings_of
 
 
-def _fit_object(args: argparse.Namespace, model: Any, seconds: float) -> dict[str, Any]:
+def _fit_object(args: Fit, model: Any, seconds: float) -> dict[str, Any]:
     """Describe a fit for ``--json``, with seconds for the operator.
 
     The guarantee does not cover the seconds.
     """
-    paid = None
+    paid: dict[str, Any] | None = None
     if args.budget is not None:
         paid = {"file": args.budget, "spent": None, "left": None}
         # The model is written and paid for, also if the budget cannot be read now.
@@ -42,14 +42,14 @@ def _fit_object(args: argparse.Namespace, model: Any, seconds: float) -> dict[st
     }
 
 
-def run_fit(args: argparse.Namespace, cls: type[Any], source_of: Callable[[], Source]) -> int:
-    """Run the job of the arguments."""
+def run_fit(args: Fit, cls: type[Any], source_of: Callable[[], Source], **more: Any) -> int:
+    """Run the job of the arguments; ``more`` are settings that the command has made."""
     start, source = time.perf_counter(), source_of()
-    if _untargeted(args) and args.private is None:
+    if _untargeted(args) and not args.non_private:
         raise ValueError(
             "one of the arguments --epsilon --attack-success --noise-multiplier --non-private is required, or --budget"
         )
-    model = cls(**settings_of(cls, given(cls, args)))
+    model = cls(**settings_of(cls, given(cls, args) | more))
     model._check_parameters()
     warn_of_drops(model.invalid, getattr(args, "schema", None))
     if args.report:
@@ -71,7 +71,7 @@ def run_fit(args: argparse.Namespace, cls: type[Any], source_of: Callable[[], So
     return Exit.UNREPORTED
 
 
-def _untargeted(args: argparse.Namespace) -> bool:
+def _untargeted(args: Fit) -> bool:
     """Tell whether no argument sets the amount of noise."""
     return {args.budget, args.epsilon, args.target_attack_success, args.noise_multiplier} == {None}
 

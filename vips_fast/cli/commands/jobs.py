@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import ast
 import contextlib
 import warnings
@@ -16,9 +15,10 @@ from ...engine.plan import RunForecast
 from ...jobs import Job, Material, Reading, Source
 from ...jobs.progress import ProgressLine
 from ...models.estimator import PrivateEstimator
+from ..arguments import Audit, Fit
 from ..inputs import read_labels
 from ..messages import say
-from ..options import in_options
+from ..signature import in_options
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class ReadBy:
         return self.function(reading.model)
 
 
-def job_of(args: argparse.Namespace, model: Any, source: Source) -> Job:
+def job_of(args: Fit, model: Any, source: Source) -> Job:
     """Make the job of the arguments."""
     if args.groups is not None and args.person is not None:
         raise ValueError("--person: leave out --groups")
@@ -55,7 +55,7 @@ def job_of(args: argparse.Namespace, model: Any, source: Source) -> Job:
         backend=lambda: _cluster(args),
         on_forecast=show_forecast(args),
         progress=lambda: nullcontext() if args.quiet else ProgressLine("fit"),
-        on_warning=lambda text: say(f"warning: {in_options(args.command, text)}"),
+        on_warning=lambda text: say(f"warning: {in_options(type(args), text)}"),
     )
     for option, value in (("--unit", args.unit), ("--set rows_per_group:", model.rows_per_group)):
         if value is not None and job.unit_name == "record":
@@ -65,11 +65,11 @@ def job_of(args: argparse.Namespace, model: Any, source: Source) -> Job:
     return job
 
 
-def _cluster(args: argparse.Namespace) -> contextlib.AbstractContextManager[Any]:
+def _cluster(args: Fit) -> contextlib.AbstractContextManager[Any]:
     """Make the backend of the arguments; None means the fit's threads."""
-    if args.scheduler is None and args.workers is None:
+    if args.workers is None:
         return contextlib.nullcontext()
-    return connected(args.scheduler, args.workers)
+    return connected(args.workers) if isinstance(args.workers, str) else connected(n_workers=args.workers)
 
 
 def setting_names(cls: type[PrivateEstimator]) -> tuple[set[str], set[str]]:
@@ -78,18 +78,20 @@ def setting_names(cls: type[PrivateEstimator]) -> tuple[set[str], set[str]]:
     return set(cls._parameter_names()), set() if options is None else {one.name for one in fields(options)}
 
 
-def given(cls: type[PrivateEstimator], args: argparse.Namespace) -> dict[str, Any]:
+def given(cls: type[PrivateEstimator], args: Fit | Audit) -> dict[str, Any]:
     """Collect the command line's settings of an estimator, by name."""
     # An option with a file may have a setting's name; the job reads the file.
-    options = {option.dest: option for option in args.command.options}
-    known = set.union(*setting_names(cls)) - {dest for dest, option in options.items() if option.path}
+    options = {option.name: option for option in args.options()}
+    known = set.union(*setting_names(cls)) - {name for name, option in options.items() if option.kind.path}
     values = {name: value for name, value in vars(args).items() if name in known and value is not None}
+    if getattr(args, "non_private", False):
+        values["private"] = False
     for text in args.set:
         name, equals, said = text.partition("=")
         if not equals:
             raise ValueError(f"--set {text}: expected NAME=VALUE")
         if (option := options.get(name.removeprefix("options."))) is not None:
-            raise ValueError(f"--set {name}: expected {option.names[-1]}")
+            raise ValueError(f"--set {name}: expected {option.flag}")
         with contextlib.suppress(ValueError, SyntaxError):
             values[name] = ast.literal_eval(said)
             continue
@@ -112,7 +114,7 @@ def settings_of(cls: type[PrivateEstimator], values: Mapping[str, Any]) -> dict[
     return {**arguments, "options": cls._options_type(**options)} if options and cls._options_type else arguments
 
 
-def show_forecast(args: argparse.Namespace) -> Callable[[RunForecast], None]:
+def show_forecast(args: Fit) -> Callable[[RunForecast], None]:
     """Show a run's forecast before it spends anything; refuse a hopeless one.
 
     ``--quiet`` is about progress: what is spent on is always said. ``--anyway`` makes the refusal a warning.
@@ -120,8 +122,9 @@ def show_forecast(args: argparse.Namespace) -> Callable[[RunForecast], None]:
 
     def show(forecast: RunForecast) -> None:
         if forecast.warning is None:
-            say(in_options(args.command, forecast.text))
-            getattr(args, "confirm", lambda forecast: None)(forecast)
+            say(in_options(type(args), forecast.text))
+            if args.confirm is not None:
+                args.confirm(forecast)
         elif args.anyway:
             warnings.warn(forecast.text, forecast.warning, stacklevel=2)
         else:

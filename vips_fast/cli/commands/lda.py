@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from functools import cache, partial
@@ -17,7 +16,9 @@ from ...models.inputs import column_names
 from ...models.lda import LatentDirichletAllocation, LdaOptions, Plan, load_prior
 from ...models.lda import plan as make_plan
 from ...report import paragraph, table
-from ..inputs import open_shards, read_documents, refuse, text_file
+from ..arguments import FitLda, Predict, Texts
+from ..arguments import Plan as PlanArguments
+from ..inputs import IMAGES, ROWS, open_shards, read_documents, refuse, text_file
 from ..messages import print_object, width
 from .fit import run_fit
 
@@ -25,14 +26,14 @@ from .fit import run_fit
 _SIZES, _EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0), (0.25, 0.5, 1.0, 2.0, 4.0)
 
 
-def read_corpus(args: Namespace, model: Any, vocabulary: Sequence[str] | None) -> Any:
+def read_corpus(args: Predict, model: Any, vocabulary: Sequence[str] | None) -> Any:
     """Read the counts of documents over the words of a fitted model."""
     docstrings = _docstrings(args, model.n_features_in_)
     corpus = read_documents(args, model, vocabulary) if docstrings is None else docstrings
     return getattr(corpus, "counts", corpus)
 
 
-def _docstrings(args: Namespace, n_words: int | None) -> Corpus | None:
+def _docstrings(args: Texts, n_words: int | None) -> Corpus | None:
     """Read the docstrings, if the input is that word and no file."""
     if args.input != "docstrings" or os.path.exists(args.input):
         return None
@@ -44,7 +45,7 @@ def _docstrings(args: Namespace, n_words: int | None) -> Corpus | None:
     return replace(docstrings_corpus(), groups=None)
 
 
-def words_of(args: Namespace, model: Any) -> Sequence[str] | None:
+def words_of(args: Predict, model: Any) -> Sequence[str] | None:
     """Read the words of a topic model, from ``--vocab`` or the model."""
     if args.vocab is None:
         return column_names(model._fitted().public)
@@ -54,13 +55,13 @@ def words_of(args: Namespace, model: Any) -> Sequence[str] | None:
     return vocabulary
 
 
-def read_new(args: Namespace, model: Any) -> Any:
+def read_new(args: Predict, model: Any) -> Any:
     """Read new documents for a fitted topic model."""
-    refuse(args, "threshold")
+    refuse(args, *ROWS, *IMAGES)
     return read_corpus(args, model, words_of(args, model))
 
 
-def fit(args: Namespace) -> int:
+def fit(args: FitLda) -> int:
     """Fit a topic model."""
     if args.public_prior is None and args.n_components is None:
         if args.input == "docstrings" or not holds_records(args.input, args.format, args.text, args.person):
@@ -74,7 +75,7 @@ def fit(args: Namespace) -> int:
     return run_fit(args, LatentDirichletAllocation, source)
 
 
-def plan(args: Namespace) -> int:
+def plan(args: PlanArguments) -> int:
     """Print settings of a private topic model."""
 
     def found(n_records: int, epsilon: float | None, success: float | None = None) -> Plan:
@@ -92,15 +93,15 @@ def plan(args: Namespace) -> int:
             n_bins=args.n_bins,
         )
 
-    planned = found(args.records, args.epsilon, args.attack_success)
+    planned = found(args.n_records, args.epsilon, args.target_attack_success)
     if args.json:
         print_object({**asdict(planned), "hopeless": planned.hopeless, "forecast": planned.forecast()})
         return 0
     forecast = planned.forecast()
     said = paragraph(f"{forecast[0].upper()}{forecast[1:]}.", width())
     if args.table:
-        terms = Terms(epsilon=args.epsilon, delta=args.delta, target_attack_success=args.attack_success)
-        print(grid(found, args.records, terms.target(terms.usual_delta(args.records)).epsilon))
+        terms = Terms(epsilon=args.epsilon, delta=args.delta, target_attack_success=args.target_attack_success)
+        print(grid(found, args.n_records, terms.target(terms.usual_delta(args.n_records)).epsilon))
         print(f"\n{said}")
         return 0
     words = planned.vocabulary

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from argparse import Namespace
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,8 +18,12 @@ from ...models.logistic import BayesianLogisticRegression
 from ...report import table
 from ...report.parts.coefficients import effect_lines
 from ...store.limits import parse_json
+from ..arguments import Effects, FitBlr, FitCounts, Predict
 from ..inputs import (
+    IMAGES,
+    TEXTS,
     column_inputs,
+    is_table,
     load_model,
     open_shards,
     read_array,
@@ -29,25 +32,25 @@ from ..inputs import (
     read_matrix,
     read_new_rows,
     read_table,
+    refuse,
 )
 from .data import CLASSES
 from .fit import run_fit
 from .jobs import ReadBy
 
 
-def _labels(args: Namespace) -> np.ndarray:
+def _labels(args: FitBlr | FitCounts, path: str) -> np.ndarray:
     """Read the labels from their own file."""
     counts = _counts(args)
-    if Path(args.labels).suffix == ".npy":
-        return read_array(args.labels, "biuf" if counts else "biufU")
-    invalid = args.invalid or "raise"
-    labels = read_labels(args.labels, invalid)
+    if Path(path).suffix == ".npy":
+        return read_array(path, "biuf" if counts else "biufU")
+    labels = read_labels(path, args.invalid)
     if not counts:
         return np.array(labels, dtype=object if None in labels else None)
-    return np.array([_number(label, args.labels, invalid) for label in labels], dtype=np.float64)
+    return np.array([_number(label, path, args.invalid) for label in labels], dtype=np.float64)
 
 
-def _counts(args: Namespace) -> bool:
+def _counts(args: FitBlr | FitCounts) -> bool:
     """Tell whether the outcomes are numbers."""
     return args.family == "counts" or args.n_trials is not None
 
@@ -61,21 +64,20 @@ def _number(label: str | None, path: str, invalid: str) -> float:
         raise ValueError(f"{path}: expected counts, one number on each line") from None
 
 
-def read_new(args: Namespace, model: Any) -> Any:
+def read_new(args: Predict, model: Any) -> Any:
     """Read new rows for a fitted regression."""
+    refuse(args, *TEXTS, *IMAGES)
     shards = open_shards(args)
     return read_new_rows(args, model) if shards is None else shards
 
 
-def fit(args: Namespace) -> int:
+def fit(args: FitBlr | FitCounts) -> int:
     """Fit a regression of labels or counts."""
     cls = family_named(args.family).estimator()
     if is_sharded(args.input):
         return run_fit(args, cls, lambda: _source(args, lambda model: _of_shards(args, model)))
-    if args.schema is None and args.labels is None:
-        raise ValueError("give --labels FILE, or --label COLUMN with --schema")
-    if (args.schema is None) == (args.label is not None) or (args.schema is not None and args.labels is not None):
-        raise ValueError("--schema: name the column with --label COLUMN, and leave out --labels")
+    if (label := args.label) is None:
+        raise ValueError("--label: expected a file of the labels, or with --schema their column")
     if args.schema is None and args.person is not None:
         raise ValueError(f"--person {args.person}: expected with --schema; use --groups FILE for a matrix")
     if args.schema is not None and args.names is not None:
@@ -83,8 +85,8 @@ def fit(args: Namespace) -> int:
 
     def read(estimator: Any) -> Material:
         if args.schema is not None:
-            return _of_table(args, estimator)
-        X, y = read_matrix(args.input), _labels(args)
+            return _of_table(args, estimator, Schema.load(args.schema), label)
+        X, y = read_matrix(args.input), _labels(args, label)
         names = [f"x{j + 1}" for j in range(X.shape[1])] if args.names is None else read_lines(args.names)
         if len(names) != X.shape[1]:
             raise ValueError(f"{args.names}: {len(names)} names; expected {X.shape[1]}, one for each column")
@@ -98,7 +100,7 @@ def fit(args: Namespace) -> int:
     return run_fit(args, cls, lambda: _source(args, read))
 
 
-def _source(args: Namespace, read: Callable[[Any], Material]) -> ReadBy:
+def _source(args: FitBlr | FitCounts, read: Callable[[Any], Material]) -> ReadBy:
     """Return rows of a function; labels may come from a schema."""
     return ReadBy(args.input, read, args.person, frozenset({"classes", "row_norm", "largest"}))
 
@@ -109,34 +111,34 @@ def _material(
     return Material((X, y), column_inputs(names, schema), lambda model: _list_effects(model, names, label), groups)
 
 
-def _of_table(args: Namespace, estimator: Any) -> Material:
+def _of_table(args: FitBlr | FitCounts, estimator: Any, schema: Schema, label: str) -> Material:
     """Return rows, labels and persons from the columns of a table."""
-    schema, counts = Schema.load(args.schema), _counts(args)
-    others = [args.label] if args.person is None else [args.label, args.person]
+    counts = _counts(args)
+    others = [label] if args.person is None else [label, args.person]
     if len(set(others)) < len(others):
         raise ValueError(f"--person {args.person}: expected another column than --label")
-    schema.label(args.label, [], counts=counts)  # refuses a column that is no label
+    schema.label(label, [], counts=counts)  # refuses a column that is no label
     invalid = "nan" if args.invalid == "drop" else "raise"
     X, cells = read_table(args.input, schema, invalid, others)
     place: dict[str, Any] = {"invalid": invalid, "where": f"{args.input}: record", "lines": range(1, X.shape[0] + 1)}
-    y = schema.label(args.label, cells[args.label], counts=counts, **place)
+    y = schema.label(label, cells[label], counts=counts, **place)
     if args.family == "counts":
         if args.largest is None:
-            estimator.set_params(largest=schema[args.label].high)
+            estimator.set_params(largest=schema[label].high)
     elif not counts and args.classes is None:
-        estimator.set_params(classes=list(schema[args.label].values))
+        estimator.set_params(classes=list(schema[label].values))
     kept = schema.without(*others)
     _take_norm(args, estimator, kept)
-    return _material(X, y, kept.feature_names, kept, cells.get(args.person), args.label)
+    return _material(X, y, kept.feature_names, kept, cells[args.person] if args.person else None, label)
 
 
-def _take_norm(args: Namespace, estimator: Any, schema: Schema | None) -> None:
+def _take_norm(args: FitBlr | FitCounts, estimator: Any, schema: Schema | None) -> None:
     """Take a schema's largest row norm if no other is given."""
     if schema is not None and args.row_norm is None:
         estimator.set_params(row_norm=schema.row_norm)
 
 
-def _of_shards(args: Namespace, estimator: Any) -> Material:
+def _of_shards(args: FitBlr | FitCounts, estimator: Any) -> Material:
     """Read shards: rows, labels, persons and, of tables, public facts."""
     shards = open_shards(args)
     assert shards is not None
@@ -155,15 +157,12 @@ def _list_effects(model: Any, names: Sequence[str], label: str | None) -> str:
     return "\n".join([*effect_lines(model, names, label, more="vips-fast show DIR --all"), ""])
 
 
-def effects(args: Namespace) -> int:
+def effects(args: Effects) -> int:
     """Print average marginal effects, and the calibration with labels."""
     model = load_model(args.model, BayesianLogisticRegression, "fit blr", args.verify_key)
-    labels = None if args.labels is None else read_labels(args.labels, "raise")
-    if args.label is None:
-        X = read_new_rows(args, model)
+    if args.label is None or not is_table(args, model):
+        X, labels = read_new_rows(args, model), None if args.label is None else read_labels(args.label, "raise")
     else:
-        if args.schema is None and SCHEMA not in model.inputs_:
-            raise ValueError(f"--label {args.label}: expected with a table; --labels FILE is for a matrix")
         schema = Schema.parse(model.inputs_[SCHEMA]) if args.schema is None else Schema.load(args.schema)
         X, cells = read_table(args.input, schema, "raise", [args.label])
         labels = [text_of(cell) for cell in cells[args.label]]

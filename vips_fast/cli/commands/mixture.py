@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from argparse import Namespace
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,24 +9,36 @@ from ...data import Schema, load_vocabulary
 from ...jobs import Material
 from ...models.family import family_named
 from ...report import component_rows
-from ..inputs import column_inputs, open_shards, read_lines, read_matrix, read_new_rows, read_table
+from ..arguments import FitMixture, Predict
+from ..inputs import (
+    IMAGES,
+    TEXTS,
+    column_inputs,
+    open_shards,
+    read_lines,
+    read_matrix,
+    read_new_rows,
+    read_table,
+    refuse,
+)
 from .fit import run_fit
 from .jobs import ReadBy, setting_names
 
 
-def read_new(args: Namespace, model: Any) -> Any:
+def read_new(args: Predict, model: Any) -> Any:
     """Read new rows for a fitted mixture, as an array."""
+    refuse(args, *TEXTS, *IMAGES)
     if open_shards(args) is not None:
         raise ValueError(f"{args.input}: shards; expected rows in a file for clusters")
     return _dense(args.input, read_new_rows(args, model))
 
 
-def fit(args: Namespace) -> int:
+def fit(args: FitMixture) -> int:
     """Fit a mixture."""
     cls = family_named(args.kind).estimator()
     vectors = args.kind == "vector"
     own = {"held", "vocab"} if vectors else {"schema", "names"}
-    for name in {"radius", "projection", "held", "vocab", "schema", "names"} - own:
+    for name in {"radius", "held", "vocab", "schema", "names"} - own:
         if getattr(args, name) is not None and name not in setting_names(cls)[0]:
             raise ValueError(f"--{name.replace('_', '-')}: not with --kind {args.kind}")
     if (args.held is None) != (args.vocab is None):
@@ -39,13 +50,11 @@ def fit(args: Namespace) -> int:
         numbers = [column.name for column in schema.columns if column.kind == "number"]
         if args.kind == "bernoulli" and numbers:
             raise ValueError(f"--schema: column {numbers[0]!r} is a number; expected none with --kind bernoulli")
-    if args.vocab is not None:
-        # A setting of the model, by this name.
-        args.vocabulary = list(load_vocabulary(args.vocab))
-    return run_fit(args, cls, lambda: ReadBy(args.input, lambda model: _material(args), args.person))
+    more = {} if args.vocab is None else {"vocabulary": list(load_vocabulary(args.vocab))}
+    return run_fit(args, cls, lambda: ReadBy(args.input, lambda model: _material(args), args.person), **more)
 
 
-def _material(args: Namespace) -> Material:
+def _material(args: FitMixture) -> Material:
     if (shards := open_shards(args)) is not None:
         if shards.labels is not None:
             raise ValueError(f"{args.input}: shards with labels; expected shards without them")
@@ -54,14 +63,14 @@ def _material(args: Namespace) -> Material:
         schema, others = Schema.load(args.schema), [] if args.person is None else [args.person]
         X, cells = read_table(args.input, schema, "nan" if args.invalid == "drop" else "raise", others)
         kept = schema.without(*others)
-        return _made((X.toarray(),), kept.feature_names, kept, cells.get(args.person))
+        return _made((X.toarray(),), kept.feature_names, kept, cells[args.person] if args.person else None)
     X = _dense(args.input, read_matrix(args.input))
     if args.held is not None:
         return _made((X, read_matrix(args.held)), None)
     return _made((X,), _names(args, X.shape[1]))
 
 
-def _names(args: Namespace, n: int) -> list[str] | None:
+def _names(args: FitMixture, n: int) -> list[str] | None:
     """Return the names of a matrix's columns.
 
     None is for vectors, whose columns have no names.

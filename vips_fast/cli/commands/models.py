@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import errno
 import os
-from argparse import Namespace
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from ...jobs.publication import publish as publish_parts
 from ...jobs.signing import SIGNATURE
 from ...models import rebuild
 from ...models.estimator import PrivateEstimator
+from ...models.family import family_of
 from ...models.lda import DriftingTopics
 from ...models.tables import TopicTables
 from ...report import html_report, make_dossier, part_of, short_report
@@ -32,75 +32,46 @@ from ...store.atomic import leftovers
 from ...store.limits import parse_json, read_bytes
 from ...store.owned import remove_part
 from ...store.words import counted
+from ..arguments import Clean, Predict, Publish, Show, Sign, Verify
 from ..inputs import load_model, load_new, read_key, read_lines, verifier
 from ..messages import print_object, say, width
 from ..output import output_file, privacy_object, write_table
+from ..signature import refuse_unused
+from .prior import show as show_prior
 
 
-def predict(args: Namespace) -> int:
-    """Print the probability of each class or cluster for each row."""
-    model, X = load_new(args, "predict")
-    said = model.predict_proba(X)
-    write_table(args, part_of(model).outputs(model, said.shape[1]), said)
-    return 0
-
-
-def transform(args: Namespace) -> int:
-    """Print topic proportions or hidden units."""
-    model, records = load_new(args, "transform")
+def predict(args: Predict) -> int:
+    """Print probabilities of classes or clusters, topic proportions or hidden units."""
+    model, records = load_new(args)
     if args.n_jobs is not None:
         model.set_params(n_jobs=args.n_jobs)
-    found = model.transform(records)
+    found = (model.predict_proba if family_of(model).verb == "predict" else model.transform)(records)
     write_table(args, part_of(model).outputs(model, found.shape[1]), found)
     return 0
 
 
-def _load_model(args: Namespace) -> PrivateEstimator:
+def _load_model(args: Show | Verify) -> PrivateEstimator:
     """Load a command's model, or one of your own classes."""
     cls: type[PrivateEstimator] = kind_in(args.model) if args.cls is None else rebuild.class_given(args.cls)
     return cls.load(args.model, verify=verifier(args.verify_key))
 
 
-def load(args: Namespace) -> tuple[PrivateEstimator, dict[str, Any]]:
-    """Load a model, and the public inputs of its report."""
+def show(args: Show) -> int:
+    """Print a model's report in short, or write it whole."""
+    if args.model.startswith("public:") or os.path.isfile(args.model):
+        others = {one.name for one in args.options()} - {"model", "words", "coarse_words"}
+        refuse_unused(args, others, "not with a prior")
+        return show_prior(args)
+    refuse_unused(args, {"coarse_words"}, "expected with a prior")
+    if args.out is None:
+        refuse_unused(args, {"audit", "budget", "dataset", "date", "transcript"}, "expected with --out, for the page")
     model = _load_model(args)
-    known = {} if args.vocab is None else {"words": load_vocabulary(args.vocab)}
-    return model, {**known, "n_words": args.words, "signed": args.verify_key is not None}
-
-
-def report(args: Namespace) -> int:
-    """Write a model's report."""
-    model, known = load(args)
+    known: dict[str, Any] = {} if args.vocab is None else {"words": load_vocabulary(args.vocab)}
+    known |= {"n_words": args.words, "signed": args.verify_key is not None}
     kinds = TopicTables, DriftingTopics
-    known["tables"] = [load_model(path, kinds, "tabulate or drift", args.verify_key) for path in args.tables]
-    if args.audit is not None:
-        try:
-            known["audit"] = parse_json(read_bytes(args.audit))
-        except ValueError:
-            raise ValueError(f"--audit {args.audit}: expected a JSON file, as vips-fast audit --json writes") from None
-    if args.budget is not None:
-        known["budget"] = _checked(Budget(args.budget).show(), (model, *known["tables"])[-1], args.budget)
-    if args.transcript is not None:
-        known["verified"] = rebuild.compare(model, args.model, args.transcript)
-    text = html_report(model, dataset=args.dataset, date=args.date, **known)
-    with output_file(args.out) as file:
-        file.write(text.encode())
-    print(f"Written to {args.out}.")
-    return 0
-
-
-def _checked(budget: dict[str, Any], model: PrivateEstimator, path: str) -> dict[str, Any]:
-    """Refuse a budget that the model was not charged to."""
-    charged = model.ledger_.budget
-    if charged is None or charged.get("dataset") != budget["dataset"]:
-        there = "no budget" if charged is None else f"that of {charged.get('dataset')}"
-        raise ValueError(f"--budget {path}: is that of {budget['dataset']}; the model was charged to {there}")
-    return budget
-
-
-def show(args: Namespace) -> int:
-    """Print a model's report in short."""
-    model, known = load(args)
+    known["tables"] = [load_model(path, kinds, "tabulate or drift", args.verify_key) for path in args.tables or ()]
+    if args.out is not None:
+        return _write_page(args, args.out, model, known)
     dossier = make_dossier(model, **known)
     if args.json:
         said = {"model": args.model, "title": dossier.title, **privacy_object(model), "verdict": dossier.verdict}
@@ -113,7 +84,34 @@ def show(args: Namespace) -> int:
     return 0
 
 
-def verify(args: Namespace) -> int:
+def _write_page(args: Show, out: str, model: PrivateEstimator, known: dict[str, Any]) -> int:
+    """Write a model's whole report."""
+    if args.audit is not None:
+        try:
+            known["audit"] = parse_json(read_bytes(args.audit))
+        except ValueError:
+            raise ValueError(f"--audit {args.audit}: expected a JSON file, as vips-fast audit --json writes") from None
+    if args.budget is not None:
+        known["budget"] = _checked(Budget(args.budget).show(), (model, *known["tables"])[-1], args.budget)
+    if args.transcript is not None:
+        known["verified"] = rebuild.compare(model, args.model, args.transcript)
+    text = html_report(model, dataset=args.dataset, date=args.date, **known)
+    with output_file(out) as file:
+        file.write(text.encode())
+    print(f"Written to {out}.")
+    return 0
+
+
+def _checked(budget: dict[str, Any], model: PrivateEstimator, path: str) -> dict[str, Any]:
+    """Refuse a budget that the model was not charged to."""
+    charged = model.ledger_.budget
+    if charged is None or charged.get("dataset") != budget["dataset"]:
+        there = "no budget" if charged is None else f"that of {charged.get('dataset')}"
+        raise ValueError(f"--budget {path}: is that of {budget['dataset']}; the model was charged to {there}")
+    return budget
+
+
+def verify(args: Verify) -> int:
     """Compare a model with its releases; 0 if all is equal."""
     report = _of_publication(args) if is_publication(args.model) else _of_model(args)
     code = 0 if report.ok else 1
@@ -125,7 +123,7 @@ def verify(args: Namespace) -> int:
     return code
 
 
-def _of_model(args: Namespace) -> rebuild.VerifyReport:
+def _of_model(args: Verify) -> rebuild.VerifyReport:
     """Compare a model with its releases, and the texts beside it."""
     beside = releases_folder(args.model)
     given = args.transcript or ([str(beside)] if beside.is_dir() else [])
@@ -143,13 +141,13 @@ def _of_model(args: Namespace) -> rebuild.VerifyReport:
     return replace(report, checks=(*report.checks, *texts), about=(("ledger head", model.ledger_.head),))
 
 
-def _of_publication(args: Namespace) -> rebuild.VerifyReport:
+def _of_publication(args: Verify) -> rebuild.VerifyReport:
     """Compare a publication with its releases and its signature."""
     key = None if args.verify_key is None else read_key("--verify-key", args.verify_key, whole=True)
     return check_publication(args.model, args.transcript, key=key)
 
 
-def sign(args: Namespace) -> int:
+def sign(args: Sign) -> int:
     """Sign a model, or a whole publication."""
     whole = is_publication(args.model)
     key, signature = read_key("--key", args.key, whole=whole), Path(args.model) / SIGNATURE
@@ -163,7 +161,7 @@ def sign(args: Namespace) -> int:
     return 0
 
 
-def publish(args: Namespace) -> int:
+def publish(args: Publish) -> int:
     """Write the publication of a model and its tables."""
     model, *tables = args.parts
     namer = None if args.categories is None else category_namer(load_categories(args.categories))
@@ -181,7 +179,7 @@ def publish(args: Namespace) -> int:
     return 0
 
 
-def clean(args: Namespace) -> int:
+def clean(args: Clean) -> int:
     """Remove the rest, and name it."""
     path = Path(os.path.abspath(args.folder))
     run = path if is_run(path) else run_folder(path)

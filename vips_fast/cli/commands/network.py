@@ -1,6 +1,5 @@
 """Networks of binary images: ``fit sbn``."""
 
-from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +8,8 @@ import numpy as np
 from ...data import binarize, read_idx
 from ...jobs import Material
 from ...models.sbn import SigmoidBeliefNetwork
-from ..inputs import open_shards, read_array, refuse
+from ..arguments import FitSbn, Predict
+from ..inputs import ROWS, TEXTS, open_shards, read_array, refuse
 from .fit import run_fit
 from .jobs import ReadBy
 
@@ -22,14 +22,14 @@ def read_images(path: str, threshold: int, invalid: str = "raise") -> np.ndarray
     return binarize(images, threshold, invalid)
 
 
-def read_new(args: Namespace, model: Any) -> Any:
+def read_new(args: Predict, model: Any) -> Any:
     """Read new binary records for a fitted network."""
-    refuse(args, "vocab", "format", "features", "text")
+    refuse(args, *TEXTS, *ROWS)
     shards = open_shards(args)
     return read_images(args.input, 1 if args.threshold is None else args.threshold) if shards is None else shards
 
 
-def fit(args: Namespace) -> int:
+def fit(args: FitSbn) -> int:
     """Fit a sigmoid belief network."""
 
     def read(model: Any) -> Material:

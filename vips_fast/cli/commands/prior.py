@@ -1,8 +1,8 @@
-"""``prior``: topics and word frequencies from public sources, for ``fit lda --public-prior``."""
+"""``prior`` and ``show``: topics and word frequencies from public sources, for ``fit lda --public-prior``."""
 
-from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -19,72 +19,70 @@ from ...models.lda import (
     store_prior,
 )
 from ...report import table, topics_table
+from ..arguments import Prior, Show
 from ..inputs import read_public, text_file
 from ..messages import width
 
 
-def build(args: Namespace) -> int:
+def build(args: Prior) -> int:
     """Write a public prior, made from documents, or else from word vectors."""
-    args.language = args.language or "en"
-    out = prior_file(args.language) if args.out is None else Path(args.out)
+    language = args.language = args.language or "en"
+    out = prior_file(language) if args.out is None else Path(args.out)
     if out.exists() and not out.is_file():
         raise ValueError(f"--out {out}: is a folder, a pipe or a device; expected a file")
-    if args.input is None or holds_records(args.input, args.format, args.text, None):
-        args.vocab = args.vocab or f"public:{args.language}"
+    if not args.input or holds_records(args.input, args.format, args.text, None):
+        args.vocab = args.vocab or f"public:{language}"
         args.vocab_size = args.vocab_size or PRIOR_WORDS
     # A fit may count words that others drop: all are read, and stop words do not make topics.
-    listed, args.stop_words = args.stop_words or f"public:{args.language}", NONE
+    listed, args.stop_words = args.stop_words or f"public:{language}", NONE
     dropped = () if listed == NONE else stop_words(listed, whole=True)
-    prior = (_of_vectors if args.input is None else _of_documents)(args, dropped)
+    prior = (_of_documents if args.input else _of_vectors)(args, language, dropped)
     if args.out is None:
-        store_prior(prior, args.language)
+        store_prior(prior, language)
     else:
         prior.save(out)
-    name = args.out or f"public:{args.language}"
+    name = args.out or f"public:{language}"
     print(f"Written to {out}: {prior.n_topics} topics, {len(prior.words)} words, digest {prior.digest[:16]}.")
     print(f"Use it by fit lda --public-prior {name}; it costs no epsilon.")
     return 0
 
 
-def _of_documents(args: Namespace, dropped: Sequence[str]) -> PublicPrior:
-    for option, value in (("--word-vectors", args.word_vectors), ("--model", args.model)):
-        if value is not None:
-            raise ValueError(f"{option} {value}: expected without INPUT")
+def _of_documents(args: Prior, language: str, dropped: Sequence[str]) -> PublicPrior:
+    if args.vectors is not None:
+        raise ValueError(f"--vectors {args.vectors}: expected without INPUT")
     corpus = read_public(args)
-    name = args.name or Path(args.input).name
     return prior_from_documents(
         corpus.counts,
         corpus.vocabulary or (),
         args.topics,
         stop_words=dropped,
-        language=args.language,
-        name=name,
-        random_state=args.seed,
+        language=language,
+        name=Path(args.input).name,
+        random_state=args.random_state,
         n_jobs=args.n_jobs,
     )
 
 
-def _of_vectors(args: Namespace, dropped: Sequence[str]) -> PublicPrior:
+def _of_vectors(args: Prior, language: str, dropped: Sequence[str]) -> PublicPrior:
     words = text_file(args).public_words() or ()
-    if args.word_vectors is not None:
-        name, vectors = Path(args.word_vectors).name, load_word_vectors(args.word_vectors, words)
-    elif args.model is not None:
-        name, vectors = Path(args.model).resolve().name, wordpiece_vectors(args.model, words)
-    elif args.language == "en" and (folder := packaged_model()) is not None:
+    if args.vectors is not None:
+        path = Path(args.vectors).resolve()
+        name, vectors = path.name, (wordpiece_vectors if path.is_dir() else load_word_vectors)(path, words)
+    elif language == "en" and (folder := packaged_model()) is not None:
         check_packaged(folder)
         name, vectors = PACKAGE, wordpiece_vectors(folder, words)
     else:
         raise ValueError(
-            "INPUT: expected public documents, --word-vectors FILE or --model DIR; for English, the installed package "
+            "INPUT: expected public documents, or --vectors FILE or DIR; for English, the installed package "
             f"{PACKAGE} is enough"
         )
-    more = {"stop_words": dropped, "language": args.language, "name": args.name or name, "random_state": args.seed}
-    return prior_from_vectors(vectors, words, args.topics, **more)
+    how: dict[str, Any] = {"stop_words": dropped, "language": language, "random_state": args.random_state}
+    return prior_from_vectors(vectors, words, args.topics, name=name, **how)
 
 
-def show(args: Namespace) -> int:
+def show(args: Show) -> int:
     """Print the source, the digest and the topics of a public prior."""
-    prior = load_prior(args.prior)
+    prior = load_prior(args.model)
     rows = [("source", prior.name), ("language", prior.language), ("digest", prior.digest)]
     print(table([*rows, ("topics", prior.n_topics), ("words", len(prior.words))]))
     listed = args.coarse_words or f"public:{prior.language}"

@@ -1,6 +1,5 @@
-"""The program itself: ``info``."""
+"""The program itself: ``--version``."""
 
-import argparse
 import platform
 
 import numpy
@@ -10,8 +9,8 @@ from ... import runtime_info
 from ...report import table
 
 
-def info(args: argparse.Namespace) -> int:
-    """Print versions, instruction sets and threads."""
+def info() -> str:
+    """List versions, instruction sets and threads."""
     known = runtime_info()
     rows = [
         ("vips_fast", known["version"]),
@@ -23,5 +22,4 @@ def info(args: argparse.Namespace) -> int:
         ("scipy", scipy.__version__),
         ("machine", f"{platform.system()} {platform.machine()}"),
     ]
-    print(table(rows))
-    return 0
+    return table(rows)

@@ -14,7 +14,6 @@ import os
 import re
 import sys
 import webbrowser
-from argparse import Namespace
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,9 +34,11 @@ from ...report import paragraph
 from ...report.html import environment
 from ...store.atomic import replace_text
 from ...store.words import counted
+from ..arguments import FitLda, Start
 from ..messages import say, width
-from ..options import POSITIVE, WHOLE
 from ..parser import parse
+from ..signature import POSITIVE, WHOLE
+from .lda import fit
 
 #: Words in the name of a column of texts, the likeliest first.
 _TEXTS = "note text comment narrative message review feedback description complaint answer body content".split()
@@ -56,7 +57,7 @@ class Questions:
     Without an answer the default holds.
     """
 
-    args: Namespace
+    args: Start
 
     def ask(self, dest: str, question: str, default: Any, convert: Callable[[str], Any] = str) -> Any:
         """Ask for an option until ``convert`` takes the answer.
@@ -64,7 +65,7 @@ class Questions:
         Raises ValueError if nobody answers a question without a default, or an option is not good.
         """
         given, option = getattr(self.args, dest), f"--{dest.replace('_', '-')}"
-        if given is not None:
+        if not isinstance(given, bool | None):
             try:
                 return convert(str(given))
             except ValueError as error:
@@ -85,30 +86,30 @@ class Questions:
         return convert(str(default))
 
 
-def start(args: Namespace) -> int:
+def start(args: Start) -> int:
     """Ask, write a job file, run it, and open the report."""
     ask, out = Questions(args).ask, Path(args.out)
-    path = out.with_name(f"{out.name}.toml") if args.job is None else Path(args.job)
+    path = out.with_name(f"{out.name}.toml")
     report = _look_for_packages(args.language)
     options = _table(args, ask)
     options |= (target := _target(args, ask))
-    length = ask("note_length", "About how many words does a text have? 0 if unknown", 0, _whole)
-    if length:
-        # About half of the words of a text are stop words, or not on the list.
-        options["doc_length"] = max(5, round(length / 2))
+    question = "About how many words does a text have without stop words, which are half of all? 0 if unknown"
+    if length := ask("doc_length", question, 0, _whole):
+        options["doc_length"] = max(5, length)
     options |= _words(args, ask, options)
     options |= {"out": os.path.relpath(out, path.parent), "resume": True, "report": report}
     options["transcript"] = os.path.relpath(releases_folder(out), path.parent)
-    _write(path, options, ask)
+    _write(path, options, ask, args.force)
     print(f"\nWritten to {path}, a job file. To run it again: vips-fast fit lda --config {path}\n")
     switches = [*["--quiet"] * args.quiet, *["--anyway"] * args.anyway]
     job = parse(["fit", "lda", "--config", str(path), *switches])
+    assert isinstance(job, FitLda)
     job.confirm = lambda forecast: _confirm(args, ask, target, path, forecast)
-    code: int = job.command.load()(job)
+    code = fit(job)
     page = out / "report.html"
     if page.exists():
         print(f"The page about it: {page}")
-        if args.open and sys.stdout.isatty():
+        if not args.yes and sys.stdout.isatty():
             webbrowser.open(page.resolve().as_uri())
     return code
 
@@ -140,17 +141,17 @@ def _language(text: str) -> str:
     return text
 
 
-def _target(args: Namespace, ask: Callable[..., Any]) -> dict[str, float]:
+def _target(args: Start, ask: Callable[..., Any]) -> dict[str, float]:
     """Ask for epsilon, if no share of right guesses is given."""
-    if args.attack_success is not None:
-        return {"attack_success": args.attack_success}
+    if args.target_attack_success is not None:
+        return {"attack_success": args.target_attack_success}
     print("\nThe guarantee is about one person, or about one row without persons. The smaller epsilon is, the less")
     print("anybody learns about one of them, and the more noise the topics have. You see what it means for your run")
     print("before anything is spent.")
     return {"epsilon": ask("epsilon", "Epsilon", 2.0, POSITIVE.value)}
 
 
-def _table(args: Namespace, ask: Callable[..., Any]) -> dict[str, Any]:
+def _table(args: Start, ask: Callable[..., Any]) -> dict[str, Any]:
     """Ask about the table: encoding, texts, persons."""
     path, encoding = args.input, "utf-8"
     if args.encoding is not None or not is_utf8(path):
@@ -181,10 +182,10 @@ def _table(args: Namespace, ask: Callable[..., Any]) -> dict[str, Any]:
         stem = re.sub(r"[ _-]?id$", "", person.strip().lower())
         unit = stem if stem in PERSON_COLUMNS else "person"
         options |= {"person": person, "unit": ask("unit", "Word for one such person", unit)}
-    return {**options, "input": os.path.relpath(path, Path(args.job or args.out).parent)}
+    return {**options, "input": os.path.relpath(path, Path(args.out).parent)}
 
 
-def _words(args: Namespace, ask: Callable[..., Any], asked: dict[str, Any]) -> dict[str, Any]:
+def _words(args: Start, ask: Callable[..., Any], asked: dict[str, Any]) -> dict[str, Any]:
     """Ask for the source of words and topics."""
     language = ask("language", "Language of the texts", "en", _language)
     options, public = {"language": language}, f"public:{language}"
@@ -267,7 +268,7 @@ def _whole(text: str) -> int:
     return 0 if text == "0" else int(WHOLE.value(text))
 
 
-def _write(path: Path, options: dict[str, Any], ask: Callable[..., Any]) -> None:
+def _write(path: Path, options: dict[str, Any], ask: Callable[..., Any], force: bool) -> None:
     """Write the job file; ask before another one is replaced."""
 
     def shown(value: Any) -> str:
@@ -275,10 +276,10 @@ def _write(path: Path, options: dict[str, Any], ask: Callable[..., Any]) -> None
 
     lines = ['command = "fit lda"', "", "[options]", *(f"{name} = {shown(value)}" for name, value in options.items())]
     text = "\n".join(lines) + "\n"
-    if path.exists() and path.read_text("utf-8", "replace") != text:
+    if not force and path.exists() and path.read_text("utf-8", "replace") != text:
         other = f"{path}: exists, with other settings"
-        if not ask("replace", f"{other}. Replace it", "no", _is_yes):
-            raise ValueError(f"{other}; expected --replace yes, or another --job or --out")
+        if not ask("force", f"{other}. Replace it", "no", _is_yes):
+            raise ValueError(f"{other}; expected --force, or another --out")
     path.parent.mkdir(parents=True, exist_ok=True)
     replace_text(path, text)
 
@@ -290,17 +291,15 @@ def _is_yes(text: str) -> bool:
     return short == "y"
 
 
-def _confirm(
-    args: Namespace, ask: Callable[..., Any], target: dict[str, float], path: Path, forecast: RunForecast
-) -> None:
+def _confirm(args: Start, ask: Callable[..., Any], target: dict[str, float], path: Path, forecast: RunForecast) -> None:
     """Say what the plan bounds, and ask before anything is spent."""
     if forecast.risk:
         print(f"\n{paragraph(forecast.risk, width())}\n")
     [(name, value)] = target.items()
     cost = f"{name.replace('_', ' ')} = {rounded_up(value)}"
-    little = forecast.gain < _LITTLE
-    if little:
-        print("By the forecast the records add little to what is public. So the default of the next answer is no.")
-    if not ask("go", f"Spend {cost} of these persons' privacy on that", "no" if little else "yes", _is_yes):
-        how = "; expected --go yes, or more persons" if little and args.go is None else ""
+    if little := forecast.gain < _LITTLE:
+        print("By the forecast the records add little to what is public.")
+    usual = "no" if little and not args.anyway else "yes"
+    if not ask("anyway", f"Spend {cost} of these persons' privacy on that", usual, _is_yes):
+        how = "; expected --anyway, or more persons" if little else ""
         raise ValueError(f"nothing was spent; {path} keeps the answers{how}")

