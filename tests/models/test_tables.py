@@ -11,7 +11,7 @@ from vips_fast import DriftingTopics, LatentDirichletAllocation, TopicTables, ve
 from vips_fast.engine.model import Release
 from vips_fast.models.forecast import HopelessWarning
 from vips_fast.models.lda import LdaOptions
-from vips_fast.models.tables.model import TableModel
+from vips_fast.models.tables import TableModel
 from vips_fast.report import html_report, part_of
 
 WARDS, MONTHS = ["north", "south", "west"], [1, 2, 3, 4, 5, 6]
