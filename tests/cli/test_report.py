@@ -86,7 +86,7 @@ def test_names_of_coefficients(run, files):
     page = (out / "report.html").read_text()
     assert "dose" in page and "&lt;b&gt;weight&lt;/b&gt;" in page and "<b>" not in page
     code, shown, _ = run("show", out)
-    assert code == 0 and "dose" in shown and "for 1 against 0:" in shown
+    assert code == 0 and "dose" in shown and "Odds of 1 against 0:" in shown
 
 
 def test_a_tainted_model(run, files):

@@ -86,7 +86,7 @@ def test_a_row_is_within_the_bound_and_a_function_of_its_record(kind):
     assert isinstance(score, ColumnPrediction)
     every = np.arange(300)
     rows = score.rows(stage.records.block(every), words, np.ones(300, bool), 2.0)
-    assert (rows >= 0).all() and np.linalg.norm(rows, axis=1).max() <= 2.0 and rows.sum() > 0
+    assert np.linalg.norm(rows, axis=1).max() <= 2.0 and rows.sum() > 0
     alone = [score.rows(stage.records.block(every[[i]]), words[[i]], np.ones(1, bool), 2.0)[0] for i in range(300)]
     np.testing.assert_array_equal(rows, alone)
 
