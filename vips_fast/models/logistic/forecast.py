@@ -8,10 +8,11 @@ standard deviation of the column, w. By it, it gives the least odds ratio that a
 Nobody knows beforehand how long rows are and how rare the outcome. So there are two answers. Of a usual table the rows'
 mean square is a third of that of their bound R, and f is .15: in Framingham's and in surveys with 12 to 44 % of the
 outcome the rows had .27 to .35. The other answer is of rows as long as R and an outcome of 30 %. The columns are taken
-to be alike: q = share R^2 / d. They go with each other and with the constant, and the noise hides the curvature too, so
-that a usual width is multiplied by 1.25 (1 + least / expected). A run is hopeless if even a column that has all of the
-length R to itself has an interval of more than 1 on either side of 0. An effect of that size ranks three pairs of
-records out of four correctly, and would not be seen.
+to be alike: q = share R^2 / d. For an outcome of 5 % f is .048, and the text says what that costs. They go with each
+other and with the constant, and the noise hides the curvature too, so that a usual width is multiplied by 1.25 (1 +
+least / expected). A run is hopeless if even a column that has all of the length R to itself has an interval of more
+than 1 on either side of 0. An effect of that size ranks three pairs of records out of four correctly, and would not be
+seen.
 
 An effect is known only if its column's second moment stands clear of the noise in it
 (`vips_fast.models.logistic.effects.known_changes`). So the forecast also compares the expected moment, n b f q, with
@@ -83,7 +84,8 @@ def forecast(
     from_, shown = f"from {with_article(ratio)} of about ", clear >= _SOME
     table = f"{_some(clear)} of a usual table will be known{f', {from_}{_ratio(usual)}' if shown else ''}"
     long = f"with rows as long as row_norm={row_norm:.4g} {_some(most)}, {'from ' if shown else from_}{_ratio(least)}"
-    text = f"forecast: {table}; {long} (for one standard deviation of a column){helps if clear < _MOST else ''}"
+    rare = "; an outcome of 5 % needs 3 times the records" if ratio == "odds ratio" else ""
+    text = f"forecast: {table}; {long} (for one standard deviation of a column{rare}){helps if clear < _MOST else ''}"
     return RunForecast(1 / usual, text, None, worth)
 
 
