@@ -290,7 +290,8 @@ def _json(lines: Iterator[str], columns: Sequence[str], drop: bool) -> Rows:
         except (ValueError, LookupError, TypeError):
             if not drop:
                 names = ", ".join(map(repr, columns))
-                raise BadLine(n, f"expected a JSON object with {names}, each key once") from None
+                wanted = f"expected a JSON object with {names}, each key once; name the keys of text and person"
+                raise BadLine(n, wanted) from None
             cells = [BROKEN] * len(columns)
         yield n, cells
 
