@@ -60,7 +60,7 @@ from ..vocabulary.planning import VocabularyPlan, plan_vocabulary
 from .score import proportions_prior
 
 #: Share of a document's words that its topics may still change by when the E-step stops. A thirtieth takes 1.1 to 1.3
-#: times as long and predicts no better; twice as much is worse on short posts (docs/cores.md).
+#: times as long and predicts no better; twice as much is worse on short posts.
 WORD_TOL = 0.01
 #: Where the E-step of a read-out stops at the latest, in mean |change of γ|; and the fewest rounds that it may
 #: take. Stopped as early as in a fit, it makes the bound of perplexity up to 2 % worse.
