@@ -9,7 +9,7 @@ from scipy.special import expit
 
 from vips_fast import BayesianLogisticRegression, CountRegression
 from vips_fast.data import Schema
-from vips_fast.models.logistic.effects import Told, ratio_text, spreads
+from vips_fast.models.logistic.effects import Effect, Interval, Told, ratio_text, spreads
 from vips_fast.report import html_report, make_dossier, part_of, short_report
 from vips_fast.report.parts.coefficients import effect_lines
 
@@ -181,3 +181,11 @@ def test_ratios_that_are_not_1_are_never_written_as_1():
         assert ratio_text(value) != "1"
     assert [ratio_text(v) for v in (1.0, 0.5, 12.345, 1e6, math.inf)] == ["1", "0.5", "12.3", "1,000,000", "inf"]
     assert [ratio_text(v) for v in (1.0412, 0.9957, 0.0, 1.4999)] == ["1.041", "0.9957", "0", "1.5"]
+
+
+@pytest.mark.parametrize("log, ratio", [(-1e4, "0"), (0.0, "1"), (709.0, "8"), (800.0, "inf"), (1e300, "inf")])
+def test_an_effect_of_any_size_is_listed(log, ratio):
+    """Noise may make a coefficient whose odds ratio is beyond all floats."""
+    law = Interval(log, log, log)
+    one = Effect("yes", "x1", law, "+1", law, Interval(1.0, 1.0, 1.0), law, "x1 +1", False)
+    assert Told([one], [], []).lines("odds")[1].split()[3].startswith(ratio)

@@ -292,8 +292,7 @@ def effects(model: Any, level: float) -> list[Effect]:
             log_ratio = Interval(center, center - half, center + half)
             unit = sds[j] / (change.per_unit * change.step) if change.step else sds[j]
             label = f"{name.partition('=')[0] if change.beside else name} {change.text}"
-            with np.errstate(over="ignore"):
-                ratio = Interval(*np.exp(log_ratio).tolist())
+            ratio = Interval(*map(_ratio_of, log_ratio))
             coefficient = Interval(float(mean[j]), float(low[j]), float(high[j]))
             standard = Interval(*(float(unit) * value for value in log_ratio))
             clear = bool(change.text) and abs(center) > least * sd
@@ -406,7 +405,7 @@ class Told(NamedTuple):
             mean, low, high = map(ratio_text, one.ratio)
             ends = f"[{low}, {high}]{' *' if one.clear else ''}"
             name = f"{one.outcome}: {one.label}" if several else one.label
-            lines.append(f"  {mean:>8}  {ends:<20}  {ratio_text(math.exp(one.standard.mean)):>6}  {name}")
+            lines.append(f"  {mean:>8}  {ends:<20}  {ratio_text(_ratio_of(one.standard.mean)):>6}  {name}")
         if shown:
             lines.insert(0, f"  {ratio:>8}  {'90 % interval':<20}  {'one sd':>6}  change")
         if rest := len(self.known) - len(shown):
@@ -423,6 +422,12 @@ class Told(NamedTuple):
         for label in self.absent:
             lines.append(f"{label}: occurs in hardly any record, so that its effects are not listed.")
         return lines
+
+
+def _ratio_of(log: float) -> float:
+    """Exponentiate a log ratio; infinity if it is too large for a float."""
+    with np.errstate(over="ignore"):
+        return float(np.exp(log))
 
 
 def ratio_text(value: float) -> str:
