@@ -2,6 +2,7 @@
 
 import math
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -369,6 +370,14 @@ def test_a_run_resumes_from_any_step_with_the_same_bits(own, request):
             np.testing.assert_array_equal(array, model.result()[name])
         assert again.found_gain == model.found_gain and (again.alpha == model.alpha).all()
     assert kinds == ({LENGTHS, WORDS, SCORE} | ({TOPICS} if own else set()))
+
+
+def test_own_topics_count_no_words_again(own_topics):
+    """Their state lies beside the histogram's, and their steps release topics."""
+    model = at(TOPICS).model
+    model._settings = replace(model._settings, histograms=3)
+    own = model._topics_model(3)
+    assert not own._counting and not own.state().keys() & model._histogram.state().keys()
 
 
 def test_a_state_that_is_none_is_refused():

@@ -564,6 +564,7 @@ class PublicTopicsModel(Model):
             alpha=_OWN_TOTALS[0] / number,
             eta=self._settings.options.topic_word_prior or 1.0 / number,
             start_steps=start_steps(left, number) if self._settings.start_steps else 0,
+            histograms=0,  # words were counted before, in a state of the same names
         )
         read = self.read_out
         known = KnownMasses(*self._histogram.mean(), frequency_bands(read.mixture), read.total * read.masses)
