@@ -4,7 +4,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from . import arguments as _arguments  # noqa: F401
+from . import arguments as _arguments  # noqa: F401  # its classes enter themselves in COMMANDS
 from .signature import COMMANDS, Arguments, Parser, examples, load, nearest, rows, table, wrapped
 
 SUMMARY = "Fit models to private records under differential privacy, by variational Bayes."

@@ -177,11 +177,12 @@ class Column:
                 all(map(_is_real, bounds)) and cast(float, self.low) < cast(float, self.high),
                 f"low={self.low!r}, high={self.high!r}: expected numbers, low < high, from a code book or the unit",
             )
+            low, high = cast(tuple[float, float], bounds)
             expect(
                 self.step is None or (_is_real(self.step) and self.step > 0), f"step={self.step!r}: expected above 0"
             )
             expect(
-                self.center is None or (_is_real(self.center) and self.low <= self.center <= self.high),  # type: ignore[operator]
+                self.center is None or (_is_real(self.center) and low <= self.center <= high),
                 f"center={self.center!r}: expected a number from low to high",
             )
             expect(

@@ -240,6 +240,8 @@ class PrivateEstimator:
     def _inspect(self, model: Model) -> None:
         """Warn before a fit if a model fails on public test records."""
 
+    # Not abstract: every parameter of an author's estimator can be set and shown before its model is written.
+
     def _model(self, public: Public, schedule: RunSchedule | None = None) -> Model:
         """Make the model for settings and public facts, at its start.
 

@@ -556,4 +556,5 @@ def plan(n_records: int, n_features: int | None, n_components: int | None, **how
     12
     """
     call = {name: how.pop(name) for name in ("unit", "n_bins", "vocab_share", "planner") if name in how}
-    return LatentDirichletAllocation(n_components, **how).plan(n_records, n_features, **call)  # type: ignore[arg-type]
+    # Nothing of the estimator but its own `plan` is asked, which chooses a number that is None.
+    return LatentDirichletAllocation(cast(int, n_components), **how).plan(n_records, n_features, **call)

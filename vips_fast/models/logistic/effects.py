@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from scipy import sparse
@@ -192,7 +192,8 @@ def spreads(model: Any) -> tuple[np.ndarray, np.ndarray]:
     usual = float(model._as_fitted().row_norm) / math.sqrt(d)
     if SCHEMA in model.inputs_:
         columns = Schema.parse(model.inputs_[SCHEMA]).columns
-        reach = [column.high - column.low for column in columns if column.kind == "number"]  # type: ignore[operator]
+        bounds = [(column.low, column.high) for column in columns if column.kind == "number"]
+        reach = [high - low for low, high in cast(list[tuple[float, float]], bounds)]
         reach.reverse()
         known = [_OF_EVEN * one.per_unit * reach.pop() if one.step else _OF_HALVES for one in own]
         found = np.array(known)
