@@ -51,13 +51,12 @@ LENGTHS, WORDS, TOPICS, SCORE = range(4)
 #: Least counted words of each cell of the lengths. A unit without any is in none: it contributes nothing to any step.
 LENGTH_CELLS = np.array([1, 2, 4, 7, 12, 20, 35, 60, 105, 180, 315])
 #: A unit of usual length times this has the norm of the clip.
-_REACH = 0.8
+_FILLS = 0.8
 #: The power of a unit's counts in the histogram: words come in bursts.
 _POWER = 0.5
-#: Totals of the Dirichlet prior of proportions that the score compares: first the one to take if it cannot tell.
-TOTALS = (5.0, 1.5, 17.0)
-#: Nats a word that a step to the next total is expected to cost, and how much that varies.
-_STEP_COSTS, _STEP_SPREAD = 0.015, 0.06
+#: Totals of the Dirichlet prior of proportions that the score compares: the middle one first, which is taken without a
+#: score; then as many times less and more. docs/panel.md has how they were chosen.
+TOTALS = (6.0, 1.5, 24.0)
 #: Parts of a unit's squared norm in a score: predictions, the exact frequencies' gain, the number of words for it.
 _PARTS = (0.50, 0.45, 0.05)
 #: A word's log ratio of exact to released frequencies is brought into this range; occurrences that each word has before
@@ -66,9 +65,9 @@ _LOW, _HIGH, _BEFORE = -3.0, 4.0, 0.2
 #: Integer units of a nat.
 _NAT = 2**20
 #: Words of a unit over the noise of a word, summed over units, from which topics of the records' own win. From 4 on
-#: they gain up to 20 % on the panel and never lose, below they mostly lose (docs/panel.md). Steps of words before them;
-#: share of public topics beside them, and totals of priors of proportions.
-_OWN_SIGNAL, _OWN_WORDS, _BESIDE, _OWN_TOTALS = 4.0, 4, 0.1, (5.0, 1.0)
+#: they gain up to 20 % on the panel and never lose, below they mostly lose (docs/panel.md). Steps of words before them,
+#: the share of public topics beside them, and what `TOTALS` are for them.
+_OWN_SIGNAL, _OWN_WORDS, _BESIDE, _OWN_TOTALS = 4.0, 4, 0.1, (3.0, 1.0, 9.0)
 #: The fewest topics of the records' own.
 _FEWEST = 10
 #: The first step of topics of the records' own, after lengths and words.
@@ -218,7 +217,7 @@ def forecast_words(prior: PublicPrior, n_records: int, noise: float, length: flo
     def clear(words: float, least: float = least) -> int:
         held = np.minimum(1.0, words * prior.frequencies)
         norm = math.sqrt(float(held @ scales**-2.0))
-        return int((n_records * held / scales > least * noise * _REACH * norm).sum())
+        return int((n_records * held / scales > least * noise * _FILLS * norm).sum())
 
     def said(words: float) -> str:
         return f"{float(f'{clear(words):.2g}'):,.0f}"
@@ -299,7 +298,7 @@ class PublicTopicsModel(Model):
 
     def _forget(self) -> None:
         """Drop what was computed from earlier releases."""
-        for name in ("read_out", "_score"):
+        for name in ("read_out", "_score", "_taken"):
             vars(self).pop(name, None)
 
     def sensitivity(self, relation: str) -> float:
@@ -444,6 +443,7 @@ class PublicTopicsModel(Model):
         elif kind == SCORE:
             self._scored = release.values + (self._scored if self._scores else 0.0)
             self._scored_noise, self._scores = release.noise_sd, self._scores + 1
+            vars(self).pop("_taken", None)
         elif kind == TOPICS:
             assert self._own is not None
             shaped = release.units.reshape(self.n_words, self._own_topics)
@@ -453,7 +453,8 @@ class PublicTopicsModel(Model):
         if kind != SCORE:
             self._forget()
         self._done += 1
-        if self._own is None and self._done == _FIRST_OWN and (number := self._affordable_topics()):
+        first = self._own is None and self._done == _FIRST_OWN and self.kind == WORDS
+        if first and (number := self._affordable_topics()):
             self._own_topics, self._own = number, self._topics_model(number)
         self._begin()
 
@@ -498,7 +499,7 @@ class PublicTopicsModel(Model):
         for name in _BY_LENGTH:
             vars(self).pop(name, None)
         usual = self._prior.frequencies @ self._scales**-2.0
-        self._histogram = WordHistogram(self._scales, self.clip, _POWER, _REACH * math.sqrt(self.length * usual))
+        self._histogram = WordHistogram(self._scales, self.clip, _POWER, _FILLS * math.sqrt(self.length * usual))
 
     @property
     def _share(self) -> float:
@@ -587,18 +588,21 @@ class PublicTopicsModel(Model):
 
     def _candidates(self) -> list[tuple[np.ndarray, np.ndarray]]:
         """Topics, (J, V), each with a Dirichlet prior of proportions, (J,): what the score compares."""
-        read = self.read_out
-        public = [(read.topics, proportions_prior(total, read.weights)) for total in self._totals]
+        topics = self.read_out.topics
         if self._own is None:
+            return [(topics, self._proportions_prior(total, False)) for total in self._totals]
+        both = np.concatenate([word_probabilities(self._own.result()["components"]), topics])
+        alone = topics, self._proportions_prior(TOTALS[0], False)
+        return [*((both, self._proportions_prior(total, True)) for total in _OWN_TOTALS), alone]
+
+    def _proportions_prior(self, total: float, own: bool) -> np.ndarray:
+        """Make the prior of proportions by topic weight, (J,), of the records' ``own`` topics beside public ones."""
+        public = proportions_prior(total, self.read_out.weights)
+        if not own:
             return public
-        components = self._own.result()["components"]
-        own, weights = word_probabilities(components), components.sum(axis=1)
-        topics = np.concatenate([own, read.topics])
-        both = [
-            (topics, np.concatenate([(1 - _BESIDE) * proportions_prior(total, weights), _BESIDE * public_prior]))
-            for total, public_prior in ((t, proportions_prior(t, read.weights)) for t in _OWN_TOTALS)
-        ]
-        return [*both, public[0]]
+        assert self._own is not None
+        mine = proportions_prior(total, self._own.result()["components"].sum(axis=1))
+        return np.concatenate([(1 - _BESIDE) * mine, _BESIDE * public])
 
     @cached_property
     def _score(self) -> HalfPrediction:
@@ -621,19 +625,27 @@ class PublicTopicsModel(Model):
         predicted, predicted_sd = self._mean_by_both(score.predicted, score.predicted_sd, expected)
         return replace(score, predicted=predicted, predicted_sd=predicted_sd)
 
-    @property
-    def taken(self) -> int:
-        """The candidate to take: the posterior's best one.
+    @cached_property
+    def _taken(self) -> tuple[float, bool, np.ndarray]:
+        """The total that predicts best; whether topics are the records' own; candidates' weights in the prediction.
 
-        Before the score a step from the usual candidate costs `_STEP_COSTS` nats a word, with a deviation of
-        `_STEP_SPREAD`. So noise has to be small beside that before another is taken.
+        The nats of the three totals lie on a parabola of the logarithm of the total, and its vertex is taken, if it is
+        within their range.
         """
-        score = self._score_read
-        if score is None:
-            return 0
-        others = np.arange(len(score.nats)) > 0
-        noise = (score.sd / (_STEP_SPREAD * score.predicted)) ** 2
-        return int(np.argmax(score.nats - others * _STEP_COSTS * score.predicted * (1.0 + noise)))
+        score, own = self._score_read, self._own is not None
+        totals = _OWN_TOTALS if own else self._totals
+        weights = np.zeros(4 if own else len(totals))
+        weights[0] = 1.0
+        if score is None or len(totals) == 1:
+            return totals[0], own, weights
+        less, more = (score.nats[1:3] - score.nats[0]).tolist()
+        if own and score.nats[3] > score.nats[:3].max():
+            return TOTALS[0], False, np.roll(weights, 3)
+        bend = less + more
+        place = (less - more) / (2.0 * bend) if bend < 0.0 else math.copysign(1.0, more - less)
+        place = min(max(place, -1.0), 1.0)
+        weights[:3] = 1.0 - place**2, place * (place - 1.0) / 2.0, place * (place + 1.0) / 2.0
+        return totals[0] * (totals[2] / totals[0]) ** place, own, weights
 
     @property
     def frequency_loss(self) -> tuple[float, float]:
@@ -664,9 +676,10 @@ class PublicTopicsModel(Model):
         if score is None:
             return None
         loss, loss_noise = self.frequency_loss
-        rate = float(score.nats[self.taken]) / score.predicted
-        noise = score.noise(self.taken)
-        variance = (noise**2 + score.more**2 + (rate * score.predicted_sd) ** 2) / score.predicted**2
+        weights = self._taken[2]
+        rate = float(score.nats @ weights) / score.predicted
+        noise = score.sd**2 * (1.0 + float(weights[1:] @ weights[1:]))
+        variance = (noise + score.more**2 + (rate * score.predicted_sd) ** 2) / score.predicted**2
         return rate - loss, math.sqrt(variance + loss_noise**2)
 
     @property
@@ -680,12 +693,13 @@ class PublicTopicsModel(Model):
     @property
     def alpha(self) -> np.ndarray:
         """The Dirichlet prior of a document's proportions, (J,)."""
-        return self._candidates()[self.taken][1]
+        total, own, _ = self._taken
+        return self._proportions_prior(total, own)
 
     @property
     def _own_share(self) -> float:
         """Share of the records' own topics in the result."""
-        return 1.0 - _BESIDE if self._own is not None and self.taken < len(_OWN_TOTALS) else 0.0
+        return 1.0 - _BESIDE if self._taken[1] else 0.0
 
     def result(self) -> dict[str, np.ndarray]:
         """Give ``components``, (J, V) Dirichlet parameters, the records' own topics first."""
