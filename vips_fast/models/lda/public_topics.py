@@ -7,10 +7,10 @@ A language's topics are public (`vips_fast.models.lda.prior`). The records say t
 2. *Words*. A histogram of words, averaged over the steps. It is read by two plain models: the mixture of public topics
    that fits it, and one distribution of the words' ratios to that mixture, for all words together (`read_words`).
    Public topics times these ratios are the topics.
-3. *Score* (four steps in twenty). Half of a unit's words predict the other half, with each of a few Dirichlet priors
-   of the topic proportions (`HalfPrediction`). Beside it stands how much better the records' own exact word frequencies
-   predict than the released ones (`frequency_gain`). Both together are the verdict. If the lengths show that the noise
-   would hide it (`_HIDES`), there is no score, and words have its steps.
+3. *Score* (one to four steps in twenty). Half of a unit's words predict the other half, with each of a few Dirichlet
+   priors of the topic proportions (`HalfPrediction`). Beside it stands how much better the records' own exact word
+   frequencies predict than the released ones (`frequency_gain`). Both together are the verdict. If the lengths show
+   that the noise would hide it (`_HIDES`), there is no score, and words have its steps.
 
 With very many units (`_OWN_SIGNAL`) most steps of words become steps of topics of the records' own, fitted by
 `vips_fast.models.lda.model.LdaModel`; the public topics stay beside them.
@@ -322,9 +322,10 @@ class PublicTopicsModel(Model):
 
     @cached_property
     def _score_steps(self) -> int:
-        """Steps of the score; none if its noise would hide the gain."""
-        steps = max(1, round(0.2 * self._n_steps)) if self._n_steps >= 3 else 0
-        return steps if steps and self._noise_of_gain(steps) < _HIDES else 0
+        """As few steps of the score as tell the gain, at most a fifth; none if its noise would hide the gain."""
+        most = max(1, round(0.2 * self._n_steps)) if self._n_steps >= 3 else 0
+        enough = (steps for steps in range(1, most) if 0.0 < self._noise_of_gain(steps) < _MISS / 2)
+        return next(enough, most if most and self._noise_of_gain(most) < _HIDES else 0)
 
     @property
     def hides_gain(self) -> bool:
