@@ -1,6 +1,6 @@
-"""Attack published folders: their seal, and the readers.
+"""Attack folders of models: their seal, and the readers.
 
-`load`, and with it each command, reads model.json, model.npz, model.sig and the inputs (vocab.txt and text.json;
+`load`, and with it each command, reads model.json, model.npz and the inputs (vocab.txt and text.json;
 schema.toml or columns.txt). `verify` also reads every other file, to compare it. Nobody takes anything from
 privacy.json, privacy.txt, report.html, topics.txt, coefficients.csv or components.csv.
 """
@@ -15,8 +15,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cryptography.hazmat.primitives import serialization as s
-from cryptography.hazmat.primitives.asymmetric import ed25519
 from fuzz import at_once
 
 from vips_fast import BayesianLogisticRegression, LatentDirichletAllocation
@@ -25,8 +23,6 @@ from vips_fast.engine.result import FitResult, Public
 from vips_fast.models import persistence
 from vips_fast.models.rebuild import alike
 
-KEY = ed25519.Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
-PUBLIC = KEY.public_key()
 WORDS = ["cough", "fever", "rash", "sleep", "walk", "winter"]
 SCHEMA = '[columns.age]\nkind = "number"\nlow = 0\nhigh = 100\n[columns.ill]\nkind = "binary"\nvalues = ["no", "yes"]\n'
 KINDS = {"text": LatentDirichletAllocation, "table": BayesianLogisticRegression}
@@ -35,7 +31,7 @@ INPUTS = {"text": ["vocab.txt", "text.json"], "table": ["schema.toml"]}
 
 @pytest.fixture(scope="module")
 def places(tmp_path_factory):
-    """Publish signed models of texts and of a table.
+    """Fit models of texts and of a table.
 
     With report and transcript.
     """
@@ -45,15 +41,12 @@ def places(tmp_path_factory):
     for name, text in (("notes.csv", "note\n" + notes), ("rows.csv", "age,ill\n" + rows), ("schema.toml", SCHEMA)):
         (root / name).write_text(text)
     (root / "words").write_text("\n".join(WORDS) + "\n")
-    (root / "key").write_bytes(KEY.private_bytes(s.Encoding.PEM, s.PrivateFormat.PKCS8, s.NoEncryption()))
-    (root / "key.pub").write_bytes(PUBLIC.public_bytes(s.Encoding.PEM, s.PublicFormat.SubjectPublicKeyInfo))
     common = "--epsilon 4 --delta 1e-3 --steps 2 --seed 1 --quiet --report".split()
     topics = [*"--text note --topics 2 --doc-length 12 --anyway --vocab".split(), root / "words"]
     table = ["--schema", root / "schema.toml", "--label", "ill"]
     for kind, family, records, more in (("text", "lda", "notes", topics), ("table", "blr", "rows", table)):
         out = ["--out", root / kind, "--transcript", root / f"{kind}.transcript"]
         assert called("fit", family, root / f"{records}.csv", *more, *common, *out) == 0
-        assert called("sign", root / kind, "--key", root / "key") == 0
     return root
 
 
@@ -75,18 +68,15 @@ def called(*argv):
 
 def readers(places, kind, model):
     """List the commands that read a model, by name."""
-    more, records = ["--verify-key", places / "key.pub"], places / ("notes.csv" if kind == "text" else "rows.csv")
-    found = {
-        "show": ["show", model, *more],
-        "report": ["show", model, "--out", model.parent / "page.html", *more],
-        "privacy": ["privacy", model, *more],
-        "predict": ["predict", model, records],
+    return {
+        "show": ["show", model],
+        "report": ["show", model, "--out", model.parent / "page.html"],
+        "predict": ["predict", model, places / ("notes.csv" if kind == "text" else "rows.csv")],
     }
-    return found
 
 
-def verifying(places, kind, model, *more):
-    return ["verify", model, "--transcript", places / f"{kind}.transcript", *more]
+def verifying(places, kind, model):
+    return ["verify", model, "--transcript", places / f"{kind}.transcript"]
 
 
 def refused_by_all(places, kind, model, capsys):
@@ -148,18 +138,17 @@ def restated(model, kind):
 @pytest.mark.parametrize("change", [swapped, reread, removed, added, denied, restated], ids=lambda one: one.__name__)
 def test_other_inputs_are_refused_by_every_reader(places, model, kind, change, capsys):
     if change is not added:
-        KINDS[kind].load(model, verify=PUBLIC)
+        KINDS[kind].load(model)
     elif kind == "text":
         (model / "text.json").unlink()
     change(model, kind)
     refused_by_all(places, kind, model, capsys)
-    for key in (None, PUBLIC):
-        with pytest.raises((ValueError, FileNotFoundError)):
-            KINDS[kind].load(model, verify=key)
+    with pytest.raises((ValueError, FileNotFoundError)):
+        KINDS[kind].load(model)
 
 
 def forged(model, kind, **changes):
-    """Compute every hash of other inputs anew, beside the old signature."""
+    """Compute every hash of other inputs anew."""
     have = KINDS[kind].load(model)._fitted()
     ledger = have.ledger.copy()
     ledger._frozen = False
@@ -168,17 +157,7 @@ def forged(model, kind, **changes):
     public = Public(**{**vars(have.public), "inputs": inputs})
     made = FitResult.make(have.kind, have.settings, public, have.n_steps, have.arrays, have.state, ledger)
     persistence.save(made, model.parent / "forged")
-    shutil.copy(model / "model.sig", model.parent / "forged" / "model.sig")
     return model.parent / "forged"
-
-
-def test_a_signature_covers_the_inputs(model, kind):
-    name = INPUTS[kind][0]
-    other = (model / name).read_text().replace("fever", "health").replace("100", "900")
-    folder = forged(model, kind, **{name: other})
-    assert KINDS[kind].load(folder).inputs_[name] == other  # without a key, only its author is unknown
-    with pytest.raises(ValueError, match="does not hold under the given key"):
-        KINDS[kind].load(folder, verify=PUBLIC)
 
 
 def test_verify_makes_the_inputs_again(places, model, kind, capsys):
@@ -186,15 +165,6 @@ def test_verify_makes_the_inputs_again(places, model, kind, capsys):
     other = (model / name).read_text().replace("fever", "health").replace("100", "900")
     folder = forged(model, kind, **{name: other})
     assert called(*verifying(places, kind, folder)) == 1 and "DIFFERS public" in capsys.readouterr().out
-
-
-def test_the_signature_comes_before_the_arrays(model, kind):
-    (model / "model.npz").write_bytes(b"PK")
-    stranger = ed25519.Ed25519PrivateKey.generate().public_key()
-    with pytest.raises(ValueError, match="does not hold under the given key"):
-        KINDS[kind].load(model, verify=stranger)
-    with pytest.raises(ValueError, match="damaged"):
-        KINDS[kind].load(model, verify=PUBLIC)
 
 
 def without_inputs(monkeypatch):
@@ -249,7 +219,7 @@ def device(path):
 @pytest.mark.parametrize("make", [pipe, link, link_to_itself, device, os.mkdir], ids=lambda one: one.__name__)
 @pytest.mark.parametrize(
     ("kind", "name"),
-    [(kind, name) for kind in KINDS for name in ("model.json", "model.npz", "model.sig", *INPUTS[kind])],
+    [(kind, name) for kind in KINDS for name in ("model.json", "model.npz", *INPUTS[kind])],
     indirect=["kind"],
 )
 def test_only_files_of_the_folder_are_read(places, model, kind, make, name, capsys):
@@ -257,7 +227,7 @@ def test_only_files_of_the_folder_are_read(places, model, kind, make, name, caps
     make(model / name)
     refused_by_all(places, kind, model, capsys)
     with at_once(), pytest.raises(ValueError, match="expected a file"):
-        KINDS[kind].load(model, verify=PUBLIC)
+        KINDS[kind].load(model)
 
 
 @pytest.mark.parametrize("make", [pipe, link, device, os.mkdir], ids=lambda one: one.__name__)
@@ -313,7 +283,6 @@ def many(path):
 LARGE = {
     "model.json": [deep, huge, many],
     "model.npz": [bomb, huge],
-    "model.sig": [huge],
     "vocab.txt": [huge],
     "text.json": [deep, huge],
     "schema.toml": [deep, huge],
@@ -401,7 +370,7 @@ def test_any_byte_that_is_changed_is_refused_or_is_not_read(places, model, kind,
     `load` refuses each, or gives the same model; the readers then answer as before.
     """
     first, chosen = answers(places, kind, model, capsys), random.Random(seed)
-    have = KINDS[kind].load(model, verify=PUBLIC)._fitted()
+    have = KINDS[kind].load(model)._fitted()
     files = sorted(path for path in model.iterdir())
     for number in range(50):
         path = files[number % len(files)]
@@ -412,7 +381,7 @@ def test_any_byte_that_is_changed_is_refused_or_is_not_read(places, model, kind,
         path.write_bytes(changed)
         where = f"{path.name}, byte {place} ^ {other}"
         try:
-            again = KINDS[kind].load(model, verify=PUBLIC)._fitted()
+            again = KINDS[kind].load(model)._fitted()
         except ValueError:
             name = chosen.choice(sorted(first.keys() - {"page", "predict"}))
             assert called(*readers(places, kind, model)[name]) == 2, where
@@ -420,7 +389,7 @@ def test_any_byte_that_is_changed_is_refused_or_is_not_read(places, model, kind,
             assert alike(again.public, have.public) and again.head == have.head, where
             if number % 5 == 0:
                 assert answers(places, kind, model, capsys) == first, where
-        code = called(*verifying(places, kind, model, "--verify-key", places / "key.pub"))
+        code = called(*verifying(places, kind, model))
         if code == 0:
             assert path.name == "privacy.json", where
             assert json.loads(changed)["versions"] != json.loads(whole)["versions"], where

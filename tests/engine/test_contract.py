@@ -9,7 +9,6 @@ import os
 import pickle
 import shutil
 import threading
-from importlib import import_module
 
 import numpy as np
 import pytest
@@ -541,31 +540,6 @@ def test_save_brings_files_and_folder_to_the_disk(tmp_path, monkeypatch):
     fitted("own").save(tmp_path / "m")
     kinds = {os.path.basename(p) if p.endswith((".npz", ".json")) else "folder" for p in synced}
     assert kinds == {"model.npz", "model.json", "privacy.json", "folder"} and str(tmp_path) in synced
-
-
-def test_signatures(tmp_path):
-    ed25519 = import_module("cryptography.hazmat.primitives.asymmetric.ed25519")
-    key, other = ed25519.Ed25519PrivateKey.generate(), ed25519.Ed25519PrivateKey.generate()
-    model = fitted("own")
-    model.save(tmp_path / "unsigned")
-    assert len(model.sign(key)) == 64
-    model.save(tmp_path / "m")
-    kind = type(model)
-    assert kind.load(tmp_path / "m", verify=key.public_key()).ledger_.head == model.ledger_.head
-    assert kind.load(tmp_path / "m", verify=key.public_key().public_bytes_raw())
-    with pytest.raises(ValueError, match="signature does not hold"):
-        kind.load(tmp_path / "m", verify=other.public_key())
-    with pytest.raises(ValueError, match="no signature"):
-        kind.load(tmp_path / "unsigned", verify=key.public_key())
-    # A forger who makes every hash anew is stopped only by the signature.
-    arrays = {k: np.array(v) for k, v in model._result.arrays.items()}
-    arrays["average"] = arrays["average"] * 0.5
-    signature = (tmp_path / "m" / "model.sig").read_bytes()
-    forged(model._result, arrays, tmp_path / "m")
-    (tmp_path / "m" / "model.sig").write_bytes(signature)
-    assert kind.load(tmp_path / "m")
-    with pytest.raises(ValueError, match="signature does not hold"):
-        kind.load(tmp_path / "m", verify=key.public_key())
 
 
 # -------------------------------------------------------------------- rebuild

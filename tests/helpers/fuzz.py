@@ -257,9 +257,9 @@ def changed(name, data, chosen):
 def keys(root):
     """Write a key of a signature, and its public part."""
     from cryptography.hazmat.primitives import serialization as s
-    from cryptography.hazmat.primitives.asymmetric import ed25519
+    from cryptography.hazmat.primitives.asymmetric import ec
 
-    key = ed25519.Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
+    key = ec.derive_private_key(23, ec.SECP256R1())
     (root / "key").write_bytes(key.private_bytes(s.Encoding.PEM, s.PrivateFormat.PKCS8, s.NoEncryption()))
     public = key.public_key().public_bytes(s.Encoding.PEM, s.PublicFormat.SubjectPublicKeyInfo)
     (root / "key.pub").write_bytes(public)
@@ -341,7 +341,7 @@ def make(root):
         ["budget", "create", root / "books" / "budget", "--epsilon", 20, "--delta", 1e-5, "--dataset", "d"],
         ["budget", "create", root / "books" / "fresh", "--epsilon", 20, "--delta", 1e-5, "--dataset", "d"],
         [*lda, "--vocab", root / "words.txt", "--out", root / "other", "--budget", root / "books" / "budget"],
-        ["sign", root / "table", "--key", root / "key"],
+        ["publish", root / "table", "--out", root / "public", "--key", root / "key"],
         ["audit", "lda", "--layers", "A", "--json", root / "audit.json"],
         ["fit", "blr", root / "rows.npy", "--label", root / "labels.npy", "--names", root / "names.txt", "--quiet"]
         + ["--epsilon", 4, "--delta", 1e-3, "--steps", 2, "--out", root / "named", "--report"]
@@ -420,7 +420,7 @@ def targets(root):
         add(f"counts {name}", file, [*lda, file, *words, *given], [*lda, file, *words, *given, "--invalid", "drop"])
     add("counts gz", root / "zipped.docword.gz", [*lda, root / "zipped.docword.gz", *words, "--format", "docword"])
     add("a text of a folder", root / "texts" / "7.txt", [*lda, root / "texts", *words, "--format", "folder"])
-    add("key", root / "key.pub", ["show", root / "table", "--verify-key", root / "key.pub"])
+    add("key", root / "key.pub", ["verify", root / "public", "--verify-key", root / "key.pub"])
     add("names", root / "names.txt", [*both, "--names", root / "names.txt"])
     plain = [*lda, root / "counts.npz"]
     add("vocabulary", root / "words.txt", [*plain, *words])
@@ -462,13 +462,7 @@ def targets(root):
     given = {"topics": "notes.csv", "bought": "notes.csv", "table": "rows.csv", "named": "rows.npy"}
     for kind, data in given.items():
         folder, releases, new = root / kind, root / f"{kind}-releases", "predict"
-        read = [
-            ["show", folder],
-            ["privacy", folder],
-            [new, folder, root / data],
-            ["show", folder, "--out", "page.html"],
-        ]
-        read += [["show", folder, "--verify-key", root / "key.pub"]] if kind == "table" else []
+        read = [["show", folder], [new, folder, root / data], ["show", folder, "--out", "page.html"]]
         verify = ["verify", folder, "--transcript", releases]
         for file in sorted(path for path in folder.iterdir() if path.is_file()):
             add(f"{kind} {file.name}", file, *read, verify)
@@ -478,7 +472,7 @@ def targets(root):
         add(f"shards {file.relative_to(root / 'shards')}", file, [*lda, root / "shards"])
     for each in JOBS:
         stage = stage_of(root, each, there)
-        commands = [stage.line(), ["clean", stage.out]]
+        commands = [stage.line()]
         for file in sorted(path for path in stage.folder.rglob("*") if path.is_file() and path.name != "budget.lock"):
             add(f"{each} {file.relative_to(stage.folder)}", file, *commands, copied=stage.folder)
     return found

@@ -181,14 +181,11 @@ def warm(folder):
         type(case(kind)[0]()).load(folder / f"{kind}-fitted")
         fitted = case(kind)[0](n_jobs=1).fit(*case(kind)[1](), checkpoint=folder / f"{kind}-kept")
         fitted.save(folder / f"{kind}-again")
-    assert run("clean", folder) == 0
 
 
 def command_job(place, kind, stage):
-    """Run the same job by the command line. Its run folder is ``model.run``; now and then it cleans first."""
-    data, out, chance = place.parent.parent / "data", place / "model", os.urandom(1)[0]
-    if chance % 4 == 0:
-        assert run("clean", place) == run("clean", place.parent) == 0
+    """Run the same job by the command line. Its run folder is ``model.run``."""
+    data, out = place.parent.parent / "data", place / "model"
     while True:
         number, budget = next_number(place), place.parent / "budget"
         if not budget.exists():

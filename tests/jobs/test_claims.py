@@ -166,25 +166,6 @@ def test_a_signature_of_another_key_holds_without_a_key_only(root, copy):
     assert not check_publication(copy, transcripts(root), key=PUBLIC).ok
 
 
-def test_the_signature_of_a_part_is_not_taken_for_checked(root, copy):
-    (copy / "model" / "model.sig").write_bytes(bytes(64))
-    report = check_publication(copy)
-    assert line_of(report, "model: model.sig").ok is None and not report.ok  # not listed, nor signed
-    (copy / "model" / "model.sig").write_bytes(bytes(63))
-    assert line_of(check_publication(copy), "model: model.sig").ok is False
-
-
-@pytest.mark.parametrize("given", ["garbage", "none", "whole"])
-def test_a_model_by_itself_says_whether_its_signature_was_checked(root, tmp_path, given, capsys):
-    model = Path(shutil.copytree(root / "a.topics", tmp_path / "m"))
-    if given != "none":
-        (model / "model.sig").write_bytes(bytes(64) if given == "whole" else b"garbage")
-    code = main(["verify", str(model), "--transcript", str(root / "a.releases")])
-    said = capsys.readouterr().out
-    assert code == (given == "garbage")
-    assert ("DIFFERS model.sig: is no signature" if given == "garbage" else "not checked model.sig: ") in said
-
-
 # --------------------------------------------------------------------------- forgers
 
 
@@ -386,7 +367,8 @@ def test_a_kill_leaves_the_old_publication_or_the_new_one_signed(root, tmp_path,
             found.add("none")
         left = leftovers(folder)
         assert len(left) <= 1 and {path.name for path in folder.iterdir()} <= {"out", *(path.name for path in left)}
-        assert main(["clean", str(out if out.exists() else folder)]) == 0 and leftovers(folder) == []
+        sweep(out)
+        assert leftovers(folder) == []
         shutil.rmtree(folder)
     assert found == ({"old", "new"} if there else {"none", "new"})
 
@@ -440,16 +422,3 @@ def test_every_folder_is_on_the_disk_before_it_takes_its_place(root, tmp_path, m
     monkeypatch.setattr(os, "rename", renames)
     publish(tmp_path / "out", root / "b.topics", root / "b.tables", about=ABOUT, key=KEY)
     assert exchanged == [set()] and tmp_path in synced
-
-
-def test_a_signature_is_put_with_a_whole_copy(root, tmp_path, capsys):
-    publish(tmp_path / "out", root / "a.topics", about=ABOUT)
-    assert line_of(check_publication(tmp_path / "out"), "model.sig").ok is None
-    (tmp_path / "out" / "notes.csv").write_text("mine")
-    assert main(["sign", str(tmp_path / "out"), "--key", str(root / "key")]) == 2
-    assert "'notes.csv'" in capsys.readouterr().err and (tmp_path / "out" / "notes.csv").read_text() == "mine"
-    (tmp_path / "out" / "notes.csv").unlink()
-    assert main(["sign", str(tmp_path / "out"), "--key", str(root / "key")]) == 0
-    assert check_publication(tmp_path / "out", transcripts(root, n=1), key=PUBLIC).ok
-    (tmp_path / "out" / "model.sig").unlink()
-    assert not check_publication(tmp_path / "out").ok

@@ -199,7 +199,6 @@ def test_the_shell_publishes_signs_and_verifies(parts, tmp_path, capsys):
         in capsys.readouterr().err
     )
     assert not Path(out, "registry.yaml").exists()
-    assert main(["sign", out, *key]) == 0 and main(verify) == 0
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from vips_fast.engine.budget import Budget
 from vips_fast.jobs import folder as folders
 from vips_fast.jobs import publish
 from vips_fast.jobs.folder import write_model
-from vips_fast.store import atomic, log
+from vips_fast.store import atomic
 from vips_fast.store.atomic import new_folder, put_in_place
 
 WORDS = ["cough", "fever", "rash", "sleep", "work", "rent"]
@@ -201,11 +201,7 @@ def _demo(here, place):
     return ["demo", "--out", place]
 
 
-def _clean(here, place):
-    return ["clean", place, "--force"]
-
-
-COMMANDS = [_fit, _tabulate, _publish, _shard, _demo, _clean]
+COMMANDS = [_fit, _tabulate, _publish, _shard, _demo]
 
 
 def called(*argv):
@@ -221,10 +217,7 @@ def test_no_command_takes_a_folder_that_holds_anything_else(here, build, command
     capsys.readouterr()
     code, said = called(*command(here, place)), capsys.readouterr().err
     assert tree(here) == before
-    if command is _clean:  # nothing was left there
-        assert code == (2 if build is a_link_to_nothing else 0)
-    else:
-        assert code == 2 and said.count("\n") == 1 and str(place) in said and "internal error" not in said
+    assert code == 2 and said.count("\n") == 1 and str(place) in said and "internal error" not in said
 
 
 @pytest.mark.parametrize("build", FOLDERS, ids=lambda one: one.__name__)
@@ -238,9 +231,6 @@ def test_no_function_does_either(here, made, build):
         with pytest.raises((ValueError, OSError), match=re.escape(str(place))):
             write(place)
         assert tree(here) == before
-    with pytest.raises((ValueError, OSError)):
-        called("--debug", "sign", place, "--key", "nowhere")
-    assert tree(here) == before
 
 
 @pytest.mark.parametrize(
@@ -324,14 +314,14 @@ def test_a_file_that_is_read_is_not_written(here, capsys):
     assert tree(here) == before
 
 
-# ------------------------------------------------------------------- clean, and races
+# ------------------------------------------------------------------- leftovers, and races
 
 
 @pytest.mark.parametrize(
     "name", ["notes.csv", "model/notes.csv", "words/notes.csv", "releases/notes.csv", "words/model/notes.csv"]
 )
 @pytest.mark.parametrize("kind", ["file", "link", "folder"])
-def test_clean_leaves_what_a_job_has_not_put_there(here, name, kind, capsys):
+def test_a_job_removes_only_what_it_put_into_its_folder(here, name, kind):
     run = here / "kept.run"
     (run / name).parent.mkdir(parents=True, exist_ok=True)
     if kind == "folder":
@@ -341,29 +331,14 @@ def test_clean_leaves_what_a_job_has_not_put_there(here, name, kind, capsys):
     else:
         (run / name).write_text("mine")
     others = {key: value for key, value in tree(here).items() if not key.startswith("kept.run")}
-    assert called("clean", run, "--force") == 0 and "which is not ours" in capsys.readouterr().out
+    folders.remove(run)
     kept = {str(parent) for parent in Path("kept.run", name).parents} - {"."}
     assert tree(here).keys() - others.keys() == {*kept, f"kept.run/{name}"}
     assert {key: value for key, value in tree(here).items() if key in others} == others
 
 
-@pytest.mark.parametrize("journal", ["", "mine", "{}"])
-def test_a_run_folder_is_known_by_its_journal_and_lock(here, journal):
-    run = here / "work.run"
-    run.mkdir()
-    for name in ("journal", "lock", "log", "reserve"):
-        (run / name).write_text(journal or "mine")
-    (run / "lock").write_text("")
-    before = tree(here)
-    assert called("clean", run, "--force") == 0 and tree(here) == before
-    (run / "journal").write_bytes(log.encode("job"))
-    (run / "lock").write_text("mine")
-    before = tree(here)
-    assert called("clean", run, "--force") == 0 and tree(here) == before
-
-
 @pytest.mark.parametrize("inside", ["thesis.doc", "model/thesis.doc", "later/"])
-def test_clean_leaves_what_is_in_a_part_and_not_ours(here, inside, capsys):
+def test_the_next_writer_leaves_what_is_in_a_part_and_not_ours(here, inside):
     if (child := os.fork()) == 0:
         new_folder(here / "topics")
         os.kill(os.getpid(), signal.SIGKILL)
@@ -372,10 +347,8 @@ def test_clean_leaves_what_is_in_a_part_and_not_ours(here, inside, capsys):
     (part / inside).parent.mkdir(exist_ok=True)
     (part / inside).mkdir() if inside.endswith("/") else (part / inside).write_text("mine")
     (part / "model.npz").write_text("half")
-    assert called("clean", here / "topics") == 0 and "left, as it holds" in capsys.readouterr().out
+    atomic.sweep(here / "topics")
     assert (part / inside).exists() and not (part / "model.npz").exists()
-    shutil.rmtree(part)
-    assert called("clean", here / "topics") == 0
 
 
 def test_a_file_that_comes_at_the_last_moment_stays(here, monkeypatch):

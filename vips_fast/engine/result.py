@@ -89,8 +89,6 @@ class FitResult:
     ledger: Ledger
     #: Un-noised diagnostics; in no file.
     diagnostics: tuple[dict[str, float], ...] | None = field(default=None, compare=False)
-    #: A detached signature of `head`.
-    signature: bytes | None = None
     #: Results of read-outs; in no file and in no pickle.
     derived: dict[Hashable, Any] = field(default_factory=dict, compare=False, repr=False)
 

@@ -46,8 +46,7 @@ from ..store.atomic import (
     sync_folder,
     write_file,
 )
-from ..store.lock import is_lock
-from ..store.log import Log, Record, encode, is_log, json_digest
+from ..store.log import Log, Record, encode, json_digest
 from ..store.owned import foreign
 from ..store.owned import remove as remove_own
 from . import beside
@@ -62,13 +61,6 @@ _log = logging.getLogger(__name__)
 def run_folder(out: Path) -> Path:
     """Name the run folder of a model's folder."""
     return Path(os.path.abspath(out) + ".run")
-
-
-def is_run(folder: Path) -> bool:
-    """Tell whether a folder belongs to a job, even before its journal."""
-    if folder.suffix != ".run" or folder.is_symlink() or not is_lock(folder / LOCK):
-        return False
-    return is_log(folder / JOURNAL, _KIND) or not _before_journal(folder)
 
 
 def _before_journal(folder: Path) -> list[str]:
@@ -169,11 +161,11 @@ def belongs(model: Path, folder: Path) -> bool:
 
 def refusal(folder: Path) -> str:
     """Explain why a new fit may not use this run folder."""
-    clean = f"or vips-fast clean {folder} to give it up"
+    give_up = "or remove that folder to give it up: what is spent stays spent"
     if belongs(folder / MODEL, folder):
-        return f"{folder}: holds a finished fit; expected resume=True to write it at no cost, {clean}"
+        return f"{folder}: holds a finished fit; expected resume=True to write it at no cost, {give_up}"
     stopped = f"holds a run that was stopped at {state(folder)}, with {spent(folder)}"
-    return f"{folder}: {stopped}; expected resume=True, {clean}"
+    return f"{folder}: {stopped}; expected resume=True, {give_up}"
 
 
 def remove(folder: Path) -> None:
@@ -405,7 +397,7 @@ class JobFolder(RunFolder):
             return ""
         if belongs(self.path / MODEL, self.path):
             return f"The result is kept in {self.path}: the same job with resume=True writes it, at no cost"
-        give_up = f"vips-fast clean {self.path} gives the run up"
+        give_up = f"Removing {self.path} gives the run up"
         if isinstance(error, UsedUpError):
             return give_up
         if not self.can_go_on:

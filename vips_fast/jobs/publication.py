@@ -29,7 +29,6 @@ from typing import Any
 from ..models import rebuild
 from ..models.estimator import PrivateEstimator
 from ..models.persistence import ARRAYS, META, MODEL_FILES
-from ..models.persistence import SIGNATURE as OWN_SIGNATURE
 from ..models.privacy_file import PRIVACY_FILE, compare_record, privacy_json
 from ..models.rebuild import VerifyCheck, VerifyReport
 from ..models.registry import REGISTRY_FILE, About, registry_entry, registry_yaml
@@ -37,9 +36,9 @@ from ..report import Namer, html_report, make_dossier, part_of
 from ..report.whole import chain_models
 from ..store.atomic import PUBLIC, replacing_folder, write_file
 from ..store.folder import Folder
-from ..store.owned import Own, check_owned, named
+from ..store.owned import Own, named
 from . import beside
-from .places import check_place, copy_model, copying, kind_in
+from .places import check_place, copy_model, kind_in
 from .signing import SIGNATURE, check_key, check_signature, file_digest, folder_digests, sign_folder
 
 MODEL, ABOUT, NAMES, MANIFEST = "model", "about.toml", "names.txt", "publication.json"
@@ -201,23 +200,6 @@ def _seal(folder: Path, published: str, head: str, key: Any, name: str) -> None:
         write_file(folder / SIGNATURE, lambda file: file.write(signature), PUBLIC)
 
 
-def sign_publication(path: str | os.PathLike[str], key: Any) -> None:
-    """Put a signed copy of a publication in its place.
-
-    Raises ValueError if the folder holds anything but what was published; TypeError for a key of another kind.
-    """
-    path = Path(os.path.abspath(path))
-    check_key(key, "private")
-    check_owned(path, own_files)
-    manifest = _Manifest.read(path)
-    with replacing_folder(path, own_files) as folder:
-        for name in manifest.files:
-            (folder / name).parent.mkdir(exist_ok=True)
-            with Folder((path / name).parent) as part:
-                write_file(folder / name, copying(part, Path(name).name), PUBLIC)
-        _seal(folder, manifest.published, manifest.head, key, path.name)
-
-
 def check_publication(
     path: str | os.PathLike[str], transcripts: Sequence[str | os.PathLike[str]] = (), *, key: Any = None
 ) -> VerifyReport:
@@ -297,22 +279,13 @@ def _check_manifest(path: str | os.PathLike[str], manifest: _Manifest, last: Pri
 
 def check_texts(model: Any, path: str | os.PathLike[str]) -> list[VerifyCheck]:
     """Check the files beside a model: each follows from it."""
-    checks, compared = [], {ARRAYS, META, OWN_SIGNATURE, PRIVACY_FILE, *model.inputs_}
+    checks, compared = [], {ARRAYS, META, PRIVACY_FILE, *model.inputs_}
     with Folder(path) as folder:
         for name in folder.names():
             if name not in compared:
                 detail = "" if name in MODEL_FILES else "not a file that fit writes"
                 checks.append(VerifyCheck(name, not detail and beside.follows(model, folder, name), detail))
-        if folder.holds(OWN_SIGNATURE):
-            checks.append(_check_own_signature(folder))
     return checks
-
-
-def _check_own_signature(folder: Folder) -> VerifyCheck:
-    """Look at the signature of one model, without its key."""
-    if len(folder.read(OWN_SIGNATURE)) != 64:
-        return VerifyCheck(OWN_SIGNATURE, False, "is no signature of a model")
-    return VerifyCheck(OWN_SIGNATURE, None, "a signature is there; no key was given, so anybody can have made it")
 
 
 def _of(part: str, check: VerifyCheck) -> VerifyCheck:

@@ -99,7 +99,7 @@ def check_signature(path: str | os.PathLike[str], key: Any) -> list[tuple[str, s
         check_key(key, "public")
     with Folder(path) as folder:
         if not folder.holds(SIGNATURE):
-            raise ValueError(f"{path}: holds no signature; expected {SIGNATURE}, which vips-fast sign writes")
+            raise ValueError(f"{path}: holds no signature; expected {SIGNATURE}, which vips-fast publish --key writes")
         bundle = folder.json(SIGNATURE)
     try:
         envelope = bundle["dsseEnvelope"]

@@ -16,7 +16,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 
@@ -45,9 +45,6 @@ from .family import family_of
 from .fit import prepare, with_records
 from .parameters import BudgetLike, spell
 from .verdict import Verdict
-
-if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 
 class NotFittedError(ValueError, AttributeError):
@@ -638,27 +635,14 @@ class PrivateEstimator:
         persistence.save(self._fitted(), path)
 
     @classmethod
-    def load(cls, path: str | Path, *, verify: Ed25519PublicKey | bytes | None = None) -> Self:
+    def load(cls, path: str | Path) -> Self:
         """Read a model that `save` wrote.
 
-        ``verify`` is an Ed25519 public key (of the ``cryptography`` package, or its 32 bytes). The model's signature
-        must be valid under it; None does not look at a signature.
-
-        The folder may be anybody's (`vips_fast.store.folder`). The signature is checked before anything else is
-        interpreted. Raises FileNotFoundError if the folder or one of its files is missing. Raises ValueError if the
-        signature is not valid. It also does so if the files are of another model or format, do not agree with the
-        ledger, or hold arrays of wrong shapes or values.
+        The folder may be anybody's (`vips_fast.store.folder`). Raises FileNotFoundError if the folder or one of its
+        files is missing. Raises ValueError if the files are of another model or format, do not agree with the ledger,
+        or hold arrays of wrong shapes or values.
         """
-        return persistence.load(cls, path, verify)
-
-    def sign(self, key: Ed25519PrivateKey | bytes) -> bytes:
-        """Sign the fitted model; `save` then writes the signature beside it.
-
-        ``key`` is an Ed25519 private key of the ``cryptography`` package (extra ``sign``), or its 32 bytes. Returns the
-        detached signature of ``ledger_.head``, which stands for arrays, settings, inputs and ledger.
-        """
-        self._result, signature = persistence.sign(self._fitted(), key)
-        return signature
+        return persistence.load(cls, path)
 
     # ------------------------------------------------------------- scikit-learn
 

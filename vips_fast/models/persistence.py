@@ -1,14 +1,13 @@
-"""Files of fitted models, and their signatures.
+"""Files of fitted models.
 
 A model is a folder with ``model.npz`` (arrays), ``model.json`` (class, settings, public facts, ledger) and the texts of
 its inputs (`vips_fast.models.inputs`). It also has ``privacy.json`` with the guarantee (`privacy_file`), which is
 written and never read. Nothing in them is trusted. `vips_fast.store.folder` opens them, the statement is computed from
 the ledger. The ledger's last record holds the digest of all else, and shapes and ranges are checked. That catches
-accidents, damage and careless edits. It does not stop somebody who computes every hash anew; a signature does, as far
-as its key is trusted.
+accidents, damage and careless edits. It does not stop somebody who computes every hash anew; the
+signature of a publication does (`vips_fast.jobs.signing`), as far as its key is trusted.
 """
 
-import dataclasses
 import json
 import os
 from collections.abc import Collection, Iterator, Mapping
@@ -19,7 +18,6 @@ from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 
-from ..checks import missing_package
 from ..engine.ledger import Ledger
 from ..engine.model import Model
 from ..engine.result import FORMAT, FitResult, Public
@@ -50,12 +48,11 @@ class Saved(Protocol):
 
 E = TypeVar("E", bound=Saved)
 
-ARRAYS, META, SIGNATURE = "model.npz", "model.json", "model.sig"
+ARRAYS, META = "model.npz", "model.json"
 #: Texts that fit writes beside any model.
 PRIVACY, REPORT = "privacy.txt", "report.html"
 #: All that the folder of a model may hold.
-MODEL_FILES = files_beside() | {ARRAYS, META, SIGNATURE, PRIVACY_FILE, PRIVACY, REPORT}
-_CONTEXT = b"vips_fast model 3\0"
+MODEL_FILES = files_beside() | {ARRAYS, META, PRIVACY_FILE, PRIVACY, REPORT}
 _ARRAY, _STATE, _SETTING, _CLASSES = "array.", "state.", "setting.", "public.classes"
 
 
@@ -90,7 +87,7 @@ def own_files(path: Path) -> Own:
     if changed:
         raise ValueError(f"{path}: {changed[0]!r} is not what the model was saved with")
     texts = {family.text for family in FAMILIES if meta["model"] in family.names} or {one.text for one in FAMILIES}
-    return named({ARRAYS, META, SIGNATURE, PRIVACY_FILE, PRIVACY, REPORT, *inputs, *texts} - {""})
+    return named({ARRAYS, META, PRIVACY_FILE, PRIVACY, REPORT, *inputs, *texts} - {""})
 
 
 def write_into(result: FitResult, folder: Path) -> None:
@@ -118,9 +115,6 @@ def write_into(result: FitResult, folder: Path) -> None:
     write_file(folder / META, lambda file: file.write(text.encode()), PUBLIC)
     for name, said in {**result.public.inputs, PRIVACY_FILE: privacy_json(result)}.items():
         write_file(folder / name, lambda file, said=said: file.write(said.encode()), PUBLIC)
-    if result.signature is not None:
-        signature = result.signature
-        write_file(folder / SIGNATURE, lambda file: file.write(signature), PUBLIC)
 
 
 def kind_of(path: str | Path) -> str:
@@ -139,13 +133,13 @@ def _meta(folder: Folder) -> dict[str, Any]:
     return meta
 
 
-def load(cls: type[E], path: str | Path, verify: Any = None) -> E:
+def load(cls: type[E], path: str | Path) -> E:
     """Read a model as `PrivateEstimator.load`; retry if it is exchanged meanwhile."""
     path = Path(path)
     while True:
         seen = _identity(path)
         try:
-            return _load(cls, path, verify)
+            return _load(cls, path)
         except (OSError, ValueError):
             if seen == _identity(path):
                 raise
@@ -158,22 +152,19 @@ def _identity(path: Path) -> tuple[int, int] | None:
     return None
 
 
-def _load(cls: type[E], path: Path, verify: Any) -> E:
+def _load(cls: type[E], path: Path) -> E:
     with Folder(path) as folder:
         meta = _meta(folder)
         if meta["model"] != cls.__name__:
             raise ValueError(f"{path} holds a {meta['model']}: expected a {cls.__name__}")
         with _as_saved(path):
             ledger = Ledger.from_dict(meta["ledger"]).freeze()
-        signature = folder.read(SIGNATURE, 1024) if folder.holds(SIGNATURE) else None
-        if verify is not None:
-            _check_signature(ledger.head, signature, verify, path)
         stored = folder.arrays(ARRAYS)
         with _as_saved(path):
             known = (*family_of(cls).inputs, PURCHASE)
             inputs = _inputs(folder, known, meta["public"].get("inputs", {}))
     with _as_saved(path):
-        result = dataclasses.replace(_result(meta, stored, inputs, ledger), signature=signature)
+        result = _result(meta, stored, inputs, ledger)
         estimator = cls._from_settings(result.settings)
         result.check()
         if result.privacy.n_records < 1:
@@ -241,41 +232,3 @@ def _check_arrays(estimator: Saved, result: FitResult) -> None:
         raise ValueError("public facts hold what only fits without privacy know")
     model = estimator._model(result.public)
     model.restore(result.state)
-
-
-# ----------------------------------------------------------------- signatures
-
-
-def sign(result: FitResult, key: Any) -> tuple[FitResult, bytes]:
-    """Sign a result, see `PrivateEstimator.sign`; return both."""
-    ed25519 = _ed25519()
-    if isinstance(key, (bytes, bytearray)):
-        key = ed25519.Ed25519PrivateKey.from_private_bytes(bytes(key))
-    if not isinstance(key, ed25519.Ed25519PrivateKey):
-        raise TypeError(f"key: expected an Ed25519 private key or its 32 bytes, got {type(key).__name__}")
-    signature = key.sign(_CONTEXT + bytes.fromhex(result.head))
-    return dataclasses.replace(result, signature=signature), signature
-
-
-def _check_signature(head: str, signature: bytes | None, key: Any, path: Path) -> None:
-    ed25519 = _ed25519()
-    from cryptography.exceptions import InvalidSignature
-
-    if isinstance(key, (bytes, bytearray)):
-        key = ed25519.Ed25519PublicKey.from_public_bytes(bytes(key))
-    if not isinstance(key, ed25519.Ed25519PublicKey):
-        raise TypeError(f"verify: expected an Ed25519 public key or its 32 bytes, got {type(key).__name__}")
-    if signature is None:
-        raise ValueError(f"{path}: holds no signature; expected {SIGNATURE}, which save writes after sign")
-    try:
-        key.verify(signature, _CONTEXT + bytes.fromhex(head))
-    except InvalidSignature:
-        raise ValueError(f"{path}: its signature does not hold under the given key") from None
-
-
-def _ed25519() -> Any:
-    try:
-        from cryptography.hazmat.primitives.asymmetric import ed25519
-    except ImportError:
-        raise missing_package("a signature", "cryptography", "sign") from None
-    return ed25519

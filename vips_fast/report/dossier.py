@@ -69,7 +69,6 @@ class Dossier:
     settings: tuple[tuple[str, str, bool], ...]
     audit: dict[str, Any] | None
     verified: Any
-    signed: bool
     kept: int | None
     head: str
     lacks: tuple[str, ...]
@@ -94,8 +93,6 @@ class Beside:
     audit, budget : mapping or None
         Results of `AuditReport.to_dict` and of `Budget.show`.
     verified : `vips_fast.models.rebuild.VerifyReport` or None
-    signed : bool
-        Whether a signature was checked against a key.
     dataset, date : str or None
         Name of the records and their time; None takes the budget's name.
     missing : sequence of str
@@ -110,7 +107,6 @@ class Beside:
     audit: Mapping[str, Any] | None = None
     budget: Mapping[str, Any] | None = None
     verified: Any = None
-    signed: bool = False
     dataset: str | None = None
     date: str | None = None
     missing: Sequence[str] = ()
@@ -172,7 +168,6 @@ def make_dossier(model: PrivateEstimator, **beside: Any) -> Dossier:
         settings=tuple(row for one in every for row in _settings(one, one is model)),
         audit=None if audit is None else dict(audit),
         verified=own.verified,
-        signed=own.signed,
         kept=sum(n for n in kept if n is not None) if None not in kept else None,
         head=ledger.head,
         lacks=(*own.missing, *_lacks(every, columns, None in kept, own), *_unnamed(ledger, own)),

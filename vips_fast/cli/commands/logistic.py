@@ -18,7 +18,7 @@ from ...models.logistic import BayesianLogisticRegression
 from ...report import table
 from ...report.parts.coefficients import effect_lines
 from ...store.limits import parse_json
-from ..arguments import Effects, FitBlr, FitCounts, Predict
+from ..arguments import FitBlr, FitCounts, Predict
 from ..inputs import (
     IMAGES,
     TEXTS,
@@ -157,9 +157,10 @@ def _list_effects(model: Any, names: Sequence[str], label: str | None) -> str:
     return "\n".join([*effect_lines(model, names, label, more="vips-fast show DIR --all"), ""])
 
 
-def effects(args: Effects) -> int:
+def effects(args: Predict) -> int:
     """Print average marginal effects, and the calibration with labels."""
-    model = load_model(args.model, BayesianLogisticRegression, "fit blr", args.verify_key)
+    model = load_model(args.model, BayesianLogisticRegression, "fit blr")
+    refuse(args, *TEXTS, *IMAGES)
     if args.label is None or not is_table(args, model):
         X, labels = read_new_rows(args, model), None if args.label is None else read_labels(args.label, "raise")
     else:
@@ -170,7 +171,7 @@ def effects(args: Effects) -> int:
         (name.partition("=")[0], change, *(f"{v:+.4f}" if math.isfinite(v) else "not known" for v in effect))
         for _, name, change, effect in model.marginal_effects(X)
     ]
-    parts = [] if labels is None else model.calibration(X, labels, args.bins)
+    parts = [] if labels is None else model.calibration(X, labels)
     outcome = model.outcome_
     print(f"Average effects on the probability of {outcome} over {X.shape[0]} rows, with 90 % intervals:\n")
     print(table(rows, ("column", "change", "effect", "5 %", "95 %")))

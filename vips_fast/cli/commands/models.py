@@ -5,7 +5,6 @@ They give answers for new records, its report, its proof, and the end of its run
 
 from __future__ import annotations
 
-import errno
 import os
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -14,12 +13,10 @@ from typing import Any
 from ...data import load_vocabulary
 from ...data.categories import load_categories
 from ...engine.budget import Budget
-from ...engine.checkpoint import ledger_in, lock_folder
-from ...jobs.folder import MODEL, belongs, is_run, releases_folder, remove, run_folder, spent, state
+from ...jobs.folder import releases_folder
 from ...jobs.places import kind_in
-from ...jobs.publication import check_publication, check_texts, is_publication, sign_publication
+from ...jobs.publication import check_publication, check_texts, is_publication
 from ...jobs.publication import publish as publish_parts
-from ...jobs.signing import SIGNATURE
 from ...models import rebuild
 from ...models.estimator import PrivateEstimator
 from ...models.family import family_of
@@ -28,20 +25,22 @@ from ...models.tables import TopicTables
 from ...report import html_report, make_dossier, part_of, short_report
 from ...report.categories import category_namer
 from ...report.html import environment
-from ...store.atomic import leftovers
 from ...store.limits import parse_json, read_bytes
-from ...store.owned import remove_part
 from ...store.words import counted
-from ..arguments import Clean, Predict, Publish, Show, Sign, Verify
-from ..inputs import load_model, load_new, read_key, read_lines, verifier
+from ..arguments import Predict, Publish, Show, Verify
+from ..inputs import load_model, load_new, read_key, read_lines
 from ..messages import print_object, say, width
 from ..output import output_file, privacy_object, write_table
-from ..signature import refuse_unused
+from ..signature import load, refuse_unused
 from .prior import show as show_prior
 
 
 def predict(args: Predict) -> int:
-    """Print probabilities of classes or clusters, topic proportions or hidden units."""
+    """Print probabilities of classes or clusters, topic proportions or hidden units; or effects of a regression."""
+    if args.effects:
+        refuse_unused(args, {"out", "json", "n_jobs"}, "not with --effects")
+        return int(load("commands.logistic:effects")(args))
+    refuse_unused(args, {"label"}, "expected with --effects")
     model, records = load_new(args)
     if args.n_jobs is not None:
         model.set_params(n_jobs=args.n_jobs)
@@ -53,7 +52,7 @@ def predict(args: Predict) -> int:
 def _load_model(args: Show | Verify) -> PrivateEstimator:
     """Load a command's model, or one of your own classes."""
     cls: type[PrivateEstimator] = kind_in(args.model) if args.cls is None else rebuild.class_given(args.cls)
-    return cls.load(args.model, verify=verifier(args.verify_key))
+    return cls.load(args.model)
 
 
 def show(args: Show) -> int:
@@ -67,9 +66,9 @@ def show(args: Show) -> int:
         refuse_unused(args, {"audit", "budget", "dataset", "date", "transcript"}, "expected with --out, for the page")
     model = _load_model(args)
     known: dict[str, Any] = {} if args.vocab is None else {"words": load_vocabulary(args.vocab)}
-    known |= {"n_words": args.words, "signed": args.verify_key is not None}
+    known["n_words"] = args.words
     kinds = TopicTables, DriftingTopics
-    known["tables"] = [load_model(path, kinds, "tabulate or drift", args.verify_key) for path in args.tables or ()]
+    known["tables"] = [load_model(path, kinds, "tabulate") for path in args.tables or ()]
     if args.out is not None:
         return _write_page(args, args.out, model, known)
     dossier = make_dossier(model, **known)
@@ -125,6 +124,7 @@ def verify(args: Verify) -> int:
 
 def _of_model(args: Verify) -> rebuild.VerifyReport:
     """Compare a model with its releases, and the texts beside it."""
+    refuse_unused(args, {"verify_key"}, f"{args.model} is no publication; only vips-fast publish --key signs")
     beside = releases_folder(args.model)
     given = args.transcript or ([str(beside)] if beside.is_dir() else [])
     if len(given) != 1:
@@ -132,33 +132,15 @@ def _of_model(args: Verify) -> rebuild.VerifyReport:
         raise ValueError(f"--transcript: {there}; expected the one that fit --transcript wrote, or {beside.name}")
     model, folder = _load_model(args), Path(args.model)
     report = rebuild.compare(model, folder, given[0])
-    texts = check_texts(model, folder)
-    if args.verify_key is not None:  # the model was not loaded without it
-        held = rebuild.VerifyCheck(SIGNATURE, True, "of arrays, settings, inputs and ledger, under the given key")
-        texts = [held if one.name == SIGNATURE else one for one in texts]
-    elif not any(one.name == SIGNATURE for one in texts):
-        texts.append(rebuild.VerifyCheck(SIGNATURE, None, "there is none, so nothing shows who published this"))
-    return replace(report, checks=(*report.checks, *texts), about=(("ledger head", model.ledger_.head),))
+    nobody = rebuild.VerifyCheck("signature", None, "only a publication has one: nothing shows who made this")
+    checks = (*report.checks, *check_texts(model, folder), nobody)
+    return replace(report, checks=checks, about=(("ledger head", model.ledger_.head),))
 
 
 def _of_publication(args: Verify) -> rebuild.VerifyReport:
     """Compare a publication with its releases and its signature."""
-    key = None if args.verify_key is None else read_key("--verify-key", args.verify_key, whole=True)
+    key = None if args.verify_key is None else read_key("--verify-key", args.verify_key)
     return check_publication(args.model, args.transcript, key=key)
-
-
-def sign(args: Sign) -> int:
-    """Sign a model, or a whole publication."""
-    whole = is_publication(args.model)
-    key, signature = read_key("--key", args.key, whole=whole), Path(args.model) / SIGNATURE
-    if whole:
-        sign_publication(args.model, key)
-    else:
-        text = load_model(args.model, kind_in(args.model), "fit").sign(key)
-        with output_file(signature) as file:
-            file.write(text)
-    print(f"Written to {signature}.")
-    return 0
 
 
 def publish(args: Publish) -> int:
@@ -167,7 +149,7 @@ def publish(args: Publish) -> int:
     namer = None if args.categories is None else category_namer(load_categories(args.categories))
     about = "" if args.about is None else "".join(f"{line}\n" for line in read_lines(args.about))
     names = () if args.names is None else read_lines(args.names)
-    key = None if args.key is None else read_key("--key", args.key, whole=True)
+    key = None if args.key is None else read_key("--key", args.key)
     if names and namer:
         raise ValueError("--categories: leave it out, or --names; one of them names the topics")
     environment()  # refused now if the page cannot be made
@@ -176,31 +158,4 @@ def publish(args: Publish) -> int:
     if missing:
         say(f"no registry.yaml, for the registry of deployments: it takes --about FILE with {', '.join(missing)}")
     print(f"Written to {args.out}{'' if key is None else ', and signed'}.")
-    return 0
-
-
-def clean(args: Clean) -> int:
-    """Remove the rest, and name it."""
-    path = Path(os.path.abspath(args.folder))
-    run = path if is_run(path) else run_folder(path)
-    parts = [part for part in leftovers(path.parent) if part.name.startswith((f".{path.name}.", f".{run.name}."))]
-    parts += leftovers(path) if path.is_dir() else []
-    if not (path.exists() or run.exists() or parts):
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
-    if is_run(run):
-        with lock_folder(run):
-            if belongs(run / MODEL, run) and not args.force:
-                raise ValueError(
-                    f"{run}: holds a finished fit; expected the same fit with --resume, or --force to throw it away"
-                )
-            charge = "; the budget keeps the charge" if ledger_in(run)[0].budget else ""
-            print(f"{run}: stopped at {state(run)}, with {spent(run)}{charge}; removed.", flush=True)
-            remove(run)
-            if run.exists():
-                print(f"{run}: stays, as it holds {next(run.iterdir()).name!r}, which is not ours.")
-    elif not parts:
-        print(f"{path}: nothing was left.")
-    for part in parts:
-        stays = remove_part(part)
-        print(f"{part}: {f'left, as it holds {stays!r}, which is not ours' if stays else 'removed'}.")
     return 0

@@ -1,4 +1,4 @@
-"""Tables of a model by public groups and periods: ``tabulate`` and ``drift``."""
+"""Tables of a model by public groups and periods: ``tabulate``."""
 
 from __future__ import annotations
 
@@ -23,44 +23,45 @@ from ...report import part_of
 from ...report.whole import chain_models
 from ...store.toml import read_toml
 from ...store.words import several
-from ..arguments import ByColumn, Drift, Tabulate
+from ..arguments import Tabulate
 from ..inputs import load_model
 from .fit import run_fit
 from .jobs import ReadBy
 
 
 def tabulate(args: Tabulate) -> int:
-    """Release the shares of a model's topics or clusters by public groups."""
+    """Release the shares of a model's topics or clusters by public groups, or the words of its topics by period."""
     model, clusters = _topics(args)
     _take_unit(args, model)
     after = _before(args, model)
     by = public_values(args.values, args.by.split(","))
+    if args.drift:
+        return _drift(args, model, after, by)
     source = _documents(args, model, clusters, after, list(by))
     return run_fit(args, TopicTables, lambda: source, by=by)
 
 
-def drift(args: Drift) -> int:
-    """Release the words of a model's topics by period."""
-    model = load_model(args.model, LatentDirichletAllocation, "fit lda", args.verify_key)
-    _take_unit(args, model)
-    after = _before(args, model)
+def _drift(args: Tabulate, model: Any, after: Any, by: dict[str, Any]) -> int:
+    if len(by) > 1:
+        raise ValueError(f"--by {args.by}: expected the column of the periods alone, with --drift")
+    [(column, periods)] = by.items()
     words, analyzer = _words(args, model)
-    more = {"periods": [*public_values(args.values, [args.by])[args.by]], "topics": model.components_}
-    args.doc_length = args.doc_length or model.get_params()["doc_length"]
+    args.set = (f"doc_length={model.get_params()['doc_length']}", *args.set)
     inputs = {name: text for name, text in model.inputs_.items() if name in (VOCABULARY, READING)}
 
     def read(drifting: Any) -> Material:
         found = list[Any]()
         cells, groups = _columns(
-            args, model, [args.by], drifting.invalid, lambda texts: found.append(count_matrix([texts], words, analyzer))
+            args, model, [column], drifting.invalid, lambda texts: found.append(count_matrix([texts], words, analyzer))
         )
         counts = scipy.sparse.vstack(found, format="csr")
-        return Material((counts, cells[args.by]), inputs, beside.shown, groups, after=after)
+        return Material((counts, cells[column]), inputs, beside.shown, groups, after=after)
 
-    return run_fit(args, DriftingTopics, lambda: ReadBy(args.input, read, args.person), **more)
+    source = ReadBy(args.input, read, args.person)
+    return run_fit(args, DriftingTopics, lambda: source, periods=[*periods], topics=model.components_)
 
 
-def _take_unit(args: ByColumn, model: Any) -> None:
+def _take_unit(args: Tabulate, model: Any) -> None:
     """Take the privacy unit and the relation of the model, which one statement is about."""
     privacy = model.privacy_
     if privacy.unit != "record" and args.person is None and args.groups is None:
@@ -73,18 +74,18 @@ def _take_unit(args: ByColumn, model: Any) -> None:
     args.relation = args.relation or privacy.relation
 
 
-def _before(args: ByColumn, model: Any) -> Any:
+def _before(args: Tabulate, model: Any) -> Any:
     """Load the last of the tables that come before, or return the model."""
     kinds = TopicTables, DriftingTopics
-    earlier = [load_model(path, kinds, "tabulate or drift", args.verify_key) for path in args.after]
+    earlier = [load_model(path, kinds, "tabulate") for path in args.after]
     return chain_models(model, earlier)[-1]
 
 
 def _topics(args: Tabulate) -> tuple[Any, bool]:
     """Load the model of topics, or of clusters; tell which it is."""
-    clusters = family_of(kind_in(args.model)).name == "clusters"
+    clusters = not args.drift and family_of(kind_in(args.model)).name == "clusters"
     kind = DocumentClusters if clusters else LatentDirichletAllocation
-    return load_model(args.model, kind, "fit lda or fit clusters", args.verify_key), clusters
+    return load_model(args.model, kind, "fit lda" if args.drift else "fit lda or fit clusters"), clusters
 
 
 def _documents(args: Tabulate, model: Any, clusters: bool, after: Any, by: Sequence[str]) -> ReadBy:
@@ -102,7 +103,7 @@ def _documents(args: Tabulate, model: Any, clusters: bool, after: Any, by: Seque
 
 
 def _columns(
-    args: ByColumn, model: Any, by: Sequence[str], invalid: str, take: Callable[[list[str]], None]
+    args: Tabulate, model: Any, by: Sequence[str], invalid: str, take: Callable[[list[str]], None]
 ) -> tuple[dict[str, list[str | None]], list[Any] | None]:
     """Read columns and persons, and hand each batch of texts to ``take``."""
     text = args.text or read_settings(model).get("columns") or ["text"]
@@ -143,7 +144,7 @@ def _filled(column: Sequence[str | None]) -> list[str]:
     return [text or "" for text in column]
 
 
-def _words(args: ByColumn, model: Any) -> tuple[tuple[str, ...], Any]:
+def _words(args: Tabulate, model: Any) -> tuple[tuple[str, ...], Any]:
     """Find a model's words, and how texts become words."""
     words, analyzer = column_names(model._fitted().public), read_settings(model).get("analyzer")
     if words is None or analyzer is None:
