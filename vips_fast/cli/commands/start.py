@@ -2,9 +2,10 @@
 
 It leads from a table to a page about its topics.
 
-It reads the names of the columns, and no cell, with two exceptions that it tells you. Whether a file is UTF-8 depends
-on all of its bytes. Without public topics it counts the persons for a forecast, and takes their number as public, as
-the fit does. Each question has a default and an option, so a script can answer them all.
+It asks by the names of the columns. Then it reads the records once, as the fit will, before it writes anything: a
+table that the fit cannot read leaves no job file. Of the cells it says only what the fit takes as public: their number,
+for a forecast without public topics, and whether the file is UTF-8. Each question has a default and an option, so a
+script can answer them all.
 """
 
 from __future__ import annotations
@@ -182,6 +183,7 @@ def _table(args: Start, ask: Callable[..., Any]) -> dict[str, Any]:
         stem = re.sub(r"[ _-]?id$", "", person.strip().lower())
         unit = stem if stem in PERSON_COLUMNS else "person"
         options |= {"person": person, "unit": ask("unit", "Word for one such person", unit)}
+    TextFile(path, [text], options.get("person"), encoding=encoding).count()  # refuses what the fit cannot read
     return {**options, "input": os.path.relpath(path, Path(args.out).parent)}
 
 
