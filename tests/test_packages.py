@@ -22,7 +22,6 @@ from vips_fast.data.categories import load_categories
 from vips_fast.data.records import column_names
 from vips_fast.data.segmenters import load_segmenter
 from vips_fast.data.vocabulary import stop_words
-from vips_fast.demo import breast_cancer, digits
 from vips_fast.engine.cluster import connected
 from vips_fast.jobs.signing import sign_folder
 from vips_fast.models.mixtures import GaussianMixture
@@ -80,8 +79,6 @@ CASES = {
     "dask": ("dask", "dask", lambda: connected(None, 1).__enter__()),
     "matplotlib": ("plot", "matplotlib", lambda: new_figure(fitted(), 1.0, 1.0)),
     "jinja2": ("report", "jinja2", environment),
-    "scikit-learn: table": ("demo", "sklearn", breast_cancer),
-    "scikit-learn: images": ("demo", "sklearn", digits),
     "cryptography: key": ("sign", "cryptography", lambda: read_key("--key", "absent.pem")),
     "cryptography: to sign": ("sign", "cryptography", lambda: sign_folder(".", None)),
 }

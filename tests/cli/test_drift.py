@@ -1,4 +1,4 @@
-"""``drift``: words of topics over months, at the shell."""
+"""``tabulate --drift``: words of topics over months, at the shell."""
 
 import csv
 import json
@@ -12,7 +12,9 @@ from vips_fast.cli.main import main
 from vips_fast.engine.budget import Budget
 
 WORDS = ("cough", "fever", "swab", "rent", "debt", "form")
-DRIFT = "drift topics notes.csv --by month --values values.toml --person patient --epsilon 3 --out words --quiet"
+DRIFT = (
+    "tabulate topics notes.csv --by month --drift --values values.toml --person patient --epsilon 3 --out words --quiet"
+)
 
 
 @pytest.fixture
@@ -75,6 +77,7 @@ def test_a_hopeless_release_is_refused_before_it_spends(notes, capsys):
     [
         ("--by town", "has no list 'town'; expected the public values of town"),
         ("--by patient --values one.toml", "periods"),
+        ("--by month,patient --values two.toml", "--by month,patient: expected the column of the periods alone"),
         ("--text diary", "diary"),
         ("--epsilon 0", "epsilon"),
         ("--values none.toml", "none.toml"),
@@ -83,6 +86,7 @@ def test_a_hopeless_release_is_refused_before_it_spends(notes, capsys):
 def test_bad_options_spend_nothing(notes, capsys, more, message):
     Budget.create("budget", 9.0, 1e-6, dataset="notes", unit="person")
     (notes / "one.toml").write_text('patient = ["1"]\n')
+    (notes / "two.toml").write_text('patient = ["1", "2"]\nmonth = ["a", "b"]\n')
     assert main([*DRIFT.split(), *more.split()]) == 2
     assert message in capsys.readouterr().err
     assert not (notes / "words").exists() and Budget("budget").spent == 0

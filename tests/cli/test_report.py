@@ -1,6 +1,5 @@
 """``report``, ``show`` and ``fit --report``: from only a model's folder."""
 
-import json
 import sys
 
 import numpy as np
@@ -8,7 +7,6 @@ import pytest
 from reported import vocabulary
 
 from vips_fast import LatentDirichletAllocation, PrivateVocabulary
-from vips_fast.engine.budget import Budget
 from vips_fast.jobs.places import kind_in
 
 
@@ -49,26 +47,8 @@ def test_report_and_show_need_no_data(run, files):
     assert "n1" in run("show", files.model, "--vocab", names)[1]
 
 
-def test_audit_and_budget(run, refused, files):
-    ward = files.folder / "ward.budget"
-    Budget.create(ward, epsilon=5, delta=1e-3, dataset="ward 7")
-    assert run(*files.fit("--epsilon", 2, "--delta", 1e-3, "--quiet", "--budget", ward))[0] == 0
-    audit, page = files.folder / "audit.json", files.folder / "page.html"
-    layer = {"layer": "A", "title": "replay", "passed": True, "checks": [{"name": "distance", "passed": True}]}
-    audit.write_text(json.dumps({"model": "LatentDirichletAllocation", "passed": True, "layers": [layer]}))
-    assert run("show", files.model, "--out", page, "--audit", audit, "--budget", ward)[0] == 0
-    text = page.read_text()
-    assert "no violation found" in text and "Budget of ward 7: ε = " in text and "A budget: none paid" not in text
-    other = files.folder / "other.budget"
-    Budget.create(other, epsilon=5, delta=1e-3, dataset="ward 8")
-    page.unlink()
-    report = ["show", files.model, "--out", page]
-    message = refused(*report, "--budget", other)
-    assert "is that of ward 8; the model was charged to that of ward 7" in message
-    audit.write_text("no JSON")
-    assert "expected a JSON file, as vips-fast audit --json writes" in refused(*report, "--audit", audit)
-    audit.write_text("[]")
-    assert "audit: expected the report" in refused(*report, "--audit", audit)
+def test_where_no_page_is_written(refused, files):
+    page = files.folder / "page.html"
     assert "page.txt': expected a name that ends in .html" in refused("show", files.model, "--out", "page.txt")
     assert "none: no such folder" in refused("show", "none", "--out", page) and not page.exists()
 

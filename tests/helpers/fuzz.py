@@ -342,7 +342,6 @@ def make(root):
         ["budget", "create", root / "books" / "fresh", "--epsilon", 20, "--delta", 1e-5, "--dataset", "d"],
         [*lda, "--vocab", root / "words.txt", "--out", root / "other", "--budget", root / "books" / "budget"],
         ["publish", root / "table", "--out", root / "public", "--key", root / "key"],
-        ["audit", "lda", "--layers", "A", "--json", root / "audit.json"],
         ["fit", "blr", root / "rows.npy", "--label", root / "labels.npy", "--names", root / "names.txt", "--quiet"]
         + ["--epsilon", 4, "--delta", 1e-3, "--steps", 2, "--out", root / "named", "--report"]
         + ["--transcript", root / "named-releases"],
@@ -453,7 +452,6 @@ def targets(root):
     ]
     add("images idx", root / "images.idx", [*sbn, "--quiet", "--out", "made"])
     add("job file", root / "job.toml", ["fit", "lda", "--config", root / "job.toml", "--out", "made"])
-    add("audit", root / "audit.json", ["show", root / "topics", "--out", "page.html", "--audit", root / "audit.json"])
     budget = root / "books" / "budget"
     shown = [["budget", "show", budget], ["budget", "show", budget, "--out", "mended"]]
     add("budget", budget, *shown, [*plain, *words, "--budget", budget], copied=root / "books")

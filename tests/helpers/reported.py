@@ -104,7 +104,7 @@ def whole():
 
 #: Name: (function that gives a model, arguments of its report).
 REPORTED = {
-    "topics": (topics, {"words": words(60)}),
+    "topics": (topics, {"names": words(60)}),
     "tainted": (tainted, {}),
     "coefficients": (coefficients, {"names": words(30)}),
     "classes": (functools.partial(coefficients, 4), {"names": words(30)}),

@@ -28,7 +28,7 @@ from vips_fast.jobs import publication as publications
 from vips_fast.jobs.folder import write_model
 from vips_fast.jobs.signing import check_signature, folder_digests, sign_folder
 from vips_fast.models import persistence
-from vips_fast.store.atomic import leftovers
+from vips_fast.store.atomic import leftovers, sweep
 
 WORDS = [f"word{k}" for k in range(6)]
 KEY, OTHER = (ec.derive_private_key(number, ec.SECP256R1()) for number in (1234567, 77))

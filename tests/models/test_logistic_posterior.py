@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from raw_intervals import raw_intervals
 from scipy.special import expit
+from tumors import tumors
 
 from vips_fast import BayesianLogisticRegression
-from vips_fast.demo import breast_cancer
 from vips_fast.models.logistic import LogisticOptions
 from vips_fast.models.logistic import model as logistic_model
 from vips_fast.models.logistic.posterior import (
@@ -228,7 +228,7 @@ def test_the_curvature_stays_positive_where_noise_hides_it(epsilon, monkeypatch)
     monkeypatch.setattr(
         logistic_model, "posterior_given", lambda observed, *more: (seen.append(observed), made(observed, *more))[1]
     )
-    X, y, _ = breast_cancer()
+    X, y = tumors()
     rows = np.random.default_rng(2).permutation(len(X))[:455]
     options = LogisticOptions(intercept_scaling=0.5)
     for seed in range(12):
@@ -256,7 +256,7 @@ def test_probabilities_of_few_records_are_calibrated():
 
     The ranking is the same.
     """
-    X, y, _ = breast_cancer()
+    X, y = tumors()
     X, (nodes, weights) = X / math.sqrt(X.shape[1]), np.polynomial.hermite_e.hermegauss(31)
     losses, apart = np.zeros((2, 6)), np.zeros((2, 6))
     for seed in range(6):

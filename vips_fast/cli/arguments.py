@@ -393,21 +393,18 @@ class Start(Input, command="start", function="start:start", one_of=("epsilon", "
 
 
 class Demo(Arguments, command="demo", function="demo:run"):
-    """Show private topics of the docstrings on this machine, or a model with and without privacy.
+    """Show private topics of the docstrings on this machine, with and without privacy.
 
     Parameters
     ----------
-    shown : MODEL
-        lda: topics of this Python's docstrings (default); blr: a regression on scikit-learn's breast cancer table; sbn:
-        a network of scikit-learn's digits
     epsilon
         default 2
     delta
         default 1e-5
     topics
-        lda: number of public topics, default 100
+        number of public topics, default 100
     words
-        lda: words a topic, default 10
+        words a topic, default 10
     out : DIR
         folder of the private model and its report, default a new one
     n_jobs
@@ -420,11 +417,8 @@ class Demo(Arguments, command="demo", function="demo:run"):
     Examples
     --------
     vips-fast demo --epsilon 1
-    vips-fast demo blr --out regression
-    vips-fast demo sbn
     """
 
-    shown: Place[Literal["lda", "blr", "sbn"]] = "lda"
     epsilon: Positive = 2.0
     delta: Probability = 1e-5
     topics: Whole = 100
@@ -719,14 +713,6 @@ class Show(Fitted, Printed, command="show", function="models:show"):
         class of a model of your own
     out : FILE
         write the whole report to this .html file
-    audit
-        for the page: report of an audit, as vips-fast audit --json wrote it
-    budget
-        for the page: the privacy budget that the fit spent from, to show its rest
-    dataset : NAME
-        for the page: the data set's name; default: the budget's
-    date : TEXT
-        for the page: the records' date, such as 'July 2026'
     transcript
         for the page: the fit's transcript: the report says whether the model follows from it
 
@@ -744,10 +730,6 @@ class Show(Fitted, Printed, command="show", function="models:show"):
     coarse_words: File | None = None
     cls: str | None = None
     out: Annotated[str, ending(".html")] | None = None
-    audit: File | None = None
-    budget: File | None = None
-    dataset: str | None = None
-    date: str | None = None
     transcript: Folder | None = None
 
 

@@ -1,14 +1,11 @@
-"""Data for strangers: Python's docstrings, and data of scikit-learn."""
+"""Data for strangers: Python's docstrings."""
 
 from .docstrings import PACKAGES, STOP_WORDS, docstrings_by_file, docstrings_corpus, language_reference_words
-from .packaged import breast_cancer, digits
 from .topics import public_texts, public_topics, source_files
 
 __all__ = [
     "PACKAGES",
     "STOP_WORDS",
-    "breast_cancer",
-    "digits",
     "docstrings_by_file",
     "docstrings_corpus",
     "language_reference_words",

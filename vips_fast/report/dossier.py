@@ -63,11 +63,10 @@ class Dossier:
     target: float | None
     risks: tuple[SecretRisk, ...]
     attack_target: float | None
-    budget: dict[str, Any] | None
-    budget_charged: dict[str, str] | None
+    #: Facts of the budget that paid, if one did.
+    budget: dict[str, str] | None
     calls: str
     settings: tuple[tuple[str, str, bool], ...]
-    audit: dict[str, Any] | None
     verified: Any
     kept: int | None
     head: str
@@ -84,52 +83,42 @@ class Beside:
     tables : sequence of estimators
         `TopicTables`, each of which has to include the one before it, and the first the model (``after=``). The
         guarantee is then about all of them.
-    words, names : sequence of str or None
-        Names of the columns of a topic model, or of any other; None takes the names that the model knows.
+    names : sequence of str or None
+        Names of the columns, such as a topic model's words; None takes the names that the model knows.
     titles : sequence of str or None
         Names of its topics or clusters; None joins their words.
     n_words : int
         Words that a topic shows, at least 1.
-    audit, budget : mapping or None
-        Results of `AuditReport.to_dict` and of `Budget.show`.
     verified : `vips_fast.models.rebuild.VerifyReport` or None
     dataset, date : str or None
         Name of the records and their time; None takes the budget's name.
-    missing : sequence of str
-        Sentences about files that the model's folder lacks.
     """
 
     tables: Sequence[PrivateEstimator] = ()
-    words: Sequence[str] | None = None
     names: Sequence[str] | None = None
     titles: Sequence[str] | None = None
     n_words: int = 10
-    audit: Mapping[str, Any] | None = None
-    budget: Mapping[str, Any] | None = None
     verified: Any = None
     dataset: str | None = None
     date: str | None = None
-    missing: Sequence[str] = ()
 
 
 def make_dossier(model: PrivateEstimator, **beside: Any) -> Dossier:
     """Make the dossier of a fitted estimator, with the facts of `Beside`.
 
-    Raises NotFittedError before ``fit``. Raises ValueError if the numbers of names and columns differ, ``tables`` are
-    not a chain, or ``audit`` is not the report of an audit.
+    Raises NotFittedError before ``fit``. Raises ValueError if the numbers of names and columns differ, or ``tables``
+    are not a chain.
     """
     own = Beside(**beside)
-    tables, titles, audit, budget = own.tables, own.titles, own.audit, own.budget
+    tables, titles = own.tables, own.titles
     check_number("n_words", own.n_words, 1, 1000, integer=True)
     every = chain_models(model, tables)
     result, last = model._fitted(), every[-1]._fitted()
     privacy, ledger, n = last.privacy, last.ledger, result.public.n_features
     family, part = family_of(model), part_of(model)
-    columns = next((names for names in (own.words, own.names) if names is not None), column_names(result.public))
+    columns = own.names if own.names is not None else column_names(result.public)
     if columns is not None and part.needs_names and len(columns) != n:
-        what = "words" if own.words is not None else "names"
-        raise ValueError(f"{what}: {len(columns)} were given; expected {n}, one for each column")
-    _check_audit(audit)
+        raise ValueError(f"names: {len(columns)} were given; expected {n}, one for each column")
     known = [(event, share) for _, event, share in ledger_bounds(ledger, privacy.delta)]
     if titles is not None and len(titles) != (wanted := len(part.names(model))):
         raise ValueError(
@@ -162,15 +151,13 @@ def make_dossier(model: PrivateEstimator, **beside: Any) -> Dossier:
         target=last.settings.get("epsilon"),
         risks=secret_risks(known) if privacy.private else (),
         attack_target=last.settings.get("target_attack_success"),
-        budget=None if budget is None else dict(budget),
-        budget_charged=ledger.budget,
+        budget=ledger.budget,
         calls=privacy.calls,
         settings=tuple(row for one in every for row in _settings(one, one is model)),
-        audit=None if audit is None else dict(audit),
         verified=own.verified,
         kept=sum(n for n in kept if n is not None) if None not in kept else None,
         head=ledger.head,
-        lacks=(*own.missing, *_lacks(every, columns, None in kept, own), *_unnamed(ledger, own)),
+        lacks=(*_lacks(every, columns, None in kept), *_unnamed(ledger, own)),
         version=__version__,
     )
 
@@ -214,21 +201,6 @@ def _kept(ledger: Ledger) -> int | None:
     """Count the releases in the transcript that the ledger names, if any."""
     closing: Mapping[str, Any] = next((r for r in reversed(ledger.records) if r["kind"] == "close"), {})
     return len(closing["transcript"]) if closing.get("transcript") else None
-
-
-def _check_audit(audit: Mapping[str, Any] | None) -> None:
-    if audit is None:
-        return
-    layers = audit.get("layers") if isinstance(audit, Mapping) else None
-    wanted = {"layer", "title", "checks", "passed"}
-    whole = isinstance(layers, list) and all(isinstance(one, Mapping) and wanted <= one.keys() for one in layers)
-    checks = whole and all(
-        isinstance(one["checks"], list)
-        and all(isinstance(c, Mapping) and {"name", "passed"} <= c.keys() for c in one["checks"])
-        for one in layers or []
-    )
-    if not checks or not {"model", "passed"} <= audit.keys():
-        raise ValueError("audit: expected the report that vips-fast audit --json wrote")
 
 
 def _curve(every: Sequence[PrivateEstimator], words: Any) -> figures.Rows:
@@ -276,23 +248,16 @@ def _unnamed(ledger: Ledger, beside: Beside) -> tuple[str, ...]:
     """Tell that the data set or its date is not named."""
     known = {"the name of the data set": beside.dataset or ledger.budget, "the date of the records": beside.date}
     unknown = [name for name, value in known.items() if not value]
-    options = "vips-fast show --out --dataset NAME --date DATE"
-    return (f"{' and '.join(unknown).capitalize()}: no file holds it ({options}).",) if unknown else ()
+    said = f"{' and '.join(unknown).capitalize()}: no file holds it (vips-fast publish --about FILE)."
+    return (said,) if unknown else ()
 
 
-def _lacks(every: Sequence[PrivateEstimator], columns: Any, lost: bool, beside: Beside) -> tuple[str, ...]:
+def _lacks(every: Sequence[PrivateEstimator], columns: Any, lost: bool) -> tuple[str, ...]:
     """List facts that the report lacks, each with the command for it.
 
     ``lost`` tells that a fit kept no transcript.
     """
     found, model = [], every[0]
-    result = model._fitted()
-    missing = sorted(set(model.get_params()) - set(result.settings) - {"callback"})
-    if missing:
-        found.append(
-            f"The settings {', '.join(missing)}: the model was saved by a version that did not have them, and the "
-            "fit was as their defaults are now."
-        )
     if columns is None and part_of(model).needs_names:
         found.append("The names of the columns: no words and no names lie beside the model; columns are numbered.")
     if lost:
@@ -300,12 +265,8 @@ def _lacks(every: Sequence[PrivateEstimator], columns: Any, lost: bool, beside: 
             "The releases: the fit kept none (vips-fast fit --transcript), so nobody can make the model again from "
             "them."
         )
-    if beside.audit is None:
-        found.append("An audit: none was given (vips-fast audit --json, then vips-fast show --out --audit).")
     if every[-1].ledger_.budget is None:
         found.append("A budget: none paid for the fit, so other fits to the same records are not counted here.")
-    elif beside.budget is None:
-        found.append("What is left of the budget: its file was not given (vips-fast show --out --budget).")
     if any(one.diagnostics_ is not None for one in every):
         found.append("Diagnostics of the training records are not private, and left out.")
     return tuple(found)

@@ -12,7 +12,6 @@ from typing import Any
 
 from ...data import load_vocabulary
 from ...data.categories import load_categories
-from ...engine.budget import Budget
 from ...jobs.folder import releases_folder
 from ...jobs.places import kind_in
 from ...jobs.publication import check_publication, check_texts, is_publication
@@ -25,7 +24,6 @@ from ...models.tables import TopicTables
 from ...report import html_report, make_dossier, part_of, short_report
 from ...report.categories import category_namer
 from ...report.html import environment
-from ...store.limits import parse_json, read_bytes
 from ...store.words import counted
 from ..arguments import Predict, Publish, Show, Verify
 from ..inputs import load_model, load_new, read_key, read_lines
@@ -63,12 +61,13 @@ def show(args: Show) -> int:
         return show_prior(args)
     refuse_unused(args, {"coarse_words"}, "expected with a prior")
     if args.out is None:
-        refuse_unused(args, {"audit", "budget", "dataset", "date", "transcript"}, "expected with --out, for the page")
+        refuse_unused(args, {"transcript"}, "expected with --out, for the page")
     model = _load_model(args)
-    known: dict[str, Any] = {} if args.vocab is None else {"words": load_vocabulary(args.vocab)}
-    known["n_words"] = args.words
     kinds = TopicTables, DriftingTopics
-    known["tables"] = [load_model(path, kinds, "tabulate") for path in args.tables or ()]
+    tables = [load_model(path, kinds, "tabulate") for path in args.tables or ()]
+    known: dict[str, Any] = {"n_words": args.words, "tables": tables}
+    if args.vocab is not None:
+        known["names"] = load_vocabulary(args.vocab)
     if args.out is not None:
         return _write_page(args, args.out, model, known)
     dossier = make_dossier(model, **known)
@@ -85,29 +84,13 @@ def show(args: Show) -> int:
 
 def _write_page(args: Show, out: str, model: PrivateEstimator, known: dict[str, Any]) -> int:
     """Write a model's whole report."""
-    if args.audit is not None:
-        try:
-            known["audit"] = parse_json(read_bytes(args.audit))
-        except ValueError:
-            raise ValueError(f"--audit {args.audit}: expected a JSON file, as vips-fast audit --json writes") from None
-    if args.budget is not None:
-        known["budget"] = _checked(Budget(args.budget).show(), (model, *known["tables"])[-1], args.budget)
     if args.transcript is not None:
         known["verified"] = rebuild.compare(model, args.model, args.transcript)
-    text = html_report(model, dataset=args.dataset, date=args.date, **known)
+    text = html_report(model, **known)
     with output_file(out) as file:
         file.write(text.encode())
     print(f"Written to {out}.")
     return 0
-
-
-def _checked(budget: dict[str, Any], model: PrivateEstimator, path: str) -> dict[str, Any]:
-    """Refuse a budget that the model was not charged to."""
-    charged = model.ledger_.budget
-    if charged is None or charged.get("dataset") != budget["dataset"]:
-        there = "no budget" if charged is None else f"that of {charged.get('dataset')}"
-        raise ValueError(f"--budget {path}: is that of {budget['dataset']}; the model was charged to {there}")
-    return budget
 
 
 def verify(args: Verify) -> int:
