@@ -10,8 +10,9 @@ import stroke_fig5
 import text_logistic
 from common import CLASSICAL, TIGHT
 from newton import DoubleNoiseNewton, direction_sensitivity
+from peers.theorems import strong_composition
 
-from vips_fast.accounting import GaussianEvent, SelfComposedEvent, epsilon, strong_composition
+from vips_fast.accounting import GaussianEvent, SelfComposedEvent, epsilon
 
 
 @pytest.mark.parametrize(("target", "q", "steps", "delta"), [(1.34, 400 / 60_000, 150, 1e-4), (0.5, 1.0, 10, 1e-4)])

@@ -9,16 +9,9 @@ printed epsilons: batches of 64 of 60,000, a noise multiplier of 1, 100 epochs, 
 import math
 
 import numpy as np
+from peers.theorems import generic_epsilon_v1, log_moment, moments_accountant_epsilon
 
-from vips_fast.accounting import (
-    GaussianEvent,
-    PoissonSampledEvent,
-    SelfComposedEvent,
-    epsilon,
-    generic_epsilon_v1,
-    generic_log_moment,
-    moments_accountant_epsilon,
-)
+from vips_fast.accounting import GaussianEvent, PoissonSampledEvent, SelfComposedEvent, epsilon
 from vips_fast.engine.backend import Threads
 
 #: The MNIST run.
@@ -41,7 +34,7 @@ def moments(q, z, steps, delta, orders=ORDERS):
 
 def moments_delta(q, z, steps, eps, orders=ORDERS):
     """Delta of the same."""
-    exponents = [steps * float(generic_log_moment(q, z, k)) - k * eps for k in range(1, orders + 1)]
+    exponents = [steps * float(log_moment(q, z, k)) - k * eps for k in range(1, orders + 1)]
     return math.exp(min(0.0, *exponents))
 
 
@@ -50,7 +43,7 @@ def generic(q, z, steps, delta):
 
     "Sampling reduces the bound by q^2": NOT a bound.
     """
-    return generic_epsilon_v1(q, z, steps, delta, heuristic="v1")
+    return generic_epsilon_v1(q, z, steps, delta)
 
 
 def generic_delta(q, z, steps, eps):

@@ -3,8 +3,8 @@
 import numpy as np
 from acc_common import BATCH, DELTA, EPOCHS, NOISE, Q, bayesian_v1, exact, generic, moments, steps_of
 from common import DATA, STYLES, listed, markdown, order, save, subplots
+from peers.theorems import BayesianAccountant
 
-from vips_fast.accounting import BayesianAccountant
 from vips_fast.data import read_idx
 
 TITLE = "Accountants' paper, Figure 1: ε over the epochs of DP-SGD on MNIST"

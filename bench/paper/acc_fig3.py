@@ -8,8 +8,7 @@ import math
 import numpy as np
 from acc_common import DELTA, NOISE, Q, exact, generic, steps_of
 from common import STYLES, listed, markdown, order, save, subplots
-
-from vips_fast.accounting import generic_log_moment
+from peers.theorems import log_moment
 
 TITLE = "Accountants' paper, Figure 3: ε and δ against λ and T"
 NEEDS = ()
@@ -27,7 +26,7 @@ def cells(scale):
 def run(cell):
     """Curves over the orders, as printed (q^2) and with the mixture's moment."""
     steps, orders = steps_of(cell["epochs"]), list(range(1, 65))
-    moment = [steps * float(generic_log_moment(Q, NOISE, k)) for k in orders]
+    moment = [steps * float(log_moment(Q, NOISE, k)) for k in orders]
     printed = [steps * k * (k + 1) * Q**2 / (2 * NOISE**2) for k in orders]
     out = dict(steps=steps, orders=orders, exact=exact(Q, NOISE, steps, DELTA))
     out["any_order"] = generic(Q, NOISE, steps, DELTA)

@@ -7,10 +7,9 @@ import acc_vi
 import numpy as np
 from acc_common import DELTA, EPOCHS, NOISE, Q, bayesian_v1, exact, generic, steps_of
 from common import listed, markdown, order
+from peers.theorems import log_moment
 from scipy import sparse
 from scipy.stats import beta
-
-from vips_fast.accounting import generic_log_moment
 
 TITLE = "Accountants' paper, Table 1: three accountants on MNIST, Abalone and Adult"
 NEEDS = ("abalone", "adult", "sklearn")
@@ -60,7 +59,7 @@ def search(data):
     found, tried = [], 0
     for q in grid["q"]:
         for sigma in map(float, grid["sigma"]):
-            log_moments = [float(generic_log_moment(q, sigma, order)) for order in range(1, max(MAX_ORDERS) + 1)]
+            log_moments = [float(log_moment(q, sigma, order)) for order in range(1, max(MAX_ORDERS) + 1)]
             for steps in grid["steps"]:
                 for delta in grid["delta"]:
                     curve = [(steps * c - math.log(delta)) / order for order, c in enumerate(log_moments, 1)]

@@ -8,11 +8,11 @@ from acc_common import PairsBackend, bayesian_v1, exact, mean_sd, moments
 from common import DATA, STYLES, crossed, full_run, listed, order, save, subplots
 from peers import DPSGLDLogisticRegression, DPVILogisticRegression, VariationalSamplingLogisticRegression
 from peers.sampling import SamplingModel
+from peers.theorems import BayesianAccountant
 from peers.uci import read_adult
 from scipy import sparse
 from scipy.special import expit
 
-from vips_fast.accounting import BayesianAccountant
 from vips_fast.engine.ledger import Ledger
 from vips_fast.engine.loop import run as run_plan
 from vips_fast.engine.plan import make_plan

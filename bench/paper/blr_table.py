@@ -27,10 +27,10 @@ from peers import (
     ObjectivePerturbationLogisticRegression,
     VariationalSamplingLogisticRegression,
 )
+from peers.theorems import moments_accountant_epsilon
 from peers.uci import read_abalone, read_adult
 
 from vips_fast import BayesianLogisticRegression
-from vips_fast.accounting import moments_accountant_epsilon
 from vips_fast.models.logistic import LogisticOptions
 
 DELTA = 1e-3

@@ -74,6 +74,7 @@ def strong_composition_noise(target, size, n, steps, delta, step=TIGHT, step_del
     (ln(1 + q (e^ε' - 1)), q δ'). There δ' is ``step_delta``, or leaves half of delta as the theorem's slack.
     ``mean_share`` is 1/2 in the authors' code for networks, which halves the theorem's last term.
     """
+    from peers.theorems import strong_composition
     from scipy.optimize import brentq
 
     from vips_fast.accounting import (
@@ -81,7 +82,6 @@ def strong_composition_noise(target, size, n, steps, delta, step=TIGHT, step_del
         SelfComposedEvent,
         WithoutReplacementEvent,
         calibrate_noise_multiplier,
-        strong_composition,
     )
 
     q = size / n

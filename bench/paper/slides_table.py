@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 from common import DATA, listed, markdown, order
 from peers import DPSGDLogisticRegression
+from peers.theorems import zcdp_rho_for_target
 from peers.uci import read_adult
 
 from vips_fast.accounting import (
@@ -21,7 +22,6 @@ from vips_fast.accounting import (
     calibrate_noise_multiplier,
     epsilon,
     pure_epsilon,
-    zcdp_rho_for_target,
 )
 
 TITLE = "Slides: the three scenarios of private gradient descent, Adult"

@@ -15,10 +15,11 @@ import scipy.sparse as sp
 from common import CLASSICAL, TIGHT, boxes, crossed, listed, order, save, spread, strong_composition_noise, subplots
 from epsilon_table import blr_joint_sensitivity
 from peers import ObjectivePerturbationLogisticRegression, vips
+from peers.theorems import zcdp_rho_for_target
 from scipy.special import expit
 
 from vips_fast import BayesianLogisticRegression
-from vips_fast.accounting import GaussianEvent, SelfComposedEvent, zcdp_rho_for_target
+from vips_fast.accounting import GaussianEvent, SelfComposedEvent
 from vips_fast.accounting import epsilon as exact_epsilon
 
 TITLE = "VIPS article, Figure 5: simulated Stroke data, Algorithm 5 and objective perturbation"

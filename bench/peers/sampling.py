@@ -8,7 +8,6 @@ from typing import Any, Self
 import numpy as np
 from scipy.special import expit
 
-from vips_fast.accounting import BayesianAccountant, BayesianGuarantee
 from vips_fast.checks import check_number
 from vips_fast.engine.backend import Backend, Threads
 from vips_fast.engine.result import Public
@@ -20,6 +19,7 @@ from vips_fast.models.readouts import Published
 
 from .dpsgd import dense
 from .scores import ScoreClassifier, ScoreModel
+from .theorems import BayesianAccountant, BayesianGuarantee
 
 #: Orders lambda among which the Bayesian accountant's result is the least.
 _ORDERS = (1, 2, 4, 8, 16, 32, 64, 128)

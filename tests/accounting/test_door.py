@@ -36,17 +36,11 @@ KINDS = {
     "count": NO_COUNT,
     "count from 1": [*NO_COUNT, 0],
     "count from 2": [*NO_COUNT, 0, 1],
-    "count or none": [*(x for x in NO_COUNT if x is not None), 0],
     "optional": [x for x in NEVER if x is not None],
     "orders": [*NO_ARRAY, [1.0], [0.5, 2.0], [-2.0], [1e200]],
     "whole orders": [*NO_ARRAY, [1], [2.5], [-2]],
-    "curve": [*NO_ARRAY, [-1.0, 2.0], [1.0], [1.0, 2.0, 3.0], [1e200, 1.0]],
-    "numbers": [*NO_ARRAY, [-1.0]],
-    "noises": [*NO_ARRAY, [0.0], [-1.0], [1e200]],
     "choice": [1, None, "best", NAN, ["tight"]],
     "choice or none": [1, "best", NAN, ["tight"]],
-    "parts": [[(0.5, NAN)], [(NAN, 0.1)], [(-1.0, 0.1)], [(0.5, 1.5)], [("1", 0.1)], [(INF, 0.1)]],
-    "epsilons": [[NAN], [1.0, -1.0], [INF], ["1"], [True]],
     "spent": [{(None, G(1.0)): -1}, {(None, G(1.0)): 1.5}, {(None, G(1.0)): NAN}, {(None, 1.0): 1}, {G(1.0): 1}],
     "printed": [NAN, "x"],
     "relation": ["replace", 1, NAN, True],
@@ -60,13 +54,6 @@ KINDS = {
 ALL = "event", "not negative"
 GOOD = {
     "ApproximateDPEvent": dict(epsilon=(1.0, "not negative"), delta=(0.1, "probability"), relation=(None, "relation")),
-    "BayesianAccountant": dict(
-        sampling_probability=(0.1, "probability"),
-        noise_sd=(1.0, "positive"),
-        steps=(3, "count from 1"),
-        order=(4, "count from 1"),
-        confidence=(0.9, "open"),
-    ),
     "ComposedEvent": dict(events=([G(1.0)], "events")),
     "GaussianEvent": dict(noise_multiplier=(1.0, "noise"), relation=(None, "relation")),
     "GroupEvent": dict(event=(EVENT.event, "event"), size=(2, "count from 1")),
@@ -81,23 +68,9 @@ GOOD = {
         n_batches=(3, "count from 1"), n_epochs=(2, "count from 1"), event=(G(1.0), "event"), reused=(False, "flag")
     ),
     "RandomizedResponseEvent": dict(truth_probability=(0.7, "open"), n_categories=(3, "count from 2")),
-    "SelectedAllocationEvent": dict(
-        n_selected=(2, "count from 1"),
-        n_batches=(3, "count from 1"),
-        n_epochs=(2, "count from 1"),
-        event=(G(1.0), "event"),
-    ),
     "SelfComposedEvent": dict(event=(G(1.0), "event"), count=(3, "count")),
     "WithoutReplacementEvent": dict(sample_size=(2, "count"), n_records=(9, "count from 1"), event=(G(1.0), "event")),
-    "add_remove_to_replace_one": dict(epsilon=(1.0, "not negative"), delta=(0.1, "probability")),
-    "amplify_epsilon_delta": dict(
-        epsilon=(1.0, "not negative"), delta=(0.1, "probability"), sampling_probability=(0.1, "probability")
-    ),
-    "amplify_rdp_poisson": dict(
-        rdp=(lambda i: 0.1 * i, "anything"), sampling_probability=(0.1, "probability"), order=(3, "count from 2")
-    ),
     "attack_success": dict(event=(EVENT, "event"), prior=(0.5, "open")),
-    "basic_composition": dict(parts=([(0.5, 0.1)], "parts")),
     "calibrate_noise_multiplier": dict(
         make_event=(G, "anything"),
         epsilon=(1.0, "positive"),
@@ -111,15 +84,8 @@ GOOD = {
     ),
     "default_accountant": dict(event=(EVENT, "event")),
     "delta": dict(event=(EVENT, "event"), epsilon=(1.0, "not negative"), accountant=(None, "choice or none")),
-    "delta_from_rdp": dict(
-        orders=([2.0, 3.0], "orders"), rdp=([0.1, 0.2], "curve"), epsilon=(1.0, "not negative"),
-        conversion=("tight", "choice"),
-    ),
     "describe": dict(event=(EVENT, "event"), delta=(1e-5, "open"), accountant=(None, "choice or none")),
     "epsilon": dict(event=(EVENT, "event"), delta=(1e-5, "open"), accountant=(None, "choice or none")),
-    "epsilon_from_rdp": dict(
-        orders=([2.0, 3.0], "orders"), rdp=([0.1, 0.2], "curve"), delta=(1e-5, "open"), conversion=("tight", "choice")
-    ),
     "epsilon_lower_bound": dict(event=(EVENT, "event"), delta=(1e-5, "open"), rtol=(5e-3, "accuracy")),
     "event_from_dict": dict(data=(G(1.0).to_dict(), "dictionary")),
     "event_from_json": dict(text=(G(1.0).to_json(), "text")),
@@ -127,54 +93,27 @@ GOOD = {
     "gaussian_epsilon": dict(mu=(1.0, "not negative"), delta=(0.1, "open")),
     "gaussian_mu": dict(event=(G(1.0), "event")),
     "gaussian_noise_multiplier": dict(epsilon=(1.0, "not negative"), delta=(0.1, "open")),
-    "generic_epsilon_v1": dict(
-        sampling_probability=(0.1, "probability"), noise_multiplier=(1.0, "noise"), steps=(3, "count"),
-        delta=(0.1, "open"), heuristic=("v1", "choice"),
-    ),
-    "generic_log_moment": dict(
-        sampling_probability=(0.1, "probability"), noise_multiplier=([1.0], "noises"), order=(3, "count from 1")
-    ),
     "group_event": dict(event=(EVENT, "event"), size=(2, "count from 1")),
     "inference_success": dict(event=(EVENT, "event"), baseline=(0.1, "share")),
-    "kairouz_composition": dict(
-        epsilon=(1.0, "not negative"), delta=(0.1, "probability"), k=(3, "count"), slack=(0.1, "open")
-    ),
-    "moments_accountant_epsilon": dict(
-        sampling_probability=(0.1, "probability"), noise_multiplier=(1.0, "noise"), steps=(3, "count"),
-        delta=(0.1, "open"), max_order=(None, "count or none"),
-    ),
-    "optimal_composition_epsilon": dict(
-        epsilon=(1.0, "not negative"), delta=(0.1, "probability"), k=(3, "count"), delta_total=(0.5, "open")
-    ),
-    "optimal_composition_heterogeneous": dict(epsilons=([1.0], "epsilons"), delta_total=(0.1, "open")),
     "parts_delta": dict(
         spent=({(None, G(1.0)): 1}, "spent"), epsilon=(1.0, "not negative"), accountant=(None, "choice or none")
     ),
     "parts_epsilon": dict(
         spent=({(None, G(1.0)): 1}, "spent"), delta=(0.1, "open"), accountant=(None, "choice or none")
     ),
-    "privacy_profile": dict(
-        event=(EVENT, "event"), epsilons=([1.0], "numbers"), accountant=(None, "choice or none")
-    ),
     "pure_epsilon": dict(event=(acc.LaplaceEvent(1.0), "event")),
     "renyi_divergence": dict(event=(EVENT, "event"), order=([2.0], "orders")),
     "round_up_probability": dict(numerator=(1, "anything"), denominator=(3, "anything")),
     "rounded_down": dict(value=(1.0, "printed"), digits=(4, "count from 1")),
     "rounded_up": dict(value=(1.0, "printed"), digits=(4, "count from 1")),
-    "strong_composition": dict(
-        epsilon=(1.0, "not negative"), delta=(0.1, "probability"), k=(3, "count"), slack=(0.1, "open")
-    ),
     "true_positive_rate": dict(event=(EVENT, "event"), false_positive_rate=(0.1, "probability")),
-    "wang_rdp": dict(event=(WITHOUT, "event"), orders=([2, 3], "whole orders"), bound=("thm9", "choice")),
     "zcdp_delta": dict(rho=(1.0, "not negative"), epsilon=(1.0, "not negative")),
     "zcdp_epsilon": dict(rho=(1.0, "not negative"), delta=(0.1, "open"), conversion=("tight", "choice")),
     "zcdp_rho": dict(event=(G(1.0), "event")),
-    "zcdp_rho_for_target": dict(epsilon=(1.0, "not negative"), delta=(0.1, "open")),
-    "zcdp_rho_gaussian": dict(sensitivity=(1.0, "not negative"), sd=(1.0, "positive")),
 }  # fmt: skip
 
 #: What they return, and names of what is fixed.
-NO_DOORS = {"Accountant", "BayesianGuarantee", "ComparisonRow", "Relation"}
+NO_DOORS = {"Accountant", "ComparisonRow", "Relation"}
 CELLS = [(name, argument) for name, arguments in GOOD.items() for argument in arguments]
 
 
@@ -190,16 +129,13 @@ def test_every_public_function_is_tried():
         assert list(arguments) == known, name
 
 
-def ask(name, tmp_path, **other):
-    values = {argument: good for argument, (good, _) in GOOD[name].items()} | other
-    if "path" in values:
-        values["path"] = tmp_path / values["path"]
-    return getattr(acc, name)(**values)
+def ask(name, **other):
+    return getattr(acc, name)(**{argument: good for argument, (good, _) in GOOD[name].items()} | other)
 
 
 @pytest.mark.parametrize("name", GOOD)
-def test_good_values_pass(name, tmp_path):
-    ask(name, tmp_path)
+def test_good_values_pass(name):
+    ask(name)
 
 
 def refused(call, *names):
@@ -210,12 +146,12 @@ def refused(call, *names):
 
 
 @pytest.mark.parametrize(("name", "argument"), CELLS)
-def test_bad_values_are_refused(name, argument, tmp_path):
+def test_bad_values_are_refused(name, argument):
     good, kind = GOOD[name][argument]
     for bad in KINDS[kind]:
         # Messages of JSON and of lists name what is in them.
-        names = (argument, "event") if kind not in ("dictionary", "text", "parts", "epsilons") else ("",)
-        refused(lambda bad=bad: ask(name, tmp_path, **{argument: bad}), *names)
+        names = (argument, "event") if kind not in ("dictionary", "text") else ("",)
+        refused(lambda bad=bad: ask(name, **{argument: bad}), *names)
 
 
 def test_targets_of_calibration():
@@ -253,18 +189,6 @@ def test_options_have_the_same_door(accountant, option, kind):
             refused(lambda bad=bad: acc.epsilon(G(1.0), 0.1, accountant, **{option: bad}), option)
 
 
-def test_distances_are_in_no_message():
-    accountant = acc.BayesianAccountant(0.1, 1.0, 3)
-    for bad in (*NO_ARRAY, [1.0, 2.0], [-0.123, 1, 2], [0.123, NAN, 2], [0.123, INF, 1], [[1.0, 2.0, 3.0]]):
-        refused(lambda bad=bad: accountant.step(bad), "distances")
-        try:
-            accountant.step(bad)
-        except (TypeError, ValueError) as error:
-            assert "0.123" not in str(error)
-    for bad in KINDS["open"]:
-        refused(lambda bad=bad: accountant.guarantee(bad), "delta")
-
-
 def test_privacy_loss_has_the_same_door():
     loss = acc.PrivacyLoss(EVENT)
     for bad in KINDS["open"]:
@@ -272,12 +196,6 @@ def test_privacy_loss_has_the_same_door():
         refused(lambda bad=bad: loss.epsilon_lower(bad), "delta")
     for bad in KINDS["not negative"]:
         refused(lambda bad=bad: loss.delta(bad), "epsilon")
-
-
-def test_an_amplified_curve_that_is_no_number_is_refused():
-    for bad in (NAN, INF, -1.0):
-        for q in (0.1, 1.0):
-            refused(lambda bad=bad, q=q: acc.amplify_rdp_poisson(lambda i: bad, q, 3), "rdp")
 
 
 def test_fractions_of_integers():
@@ -296,13 +214,12 @@ MAKE = {
     "sampled laplace": lambda z: acc.SelfComposedEvent(acc.PoissonSampledEvent(0.2, acc.LaplaceEvent(z)), 1000),
     "without replacement": lambda z: acc.SelfComposedEvent(acc.WithoutReplacementEvent(2, 10, G(z)), 1000),
     "dealt": lambda z: acc.RandomAllocationEvent(5, 20, G(z)),
-    "selected": lambda z: acc.SelectedAllocationEvent(2, 5, 20, G(z)),
     "beside": lambda z: acc.ComposedEvent((acc.PoissonSampledEvent(0.2, G(z)), G(1.0, "add_remove"))),
 }
 
 
 @pytest.mark.parametrize("make", MAKE.values(), ids=MAKE)
-@pytest.mark.parametrize("accountant", [None, "pld", "rdp", "wang", "zcdp", "generic", "optimal", "strong", "basic"])
+@pytest.mark.parametrize("accountant", [None, "pld", "rdp", "wang", "zcdp", "optimal", "strong", "basic"])
 def test_extreme_noise_has_an_answer_or_one_clear_line(make, accountant):
     for z in (1e-200, 1e-10, 1e13, 1e200):
         refused(lambda z=z: make(z), "noise_multiplier")

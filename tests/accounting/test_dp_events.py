@@ -1,4 +1,4 @@
-"""Events as dp-accounting's and back. Nothing lost, equal epsilon, and refused where a figure would be a misreading."""
+"""Events as dp-accounting's. Nothing lost, equal epsilon, and refused where a figure would be a misreading."""
 
 import json
 import warnings
@@ -7,7 +7,7 @@ import pytest
 
 from vips_fast import accounting as acc
 from vips_fast.accounting import dp_events
-from vips_fast.accounting.dp_events import export_event, from_dp_event, import_event, to_dp_event
+from vips_fast.accounting.dp_events import export_event, to_dp_event
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -38,7 +38,6 @@ EVENTS = [
     acc.SelfComposedEvent(WITHOUT, 4),
     DEALT,
     acc.RandomAllocationEvent(4, 2, G(1.0), reused=True),
-    acc.SelectedAllocationEvent(2, 4, 3, G(1.0)),
     acc.GroupEvent(SAMPLED, 3),
     acc.GroupEvent(DEALT, 2),
     acc.ComposedEvent(()),
@@ -65,15 +64,33 @@ def test_every_type_of_event_is_tried():
     assert tried == set(events._KINDS)
 
 
+def read(data, relation):
+    """Read an exported event: what is ours says what it is, and theirs is built from the names of their fields."""
+    if data["class_name"] == "VipsFastDpEvent":
+        return acc.event_from_dict(data["description"])
+    made = {
+        "GaussianDpEvent": lambda: G(data["noise_multiplier"], relation),
+        "LaplaceDpEvent": lambda: acc.LaplaceEvent(data["noise_multiplier"], relation),
+        "NonPrivateDpEvent": lambda: acc.NonPrivateEvent(relation),
+        "RandomizedResponseDpEvent": lambda: acc.RandomizedResponseEvent(
+            1.0 - data["noise_parameter"] * (data["num_buckets"] - 1) / data["num_buckets"], data["num_buckets"]
+        ),
+        "ComposedDpEvent": lambda: acc.ComposedEvent(tuple(read(child, relation) for child in data["events"])),
+        "SelfComposedDpEvent": lambda: acc.SelfComposedEvent(read(data["event"], relation), data["count"]),
+        "PoissonSampledDpEvent": lambda: acc.PoissonSampledEvent(
+            data["sampling_probability"], read(data["event"], relation)
+        ),
+    }
+    return made[data["class_name"]]()
+
+
 @pytest.mark.parametrize("event", EVENTS, ids=lambda e: e.to_json()[:60])
 def test_nothing_is_lost(event):
-    assert from_dp_event(to_dp_event(event), event.relation) == event
-    text = json.dumps(export_event(event), allow_nan=False)
-    assert import_event(json.loads(text)) == event
+    exported = json.loads(json.dumps(export_event(event), allow_nan=False))
+    assert read(exported["event"], event.relation) == event
     # As objects of theirs go about: by name.
     named = to_dp_event(event).to_named_tuple()
-    again = dp_event.DpEvent.from_named_tuple(named)
-    assert again == to_dp_event(event) and from_dp_event(again, event.relation) == event
+    assert dp_event.DpEvent.from_named_tuple(named) == to_dp_event(event)
 
 
 SUPPORTED = [
@@ -139,45 +156,10 @@ def test_what_is_ours_is_said():
     }
 
 
-GAUSSIAN = {"module_name": dp_events.THEIRS, "class_name": "GaussianDpEvent", "noise_multiplier": 1.0}
-
-
-@pytest.mark.parametrize(
-    ("data", "error", "match"),
-    [
-        ([], TypeError, "dictionary"),
-        ({}, TypeError, "dictionary"),
-        ({"event": GAUSSIAN, "neighboring_relation": "REPLACE_SPECIAL"}, ValueError, "neighboring_relation="),
-        ({"event": GAUSSIAN, "neighboring_relation": "REPLACE_ONE"}, ValueError, "relative to"),
-        ({"event": 3}, TypeError, "dictionary"),
-        ({"event": GAUSSIAN | {"class_name": "ZCDpEvent"}}, ValueError, "no counterpart"),
-        ({"event": GAUSSIAN | {"module_name": "os"}}, ValueError, "no counterpart"),
-        ({"event": GAUSSIAN | {"more": 1}}, ValueError, "has the items"),
-        ({"event": GAUSSIAN | {"noise_multiplier": -1.0}}, ValueError, "noise_multiplier"),
-        ({"event": GAUSSIAN | {"noise_multiplier": "1"}}, TypeError, "noise_multiplier"),
-        ({"event": export_event(DEALT)["event"]}, ValueError, "states 'add_remove'"),
-    ],
-)
-def test_refused(data, error, match):
-    with pytest.raises(error, match=match):
-        import_event(data)
-
-
-def test_objects_that_are_none():
-    with pytest.raises(TypeError, match="DpEvent"):
-        from_dp_event(SAMPLED)
-    for theirs in (dp_event.ZCDpEvent(0.1), dp_event.RepeatAndSelectDpEvent(dp_event.GaussianDpEvent(1.0), 5, 1.0)):
-        with pytest.raises(ValueError, match="no counterpart"):
-            from_dp_event(theirs)
-    with pytest.raises(ValueError, match="relation="):
-        from_dp_event(dp_event.NoOpDpEvent(), "zero_out")
-    with pytest.raises(TypeError, match="privacy event"):
-        to_dp_event("gaussian")
-    assert from_dp_event(dp_event.NoOpDpEvent()) == acc.ComposedEvent(())
-
-
 def test_without_the_package(monkeypatch):
     monkeypatch.setattr(dp_events.importlib, "import_module", lambda name: (_ for _ in ()).throw(ImportError(name)))
-    assert import_event(export_event(SAMPLED)) == SAMPLED
+    assert export_event(SAMPLED)["ours"] == []
+    with pytest.raises(TypeError, match="privacy event"):
+        to_dp_event("gaussian")
     with pytest.raises(ImportError, match="needs the package dp-accounting"):
         to_dp_event(SAMPLED)

@@ -9,8 +9,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from events import poisson
+from peers import theorems
 
 from vips_fast import accounting as acc
+from vips_fast.accounting.rdp import epsilon_of_curve
+from vips_fast.accounting.wang import wang_rdp
 
 
 def without_replacement(q, z, steps=1):
@@ -41,7 +44,16 @@ def _laplace(p):
 
 
 def _wang(p, bound):
-    return acc.wang_rdp(without_replacement(p["q"], p["sigma"]).event, [p["alpha"]], bound)
+    return wang_rdp(without_replacement(p["q"], p["sigma"]).event, [p["alpha"]], bound)
+
+
+def _optimal(epsilons, delta):
+    return acc.epsilon(acc.ComposedEvent([acc.ApproximateDPEvent(e) for e in epsilons]), delta, "optimal")
+
+
+def _slack(p):
+    # 1 - (1 - delta)^k (1 - slack) = delta_total (Kairouz, Oh & Viswanath 2015, theorem 3.3)
+    return 1.0 - (1.0 - p["delta_total"]) / (1.0 - p["delta"]) ** p["k"]
 
 
 def _of(p, names):
@@ -53,18 +65,18 @@ COMPUTE = {
     "gaussian_eps": lambda p: acc.gaussian_epsilon(p["sensitivity"] / p["sigma"], p["delta"]),
     "gaussian_sigma": lambda p: p["sensitivity"] * acc.gaussian_noise_multiplier(p["eps"], p["delta"]),
     "gaussian_composition_eps": lambda p: acc.epsilon(_gaussians(p), p["delta"]),
-    "zcdp_rho_gaussian": lambda p: acc.zcdp_rho_gaussian(p["sensitivity"], p["sigma"]),
+    "zcdp_rho_gaussian": lambda p: theorems.zcdp_rho_gaussian(p["sensitivity"], p["sigma"]),
     "zcdp_eps_simple": lambda p: acc.zcdp_epsilon(p["rho"], p["delta"], "simple"),
     "zcdp_eps_optimal_alpha": lambda p: acc.zcdp_epsilon(p["rho"], p["delta"]),
-    "zcdp_rho_from_eps": lambda p: acc.zcdp_rho_for_target(p["eps"], p["delta"]),
-    "basic_composition": lambda p: acc.basic_composition(p["parts"]),
-    "strong_composition_DR320": lambda p: acc.strong_composition(*_of(p, "eps delta k delta_slack")),
-    "strong_composition_KOV_simple": lambda p: acc.kairouz_composition(*_of(p, "eps delta k delta_slack")),
-    "kairouz_optimal_homogeneous": lambda p: acc.optimal_composition_epsilon(*_of(p, "eps delta k delta_total")),
-    "optimal_heterogeneous_pure": lambda p: acc.optimal_composition_heterogeneous(*_of(p, "eps_list delta_total")),
-    "abadi_script_eps": lambda p: acc.moments_accountant_epsilon(*_of(p, "q sigma T delta")),
-    "subsample_epsdelta": lambda p: acc.amplify_epsilon_delta(*_of(p, "eps delta q")),
-    "group_addremove_to_replace": lambda p: acc.add_remove_to_replace_one(*_of(p, "eps delta")),
+    "zcdp_rho_from_eps": lambda p: theorems.zcdp_rho_for_target(p["eps"], p["delta"]),
+    "basic_composition": lambda p: theorems.basic_composition(p["parts"]),
+    "strong_composition_DR320": lambda p: theorems.strong_composition(*_of(p, "eps delta k delta_slack")),
+    "strong_composition_KOV_simple": lambda p: theorems.kairouz_composition(*_of(p, "eps delta k delta_slack")),
+    "kairouz_optimal_homogeneous": lambda p: _optimal([p["eps"]] * p["k"], _slack(p)),
+    "optimal_heterogeneous_pure": lambda p: _optimal(*_of(p, "eps_list delta_total")),
+    "abadi_script_eps": lambda p: theorems.moments_accountant_epsilon(*_of(p, "q sigma T delta")),
+    "subsample_epsdelta": lambda p: theorems.amplify_epsilon_delta(*_of(p, "eps delta q")),
+    "group_addremove_to_replace": lambda p: theorems.add_remove_to_replace_one(*_of(p, "eps delta")),
     "laplace_rdp": lambda p: acc.renyi_divergence(_laplace(p), p["alpha"]),
     "laplace_delta": lambda p: acc.delta(_laplace(p), p["eps"], rtol=1e-7),
     "laplace_composition_eps": lambda p: acc.epsilon(acc.SelfComposedEvent(_laplace(p), p["T"]), p["delta"]),
@@ -89,7 +101,9 @@ COMPUTE = {
         conversion=_conversion(p),
         orders=_orders(p),
     ),
-    "rdp_curve_to_eps": lambda p: acc.epsilon_from_rdp(*_of(p, "orders rdp delta"), _conversion(p)),
+    "rdp_curve_to_eps": lambda p: epsilon_of_curve(
+        np.array(p["orders"]), np.array(p["rdp"]), p["delta"], _conversion(p)
+    ),
     "poisson_pld_eps": lambda p: acc.epsilon(_steps(poisson, p), p["delta"]),
     "poisson_pld_delta": lambda p: acc.delta(_steps(poisson, p), p["eps"]),
     "wor_pld_eps": lambda p: acc.epsilon(_steps(without_replacement, p), p["delta"]),

@@ -8,12 +8,10 @@ import math
 from functools import lru_cache
 from typing import Any
 
-import numpy as np
-from numpy.typing import ArrayLike
-
 from .accountant import Accountant
-from .checks import LARGEST, FloatArray, non_negative, numbers, one_of, open_probability
+from .checks import non_negative, one_of, open_probability
 from .composition import BasicAccountant, OptimalAccountant, StrongAccountant
+from .dp_events import DpAccountingAccountant
 from .events import (
     GroupEvent,
     NonPrivateEvent,
@@ -24,8 +22,6 @@ from .events import (
     touching_leaves,
 )
 from .gaussian import GaussianAccountant, gaussian_mu
-from .generic import GenericAccountant
-from .opinions import DpAccountingAccountant
 from .printing import rounded_up
 from .privacy_loss.distribution import PldAccountant
 from .rdp import RdpAccountant
@@ -42,7 +38,6 @@ ACCOUNTANTS: dict[str, Accountant] = {
         WangAccountant(),
         DpAccountingAccountant(),
         ZcdpAccountant(),
-        GenericAccountant(),
         OptimalAccountant(),
         StrongAccountant(),
         BasicAccountant(),
@@ -119,15 +114,6 @@ def _answer(
         options.pop("rtol", None)
     ask = accountant.epsilon if quantity == "epsilon" else accountant.delta
     return ask(event, at, **options)
-
-
-def privacy_profile(
-    event: PrivacyEvent, epsilons: ArrayLike, accountant: str | None = None, **options: Any
-) -> FloatArray:
-    """Bound delta at each of `epsilons` >= 0: float64, shape of `epsilons`."""
-    values = numbers("epsilons", epsilons, "in [0, 1e100]", lambda x: (x >= 0.0) & (x <= LARGEST))
-    found = [delta(event, float(e), accountant, **options) for e in values.ravel()]
-    return np.array(found).reshape(values.shape)
 
 
 def describe(event: PrivacyEvent, delta: float, accountant: str | None = None, **options: Any) -> str:

@@ -1,16 +1,12 @@
-"""Composition theorems, as functions of numbers and as three accountants.
-
-The accountants state (epsilon, delta) for each step and compose the statements.
-"""
+"""Composition theorems: three accountants that state (epsilon, delta) for each step and compose the statements."""
 
 import math
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from .accountant import Accountant
-from .checks import FloatArray, count, non_negative, open_probability, probability
+from .checks import FloatArray
 from .events import (
     ApproximateDPEvent,
     ComposedEvent,
@@ -27,79 +23,11 @@ from .privacy_loss.dominating import pairs
 from .solver import find_integer
 
 
-def basic_composition(parts: Iterable[tuple[float, float]]) -> tuple[float, float]:
-    """Add epsilons and deltas of `parts` (Dwork & Roth 2014, theorem 3.16)."""
-    checked = [(non_negative("epsilon", e), probability("delta", d)) for e, d in parts]
-    return math.fsum(e for e, _ in checked), min(1.0, math.fsum(d for _, d in checked))
-
-
-def strong_composition(epsilon: float, delta: float, k: int, slack: float) -> tuple[float, float]:
-    """Compute a k-fold composition by Dwork & Roth 2014, theorem 3.20.
-
-    epsilon' = sqrt(2 k ln(1/slack)) epsilon + k epsilon (e^epsilon - 1) and delta' = k delta + slack. Here `epsilon`
-    and `delta` are the guarantee of each step and `slack`, in (0, 1), is the theorem's delta'.
-    """
-    epsilon, delta, k = non_negative("epsilon", epsilon), probability("delta", delta), count("k", k)
-    slack = open_probability("slack", slack)
-    total = math.sqrt(2.0 * k * math.log(1.0 / slack)) * epsilon + k * epsilon * math.expm1(epsilon)
-    return total, min(1.0, k * delta + slack)
-
-
-def kairouz_composition(epsilon: float, delta: float, k: int, slack: float) -> tuple[float, float]:
-    """Compute a k-fold composition by Kairouz, Oh & Viswanath 2015, theorem 3.4.
-
-    The minimum of k epsilon and two bounds, whose mean is k epsilon (e^epsilon - 1) / (e^epsilon + 1). The slack gives
-    delta' = 1 - (1 - delta)^k (1 - slack).
-    """
-    epsilon, delta, k = non_negative("epsilon", epsilon), probability("delta", delta), count("k", k)
-    slack = open_probability("slack", slack)
-    mean = k * epsilon * math.tanh(0.5 * epsilon)
-    spread = math.sqrt(k) * epsilon
-    total = min(
-        k * epsilon,
-        mean + spread * math.sqrt(2.0 * math.log(math.e + spread / slack)),
-        mean + spread * math.sqrt(2.0 * math.log(1.0 / slack)),
-    )
-    if delta >= 1.0:
-        return total, 1.0 if k else slack
-    return total, -math.expm1(k * math.log1p(-delta) + math.log1p(-slack))
-
-
-def optimal_composition_epsilon(epsilon: float, delta: float, k: int, delta_total: float) -> float:
-    """Return the optimal k-fold composition of (epsilon, delta)-DP mechanisms.
-
-    Kairouz, Oh & Viswanath 2015, theorem 3.3, between its discrete points as well: the exact smallest epsilon at
-    `delta_total`. Infinity if k steps already exceed `delta_total`.
-    """
-    epsilon, delta, k = non_negative("epsilon", epsilon), probability("delta", delta), count("k", k)
-    delta_total = open_probability("delta_total", delta_total)
-    if k == 0:
-        return 0.0
-    if delta >= 1.0:
-        return math.inf
-    # 1 - (1 - delta)^k (1 - slack) = delta_total.
-    slack = -math.expm1(math.log1p(-delta_total) - k * math.log1p(-delta))
-    if slack < 0.0:
-        return math.inf
-    return _pure_composition([(epsilon, k)], slack) if epsilon else 0.0
-
-
-def optimal_composition_heterogeneous(epsilons: Sequence[float], delta_total: float) -> float:
-    """Return the optimal composition of pure-DP mechanisms (Murtagh & Vadhan 2016).
-
-    It is exact if the distinct epsilons lead to at most 2^20 distinct losses. Otherwise it is the privacy-loss
-    distribution with relative accuracy 1e-6, rounded up.
-    """
-    counts = Counter(non_negative("epsilons", e) for e in epsilons)
-    counts.pop(0.0, None)
-    delta_total = open_probability("delta_total", delta_total)
-    return _pure_composition(sorted(counts.items()), delta_total) if counts else 0.0
-
-
 def _pure_composition(parts: Sequence[tuple[float, int]], delta: float) -> float:
-    """Compute the optimal composition of pure mechanisms at delta >= 0.
+    """Compute the optimal composition of pure mechanisms (epsilon, count) at delta >= 0.
 
-    The mechanisms are pairs (epsilon, count).
+    It is exact if the epsilons lead to at most 2^20 distinct losses. Otherwise it is the privacy-loss distribution with
+    relative accuracy 1e-6, rounded up.
     """
     total = math.fsum(e * n for e, n in parts)
     if delta <= 0.0:

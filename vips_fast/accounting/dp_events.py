@@ -1,4 +1,4 @@
-"""Events as events of dp-accounting (``DpEvent``), and back, with nothing lost.
+"""The package dp-accounting: events as its events (``DpEvent``), with nothing lost, and its second opinion.
 
 A ``DpEvent`` does not state its neighboring relation, an argument of their accountants; here it stands beside it. Some
 events have no class in dp-accounting with the same meaning, or an accountant of theirs (0.6) reads it otherwise. Such
@@ -19,12 +19,10 @@ self_composed
 non_private                  ``NonPrivateDpEvent``
 without_replacement          ours: theirs leaves open, too, the unit of the noise multiplier
 random_allocation, group,    ours: they have none
-selected_allocation,
 approximate_dp
 ===========================  ========================================================================================
 
-``NoOpDpEvent`` is imported as an empty composition. The package dp-accounting is needed only for the objects, not
-for `export_event` and `import_event`, which speak JSON.
+`export_event` gives JSON, and does not need the package.
 """
 
 import importlib
@@ -32,6 +30,7 @@ import math
 from functools import cache
 from typing import Any
 
+from .accountant import Accountant
 from .events import (
     ComposedEvent,
     GaussianEvent,
@@ -43,7 +42,8 @@ from .events import (
     Relation,
     SelfComposedEvent,
     check_event,
-    event_from_dict,
+    rate_and_mechanism,
+    touching_leaves,
 )
 
 THEIRS, OURS = "dp_accounting.dp_event", "vips_fast.accounting.dp_events"
@@ -62,16 +62,12 @@ def _ours(event: PrivacyEvent) -> dict[str, Any]:
     return {"module_name": OURS, "class_name": "VipsFastDpEvent", "description": event.to_dict()}
 
 
-def _truth(noise: float, k: int) -> float:
-    return 1.0 - noise * (k - 1) / k
-
-
 def _response(event: RandomizedResponseEvent) -> dict[str, Any] | None:
     """Return their event that reads back as exactly this one, or None."""
     p, k = event.truth_probability, event.n_categories
     noise = (1.0 - p) * k / (k - 1)
     for candidate in (noise, math.nextafter(noise, 0.0), math.nextafter(noise, 2.0)):
-        if 0.0 < candidate <= 1.0 and _truth(candidate, k) == p:
+        if 0.0 < candidate <= 1.0 and 1.0 - candidate * (k - 1) / k == p:
             return _named("RandomizedResponseDpEvent", noise_parameter=candidate, num_buckets=k)
     return None
 
@@ -112,78 +108,13 @@ def export_event(event: PrivacyEvent) -> dict[str, Any]:
     return {"neighboring_relation": _RELATIONS[event.relation], "event": named, "ours": sorted(found)}
 
 
-_FIELDS = {
-    "NoOpDpEvent": (),
-    "NonPrivateDpEvent": (),
-    "GaussianDpEvent": ("noise_multiplier",),
-    "LaplaceDpEvent": ("noise_multiplier",),
-    "RandomizedResponseDpEvent": ("noise_parameter", "num_buckets"),
-    "ComposedDpEvent": ("events",),
-    "SelfComposedDpEvent": ("event", "count"),
-    "PoissonSampledDpEvent": ("sampling_probability", "event"),
-    "VipsFastDpEvent": ("description",),
-}
-
-
-def _in(data: Any, relation: str | None) -> PrivacyEvent:
-    if not isinstance(data, dict):
-        raise TypeError(f"event: expected a dictionary, got {type(data).__name__}")
-    name, module = data.get("class_name"), data.get("module_name")
-    if not isinstance(name, str) or name not in _FIELDS or module != (OURS if name == "VipsFastDpEvent" else THEIRS):
-        raise ValueError(f"event: {name!r} of {module!r} has no counterpart; expected one of {sorted(_FIELDS)}")
-    if set(data) != {"module_name", "class_name", *_FIELDS[name]}:
-        raise ValueError(f"event: {name} has the items {sorted(_FIELDS[name])}, got {sorted(map(str, data))}")
-    if name == "VipsFastDpEvent":
-        own = event_from_dict(data["description"])
-        if own.relation != relation:
-            raise ValueError(f"event: {own.kind} states {own.relation!r}, expected {relation!r}")
-        return own
-    if name == "NoOpDpEvent":
-        return ComposedEvent(())
-    if name == "NonPrivateDpEvent":
-        return NonPrivateEvent(relation)
-    if name in ("GaussianDpEvent", "LaplaceDpEvent"):
-        if relation == Relation.REPLACE_ONE:
-            raise ValueError(f"event: {name} under REPLACE_ONE does not say what its noise multiplier is relative to")
-        return (GaussianEvent if name == "GaussianDpEvent" else LaplaceEvent)(data["noise_multiplier"], relation)
-    if name == "RandomizedResponseDpEvent":
-        k = data["num_buckets"]
-        plain = RandomizedResponseEvent(0.5, k)  # refuses a wrong number of categories
-        return RandomizedResponseEvent(_truth(float(data["noise_parameter"]), plain.n_categories), k)
-    if name == "ComposedDpEvent":
-        if not isinstance(data["events"], (list, tuple)):
-            raise TypeError("event: ComposedDpEvent has a list of events")
-        return ComposedEvent(tuple(_in(child, relation) for child in data["events"]))
-    inner = _in(data["event"], relation)
-    if name == "SelfComposedDpEvent":
-        return SelfComposedEvent(inner, data["count"])
-    return PoissonSampledEvent(data["sampling_probability"], inner)
-
-
-def import_event(data: Any) -> PrivacyEvent:
-    """Read an event from the JSON of `export_event`, without ``ours`` too.
-
-    Raises TypeError or ValueError if `data` is no such dictionary, or an event of theirs has no counterpart here.
-    """
-    known = {theirs: relation for relation, theirs in _RELATIONS.items()}
-    if not isinstance(data, dict) or "event" not in data:
-        raise TypeError("event: expected a dictionary with 'neighboring_relation' and 'event'")
-    relation = data.get("neighboring_relation")
-    if relation is not None and relation not in known:
-        raise ValueError(f"neighboring_relation={relation!r}: expected {sorted(filter(None, known))} or None")
-    return _in(data["event"], known[relation])
-
-
-# -------------------------------------------------------------------- objects
-
-
-def _module(name: str) -> Any:
+def _module(name: str, what: str = "an event of dp-accounting") -> Any:
     try:
         return importlib.import_module(name)
     except ImportError:
         from ..checks import missing_package
 
-        raise missing_package("an event of dp-accounting", "dp-accounting", "dp-accounting") from None
+        raise missing_package(what, "dp-accounting", "dp-accounting") from None
 
 
 @cache
@@ -227,24 +158,48 @@ def to_dp_event(event: PrivacyEvent) -> Any:
     return _object(export_event(event)["event"])
 
 
-def from_dp_event(dp_event: Any, relation: str | None = Relation.ADD_REMOVE) -> PrivacyEvent:
-    """Return the event that a ``DpEvent`` stands for under `relation`.
+#: Grid of losses, in which the package rounds up.
+_GRID = 1e-3
+#: More steps take long on a grid that is not chosen for them.
+_MOST_STEPS = 100_000
 
-    ``from_dp_event(to_dp_event(event), event.relation) == event`` for every event. Raises ValueError for an event of
-    theirs without a counterpart here; TypeError for other objects; ImportError without dp-accounting.
+
+class DpAccountingAccountant(Accountant):
+    """Privacy-loss distributions by the package dp-accounting.
+
+    >>> from vips_fast.accounting import GaussianEvent, epsilon
+    >>> round(epsilon(GaussianEvent(1.0), 1e-5, "dp-accounting"), 2)
+    4.38
     """
-    if relation not in _RELATIONS:
-        raise ValueError(f"relation={relation!r}: expected 'add_remove', 'replace_one' or None")
-    return _in(_named_of(dp_event), relation)
 
+    name = "dp-accounting"
+    title = "privacy-loss distribution of the dp-accounting package"
+    source = "Doroshenko et al. 2022; https://github.com/google/differential-privacy"
 
-def _named_of(dp_event: Any) -> dict[str, Any]:
-    if not isinstance(dp_event, _module(THEIRS).DpEvent):
-        raise TypeError(f"dp_event: expected a DpEvent, got {type(dp_event).__name__}")
-    out: dict[str, Any] = {"module_name": type(dp_event).__module__, "class_name": type(dp_event).__name__}
-    out |= {field.name: getattr(dp_event, field.name) for field in _module("attr").fields(type(dp_event))}
-    if "event" in out:
-        out["event"] = _named_of(out["event"])
-    if "events" in out:
-        out["events"] = [_named_of(one) for one in out["events"]]
-    return out
+    def check(self, event: PrivacyEvent) -> None:
+        """Accept at most 10^5 Gaussian and Laplace mechanisms, on whole data or Poisson samples."""
+        leaves = touching_leaves(event)
+        for leaf in leaves:
+            known = isinstance(rate_and_mechanism(leaf)[1], (GaussianEvent, LaplaceEvent))
+            if event.relation == Relation.REPLACE_ONE or not known or sum(leaves.values()) > _MOST_STEPS:
+                raise ValueError(
+                    "accountant='dp-accounting' covers Gaussian and Laplace mechanisms, on whole data or Poisson "
+                    f"samples, under add_remove, in at most {_MOST_STEPS} steps; use accountant='pld'"
+                )
+
+    def _compose(self, event: PrivacyEvent) -> Any:
+        self.check(event)
+        pld = _module("dp_accounting.pld", "accountant='dp-accounting'")
+        relation = _module("dp_accounting").NeighboringRelation.ADD_OR_REMOVE_ONE
+        accountant = pld.PLDAccountant(relation, value_discretization_interval=_GRID)
+        # Leaves have equivalents for events that are ours.
+        leaves = touching_leaves(event).items()
+        return accountant.compose(to_dp_event(ComposedEvent(tuple(SelfComposedEvent(leaf, n) for leaf, n in leaves))))
+
+    def epsilon(self, event: PrivacyEvent, delta: float) -> float:
+        """Bound epsilon; ImportError without the package."""
+        return float(self._compose(event).get_epsilon(delta))
+
+    def delta(self, event: PrivacyEvent, epsilon: float) -> float:
+        """Bound delta, likewise."""
+        return float(self._compose(event).get_delta(epsilon))

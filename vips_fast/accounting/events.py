@@ -381,44 +381,6 @@ class RandomAllocationEvent(PrivacyEvent):
 
 
 @dataclass(frozen=True)
-class SelectedAllocationEvent(PrivacyEvent):
-    """Gaussian mechanisms on several minibatches of each epoch.
-
-    In an epoch every unit is in exactly several of them.
-
-    There are `n_epochs` >= 1 epochs. In each a unit is in `n_selected` k of `n_batches` t >= k minibatches. The choice
-    is uniform, independent of the others' and drawn anew. `event`, its noise multiplier under ``"add_remove"``, which
-    is the relation, is applied to each minibatch once. For k = 1 use `RandomAllocationEvent`, which knows reused
-    minibatches too. Accountant ``"pld"`` bounds it; `privacy_loss.allocation` has the proof.
-    """
-
-    kind: ClassVar[str] = "selected_allocation"
-    n_selected: int
-    n_batches: int
-    n_epochs: int
-    event: PrivacyEvent
-    relation: str | None = field(default=Relation.ADD_REMOVE, init=False)
-
-    def __post_init__(self) -> None:
-        t, k = count("n_batches", self.n_batches, 1), count("n_selected", self.n_selected, 1)
-        if k > t:
-            raise ValueError(f"n_selected={k}: expected an integer <= n_batches = {t}")
-        inner = RandomAllocationEvent(t, count("n_epochs", self.n_epochs, 1), self.event).event
-        self._set(n_selected=k, n_batches=t, event=inner)
-
-    def gaussian_mu_squared(self, repeats: int = 1) -> float | None:
-        """Return the bound of `n_selected` releases an epoch; *proof* as in `RandomAllocationEvent`."""
-        return self.event.gaussian_mu_squared(repeats * self.n_epochs * self.n_selected)
-
-    @property
-    def n_steps(self) -> int:
-        return self.n_batches * self.n_epochs
-
-    def split(self) -> tuple[PrivacyEvent, int]:
-        return replace(self, n_epochs=1), self.n_epochs
-
-
-@dataclass(frozen=True)
 class GroupEvent(PrivacyEvent):
     """A sampled Gaussian mechanism, seen by a person with several records.
 
@@ -566,13 +528,7 @@ def gaussian_mu_squared(event: PrivacyEvent, count: int = 1) -> float:
 
 
 #: Events that no sample can hold, and those that one can.
-_OUTERMOST: Any = (
-    PoissonSampledEvent,
-    WithoutReplacementEvent,
-    RandomAllocationEvent,
-    SelectedAllocationEvent,
-    GroupEvent,
-)
+_OUTERMOST: Any = (PoissonSampledEvent, WithoutReplacementEvent, RandomAllocationEvent, GroupEvent)
 _INSIDE: Any = (NonPrivateEvent, GaussianEvent, LaplaceEvent, RandomizedResponseEvent, ApproximateDPEvent)
 _KINDS: dict[str, Any] = {cls.kind: cls for cls in (*_INSIDE, *_OUTERMOST, ComposedEvent, SelfComposedEvent)}
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .accountant import Accountant
-from .checks import LARGEST, FloatArray, non_negative, numbers, one_of, open_probability, renyi_orders
+from .checks import FloatArray, one_of, renyi_orders
 from .events import (
     ApproximateDPEvent,
     GaussianEvent,
@@ -24,7 +24,6 @@ from .events import (
     PoissonSampledEvent,
     PrivacyEvent,
     RandomAllocationEvent,
-    SelectedAllocationEvent,
     check_event,
     gaussian_mu_squared,
     rate_and_mechanism,
@@ -36,7 +35,7 @@ from .privacy_loss.rows import hidden_rows
 
 def base_of(event: PrivacyEvent) -> Pair:
     """Return the pair of Gaussian mechanisms, or another one, on all data."""
-    if isinstance(event, (ApproximateDPEvent, GroupEvent, RandomAllocationEvent, SelectedAllocationEvent)):
+    if isinstance(event, (ApproximateDPEvent, GroupEvent, RandomAllocationEvent)):
         raise ValueError(f"no Renyi divergence of a {event.kind} event is known both ways; use accountant='pld'")
     return base_pair(event)
 
@@ -145,27 +144,12 @@ def default_orders(event: PrivacyEvent) -> FloatArray:
 _CONVERSIONS = ("tight", "classical")
 
 
-def epsilon_from_rdp(orders: ArrayLike, rdp: ArrayLike, delta: float, conversion: str = "tight") -> float:
-    """Convert a Renyi curve to the smallest epsilon at `delta`.
-
-    Delta is in (0, 1). "classical" is min rdp + ln(1/delta)/(alpha-1) (Mironov 2017, proposition 3). "Tight" is the
-    minimum of rdp + ln(1 - 1/alpha) - ln(alpha delta)/(alpha-1), floored at 0 (Canonne, Kamath & Steinke 2020, prop.
-    12).
-    """
-    a, r = _curve_of(orders, rdp)
-    return epsilon_of_curve(a, r, open_probability("delta", delta), conversion)
-
-
-def _curve_of(orders: ArrayLike, rdp: ArrayLike) -> tuple[FloatArray, FloatArray]:
-    a = renyi_orders("orders", orders)
-    r = numbers("rdp", rdp, "in [0, 1e100]", lambda x: (x >= 0.0) & (x <= LARGEST))
-    if a.shape != r.shape:
-        raise ValueError(f"rdp: expected the shape of orders, {a.shape}, got {r.shape}")
-    return a, r
-
-
 def epsilon_of_curve(a: FloatArray, r: FloatArray, delta: float, conversion: str = "tight") -> float:
-    """Compute `epsilon_from_rdp` of a curve that may be infinite somewhere."""
+    """Convert divergences r at orders a, which may be infinite somewhere, to the smallest epsilon at `delta`.
+
+    "classical" is min r + ln(1/delta)/(a-1) (Mironov 2017, proposition 3). "Tight" is the minimum of r + ln(1 - 1/a) -
+    ln(a delta)/(a-1), floored at 0 (Canonne, Kamath & Steinke 2020, prop. 12).
+    """
     if one_of("conversion", conversion, _CONVERSIONS) == "classical":
         eps = r - math.log(delta) / (a - 1.0)
     else:
@@ -174,14 +158,8 @@ def epsilon_of_curve(a: FloatArray, r: FloatArray, delta: float, conversion: str
     return max(float(np.min(eps)), 0.0)
 
 
-def delta_from_rdp(orders: ArrayLike, rdp: ArrayLike, epsilon: float, conversion: str = "tight") -> float:
-    """Convert a Renyi curve to the smallest delta at `epsilon` >= 0."""
-    a, r = _curve_of(orders, rdp)
-    return delta_of_curve(a, r, non_negative("epsilon", epsilon), conversion)
-
-
 def delta_of_curve(a: FloatArray, r: FloatArray, epsilon: float, conversion: str = "tight") -> float:
-    """Compute `delta_from_rdp` of a curve that may be infinite somewhere."""
+    """Convert divergences likewise to the smallest delta at `epsilon` >= 0."""
     if one_of("conversion", conversion, _CONVERSIONS) == "classical":
         log_delta = (a - 1.0) * (r - epsilon)
     else:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import numpy as np
 
 from .accountant import Accountant
-from .checks import non_negative, one_of, open_probability, positive
+from .checks import non_negative, one_of, open_probability
 from .events import (
     ApproximateDPEvent,
     GaussianEvent,
@@ -17,11 +17,6 @@ from .events import (
     rate_and_mechanism,
     touching_leaves,
 )
-
-
-def zcdp_rho_gaussian(sensitivity: float, sd: float) -> float:
-    """rho = sensitivity^2 / (2 sd^2) (Bun & Steinke 2016, proposition 1.6)."""
-    return float(non_negative("sensitivity", sensitivity) ** 2 / (2.0 * positive("sd", sd) ** 2))
 
 
 def zcdp_epsilon(rho: float, delta: float, conversion: str = "tight") -> float:
@@ -67,16 +62,6 @@ def _minimum(f: Callable[[float], float], around: float) -> float:
     bounds = (grid[max(k - 1, 0)], grid[min(k + 1, 90)])
     result = minimize_scalar(f, bounds=bounds, method="bounded", options={"xatol": 1e-10})
     return min(float(result.fun), f(float(grid[k])))
-
-
-def zcdp_rho_for_target(epsilon: float, delta: float) -> float:
-    """Return the rho whose simple conversion gives `epsilon` at `delta`.
-
-    rho = (sqrt(ln(1/delta) + epsilon) - sqrt(ln(1/delta)))^2, in the form that does not cancel.
-    """
-    epsilon, delta = non_negative("epsilon", epsilon), open_probability("delta", delta)
-    log_inv = math.log(1.0 / delta)
-    return float((epsilon / (math.sqrt(log_inv + epsilon) + math.sqrt(log_inv))) ** 2)
 
 
 def zcdp_rho(event: PrivacyEvent) -> float:

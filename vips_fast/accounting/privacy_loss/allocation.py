@@ -26,16 +26,6 @@ mean_i b_i be the factors of the two parts. A B is the average over permutations
 law of mean_i a_i b_i. By Jensen's inequality E phi(A B) <= E phi(mean_i a_i b_i) for convex phi. So events with reused
 minibatches and equal t are put together, whether or not they share them.
 
-*Several minibatches a unit*: each unit is in k of t, a uniform choice. With t = k b + r, 0 <= r < k, the epoch is at
-most k independent ones. Of these k - r have b minibatches and r have b + 1. The unit is in one each. *Proof.* Divide
-the minibatches at random into k blocks of these sizes and choose one of each block. No permutation changes the law of
-the k minibatches, so they are a uniform choice. Fix the blocks, by joint convexity. With e_i = exp(<s_i, x_i> -
-|s_i|^2 / 2) as above, dP/dQ = prod_blocks mean_{i in block} e_i. For choices are independent, e_i of a past choice is
-fixed, and s_i depends on past outputs only. The g_i above are independent N(0, 1) for all minibatches together,
-whatever the order of the blocks' minibatches. The conditional mean of the product of the k factors S is dP/dQ; Jensen's
-inequality again. The bound is the law of these products, not the best one: other minibatches of a block tell something
-about a unit's. An attack that adds up all outputs sees a Gaussian mechanism of mu^2 = k^2 / (t z^2).
-
 *Parts of an epoch*, such as those that a run made before it was killed, are functions of the outputs of the whole one.
 
 *Computation.* Repeated doubling makes the law of t S from the law of Y = exp(mu g - mu^2 / 2). Products of epochs are
@@ -80,7 +70,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..checks import FloatArray
-from ..events import PrivacyEvent, RandomAllocationEvent, SelectedAllocationEvent, gaussian_mu_squared
+from ..events import PrivacyEvent, RandomAllocationEvent, gaussian_mu_squared
 from .convolution import UNIT
 from .pairs import DiscretePair, GaussianPair, Pair, normal_masses, panels, tail_quantile
 
@@ -294,12 +284,6 @@ def epochs(leaves: Mapping[PrivacyEvent, int]) -> list[tuple[int, float, int]]:
                 reused[leaf.n_batches].append(number * square)
             else:
                 fresh[leaf.n_batches, square] += number
-        elif isinstance(leaf, SelectedAllocationEvent):
-            square, number = gaussian_mu_squared(leaf.event), count * leaf.n_epochs
-            size, larger = divmod(leaf.n_batches, leaf.n_selected)
-            for n_batches, blocks in ((size, leaf.n_selected - larger), (size + 1, larger)):
-                if blocks:
-                    fresh[n_batches, square] += blocks * number
     for n_batches, squares in reused.items():
         fresh[n_batches, math.fsum(squares)] += 1
     return sorted((n_batches, square, number) for (n_batches, square), number in fresh.items())

@@ -14,7 +14,6 @@ from ..events import (
     PrivacyEvent,
     RandomAllocationEvent,
     RandomizedResponseEvent,
-    SelectedAllocationEvent,
     SelfComposedEvent,
     WithoutReplacementEvent,
     gaussian_mu_squared,
@@ -148,13 +147,8 @@ def _is_dealt(event: PrivacyEvent) -> TypeGuard[GroupEvent]:
 def check_pairs(event: PrivacyEvent) -> None:
     """Raise ValueError if some mechanism of an event has no known pairs."""
     for leaf in touching_leaves(event):
-        if not isinstance(leaf, (RandomAllocationEvent, SelectedAllocationEvent)):
+        if not isinstance(leaf, RandomAllocationEvent):
             pairs(leaf)
-
-
-def _square_of_sum(event: SelectedAllocationEvent) -> float:
-    """Return mu^2 of the sum of all outputs, a Gaussian mechanism."""
-    return event.n_epochs * event.n_selected**2 / event.n_batches * gaussian_mu_squared(event.event)
 
 
 def composed_pairs(event: PrivacyEvent, smallest: float, attack: int | None) -> list[tuple[tuple[Pair, Pair], int]]:
@@ -170,13 +164,10 @@ def composed_pairs(event: PrivacyEvent, smallest: float, attack: int | None) -> 
         # Of a person's rows that are dealt to minibatches, all but one are as if they were not there.
         single = Counter[PrivacyEvent]()
         for leaf, count in leaves.items():
-            if isinstance(leaf, SelectedAllocationEvent):
-                mu2 += count * _square_of_sum(leaf)
-                continue
             single[leaf.event if _is_dealt(leaf) else leaf] += count
         leaves = single
     for leaf, count in sorted(leaves.items(), key=lambda item: item[0].to_json()):
-        if not isinstance(leaf, (GaussianEvent, RandomAllocationEvent, SelectedAllocationEvent)):
+        if not isinstance(leaf, (GaussianEvent, RandomAllocationEvent)):
             large = _told(leaf)
             if large is not None and attack is None and isinstance(large, GaussianPair):
                 mu2 += count * large.mu**2
