@@ -26,7 +26,7 @@ def stored(name):
 
 @pytest.mark.parametrize("name", SHOWN)
 def test_each_section_is_made_of_stored_results(name):
-    scale = int(re.match(r"Scale (\d+):", SECTIONS[name]).group(1))
+    scale = int(re.match(r"Scale (\d+)", SECTIONS[name]).group(1))
     rows = runner.rows_of(name, scale)
     assert len(rows) == len(importlib.import_module(name).cells(scale))
     assert SECTIONS[name] == runner.section(name, scale)
@@ -68,14 +68,6 @@ def test_transcribed_figures_are_called_so(name, monkeypatch):
     changed = [i for i, (one, other) in enumerate(zip(text, other_text, strict=True)) if one != other]
     assert changed or all_orders != other_orders
     assert all("transcribed" in text[i - 1] for i in changed)
-
-
-@pytest.mark.parametrize("name", SHOWN)
-def test_the_table_of_sections_is_made_of_stored_results(name):
-    scale = runner.fullest(name, 10)
-    minutes = sum(row["seconds"] for row in runner.rows_of(name, scale)) / 60
-    line = (f"`{name}`", scale, f"{minutes:.1f}", runner.printed_orders(name))
-    assert runner.markdown(["a"] * 4, [line]).splitlines()[-1] in PAGE.splitlines()
 
 
 def test_the_quick_form_of_all_takes_at_most_45_minutes_of_two_cores():

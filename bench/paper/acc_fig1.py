@@ -162,10 +162,9 @@ def report(rows):
         line.append(1e3 * row["seconds"] / steps)
     return f"""{epochs} of the printed 100 epochs are run. Batches of {BATCH} of 60,000, noise multiplier {NOISE:g},
 clip {CLIP:g}, δ = 10⁻⁵, Poisson sampling, add or remove one image; two convolutions and two dense layers. The Bayesian
-figures are about a random image, of {PAIRS} pairs a step with a mean squared distance of
-{mine["mean_square"] / CLIP**2:.2f} C². They hold for nobody in particular (Table 1). Ours pays for {2 * PAIRS} more
-gradients a step, exact sums and the ledger; its gradients are PyTorch's, whose bits may depend on the batch: a taint.
-Opacus's noise is of single precision unless `secure_mode` is on.
+figures are about a random image, of {PAIRS} pairs a step, and hold for nobody in particular (Table 1). Our gradients
+are PyTorch's, whose bits may depend on the batch: a taint. Opacus's noise is of single precision unless `secure_mode`
+is on.
 
 {listed(orders(rows))}
 

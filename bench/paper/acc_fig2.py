@@ -63,11 +63,10 @@ def report(rows):
     (at_two,) = (row for row in rows if row["epsilon"] == 2.0)
     ratio = at_two["moments"][-1] / at_two["generic"][-1]
     columns = ["what", "σ", "at", f"moments accountant (λ ≤ {ORDERS})", "generic as printed, NOT PRIVATE", "exact"]
-    return f"""The article's own numbers are lost in the text that we have, so both are shown: δ at some ε for σ = 1,
-and ε at δ = 10⁻⁵ for several σ, with batches of 64 of 60,000, add or remove one image, at the end of 100 epochs. "The
-failure probability obtained by GA is [number lost] times smaller": {ratio:.0f} times at ε = 2. But the printed
-generic accountant's factor q² stands for a Gaussian of mean qC where sampling makes a mixture. So it is not a bound.
-Corrected, it is the moments accountant with real orders (`docs/accounting.md`).
+    return f"""The article's numbers are lost in the text that we have: shown are δ at some ε for σ = 1, and ε at δ =
+10⁻⁵ for several σ, with batches of 64 of 60,000, add or remove one image, 100 epochs. The generic accountant's δ is
+{ratio:.0f} times smaller at ε = 2. But its factor q² stands for a Gaussian of mean qC where sampling makes a mixture.
+So it is not a bound. Corrected, it is the moments accountant.
 
 {listed(orders(rows))}
 

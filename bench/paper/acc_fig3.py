@@ -64,10 +64,9 @@ def report(rows):
         "moments accountant: least ε",
         "exact tight ε",
     ]
-    return f"""The printed T and "optimal values of λ" are lost in the text that we have. Batch size 64 of 60,000 as
-printed; σ = 1 and δ = 10⁻⁵ are the run's that Table 1 gives away; T is for 1, 10 and 100 epochs; add or remove one
-image. The moments accountant's curve turns up steeply near λ = 12 at any T, where the mixture's moment begins to grow
-like e^(λ²/2). The printed formula has no such wall, and that is why it is no bound.
+    return f"""The printed T and λ are lost; σ = 1 and δ = 10⁻⁵ are the run's that Table 1 gives away; T is for 1, 10
+and 100 epochs; add or remove one image. The moments accountant's curve turns up steeply near λ = 12 at any T, where
+the mixture's moment begins to grow like e^(λ²/2). The printed formula has no such wall: it is no bound.
 
 {listed(orders(rows))}
 

@@ -208,11 +208,11 @@ def report(rows):
     ]
     losses, runs = sorted(record["losses"]), record["runs"]
     return f"""The article's settings are lost; of {sum(row["tried"] for row in found.values())} tried, these give its
-moments accountant. Its generic 4.54 and 2.70 belong to other runs. "For the same accuracy" is DPVI's at its least
-noise, less half a percent. The Bayesian accountant states ε = {record["printed"]:.3f} for Adult with one constructed
-person: an attribute of her own, and a gradient {USUAL:g} long under a clip that nobody else reaches. Her privacy loss
-over {runs} runs is {losses[0]:.0f} to {losses[-1]:.0f}, so δ at that ε is at least {record["delta_printed"]:.2f}, not
-10⁻⁵ (99.9 % confidence). The exact ε of these runs, {record["exact"]:,.0f}, holds for her too. Add or remove a
+moments accountant. A run is as good with DPVI's accuracy at its least noise, less half a percent. The Bayesian
+accountant states ε = {record["printed"]:.3f} for Adult with one constructed person: an attribute of her own, and a
+gradient {USUAL:g} long under a clip that nobody else reaches. Her privacy loss over {runs} runs is {losses[0]:.0f} to
+{losses[-1]:.0f}, so δ at that ε is at least {record["delta_printed"]:.2f}, not 10⁻⁵ (99.9 % confidence). The exact ε of
+these runs, {record["exact"]:,.0f}, holds for her too. Add or remove a
 record.
 
 {listed(orders(rows))}

@@ -177,10 +177,9 @@ def report(rows: list[dict]) -> str:
     ]
     return f"""*Theirs* is the paper's accountant (Wang, Balle & Kasiviswanathan 2019) with the paper's sensitivities:
 theorem 9 with orders to 256, and theorem 27 with orders to 600 for the logistic regression, both with the classical
-conversion. Its digits are those printed where the further ones are cut off, not rounded; for S = 3,200, 17 and 19
-steps, the other theorem and interpolated orders do not give the printed ones either. *Exact tight* is the same run,
-sampling and relation by the privacy loss distribution; *sound* is that with the sensitivities that hold: the topic
-model's printed one is √2 too small.
+conversion. Its digits are those printed, cut off and not rounded, but for S = 3,200. *Exact tight* is the same run by
+the privacy loss distribution; *sound* is that with the sensitivities that hold: the topic model's printed one is √2
+too small.
 
 {listed(orders(rows))}
 

@@ -166,10 +166,9 @@ def report(rows):
     columns = {None: "no privacy"} | {e: f"ε = {e:g}" for e in EPSILONS}
     return f"""Mean log-probability of held-out records in nats, higher is better: of a row of seven measures
 (factors: abalone, two factors), of a letter (posts' first {LENGTH} letters, three states), and of {OUTPUTS} outputs
-at one of {TIMES} times (strokes: digits of MNIST from top to bottom, three hidden dimensions). Without privacy the
-center is the mean of the rows, as scikit-learn's is; private fits have a public one. EM by whole normal distributions
-is our own writing. Letters without privacy have the first {FEW:,} posts, private ones all posts and persons as units;
-else a record is added or removed; δ = 10⁻⁶. Private figures are means ± standard deviations of {RUNS} runs.
+at one of {TIMES} times (strokes: digits of MNIST from top to bottom, three hidden dimensions). Private fits have a
+public center. Letters without privacy have the first {FEW:,} posts, private ones all posts and persons as units; else a
+record is added or removed; δ = 10⁻⁶. Private figures are means ± standard deviations of {RUNS} runs.
 
 {listed(orders(rows))}
 

@@ -197,12 +197,11 @@ def report(rows: list[dict]) -> str:
     ]
     unigram = found["unigram", 0, 0.0]["perplexity"]
     return f"""All curves but *ours* are Algorithm 3 as printed, which is also the authors' update, with noise for
-N/S: NOT PRIVATE, since replacing a document needs √2 N/S (*ε sound*). Strong composition has the noise in brackets,
-at the ε of its row. *Ours* is the plan at that ε, proven for replacing a document; perplexity is over held-out
-documents, where the words' own frequencies have {unigram:.0f}. No clipping is {gaps[0]:.0f}, {gaps[1]:.0f} and
-{gaps[2]:.0f} % above the three strong compositions, not "slightly worse". The paper's corpus is not public: these are
-21,475 articles resampled to 400,000 documents of 500 words, in the quick form a tenth of them, with the same noise a
-document.
+N/S: NOT PRIVATE, since replacing a document needs √2 N/S (*ε sound*). *Ours* is the plan at the same ε, proven for
+replacing a document. The words' own frequencies have perplexity {unigram:.0f}. No clipping is {gaps[0]:.0f},
+{gaps[1]:.0f} and {gaps[2]:.0f} % above the three strong compositions, not "slightly worse". The paper's corpus is not
+public: these are 21,475 articles resampled to 400,000 documents of 500 words, in the quick form a tenth of them, with
+the same noise a document.
 
 {listed(orders(rows))}
 

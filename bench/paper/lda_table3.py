@@ -72,12 +72,11 @@ def report(rows: list[dict]) -> str:
         )
         for r in rows
     ]
-    return f"""*Printed*: ten words of three topics, whose share falls from non-private to the moments accountant,
-strong composition and no clipping. As in Figure 2, all rows replace one document; the paper's methods, at ε =
-{rows[0]["epsilon"]:.3f}, are NOT PRIVATE, and *ours* is proven at it. Shown are {WORDS} words of the three topics
-whose first word is heaviest without privacy, each with its closest match. The paper does not say how its three were
-chosen: the largest share of any topic is the most that a choice could show. NPMI is coherence over held-out
-documents, overlap the share of ten words in common with non-private topics.
+    return f"""As in Figure 2, the paper's methods, at ε = {rows[0]["epsilon"]:.3f}, are NOT PRIVATE, and *ours* is
+proven. Shown are {WORDS} words of the three topics whose first word is heaviest without privacy, each with its closest
+match. All rows replace one document. The paper does not say how its three were chosen: the largest share of any topic
+is the most that a choice could show.
+NPMI is coherence over held-out documents, overlap the share of ten words in common with non-private topics.
 
 {listed(orders(rows))}
 

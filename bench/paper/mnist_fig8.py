@@ -275,8 +275,7 @@ def report(rows: list[dict]) -> str:
 carries hidden units over minibatches, which no ε covers, replaces everything at step 1, and counts {AUTHORS_IMAGES:,}
 images. The *{VARIANT}* repairs noised blocks at the edge of their noise's spectrum. *Ours* is the default at the
 printed ε. All replace one image; no privacy is NOT PRIVATE. Where the order fails it is the variant's doing: its
-repair leaves little but the mean image. δ = 10⁻⁴, one pass; runs: {runs}. The quick form's baselines have a tenth of
-the images.
+repair leaves little but the mean image. δ = 10⁻⁴, one pass; runs: {runs}.
 
 {listed(orders(rows))}
 

@@ -62,9 +62,8 @@ def report(rows: list[dict]) -> str:
         )
         for r in rows
     ]
-    return f"""No data and no privacy: the function that Algorithms 5 and 6 take ⟨ξ⟩ from, b tanh(c/2)/(2c) with b =
-1. The {rows[0]["draws"]:,} draws are of the variable's own definition, so the test of the kernel does not use its
-formula.
+    return f"""No data: the function that Algorithms 5 and 6 take ⟨ξ⟩ from, b tanh(c/2)/(2c) with b = 1, beside
+{rows[0]["draws"]:,} draws of the variable's own definition.
 
 {listed(orders(rows))}
 

@@ -25,7 +25,7 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
 
-from common import DATA, ROOT, markdown, wrapped
+from common import DATA, ROOT, wrapped
 
 FIGURES = (
     "lda_fig2",
@@ -58,8 +58,8 @@ FIGURES = (
 )
 #: Tables of no paper, which stand on the page of their model, if at all.
 OURS = frozenset(
-    ("lda_table", "public_prior", "public_clusters", "topic_tables", "topic_labels", "blr_marginals", "text_logistic")
-    + ("blr_coverage", "lda_coverage", "mnist_downstream")
+    ("lda_table", "public_prior", "public_clusters", "topic_tables", "topic_labels", "blr_table", "blr_marginals")
+    + ("text_logistic", "blr_coverage", "lda_coverage", "mnist_downstream")
 )
 OUT = ROOT / "bench" / "paper" / "out"
 RESULTS = ROOT / "bench" / "paper" / "results"
@@ -72,11 +72,10 @@ PRIVATE** if that sensitivity does not hold; [errata](errata.md) has each error 
 neighboring relation only; legends name it. *Strong composition* is shown with a step's exact (ε, δ) ("tight step"),
 with the classical σ of a step (theorem 3.20 of Dwork & Roth), and with the constants of the authors' code.
 
-`make paper` makes this page from `bench/paper/results`, and a test compares the two. Scale 1 has the printed ranges and
-numbers of runs, scale 10 about a tenth of them. A section has a picture, whose numbers `make paper` writes to
-`bench/paper/out`, or a table. The first table counts the printed orders that hold at every setting that was run.
-Minutes are of one core. *Transcribed* figures are rounded ones of full runs whose rows were not stored
-(`bench/paper/results/*.json`), in the VIPS article's Figures 2 and 8 and the accountants' 4 and 5.
+`make paper` makes this page from `bench/paper/results`, and writes the numbers of its pictures to `bench/paper/out`.
+Scale 1 has the printed ranges and numbers of runs, scale 10 about a tenth of them. A printed order of two methods
+*holds* if it does at every setting that was run. *Transcribed* figures are rounded ones of full runs whose rows were
+not stored, in the VIPS article's Figures 2 and 8 and the accountants' 4 and 5.
 """
 
 
@@ -200,15 +199,17 @@ def section(name, scale) -> str | None:
     rows, cells = rows_of(name, scale), len(module.cells(scale))
     if not rows:
         return None
-    first = f"Scale {scale}: {len(rows)} of {cells} cells run."
+    orders = printed_orders(name)
+    first = f"Scale {scale}" + (f", {len(rows)} of {cells} cells run" if len(rows) < cells else "")
+    first += f"; {orders} printed orders hold." if orders else "."
     try:
         report = wrapped(module.report(rows).strip())
     except Exception as error:
         # Some of the cells may not be enough for a table; all of them have to be.
         if len(rows) == cells:
             raise
-        return f"{first} Too few for the table yet ({type(error).__name__})."
-    shown = [f"![{module.TITLE}](papers/{picture})" for picture in pictures(name)]
+        return f"{first}\n\nToo few for the table yet ({type(error).__name__})."
+    shown = [f"![{module.TITLE.partition(':')[0]}](papers/{picture})" for picture in pictures(name)]
     return "\n\n".join([first, *shortened(report.split("\n\n"), bool(shown)), *shown])
 
 
@@ -267,7 +268,7 @@ def page(scale, names) -> tuple[str, list[str]]:
     """
     mark = re.compile(r"<!-- (\w+) -->\n(.*?)\s*<!-- end -->", re.S)
     kept = dict(mark.findall(PAGE.read_text())) if PAGE.exists() else {}
-    overview, parts, failed = [], [], []
+    parts, failed = [], []
     for name in (one for one in FIGURES if one not in OURS):
         module, at = importlib.import_module(name), fullest(name, scale)
         body = kept.get(name, "Not run")
@@ -282,12 +283,8 @@ def page(scale, names) -> tuple[str, list[str]]:
                 body = kept.get(name) or f"This part could not be made ({type(error).__name__})."
                 failed.append(name)
                 tell_failure(f"the page's part of {name}", error)
-        rows = rows_of(name, at)
-        minutes = f"{sum(row['seconds'] for row in rows) / 60:.1f}" if rows else None
-        overview.append((f"`{name}`", at if rows else None, minutes, printed_orders(name)))
         parts.append(f"## {module.TITLE}\n\n<!-- {name} -->\n{body}\n<!-- end -->\n")
-    columns = ("section", "scale", "minutes", "orders that hold")
-    return "\n".join([HEAD, markdown(columns, overview), "", *parts]), failed
+    return "\n".join([HEAD, *parts]), failed
 
 
 def main(argv=None) -> int:

@@ -138,12 +138,11 @@ def report(rows: list[dict]) -> str:
         first = FORMULAS[r["scenario"]] if r["formula"] == "printed" else ("", "")
         kind = "printed: **NOT PRIVATE** at ε = 1" if r["formula"] == "printed" else "right"
         shown.append((*first, kind, r["noise_multiplier"], r["own"], r["tight"], accuracy))
-    return f"""The slides give formulas and no figures; each is asked for ε = {EPSILON:g} over {STEPS} steps, with δ =
-10⁻⁵ in scenarios 2 and 3 and minibatches of a twentieth in 1 and 3. Gradients are clipped to norm C = 1 (L1 in
-scenario 1). Scenarios 1 and 2 are for replacing a record, 3 for adding or removing one. In 2 the missing square gives
-too much noise and the sensitivity too little, and the second wins. In 3 the sensitivity of a step over all records is
-taken for one over a minibatch. Accuracy is over {rows[0]["runs"]} random splits; always answering the commoner class
-gives {rows[0]["baseline"]:.4f}.
+    return f"""Each formula is asked for ε = {EPSILON:g} over {STEPS} steps, with δ = 10⁻⁵ in scenarios 2 and 3 and
+minibatches of a twentieth in 1 and 3. Gradients are clipped to norm C = 1 (L1 in scenario 1). Scenarios 1 and 2
+replace a record, 3 adds or removes one. In 2 the missing square gives too much noise and the sensitivity too little,
+and the second wins. In 3 the sensitivity of a step over all records is taken for one over a minibatch. Accuracy is over
+{rows[0]["runs"]} random splits; always answering the commoner class gives {rows[0]["baseline"]:.4f}.
 
 {listed(orders(rows))}
 

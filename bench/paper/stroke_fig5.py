@@ -209,10 +209,10 @@ def report(rows: list[dict]) -> str:
     free = ", ".join(f"{method.removesuffix(', no privacy')} {shown(method, None)}" for method in FREE)
     return f"""*As printed* is Algorithm 5 letter by letter, with noise for 2/N and 1/(2N). *Authors' code* has noise
 for 1/N and 1/(2N), replaces everything at step 1, which keeps {100 * vips.first_weight(cell["steps"]):.0f} % of the
-weight, and has δ = 10⁻⁶ a step. *Exact accounting* is Algorithm 5 with the sensitivities that are needed. Private ERM
-has δ = 0, and its cross-validation is not accounted for: NOT PRIVATE. Without privacy: {free}; the true probabilities
-have {true:.3f}. Data are {cell["train"]:,} simulated patients of {cell["codes"]:,} codes, {cell["steps"]} steps over
-all of them, δ = 10⁻⁴. The quick form has a tenth of the codes, at the full form's noise over signal.
+weight, and has δ = 10⁻⁶ a step. *Exact accounting* has the sensitivities that are needed. Private ERM has δ = 0, and
+its cross-validation is not accounted for: NOT PRIVATE. Without privacy: {free}; the true probabilities have
+{true:.3f}. Data are {cell["train"]:,} simulated patients of {cell["codes"]:,} codes, {cell["steps"]} steps over all of
+them, δ = 10⁻⁴.
 
 {listed(orders(rows))}
 

@@ -21,6 +21,7 @@ from vips_fast import (
 from vips_fast.audit import Bench, Seams, adapter_for, audit
 from vips_fast.audit.bench import relation_of
 from vips_fast.audit.rebuild import Fitted, rebuild_elsewhere
+from vips_fast.models import rebuild
 
 HONEST = {
     "lda": LatentDirichletAllocation(3),
@@ -76,6 +77,21 @@ def test_everything_public_follows_from_the_releases(failed, name):
 def test_a_leak_is_caught(failed, name):
     assert set(failed[name]) == LEAKS[name][1], failed[name]
     assert failed["lda"] == failed["blr"] == {}
+
+
+@pytest.mark.parametrize("group", ["arrays", "state"])
+def test_every_array_is_compared_whether_or_not_an_attribute_shows_it(group, tmp_path):
+    """One bit of an array is other than the releases make it."""
+    model = LatentDirichletAllocation(2, noise_multiplier=1.0, n_steps=2, random_state=0)
+    model.fit(np.ones((30, 4), int), transcript=tmp_path / "releases").save(tmp_path / "m")
+    assert rebuild.compare(model, tmp_path / "m", tmp_path / "releases").ok
+    for name, array in getattr(model._fitted(), group).items():
+        held = array.copy()
+        array.setflags(write=True)
+        array.view(np.uint8).reshape(-1)[0] ^= 1
+        found = rebuild.compare(model, tmp_path / "m", tmp_path / "releases")
+        assert f"{group} {name}" in {check.name for check in found.checks if check.ok is False}
+        array[...] = held
 
 
 def test_a_leak_in_a_seam_is_caught(failed):

@@ -106,6 +106,15 @@ def test_the_status_after_an_error_says_what_was_spent(notes, tmp_path):
         told.run()
     assert told.status is Status.PLANNED and not (tmp_path / "told.run").exists()
 
+    def fails(progress):
+        raise ValueError("the caller's own error, after a release")
+
+    public = TextFile(notes, text=["note"], vocab="public:en")
+    begun = Job(model(callback=fails, n_steps=2), public, tmp_path / "begun", on_forecast=quiet)
+    with pytest.raises(ValueError, match="the caller's own"):
+        begun.run()
+    assert begun.status is Status.SPENT
+
 
 def test_messages_speak_of_parameters_to_python_and_of_options_to_the_shell(notes, tmp_path, capsys):
     def job(out, **source):
