@@ -155,6 +155,14 @@ def test_lengths_of_two_cells_are_seen(monkeypatch):
     assert "distance of neighbors" in failed(Lengths, "A")
 
 
+@relations
+def test_lengths_beside_a_whole_share_of_words_outside_are_seen(monkeypatch, relation):
+    """Both cells have the whole clip."""
+    whole = property(lambda self: (int(self.clip / self._spacing),) * 2)
+    monkeypatch.setattr(PublicTopicsModel, "_length_units", whole)
+    assert "distance of neighbors" in failed(Lengths, "A", relation=relation)
+
+
 @pytest.mark.parametrize("factor", [2.0, 40.0])
 def test_a_score_beyond_its_bound_is_seen(monkeypatch, factor):
     honest = score.HalfPrediction.contributions

@@ -85,9 +85,17 @@ class Begun(PublicTopicsModel):
 
 
 class Lengths(OwnPrior):
-    """A run of lengths."""
+    """A run of lengths, of documents that have no word outside the vocabulary, or hardly any other."""
 
     kind = Begun
+
+    def _read(self, X, y=None):
+        corpus, facts = super()._read(X, y)
+        if corpus._shards is None:
+            counts, _, starts = corpus._parts
+            sums = np.diff(np.concatenate(([0], np.cumsum(counts)))[starts])
+            corpus.outside = 10**6 * (sums % 2)
+        return corpus, facts
 
     def _prior(self, n_words):
         known = super()._prior(n_words)

@@ -1,5 +1,7 @@
 """The language of texts: said once, refused or told where it does not fit, and words that no text can have."""
 
+import re
+
 import numpy as np
 import pytest
 from panel import corpora
@@ -8,7 +10,8 @@ from vips_fast import LatentDirichletAllocation, PrivateTopics, PublicPrior
 from vips_fast.cli import main
 from vips_fast.data import packaged_model
 from vips_fast.data.segmenters import SEGMENTERS
-from vips_fast.jobs.text import TextFile
+from vips_fast.data.vocabulary import count_matrix
+from vips_fast.jobs.text import TextFile, read_settings
 
 CONSONANTS, VOWELS = "bdfglmnprst", "aeiou"
 WORDS = [f"{a}{b}{c}{d}" for a in CONSONANTS for b in VOWELS for c in CONSONANTS[:6] for d in VOWELS[:2]][:400]
@@ -55,6 +58,26 @@ def test_german_under_english_words_is_told_and_english_is_not(corpus, foreign):
     few = found.train[np.random.default_rng(0).permutation(found.train.shape[0])[:800]]
     model = LatentDirichletAllocation(100, epsilon=2.0, delta=1e-6, public_prior=found.prior).fit(few)
     assert ("otherwise than public text of 'en'" in str(model.verdict_)) == foreign
+
+
+@pytest.mark.parametrize("per_person", (1, 3))
+@pytest.mark.parametrize("share", (0.0, 0.05, 0.4))
+def test_the_share_of_words_outside_the_vocabulary_is_told_with_the_remedy(prior, share, per_person):
+    """Complaints to airlines, over a vocabulary without luggage."""
+    rng, lacking = np.random.default_rng(2), ["luggage", "baggage", "refund", "rebooked"]
+    notes = []
+    for text in texts(prior, "en", 3000):
+        words = [rng.choice(lacking) if rng.random() < share else word for word in text.split()]
+        notes.append(" ".join(["the", *words, "the"]))  # stop words do not count
+    table = {"note": notes, "passenger": np.arange(len(notes)) // per_person}
+    found = PrivateTopics(4.0, 1e-6, public_prior=prior, random_state=0).fit(table, "note", "passenger")
+    told = [float(digits) for digits in re.findall(r"About (\d+)% of a person's words are not counted", str(found))]
+    assert told == ([] if share < 0.1 else [pytest.approx(100 * share, abs=10)])
+    assert ("vocab_size counts more words of the language, vocab those that you give" in str(found)) == bool(told)
+    # In a part of a matrix, or one made by hand, nobody counted them.
+    counts = count_matrix([notes], prior.words, read_settings(found.model_)["analyzer"])[:]
+    model = LatentDirichletAllocation(5, epsilon=4.0, delta=1e-6, public_prior=prior, random_state=0).fit(counts)
+    assert "not counted" not in str(model.verdict_)
 
 
 def test_without_a_language_of_the_prior_the_sentence_has_none(prior):

@@ -424,7 +424,7 @@ def test_lengths_that_are_no_numbers_are_refused_and_huge_ones_are_read():
     model = topics().prepare(documents(50, V)).model
     with pytest.raises(ValueError, match="release: expected finite numbers"):
         model.update(Release(0, np.ones(model.shape, np.int64), math.nan, math.nan))
-    model.restore({**model.state(), "lengths": np.full(11, 1.7e308)})
+    model.restore({**model.state(), "lengths": np.full(12, 1.7e308)})
     assert 1 <= model.length <= 630 and 0 < model._mean_kept <= 630
 
 
@@ -445,7 +445,7 @@ def test_lengths_that_noise_hides_are_as_stated():
     state = model.state()
     state["public_steps"][3] = 50.0
     for _ in range(400):
-        model.restore({**state, "lengths": 50.0 * rng.standard_normal(11)})
+        model.restore({**state, "lengths": 50.0 * rng.standard_normal(12)})
         hidden += model.length == 17.0
     assert hidden > 380  # all but 1 in 60
 

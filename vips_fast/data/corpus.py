@@ -19,7 +19,8 @@ class Corpus:
     canonical CSR by `check_counts`. ``vocabulary``, V strings or None, has the word of each column. It is public: it
     must not depend on the documents. ``source`` says in words where the counts come from, ``details`` has numbers about
     the making of the corpus, such as documents per package. ``groups``, int64 of shape (D,) or None, numbers the person
-    of each document; it is as private as the documents.
+    of each document; it is as private as the documents. The attribute ``outside`` of
+    `vips_fast.data.vocabulary.count_matrix` stays with ``counts``.
 
     Raises ValueError if `counts` is not a matrix of counts. So it does if `vocabulary` has another length than its
     columns, or `groups` than its rows. Raises TypeError if an entry of `vocabulary` is not a string.
@@ -32,7 +33,9 @@ class Corpus:
     groups: np.ndarray | None = None
 
     def __post_init__(self) -> None:
-        counts = check_counts(self.counts, name="counts")
+        counts, outside = check_counts(self.counts, name="counts"), getattr(self.counts, "outside", None)
+        if outside is not None:
+            counts.outside = outside
         object.__setattr__(self, "counts", counts)
         if self.groups is not None:
             object.__setattr__(self, "groups", group_codes(self.groups, counts.shape[0]))

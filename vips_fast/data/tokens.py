@@ -305,12 +305,13 @@ class TokenIndex:
 
     Called with some texts, it gives (ids, indptr). ``ids`` is int32: the numbers of all their tokens, n-grams of a text
     after its words. ``indptr`` is int64 of shape (n + 1,), with the start of each text. A None is an empty text.
-    ``analyzer`` is as for `as_analyzer`. ``columns`` maps tokens to numbers >= 0, and others are passed over. None
-    numbers tokens as they first appear, which is private if the texts are, and the attribute then grows.
+    ``analyzer`` is as for `as_analyzer`. ``columns`` maps tokens to numbers >= 0. Others have the number ``other``, or
+    are passed over if it is negative. None numbers tokens as they first appear, which is private if the texts are, and
+    the attribute then grows.
     """
 
-    def __init__(self, analyzer: Any = None, columns: Mapping[str, int] | None = None):
-        self.analyzer = as_analyzer(analyzer)
+    def __init__(self, analyzer: Any = None, columns: Mapping[str, int] | None = None, other: int = -1):
+        self.analyzer, self._other = as_analyzer(analyzer), other
         self.columns: dict[str, int] = {} if columns is None else dict(columns)
         self._fixed = columns is not None
         self._by_pieces = isinstance(self.analyzer, Analyzer) and self.analyzer.ngrams == 1 and not self.analyzer.lemmas
@@ -327,7 +328,7 @@ class TokenIndex:
         self._first = self._pieces.n, self._pieces.size
 
     def _number(self, word: str) -> int:
-        return self.columns.get(word, -1) if self._fixed else self.columns.setdefault(word, len(self.columns))
+        return self.columns.get(word, self._other) if self._fixed else self.columns.setdefault(word, len(self.columns))
 
     def _learned(self, piece: bytes) -> int:
         """Return the code of a piece that is new."""
@@ -379,7 +380,8 @@ class TokenIndex:
                 self._forget()
             found, ends = self._pieces(self.analyzer.pieces(texts), len(texts))  # type: ignore[attr-defined]  # an Analyzer
             new = self._pieces.since(len(self._codes))
-            codes = [-1 if self._fixed and piece.isalnum() else self._learned(piece) for piece in new]
+            passed = self._fixed and self._other < 0  # one word of ASCII without a column
+            codes = [-1 if passed and piece.isalnum() else self._learned(piece) for piece in new]
             self._codes = np.concatenate((self._codes, np.array(codes, np.int32)))
             ids = self._codes[found]
             many = np.flatnonzero(ids < -1)

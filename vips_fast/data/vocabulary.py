@@ -192,21 +192,34 @@ def count_matrix(
     ``vocabulary`` has the token of each column (`vips_fast.data.tokens.token_columns`), and others leave no trace;
     ``analyzer`` is as for `vips_fast.data.tokens.as_analyzer`.
 
-    Returns canonical CSR of shape (n_texts, len(vocabulary)), data and indices int32; empty texts have empty rows.
+    Returns canonical CSR of shape (n_texts, len(vocabulary)), data and indices int32; empty texts have empty rows. If
+    an `Analyzer` of single words leaves out stop words, the matrix has an attribute ``outside``, too: each text's words
+    without a column, int64 of shape (n_texts,). It is as private as the texts, and no part of the matrix passes it on.
 
     Raises ValueError if there are no texts, or no word of the vocabulary can occur, and TypeError if a text is not a
     string.
     """
     vocabulary = tuple(vocabulary)
-    index = TokenIndex(analyzer, token_columns(vocabulary, analyzer))
+    counts_others = isinstance(analyzer, Analyzer) and bool(analyzer.stop_words) and analyzer.ngrams == 1
+    other, outside = len(vocabulary) if counts_others else -1, [np.zeros(0, np.int64)]
+    index = TokenIndex(analyzer, token_columns(vocabulary, analyzer), other)
 
     def parts() -> Iterator[tuple[np.ndarray, np.ndarray]]:
         for texts in batches:
             if isinstance(texts, str) or not all(text is None or isinstance(text, str) for text in texts):
                 raise TypeError("texts must hold strings only")
-            yield index(texts)
+            ids, starts = index(texts)
+            if counts_others:
+                others = ids == other
+                before = np.concatenate(([0], np.cumsum(others)))[starts]
+                outside.append(np.diff(before))
+                ids, starts = ids[~others], starts - before
+            yield ids, starts
 
-    return count_columns(parts(), len(vocabulary))
+    matrix = count_columns(parts(), len(vocabulary))
+    if counts_others:
+        matrix.outside = np.concatenate(outside)
+    return matrix
 
 
 def count_columns(parts: Iterable[tuple[np.ndarray, np.ndarray]], width: int) -> sparse.csr_array:

@@ -19,8 +19,8 @@ _LEAST = 0.02
 _SURE = 1.6
 #: An interval of this width says nothing.
 _HIDDEN = 1.0
-#: The share of units without a counted word that is told.
-_MANY_EMPTY = 0.1
+#: The share of units without a counted word, and of words that are not counted, that is told.
+_MANY = 0.1
 
 
 @dataclass(frozen=True)
@@ -88,22 +88,29 @@ class Verdict:
         found: FoundGain | None,
         unit: str,
         empty: tuple[float, float] | None = None,
+        outside: tuple[float, float] | None = None,
         hidden: bool = False,
         unlike: str | None = None,
     ) -> "Verdict":
         """Judge topics by their gain over the records' own word frequencies.
 
         Useful if the interval is above a gain that matters, "no better" if it is below, else "unclear". ``empty`` is
-        the released share of units without a counted word, and the noise in it. ``hidden`` says that nothing was
+        the released share of units without a counted word, and the noise in it; ``outside`` that of a unit's words that
+        are not in the vocabulary. ``hidden`` says that nothing was
         measured, since noise would hide it. ``unlike`` names the language whose public text uses the counted words
         otherwise than the records.
         """
         many = several(unit)
         without = ""
-        if empty is not None and empty[0] - 2.0 * empty[1] > _MANY_EMPTY:
+        if empty is not None and empty[0] - 2.0 * empty[1] > _MANY:
             without = (
                 f" About {empty[0]:.0%} of the {many} have none of the counted words: look at their language, and "
                 "at the vocabulary."
+            )
+        if outside is not None and outside[0] - 2.0 * outside[1] > _MANY:
+            without += (
+                f" About {min(outside[0], 1.0):.0%} of {a(unit)}'s words are not counted, since the vocabulary lacks "
+                "them: vocab_size counts more words of the language, vocab those that you give."
             )
         if unlike is not None:
             without += (

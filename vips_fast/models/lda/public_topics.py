@@ -3,7 +3,8 @@
 A language's topics are public (`vips_fast.models.lda.prior`). The records say three things about them, in this order:
 
 1. *Lengths* (one step). How many counted words does a unit have? A histogram of eleven cells. It sets the clip of the
-   next steps and the scale of the last, and shows how many of the units have a counted word at all.
+   next steps and the scale of the last, and shows how many of the units have a counted word at all. A twelfth cell has
+   the share of a unit's words that are not counted, since the vocabulary has no column for them.
 2. *Words*. A histogram of words, averaged over the steps. It is read by two plain models: the mixture of public topics
    that fits it, and one distribution of the words' ratios to that mixture, for all words together (`read_words`).
    Public topics times these ratios are the topics.
@@ -42,7 +43,7 @@ from .masses import WordHistogram, histogram_scales, topic_weights
 from .model import LdaModel, LdaSettings
 from .planning import start_steps
 from .prior import PublicPrior, word_probabilities
-from .records import DocumentBlock, UnitWords, unit_words
+from .records import DocumentBlock, UnitWords, unit_words, words_outside
 from .score import REACH, HalfPrediction, proportions_prior
 from .shrinkage import KnownMasses, frequency_bands
 
@@ -50,6 +51,8 @@ from .shrinkage import KnownMasses, frequency_bands
 LENGTHS, WORDS, TOPICS, SCORE = range(4)
 #: Least counted words of each cell of the lengths. A unit without any is in none: it contributes nothing to any step.
 LENGTH_CELLS = np.array([1, 2, 4, 7, 12, 20, 35, 60, 105, 180, 315])
+#: Part of a unit's squared norm in that step for the share of its words that are not counted.
+_OUTSIDE = 0.15
 #: A unit of usual length times this has the norm of the clip.
 _FILLS = 0.8
 #: The power of a unit's counts in the histogram: words come in bursts.
@@ -250,7 +253,8 @@ class PublicTopicsModel(Model):
     L2 norm of at most C. So adding or removing a unit moves the sum by at most C, and replacing it by at most √2 C, as
     ‖a − b‖² ≤ ‖a‖² + ‖b‖² for entries ≥ 0. Truncation toward zero raises no norm.
 
-    - Lengths: one cell has C.
+    - Lengths: let N = ⌊C / g⌋ be the clip in lattice units g. The cell of the outside words has at most B = ⌊√`_OUTSIDE`
+      N⌋ units, as a share is at most 1, and one other cell has A = ⌊√(N² − B²)⌋. So the squares add up to at most N².
     - Words: `WordHistogram` divides by the norm over C, or by more. Its scales and norm are public or released.
     - Own topics: `LdaModel`'s proof holds, in the first V J entries.
     - Score: let p₁ + p₂ + p₃ = 1 be `_PARTS`. The predictions move by at most √p₁ C, and √2 times that for replacing
@@ -284,6 +288,7 @@ class PublicTopicsModel(Model):
         self._bound, self._spacing, self._batch, self._adds = self.clip, 1.0, float(self.n_records), True
         self._done, self._own_topics = 0, 0
         self._lengths, self._length_noise = np.zeros(len(LENGTH_CELLS)), 0.0
+        self._outside = 0.0
         self._scored, self._scored_noise, self._scores = np.zeros(0), 0.0, 0
         self._own: LdaModel | None = None
         self._set_histogram()
@@ -361,7 +366,7 @@ class PublicTopicsModel(Model):
         if kind == SCORE:
             self._half = self._score
             self._expected = self._judges * self._mean_kept * self.read_out.masses
-        sizes = {LENGTHS: len(LENGTH_CELLS), WORDS: self.n_words, TOPICS: self.n_words * self._own_topics}
+        sizes = {LENGTHS: len(LENGTH_CELLS) + 1, WORDS: self.n_words, TOPICS: self.n_words * self._own_topics}
         self.shape = (sizes[kind],) if self._half is None else (self._half.cells + 2,)
 
     @property
@@ -385,7 +390,11 @@ class PublicTopicsModel(Model):
             totals = np.add.reduceat(np.append(units.counts, 0.0), units.ends[:-1]) if len(words) else np.zeros(0)
             totals[np.diff(units.ends) == 0] = 0.0
             cells = np.searchsorted(LENGTH_CELLS, totals[totals > 0], side="right") - 1
-            out += np.bincount(cells, minlength=len(out)) * int(self.clip / self._spacing)
+            of_length, of_outside = self._length_units
+            out[:-1] += np.bincount(cells, minlength=len(LENGTH_CELLS)) * of_length
+            outside = words_outside(block, words)
+            shares = outside / np.maximum(outside + totals, 1.0)
+            out[-1] += np.trunc(shares * of_outside).astype(np.int64).sum()
         elif kind == WORDS:
             self._histogram.contribute(block, words, out, self._spacing)
         else:
@@ -415,6 +424,13 @@ class PublicTopicsModel(Model):
         return found
 
     @property
+    def _length_units(self) -> tuple[int, int]:
+        """Lattice units of a unit's cell of the lengths, and the most of its cell of the words outside."""
+        whole = int(self.clip / self._spacing)
+        outside = int(_OUTSIDE**0.5 * whole)
+        return math.isqrt(whole**2 - outside**2), outside
+
+    @property
     def _largest(self) -> int:
         """The most that a word of a unit changes `frequency_gain`; over √2 for replacing a unit."""
         return math.ceil((_HIGH if self._adds else (_HIGH - _LOW) / 2**0.5) * _NAT)
@@ -435,11 +451,15 @@ class PublicTopicsModel(Model):
         """Take a release."""
         kind = self.kind
         if kind == LENGTHS:
-            factor = self.n_records / self.clip
-            lengths, noise = release.values * factor, release.noise_sd * factor
-            if not (np.isfinite(lengths).all() and np.isfinite(noise)):
+            of_length, of_outside = (self.clip * part**0.5 for part in (1.0 - _OUTSIDE, _OUTSIDE))
+            lengths, noise = (
+                release.values[:-1] * self.n_records / of_length,
+                release.noise_sd * self.n_records / of_length,
+            )
+            outside = float(release.values[-1] / of_outside)
+            if not (np.isfinite(lengths).all() and np.isfinite([noise, outside]).all()):
                 raise ValueError("release: expected finite numbers")
-            self._lengths, self._length_noise = lengths, noise
+            self._lengths, self._length_noise, self._outside = lengths, noise, outside
             self._set_histogram()
         elif kind == SCORE:
             self._scored = release.values + (self._scored if self._scores else 0.0)
@@ -483,6 +503,15 @@ class PublicTopicsModel(Model):
             return None
         noise = self._length_noise * math.sqrt(len(self._lengths))
         return 1.0 - float(self._lengths.sum()) / self.n_records, noise / self.n_records
+
+    @property
+    def outside(self) -> tuple[float, float] | None:
+        """Share of a unit's words that are not counted, averaged, with the noise's deviation; None if not released.
+
+        It is about 0 if nobody counted such words, as in a matrix that is not made of texts.
+        """
+        noise = self._length_noise / self.n_records * ((1.0 - _OUTSIDE) / _OUTSIDE) ** 0.5
+        return (self._outside, noise) if self._length_noise else None
 
     @property
     def unlike_public_text(self) -> str | None:
@@ -795,7 +824,7 @@ class PublicTopicsModel(Model):
         numbers += [self._bound, self._spacing, self._batch, float(self._adds)]
         state = {
             "public_steps": np.array(numbers, np.float64),
-            "lengths": self._lengths,
+            "lengths": np.append(self._lengths, self._outside),
             "scored": self._scored,
             **self._histogram.state(),
         }
@@ -814,7 +843,8 @@ class PublicTopicsModel(Model):
         if self._mechanism is None:
             # For reading only. A run that goes on keeps the bounds of its own plan.
             self._bound, self._spacing, self._batch, self._adds = bound, spacing, batch, bool(adds)
-        self._lengths = array_of(state, "lengths", (len(LENGTH_CELLS),))
+        *lengths, self._outside = array_of(state, "lengths", (len(LENGTH_CELLS) + 1,)).tolist()
+        self._lengths = np.array(lengths)
         self._own = None
         self._forget()
         self._set_histogram()

@@ -94,11 +94,13 @@ class TopicQuality(Transformer):
     @property
     @kept
     def verdict_(self) -> Verdict:
-        """The worth of the topics in words, from releases only: `found_gain_`, and how many units have no word."""
+        """The worth of the topics in words, from releases only: `found_gain_`, and how much of the texts was counted."""
         unit, restored = self._fitted().privacy.unit, self._restored()
         if isinstance(restored, PublicTopicsModel):
-            unlike = restored.unlike_public_text
-            return Verdict.of_topics(self.found_gain_, unit, restored.empty, restored.hides_gain, unlike)
+            shares = restored.empty, restored.outside
+            return Verdict.of_topics(
+                self.found_gain_, unit, *shares, hidden=restored.hides_gain, unlike=restored.unlike_public_text
+            )
         return Verdict.of_topics(self.found_gain_, unit)
 
     @kept

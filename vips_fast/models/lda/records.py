@@ -27,6 +27,8 @@ class Documents:
     """
 
     usable: np.ndarray | None = None
+    #: Each document's words that have no column, if texts were counted (`vips_fast.data.vocabulary.count_matrix`).
+    outside: np.ndarray | None = None
 
     def __init__(self, X: Any, invalid: str, expected_by: str):
         self._shards = X if isinstance(X, ShardedCorpus) else None
@@ -37,6 +39,7 @@ class Documents:
             return
         matrix = documents(X, invalid=invalid, expected_by=expected_by, least_rows=0)
         self.n_rows, self.n_features = matrix.shape
+        self.outside = getattr(X, "outside", None)
         self._parts: Parts = matrix.data, matrix.indices, matrix.indptr
         self._native = matrix.data.dtype == matrix.indices.dtype == np.int32
 
@@ -63,6 +66,7 @@ class Documents:
             return Selection(self, rows)
         other = copy(self)
         other.n_rows, other._parts = len(rows), rows_of(self._parts, rows)
+        other.outside = None if self.outside is None else self.outside[rows]
         return other
 
     def arrays(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -114,3 +118,12 @@ def unit_words(block: Any, words: np.ndarray, n_words: int) -> UnitWords:
     native.unit_words(rows, starts, offsets, columns, values, n_words, scratch, *found)
     used = int(found.ends[-1])
     return UnitWords(found.ends, found.columns[:used], found.counts[:used])
+
+
+def words_outside(block: Any, words: np.ndarray) -> np.ndarray:
+    """Count the words of units that have no column, float64; 0 where nobody counted them."""
+    (corpus, rows), _, starts = unpack_block(block, words)
+    if corpus.outside is None:
+        return np.zeros(len(words))
+    found = corpus.outside[rows].astype(np.float64)
+    return found if starts is None else np.diff(np.concatenate(([0.0], np.cumsum(found)))[starts])
