@@ -94,7 +94,7 @@ class TopicQuality(Transformer):
     @property
     @kept
     def verdict_(self) -> Verdict:
-        """The worth of the topics in words, from releases only: `found_gain_`, and how much of the texts was counted."""
+        """The worth of the topics in words, from releases only: `found_gain_`, and how much was counted."""
         unit, restored = self._fitted().privacy.unit, self._restored()
         if isinstance(restored, PublicTopicsModel):
             shares = restored.empty, restored.outside
