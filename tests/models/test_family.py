@@ -31,7 +31,6 @@ PACKAGE = ROOT / "vips_fast"
 NAMES = {path.partition(":")[2] for one in FAMILIES for path in (*one.classes, *one.variants)}
 #: Bases of estimators that are no model's class.
 BASES = {
-    "TopicQuality",
     "PrivateEstimator",
     "Transformer",
     "Classifier",

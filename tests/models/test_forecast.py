@@ -17,7 +17,7 @@ from vips_fast.engine.budget import Budget
 from vips_fast.engine.gain import FoundGain
 from vips_fast.engine.measured import measured_gain
 from vips_fast.models.lda import HopelessWarning, LdaOptions
-from vips_fast.models.lda.quality import over_frequencies
+from vips_fast.models.lda.estimator import over_frequencies
 from vips_fast.report import predictive_perplexity, split_words, unigram_perplexity
 
 V, K, N = 300, 5, 40

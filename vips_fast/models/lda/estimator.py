@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack, cast
@@ -14,8 +14,9 @@ import scipy
 from ...checks import check_number
 from ...data.counts import documents
 from ...data.frames import to_frame
-from ...data.types import Array, Data, Matrix
-from ...engine.gain import Score
+from ...data.types import Array, Data, Matrix, Vector
+from ...data.vocabulary import first_names
+from ...engine.gain import FoundGain, Score
 from ...engine.model import Model
 from ...engine.plan import Planner, RunForecast, RunSchedule, Terms
 from ...engine.result import Public
@@ -23,8 +24,12 @@ from ...engine.sampling import make_sampler, resolve_sampling
 from ...kernels.lda import estep_blocks, scaled_table
 from ...kernels.threads import resolve_n_threads
 from ..estimator import ArraySpec
+from ..inputs import column_names
 from ..parameters import Bookkeeping, Call, Common
-from ..readouts import by_pieces, kept
+from ..plots import plot_topics
+from ..readouts import Transformer, by_pieces, kept
+from ..several import clear_deviations
+from ..verdict import Verdict
 from .masses import CLEAR_NORM, COUNT_POWER, UNKNOWN_NORM
 from .model import LdaModel, LdaSettings
 from .planning import (
@@ -51,10 +56,11 @@ from .planning import (
 )
 from .prior import PublicPrior, check_topics
 from .public_topics import TOTALS, PublicTopicsModel, forecast_words
-from .quality import TopicQuality
 from .records import Documents
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from .paper import PaperLatentDirichletAllocation
 
 
@@ -69,12 +75,29 @@ class PaperParameters(Common, total=False):
     update: str
 
 
+#: First words by which a topic of names is known.
+_SHOWN = 10
+#: How far the loss of a run's word frequencies may be from its estimate by the noise: a share of it, and nats.
+_LOSS_SPREAD, _LOSS_MISS = 0.4, 0.04
 #: Where settings name the source of a public prior.
 _SOURCE = "public_prior_source"
 
 
+def over_frequencies(found: FoundGain, loss: float) -> FoundGain:
+    """Convert a gain over a run's own word frequencies to the records'.
+
+    ``loss`` is the nats a word that exact frequencies would save, by the noise in the released ones.
+    """
+
+    def less(gain: float, nats: float) -> float:
+        return max(1 - (1 - gain) * math.exp(min(nats, 9.0)), -1.0)
+
+    spread = _LOSS_SPREAD * loss + _LOSS_MISS
+    return FoundGain(less(found.gain, loss), less(found.low, loss + spread), less(found.high, loss - spread))
+
+
 @dataclass(kw_only=True, repr=False, eq=False)
-class LatentDirichletAllocation(TopicQuality):
+class LatentDirichletAllocation(Transformer):
     """Latent Dirichlet allocation whose topics may be published.
 
     This is online variational Bayes. Each document's expected sufficient statistics are clipped to an L2 norm of ``clip
@@ -137,12 +160,8 @@ class LatentDirichletAllocation(TopicQuality):
     Read-outs describe the documents that they are asked about, here public ones.
 
     >>> public = np.random.default_rng(1).integers(0, 5, (50, 8))
-    >>> model.transform(public).shape, model.coherence(public, n_words=3).shape
-    ((50, 2), (2,))
-    >>> bool(model.score(public) < 0), bool(model.perplexity(public) > 1), bool(model.topic_diversity(3) <= 1)
-    (True, True, True)
-    >>> len(model.word_intrusion(n_words=3)), len(model.to_pyldavis(public)["vocab"])
-    (2, 8)
+    >>> model.transform(public).shape, bool(model.score(public) < 0), bool(model.perplexity(public) > 1)
+    ((50, 2), True, True)
 
     What the noise hides of each entry of the topics.
 
@@ -410,6 +429,133 @@ class LatentDirichletAllocation(TopicQuality):
     # ------------------------------------------------------------ read-outs
 
     @kept
+    def _restored(self) -> LdaModel | PublicTopicsModel:
+        """Restore the model as the last release left it; read-outs leave it so."""
+        result = self._fitted()
+        model = cast(LdaModel | PublicTopicsModel, self._as_fitted()._model(result.public))
+        model.restore(result.state)
+        return model
+
+    @property
+    @kept
+    def found_gain_(self) -> FoundGain | None:
+        """The topics' gain over the records' own word frequencies, from releases, with a 90 % interval.
+
+        Half of a unit's words are predicted from the other half. The interval is about the noise and the choice of
+        units. With a `PublicPrior` the exact frequencies' part is released
+        (`vips_fast.models.lda.public_topics.frequency_gain`); without one it is estimated from the noise in the
+        released frequencies. None without a score.
+        """
+        restored = self._restored()
+        if isinstance(restored, PublicTopicsModel):
+            return restored.found_gain
+        found = super().found_gain_
+        return None if found is None else over_frequencies(found, restored.frequency_loss())
+
+    @property
+    @kept
+    def verdict_(self) -> Verdict:
+        """The worth of the topics in words, from releases only: `found_gain_`, and how much was counted."""
+        unit, restored = self._fitted().privacy.unit, self._restored()
+        if isinstance(restored, PublicTopicsModel):
+            shares = restored.empty, restored.outside
+            return Verdict.of_topics(
+                self.found_gain_, unit, *shares, hidden=restored.hides_gain, unlike=restored.unlike_public_text
+            )
+        return Verdict.of_topics(self.found_gain_, unit)
+
+    @kept
+    def _clear(self) -> np.ndarray:
+        """Tell which entries of ``components_`` stand clear of the noise, (K, V).
+
+        All entries are candidates: the first words of a topic were chosen by the noise, too. Public topics share one
+        release of words, in which each word is one candidate; a forecast counts by the same rule.
+        """
+        restored = self._restored()
+        found = restored.deviations()
+        lift = self._lifts()[0]
+        different = len(found) if lift is None else int(np.isnan(lift).sum()) + 1
+        return np.asarray(found >= clear_deviations(different * found.shape[1]))
+
+    @property
+    def lift_(self) -> Vector | None:
+        """How many times its share in public text each topic has in the records, (K,); None without a public prior.
+
+        NaN for topics of the records' own.
+        """
+        return self._lifts()[0]
+
+    @property
+    def word_lift_(self) -> Vector | None:
+        """How many times as often as in the fitted mixture of public topics the records use each word, (V,)."""
+        return self._lifts()[1]
+
+    @kept
+    def _lifts(self) -> tuple[Vector | None, Vector | None]:
+        restored = self._restored()
+        if not isinstance(restored, PublicTopicsModel):
+            return None, None
+        shares, public = restored.public_part
+        with np.errstate(invalid="ignore"):
+            lift = np.where(public > 0.0, shares / shares.sum() / public, np.nan)
+        return lift, restored.read_out.masses / restored.read_out.mixture
+
+    @kept
+    def _word_scores(self) -> Matrix:
+        """Score a topic's words for showing, (K, V): by probability, or by how far they are above public text."""
+        restored = self._restored()
+        if not isinstance(restored, PublicTopicsModel):
+            return np.asarray(self.components_)
+        return np.asarray(np.exp(restored.above_public_text[0]))  # above 0, as weights are
+
+    @kept
+    def _topic_order(self) -> tuple[np.ndarray, int]:
+        """Order topics for showing; the second is the number of those that say what the records are about.
+
+        Without a public prior the largest topic is first, and all are counted. With one it is the topic with the most
+        nats above public text: its share of the words beyond its share of public text, times its nats a word
+        (`PublicTopicsModel.above_public_text`). Topics whose first words are names, half of `_SHOWN` or more, come
+        last. Counted are topics of the records' own and public ones that the records raise, without those of names.
+        """
+        shares, (lift, _) = self.components_.sum(axis=1) / self.components_.sum(), self._lifts()
+        restored = self._restored()
+        if lift is None or not isinstance(restored, PublicTopicsModel):
+            return np.argsort(-shares, kind="stable"), len(shares)
+        beyond = np.where(np.isnan(lift), shares, shares - shares / np.maximum(lift, 1e-9))
+        worth = np.where(beyond > 0.0, beyond * restored.above_public_text[1], beyond)
+        raised, words = ~(lift <= 1.0), column_names(self._fitted().public)
+        if words is not None:
+            listed = np.isin(words, list(first_names()))
+            first = np.argsort(-self._word_scores(), axis=1, kind="stable")[:, :_SHOWN]
+            of_names = 2 * listed[first].sum(axis=1) >= first.shape[1]
+            worth, raised = np.where(of_names, worth.min() - 1.0, worth), raised & ~of_names
+        return np.argsort(-worth, kind="stable"), max(1, int(np.count_nonzero(raised)))
+
+    def _stated_errors(self) -> Matrix:
+        """Give ``components_sd_``, but NaN for topics that other noise would not have found.
+
+        They are all topics of the records' own. There ``components_sd_`` is only about the noise of the last releases:
+        equal fits lie some eight times as far apart (docs/topics.md).
+        """
+        lift = self._lifts()[0]
+        return np.where(np.isnan(lift)[:, None] if lift is not None else True, np.nan, self.components_sd_)
+
+    def plot(self, vocabulary: Sequence[str] | None = None, n_words: int = 10) -> Figure:
+        """Draw the first words of topics in the order that a report has, public topics with one standard error.
+
+        Pale bars do not stand clear of the noise. Raises ImportError without matplotlib; ValueError if the vocabulary
+        has not a word for each column.
+        """
+        return self._plot(vocabulary, n_words, None)
+
+    def _plot(self, vocabulary: Sequence[str] | None, n_words: int, most: int | None) -> Figure:
+        """Draw at most so many topics, of those that a terminal shows."""
+        order, number = self._topic_order()
+        shown = (order if most is None else order[: min(most, number)]).tolist()
+        parts = self.components_, self._stated_errors(), self._clear(), self._word_scores()
+        return plot_topics(self, *parts, vocabulary, n_words, shown)
+
+    @kept
     def _log_topics(self, mean: str) -> Matrix:
         """Compute E[log beta] or log E[beta], (K, V), under q(beta) of ``components_``."""
         log = np.log if mean == "arithmetic" else scipy.special.digamma
@@ -532,6 +678,10 @@ class LatentDirichletAllocation(TopicQuality):
         The source is Eq. 32 (Hoffman et al. 2010); test documents are public.
         """
         return math.exp(-self.score(X) / max(1, self._n_words(X)))
+
+    @by_pieces(sum)
+    def _n_words(self, X: Any) -> int:
+        return int(documents(X, expected_by=type(self).__name__).data.sum(dtype=np.int64))
 
 
 def plan(n_records: int, n_features: int | None, n_components: int | None, **how: Any) -> Plan:
