@@ -183,7 +183,9 @@ def _table(args: Start, ask: Callable[..., Any]) -> dict[str, Any]:
         stem = re.sub(r"[ _-]?id$", "", person.strip().lower())
         unit = stem if stem in PERSON_COLUMNS else "person"
         options |= {"person": person, "unit": ask("unit", "Word for one such person", unit)}
-    TextFile(path, [text], options.get("person"), encoding=encoding).count()  # refuses what the fit cannot read
+    TextFile(
+        path, [text], None if person == NONE else person, encoding=encoding
+    ).count()  # refuses what the fit cannot read
     return {**options, "input": os.path.relpath(path, Path(args.out).parent)}
 
 
