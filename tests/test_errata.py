@@ -23,7 +23,7 @@ from vips_fast.accounting import (
 from vips_fast.accounting.gaussian import gaussian_delta
 from vips_fast.accounting.wang import wang_rdp
 from vips_fast.kernels import pg_mean
-from vips_fast.models.sbn.priors import WeightPrior
+from vips_fast.models.sbn.network import WeightPrior
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "errata.md"
 
@@ -136,7 +136,8 @@ def test_shrinkage_posterior():
     exact = quad(lambda xi: xi * joint(xi), 0, math.inf)[0] / quad(joint, 0, math.inf)[0]
     assert exact == pytest.approx(1 / (zeta + phi), rel=1e-6)
     assert abs(exact - 1 / zeta) > 1.0
-    prior = WeightPrior("tpbn", 1, 1, 1.0, phi)
+    prior = WeightPrior(1, 1)
+    prior._phi[:] = phi
     prior.update(np.array([[0.3]]))
     assert float(prior._xi[0, 0]) < 1 / phi
 

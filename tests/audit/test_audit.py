@@ -53,7 +53,6 @@ LDA = {
 SBN = {
     "jaakkola": SigmoidBeliefNetwork(3),
     "jaakkola_replace": SigmoidBeliefNetwork(3, sampling="without_replacement"),
-    "bohning": SigmoidBeliefNetwork(3, bound="bohning"),
     "pg": SigmoidBeliefNetwork.paper(3),
     "pg_clipped_replace": SigmoidBeliefNetwork.paper(
         3, clip=0.4, sampling="without_replacement", options=NetworkOptions(dtype="float64")
@@ -122,7 +121,7 @@ def test_mu_of_one_release(relation):
     attained(LatentDirichletAllocation(2, n_steps=9, sampling="full", relation=relation), within)
 
 
-@pytest.mark.parametrize("name", ["jaakkola", "bohning", "pg"])
+@pytest.mark.parametrize("name", ["jaakkola", "pg"])
 def test_mu_of_one_release_of_the_belief_network(name):
     """An image of ones against none. All blocks at their longest at once."""
     attained(SBN[name], lambda row: within(row) and strong(row))

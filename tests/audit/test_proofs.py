@@ -26,8 +26,8 @@ from vips_fast.models.lda.model import LdaModel
 from vips_fast.models.logistic.paper import replace_one_bound
 from vips_fast.models.logistic.statistics import LogisticStatistics
 from vips_fast.models.sbn import classes
-from vips_fast.models.sbn.polya_gamma import PolyaGammaModel
-from vips_fast.models.sbn.quadratic import QuadraticModel
+from vips_fast.models.sbn.network import QuadraticModel
+from vips_fast.models.sbn.paper import PolyaGammaModel
 
 ROOT = Path(__file__).resolve().parents[2]
 #: [`name`](../file): *Heading*

@@ -32,7 +32,7 @@ HONEST = {
     "blr_classes": BayesianLogisticRegression(classes=[0, 1, 2]),
     "blr_paper": BayesianLogisticRegression.paper(),
     "sbn": SigmoidBeliefNetwork(3),
-    "sbn_bohning": SigmoidBeliefNetwork(2, bound="bohning", sampling="without_replacement"),
+    "sbn_replace": SigmoidBeliefNetwork(2, sampling="without_replacement"),
     "sbn_paper": SigmoidBeliefNetwork.paper(2),
     "sbn_classes": ClassConditionalNetwork(2),
     **{kind.__name__: adapter_of(kind) for kind in [Mean, *EXAMPLES]},

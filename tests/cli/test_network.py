@@ -64,7 +64,7 @@ def test_what_is_refused_leaves_nothing(refused, tmp_path, images):
     np.save(tmp_path / "text.npy", np.array(["7351"]))
     (tmp_path / "idx").write_bytes(b"\0\0\10\3 nonsense")
     SigmoidBeliefNetwork(2, private=False).fit(images).save(tmp_path / "model")
-    bounds = (["y.npy", "--set", "bound=tight"], ["y.npy", "--set", "bound"])
+    bounds = (["y.npy", "--set", "sampling=tight"], ["y.npy", "--set", "sampling"])
     for more in (["text.npy"], ["idx"], ["absent"], *bounds):
         new = ["fit", "sbn", tmp_path / more[0], "--components", 2, "--out", tmp_path / "new", "--non-private"]
         assert "7351" not in refused(*new, *more[1:]) and not (tmp_path / "new").exists()

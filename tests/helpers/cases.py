@@ -41,10 +41,8 @@ def network(bound, n_components=4, **parameters):
     """Return a belief network by its bound; "pg" is the paper's."""
     from vips_fast import SigmoidBeliefNetwork
 
-    parameters.setdefault("random_state", 0)
-    if bound == "pg":
-        return SigmoidBeliefNetwork.paper(n_components, **parameters)
-    return SigmoidBeliefNetwork(n_components, bound=bound, **parameters)
+    make = SigmoidBeliefNetwork.paper if bound == "pg" else SigmoidBeliefNetwork
+    return make(n_components, **{"random_state": 0, **parameters})
 
 
 def _network(bound="jaakkola", **options):
@@ -141,7 +139,6 @@ EVERY = {
     "counts": (_regressed, events),
     "logistic-spherical": (lambda **o: _logistic(**{"covariance": "spherical", **o}), labeled),
     "network-classes": (_classes, coded),
-    "network-bohning": (lambda **o: _network("bohning", **{"weight_prior": "gaussian", **o}), binary),
     "gaussian-mixture": (_example("GaussianMixture", radius=2.0, means_init=np.eye(2, 4)), vectors),
     "bernoulli-mixture": (_example("BernoulliMixture"), binary),
     "vector-mixture": (_example("VectorMixture", 2, projection=3, vocabulary=["a", "b"]), worded),

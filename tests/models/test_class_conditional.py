@@ -197,7 +197,6 @@ def test_a_class_without_records_keeps_a_share():
         (dict(Y=2 * TRAIN[:100]), ValueError, "only 0 and 1"),
         (dict(n_components=0), ValueError, "n_components"),
         (dict(n_steps=1), ValueError, "n_steps"),
-        (dict(weight_prior="flat"), ValueError, "weight_prior"),
         (dict(options=3), ValueError, "NetworkOptions"),
         (dict(n_components=2**20), MemoryError, "statistics"),
     ],

@@ -21,7 +21,7 @@ from vips_fast.models.lda.estimator import PaperParameters as OfTopics
 from vips_fast.models.logistic.estimator import PaperParameters as OfCoefficients
 from vips_fast.models.logistic.paper import PaperOptions
 from vips_fast.models.parameters import Bookkeeping, Call, Common
-from vips_fast.models.sbn.estimator import PaperParameters as OfPictures
+from vips_fast.models.sbn.network import PaperParameters as OfPictures
 from vips_fast.models.vocabulary.estimator import Purchase
 
 

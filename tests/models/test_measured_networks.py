@@ -65,7 +65,7 @@ def test_causes_that_are_there_are_useful_and_others_are_noise(kind):
 
 def test_which_runs_are_measured():
     X, y = data(1000)
-    for settings, found in ((dict(n_steps=9), False), (dict(n_steps=10), True), (dict(bound="bohning"), True)):
+    for settings, found in ((dict(n_steps=9), False), (dict(n_steps=10), True)):
         assert (fitted(SigmoidBeliefNetwork, X, y, epsilon=2.0, **settings).found_gain_ is not None) == found
     paper = SigmoidBeliefNetwork.paper(4, epsilon=2.0, n_steps=10).fit(X)
     assert paper.found_gain_ is None

@@ -42,7 +42,7 @@ def sharded(path, name, data, persons=None, **options):
     The same rows follow in memory, in the order of the shards.
     """
     X, y = (*data, None)[:2]
-    binary = ("network-bohning", "network-classes", "bernoulli-mixture")
+    binary = ("network-classes", "bernoulli-mixture")
     kind = KINDS.get(name) or ("binary" if name in binary else "numbers")
     batches = [
         Batch(X[a:b], None if y is None else y[a:b], None if persons is None else persons[a:b])

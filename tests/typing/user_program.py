@@ -146,7 +146,7 @@ def pictures(images: Bits) -> Bits:
     assert_type(network.transform(images), Matrix)
     labeled = ClassConditionalNetwork(2, epsilon=5.0, n_steps=3, classes=[0, 1]).fit(images, images[:, 0])
     assert_type(labeled.components_, Array)
-    printed = SigmoidBeliefNetwork.paper(2, epsilon=5.0, n_steps=2, weight_prior="gaussian", clip=0.5)
+    printed = SigmoidBeliefNetwork.paper(2, epsilon=5.0, n_steps=2, clip=0.5)
     assert_type(printed.fit(images).components_, Matrix)
     assert_type(labeled.predict_proba(images), Matrix)
     assert_type(labeled.sample(5), tuple[Bits, Labels])

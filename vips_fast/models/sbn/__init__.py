@@ -1,7 +1,6 @@
 """Sigmoid belief networks."""
 
-from .conditional import ClassConditionalNetwork
-from .estimator import SigmoidBeliefNetwork
-from .network import NetworkOptions
+from .classes import ClassConditionalNetwork
+from .network import NetworkOptions, SigmoidBeliefNetwork
 
 __all__ = ["ClassConditionalNetwork", "NetworkOptions", "SigmoidBeliefNetwork"]

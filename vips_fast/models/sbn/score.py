@@ -11,7 +11,9 @@ from ...engine.gain import MOST, GainScore
 from ...engine.units import GOLDEN, scramble, unpack_block
 from ...kernels import native
 from ...kernels.sbn import record_blocks, workspaces
-from .network import BLOCK
+
+#: Records of a block of the E-step: its arrays stay in a core's second-level cache.
+BLOCK = 512
 
 #: Number of public ways to halve the columns, a power of two; a row's random word chooses one.
 _DIVISIONS = 16
