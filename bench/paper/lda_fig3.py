@@ -115,8 +115,8 @@ def report(rows: list[dict]) -> str:
 replace one document; the paper's curves, at its ε of {rows[0]["epsilon"]:.3f}, are NOT PRIVATE and *ours* is proven. It
 takes as many steps as it plans, each on more documents, so it can come below the paper's schedule without noise. No
 clipping is {gaps[0]:.0f} % above strong composition with a tight step after the first step and {gaps[1]:.0f} % at the
-end. The article clips "around 3/4 of the documents"; here {100 * shares[0]:.0f} % of the held-out ones after the first step,
-{100 * shares[-1]:.0f} % after the last.
+end. The article clips "around 3/4 of the documents"; here {100 * shares[0]:.0f} % of the held-out ones after the first
+step, {100 * shares[-1]:.0f} % after the last.
 
 {listed(orders(rows))}
 
