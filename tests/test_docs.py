@@ -16,7 +16,6 @@ ROOT = Path(__file__).resolve().parent.parent
 #: tests/capi/test_embedding.py runs the one that is missing here.
 NAMES = (
     "accounting",
-    "allocation",
     "budgets",
     "checkpoints",
     "cluster",
@@ -55,7 +54,7 @@ def test_the_blocks_run(name, tmp_path):
     run_page(ROOT / "docs" / name, tmp_path, sys.executable, environment)
 
 
-@pytest.mark.parametrize("name", ["accounting", "allocation"])
+@pytest.mark.parametrize("name", ["accounting"])
 def test_a_number_beside_a_line_is_its_value(name):
     """As far as its digits go; such figures are rounded outward."""
     names, compared = {}, 0

@@ -13,7 +13,7 @@ from vips_fast.models import mixtures
 
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-PAGES = [ROOT / name for name in ("CONTRIBUTING.md", "SECURITY.md", "docs/releasing.md", "docs/decisions.md")]
+PAGES = [ROOT / name for name in ("CONTRIBUTING.md", "SECURITY.md", "docs/releasing.md")]
 
 
 def test_every_example_is_held_to_the_contract_and_audited():
