@@ -18,7 +18,6 @@ from vips_fast import LatentDirichletAllocation, accounting
 from vips_fast.accounting.dp_events import to_dp_event
 from vips_fast.cli.inputs import read_key
 from vips_fast.data import Analyzer, public_vocabulary
-from vips_fast.data.categories import load_categories
 from vips_fast.data.records import column_names
 from vips_fast.data.segmenters import load_segmenter
 from vips_fast.data.vocabulary import stop_words
@@ -74,7 +73,6 @@ CASES = {
     "jieba": ("segment", "jieba", lambda: segmented("jieba")),
     "sudachipy": ("segment", "sudachipy", lambda: segmented("sudachi")),
     "pythainlp": ("segment", "pythainlp", lambda: segmented("pythainlp")),
-    "empath": ("names", "empath", lambda: load_categories("public:en")),
     "pyarrow": ("tables", "pyarrow", parquet),
     "dask": ("dask", "dask", lambda: connected(None, 1).__enter__()),
     "matplotlib": ("plot", "matplotlib", lambda: new_figure(fitted(), 1.0, 1.0)),

@@ -4,8 +4,11 @@ import math
 
 import numpy as np
 import pytest
+from vectors import Encoder
+from written import write
 
 from vips_fast.cli import main
+from vips_fast.jobs import clusters
 from vips_fast.models import forecast as models_forecast
 from vips_fast.models.lda import planning
 from vips_fast.models.logistic import forecast as logistic_forecast
@@ -87,25 +90,8 @@ class Files:
 
         The last of an option that is given twice counts.
         """
-        return [
-            "fit",
-            "lda",
-            self.docs,
-            "--vocab",
-            self.vocab,
-            "--topics",
-            2,
-            "--out",
-            self.model,
-            "--steps",
-            5,
-            "--doc-length",
-            30,
-            "--seed",
-            1,
-            "--anyway",
-            *more,
-        ]
+        settings = "--topics 2 --steps 5 --doc-length 30 --seed 1 --anyway".split()
+        return ["fit", "lda", self.docs, "--vocab", self.vocab, "--out", self.model, *settings, *more]
 
     def names(self):
         """List the folder, hidden files included."""
@@ -115,3 +101,20 @@ class Files:
 @pytest.fixture
 def files(tmp_path):
     return Files(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def place(tmp_path_factory):
+    """A folder of inputs, models and budgets, which no test changes."""
+    folder = tmp_path_factory.mktemp("inputs")
+    write(folder)
+    return folder
+
+
+@pytest.fixture
+def here(place, monkeypatch):
+    """Work in that folder."""
+    monkeypatch.chdir(place)
+    monkeypatch.setattr(clusters, "SentenceEncoder", Encoder)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(place / "cache"))
+    return place

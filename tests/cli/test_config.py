@@ -5,10 +5,9 @@ import os
 
 import pytest
 
+from vips_fast.cli.arguments import Fit
 from vips_fast.cli.parser import parse
 from vips_fast.cli.signature import COMMANDS
-
-FITS = ("fit lda", "fit blr", "fit sbn", "fit mixture")
 
 
 def toml(command, options):
@@ -33,101 +32,34 @@ def parsed(*argv):
     return {name: value for name, value in known.items() if name != "config"}
 
 
-#: All options of the fits but one of each pair that excludes the other, as a file and as words; paths are absolute.
-SHARED = {
-    "out": "/m",
-    "force": True,
-    "transcript": "/t",
-    "noise_multiplier": 3,
-    "delta": 1e-6,
-    "budget": "/b",
-    "sampling": "full",
-    "relation": "add_remove",
-    "records": 60,
-    "invalid": "drop",
-    "batch-size": 20,
-    "steps": 5,
-    "jobs": -1,
-    "seed": 1,
-    "quiet": True,
-    "resume": True,
-    "checkpoint_every": 3,
-    "json": True,
-    "log-file": "/log",
-    "groups": "/g",
-    "unit": "patient",
-    "workers": 2,
-    "report": True,
-    "set": ["dtype=float32"],
-}
-OWN = {
-    "fit lda": {
-        "input": "/x.npz",
-        "vocab": "/v",
-        "format": "csv",
-        "text": ["note", "more"],
-        "person": "who",
-        "unit": "patient",
-        "encoding": "latin-1",
-        "vocab_size": 9,
-        "analyzer": "paper",
-        "stop-words": "public:en",
-        "coarse-words": "none",
-        "language": "de",
-        "lemmas": "own:lemma",
-        "vocab_share": 0.2,
-        "max_share": 0.1,
-        "numbers": "drop",
-        "ngrams": 3,
-        "features": 6,
-        "topics": 2,
-        "words": 4,
-        "clip": 0.25,
-        "doc_length": 30,
-        "distinct_words": 9.5,
-        "anyway": True,
-    },
-    "fit blr": {
-        "input": "/x.npy",
-        "label": "c",
-        "schema": "/s",
-        "person": "p",
-        "names": "/n",
-        "row_norm": 2.5,
-        "classes": ["no", "yes"],
-        "trials": 3,
-        "anyway": True,
-    },
-    "fit mixture": {
-        "input": "/x.npy",
-        "schema": "/s",
-        "person": "p",
-        "names": "/n",
-        "held": "/h",
-        "vocab": "/v",
-        "kind": "vector",
-        "components": 7,
-        "radius": 2.5,
-        "anyway": True,
-    },
-    "fit sbn": {"input": "/x.npy", "person": "p", "threshold": -128, "components": 7, "anyway": True},
-}
-ELSE = {"attack_success", "epsilon", "non_private", "public_prior"}
+def any_of(option):
+    """Make a value that an option takes."""
+    chosen = option.kind.expected.removeprefix("one of ").split(", ")[0]
+    texts = ("/a", "/b") if option.kind.path else (chosen, "3", "0.6", "name=value")
+    values = [text for text in texts if option.switch or takes(option, text)]
+    return True if option.switch else values[:2] if option.several or option.repeated else values[0]
 
 
-@pytest.mark.parametrize("command", FITS)
-def test_every_option_means_what_it_means_on_the_command_line(job, command):
-    options = SHARED | OWN[command]
+def takes(option, text):
+    try:
+        option.kind.value(text)
+    except ValueError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("dash", "-_")
+@pytest.mark.parametrize("command", [name for name, one in COMMANDS.items() if issubclass(one, Fit)])
+def test_every_option_means_what_it_means_on_the_command_line(job, command, dash):
+    left_out = {one for _, some in COMMANDS[command].exclusive() for one in some[1:]}
+    options = {one: any_of(one) for one in COMMANDS[command].options() if one not in left_out and one.key != "config"}
     words = []
-    for name, value in options.items():
+    for option, value in options.items():
         values = value if isinstance(value, list) else [] if value is True else [value]
-        words += [*([] if name == "input" else [f"--{name.replace('_', '-')}"]), *values]
-    by_file = parsed(*command.split(), "--config", job(command, **options))
-    assert by_file == parsed(*command.split(), *words)
-    # And no option was forgotten here: those that exclude one of these are tested below.
-    assert {option.key for option in COMMANDS[command].options()} - ELSE - {"config"} == {
-        name.replace("-", "_") for name in options
-    }
+        for some in [[one] for one in values] if option.repeated else [values]:
+            words += some if option.positional else [option.flag, *some]
+    named = {one.key.replace("_", dash): value for one, value in options.items()}
+    assert parsed(*command.split(), "--config", job(command, **named)) == parsed(*command.split(), *words)
 
 
 def test_the_command_line_comes_first(job):

@@ -13,8 +13,7 @@ from outcomes import SCHEMA as SURVEY
 from vips_fast import CountRegression
 from vips_fast.models.logistic import forecast
 
-SCHEMA = SURVEY.partition("[columns.region]")[0] + "[columns.visits]\n{bounds}\n"
-NUMBER = 'kind = "number"\nlow = 0\nhigh = 15'
+SCHEMA = SURVEY.partition("[columns.region]")[0] + '[columns.visits]\nkind = "number"\nlow = 0\nhigh = 15\n'
 
 
 @pytest.fixture
@@ -28,12 +27,9 @@ def fit(tmp_path):
     rate = np.exp(0.02 * (table["age"] - 50) + 0.4 * (table["smoker"] == "yes"))
     table["visits"] = rng.poisson(rate * rng.gamma(2, 0.5, n))
 
-    def made(*more, bounds=NUMBER, broken=None):
-        if broken is not None:
-            table["visits"] = table["visits"].astype(object)
-            table.loc[7, "visits"] = broken
+    def made(*more):
         table.to_csv(tmp_path / "t.csv", index=False)
-        (tmp_path / "s.toml").write_text(SCHEMA.replace("{bounds}", bounds))
+        (tmp_path / "s.toml").write_text(SCHEMA)
         named = ["--schema", tmp_path / "s.toml", "--label", "visits", "--out", tmp_path / "m", "--quiet"]
         return ["fit", "counts", tmp_path / "t.csv", *named, *more]
 
@@ -63,25 +59,6 @@ def test_rate_ratios_in_the_columns_units(run, fit, tmp_path):
     assert "log rate" in page and "rate ratio" in page and "odds ratio" not in page
 
 
-@pytest.mark.parametrize(
-    ("more", "broken", "text"),
-    [
-        (("--epsilon", 4, "--largest", 0.5), None, "--largest 0.5: expected a number"),
-        (("--epsilon", 4), -1, "y: expected counts, whole numbers from 0"),
-        (("--epsilon", 0.01), None, "only a rate ratio above"),
-    ],
-)
-def test_refusals(refused, fit, tmp_path, monkeypatch, more, broken, text):
+def test_a_hopeless_fit_is_refused(refused, fit, tmp_path, monkeypatch):
     monkeypatch.setattr(forecast, "HOPELESS", 1.0)
-    assert text in refused(*fit(*more, broken=broken)) and not (tmp_path / "m").exists()
-
-
-@pytest.mark.parametrize(
-    ("bounds", "text"),
-    [
-        ('kind = "number"', "column 'visits': low=None, high=None: expected numbers"),
-        ('kind = "binary"\nvalues = ["0", "1"]', "column 'visits': kind='binary': expected number of a label"),
-    ],
-)
-def test_schemas_that_bound_no_count(refused, fit, tmp_path, bounds, text):
-    assert text in refused(*fit("--epsilon", 4, bounds=bounds)) and not (tmp_path / "m").exists()
+    assert "only a rate ratio above" in refused(*fit("--epsilon", 0.01)) and not (tmp_path / "m").exists()

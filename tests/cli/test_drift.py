@@ -9,7 +9,6 @@ import pytest
 
 from vips_fast import DriftingTopics
 from vips_fast.cli.main import main
-from vips_fast.engine.budget import Budget
 
 WORDS = ("cough", "fever", "swab", "rent", "debt", "form")
 DRIFT = (
@@ -70,23 +69,3 @@ def test_a_hopeless_release_is_refused_before_it_spends(notes, capsys):
     assert "Use more records" in said and "nothing was spent" in said and not (notes / "words").exists()
     assert main([*few, "--anyway"]) == 0
     assert "warning: Forecast" in capsys.readouterr().err and len(list(csv.reader(open("words/drift.csv")))) == 1
-
-
-@pytest.mark.parametrize(
-    ("more", "message"),
-    [
-        ("--by town", "has no list 'town'; expected the public values of town"),
-        ("--by patient --values one.toml", "periods"),
-        ("--by month,patient --values two.toml", "--by month,patient: expected the column of the periods alone"),
-        ("--text diary", "diary"),
-        ("--epsilon 0", "epsilon"),
-        ("--values none.toml", "none.toml"),
-    ],
-)
-def test_bad_options_spend_nothing(notes, capsys, more, message):
-    Budget.create("budget", 9.0, 1e-6, dataset="notes", unit="person")
-    (notes / "one.toml").write_text('patient = ["1"]\n')
-    (notes / "two.toml").write_text('patient = ["1", "2"]\nmonth = ["a", "b"]\n')
-    assert main([*DRIFT.split(), *more.split()]) == 2
-    assert message in capsys.readouterr().err
-    assert not (notes / "words").exists() and Budget("budget").spent == 0

@@ -36,22 +36,8 @@ def test_what_is_spent_on_is_always_said(capsys, files, quiet):
 
 
 def fit(few, *more):
-    return [
-        "fit",
-        "lda",
-        few / "x.npz",
-        "--topics",
-        3,
-        "--out",
-        few / "m",
-        "--epsilon",
-        1,
-        "--delta",
-        1e-6,
-        "--doc-length",
-        20,
-        *more,
-    ]
+    settings = "--topics 3 --epsilon 1 --delta 1e-6 --doc-length 20".split()
+    return ["fit", "lda", few / "x.npz", "--out", few / "m", *settings, *more]
 
 
 @pytest.mark.parametrize("early", [(), ("--records", 199, "--steps", 5)], ids=["", "reserved"])
@@ -106,30 +92,8 @@ def test_words_that_were_bought_are_kept(few, run, refused, monkeypatch):
     lines = [f"fever cough rash blue grey pink w{k % 9}" for k in range(600)]
     budget = Budget.create(few / "c", 8, 1e-6, dataset="ward7")
     (few / "notes.csv").write_text("\n".join(["text", *lines, ""]))
-    job = [
-        "fit",
-        "lda",
-        few / "notes.csv",
-        "--text",
-        "text",
-        "--topics",
-        2,
-        "--steps",
-        2,
-        "--doc-length",
-        10,
-        "--max-share",
-        1,
-        "--epsilon",
-        3,
-        "--delta",
-        1e-6,
-        "--budget",
-        few / "c",
-        "--out",
-        few / "n",
-        "--quiet",
-    ]
+    settings = "--text text --topics 2 --steps 2 --doc-length 10 --max-share 1 --epsilon 3 --delta 1e-6 --quiet".split()
+    job = ["fit", "lda", few / "notes.csv", *settings, "--budget", few / "c", "--out", few / "n"]
     purchased, real = [], PrivateVocabulary.fit
 
     def purchase(self, *args, **call):

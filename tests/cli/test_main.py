@@ -17,7 +17,7 @@ MODULE = [sys.executable, "-m", "vips_fast"]
 
 
 def test_version_and_help(run):
-    commands = "demo plan predict privacy verify sign audit"
+    commands = "demo plan predict privacy verify audit"
     for command in ([], ["fit"], ["fit", "lda"], ["fit", "blr"], ["fit", "sbn"], *([c] for c in commands.split())):
         code, out, err = run(*command, "--help")
         assert code == 0 and out.startswith("usage: vips-fast") and not err
@@ -41,41 +41,6 @@ def test_as_a_module():
     version = runtime_info()["version"]
     assert (done.returncode, done.stdout.split()[:2], done.stderr) == (0, ["vips_fast", version], "")
     assert subprocess.run([*MODULE, "nonsense"], capture_output=True).returncode == 2
-
-
-GOAL = ["privacy", "--records", 1000, "--steps", 10, "--delta", 1e-5, "--epsilon", 1]
-FIT = ["fit", "lda", "absent", "--topics", 2, "--out", "o"]
-
-
-@pytest.mark.parametrize(
-    "argv, message",
-    [
-        ([], "the following arguments are required: COMMAND"),
-        (["nonsense"], "invalid choice: 'nonsense'"),
-        (["fit", "lda"], "required: INPUT, --out"),
-        (FIT, "one of the arguments --epsilon --attack-success --noise-multiplier --non-private is required"),
-        ([*FIT, "--epsilon", 1, "--noise-multiplier", 1], "not allowed with argument"),
-        ([*FIT, "--epsilon", 1, "--invalid", "skip"], "argument --invalid: 'skip': expected one of raise, drop"),
-        ([*FIT, "--epsilon", 1, "--workers", "a"], "'a': expected a number of at least 1, or the address of a"),
-        ([*FIT, "--epsilom", 1], "unrecognized arguments: --epsilom 1 (did you mean --epsilon?)"),
-        (["predikt"], "invalid choice: 'predikt' (did you mean predict?)"),
-        (["demo", "--epsilon", -1], "argument --epsilon: '-1': expected a number above 0"),
-        (["demo", "--epsilon", "nan"], "'nan': expected a number above 0"),
-        (["demo", "--delta", 1], "argument --delta: '1': expected a number between 0 and 1"),
-        (["demo", "--topics", 0], "argument --topics: '0': expected a whole number of at least 1"),
-        (["demo", "--jobs", 0], "argument --jobs: '0': expected a number of threads"),
-        (["demo", "--seed", -1], "argument --seed: '-1': expected a whole number from 0"),
-        (["demo", "--eps=1"], "unrecognized arguments: --eps=1"),
-        (["show", "absent"], "absent: no such folder; expected one written by vips-fast fit"),
-        (["predict", "m", "x", "--out", "t.txt"], "argument --out: 't.txt': expected a name that ends in .csv or .npy"),
-        (GOAL[:5], "required: --delta"),
-        ([*GOAL, "--noise-multiplier", 1], "not allowed with"),
-        ([*GOAL, "--sampling", "full", "--batch-size", 10], "--batch-size 10: leave it out with --sampling full"),
-        ([*GOAL, "--batch-size", 10, "--relation", "replace_one"], "expected 'add_remove' with --sampling poisson"),
-    ],
-)
-def test_usage_errors(refused, argv, message):
-    assert message in refused(*argv)
 
 
 @pytest.mark.parametrize(

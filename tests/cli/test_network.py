@@ -22,52 +22,13 @@ def images(tmp_path):
     return Y
 
 
-def fit(folder, *more):
-    return ["fit", "sbn", folder / "y.npy", "--components", 2, "--out", folder / "model", "--steps", 3, *more]
-
-
-def test_fit_and_verify(run, tmp_path, images):
-    transcript = ["--transcript", tmp_path / "transcript"]
-    code, out, err = run(*fit(tmp_path, "--epsilon", 5, "--delta", 1e-5, *transcript))
-    assert code == 0 and "differential privacy" in out.replace("\n", " ") and "step 3 of 3" in err
-    code, out, _ = run("verify", tmp_path / "model", *transcript)
-    assert code == 0 and "equal   privacy.txt" in out
-    code, out, _ = run(*fit(tmp_path, "--non-private", "--force", "--quiet"))
-    assert code == 0 and "NOT PRIVATE" in out
-    model = SigmoidBeliefNetwork.load(tmp_path / "model")
-    assert model.components_.shape == (2, 16) and not model.privacy_.private
-    assert run("predict", tmp_path / "model", tmp_path / "y.npy")[0] == 0
-
-
-def test_transform(run, refused, tmp_path, images):
+def test_the_threshold_says_which_pixels_are_on(run, tmp_path, images):
     model = SigmoidBeliefNetwork(3, noise_multiplier=1.0, n_steps=3, random_state=0).fit(images)
     model.save(tmp_path / "model")
-    transform = ["predict", tmp_path / "model", tmp_path / "y.npy"]
-    code, out, err = run(*transform, "--jobs", 2)
-    assert (code, err, len(out.splitlines())) == (0, "", 201) and out.startswith("unit1,unit2,unit3\n")
-    assert run(*transform, "--out", tmp_path / "z.npy") == (0, "", "")
-    assert np.array_equal(np.load(tmp_path / "z.npy"), model.transform(images))
-    # Nothing is on from 10 up.
-    run(*transform, "--threshold", 10, "--out", tmp_path / "z.npy")
-    assert np.array_equal(np.load(tmp_path / "z.npy"), model.transform(0 * images))
-    SigmoidBeliefNetwork(2, private=False).fit(images).save(tmp_path / "tainted")
-    code, _, err = run("predict", tmp_path / "tainted", tmp_path / "y.npy")
-    assert code == 0 and "NOT PRIVATE" in err
-    np.save(tmp_path / "narrow.npy", images[:, :5])
-    for argv in ([*transform[:2], tmp_path / "narrow.npy"], [*transform, "--vocab", "words.txt"]):
-        refused(*argv)
-    (tmp_path / "model" / "model.npz").write_bytes(b"nonsense")
-    assert "model.npz" in refused(*transform)
-
-
-def test_what_is_refused_leaves_nothing(refused, tmp_path, images):
-    np.save(tmp_path / "text.npy", np.array(["7351"]))
-    (tmp_path / "idx").write_bytes(b"\0\0\10\3 nonsense")
-    SigmoidBeliefNetwork(2, private=False).fit(images).save(tmp_path / "model")
-    bounds = (["y.npy", "--set", "sampling=tight"], ["y.npy", "--set", "sampling"])
-    for more in (["text.npy"], ["idx"], ["absent"], *bounds):
-        new = ["fit", "sbn", tmp_path / more[0], "--components", 2, "--out", tmp_path / "new", "--non-private"]
-        assert "7351" not in refused(*new, *more[1:]) and not (tmp_path / "new").exists()
+    for threshold, expected in ((9, images), (10, 0 * images)):
+        more = ["--threshold", threshold, "--jobs", 2, "--out", tmp_path / "z.npy"]
+        assert run("predict", tmp_path / "model", tmp_path / "y.npy", *more) == (0, "", "")
+        assert np.array_equal(np.load(tmp_path / "z.npy"), model.transform(expected))
 
 
 def test_a_hopeless_network_or_mixture_is_refused_and_spends_nothing(run, refused, tmp_path, monkeypatch):

@@ -35,17 +35,7 @@ def test_the_papers_run(run, more, expected):
 
 
 def test_steps_fill_epochs(run):
-    plan = [
-        "privacy",
-        "--records",
-        400_000,
-        "--batch-size",
-        100_000,
-        "--delta",
-        1e-4,
-        "--sampling",
-        "random_allocation",
-    ]
+    plan = "privacy --records 400000 --batch-size 100000 --delta 1e-4 --sampling random_allocation".split()
     noise = figures(run(*plan, "--steps", 20, "--epsilon", 1)[1])["noise multiplier"]
     assert noise < 0.95 * 3.8397
     code, _, err = run(*plan, "--steps", 21, "--epsilon", 1)
@@ -118,12 +108,6 @@ def test_audit_follows_the_settings(run, refused, monkeypatch, tmp_path):
     assert asked["settings"] == dict(n_components=4, sampling="poisson", clip=0.2, doc_length=20, options=options)
     assert (asked["model"], asked["layers"], asked["full"]) == ("lda", ["B", "A"], False)
     assert run("audit", "blr")[0] == 0 and "n_components" not in asked["settings"]
-    for argv, message in (
-        (["--set", "nonsense=1"], "'nonsense' is not a setting of LatentDirichletAllocation: expected one of "),
-        (["--set", "dtype"], "--set dtype: expected NAME=VALUE"),
-        (["other"], "argument MODEL: 'other': expected one of lda, "),
-    ):
-        assert message in refused("audit", *argv)
 
 
 def test_audit_attacks(run, refused, tmp_path):
@@ -140,10 +124,3 @@ def test_audit_attacks(run, refused, tmp_path):
     report = json.loads((tmp_path / "a.json").read_text())
     assert (report["passed"], report["models"], report["documents"]) == (True, 64, 40)
     assert [point["claimed"] for point in report["points"]] == [1.0, 1.0]
-    for argv, message in (
-        (["blr", "--attack", "invented"], "--attack invented: expected lda, and no --layers"),
-        (["--attack", "invented", "--layers", "A"], "--attack invented: expected lda, and no --layers"),
-        (["--attack", "invented", "--full"], "not allowed with argument"),
-        (["sbn", "--layers", "H"], "layers: 'H' knows no records of SigmoidBeliefNetwork"),
-    ):
-        assert message in refused("audit", *argv)

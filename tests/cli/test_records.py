@@ -49,18 +49,7 @@ def test_notes_to_topics_and_new_notes_to_proportions(notes, run, kind):
     The saved model needs nothing to read new notes.
     """
     model, source = notes / "m", notes / f"notes.{kind}"
-    how = (
-        "--text",
-        "note",
-        "--person",
-        "patient",
-        "--unit",
-        "patient",
-        "--vocab",
-        notes / "words",
-        "--stop-words",
-        "none",
-    )
+    how = (*"--text note --person patient --unit patient --stop-words none".split(), "--vocab", notes / "words")
     code, out, err = run("fit", "lda", source, *how, *FIT, "--out", model)
     assert (code, err) == (0, "") and "one patient of 3" in " ".join(out.split())
     assert json.loads((model / "text.json").read_text())["columns"] == ["note"]
@@ -100,36 +89,6 @@ def test_a_job_file_says_public_words_and_standard_input(notes):
     job.write_text(f'command = "fit lda"\n[options]\n{options}')
     args = parse(["fit", "lda", "--config", str(job)])
     assert (args.input, args.vocab, args.text) == ("-", "public:en", ["note", "more"])
-
-
-@pytest.mark.parametrize(
-    "more, message",
-    [
-        (("--text", "body", "--vocab", "words"), "notes.csv: no column 'body'; it has "),
-        (("--text", "note", "--vocab", "public:tlh"), "public:tlh: the package "),
-        (
-            ("--text", "note", "--vocab", "words", "--unit", "ward"),
-            "--unit ward: expected only with --person COLUMN or",
-        ),
-        (("--format", "npz", "--text", "note"), "notes.csv: format npz has counts, no columns of text and persons"),
-    ],
-)
-def test_refused_in_the_words_of_a_shell(notes, refused, monkeypatch, more, message):
-    monkeypatch.chdir(notes)
-    assert refused("fit", "lda", "notes.csv", *more, *FIT, "--out", "m").startswith(message)
-    assert not (notes / "m").exists() and not (notes / "m.run").exists()
-
-
-@pytest.mark.parametrize("name, content", [("d.ldac", "1 0:1\n2 1:1 3:2\n"), ("d.svmlight", "5 1:1\n7 1:1 3:2\n")])
-def test_counts_that_do_not_say_their_words_are_refused_in_the_words_of_a_shell(tmp_path, refused, name, content):
-    path = tmp_path / name
-    path.write_text(content)
-    given = ("--format", "svmlight") if "svm" in name else ()
-    message = refused("fit", "lda", path, *given, *FIT, "--out", tmp_path / "m")
-    assert message.endswith("does not say how many words there are; give --vocab or --features")
-    if given:
-        message = refused("fit", "lda", path, *FIT, "--out", tmp_path / "m")
-        assert "looks like svmlight; give --format svmlight, " in message
 
 
 def test_a_damaged_text_file_is_refused(notes, run, refused):

@@ -2,7 +2,6 @@
 
 import sys
 
-import numpy as np
 import pytest
 from reported import vocabulary
 
@@ -12,21 +11,6 @@ from vips_fast.jobs.places import kind_in
 
 def fit(run, files, *more):
     assert run(*files.fit("--epsilon", 2, "--delta", 1e-3, "--quiet", *more))[0] == 0
-
-
-def test_a_fit_writes_its_report(run, files):
-    transcript = files.folder / "transcript"
-    fit(run, files, "--report", "--transcript", transcript)
-    page = (files.model / "report.html").read_text()
-    assert "red" in page and "The fit kept its 5 releases" in page and str(files.folder) not in page
-    code, out, _ = run("verify", files.model, "--transcript", transcript)
-    assert code == 0 and "equal   report.html" in out.splitlines()
-    (files.model / "report.html").write_text(page.replace("held", "open"))
-    code, out, _ = run("verify", files.model, "--transcript", transcript)
-    assert code == 1 and "DIFFERS report.html" in out.splitlines()
-    # A model with a report can be replaced like any other.
-    fit(run, files, "--force")
-    assert not (files.model / "report.html").exists()
 
 
 def test_report_and_show_need_no_data(run, files):
@@ -45,34 +29,6 @@ def test_report_and_show_need_no_data(run, files):
     names = files.folder / "names.txt"
     names.write_text("\n".join(f"n{k}" for k in range(6)) + "\n")
     assert "n1" in run("show", files.model, "--vocab", names)[1]
-
-
-def test_where_no_page_is_written(refused, files):
-    page = files.folder / "page.html"
-    assert "page.txt': expected a name that ends in .html" in refused("show", files.model, "--out", "page.txt")
-    assert "none: no such folder" in refused("show", "none", "--out", page) and not page.exists()
-
-
-def test_names_of_coefficients(run, files):
-    rng = np.random.default_rng(0)
-    X, y, out = files.folder / "x.npy", files.folder / "y.npy", files.folder / "blr"
-    rows = rng.normal(size=(3000, 3)) * 0.5
-    np.save(X, rows)
-    np.save(y, (rows[:, 1] > 0).astype(int))
-    names = files.folder / "names.txt"
-    names.write_text("age\ndose\n<b>weight</b>\n")
-    fitting = ["fit", "blr", X, "--label", y, "--names", names, "--epsilon", 4, "--out", out, "--quiet", "--report"]
-    assert run(*fitting)[0] == 0
-    page = (out / "report.html").read_text()
-    assert "dose" in page and "&lt;b&gt;weight&lt;/b&gt;" in page and "<b>" not in page
-    code, shown, _ = run("show", out)
-    assert code == 0 and "dose" in shown and "Odds of 1 against 0:" in shown
-
-
-def test_a_tainted_model(run, files):
-    assert run(*files.fit("--non-private", "--quiet", "--report"))[0] == 0
-    page = (files.model / "report.html").read_text()
-    assert "<title>NOT PRIVATE: " in page and run("show", files.model)[1].startswith("NOT PRIVATE: ")
 
 
 def test_a_vocabulary(run, files):

@@ -7,7 +7,6 @@ import csv
 
 import numpy as np
 import pandas
-import pytest
 
 from vips_fast.data import Batch, ShardedCorpus, write_shards
 
@@ -40,7 +39,6 @@ def test_texts_and_their_persons(run, refused, files):
         for i, x in enumerate(files.X):
             writer.writerow([" ".join(w for w, n in zip(files.words, x, strict=True) for _ in range(n)), f"p{i % 9}"])
     named = ["--text", "note", "--person", "patient", "--bins", 3]
-    assert "--vocab: expected a public vocabulary" in refused("shard", table, out, *named)
     assert run("shard", table, out, *named, "--vocab", files.vocab)[0] == 0
     corpus = ShardedCorpus(out)
     starts = corpus.groups.starts
@@ -95,34 +93,9 @@ def test_networks(run, tmp_path):
     assert printed[0] == printed[1]
 
 
-def test_what_is_refused_in_one_line(refused, run, files):
-    out = files.folder / "shards"
-    write = ["shard", files.docs, out, "--vocab", files.vocab]
-    labels = files.folder / "labels.txt"
-    labels.write_text("a\nb\n")
-    for more, message in (
-        (["--label", "x"], "--label x: expected with --schema"),
-        (["--groups", labels, "--person", "p"], "--person: leave out --groups"),
-        (["--groups", labels], "persons has shape"),
-        (["--shard-mb", "0"], "--shard-mb"),
-        (["--bins", "0"], "--bins"),
-    ):
-        assert message in refused(*write, *more)
-        assert not out.exists()
-    assert run(*write)[0] == 0
-    assert "exists" in refused(*write)
-    fit = ["fit", "lda", out, "--topics", 2, "--out", files.model, "--steps", 5, "--doc-length", 30, *STEPS]
-    assert "--vocab: not with shards" in refused(*fit, "--vocab", files.vocab)
-    (out / "000000" / "values.npy").write_bytes(b"")
-    assert "000000/values.npy: cut; expected another size" in refused(*fit)
-    (out / "shards.json").unlink()
-    assert not files.model.exists()
-
-
-@pytest.mark.parametrize("family", ["blr", "sbn"])
-def test_shards_of_another_kind(refused, run, files, family):
+def test_a_damaged_shard_is_refused(refused, run, files):
     out = files.folder / "shards"
     assert run("shard", files.docs, out, "--vocab", files.vocab)[0] == 0
-    more = ["--components", 2] if family == "sbn" else []
-    said = refused("fit", family, out, *more, "--out", files.model, *STEPS)
-    assert "shards of counts" in said
+    (out / "000000" / "values.npy").write_bytes(b"")
+    fit = ["fit", "lda", out, "--topics", 2, "--out", files.model, "--steps", 5, "--doc-length", 30, *STEPS]
+    assert "000000/values.npy: cut; expected another size" in refused(*fit) and not files.model.exists()

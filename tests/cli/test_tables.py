@@ -82,28 +82,11 @@ def test_more_than_two_classes(run, folder):
     assert code == 0 and "equal   coefficients.csv" in text
 
 
-def test_the_model_is_verified_with_its_schema(run, folder):
-    assert run(*fit(folder, "t.csv", "m", "--transcript", folder / "kept"))[0] == 0
-    code, text, _ = run("verify", folder / "m", "--transcript", folder / "kept")
-    assert code == 0 and "schema.toml" in text
-
-
-def test_draft_and_check(run, refused, folder):
+def test_a_template_has_names_and_no_values(run, folder):
     code, text, _ = run("schema", folder / "t.csv", "--out", folder / "d.toml")
     draft = (folder / "d.toml").read_text()
     assert code == 0 and "zq7351" not in draft and "private" not in draft and '[columns."home"]' in draft
     assert run("schema", folder / "t.parquet")[1] == draft
-    # A first line of JSON Lines is a record: no name is taken from it.
-    assert "JSON has no header" in refused("schema", folder / "t.jsonl")
-    assert "column 'home': its kind is not said" in refused("schema", folder / "t.csv", "--schema", folder / "d.toml")
-    check = "schema", folder / "t.csv", "--schema", folder / "s.toml"
-    (code, text, _), (_, without, _) = run(*check), run(*check, "--label", "ill")
-    assert code == 0 and "home, note" in text and "features" in text
-    norm, of_features = (float(said.split("largest row norm")[1].split()[0]) for said in (text, without))
-    assert of_features**2 == pytest.approx(norm**2 - 1, abs=0.01)  # as a fit takes it
-    assert "--label ILL: no column of the schema; expected one of" in refused(*check, "--label", "ILL")
-    (folder / "other.csv").write_text("age,ill\n1,yes\n")
-    assert "no column 'work'" in refused("schema", folder / "other.csv", "--schema", folder / "s.toml")
 
 
 def of_input(error):
@@ -166,9 +149,6 @@ def test_a_schema_with_its_label_reads_new_rows_and_labelled_ones(run, refused, 
     known = run("predict", folder / "m", folder / "t.csv")
     for name in ("t.csv", "new.csv"):
         assert run("predict", folder / "m", folder / name, "--schema", folder / "s.toml") == known
-    check = ("schema", folder / "new.csv", "--schema", folder / "s.toml")
-    assert run(*check, "--label", "ill")[0] == 0
-    assert "if it is the label, say --label" in refused(*check)
     with pytest.raises(ValueError, match=r"if it is a label, leave it out: schema.without\('ill'\)"):
         ColumnEncoder(folder / "s.toml").fit(pandas.read_csv(folder / "new.csv"))
 
@@ -181,37 +161,6 @@ def test_rs_mark_of_missing_values_is_named_for_any_refused_cell(run, refused, f
         'nulls = ["NA"]\n' + SCHEMA.replace('number"', 'number"\ncenter = 50').replace("kind", 'missing = "fill"\nkind')
     )
     assert run(*fit(folder, "na.csv", "m"))[0] == (0 if ",NA,state" not in row else 2)
-
-
-def test_a_unit_without_persons_says_what_it_needs(refused, folder):
-    said = refused(*fit(folder, "t.csv", "m", "--unit", "patient"))
-    assert said.startswith("--unit patient: expected only with --person COLUMN") and "leave it out" in said
-
-
-@pytest.mark.parametrize(
-    ("file", "text", "more"),
-    [
-        ("t.csv", "", ["--label", "income"]),
-        ("t.csv", "kind='number'", ["--label", "age"]),
-        ("t.csv", "'nobody'", ["--person", "nobody"]),
-        ("t.csv", "--person", ["--person", "ill"]),
-        ("t.csv", "leave out --groups", ["--person", "home", "--groups", "s.toml"]),
-        ("t.csv", "--names", ["--names", "s.toml"]),
-        ("empty.csv", "empty", []),
-        ("short.csv", "'work'", []),
-    ],
-)
-def test_what_does_not_fit_the_schema(refused, folder, file, text, more):
-    (folder / "empty.csv").write_bytes(b"")
-    (folder / "short.csv").write_text("age,ill\n1,yes\n")
-    assert text in refused(*fit(folder, file, "m", *more)) and not (folder / "m").exists()
-
-
-def test_a_person_that_no_column_names_is_refused(refused, tmp_path):
-    """It would be ignored, and rows protected in place of persons."""
-    np.save(tmp_path / "bits.npy", np.eye(8))
-    fit = ["fit", "sbn", tmp_path / "bits.npy", "--components", 2, "--epsilon", 1, "--out", tmp_path / "m", "--quiet"]
-    assert "--person who: this input has no columns" in refused(*fit, "--person", "who")
 
 
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])

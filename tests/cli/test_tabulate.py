@@ -102,18 +102,3 @@ def test_clusters_and_a_text_without_words(notes, capsys):
     assert json.loads(capsys.readouterr().out)["exit"] == "done"
     shares = TopicTables.load("out").table().shares
     np.testing.assert_allclose(np.sort(shares, axis=1), [[0.2, 0.8]] * 2, atol=0.1)
-
-
-@pytest.mark.parametrize(
-    ("more", "message"),
-    [
-        ("--by town", "has no list 'town'; expected the public values of town"),
-        ("--values notes.csv", "--values notes.csv: not a TOML file: "),
-        ("--text diary", "diary"),
-        ("--epsilon 0", "epsilon"),
-    ],
-)
-def test_bad_options_spend_nothing(notes, capsys, more, message):
-    assert main([*TABULATE.split(), *more.split()]) == 2
-    assert message in capsys.readouterr().err
-    assert not (notes / "out").exists()

@@ -67,8 +67,3 @@ def test_a_model_of_ones_own(run, refused, tmp_path):
     verify = ["verify", model, "--transcript", transcript]
     assert run(*verify, "--class", "ball_mean:Mean")[0] == 0
     assert "'Mean' is not a class of this package; expected module:Class" in refused(*verify)
-
-
-def test_only_a_publication_has_a_signature(refused, files, published):
-    said = refused(*published, "--verify-key", files.vocab)
-    assert "--verify-key: " in said and "only vips-fast publish --key signs" in said

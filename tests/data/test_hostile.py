@@ -15,7 +15,6 @@ from vips_fast.cli.arguments import BudgetReserve, FitLda
 from vips_fast.cli.commands import budget, tables
 from vips_fast.cli.inputs import read_array, read_key, read_lines, read_matrix
 from vips_fast.data import Schema, load_corpus, load_word_vectors, read_idx
-from vips_fast.data.categories import load_categories
 from vips_fast.data.records import read_batches
 from vips_fast.data.shards import ShardedCorpus
 from vips_fast.data.vocabulary import load_vocabulary
@@ -133,7 +132,6 @@ CASES = {
     ),
     "gzip: images": (idx, read_idx),
     "gzip: counts": (zeros(400), lambda path: load_corpus(path, format="docword")),
-    "categories": (text("a\tb\n" * (5 << 20)), load_categories),
     "npz: matrix": (arrays, lambda path: read_matrix(f"{path}")),
     "npz: prior": (arrays, PublicPrior.load),
     "npy": (claims, lambda path: read_array(str(path), "f")),

@@ -433,7 +433,7 @@ def targets(root):
         [*blr, root / "rows.csv", *table],
         ["predict", root / "table", root / "rows.csv"],
     )
-    add("schema", root / "schema.toml", [*blr, root / "rows.csv", *table], ["schema", root / "rows.csv", *table])
+    add("schema", root / "schema.toml", [*blr, root / "rows.csv", *table])
     add("rows npy", root / "rows.npy", both)
     add("labels npy", root / "labels.npy", both)
     sbn = [

@@ -15,13 +15,11 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 
 from vips_fast import LatentDirichletAllocation, TopicTables
 from vips_fast.cli import main
-from vips_fast.data.categories import load_categories
 from vips_fast.jobs import check_publication, publish
 from vips_fast.jobs.folder import write_model
 from vips_fast.jobs.signing import check_signature, folder_digests, sign_folder
 from vips_fast.models.privacy_file import schema
 from vips_fast.models.registry import About, registry_schema
-from vips_fast.report import category_namer
 
 WORDS = [f"word{k}" for k in range(10)]
 ABOUT = """
@@ -170,12 +168,12 @@ def test_the_tool_of_the_format_holds_our_signatures_and_we_hold_its(copy):
 
 def test_the_shell_publishes_signs_and_verifies(parts, tmp_path, capsys):
     out, key = str(tmp_path / "out"), ["--key", str(parts / "key")]
-    (tmp_path / "kinds.tsv").write_text("Weather\t" + "\t".join(WORDS) + "\n")
-    more = ["--categories", str(tmp_path / "kinds.tsv"), "--about", str(parts / "about.toml"), *key]
+    (tmp_path / "names").write_text("".join(f"Weather: {line}\n" for line in "abc"))
+    more = ["--names", str(tmp_path / "names"), "--about", str(parts / "about.toml"), *key]
     folders = [str(parts / name) for name in ("topics", "wards")]
     assert main(["publish", *folders, "--out", out, *more]) == 0
     assert capsys.readouterr().out.startswith(f"Written to {out}, and signed.")
-    assert all(line.startswith("Weather: word") for line in (tmp_path / "out/names.txt").read_text().splitlines())
+    assert (tmp_path / "out/names.txt").read_text() == (tmp_path / "names").read_text()
     verify = ["verify", out, "--verify-key", str(parts / "key.pub")]
     verify += [text for name in ("releases", "wards.releases") for text in ("--transcript", str(parts / name))]
     assert main(verify) == 0
@@ -188,7 +186,6 @@ def test_the_shell_publishes_signs_and_verifies(parts, tmp_path, capsys):
     said = capsys.readouterr().out
     assert "DIFFERS model.sig: names.txt is changed" in said and "DIFFERS report.html" in said
     assert main(["publish", *folders, "--out", out]) == 2 and "is not empty" in capsys.readouterr().err
-    (tmp_path / "out/names.txt").write_text("".join(f"Weather: {line}\n" for line in "abc"))
     assert main(["publish", *folders, "--out", out, "--force"]) == 2
     assert "names.txt' is not what was published" in capsys.readouterr().err
     shutil.rmtree(out)
@@ -238,28 +235,6 @@ def test_a_tainted_model_and_a_foreign_folder_are_refused(parts, tmp_path):
     with pytest.raises(ValueError, match="has no publication.json.*'thesis' in it would be lost"):
         publish(tmp_path / "mine", parts / "topics", force=True)
     assert not (tmp_path / "out").exists()
-
-
-def test_categories_name_topics_by_released_words(tmp_path):
-    path = tmp_path / "kinds.tsv"
-    path.write_text("motor_vehicle\tcar\tbike\tbus\nfood\tbread\tcar\tbus\trice\n")
-    name = category_namer(load_categories(path))
-    assert name([["car", "bike", "bus", "fuel"], ["rent", "car", "bus", "day"], ["bread", "rice", "bus", "car"]]) == [
-        "motor vehicle: car, bike, bus",
-        "rent, car, bus",
-        "food: bread, rice, bus",
-    ]
-    for text in ("", "food\n", "food\tbread\nfood\trice\n"):
-        path.write_text(text)
-        with pytest.raises(ValueError, match="expected a category on each line"):
-            load_categories(path)
-    with pytest.raises(ValueError, match="expected public:en"):
-        load_categories("public:de")
-
-
-def test_the_installed_categories_are_read():
-    found = load_categories("public:en")
-    assert len(found) == 194 and "hockey" in found["sports"]
 
 
 def test_facts_are_texts():

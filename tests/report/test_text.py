@@ -17,27 +17,10 @@ def test_top_words():
     assert report.top_words([[1, 1, 1, 1]], WORDS) == [list(WORDS)]
 
 
-def test_match_topics():
-    rng = np.random.default_rng(0)
-    topics = rng.dirichlet(np.full(50, 0.1), 6)
-    order = rng.permutation(6)
-    assert report.match_topics(topics, 7 * topics[order]) == np.argsort(order).tolist()
-    matched = report.match_topics(topics, topics[:2])
-    assert matched[:2] == [0, 1] and matched[2:] == [None] * 4
-
-
 def test_topics_table():
     assert report.topics_table(TOPICS, WORDS, 2) == "1  red blue\n2  pink blue"
-    text = report.topics_table(TOPICS, WORDS, 2, TOPICS[::-1], ("ours", "theirs"), width=50)
-    room = (50 - 1 - 5) // 2
-    assert text.split("\n") == [
-        f"   {'ours':<{room}} | theirs",
-        f"1  {'red blue':<{room}} | red blue",
-        f"2  {'pink blue':<{room}} | pink blue",
-    ]
-    assert all(
-        len(line) <= 40 for line in report.topics_table(np.ones((2, 30)), ["longish"] * 30, 30, width=40).split("\n")
-    )
+    lines = report.topics_table(np.ones((2, 30)), ["longish"] * 30, 30, width=40).split("\n")
+    assert all(len(line) <= 40 for line in lines)
 
 
 def test_table():
@@ -95,7 +78,6 @@ def test_predictive_perplexity():
         (lambda: report.top_words(TOPICS, WORDS[:3]), "vocabulary has 3 words; expected 4"),
         (lambda: report.top_words(TOPICS, WORDS, 0), "n_words is 0"),
         (lambda: report.top_words(TOPICS[0]), "expected \\(K, V\\)"),
-        (lambda: report.match_topics(TOPICS, TOPICS[:, :3]), "over 4 and over 3 words"),
         (lambda: report.unigram_perplexity([[1, 2]], [[0, 0]]), "test has no words"),
         (lambda: report.unigram_perplexity([[1, 2]], [[1]]), "test has 1 columns; expected 2"),
         (lambda: report.unigram_perplexity([[1, 2]], [[1, 1]], 0), "pseudocount is 0"),

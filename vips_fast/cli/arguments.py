@@ -563,10 +563,6 @@ class FitMixture(Rows, Fit, command="fit mixture", function="mixture:fit"):
         number of clusters
     names
         names of a matrix's columns, one a line
-    held
-        vectors: the words in each document, a matrix of 0 and 1 as .npy or .npz, with --vocab
-    vocab
-        the public words of the columns of --held, one a line, for keywords of clusters
     radius
         public bound of rows' lengths; default 1 (gaussian) or none (bernoulli, from the center); root of N for N
         questions with a column a choice
@@ -574,15 +570,12 @@ class FitMixture(Rows, Fit, command="fit mixture", function="mixture:fit"):
     Examples
     --------
     vips-fast fit mixture answers.npy --kind bernoulli --components 6 --epsilon 1 --out types
-    vips-fast fit mixture vectors.npy --kind vector --components 20 --held held.npz --vocab words.txt \
-        --epsilon 2 --out clusters
+    vips-fast fit mixture vectors.npy --kind vector --components 20 --epsilon 2 --out clusters
     """
 
     kind: Annotated[str, Kind(str, lambda v: v in _KINDS, f"one of {', '.join(_KINDS)}")]
     n_components: Whole
     names: File | None = None
-    held: File | None = None
-    vocab: File | None = None
     radius: Positive | None = None
 
 
@@ -772,8 +765,6 @@ class Publish(Arguments, command="publish", function="models:publish"):
         public facts about the data (TOML), for the page and the registry of deployments
     names
         names of the topics or clusters, one a line, made from released words
-    categories
-        name topics by public categories: public:en, or FILE
     key
         sign all files: private key (PEM, without a password) on P-256, P-384 or P-521
     force
@@ -781,14 +772,13 @@ class Publish(Arguments, command="publish", function="models:publish"):
 
     Examples
     --------
-    vips-fast publish topics topics-tables --out public --about about.toml --categories public:en --key private.pem
+    vips-fast publish topics topics-tables --out public --about about.toml --key private.pem
     """
 
     parts: Place[Annotated[list[str], Kind(path="folder")]]
     out: Folder
     about: File | None = None
     names: File | None = None
-    categories: File | None = None
     key: File | None = None
     force: bool = False
 
@@ -847,28 +837,21 @@ class Plan(Printed, command="plan", function="lda:plan", one_of=("", "epsilon", 
 
 
 class Template(Arguments, command="schema", function="data:schema"):
-    """Write a template of a table's schema, from the names of its columns only; or check a schema.
+    """Write a template of a table's schema, from the names of its columns only.
 
     Parameters
     ----------
     table : TABLE
         CSV or Parquet, read only for the names of its columns
-    schema
-        check this schema (TOML), and that the table has its columns
-    label : COLUMN
-        the column of labels, which is no feature
     out : FILE
         file for the template; default: print
 
     Examples
     --------
     vips-fast schema table.csv --out schema.toml
-    vips-fast schema table.csv --schema schema.toml --label income
     """
 
     table: Place[File]
-    schema: File | None = None
-    label: str | None = None
     out: File | None = None
 
 

@@ -10,7 +10,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from .messages import Exit, ExitWith, cause, flush, say, shown_streams
+from .messages import Exit, flush, say, shown_streams
 from .parser import parse
 from .signature import Arguments, in_options, load
 
@@ -62,12 +62,12 @@ def _open_streams() -> None:
 
 def _explain(args: Arguments | None, error: BaseException) -> tuple[str, int]:
     """Give an error's message, with options for parameters, and its exit code."""
-    message, code = _message(cause(error))
+    message, code = _message(error)
     # A fit that ended early notes its spending, and how to resume it.
-    message = ". ".join([message, *getattr(cause(error), "__notes__", ())])
+    message = ". ".join([message, *getattr(error, "__notes__", ())])
     if args is not None:
         message = in_options(type(args), message)
-    return message, error.code if isinstance(error, ExitWith) else code
+    return message, getattr(error, "exit_code", code)
 
 
 def _message(error: BaseException) -> tuple[str, int]:

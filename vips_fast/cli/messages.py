@@ -37,19 +37,6 @@ class Exit(IntEnum):
         return one
 
 
-class ExitWith(Exception):
-    """The error that is its cause ends the command, with this code."""
-
-    def __init__(self, code: Exit) -> None:
-        super().__init__(code)
-        self.code = code
-
-
-def cause(error: BaseException) -> BaseException:
-    """Unwrap the error of an `ExitWith`."""
-    return error.__cause__ if isinstance(error, ExitWith) and error.__cause__ is not None else error
-
-
 class Shown:
     """A stream for text from anywhere; no character drives a terminal."""
 

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 from .text import (
     Namer,
     distinct_names,
-    match_topics,
     paragraph,
     predictive_perplexity,
     split_words,
@@ -18,7 +17,6 @@ from .text import (
 )
 
 if TYPE_CHECKING:
-    from .categories import category_namer as category_namer
     from .dossier import Dossier as Dossier
     from .dossier import make_dossier as make_dossier
     from .html import html_report as html_report
@@ -30,7 +28,6 @@ if TYPE_CHECKING:
 
 #: Where the names live that need the models, which a table of text shall not wait for.
 _HOMES = {
-    "category_namer": "categories",
     "Dossier": "dossier",
     "Gain": "words",
     "component_rows": "parts.components",
@@ -45,13 +42,11 @@ __all__ = [
     "Dossier",
     "Gain",
     "Namer",
-    "category_namer",
     "component_rows",
     "distinct_names",
     "gain",
     "html_report",
     "make_dossier",
-    "match_topics",
     "paragraph",
     "part_of",
     "predictive_perplexity",

@@ -5,7 +5,6 @@ A dossier is a function of a fitted estimator (its arrays, settings and ledger) 
 """
 
 import inspect
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,7 +21,7 @@ from ..models.estimator import PrivateEstimator
 from ..models.family import family_of
 from ..models.inputs import column_names
 from ..models.privacy_file import ledger_bounds
-from ..store.words import counted, several
+from ..store.words import several
 from . import figures
 from .part import Learned, part_of
 from .risk import SecretRisk, secret_risks
@@ -31,7 +30,7 @@ from .words import Gain, gain
 
 #: Rows of the report: numbers of records of one person.
 _SIZES = (1, 2, 5, 10)
-_MOST_POINTS, _MOST_RUNS = 12, 20
+_MOST_RUNS = 20
 
 
 @dataclass(frozen=True)
@@ -143,7 +142,7 @@ def make_dossier(model: PrivateEstimator, **beside: Any) -> Dossier:
         learned=number_names(part.learned(model, columns, own.n_words), titles),
         sections=more,
         findings=findings(every),
-        curve=_curve(every, purchased) if privacy.private and len(ledger) else None,
+        curve=spent_by(every, purchased) if privacy.private and (tables or purchased) else None,
         runs=tuple(map(dict, plans[-_MOST_RUNS:])),
         runs_left_out=max(0, len(plans) - _MOST_RUNS),
         n_releases=n_releases,
@@ -201,22 +200,6 @@ def _kept(ledger: Ledger) -> int | None:
     """Count the releases in the transcript that the ledger names, if any."""
     closing: Mapping[str, Any] = next((r for r in reversed(ledger.records) if r["kind"] == "close"), {})
     return len(closing["transcript"]) if closing.get("transcript") else None
-
-
-def _curve(every: Sequence[PrivateEstimator], words: Any) -> figures.Rows:
-    """Compute epsilon before, during and after the releases, or after each part."""
-    if len(every) > 1:
-        return spent_by(every, words)
-    ledger, delta = every[0].ledger_, every[0].privacy_.delta
-    n, known = len(ledger), Ledger()
-    at = {round(n * i / min(n, _MOST_POINTS)) for i in range(min(n, _MOST_POINTS) + 1)}
-    points: list[tuple[int, float]] = []
-    for record in ledger.records:
-        known.replay(record)
-        # Before the first release, a vocabulary purchase is spent.
-        if len(known) in at and record["kind"] == ("release" if len(known) else "plan"):
-            points.append((len(known), known.epsilon(delta)))
-    return figures.spending([(f"after {counted(n, 'release')}", spent) for n, spent in points if math.isfinite(spent)])
 
 
 def _settings(model: PrivateEstimator, whole: bool = True) -> tuple[tuple[str, str, bool], ...]:

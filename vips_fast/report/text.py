@@ -85,53 +85,16 @@ def _same_form(word: str, other: str) -> bool:
     return word[:4] == other[:4] and (word.startswith(other[:-2]) or other.startswith(word[:-2]))
 
 
-def match_topics(components: Any, other: Any) -> list[int | None]:
-    """Pair similar topics of two models.
-
-    `components` and `other` are weights of any scale, shapes (K, V) and (L, V). For each topic of `components` its
-    topic in `other`, or None where `other` has fewer. The pairing maximizes the sum of the cosines between the square
-    roots of the paired topics' probabilities. Raises ValueError if the numbers of words differ.
-    """
-    from scipy.optimize import linear_sum_assignment
-
-    first, second = (np.sqrt(_distributions(_matrix(c))) for c in (components, other))
-    if first.shape[1] != second.shape[1]:
-        raise ValueError(f"topics over {first.shape[1]} and over {second.shape[1]} words")
-    rows, columns = linear_sum_assignment(first @ second.T, maximize=True)
-    matched: list[int | None] = [None] * first.shape[0]
-    for row, column in zip(rows.tolist(), columns.tolist(), strict=True):
-        matched[row] = column
-    return matched
-
-
-def topics_table(
-    components: Any,
-    vocabulary: Sequence[str] | None = None,
-    n_words: int = 10,
-    other: Any = None,
-    titles: tuple[str, str] = ("topics", "other"),
-    width: int = 100,
-) -> str:
+def topics_table(components: Any, vocabulary: Sequence[str] | None = None, n_words: int = 10, width: int = 100) -> str:
     """Write topics as text, each on a line.
 
-    With `other`, shape (L, V), two models stand side by side, paired by `match_topics`.
-
-    `components`, shape (K, V), `vocabulary` and errors are as in `top_words`. A topic has at most `n_words` words,
-    and fewer if a line has no space for them in `width` characters. `titles` are the head lines of the two columns.
+    `components`, `vocabulary` and errors are as in `top_words`. A topic has at most `n_words` words, and fewer if a
+    line has no space for them in `width` characters.
     """
     words = top_words(components, vocabulary, n_words)
     digits = len(str(len(words)))
-    if other is None:
-        space = max(20, width - digits - 2)
-        return "\n".join(f"{k:>{digits}}  {_fit(w, space)}" for k, w in enumerate(words, 1))
-    beside = top_words(other, vocabulary, n_words)
-    pairs = match_topics(components, other)
-    space = max(20, (width - digits - 5) // 2)
-    lines = [f"{'':{digits}}  {titles[0]:<{space}} | {titles[1]}".rstrip()]
-    for k, (row, column) in enumerate(zip(words, pairs, strict=True), 1):
-        right = "" if column is None else _fit(beside[column], space)
-        lines.append(f"{k:>{digits}}  {_fit(row, space):<{space}} | {right}".rstrip())
-    return "\n".join(lines)
+    space = max(20, width - digits - 2)
+    return "\n".join(f"{k:>{digits}}  {_fit(w, space)}" for k, w in enumerate(words, 1))
 
 
 def table(rows: Iterable[Iterable[object]], header: Iterable[object] | None = None) -> str:

@@ -13,7 +13,6 @@ from ...data.records import column_names, read_batches
 from ...data.schema import draft as template
 from ...jobs.text import PRIVATE, reading_file
 from ...models.family import SCHEMA
-from ...report import table
 from ..arguments import Shard, Template
 from ..inputs import read_labels, text_file
 from ..output import output_file, warn_of_drops
@@ -86,39 +85,11 @@ def _table(args: Shard, schema: Schema) -> tuple[Iterator[Batch], dict[str, Any]
 
 
 def schema(args: Template) -> int:
-    """Print a template, for a person who knows the public facts; or check what was made of it."""
-    if args.schema is not None:
-        return _check(args, args.schema)
-    if args.label is not None:
-        raise ValueError(f"--label {args.label}: expected with --schema")
+    """Print a template, for a person who knows the public facts."""
     text = template(column_names(args.table))
     if args.out is None:
         print(text, end="")
         return 0
     with output_file(args.out) as file:
         file.write(text.encode())
-    return 0
-
-
-def _check(args: Template, path: str) -> int:
-    """Print the features that a schema makes of a table."""
-    if args.out is not None:
-        raise ValueError(f"--out {args.out}: expected without --schema")
-    schema = Schema.load(path)
-    if args.label is not None and args.label not in (names := [column.name for column in schema.columns]):
-        raise ValueError(f"--label {args.label}: no column of the schema; expected one of {', '.join(names)}")
-    features = schema.without(args.label)
-    rows: list[tuple[str, Any]] = [
-        ("columns", len(schema.columns)),
-        ("features", len(features.feature_names)),
-        ("largest row norm", f"{features.row_norm:.4g}"),
-    ]
-    names = column_names(args.table)
-    for name in features.names:
-        if name not in names:
-            remedy = "" if args.label else "; if it is the label, say --label"
-            raise ValueError(f"{args.table}: there is no column {name!r}, which the schema has{remedy}")
-    known = {column.name for column in schema.columns}
-    rows.append(("not in the schema", ", ".join(name for name in names if name not in known) or "none"))
-    print(table(rows))
     return 0

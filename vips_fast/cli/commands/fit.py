@@ -15,7 +15,7 @@ from ...engine.budget import Budget, BudgetExceededError
 from ...jobs import Job, Outcome, Source, Status, beside
 from ...report.html import environment
 from ..arguments import Fit
-from ..messages import Exit, ExitWith, object_line, report, say
+from ..messages import Exit, object_line, report, say
 from ..output import privacy_object, warn_of_delta, warn_of_drops, warn_of_taints
 from .jobs import given, job_of, settings_of
 
@@ -77,15 +77,17 @@ def _untargeted(args: Fit) -> bool:
 
 
 def _ran(job: Job) -> Outcome:
-    """Run a job; an error exits with a code for the spending."""
+    """Run a job; an error has the exit code for the spending."""
     try:
         return job.run()
     except Exception as error:
+        code = None
         if job.status is Status.KEPT:
-            raise ExitWith(Exit.KEPT) from error
-        if job.status is Status.SPENT and isinstance(error, (ValueError, OSError)):
-            if not isinstance(error, BudgetExceededError):
-                raise ExitWith(Exit.FAILED) from error  # bad input is for errors before anything was spent
+            code = Exit.KEPT
+        elif job.status is Status.SPENT and not isinstance(error, BudgetExceededError):
+            code = Exit.FAILED  # bad input is for errors before anything was spent
+        if code is not None:
+            error.exit_code = code  # type: ignore[attr-defined]
         raise
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ...data import Schema, load_vocabulary
+from ...data import Schema
 from ...jobs import Material
 from ...models.family import family_named
 from ...report import component_rows
@@ -36,13 +36,9 @@ def read_new(args: Predict, model: Any) -> Any:
 def fit(args: FitMixture) -> int:
     """Fit a mixture."""
     cls = family_named(args.kind).estimator()
-    vectors = args.kind == "vector"
-    own = {"held", "vocab"} if vectors else {"schema", "names"}
-    for name in {"radius", "held", "vocab", "schema", "names"} - own:
-        if getattr(args, name) is not None and name not in setting_names(cls)[0]:
-            raise ValueError(f"--{name.replace('_', '-')}: not with --kind {args.kind}")
-    if (args.held is None) != (args.vocab is None):
-        raise ValueError("--held and --vocab: expected both, or neither; add the missing one")
+    for name in {"radius"} - setting_names(cls)[0] | ({"schema", "names"} if args.kind == "vector" else set()):
+        if getattr(args, name) is not None:
+            raise ValueError(f"--{name}: not with --kind {args.kind}")
     if args.schema is not None:
         if args.names is not None:
             raise ValueError("--names: leave it out with --schema, which has the names")
@@ -50,24 +46,21 @@ def fit(args: FitMixture) -> int:
         numbers = [column.name for column in schema.columns if column.kind == "number"]
         if args.kind == "bernoulli" and numbers:
             raise ValueError(f"--schema: column {numbers[0]!r} is a number; expected none with --kind bernoulli")
-    more = {} if args.vocab is None else {"vocabulary": list(load_vocabulary(args.vocab))}
-    return run_fit(args, cls, lambda: ReadBy(args.input, lambda model: _material(args), args.person), **more)
+    return run_fit(args, cls, lambda: ReadBy(args.input, lambda model: _material(args), args.person))
 
 
 def _material(args: FitMixture) -> Material:
     if (shards := open_shards(args)) is not None:
         if shards.labels is not None:
             raise ValueError(f"{args.input}: shards with labels; expected shards without them")
-        return _made((shards,), _names(args, shards.n_features), groups=shards.groups)
+        return _made(shards, _names(args, shards.n_features), groups=shards.groups)
     if args.schema is not None:
         schema, others = Schema.load(args.schema), [] if args.person is None else [args.person]
         X, cells = read_table(args.input, schema, "nan" if args.invalid == "drop" else "raise", others)
         kept = schema.without(*others)
-        return _made((X.toarray(),), kept.feature_names, kept, cells[args.person] if args.person else None)
+        return _made(X.toarray(), kept.feature_names, kept, cells[args.person] if args.person else None)
     X = _dense(args.input, read_matrix(args.input))
-    if args.held is not None:
-        return _made((X, read_matrix(args.held)), None)
-    return _made((X,), _names(args, X.shape[1]))
+    return _made(X, _names(args, X.shape[1]))
 
 
 def _names(args: FitMixture, n: int) -> list[str] | None:
@@ -90,9 +83,9 @@ def _dense(path: str, rows: Any) -> Any:
     return rows.toarray() if hasattr(rows, "toarray") else rows
 
 
-def _made(data: Any, names: Sequence[str] | None, schema: Schema | None = None, groups: Any = None) -> Material:
+def _made(rows: Any, names: Sequence[str] | None, schema: Schema | None = None, groups: Any = None) -> Material:
     def shown(model: Any) -> str:
         lines = [f"  {number:>3}  {share:>6}  {held}" for number, share, held in component_rows(model, names, 6)]
         return "\n".join(["Clusters, the largest first (number, share, what tells it apart):", *lines, ""])
 
-    return Material(data, column_inputs(names, schema), shown, groups)
+    return Material((rows,), column_inputs(names, schema), shown, groups)

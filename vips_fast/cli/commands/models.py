@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from ...data import load_vocabulary
-from ...data.categories import load_categories
 from ...jobs.folder import releases_folder
 from ...jobs.places import kind_in
 from ...jobs.publication import check_publication, check_texts, is_publication
@@ -22,7 +21,6 @@ from ...models.family import family_of
 from ...models.lda import DriftingTopics
 from ...models.tables import TopicTables
 from ...report import html_report, make_dossier, part_of, short_report
-from ...report.categories import category_namer
 from ...report.html import environment
 from ...store.words import counted
 from ..arguments import Predict, Publish, Show, Verify
@@ -129,15 +127,11 @@ def _of_publication(args: Verify) -> rebuild.VerifyReport:
 def publish(args: Publish) -> int:
     """Write the publication of a model and its tables."""
     model, *tables = args.parts
-    namer = None if args.categories is None else category_namer(load_categories(args.categories))
     about = "" if args.about is None else "".join(f"{line}\n" for line in read_lines(args.about))
     names = () if args.names is None else read_lines(args.names)
     key = None if args.key is None else read_key("--key", args.key)
-    if names and namer:
-        raise ValueError("--categories: leave it out, or --names; one of them names the topics")
     environment()  # refused now if the page cannot be made
-    known: dict[str, Any] = {"about": about, "names": names, "namer": namer, "key": key}
-    missing = publish_parts(args.out, model, *tables, **known, force=args.force)
+    missing = publish_parts(args.out, model, *tables, about=about, names=names, key=key, force=args.force)
     if missing:
         say(f"no registry.yaml, for the registry of deployments: it takes --about FILE with {', '.join(missing)}")
     print(f"Written to {args.out}{'' if key is None else ', and signed'}.")

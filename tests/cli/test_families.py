@@ -1,0 +1,120 @@
+"""From records to a model that others can check, for every command that fits one."""
+
+import shlex
+from contextlib import chdir
+
+import numpy as np
+import pytest
+
+from vips_fast.jobs.places import kind_in
+
+SPENT = "--epsilon 4 --delta 1e-6 --anyway --quiet --seed 1"
+PATIENT = "--text note --person patient --unit patient"
+#: Command: files beside model and statement, the first a text that verify makes again; new records; head of predict.
+FITS = {
+    "fit lda docs.txt --vocab words.txt --topics 2 --doc-length 30 --steps 3": (
+        ["topics.txt", "vocab.txt"],
+        "docs.txt",
+        "topic1,topic2",
+    ),
+    f"fit lda notes.csv {PATIENT} --vocab words.txt --stop-words none --topics 2 --doc-length 3 --steps 3": (
+        ["topics.txt", "text.json", "vocab.txt"],
+        "notes.csv",
+        "topic1,topic2",
+    ),
+    "fit lda shards --topics 2 --doc-length 30 --steps 3": (["topics.txt", "vocab.txt"], "shards", "topic1,topic2"),
+    "fit blr X.npy --label y.npy --names pair.txt --steps 3": (
+        ["coefficients.csv", "columns.txt"],
+        "X.npy",
+        "p(0),p(1)",
+    ),
+    "fit blr t.csv --schema s.toml --label ill --person home --unit patient --steps 3": (
+        ["coefficients.csv", "schema.toml"],
+        "t.csv",
+        "p(no),p(yes)",
+    ),
+    "fit counts X.npy --label y.npy --steps 3": (["coefficients.csv", "columns.txt"], None, None),
+    "fit sbn answers.npy --components 2 --steps 3": ([], "answers.npy", "unit1,unit2"),
+    "fit mixture answers.npy --kind bernoulli --components 2 --steps 3": (
+        ["components.csv", "columns.txt"],
+        "answers.npy",
+        "component1,component2",
+    ),
+    "fit mixture t.csv --kind bernoulli --schema survey.toml --person home --unit patient --components 2 --steps 3": (
+        ["components.csv", "schema.toml"],
+        "t.csv",
+        "component1,component2",
+    ),
+    "fit mixture vectors.npy --kind gaussian --radius 2 --components 2 --steps 3": (
+        ["components.csv", "columns.txt"],
+        "vectors.npy",
+        "component1,component2",
+    ),
+    "fit mixture vectors.npy --kind vector --components 2 --steps 3": (
+        ["components.csv"],
+        "vectors.npy",
+        "component1,component2",
+    ),
+    f"fit clusters notes.csv {PATIENT} --vectors sentences --public-prior public.npz --components 2": (
+        ["components.csv", "text.json"],
+        None,
+        None,
+    ),
+    "tabulate topics notes.csv --by ward,month --values values.toml --person patient": (
+        ["tables.csv", "columns.txt"],
+        None,
+        None,
+    ),
+    "tabulate topics notes.csv --by month --drift --values values.toml --person patient": (
+        ["drift.csv", "text.json", "vocab.txt"],
+        None,
+        None,
+    ),
+}
+ALWAYS = ["model.json", "model.npz", "privacy.json", "privacy.txt", "report.html"]
+
+
+@pytest.mark.parametrize("line", FITS)
+def test_a_fit_can_be_checked_read_and_used(here, run, tmp_path, line):
+    files, records, head = FITS[line]
+    out, kept = tmp_path / "m", ["--transcript", tmp_path / "kept"]
+    job = [*shlex.split(f"{line} {SPENT}"), "--out", out, *kept, "--report"]
+    code, text, _ = run(*job)
+    assert code == 0 and "differential privacy" in " ".join(text.split()).replace("-", " ")
+    assert sorted(path.name for path in out.iterdir()) == sorted([*files, *ALWAYS])
+    model = kind_in(out).load(out)
+    unit = "patient" if "--unit" in line else "person" if "--person" in line else "record"
+    assert model.privacy_.private and model.privacy_.unit == unit
+    assert run("show", out)[0] == 0
+    # The same job again has its answer, and needs no records.
+    code, text, _ = run(*job, "--resume")
+    assert code == 0 and "nothing was spent" in text
+    if records is not None:
+        code, text, _ = run("predict", out, records)
+        assert code == 0 and text.startswith(f"{head}\n")
+        printed = np.loadtxt(text.splitlines()[1:], delimiter=",")
+        assert run("predict", out, records, "--out", tmp_path / "rows.npy") == (0, "", "")
+        np.testing.assert_allclose(printed, np.load(tmp_path / "rows.npy"), rtol=1e-5)
+    code, text, _ = run("verify", out, *kept)
+    assert code == 0 and text.endswith("The model follows from its releases.\n")
+    assert {f"equal   {name}" for name in (*files[:1], "privacy.txt", "report.html")} <= set(text.splitlines())
+    for name in (*files[:1], "privacy.txt", "report.html"):
+        whole = (out / name).read_text()
+        (out / name).write_text(whole[:-2] + "~\n")
+        code, text, _ = run("verify", out, *kept)
+        assert code == 1 and [said for said in text.splitlines() if "DIFFERS" in said] == [f"DIFFERS {name}"]
+        (out / name).write_text(whole)
+    with chdir(tmp_path):
+        assert run("publish", "m", "--out", "public")[0] == run("verify", "public", *kept)[0] == 0
+
+
+@pytest.mark.parametrize(
+    "line", [line for line, (_, records, _) in FITS.items() if records == "docs.txt" or "sbn" in line]
+)
+def test_a_fit_without_privacy_says_so_wherever_it_is_used(here, run, tmp_path, line):
+    code, text, _ = run(*shlex.split(line), "--non-private", "--quiet", "--out", tmp_path / "m")
+    assert code == 0 and "NOT PRIVATE: " in text
+    assert (tmp_path / "m" / "privacy.txt").read_text().startswith("NOT PRIVATE: ")
+    assert run("show", tmp_path / "m")[1].startswith("NOT PRIVATE: ")
+    code, _, error = run("predict", tmp_path / "m", FITS[line][1])
+    assert code == 0 and error.startswith("vips-fast: warning: NOT PRIVATE: ")

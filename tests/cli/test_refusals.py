@@ -1,0 +1,196 @@
+"""What a command refuses: one line with the option and the remedy, and no file is written, changed or charged."""
+
+import shlex
+
+import pytest
+from written import SECRET
+
+
+def tree(folder):
+    return {path: path.read_bytes() if path.is_file() else None for path in sorted(folder.rglob("*"))}
+
+
+LDA = "fit lda docs.txt --vocab words.txt --topics 2 --steps 5 --doc-length 30 --epsilon 1 --out m --anyway"
+NOTES = "fit lda notes.csv --text note --vocab words.txt --topics 2 --steps 2 --epsilon 2 --out m"
+BLR = "fit blr X.npy --epsilon 1 --out m --quiet"
+ROWS = "fit blr t.csv --schema s.toml --label ill --epsilon 5 --delta 1e-6 --out m --quiet"
+COUNTS = "fit counts X.npy --label y.npy --epsilon 4 --out m --quiet"
+SBN = "fit sbn answers.npy --components 2 --epsilon 1 --out m --anyway"
+MIXTURE = "fit mixture answers.npy --kind bernoulli --components 2 --epsilon 1 --steps 4 --out m"
+VECTORS = "fit mixture vectors.npy --kind vector --components 2 --epsilon 1 --steps 4 --out m"
+CLUSTERS = "fit clusters notes.csv --text note --vectors sentences --public-prior public.npz --epsilon 6 --out m"
+SHARD = "shard docs.txt out --vocab words.txt"
+TABULATE = "tabulate topics notes.csv --by ward,month --values values.toml --person patient --epsilon 2 --out m"
+DRIFT = "tabulate topics notes.csv --by month --drift --values values.toml --person patient --epsilon 2 --out m"
+PRIVACY = "privacy --records 1000 --steps 10 --delta 1e-5 --epsilon 1"
+PRIOR = "prior notes.csv --text note --vocab words.txt --topics 2 --stop-words none"
+BUDGET = "budget create new --epsilon 3 --delta 1e-6 --dataset ward7"
+
+REFUSED = {
+    # Words, options and values
+    "": "the following arguments are required: COMMAND",
+    "nonsense": "invalid choice: 'nonsense'",
+    "predikt": "invalid choice: 'predikt' (did you mean predict?)",
+    "fit lda": "required: INPUT, --out",
+    "fit lda docs.txt --topics 2 --out m": "one of the arguments --epsilon --attack-success --noise-multiplier",
+    f"{LDA} --noise-multiplier 1": "not allowed with argument",
+    f"{LDA} --invalid skip": "argument --invalid: 'skip': expected one of raise, drop",
+    f"{LDA} --workers a": "'a': expected a number of at least 1, or the address of a",
+    f"{LDA} --epsilom 1": "unrecognized arguments: --epsilom 1 (did you mean --epsilon?)",
+    "demo --epsilon -1": "argument --epsilon: '-1': expected a number above 0",
+    "demo --epsilon nan": "'nan': expected a number above 0",
+    "demo --delta 1": "argument --delta: '1': expected a number between 0 and 1",
+    "demo --topics 0": "argument --topics: '0': expected a whole number of at least 1",
+    "demo --jobs 0": "argument --jobs: '0': expected a number of threads",
+    "demo --seed -1": "argument --seed: '-1': expected a whole number from 0",
+    "demo --eps=1": "unrecognized arguments: --eps=1",
+    "predict m x --out t.txt": "argument --out: 't.txt': expected a name that ends in .csv or .npy",
+    "privacy --records 1000 --steps 10 --epsilon 1": "required: --delta",
+    "privacy --records 1000 --steps 10 --delta 1e-5": "--noise-multiplier --epsilon --attack-success is required",
+    f"{PRIVACY} --noise-multiplier 1": "not allowed with",
+    f"{PRIVACY} --sampling full --batch-size 10": "--batch-size 10: leave it out with --sampling full",
+    f"{PRIVACY} --batch-size 10 --relation replace_one": "expected 'add_remove' with --sampling poisson",
+    # Texts and counts
+    f"{LDA} --batch-size 61": "--batch-size 61",
+    f"{LDA} --clip 2": "--clip 2.0",
+    f"{LDA} --format dsv": "--format dsv: expected one of 'npz'",
+    f"{LDA} --features 7": "docs.txt: has 6 words; expected 7",
+    f"{LDA} --transcript m/t": "is in use; expected another place",
+    f"{LDA} --transcript m/..": "is in use; expected another place",
+    f"{LDA} --vocab absent": "absent: No such file or directory",
+    f"{LDA} --steps 0": "argument --steps: '0': expected a whole number of at least 1",
+    f"{LDA} --set dtype": "--set dtype: expected NAME=VALUE",
+    f"{LDA} --unit ward": "--unit ward: expected only with --person COLUMN or --groups FILE",
+    f"{LDA} --set rows_per_group=3": "expected only with --person COLUMN or --groups",
+    f"{LDA} --groups two.txt": "groups has shape (2,): expected (60,)",
+    f"{LDA} --groups none.txt": "none.txt",
+    f"{LDA} --records 60 --budget persons --delta 1e-5": "--unit record",
+    f"{LDA} --budget paid --delta 1e-5": "--delta 1e-05",
+    f"{LDA} --budget paid --delta 1e-6 --sampling without_replacement --batch-size 20": "replace_one",
+    f"{LDA} --budget none": "No such file",
+    f"{LDA.replace('docs.txt', 'bad.txt')}": "bad.txt: line 4: expected non-negative integers",
+    f"{LDA.replace('docs.txt', 'shards')}": "--vocab: not with shards",
+    f"{NOTES} --text body": "notes.csv: no column 'body'; it has ",
+    f"{NOTES} --vocab public:tlh": "public:tlh: the package ",
+    f"{NOTES} --format npz": "notes.csv: format npz has counts, no columns of text and persons",
+    "fit lda docs.ldac --topics 2 --epsilon 1 --out m": "does not say how many words there are; give --vocab or --f",
+    "fit lda docs.svmlight --topics 2 --epsilon 1 --out m": "looks like svmlight; give --format svmlight, ",
+    "fit lda docs.svmlight --format svmlight --topics 2 --epsilon 1 --out m": "give --vocab or --features",
+    f"{NOTES} --public-prior any.npz": "not allowed with argument",
+    "fit lda notes.csv --text note --epsilon 1 --public-prior public:fr --out m": "no public topics of this language",
+    "fit lda notes.csv --text note --epsilon 1 --public-prior held.npz --out m": "expected a file of PublicPrior.save",
+    # Rows, labels and tables
+    BLR: "--label: expected a file of the labels, or with --schema their column",
+    f"{BLR} --label y.npy --names y.txt": "60 names; expected 2",
+    f"{BLR} --label nothing.npy": "nothing.npy",
+    f"{BLR} --label y.npy --person who": "--person who: expected with --schema",
+    f"{BLR} --label y.txt --trials 3": "y.txt: expected counts",
+    f"{BLR} --label text.npy --trials 3": "not a .npy file of numbers",
+    f"{BLR} --label bytes.txt": "bytes.txt: is not UTF-8 text",
+    f"{BLR} --label two.txt": "y has shape (2,)",
+    f"{BLR} --label y.npy --classes 1 maybe": "--classes",
+    f"{ROWS} --label income": "",
+    f"{ROWS} --label age": "kind='number'",
+    f"{ROWS} --person nobody": "'nobody'",
+    f"{ROWS} --person ill": "--person",
+    f"{ROWS} --person home --groups s.toml": "leave out --groups",
+    f"{ROWS} --names s.toml": "--names",
+    f"{ROWS} --unit patient": "--unit patient: expected only with --person COLUMN",
+    f"{ROWS.replace('t.csv', 'empty.csv')}": "empty",
+    f"{ROWS.replace('t.csv', 'short.csv')}": "'work'",
+    f"{ROWS} --schema open.toml": "column 'age': low=None, high=None: expected numbers, low < high",
+    f"{COUNTS} --largest 0.5": "--largest 0.5: expected a number",
+    f"{COUNTS} --label negative.txt": "y: expected counts, whole numbers from 0",
+    "fit counts t.csv --schema s.toml --label ill --epsilon 4 --out m": "kind='binary': expected number of a label",
+    f"{BLR.replace('X.npy', 'shards')}": "shards of counts",
+    f"{SBN.replace('answers.npy', 'shards')}": "shards of counts",
+    f"{SBN} --person who": "--person who: this input has no columns",
+    f"{SBN} --set bound=tight": "bound",
+    f"{SBN.replace('answers.npy', 'text.npy')}": "text.npy",
+    f"{SBN.replace('answers.npy', 'idx')}": "idx",
+    # Mixtures and clusters
+    f"{MIXTURE} --set projection=3": "'projection' is not a setting of BernoulliMixture",
+    f"{MIXTURE} --schema s.toml": "column 'age' is a number",
+    f"{MIXTURE} --names two.txt": "2 names; expected 4",
+    f"{MIXTURE} --set center=2": "center=2: expected a number",
+    f"{MIXTURE} --person home": "--person home",
+    f"{MIXTURE} --kind gaussian --set radius=3": "--set radius: expected --radius",
+    f"{MIXTURE.replace('answers.npy', 'words.txt')}": "expected a name that ends in .npy, .npz",
+    f"{MIXTURE.replace('answers.npy', 'one.npy')}": "got shape (3,)",
+    f"{VECTORS} --set center=0.5": "'center' is not a setting of VectorMixture",
+    f"{VECTORS} --radius 2": "--radius: not with --kind vector",
+    f"{VECTORS} --names two.txt": "--names: not with --kind vector",
+    f"{VECTORS} --set projection=9": "projection=9: expected at most the 4 columns",
+    f"{CLUSTERS} --public-prior notes.csv": "notes.csv",
+    f"{CLUSTERS} --components 9": "expected at most 4",
+    # Tables of topics
+    f"{TABULATE} --by town": "has no list 'town'; expected the public values of town",
+    f"{TABULATE} --values notes.csv": "--values notes.csv: not a TOML file: ",
+    f"{TABULATE} --text diary": "diary",
+    f"{TABULATE} --epsilon 0": "epsilon",
+    f"{TABULATE.replace(' --person patient', '')}": "--person: expected the column that tells persons apart",
+    f"{TABULATE.replace('topics', 'regression')}": "holds a BayesianLogisticRegression",
+    f"{DRIFT} --by town": "has no list 'town'",
+    f"{DRIFT} --by ward,month": "--by ward,month: expected the column of the periods alone, with --drift",
+    f"{DRIFT} --by patient --values one.toml": "periods",
+    f"{DRIFT.replace('topics', 'groups')}": "expected a model written by vips-fast fit lda",
+    # Fitted models
+    "show absent": "absent: no such folder; expected one written by vips-fast fit",
+    "show topics --out page.txt": "page.txt': expected a name that ends in .html",
+    "show topics --vocab two.txt": "names: 2 were given; expected 6",
+    "show topics --transcript t": "expected with --out, for the page",
+    "show public:fr": "no public topics of this language are stored",
+    "verify topics --verify-key y.txt": "only vips-fast publish --key signs",
+    "predict bare X.npy": "model.json",
+    "predict topics docstrings": "docstrings: they have",
+    "predict topics docs.txt --threshold 2": "--threshold: not for a topic model",
+    "predict topics X.npy --effects": "expected a model written by vips-fast fit blr",
+    "predict regression t.csv --label ill": "--label: expected with --effects",
+    "predict survey wide.npy": "9 columns",
+    "predict survey rows": "shards",
+    "predict network answers.npy --vocab words.txt": "--vocab: not for a sigmoid belief network",
+    # Data, priors, budgets, audits
+    f"{SHARD} --label x": "--label x: expected with --schema",
+    f"{SHARD} --groups two.txt --person p": "--person: leave out --groups",
+    f"{SHARD} --groups two.txt": "persons has shape",
+    f"{SHARD} --shard-mb 0": "--shard-mb",
+    f"{SHARD} --bins 0": "--bins",
+    f"{SHARD.replace('out', 'shards')}": "exists",
+    "shard notes.csv out --text note": "--vocab: expected a public vocabulary",
+    "schema rows.jsonl": "JSON has no header",
+    f"{PRIOR} --out bare": "is a folder",
+    f"{PRIOR} --vectors words.txt": "expected without INPUT",
+    f"{PRIOR} --language ../en": "expected a code such as en",
+    "prior --vectors bare --vocab-size 60": "vocab.txt: No such file",
+    "prior --vectors words.txt --vocab-size 60 --language zz": "public:zz: the package ",
+    f"{BUDGET} --epsilon 0": "epsilon",
+    f"{BUDGET} --delta 1": "delta",
+    f"{BUDGET} --dataset \\ ": "dataset",
+    f"{BUDGET.replace('new', 'paid')}": "exists",
+    "budget reserve paid none.json": "not a JSON file",
+    "budget reserve paid object.json": "a list of runs",
+    "budget reserve paid empty.json": "at least one",
+    "budget reserve paid numbers.json": "expected an object",
+    "budget reserve paid runs0.json": "'noise_multiplier' is missing",
+    "budget reserve paid runs1.json": "unknown event type",
+    "budget reserve paid runs2.json": "unknown key 'epochs'",
+    "budget reserve paid runs3.json": "steps=0",
+    "budget reserve paid runs4.json": "from 1 to 100,000,000",
+    "budget reserve paid runs5.json": "noise_multiplier=1e-300: expected a number in [1e-09, 1e+12]",
+    "budget reserve paid runs6.json": "run 0",
+    "budget reserve paid runs7.json": "too large or too small",
+    "audit lda --set nonsense=1": "'nonsense' is not a setting of LatentDirichletAllocation: expected one of ",
+    "audit other": "argument MODEL: 'other': expected one of lda, ",
+    "audit blr --attack invented": "--attack invented: expected lda, and no --layers",
+    "audit --attack invented --layers A": "--attack invented: expected lda, and no --layers",
+    "audit --attack invented --full": "not allowed with argument",
+    "audit sbn --layers H": "layers: 'H' knows no records of SigmoidBeliefNetwork",
+}
+
+
+@pytest.mark.parametrize("line", REFUSED)
+def test_a_refusal_says_why_and_leaves_everything_as_it_was(here, refused, line):
+    before = tree(here)
+    said = refused(*shlex.split(line))
+    assert REFUSED[line] in said and SECRET not in said
+    assert tree(here) == before

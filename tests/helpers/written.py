@@ -1,0 +1,107 @@
+"""Small inputs of every command, by name."""
+
+import json
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from vectors import WORDS as VECTOR_WORDS
+from vectors import Encoder
+
+from vips_fast import BernoulliMixture, DocumentClusters, PublicVectors, SigmoidBeliefNetwork
+from vips_fast.cli import main
+from vips_fast.data import Batch, write_shards
+from vips_fast.engine.budget import Budget
+
+WORDS = ("red", "green", "blue", "pink", "grey", "teal")
+N = 60
+TABLE = """[columns.work]
+kind = "category"
+values = ["private", "state"]
+[columns.ill]
+kind = "binary"
+values = ["no", "yes"]
+"""
+AGE = '[columns.age]\nkind = "number"\nlow = 0\nhigh = 100\n'
+SECRET = "7351"
+
+
+def texts(folder):
+    """Write the small files that the commands name."""
+    lines = [f"p{k // 2},{'north south'.split()[k % 2]},{k % 3},{' '.join(WORDS[k % 3 :][:3])}" for k in range(N)]
+    rows = [f"{k},{k % 100},{('private', 'state')[k % 2]},{('no', 'yes')[k % 3 == 0]}" for k in range(N)]
+    jobs = {"noise_multiplier": 1, "records": 60}
+    return {
+        "words.txt": "\n".join(WORDS),
+        "two.txt": "a\nb\n",
+        "pair.txt": "matters\ndoes not\n",
+        "notes.csv": "\n".join(["patient,ward,month,note", *lines, ""]),
+        "t.csv": "\n".join(["home,age,work,ill", *rows, ""]),
+        "empty.csv": "",
+        "short.csv": "age,ill\n1,yes\n",
+        "rows.jsonl": '{"age": 1}\n',
+        "s.toml": AGE + TABLE,
+        "survey.toml": TABLE,
+        "open.toml": TABLE + '[columns.age]\nkind = "number"\n',
+        "values.toml": 'ward = ["north", "south"]\nmonth = [0, 1, 2]\n',
+        "one.toml": 'patient = ["p1"]\n',
+        "y.txt": "yes\nno\n" * (N // 2),
+        "negative.txt": f"-{SECRET}\n" * N,
+        "docs.ldac": "1 0:1\n2 1:1 3:2\n",
+        "docs.svmlight": "5 1:1\n7 1:1 3:2\n",
+        "bad.txt": f"2\n6\n2\n1 1 -{SECRET}\n2 2 5\n",
+        "none.json": "{",
+        "object.json": "{}",
+        "empty.json": "[]",
+        "numbers.json": "[3]",
+        **{
+            f"runs{k}.json": json.dumps([one])
+            for k, one in enumerate(
+                (
+                    {"records": 60},
+                    {"event": {"type": "x"}},
+                    {**jobs, "epochs": 2},
+                    {**jobs, "steps": 0},
+                    {**jobs, "steps": 10**18},
+                    {**jobs, "noise_multiplier": 1e-300},
+                    {**jobs, "records": "60"},
+                    {**jobs, "records": 10**400},
+                )
+            )
+        },
+    }
+
+
+def write(folder):
+    """Write them, models and budgets to a folder."""
+    for name, text in texts(folder).items():
+        (folder / name).write_text(text)
+    rng, z = np.random.default_rng(0), np.arange(N) % 2
+    X = np.stack([rng.multinomial(30, np.roll([0.4, 0.3, 0.3, 0, 0, 0], 3 * one)) for one in z])
+    entries = [f"{d + 1} {w + 1} {X[d, w]}" for d, w in zip(*np.nonzero(X), strict=True)]
+    (folder / "docs.txt").write_text("\n".join([f"{N}", "6", f"{len(entries)}", *entries, ""]))
+    answers = np.stack([z == 0, z == 0, z == 1, z == 1], axis=1).astype(np.uint8)
+    arrays = {"answers": answers, "y": z, "text": np.array([SECRET]), "one": np.ones(3), "wide": np.ones((3, 9))}
+    arrays |= {"X": rng.normal(size=(N, 2)) / 3, "vectors": np.where(z[:, None] == 1, 0.4, -0.4) * np.ones((N, 4))}
+    for name, array in arrays.items():
+        np.save(folder / f"{name}.npy", array)
+    (folder / "bytes.txt").write_bytes(b"yes\n\xff\n")
+    (folder / "idx").write_bytes(b"\0\0\10\3 nonsense")
+    sp.save_npz(folder / "held.npz", sp.csr_array(answers[:, 1:3]))
+    BernoulliMixture(2, noise_multiplier=1.0, n_steps=2).fit(answers).save(folder / "survey")
+    SigmoidBeliefNetwork(2, private=False).fit(answers).save(folder / "network")
+    write_shards(folder / "shards", [Batch(X)], vocabulary=WORDS)
+    write_shards(folder / "rows", [Batch(answers.astype(float))], kind="numbers")
+    public = PublicVectors(np.eye(4), np.eye(4), np.ones(4), VECTOR_WORDS, np.eye(4), "a test")
+    public.save(folder / "public.npz")
+    with pytest.MonkeyPatch.context() as patch, pytest.warns(UserWarning):
+        patch.chdir(folder)
+        fit = "fit lda notes.csv --text note --vocab words.txt --stop-words none --topics 2 --doc-length 3 --anyway"
+        assert main(f"{fit} --person patient --epsilon 4 --delta 1e-6 --steps 2 --quiet --out topics".split()) == 0
+        fit = "fit blr t.csv --schema s.toml --label ill --epsilon 4 --delta 1e-6 --steps 2 --anyway --quiet"
+        assert main(f"{fit} --out regression".split()) == 0
+        DocumentClusters(2, public=public, epsilon=4.0, n_steps=1).fit(Encoder()(["cough"] * 100)).save("groups")
+    (folder / "bare").mkdir()
+    (folder / "sentences").mkdir()
+    Budget.create(folder / "paid", 3.0, 1e-6, dataset="ward7")
+    Budget.create(folder / "persons", 9.0, 1e-5, dataset="notes", unit="person")
