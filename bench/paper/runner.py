@@ -43,7 +43,6 @@ FIGURES = (
     "blr_marginals",
     "text_logistic",
     "blr_coverage",
-    "lda_coverage",
     "latent_models",
     "mnist_fig8",
     "mnist_downstream",
@@ -59,7 +58,7 @@ FIGURES = (
 #: Tables of no paper, which stand on the page of their model, if at all.
 OURS = frozenset(
     ("lda_table", "public_prior", "public_clusters", "topic_tables", "topic_labels", "blr_table", "blr_marginals")
-    + ("text_logistic", "blr_coverage", "lda_coverage", "mnist_downstream")
+    + ("text_logistic", "blr_coverage", "mnist_downstream")
 )
 OUT = ROOT / "bench" / "paper" / "out"
 RESULTS = ROOT / "bench" / "paper" / "results"

@@ -514,8 +514,7 @@ def test_own_topics_have_no_lift(own_topics):
     assert own and len(model.components_) == own + K and np.isnan(model.lift_[:own]).all()
     # A tenth of all words is left to public topics.
     assert model.components_[own:].sum() / model.components_.sum() == pytest.approx(0.1, rel=0.2)
-    low, high = np.moveaxis(model.components_interval(0.5), 2, 0)
-    assert (low <= high).all() and model.components_sd_.shape == model.components_.shape
+    assert model.components_sd_.shape == model.components_.shape
     assert model.found_gain_.low > 0
 
 

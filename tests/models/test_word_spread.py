@@ -75,13 +75,18 @@ def test_a_topic_of_the_records_own_has_no_spread(monkeypatch):
     monkeypatch.setattr(public_topics.PublicTopicsModel, "_taken", (6.0, True, np.eye(4)[0]))
     own = fitted(prior, counts, 1, epsilon=40.0)
     mine = np.isnan(own.lift_)
-    assert mine.any() and np.isnan(own._stated_errors()[mine]).all()
-    assert np.isfinite(own._stated_errors()[~mine]).all()
+    assert mine.any() and np.isnan(own.components_sd_[mine]).all()
+    assert np.isfinite(own.components_sd_[~mine]).all()
     topics = part_of(own).learned(own, prior.words, 5).topics
     for topic in topics:
         assert ("±" in topic.bars.rows[0].text) != np.isnan(topic.lift)
     without = LatentDirichletAllocation(K, epsilon=8.0, delta=1e-6).fit(counts)
-    assert np.isnan(without._stated_errors()).all()
+    assert np.isnan(without.components_sd_).all() and np.isnan(without.components_interval()).all()
+    free = LatentDirichletAllocation(K, private=False, n_steps=2).fit(counts)
+    assert not free.components_sd_.any() and not free.components_sd_.flags.writeable
+    np.testing.assert_array_equal(np.moveaxis(free.components_interval(0.8), 2, 0), [free.components_] * 2)
+    with pytest.raises(ValueError, match="level=1"):
+        free.components_interval(1)
 
 
 def test_a_topic_of_words_that_everybody_writes_comes_after_special_ones(public_only):

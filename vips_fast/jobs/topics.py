@@ -305,7 +305,6 @@ class PrivateTopics:
         sums = model.components_.sum(axis=1)
         intervals = model.components_interval(level) / sums[:, None, None]
         rows, names = [], topic_names(model.components_, words, namer=namer)
-        intervals[np.isnan(model._stated_errors())] = np.nan
         scores = model._word_scores()
         for k in model._topic_order()[0].tolist():
             about = k + 1, float(sums[k] / sums.sum()), float("nan" if model.lift_ is None else model.lift_[k])

@@ -163,12 +163,6 @@ class LatentDirichletAllocation(Transformer):
     >>> model.transform(public).shape, bool(model.score(public) < 0), bool(model.perplexity(public) > 1)
     ((50, 2), True, True)
 
-    What the noise hides of each entry of the topics.
-
-    >>> low, high = model.components_interval(0.9).transpose(2, 0, 1)
-    >>> low.shape, bool((low <= high).all())
-    ((2, 8), True)
-
     One more step, and the article's own algorithm.
 
     >>> model.partial_fit(counts, groups=np.arange(200) // 2, unit="patient").n_steps_
@@ -531,15 +525,6 @@ class LatentDirichletAllocation(Transformer):
             worth, raised = np.where(of_names, worth.min() - 1.0, worth), raised & ~of_names
         return np.argsort(-worth, kind="stable"), max(1, int(np.count_nonzero(raised)))
 
-    def _stated_errors(self) -> Matrix:
-        """Give ``components_sd_``, but NaN for topics that other noise would not have found.
-
-        They are all topics of the records' own. There ``components_sd_`` is only about the noise of the last releases:
-        equal fits lie some eight times as far apart (docs/topics.md).
-        """
-        lift = self._lifts()[0]
-        return np.where(np.isnan(lift)[:, None] if lift is not None else True, np.nan, self.components_sd_)
-
     def plot(self, vocabulary: Sequence[str] | None = None, n_words: int = 10) -> Figure:
         """Draw the first words of topics in the order that a report has, public topics with one standard error.
 
@@ -552,7 +537,7 @@ class LatentDirichletAllocation(Transformer):
         """Draw at most so many topics, of those that a terminal shows."""
         order, number = self._topic_order()
         shown = (order if most is None else order[: min(most, number)]).tolist()
-        parts = self.components_, self._stated_errors(), self._clear(), self._word_scores()
+        parts = self.components_, self.components_sd_, self._clear(), self._word_scores()
         return plot_topics(self, *parts, vocabulary, n_words, shown)
 
     @kept
@@ -561,14 +546,23 @@ class LatentDirichletAllocation(Transformer):
         log = np.log if mean == "arithmetic" else scipy.special.digamma
         return cast(Matrix, log(self.components_) - log(self.components_.sum(axis=1, keepdims=True)))
 
+    @kept
+    def _relative_spread(self) -> Matrix:
+        """Standard deviation of each word's share of a topic by the noise, over the share, (K, V)."""
+        restored = self._restored()
+        if isinstance(restored, PublicTopicsModel):
+            return restored.relative_spread()
+        return np.full(self.components_.shape, np.nan if restored.noised else 0.0)
+
     @property
     @kept
     def components_sd_(self) -> Matrix:
-        """Standard deviation of noise in ``components_``, float64, shape (K, V).
+        """Standard deviation that the noise leaves in each entry of ``components_``, float64, shape (K, V).
 
-        It follows from only releases, by `vips_fast.models.lda.model.LdaModel.standard_errors`. 0 without noise.
+        A topic's sum counts as given (`vips_fast.models.lda.public_topics.PublicTopicsModel.relative_spread`). It is 0
+        without noise, and NaN for topics of the records' own: with other noise other topics would have been found.
         """
-        found = self._restored().standard_errors()
+        found = np.asarray(self.components_ * self._relative_spread())
         found.flags.writeable = False
         return found
 
@@ -576,14 +570,13 @@ class LatentDirichletAllocation(Transformer):
         """Compute central intervals of ``components_``: float64, shape (K, V, 2).
 
         ``level`` is in (0, 1). Divided by ``components_.sum(axis=1)`` they are intervals of the words' probabilities.
-        They follow from only released numbers, and are only about the noise. They cover the entry that the same steps
-        would have given without noise in the releases that the last average holds. They say nothing of other documents
-        that could have been drawn, or of other topics that another start would have found. They do not cover changes
-        that noise in earlier releases made to the topics of later ones. Ends meet without noise. Quantiles of the
-        posterior of `vips_fast.models.lda.shrinkage`, with its priors and word masses as they are.
+        They are lognormal, with the deviations of ``components_sd_``, and only about the noise: they say nothing of
+        other documents that could have been drawn. Ends meet without noise; NaN where ``components_sd_`` is.
         """
         check_number("level", level, 0, 1, low_open=True, high_open=True)
-        return self._restored().intervals(float(level))
+        ends = scipy.special.ndtri(np.array([0.5 - level / 2, 0.5 + level / 2]))
+        sd = np.sqrt(np.log1p(self._relative_spread() ** 2))[:, :, None]
+        return np.asarray(self.components_[:, :, None] * np.exp(ends * sd - sd**2 / 2))
 
     @kept
     def _table(self, dtype: str, mean: str) -> np.ndarray:

@@ -308,7 +308,7 @@ class LdaModel(Model):
             self._started += 1
             release = replace(release, units=release.units[:, :topics])
         self._average.add(release, rate, self._scales, self._n_threads)
-        if self._noised:
+        if self.noised:
             self._shrinkage.update(self._average.values, self._average.noise_sd)
         self._fill()
 
@@ -355,7 +355,7 @@ class LdaModel(Model):
         """Fill the next step's table and scales, after an update."""
         copied = self._starting and self._started == self._start_steps
         self._fill_table(self._copies() if copied else None)
-        if self._noised and self.shrinks and self._exponent > 0.0:
+        if self.noised and self.shrinks and self._exponent > 0.0:
             weight = self._shrinkage.weight
             if copied:
                 weight = spread(weight[None], self.n_topics)[0]
@@ -366,8 +366,8 @@ class LdaModel(Model):
             self._weight, self._floor = self._scales.weight, self._scales.floor
 
     @property
-    def _noised(self) -> bool:
-        """Tell whether the average has noise; then all of it has."""
+    def noised(self) -> bool:
+        """Whether the average has noise; then all of it has."""
         return bool(self._average.noise_sd[0, 0] > 0)
 
     @property
@@ -379,7 +379,7 @@ class LdaModel(Model):
         """Dirichlet parameters of words first..last, shape (last − first, K)."""
         values = self._average.values
         last = min(last, len(values))
-        if self._noised:
+        if self.noised:
             mean = self._shrinkage.means(first, last)
         else:
             mean = np.maximum(values[first:last], 0.0)
@@ -410,7 +410,7 @@ class LdaModel(Model):
         topics = self.result()["components"]
         masses = topics.sum(axis=0) / topics.sum()
         topics /= topics.sum(axis=1, keepdims=True)
-        if self._known is not None and self._noised and self._counts_as_are:
+        if self._known is not None and self.noised and self._counts_as_are:
             # Histograms of counts as they are tell more of word frequencies than sums of clipped topics.
             masses = self._known.masses / self._known.masses.sum()
         alphas = (np.full(self.n_topics, alpha) for alpha in self._read_out_alphas)
@@ -418,39 +418,13 @@ class LdaModel(Model):
 
     def frequency_loss(self) -> float:
         """Estimate the nats a word that noisy word frequencies cost."""
-        return self._shrinkage.frequency_loss(self._average.values) if self._noised and self.shrinks else 0.0
-
-    def standard_errors(self) -> np.ndarray:
-        """Compute (K, V) standard deviations of noise in ``components``.
-
-        They are in the units of these, and 0 without noise. Those of the posterior that `ProductShrinkage` reads the
-        means from, with its word masses, topic weights and priors as they are. For a statistic seen through N(0, sd²)
-        the posterior variance is sd² times the derivative of the posterior mean, here a central difference (Brown 1971,
-        eq. 1.2.2; Efron 2011, eq. 2.8). Where the statistics are read as they are, or stand far above the noise, it is
-        sd itself.
-        """
-        values = self._average.values
-        sd = np.broadcast_to(self._average.noise_sd, values.shape)
-        out = self.n_records * sd.T
-        if not self._noised or not self.shrinks:
-            return spread(out.T, self.n_topics).T
-
-        def fill(first: int, last: int, worker: int) -> None:
-            last = min(last, len(values))
-            # Means are float32: far above the noise their difference would be rounding.
-            near = values[first:last] < 100.0 * sd[first:last]
-            slope = np.maximum(self._shrinkage.slopes(values, 0.05, first, last, worker), 0.0)
-            out[:, first:last] *= np.sqrt(np.where(near, slope, 1.0)).T
-
-        map_chunks(self.n_words, _CHUNK, self._n_threads, fill)
-        return spread(out.T, self.n_topics).T
+        return self._shrinkage.frequency_loss(self._average.values) if self.noised and self.shrinks else 0.0
 
     def deviations(self) -> np.ndarray:
         """Compute (K, V) released averages in standard deviations of their noise.
 
         An entry of a word that is in no record is the noise alone, so that it is N(0, 1): whatever the topics were, its
-        contributions were 0. `standard_errors` do not tell: a posterior mean is above 0 by its prior alone. The part of
-        the start that is left in the average is taken off.
+        contributions were 0. The part of the start that is left in the average is taken off.
         """
         average = self._average
         values = average.values
@@ -462,32 +436,6 @@ class LdaModel(Model):
             found = np.nan_to_num(values / average.noise_sd, nan=0.0, posinf=np.inf, neginf=-np.inf)
         # Copies of a topic have its deviations.
         return np.ascontiguousarray(found[:, np.arange(self.n_topics) % found.shape[1]].T)
-
-    def intervals(self, level: float) -> np.ndarray:
-        """Compute (K, V, 2) central intervals of ``components``.
-
-        ``level`` is in (0, 1); see `standard_errors`. Quantiles of the posterior that the means are read from. If the
-        statistics are read as they are, the noise's quantiles; parts below 0 count as 0.
-        """
-        values = self._average.values
-        sd = np.broadcast_to(self._average.noise_sd, values.shape)
-        out = np.empty((values.shape[1], self.n_words, 2))
-        levels = np.array([0.5 - level / 2, 0.5 + level / 2])
-
-        def fill(first: int, last: int, worker: int) -> None:
-            last = min(last, len(values))
-            if self._noised and self.shrinks:
-                found = self._shrinkage.quantiles(values, levels, first, last)
-            else:
-                found = np.maximum(
-                    values[first:last, :, None] + scipy.special.ndtri(levels) * sd[first:last, :, None], 0.0
-                )
-            found *= self.n_records
-            found += self._eta
-            out[:, first:last] = found.transpose(1, 0, 2)
-
-        map_chunks(self.n_words, _CHUNK, self._n_threads, fill)
-        return spread(out.reshape(len(out), -1).T, self.n_topics).T.reshape(self.n_topics, self.n_words, 2)
 
     def _fill_table(self, lam: np.ndarray | None) -> None:
         """Fill the table from (V, J) parameters, whole or by chunks.
@@ -501,7 +449,7 @@ class LdaModel(Model):
         table = self._table[:, :n_topics]
 
         def take(first: int, last: int, worker: int) -> np.ndarray:
-            if arithmetic and lam is None and self._noised and self.shrinks:
+            if arithmetic and lam is None and self.noised and self.shrinks:
                 rows = self._table[first:last]
                 return self._shrinkage.parameters(first, last, self.n_records, float(self._eta), rows)
             chunk = self._lambda(first, last, worker) if lam is None else lam[first:last]

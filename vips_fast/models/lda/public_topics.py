@@ -26,7 +26,6 @@ from functools import cached_property
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-import scipy
 
 from ...engine.gain import FoundGain, Score, norm_of
 from ...engine.measured import JUDGES
@@ -776,28 +775,25 @@ class PublicTopicsModel(Model):
         parts = (share, 1.0 - share) if shared else (1.0, 1.0)
         return np.concatenate([parts[0] * own(self._own), parts[1] * rows])
 
-    def _relative_spread(self, public: np.ndarray) -> np.ndarray:
-        """Compute standard deviations of the words' shares in rows of public topics, (K, V), over the shares.
+    def relative_spread(self) -> np.ndarray:
+        """Compute standard deviations of the words' shares by the noise, over the shares, (J, V).
 
         The ratio of a word is read on a grid, so it has its posterior's variance and that of rounding to the grid. A
         share is a ratio over a sum of ratios. To first order its relative variance is (1 − 2 p_v) r_v² + Σ_u p_u² r_u²
-        with relative deviations r of the ratios: a frequent word's share moves with the other words' ratios.
+        with relative deviations r of the ratios: a frequent word's share moves with the other words' ratios. Public
+        topics themselves are given. Topics of the records' own have NaN: other noise would have found others.
         docs/topics.md has how far the shares of equal fits lie apart.
         """
-        sd = self._histogram.mean()[1]
-        if not self._histogram.count or not sd.any():
-            return np.zeros_like(public)
-        ratios = np.expm1(self.read_out.spread**2) + (_LOG[1] - _LOG[0]) ** 2 / 12.0
-        shares = public / public.sum(axis=1, keepdims=True)
-        common = (shares**2 * ratios).sum(axis=1, keepdims=True)
-        return np.asarray(np.sqrt((1.0 - 2.0 * shares) * ratios + common))
+        sd, ratios = self._histogram.mean()[1], np.zeros(self.n_words)
+        if self._histogram.count and sd.any():
+            ratios = np.expm1(self.read_out.spread**2) + (_LOG[1] - _LOG[0]) ** 2 / 12.0
 
-    def standard_errors(self) -> np.ndarray:
-        """Compute standard deviations that the noise leaves in ``components``, (J, V), each row's sum being given.
+        def of_public(public: np.ndarray) -> np.ndarray:
+            shares = public / public.sum(axis=1, keepdims=True)
+            common = (shares**2 * ratios).sum(axis=1, keepdims=True)
+            return np.asarray(np.sqrt((1.0 - 2.0 * shares) * ratios + common))
 
-        Public topics themselves are given, too; see `_relative_spread`.
-        """
-        return self._joined(lambda own: own.standard_errors(), lambda public: public * self._relative_spread(public))
+        return self._joined(lambda own: np.full((own.n_topics, self.n_words), np.nan), of_public, False)
 
     def deviations(self) -> np.ndarray:
         """Compute (J, V) releases in standard deviations of their noise, as `LdaModel.deviations`.
@@ -806,16 +802,6 @@ class PublicTopicsModel(Model):
         """
         sums, sd = self._histogram.mean()
         return self._joined(lambda own: own.deviations(), lambda public: np.tile(sums / sd, (len(public), 1)), False)
-
-    def intervals(self, level: float) -> np.ndarray:
-        """(J, V, 2) central intervals of the entries of ``components``; see `standard_errors`."""
-        ends = scipy.special.ndtri(np.array([0.5 - level / 2, 0.5 + level / 2]))
-
-        def of_public(public: np.ndarray) -> np.ndarray:
-            sd = np.sqrt(np.log1p(self._relative_spread(public) ** 2))[:, :, None]
-            return np.asarray(public[:, :, None] * np.exp(ends * sd - sd**2 / 2))
-
-        return self._joined(lambda own: own.intervals(level), of_public)
 
     # -- state
 

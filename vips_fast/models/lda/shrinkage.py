@@ -29,7 +29,6 @@ p_v w_k h_vk takes the place of p_v w_k. Here h_vk is the ratio that the word's 
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-import scipy
 
 from ...accounting.solver import halve_brackets
 from ...engine.model import array_of
@@ -56,8 +55,6 @@ _DIFFERS = 0.1
 #: Bands of half a decade of p_v / (K sd), or of an entry's own share over sd, below 10^-1.5 to above 10^2.
 _BANDS = 9
 _EDGES = 10.0 ** (np.arange(-3, _BANDS - 4) / 2)
-#: Halvings of a quantile's bracket, some tens of standard deviations wide.
-_HALVINGS = 18
 #: About the most words that the prior of masses is learned from.
 _MASS_WORDS = 1 << 16
 _CHUNK = 512
@@ -233,7 +230,6 @@ class ProductShrinkage:
         self._next_prior: np.ndarray | None = None
         self._shared = self._next_shared = np.zeros(n_topics)
         self._mass_prior: np.ndarray | None = None
-        self._likely: np.ndarray | None = None
         self._mass_work: np.ndarray | None = None
         self._work: dict[int, np.ndarray] = {}
         self._units = self._predicted = np.empty((0, 0), dtype=np.float32)
@@ -245,7 +241,6 @@ class ProductShrinkage:
 
         It is (V, K), with noise sd > 0, (V, K) or (1, 1).
         """
-        self._likely = None
         share, noise, totals = self._take_noise(average, sd)
         totals, error, unit = self._totals(totals)
         bands = () if self._known is None else self._known.bands
@@ -414,54 +409,6 @@ class ProductShrinkage:
         native.table_parameters(factor, eta, self._units[part], self._sd[part], table, sums)
         return sums
 
-    def slopes(self, average: np.ndarray, step: float, first: int, last: int, worker: int = 0) -> np.ndarray:
-        """Compute central differences of `means` in the average.
-
-        They are over ``step`` standard deviations to each side. Threads that call at once have different ``worker``.
-        """
-        units = average[first:last] / self._sd[first:last]
-        high, low = np.empty((2, *units.shape), dtype=np.float32)
-        for out, shift in ((high, step), (low, -step)):
-            self._shrink((units + shift).astype(np.float32), first, out, None, worker)
-        return np.asarray((high.astype(np.float64) - low) / (2.0 * step))
-
-    def quantiles(self, average: np.ndarray, levels: np.ndarray, first: int, last: int) -> np.ndarray:
-        """Compute posterior quantiles at ``levels``, (last - first, K, levels).
-
-        The posterior is the one of `means`: a mixture of normals and of a point at 0. It also mixes the posteriors for
-        other likely masses of the word. The mass has a posterior too, taken to be a Gamma distribution, at three
-        quantiles. Parts below 0 count as 0.
-        """
-        assert self._prior is not None
-        likely = (self._likely_masses(average)[:, first:last] / self._mass[first:last])[:, :, None, None]
-        grid = self._grid.astype(np.float64)
-        width = np.concatenate(([0.0], np.gradient(grid)[1:]))
-        width[1:-1] = (grid[2:] - grid[:-2]) / 4
-        width[-1] /= 2
-        x = (average[first:last] / self._sd[first:last])[:, :, None]
-        scale = likely * self._predicted[first:last].astype(np.float64)[:, :, None]
-        variance = 1.0 + (scale * width) ** 2
-        distance = x - scale * grid
-        log = -0.5 * distance**2 / variance
-        weight = np.exp(log - log.max(axis=-1, keepdims=True)) / np.sqrt(variance)
-        weight *= self._prior.astype(np.float64)[np.searchsorted(_EDGES, self._predicted[first:last], side="right")]
-        weight /= weight.sum(axis=-1, keepdims=True) * len(likely)
-        center = scale * grid + (1.0 - 1.0 / variance) * distance
-        # The point at 0 is a normal too narrow to matter: its quantiles below 0 count as 0.
-        sd = np.maximum(np.sqrt(1.0 - 1.0 / variance), 1e-9)
-        # Masses and components become one axis.
-        weight, center, sd = (np.moveaxis(a, 0, 2).reshape(*a.shape[1:3], -1) for a in (weight, center, sd))
-        top = (center + 6 * sd).max(axis=2, where=weight > 1e-9, initial=0.0)
-        out = np.empty((*top.shape, len(levels)))
-        for i, level in enumerate(levels):
-
-            def below(x: np.ndarray, level: float = level) -> np.ndarray:
-                return np.asarray((weight * scipy.special.ndtr((x[:, :, None] - center) / sd)).sum(axis=2) < level)
-
-            low, high = halve_brackets(below, np.zeros_like(top), top, _HALVINGS)
-            out[:, :, i] = np.where(low == 0.0, 0.0, (low + high) / 2)
-        return np.asarray(out * self._sd[first:last, :, None])
-
     def frequency_loss(self, average: np.ndarray) -> float:
         """Estimate the nats a word that noise in the masses costs.
 
@@ -474,15 +421,6 @@ class ProductShrinkage:
         assert self._mass_prior is not None
         totals, sd, unit = self._totals(np.einsum("vk->v", average))
         return np.asarray(mass_variances(totals, sd, self._mass_prior) * unit**2)
-
-    def _likely_masses(self, average: np.ndarray) -> np.ndarray:
-        """(3, V) masses that are equally likely for each word."""
-        if self._likely is None:
-            variance = self._variances(average)
-            shape = self._mass**2 / np.maximum(variance, 1e-12 * self._mass**2)
-            levels = np.array([1 / 6, 1 / 2, 5 / 6])[:, None]
-            self._likely = np.maximum(scipy.special.gammaincinv(shape, levels) / shape, 1e-9) * self._mass
-        return self._likely
 
     def _shrink(
         self, units: np.ndarray, first: int, means: np.ndarray | None, weight: np.ndarray | None, worker: int

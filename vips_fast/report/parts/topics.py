@@ -25,13 +25,13 @@ class Topics(Part):
 
     def learned(self, model: Any, columns: Sequence[str] | None, n_words: int) -> Learned:
         """Show each topic's first words."""
-        components, errors = model.components_, model._stated_errors()
+        components, errors = model.components_, model.components_sd_
         totals = components.sum(axis=1)
         scores = model._word_scores()
         names = top_words(scores, columns, n_words)
         titled = ("",) * len(names) if columns is None else topic_names(components, columns)
         best = np.argsort(-scores, axis=1, kind="stable")[:, :n_words]
-        noisy, clear = bool((model.components_sd_ > 0).any()), np.take_along_axis(model._clear(), best, 1)
+        noisy, clear = bool((errors != 0).any()), np.take_along_axis(model._clear(), best, 1)
         lift = model.lift_
         topics: list[Topic] = []
         shown = model._topic_order()[0][:_MOST].tolist()
