@@ -197,16 +197,15 @@ def test_counts_of_tokens_are_the_texts_own(analyzer, monkeypatch):
 
 
 @pytest.mark.parametrize("grouped", [True, False])
-def test_where_tokens_are_kept_changes_nothing(grouped, monkeypatch):
-    """In memory or in a file, and in any blocks. A block has many persons or one, on the way to another process too."""
+def test_blocks_change_nothing(grouped, monkeypatch):
+    """In any blocks. A block has many persons or one, on the way to another process too."""
     documents = [*texts(60), "", *texts(9, seed=1)]
     groups = np.random.default_rng(0).integers(0, 25, 70) if grouped else None
     held, expected = {}, {}
     for row, document in enumerate(documents):
         held.setdefault(int(groups[row]) if grouped else row, {}).update(dict.fromkeys(document.split()))
-    for block, size in ((1 << 19, 1 << 25), (20, 64), (1, 1)):
+    for block in (1 << 19, 20, 1):
         monkeypatch.setattr("vips_fast.models.vocabulary.records._BLOCK", block)
-        monkeypatch.setattr("vips_fast.models.vocabulary.records._IN_MEMORY", size)
         all_of_them, some = (sets_of(documents, most, groups) for most in (1000, 3))
         rows = np.arange(all_of_them.n_rows)
         found = pickle.loads(pickle.dumps(all_of_them.subset(rows[::-1]))).block(rows)
@@ -219,8 +218,7 @@ def test_where_tokens_are_kept_changes_nothing(grouped, monkeypatch):
         assert (len(all_of_them.edges(rows)) > 5) == (block < 30)
 
 
-def test_texts_are_added_after_others_were_read(monkeypatch):
-    monkeypatch.setattr("vips_fast.models.vocabulary.records._IN_MEMORY", 1)
+def test_texts_are_added_after_others_were_read():
     rows = TokenRows(str.split).extend(["a b", "c"])
     rows.sets(None, 10, words_of())
     sets = rows.extend(["c d", "a"]).sets(["x", "y", "x", "y"], 10, words_of())
@@ -229,17 +227,14 @@ def test_texts_are_added_after_others_were_read(monkeypatch):
 
 
 def test_a_full_disk_is_said_in_one_line():
-    """A disk that fills up at any write is reported.
-
-    Also at the one that moves the numbers out of memory; nothing is lost without a message.
-    """
+    """Nothing is lost without a message."""
     program = """
 import resource
 import numpy as np
 from vips_fast.models.vocabulary import records
 resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, 1 << 16))
-for held, step in ((1 << 17, 1 << 12), (1 << 12, 1000)):
-    records._IN_MEMORY, numbers = held, records._Numbers()
+for step in (1 << 12, 1000):
+    numbers = records._Numbers()
     try:
         for k in range(1000):
             numbers.add(np.full(step, k))
@@ -255,7 +250,6 @@ for held, step in ((1 << 17, 1 << 12), (1 << 12, 1000)):
 def test_tokens_take_little_memory(monkeypatch):
     """Beside the different tokens, a few bytes a text."""
     monkeypatch.setattr("vips_fast.models.vocabulary.records._BLOCK", 1 << 12)
-    monkeypatch.setattr("vips_fast.models.vocabulary.records._IN_MEMORY", 1)
     document = " ".join(f"word{k}" for k in range(1000))
     peaks = []
     for n in (60, 260):

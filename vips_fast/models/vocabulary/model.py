@@ -209,8 +209,6 @@ class VocabularyModel(Model):
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """See `Model.restore`; a state after the last round brings its own tokens."""
-        if not state:
-            return  # of a vocabulary that an earlier version saved
         sums, names = state.get("sums", np.zeros(0)), self._names
         ended = "bytes" in state
         if ended:

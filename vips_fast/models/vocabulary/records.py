@@ -1,7 +1,7 @@
 """Token lists of texts as the private records of a vocabulary's release."""
 
 import hashlib
-import io
+import mmap
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -20,23 +20,20 @@ from ...store.log import canonical_json
 
 #: Pairs of a text and a token in a block.
 _BLOCK = 1 << 19
-#: Most bytes of tokens' numbers in memory; more are in a file.
-_IN_MEMORY = 1 << 25
 
 
 class _Numbers:
-    """int32 numbers, appended and read in runs; many stand in a file.
+    """int32 numbers, appended and read in runs.
 
-    The file lies in the folder for temporary files (TMPDIR), has no name there, and ends with this object.
+    They stand in a file of the folder for temporary files (TMPDIR), which has no name there and ends with this object.
     """
 
     def __init__(self, data: bytes = b"") -> None:
-        self._held, self._size = bytearray(), 0
-        self._file: io.FileIO | None = None
+        self._file, self._size = tempfile.TemporaryFile(buffering=0), 0
         self.add(np.frombuffer(data, np.int32))
 
     def __reduce__(self) -> Any:
-        return _Numbers, (self._read(0, self._size),)
+        return _Numbers, (self._all().tobytes(),)
 
     def add(self, numbers: np.ndarray) -> None:
         """Add numbers.
@@ -45,30 +42,18 @@ class _Numbers:
         """
         data = np.ascontiguousarray(numbers, dtype=np.int32).view(np.uint8).data
         try:
-            if self._file is None and self._size + len(data) > _IN_MEMORY:
-                file = tempfile.TemporaryFile(buffering=0)
-                _write(file.fileno(), memoryview(bytes(self._held)), 0)
-                self._file, self._held = file, bytearray()
-            if self._file is None:
-                self._held += data
-            else:
-                _write(self._file.fileno(), data, self._size)
+            done = 0
+            while done < len(data):  # one write may take only a part
+                done += os.pwrite(self._file.fileno(), data[done:], self._size + done)
         except OSError as error:
             what = f"{error.strerror}: expected space for the tokens of the texts"
             raise OSError(error.errno, what, tempfile.gettempdir()) from None
         self._size += len(data)
 
-    def _read(self, begin: int, end: int) -> bytes:
-        """Read bytes without a file position, so threads may read at once."""
-        if self._file is None:
-            return bytes(self._held[begin:end])
-        parts = []
-        while begin < end:
-            parts.append(os.pread(self._file.fileno(), end - begin, begin))
-            begin += len(parts[-1])
-            if not parts[-1]:
-                raise OSError("the temporary file of the tokens of the texts ends too early")
-        return b"".join(parts)
+    def _all(self) -> np.ndarray:
+        if not self._size:
+            return np.zeros(0, np.int32)
+        return np.frombuffer(mmap.mmap(self._file.fileno(), self._size, access=mmap.ACCESS_READ), np.int32)
 
     def runs(self, begin: np.ndarray, lengths: np.ndarray) -> np.ndarray:
         """Read the numbers from each place on, in one array.
@@ -76,16 +61,10 @@ class _Numbers:
         Runs that follow each other are read at once.
         """
         apart = np.flatnonzero(np.append(True, begin[1:] != (begin + lengths)[:-1])[: len(begin)])
-        first = 4 * begin[apart]
-        ends = first + 4 * (np.add.reduceat(lengths, apart) if len(apart) else lengths)
-        return np.frombuffer(b"".join(map(self._read, first.tolist(), ends.tolist())), np.int32)
-
-
-def _write(file: int, data: memoryview, at: int) -> None:
-    """Write all of the data: one write may take only a part."""
-    while data:
-        done = os.pwrite(file, data, at)
-        data, at = data[done:], at + done
+        first, numbers = begin[apart], self._all()
+        ends = first + (np.add.reduceat(lengths, apart) if len(apart) else lengths)
+        parts = [numbers[a:b] for a, b in zip(first.tolist(), ends.tolist(), strict=True)]
+        return np.concatenate(parts) if parts else numbers[:0]
 
 
 @dataclass(frozen=True)
@@ -159,7 +138,7 @@ class TokenRows:
     """Numbers of the tokens of each text, in order.
 
     The numbers of tokens, and how many there are, are private, and so is everything here. It is written nowhere but to
-    a temporary file without a name, where the numbers are many. ``analyzer`` is as for
+    a temporary file without a name. ``analyzer`` is as for
     `vips_fast.data.tokens.as_analyzer`; ``n_rows`` are the texts so far.
     """
 
