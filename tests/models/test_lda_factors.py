@@ -7,9 +7,8 @@ import pytest
 import scipy.sparse
 
 from vips_fast import LatentDirichletAllocation
-from vips_fast.models.lda import factors as factors_module
-from vips_fast.models.lda.factors import Moments, TopicFactors, add_squares
-from vips_fast.models.lda.shrinkage import ProductShrinkage
+from vips_fast.models.lda import shrinkage
+from vips_fast.models.lda.shrinkage import Moments, ProductShrinkage, TopicFactors, add_squares
 
 V, K = 3000, 10
 
@@ -95,7 +94,7 @@ def test_the_largest_eigenvalues_of_many_topics_are_those_of_few(rank, monkeypat
     ratios = 1 + 0.2 * rng.normal(size=(400, rank)) @ rng.normal(size=(rank, 300)) if rank else np.ones(base.shape)
     x = base * ratios + (rng.standard_normal(base.shape) if rank else 0)
     few, found = factors_of(x, base), []
-    monkeypatch.setattr(factors_module, "_ALL_PAIRS", 1000)
+    monkeypatch.setattr(shrinkage, "_ALL_PAIRS", 1000)
     found = factors_of(x, base)
     assert few.loadings.shape == found.loadings.shape
     aim = found.loadings @ found.loadings.T

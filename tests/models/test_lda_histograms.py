@@ -7,7 +7,7 @@ from priors import documents, prior_of
 from vips_fast import LatentDirichletAllocation
 from vips_fast.engine.model import Release
 from vips_fast.jobs import beside
-from vips_fast.models.lda.shrinkage import KnownMasses, frequency_bands
+from vips_fast.models.lda.shrinkage import KnownMasses
 
 V, K = 64, 4
 
@@ -16,7 +16,7 @@ def test_known_masses_and_word_sums_are_averaged_by_their_noise():
     rng = np.random.default_rng(0)
     truth = np.exp(rng.normal(0.0, 1.0, 800))
     x = truth + rng.normal(0.0, 0.3, 800)
-    known = KnownMasses(x, np.full(800, 0.3), frequency_bands(truth))
+    known = KnownMasses(x, np.full(800, 0.3))
     for sums, errors, expected in (
         (50.0 * truth, 1e-6, 50.0 * truth),
         (50.0 * truth, 1e7, None),  # hidden by noise: the histogram, at the size of the noise
@@ -34,7 +34,7 @@ def test_known_masses_and_word_sums_are_averaged_by_their_noise():
 def test_sums_that_differ_from_a_histogram_count_less():
     rng = np.random.default_rng(0)
     truth = np.exp(rng.normal(0.0, 1.0, 800))
-    known = KnownMasses(truth, np.full(800, 1e-2), frequency_bands(truth))
+    known = KnownMasses(truth, np.full(800, 1e-2))
     biased = truth * np.exp(rng.normal(0.0, 0.5, 800))
     found, _ = known.with_sums(biased, np.full(800, 1e-2))
     assert np.abs(np.log(found / found.sum() * truth.sum() / truth)).mean() < 0.05

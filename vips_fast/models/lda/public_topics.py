@@ -44,7 +44,7 @@ from .planning import start_steps
 from .prior import PublicPrior, word_probabilities
 from .records import DocumentBlock, UnitWords, unit_words, words_outside
 from .score import REACH, HalfPrediction, proportions_prior
-from .shrinkage import KnownMasses, frequency_bands
+from .shrinkage import KnownMasses
 
 #: Kinds of steps.
 LENGTHS, WORDS, TOPICS, SCORE = range(4)
@@ -598,7 +598,7 @@ class PublicTopicsModel(Model):
             histograms=0,  # words were counted before, in a state of the same names
         )
         read = self.read_out
-        known = KnownMasses(*self._histogram.mean(), frequency_bands(read.mixture), read.total * read.masses)
+        known = KnownMasses(*self._histogram.mean(), read.total * read.masses)
         model = LdaModel(settings, self._public, known)
         if self._mechanism is not None:
             model.prepare(*self._mechanism)

@@ -22,11 +22,16 @@ noise, its mean is the statistic itself; a prior of points would round it to the
 
 So a word that is too rare to tell topics apart falls back to the corpus's share of it, p_v w_k, and never to noise.
 
-p_v w_k h_vk takes the place of p_v w_k. Here h_vk is the ratio that the word's other topics predict
-(`vips_fast.models.lda.factors`), scaled so that the word keeps its share. The bands belong to the entries.
+p_v w_k h_vk takes the place of p_v w_k. Here h_vk is the ratio that the word's other topics predict, scaled so that the
+word keeps its share. The bands belong to the entries. Topics that use a word more than the corpus does are not found at
+random: if a topic of ships uses a word, topics of coasts and of war do so more often than others. So the ratios r_vk of
+a word have a covariance over topics. It is estimated from all words of a release, and an entry has a conditional mean
+given the word's other entries (`TopicFactors`). Without it the perplexity of 97,750 sections at ε = 2 is 2 to 13 %
+higher, that of 21,475 articles 1 %.
 """
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -35,7 +40,6 @@ from ...engine.model import array_of
 from ...kernels import native
 from ...kernels.memory import zeros_on_line
 from ...kernels.threads import map_chunks, one_blas_thread, run_blocks, worth
-from .factors import Moments, TopicFactors, add_squares
 from .scaling import PASS_COST
 
 #: Points of the prior of r: 0, and from a twentieth to K times the corpus's share.
@@ -47,9 +51,6 @@ _MASS_POINTS = 60
 #: its result.
 _FIRST_MASS_ROUNDS, _MASS_ROUNDS = 40, 4
 _FIRST_ROUNDS = 8
-#: Bands of public frequency with priors of their own: the most, the fewest words of one, and rounds. Last come the
-#: words that the prior of all words counts as.
-_MOST_BANDS, _BAND_WORDS, _BAND_ROUNDS, _BAND_START = 8, 150, 6, 20.0
 #: The variance of the ratio of two kinds of masses that weights suppose, when it is estimated.
 _DIFFERS = 0.1
 #: Bands of half a decade of p_v / (K sd), or of an entry's own share over sd, below 10^-1.5 to above 10^2.
@@ -58,25 +59,34 @@ _EDGES = 10.0 ** (np.arange(-3, _BANDS - 4) / 2)
 #: About the most words that the prior of masses is learned from.
 _MASS_WORDS = 1 << 16
 _CHUNK = 512
+#: Most factors of the covariance: 8 are worse on sections of articles, more than 16 no better.
+_FACTORS = 16
+#: Eigenvalues count from this many times the edge: with few topics and heavy tails, chance passes the edge itself.
+_CLEAR = 1.5
+#: Rounds to find the factors' part of the diagonal, from none and from an earlier step's; and the largest share of a
+#: change that is left after a round.
+_FIRST_FACTOR_ROUNDS, _FACTOR_ROUNDS, _MOST_LEFT = 5, 2, 0.9
+#: Variance of ratios that the words' weights suppose, so that the commonest words do not speak for all.
+_SPREAD = np.float32(0.3)
+#: Least variance of a topic's ratios that is its own.
+_LEAST_OWN = 0.05
+#: Up to so many topics all eigenpairs are found, and beyond it only those of the factors, by Lanczos' iteration.
+_ALL_PAIRS = 256
+#: A deviation above is beyond any doubt; and topics whose squares of shares add up to less have no covariance.
+_MOST_DEVIATION, _LEAST_SQUARES = np.float32(3e7), 1e-30
 #: Nanoseconds on one thread: a word in a round of EM, an entry in `_read` and in `_predict`.
 _MASS_COST, _READ_COST, _PREDICT_COST = 60.0, 28.0, 10.0
 
 
 def word_masses(
-    total: np.ndarray,
-    sd: float,
-    prior: np.ndarray | None = None,
-    n_threads: int = 1,
-    bands: Sequence[np.ndarray] = (),
-    work: np.ndarray | None = None,
+    total: np.ndarray, sd: float, prior: np.ndarray | None = None, n_threads: int = 1, work: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Posterior means of non-negative masses seen through Gaussian noise, and the prior.
 
     ``total``, (V,) float64, are the noised masses, ``sd`` > 0 the standard deviation of the noise; the means, (V,)
     float64, are above 0. ``prior``, (61,) float64, is where EM starts: the one returned for an earlier step. None
-    starts from an even one and takes more rounds. Each of ``bands``, columns of words, has a prior of its own, which
-    starts from the prior of all words. EM takes every second word, third ... if there are more than `_MASS_WORDS`.
-    ``work`` is scratch from `mass_work`, or None.
+    starts from an even one and takes more rounds. EM takes every second word, third ... if there are more than
+    `_MASS_WORDS`. ``work`` is scratch from `mass_work`, or None.
     """
     grid, width = _mass_grid(total, sd)
     n_words, n_grid, every = len(total), len(grid), -(-len(total) // _MASS_WORDS)
@@ -98,25 +108,13 @@ def word_masses(
         weight = weight * sums.sum(axis=0) / len(taken)
         known = True
 
-    def read(some: np.ndarray, prior: np.ndarray) -> np.ndarray:
-        means, scratch = np.empty(len(some)), [mass_work(_CHUNK) for _ in range(n_threads)]
+    mass, scratch = np.empty(n_words), [mass_work(_CHUNK) for _ in range(n_threads)]
 
-        def of(first: int, last: int, worker: int) -> None:
-            likely = scratch[worker][: last - first]
-            native.word_masses(some[first:last], grid, width, prior, False, sd, likely, None, means[first:last])
+    def read(first: int, last: int, worker: int) -> None:
+        likely = scratch[worker][: last - first]
+        native.word_masses(total[first:last], grid, width, weight, False, sd, likely, None, mass[first:last])
 
-        map_chunks(len(some), _CHUNK, n_threads, of)
-        return means
-
-    mass = read(total, weight)
-    for band in bands if len(bands) > 1 else ():
-        some, own, part = total[band[::every]], weight, np.zeros(n_grid)
-        likely, known = mass_work(len(some)), False
-        for _ in range(_BAND_ROUNDS):
-            part[:] = 0.0
-            native.word_masses(some, grid, width, own, known, sd, likely, part, None)
-            own, known = (own * part + _BAND_START * weight) / (len(some) + _BAND_START), True
-        mass[band] = read(total[band], own)
+    map_chunks(n_words, _CHUNK, n_threads, read)
     return mass, weight
 
 
@@ -125,27 +123,16 @@ def mass_work(n_words: int) -> np.ndarray:
     return zeros_on_line((min(n_words, _MASS_WORDS), -(-(_MASS_POINTS + 1) // 16) * 16), np.float32)
 
 
-def frequency_bands(frequencies: np.ndarray) -> list[np.ndarray]:
-    """Divide words, (V,), into bands of similar public frequency.
-
-    It is one band if all are alike.
-    """
-    number = min(_MOST_BANDS, len(frequencies) // _BAND_WORDS) if np.ptp(frequencies) > 0 else 1
-    return np.array_split(np.argsort(frequencies, kind="stable"), max(number, 1))
-
-
 class KnownMasses:
     """Noised masses of words that a histogram tells before there are topics.
 
-    ``x`` and ``sd`` are the masses and their noise, (V,); ``bands`` are words that were as frequent in public text.
-    ``masses`` are the expected x, (V,): given, or None for the posterior means by the histogram only.
+    ``x`` and ``sd`` are the masses and their noise, (V,). ``masses`` are the expected x, (V,): given, or None for the
+    posterior means by the histogram only.
     """
 
-    def __init__(
-        self, x: np.ndarray, sd: np.ndarray, bands: Sequence[np.ndarray] = (), masses: np.ndarray | None = None
-    ):
-        self.bands, self._x, self._sd = bands, x, sd
-        self.masses = word_masses(x / sd, 1.0, bands=bands)[0] * sd if masses is None else masses
+    def __init__(self, x: np.ndarray, sd: np.ndarray, masses: np.ndarray | None = None):
+        self._x, self._sd = x, sd
+        self.masses = word_masses(x / sd, 1.0)[0] * sd if masses is None else masses
 
     def with_sums(self, sums: np.ndarray, errors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Average the masses and topics' word sums by standard errors.
@@ -215,6 +202,120 @@ def mean_one(grid: np.ndarray) -> np.ndarray:
     return np.asarray(found / found.sum())
 
 
+def add_squares(base: np.ndarray) -> np.ndarray:
+    """Sum the squares of the shares w base over words, (K,), for ``base``, (n, K) float32.
+
+    The weight of an entry is w = base / (1 + 0.3 base^2).
+    """
+    squares = base * base
+    squares /= 1 + _SPREAD * squares
+    return np.asarray(np.einsum("vk,vk->k", squares, squares, dtype=np.float64))
+
+
+class Moments:
+    """Sums over words of products of topics' deviations, and how exact these are.
+
+    With x = base r + N(0, 1), a deviation is w (x - base), and its topic's scale the root of the sum of squares of w
+    base (`add_squares`). ``products`` are sums of products of deviations over their scales, (K, K), without the noise's
+    own part on the diagonal. Entry (k, l) is the covariance of r_k and r_l times the cosine of the angle between the
+    topics' shares: where topics share few words, less is known, and the covariance counts less. ``errors`` sums the
+    variances of the entries off the diagonal.
+    """
+
+    def __init__(self, squares: np.ndarray):
+        self._inverse = np.zeros(len(squares), dtype=np.float32)
+        np.divide(1.0, np.sqrt(squares), out=self._inverse, where=squares > _LEAST_SQUARES, casting="same_kind")
+        self.products, self.errors = np.zeros((len(squares), len(squares))), 0.0
+
+    def add(self, x: np.ndarray, base: np.ndarray) -> None:
+        """Add words' ``x`` and ``base``, (n, K) float32."""
+        weight = base / (1 + _SPREAD * (base * base))
+        weight *= self._inverse
+        deviation = x - base
+        deviation *= weight
+        np.clip(deviation, -_MOST_DEVIATION, _MOST_DEVIATION, out=deviation)
+        self.products += deviation.T @ deviation
+        self.products.flat[:: len(self.products) + 1] -= np.einsum("vk,vk->k", weight, weight)
+        deviation *= deviation
+        sums = deviation.sum(axis=1, dtype=np.float64)
+        self.errors += float(sums @ sums - np.einsum("vk,vk->", deviation, deviation, dtype=np.float64))
+
+    def join(self, other: "Moments") -> None:
+        """Add the sums of other words."""
+        self.products += other.products
+        self.errors += other.errors
+
+
+def _largest(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Find the largest eigenvalues of a symmetric matrix, ascending, and their vectors."""
+    if len(matrix) > _ALL_PAIRS:
+        from scipy.sparse.linalg import ArpackError, eigsh
+
+        try:
+            start = np.random.default_rng(0).standard_normal(len(matrix))
+            values, vectors = eigsh(matrix, _FACTORS, which="LA", v0=start, ncv=4 * _FACTORS, maxiter=30, tol=1e-10)
+            order = np.argsort(values)
+            return values[order], vectors[:, order]
+        except ArpackError:  # none, or not all, found: such as of a matrix of zeros
+            pass
+    values, vectors = np.linalg.eigh(matrix)
+    return values[-_FACTORS:], vectors[:, -_FACTORS:]
+
+
+class TopicFactors:
+    """The covariance of a word's ratios, L L' + diag(own).
+
+    ``loadings`` are L, (K, q), and ``own`` has shape (K,).
+
+    ``moments`` are of all words; their products are overwritten. L is to give the entries off the diagonal (principal
+    factors: the diagonal comes from L in the round before). Rounds start from ``start``, (K,), the ``shared`` part of
+    the diagonal of an earlier step, or zeros. Every other round extrapolates it: five rounds then come as near to its
+    limit as ten plain ones.
+
+    Ratios without a covariance would have a spectrum with the edge e, 2 sqrt(K) standard deviations of an entry (the
+    semicircle law). Eigenvalues that lie clear of it count, shrunk to (lambda^2 - e^2)^(1/2). That is best in squares
+    for a matrix of low rank seen through such noise (Gavish & Donoho 2017). Where topics do not go together, nothing is
+    predicted.
+    """
+
+    def __init__(self, moments: Moments, start: np.ndarray):
+        covariance = moments.products
+        variances = np.diag(covariance).copy()
+        edge = _CLEAR * 2.0 * math.sqrt(max(moments.errors, 0.0) / len(variances))
+        most, before = np.maximum(variances, 0.0), 0.0
+        self.shared = np.minimum(start, most)
+        # The threads are ours, and bits are not to hang on how many of its own a BLAS takes.
+        with one_blas_thread(0, scipy=len(covariance) > _ALL_PAIRS):
+            for number in range(_FACTOR_ROUNDS if start.any() else _FIRST_FACTOR_ROUNDS):
+                np.fill_diagonal(covariance, self.shared)
+                values, vectors = _largest(covariance)
+                kept = values > edge
+                self.loadings = vectors[:, kept] * (values[kept] ** 2 - edge**2) ** 0.25
+                shared = np.minimum((self.loadings**2).sum(axis=1), most)
+                change, self.shared = shared - self.shared, shared
+                size = float(np.sqrt(change @ change))
+                if size == 0.0:
+                    break
+                if number % 2 and before > 0.0:
+                    # Changes shrink by one factor: continue to their limit.
+                    left = min(size / before, _MOST_LEFT)
+                    self.shared = np.clip(shared + left / (1.0 - left) * change, 0.0, most)
+                before = size
+        self.own = np.maximum(variances - (self.loadings**2).sum(axis=1), _LEAST_OWN)
+
+    def predict(self, x: np.ndarray, base: np.ndarray, sd: np.ndarray, mass: np.ndarray) -> np.ndarray:
+        """Compute ``base`` times conditional means of the ratios, (n, K) float32.
+
+        Each mean is given the word's other entries ``x``, and at least 0.1. A word's predictions are scaled so that
+        they keep its ``mass``, (n,). The kernel takes the words' q x q systems by Woodbury's identity.
+        """
+        n_topics, q = self.loadings.shape
+        out = np.empty(base.shape, dtype=np.float32)
+        work = zeros_on_line(8 * (4 * n_topics + 30 + q * (q + 2)), np.float64)
+        native.topic_ratios(x, base, sd, mass, np.ascontiguousarray(self.loadings), self.own, work, out)
+        return out
+
+
 class ProductShrinkage:
     """A fit's read-out, which carries its priors between steps.
 
@@ -243,12 +344,9 @@ class ProductShrinkage:
         """
         share, noise, totals = self._take_noise(average, sd)
         totals, error, unit = self._totals(totals)
-        bands = () if self._known is None else self._known.bands
         if self._mass_work is None:
             self._mass_work = mass_work(len(totals))  # pages that are touched for the first time cost more than a round
-        self._mass, self._mass_prior = word_masses(
-            totals, error, self._mass_prior, self._n_threads, bands, self._mass_work
-        )
+        self._mass, self._mass_prior = word_masses(totals, error, self._mass_prior, self._n_threads, self._mass_work)
         self._mass *= unit
         spread = max(float(share.var()) - len(average), 0.0)  # the mean of the noise's variances is the words' number
         mean = float(self._mass.sum()) / self._n_topics
