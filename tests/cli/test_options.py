@@ -8,40 +8,18 @@ from pathlib import Path
 import pytest
 from rehearsal import add, call, copy_tree
 
-from vips_fast.cli.arguments import Fit, FitLda
+from vips_fast.cli.arguments import FitLda
 from vips_fast.cli.jobfile import read_job
 from vips_fast.cli.parser import parse
 from vips_fast.cli.signature import COMMANDS
-from vips_fast.jobs import TextFile
 from vips_fast.models.family import FAMILIES
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_has_its_function(name):
-    function = COMMANDS[name].load()
-    assert callable(function) and function.__module__.startswith("vips_fast.cli.")
-
-
 def test_every_family_with_a_command_has_one_in_the_shell():
     fitted = dict.fromkeys(one.command for one in FAMILIES if one.command)
     assert [name for name in COMMANDS if name.startswith("fit ")] == [f"fit {command}" for command in fitted]
-
-
-@pytest.mark.parametrize("name", [name for name in COMMANDS if name.startswith("fit ")])
-def test_what_only_a_fit_of_one_model_takes_is_a_setting_of_its_estimator(name):
-    """Other fields say where the data are, or how they are read and shown."""
-    known = {"format", "input", "label", "names", "public_prior", "schema", "text", "vectors", "words"}
-    known |= {"held", "kind", "threshold", "vocab", *TextFile.__dataclass_fields__}
-    for family in FAMILIES:
-        if family.command != name.split()[1]:
-            continue
-        estimator = family.estimator()
-        known |= set(estimator().get_params())
-        known |= set(getattr(estimator._options_type, "__dataclass_fields__", ()))
-    own = {option.name for option in COMMANDS[name].options()} - {option.name for option in Fit.options()}
-    assert own <= known
 
 
 def test_options_may_stand_between_the_arguments_by_position():

@@ -2,7 +2,6 @@
 
 import sys
 
-import pytest
 from reported import vocabulary
 
 from vips_fast import LatentDirichletAllocation, PrivateVocabulary
@@ -57,11 +56,3 @@ def test_a_report_that_fails_costs_no_model(run, files, monkeypatch):
     code, _, err = run(*files.fit("--epsilon", 2, "--delta", 1e-3, "--quiet", "--report"))
     assert code == 0 and "no report (RuntimeError)" in err and "private text" not in err
     assert LatentDirichletAllocation.load(files.model).privacy_.private
-
-
-@pytest.mark.parametrize("damage", ["model.json", "model.npz"])
-def test_damaged_models_are_refused(run, refused, files, damage):
-    fit(run, files)
-    path = files.model / damage
-    path.write_bytes(path.read_bytes()[:-40])
-    assert damage.removesuffix(".npz") in refused("show", files.model)

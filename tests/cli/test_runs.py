@@ -342,20 +342,6 @@ def test_a_folder_that_becomes_read_only_while_fitting(run, files):
     assert len(LatentDirichletAllocation.load(files.model).ledger_) == 5
 
 
-def test_a_disk_that_takes_no_result_keeps_the_steps(run, files, monkeypatch):
-    """Reserve or not.
-
-    Where the result cannot be written at all, the last checkpoint stands, and a resume writes it.
-    """
-    monkeypatch.setattr(runs, "write_into", lambda result, folder: (_ for _ in ()).throw(OSError(28, "No space", "x")))
-    code, _, err = run(*files.fit(*NOISE, "--quiet"))
-    assert code == Exit.KEPT and "5 releases (" in err and "--resume" in err
-    monkeypatch.undo()
-    code, out, _ = run(*files.fit(*NOISE, "--quiet", "--resume"))
-    model = LatentDirichletAllocation.load(files.model)
-    assert code == 0 and len(model.ledger_) == model.n_steps_ == 5 and not folder_of(files).exists()
-
-
 def test_a_file_that_may_grow_no_further(run, files):
     """A quota of the process's own."""
 

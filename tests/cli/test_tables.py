@@ -3,13 +3,9 @@
 A public schema, a label's and a person's column, and the model that keeps the schema.
 """
 
-import gzip
-import json
-
 import numpy as np
 import pandas
 import pytest
-from peers.uci import ADULT, read_adult
 
 from vips_fast import BayesianLogisticRegression, ColumnEncoder
 from vips_fast.cli import main
@@ -178,23 +174,3 @@ def test_a_column_of_persons_that_repeats_is_told(run, folder, kind):
     assert of_input(run(*fit(folder, f"many.{kind}", "a"))[2]) == told
     assert of_input(run(*fit(folder, f"one.{kind}", "b"))[2]) == ""
     assert of_input(run(*fit(folder, f"many.{kind}", "c", "--person", "household"))[2]) == ""
-
-
-def test_adult(run, data_dir, tmp_path):
-    """The UCI file with its header, and the schema of its description."""
-    names = [column.name for column in ADULT.columns]
-    files = [data_dir / "adult" / name for name in ("adult.data.gz", "adult.test.gz")]
-    lines = []
-    for path in files:
-        rows = gzip.open(path, "rt").read().splitlines()
-        lines += [row.rstrip(".").replace(", ", ",") for row in rows if row.count(",") == 14 and row[0].isdigit()]
-    (tmp_path / "adult.csv").write_text("\n".join([",".join([*names, "income"]), *lines]) + "\n")
-    income = '[columns.income]\nkind = "binary"\nvalues = ["<=50K", ">50K"]\n'
-    (tmp_path / "adult.toml").write_text(ADULT.to_toml() + income)
-    fit = ["fit", "blr", tmp_path / "adult.csv", "--schema", tmp_path / "adult.toml", "--label", "income", "--quiet"]
-    code, text, _ = run(*fit, "--out", tmp_path / "m", "--epsilon", 1, "--delta", "1e-5", "--json")
-    assert code == 0 and json.loads(text)["model"]
-    table = read_adult(*files)
-    model = BayesianLogisticRegression.load(tmp_path / "m")
-    y = np.array(["<=50K", ">50K"])[table.y]
-    assert model.score(table.X, y) > 0.83 and "education=Doctorate" in (tmp_path / "m" / "coefficients.csv").read_text()

@@ -2,13 +2,8 @@
 
 import os
 import re
-import signal
-import subprocess
-import sys
-import time
 
 import numpy as np
-import pytest
 
 from vips_fast import LatentDirichletAllocation, plan
 from vips_fast.models.lda.planning import LdaOptions
@@ -110,45 +105,6 @@ def test_existing_output(run, refused, files):
     (files.folder / "notes" / "topics.txt").touch()
     for name, message in (("docs.txt", "something else too"), ("link", "not a folder"), ("notes", "would be lost")):
         assert message in refused(*again, "--out", files.folder / name)
-
-
-def test_models_that_cannot_be_read(run, refused, files):
-    run(*files.fit("--non-private", "--quiet"))
-    model = files.model
-    assert run("show", model, "--vocab", files.vocab)[0] == 0
-    kept = (model / "vocab.txt").read_bytes()
-    (model / "vocab.txt").write_text("one\n")
-    assert "vocab.txt: not as the fit wrote it" in refused("show", model)
-    (model / "vocab.txt").unlink()
-    assert "vocab.txt: No such file" in refused("show", model)
-    (model / "vocab.txt").write_bytes(kept)
-    (model / "model.npz").write_bytes((model / "model.npz").read_bytes()[:-30])
-    assert "model.npz" in refused("show", model)
-    (model / "model.json").write_text("{}")
-    assert "expected a saved model" in refused("show", model)
-    (model / "model.json").unlink()
-    assert "model.json: No such file" in refused("show", model)
-
-
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
-def test_an_interrupted_fit_leaves_what_was_there(run, files, how):
-    assert run(*files.fit("--non-private", "--quiet"))[0] == 0
-    before = {path.name: path.read_bytes() for path in files.model.iterdir()}
-    transcript = files.folder / "transcript"
-    arguments = files.fit("--epsilon", 1, "--steps", 1_000_000, "--force", "--transcript", transcript)
-    # Jobs in the background of a script inherit an ignored SIGINT.
-    pipes = dict(stderr=subprocess.PIPE, text=True, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
-    process = subprocess.Popen([sys.executable, "-m", "vips_fast", *map(str, arguments)], **pipes)
-    while process.poll() is None and not any(transcript.glob("run-*/release-*")):
-        time.sleep(0.01)
-    process.send_signal(how)
-    _, err = process.communicate(timeout=60)
-    assert {path.name: path.read_bytes() for path in files.model.iterdir()} == before
-    if how == signal.SIGINT:
-        assert process.returncode == 130, err
-        last = err.splitlines()[-1]
-        assert last.startswith("vips-fast: error: stopped by SIGINT. ") and "the same job with --resume" in last
-    assert files.names() == {"docs.txt", "words.txt", "model", "model.run", "transcript"}
 
 
 def test_plan(run):
