@@ -114,7 +114,7 @@ def test_words_that_were_bought_are_kept(few, run, refused, monkeypatch):
     assert len(purchased) == 1 and words < budget.spent < 8
 
 
-PLAN = "plan", "--records", 20_000, "--words", 5000, "--topics", 10, "--doc-length", 60, "--epsilon", 2
+PLAN = "plan", "--records", 20_000, "--vocab-size", 5000, "--topics", 10, "--doc-length", 60, "--epsilon", 2
 
 
 def test_plan(run):

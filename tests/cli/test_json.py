@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-PLAN = ("plan", "--records", 15000, "--words", 5000, "--topics", 10)
+PLAN = ("plan", "--records", 15000, "--vocab-size", 5000, "--topics", 10)
 RUN = ("privacy", "--records", 1000, "--steps", 20, "--delta", 1e-6)
 
 

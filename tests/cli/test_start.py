@@ -157,7 +157,7 @@ def test_through_a_terminal(table, tmp_path, through_a_terminal):
         (b"(--epsilon): ", b""),
         (b"(--doc-length): ", b"6"),
         (b"(--language): ", b""),
-        (b"(--words): ", b"public"),
+        (b"(--vocab): ", b"public"),
         (b"(--anyway): ", b"y"),
     ]:
         expect(question)
@@ -172,7 +172,7 @@ def test_through_a_terminal(table, tmp_path, through_a_terminal):
     "missing, more, remedy",
     [
         (("stop_words",), (), b'pip install "vips_fast[text]"'),
-        (("wordfreq",), ("--words", "private"), b'pip install "vips_fast[text]"'),
+        (("wordfreq",), ("--vocab", "private"), b'pip install "vips_fast[text]"'),
         (("jieba",), ("--language", "zh"), b'pip install "vips_fast[segment]"'),
     ],
 )
@@ -200,7 +200,7 @@ def test_what_a_run_would_be_better_with_is_said_first(table, tmp_path, through_
 def test_other_languages_have_their_own_stop_words(table, tmp_path, capsys):
     (tmp_path / "notes.csv").write_text(table, encoding="utf-8")
     for language, more in (("de", {}), ("lt", {"stop_words": "none"})):
-        answers = ("--words", "private", "--language", language, "--out", language)
+        answers = ("--vocab", "private", "--language", language, "--out", language)
         assert main(["start", "notes.csv", "--yes", *answers]) == 2  # too few persons
         options = tomllib.loads((tmp_path / f"{language}.toml").read_text())["options"]
         assert options["language"] == language and {k: v for k, v in options.items() if k == "stop_words"} == more
@@ -223,7 +223,7 @@ def test_without_public_topics_the_plan_chooses(table, tmp_path, monkeypatch, ca
     for question, line in [(b"(--text): ", b""), (b"(--doc-length): ", b"6"), (b"(--language): ", b"de")]:
         expect(question)
         answer(line)
-    said = expect(b"(--words): ").decode()
+    said = expect(b"(--vocab): ").decode()
     planned = {size: plan(1200, size, None, doc_length=6, epsilon=8.0) for size in (None, 500, 2000, 8000)}
     assert "Forecasts for 1,200 rows, whose number is taken as public:" in said
     for size, one in planned.items():
@@ -249,7 +249,7 @@ def test_nothing_is_spent_without_a_yes(table, tmp_path, monkeypatch, capsys):
     (tmp_path / "notes.csv").write_text(table, encoding="utf-8")
     answered(monkeypatch, "no\n" * 9)
     no = ["start", "notes.csv", "--text", "Note", "--person", "Patient ID", "--unit", "patient", "--doc-length", "0"]
-    no += ["--language", "en", "--words", "public", "--epsilon"]
+    no += ["--language", "en", "--vocab", "public", "--epsilon"]
     assert main([*no, "2"]) == 2
     assert "nothing was spent; topics.toml keeps the answers" in capsys.readouterr().err
     assert not (tmp_path / "topics").exists() and not (tmp_path / "topics.run").exists()
@@ -275,7 +275,7 @@ def test_a_hopeless_fit_is_refused_unless_asked_for(table, tmp_path, monkeypatch
         ("who;what", (), "--text: expected a value; it has no default here"),
         ("who;Note", ("--text", "note"), "--text: no column 'note'; did you mean 'Note'? It has 'who', 'Note'"),
         ("who:Note", (), "notes.csv: the header is one column; expected commas, semicolons"),
-        ("who;Note", ("--words", "public", "--language", "tlh"), "public:tlh: the package wordfreq has no words"),
+        ("who;Note", ("--vocab", "public", "--language", "tlh"), "public:tlh: the package wordfreq has no words"),
         ("who;Note", ("--doc-length", "-3"), "'-3': expected a whole number of at least 1"),
     ],
 )

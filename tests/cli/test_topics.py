@@ -108,7 +108,7 @@ def test_existing_output(run, refused, files):
 
 
 def test_plan(run):
-    sizes = ["--words", 7702, "--topics", 50, "--epsilon", 0.5, "--delta", 1e-4]
+    sizes = ["--vocab-size", 7702, "--topics", 50, "--epsilon", 0.5, "--delta", 1e-4]
     code, out, _ = run("plan", "--records", 400_000, *sizes)
     planned = plan(400_000, 7702, 50, epsilon=0.5, delta=1e-4)
     assert code == 0 and "200000" in out and f"{planned.noise_multiplier:.4g}" in out

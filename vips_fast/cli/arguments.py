@@ -354,7 +354,7 @@ class Start(Input, command="start", function="start:start", one_of=("epsilon", "
         about the words of a usual text, without stop words; 0 if unknown
     language
         of the texts, default en
-    words
+    vocab
         vocabulary: public, or private (purchased)
     topics
         number of topics, if none are public
@@ -383,7 +383,7 @@ class Start(Input, command="start", function="start:start", one_of=("epsilon", "
     target_attack_success: Success | None = None
     doc_length: Integer | None = None
     language: str | None = None
-    words: Literal["public", "private"] | None = None
+    vocab: Literal["public", "private"] | None = None
     topics: Whole | None = None
     anyway: bool = False
     out: Folder = "topics"
@@ -793,7 +793,7 @@ class Plan(Printed, command="plan", function="lda:plan", one_of=("", "epsilon", 
     ----------
     n_records
         number of documents
-    words
+    vocab_size
         size of a public vocabulary; default: purchased
     topics
         default with a public vocabulary: the worthwhile number
@@ -818,12 +818,12 @@ class Plan(Printed, command="plan", function="lda:plan", one_of=("", "epsilon", 
 
     Examples
     --------
-    vips-fast plan --records 400000 --words 7702 --topics 50 --epsilon 1
-    vips-fast plan --records 15000 --words 5000 --topics 10 --attack-success 0.6 --json
+    vips-fast plan --records 400000 --vocab-size 7702 --topics 50 --epsilon 1
+    vips-fast plan --records 15000 --vocab-size 5000 --topics 10 --attack-success 0.6 --json
     """
 
     n_records: Whole
-    words: Whole | None = None
+    vocab_size: Whole | None = None
     topics: Whole | None = None
     doc_length: Whole | None = None
     distinct_words: Positive | None = None

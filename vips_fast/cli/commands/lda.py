@@ -81,7 +81,7 @@ def plan(args: PlanArguments) -> int:
     def found(n_records: int, epsilon: float | None, success: float | None = None) -> Plan:
         return make_plan(
             n_records,
-            args.words,
+            args.vocab_size,
             args.topics,
             doc_length=args.doc_length,
             epsilon=epsilon,

@@ -208,7 +208,7 @@ def _words(args: Start, ask: Callable[..., Any], asked: dict[str, Any]) -> dict[
         public_vocabulary(public, size=1)  # refuses an unknown language
         choices = _choices(args.input, asked, (None, *_SIZES))
     usual = "private" if choices and max(choices).size is None else "public"
-    words = ask("words", "Words: public or private", usual, _source)
+    words = ask("vocab", "Words: public or private", usual, _source)
     if words == "public" and not choices:
         return {**options, "public_prior": public}
     best = max(
