@@ -105,7 +105,7 @@ REFUSED = {
     f"{BLR.replace('X.npy', 'shards')}": "shards of counts",
     f"{SBN.replace('answers.npy', 'shards')}": "shards of counts",
     f"{SBN} --person who": "--person who: this input has no columns",
-    f"{SBN} --set bound=tight": "bound",
+    f"{SBN} --set sampling=tight": "sampling",
     f"{SBN.replace('answers.npy', 'text.npy')}": "text.npy",
     f"{SBN.replace('answers.npy', 'idx')}": "idx",
     # Mixtures and clusters
