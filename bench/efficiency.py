@@ -102,8 +102,7 @@ def parts(X, n_topics, batch_size, n_steps):
             doc_length=500,
             n_records=X.shape[0],
             n_jobs=1,
-            callback=end_step,
-        ).fit(X)
+        ).fit(X, callback=end_step)
     finally:
         for back in undo:
             back()

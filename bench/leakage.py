@@ -55,7 +55,9 @@ def settings(corpus, epsilon):
 
     Without privacy, documents are taken as they are.
     """
-    common = dict(n_components=10, n_steps=5, sampling="full", relation="add_remove", random_state=0, n_jobs=1)
+    common = dict(
+        n_components=10, n_steps=5, sampling="full", options={"relation": "add_remove"}, random_state=0, n_jobs=1
+    )
     numerics = dict(max_doc_update_iter=10, mean_change_tol=1e-3, topic_mean="arithmetic")
     if epsilon is None:
         return dict(common, private=False, doc_length=None), dict(numerics, learning_decay=0.7)

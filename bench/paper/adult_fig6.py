@@ -72,7 +72,7 @@ def _estimator(method, sigma, n):
         if sigma == 0:
             return BayesianLogisticRegression(private=False)
         target = OURS[method](SETTING[sigma])
-        return BayesianLogisticRegression(epsilon=target, delta=DELTA, relation="replace_one")
+        return BayesianLogisticRegression(epsilon=target, delta=DELTA, options={"relation": "replace_one"})
     steps = dict(
         sampling="without_replacement", batch_size=round(RATE * n), n_steps=STEPS, noise_multiplier=sigma, delta=DELTA
     )

@@ -88,11 +88,10 @@ def planned_options(n_features, target, scale):
         n_jobs=1,
         random_state=0,
         delta=DELTA,
-        relation="replace_one",
         batch_size=size // scale,
         n_steps=ours.n_steps,
         clip=ours.clip,
-        options=LdaOptions(learning_decay=ours.learning_decay),
+        options=LdaOptions(learning_decay=ours.learning_decay, relation="replace_one"),
         noise_multiplier=calibrate_noise_multiplier(run_of, target, DELTA) / scale,
     )
 

@@ -72,8 +72,7 @@ def run(cell: dict) -> dict:
         perplexity.append(model.perplexity_so_far(Y))
         clipped.append(model.clipped_so_far(Y))
 
-    model.set_params(callback=watch)
-    model.fit(X)
+    model.fit(X, callback=watch)
     return dict(
         perplexity=perplexity, clipped=clipped, last=perplexity[-1], epsilon=spent, unigram=unigram_perplexity(X, Y)
     )

@@ -91,7 +91,9 @@ def _estimator(method, K, S, n, run):
         return SigmoidBeliefNetwork(private=False, sampling="full", **common)
     setting = SETTING[S]
     if method == OURS:
-        return SigmoidBeliefNetwork(epsilon=setting.printed, relation="replace_one", sampling="full", **common)
+        return SigmoidBeliefNetwork(
+            epsilon=setting.printed, options={"relation": "replace_one"}, sampling="full", **common
+        )
     algorithm = common | dict(
         sampling="without_replacement", batch_size=S, n_steps=setting.steps, options=NetworkOptions(learning_decay=0.7)
     )

@@ -136,7 +136,7 @@ def topics(arguments, corpus):
         compared.row(name, epsilon, make, lambda run: (X, groups), lambda model, run: model.perplexity(Y))
 
     def worth_while(epsilon, units, rows):
-        how = {"epsilon": epsilon, "unit": "person", "rows_per_group": rows, **settings}
+        how = {"epsilon": epsilon, "unit": "person", "options": {"rows_per_group": rows}, **settings}
         return plan(units, X.shape[1], None, **how).n_components
 
     for topics in (50,) if large else (10, 20, 50):

@@ -140,7 +140,7 @@ def run(cell: dict) -> dict:
     n_units = X.shape[0] if units is None else cell["units"]
     topics = K if public is not None else plan(n_units, X.shape[1], None, **chosen).n_components
     model = LatentDirichletAllocation(
-        topics, public_prior=public, n_jobs=1, random_state=cell["seed"], relation="add_remove", **chosen
+        topics, public_prior=public, n_jobs=1, random_state=cell["seed"], options={"relation": "add_remove"}, **chosen
     ).fit(X, groups=units)
     found = model.found_gain_
     return dict(

@@ -120,7 +120,7 @@ def memory(arguments):
         def seen(progress, most=most):
             most[:] = map(max, most, resident()[:3])
 
-        model(corpus, bins, arguments.steps, arguments.batch, arguments.jobs, callback=seen).fit(X)
+        model(corpus, bins, arguments.steps, arguments.batch, arguments.jobs).fit(X, callback=seen)
         peak = resident()[3]
         print(
             f"{'bins' if bins else 'Poisson'}: after a step at most rss {most[0]:.0f}, anonymous {most[1]:.0f}, "
@@ -140,14 +140,10 @@ def timed(arguments):
         for round_ in range(arguments.rounds + 1):
             for name, rows in (("memory", X), ("disk", corpus)):
                 marks = []
-                fitted = model(
-                    corpus,
-                    bins,
-                    arguments.steps,
-                    arguments.batch,
-                    arguments.jobs,
+                fitted = model(corpus, bins, arguments.steps, arguments.batch, arguments.jobs).fit(
+                    rows,
                     callback=lambda progress, marks=marks: marks.append((time.perf_counter(), time.process_time())),
-                ).fit(rows)
+                )
                 if round_:
                     # Not the first step, whose time includes reading and checking the matrix.
                     seconds[name].append(np.median(np.diff(marks, axis=0), axis=0))

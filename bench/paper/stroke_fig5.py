@@ -116,11 +116,11 @@ def _estimator(method, epsilon, steps, X, y):
     budget = dict(row_norm=ROW_NORM, epsilon=epsilon, delta=DELTA)
     if method == EXACT:
         return BayesianLogisticRegression.paper(
-            sensitivity="proven", form="orthonormal", n_steps=steps, relation="replace_one", **budget
+            sensitivity="proven", form="orthonormal", n_steps=steps, options={"relation": "replace_one"}, **budget
         )
     if method == GAUSSIAN_ERM:
         return ObjectivePerturbationLogisticRegression(**budget)
-    return BayesianLogisticRegression(relation="replace_one" if method == OURS else "add_remove", **budget)
+    return BayesianLogisticRegression(options={"relation": "replace_one" if method == OURS else "add_remove"}, **budget)
 
 
 def _scores(method, epsilon, cell, X, y, rows):

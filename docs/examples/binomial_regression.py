@@ -89,7 +89,7 @@ class BinomialRegression(ConjugateEstimator):
     def records(self, X: Data, y: Column | None = None) -> Cells:
         if y is None:
             raise ValueError("y=None: expected successes, or successes and trials, a row for each of X")
-        y = dense_array(y, "y", self.invalid == "drop")
+        y = dense_array(y, "y", self._options.invalid == "drop")
         if y.ndim == 1:
             y = np.column_stack([y, np.full(len(y), self.n_trials)])
         if y.ndim != 2 or y.shape[1] != 2:

@@ -12,10 +12,11 @@ from vips_fast.checks import check_number
 from vips_fast.data.types import Array, Vector
 from vips_fast.kernels import floor_spectrum, unpack_upper
 from vips_fast.models.conjugate import ConjugateEstimator, check_bound, parameter
+from vips_fast.models.parameters import Options
 
 
 @dataclass(frozen=True)
-class ProbabilisticPCAOptions:
+class ProbabilisticPCAOptions(Options):
     """Numerics of a `ProbabilisticPCA`.
 
     Attributes
@@ -49,7 +50,7 @@ class ProbabilisticPCA(ConjugateEstimator):
         Public R: centered records are scaled down to an L2 norm of at most R.
     center : (d,) array or None
         Public c; None is 0.
-    options : ProbabilisticPCAOptions or None
+    options : ProbabilisticPCAOptions, dict or None
         The numerics; None takes the defaults.
     **common
         Of `ConjugateEstimator`.
@@ -68,7 +69,6 @@ class ProbabilisticPCA(ConjugateEstimator):
     n_components: int = field(default=2, kw_only=False)
     radius: float = 1.0
     center: Any = None
-    options: ProbabilisticPCAOptions | None = None
 
     @staticmethod
     def statistics(records: Any, parameters: Any, out: Any) -> None:
@@ -121,9 +121,11 @@ class ProbabilisticPCA(ConjugateEstimator):
     def check_parameters(self) -> None:
         check_number("n_components", self.n_components, 1, 2**15, integer=True)
         check_bound("radius", self.radius)
-        for name, value in vars(self._options).items():
-            if value is not None or name != "latent_radius":
-                check_bound(name, value)
+        options = self._options
+        check_bound("min_variance", options.min_variance)
+        check_bound("ridge", options.ridge)
+        if options.latent_radius is not None:
+            check_bound("latent_radius", options.latent_radius)
 
     def start(self, n_columns: int, rng: np.random.Generator) -> tuple[Array, ...]:
         if self.n_components > n_columns:

@@ -46,7 +46,9 @@ LDA = {
         sampling="without_replacement",
         options=LdaOptions(dtype="float64", length_method="resample"),
     ),
-    "no_share_clipped": LatentDirichletAllocation(2, clip=1.0, doc_length=37, sampling="full", relation="replace_one"),
+    "no_share_clipped": LatentDirichletAllocation(
+        2, clip=1.0, doc_length=37, sampling="full", options={"relation": "replace_one"}
+    ),
     "paper": LatentDirichletAllocation.paper(2, sampling="poisson"),
     "start": LatentDirichletAllocation(9),
 }
@@ -65,7 +67,7 @@ BLR = {
     "counts_replace": BayesianLogisticRegression(n_trials=7.0, sampling="without_replacement", batch_size=10),
     "analyze_gauss": BayesianLogisticRegression.paper(update="average", center=True, sensitivity="proven"),
     "uncentered_replace": BayesianLogisticRegression.paper(
-        update="average", form="orthonormal", sensitivity="proven", relation="replace_one"
+        update="average", form="orthonormal", sensitivity="proven", options={"relation": "replace_one"}
     ),
     "paper": BayesianLogisticRegression.paper(),
     "classes": BayesianLogisticRegression(classes=[0, 1, 2]),
@@ -118,7 +120,7 @@ def strong(row):
 @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
 def test_mu_of_one_release(relation):
     # Longer runs begin with histograms of words, which only long documents contribute the clip norm to.
-    attained(LatentDirichletAllocation(2, n_steps=9, sampling="full", relation=relation), within)
+    attained(LatentDirichletAllocation(2, n_steps=9, sampling="full", options={"relation": relation}), within)
 
 
 @pytest.mark.parametrize("name", ["jaakkola", "pg"])
@@ -136,7 +138,7 @@ def test_mu_of_one_release_of_the_logistic_regression(name):
 
 
 def test_the_papers_sensitivity_is_caught():
-    model = LatentDirichletAllocation.paper(2, sampling="full", relation="replace_one")
+    model = LatentDirichletAllocation.paper(2, sampling="full", options={"relation": "replace_one"})
     # Known keys: of a free one, an end of the interval fails once in 10^5.
     keys = count()
     seams = Seams(randomness=lambda honest: KeyedRandomness(next(keys).to_bytes(32)))

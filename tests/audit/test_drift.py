@@ -26,7 +26,7 @@ def test_topics_that_drift_pass(layer):
     assert failed(layer) == set()
 
 
-@pytest.mark.parametrize("settings", [{}, dict(relation="replace_one")], ids=["add_remove", "replace_one"])
+@pytest.mark.parametrize("settings", [{}, dict(options={"relation": "replace_one"})], ids=["add_remove", "replace_one"])
 def test_contributions_keep_to_the_bound(settings):
     assert failed("A", settings) == set()
 

@@ -13,7 +13,7 @@ from vips_fast.audit import Sizes, audit
 SIZES = Sizes(pairs=60, records=20, draws=200_000, releases=1_200, runs=160, rows=2**17)
 FORMS = {
     "default": {},
-    "replace": dict(relation="replace_one", sampling="full", n_trials=7.0),
+    "replace": dict(options={"relation": "replace_one"}, sampling="full", n_trials=7.0),
     "no intercept": dict(fit_intercept=False, row_norm=3.0),
 }
 

@@ -48,7 +48,7 @@ def original(layer, estimator=LDA):
 
 @pytest.mark.parametrize("layer, check", [("A", "distance of neighbors"), ("D", "noise multiplier 1")])
 def test_the_papers_sensitivity_for_replacing(layer, check):
-    replace = dict(sampling="full", relation="replace_one")
+    replace = dict(sampling="full", options={"relation": "replace_one"})
     assert original(layer, LatentDirichletAllocation(2, **replace)) == set()
     small = faults.declaring(LatentDirichletAllocation, 1.0)
     assert check in failed(layer, small(2, **replace))
@@ -85,7 +85,7 @@ def test_parts_that_are_not_disjoint(model):
 
 def test_parallel_composition_that_forgets_who_changes_class():
     """One part's sensitivity is not enough if a record is replaced. In its class, or by one of another."""
-    replace = dict(sampling="full", relation="replace_one")
+    replace = dict(sampling="full", options={"relation": "replace_one"})
     assert original("A", ClassConditionalNetwork(2, **replace)) == set()
     assert "distance of neighbors" in failed("A", faults.declaring(ClassConditionalNetwork, 1.0)(2, **replace))
 
@@ -133,7 +133,11 @@ def test_division_by_the_realised_batch(layer, check):
 def test_wrong_models(layer, model, checks):
     # The usual topic model refuses releases that are not finite; the paper's takes them.
     poisoned = model in (faults.Unguarded, faults.AfterPoison, faults.AfterPoisonShared)
-    given = (LatentDirichletAllocation.paper(2, sampling="poisson", relation="add_remove"),) if poisoned else ()
+    given = (
+        (LatentDirichletAllocation.paper(2, sampling="poisson", options={"relation": "add_remove"}),)
+        if poisoned
+        else ()
+    )
     assert original(layer, *given) == set()
     found = failed(layer, *given, model=model)
     assert checks <= found

@@ -105,7 +105,7 @@ def test_a_factor_of_the_root_of_two_is_caught_in_one_run(fault):
     else:
         # The paper's own sensitivity for replacing a document.
         small = faults.declaring(LatentDirichletAllocation, 1.0)
-        report, figures = one_run(small(2, sampling="full", relation="replace_one"))
+        report, figures = one_run(small(2, sampling="full", options={"relation": "replace_one"}))
     assert not report.passed and figures["low"] > 1
 
 

@@ -22,12 +22,12 @@ SIZES = Sizes(pairs=60, records=20, draws=200_000, releases=1_200, runs=160, row
 LOGISTIC = BayesianLogisticRegression()
 MODELS = {
     "lda": LatentDirichletAllocation(2),
-    "lda_any_word": LatentDirichletAllocation(2, options=LdaOptions(word_clip=1.0), rows_per_group=5),
+    "lda_any_word": LatentDirichletAllocation(2, options=LdaOptions(word_clip=1.0, rows_per_group=5)),
     "logistic": LOGISTIC,
-    "logistic_replace": BayesianLogisticRegression(relation="replace_one", sampling="full", n_trials=7.0),
-    "logistic_uncentered": BayesianLogisticRegression.paper(sensitivity="proven", relation="replace_one"),
+    "logistic_replace": BayesianLogisticRegression(options={"relation": "replace_one"}, sampling="full", n_trials=7.0),
+    "logistic_uncentered": BayesianLogisticRegression.paper(sensitivity="proven", options={"relation": "replace_one"}),
     "logistic_classes": BayesianLogisticRegression(classes=[0, 1, 2]),
-    "network": SigmoidBeliefNetwork(3, rows_per_group=5),
+    "network": SigmoidBeliefNetwork(3, options={"rows_per_group": 5}),
     "network_classes": ClassConditionalNetwork(2),
     "network_pg": SigmoidBeliefNetwork.paper(3, clip=0.4, sampling="without_replacement"),
 }
@@ -83,7 +83,7 @@ def test_a_person_whose_label_is_spelled_in_several_ways(monkeypatch):
 
 
 def test_a_cut_that_depends_on_other_persons():
-    model = BayesianLogisticRegression(rows_per_group=3)
+    model = BayesianLogisticRegression(options={"rows_per_group": 3})
     assert failed(model, "B") == set()
     assert {"alone and together", "any chunks", "any shards"} <= failed(model, "B", model=faults.CutsByCompany)
 

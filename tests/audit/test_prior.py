@@ -59,7 +59,7 @@ relations = pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
 @kinds
 @relations
 def test_contributions_keep_to_the_bound(kind, relation):
-    passes(kind, "A", relation=relation)
+    passes(kind, "A", options={"relation": relation})
 
 
 @kinds
@@ -70,7 +70,7 @@ def test_purity_and_noise(kind):
 @kinds
 @relations
 def test_mu_of_a_step(kind, relation):
-    report = passes(kind, "D", FEW, sampling="full", relation=relation)
+    report = passes(kind, "D", FEW, sampling="full", options={"relation": relation})
     for row in report.layer("D").figures["mu"]:
         assert row["low"] <= row["claimed"]
         assert kind is not Words or row["mu"] > 0.75 * row["claimed"] or row["claimed"] < 1
@@ -96,7 +96,7 @@ def test_whole_runs(kind):
 @relations
 def test_topics_that_begin_with_histograms(relation):
     """Without a public prior."""
-    passes(Counting, "ABG", adapter=LdaAdapter, relation=relation)
+    passes(Counting, "ABG", adapter=LdaAdapter, options={"relation": relation})
 
 
 # ----------------------------------------------------------------------------------------------------------- mutants
@@ -178,7 +178,7 @@ def nearly_all(monkeypatch):
 
 @relations
 def test_a_score_that_is_nearly_all_gain_keeps_to_the_bound(nearly_all, relation):
-    passes(Scores, "A", relation=relation)
+    passes(Scores, "A", options={"relation": relation})
 
 
 @relations
@@ -188,13 +188,13 @@ def test_a_gain_of_frequencies_without_its_clip_is_seen(monkeypatch, relation, n
         return int(nats.sum() * public_topics._NAT)
 
     monkeypatch.setattr(public_topics, "frequency_gain", unclipped)
-    assert failed(Scores, "A", relation=relation) & {"distance of neighbors", "non-finite numbers"}
+    assert failed(Scores, "A", options={"relation": relation}) & {"distance of neighbors", "non-finite numbers"}
 
 
 @relations
 def test_a_gain_of_more_words_than_its_bound_is_for_is_seen(monkeypatch, relation, nearly_all):
     monkeypatch.setattr(public_topics, "kept_words", lambda units, words, most: np.ones(len(units.columns), bool))
-    assert failed(Scores, "A", relation=relation) & {"distance of neighbors", "non-finite numbers"}
+    assert failed(Scores, "A", options={"relation": relation}) & {"distance of neighbors", "non-finite numbers"}
 
 
 def test_words_kept_by_other_units_are_seen(monkeypatch):

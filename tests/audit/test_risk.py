@@ -38,10 +38,12 @@ def failed(model, sizes, layer="D", seams=None):
 @pytest.mark.parametrize(
     "model",
     [
-        LatentDirichletAllocation(2, target_attack_success=0.6),
-        LatentDirichletAllocation(2, target_attack_success=0.6, sampling="full", relation="replace_one"),
-        BayesianLogisticRegression(target_attack_success=0.6),
-        SigmoidBeliefNetwork(2, target_attack_success=0.6),
+        LatentDirichletAllocation(2, options={"target_attack_success": 0.6}),
+        LatentDirichletAllocation(
+            2, options={"target_attack_success": 0.6, "relation": "replace_one"}, sampling="full"
+        ),
+        BayesianLogisticRegression(options={"target_attack_success": 0.6}),
+        SigmoidBeliefNetwork(2, options={"target_attack_success": 0.6}),
     ],
     ids=["lda", "lda_replace_one", "blr", "sbn"],
 )
@@ -52,15 +54,15 @@ def test_measured_success_is_below_the_target(model, monkeypatch):
 
 def test_noise_for_a_larger_success_is_seen(monkeypatch):
     monkeypatch.setattr(attack, "MULTIPLIERS", ())
-    assert failed(LatentDirichletAllocation(2, target_attack_success=0.6), QUICK, seams=optimistic(0.75)) == {
-        "attack success"
-    }
+    assert failed(
+        LatentDirichletAllocation(2, options={"target_attack_success": 0.6}), QUICK, seams=optimistic(0.75)
+    ) == {"attack success"}
 
 
 @pytest.mark.slow
 def test_noise_for_five_points_more_is_seen(monkeypatch):
     monkeypatch.setattr(attack, "MULTIPLIERS", ())
-    model = LatentDirichletAllocation(2, target_attack_success=0.6)
+    model = LatentDirichletAllocation(2, options={"target_attack_success": 0.6})
     assert failed(model, SLOW) == set()
     assert failed(model, SLOW, seams=optimistic(0.65)) == {"attack success"}
 
@@ -68,6 +70,6 @@ def test_noise_for_five_points_more_is_seen(monkeypatch):
 @pytest.mark.slow
 def test_whole_sampled_runs():
     """Attack 400 runs a side: 95 % is above 75 %."""
-    model = LatentDirichletAllocation(2, target_attack_success=0.6)
+    model = LatentDirichletAllocation(2, options={"target_attack_success": 0.6})
     assert failed(model, QUICK, "E") == set()
     assert "attack success" in failed(model, QUICK, "E", optimistic(0.95))

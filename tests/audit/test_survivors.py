@@ -147,7 +147,7 @@ def check_nobody(path):
     sums = []
     for n in (40, 39):
         model = BayesianLogisticRegression(
-            invalid="drop", noise_multiplier=3.0, n_records=40, n_steps=2, sampling="full"
+            options={"invalid": "drop"}, noise_multiplier=3.0, n_records=40, n_steps=2, sampling="full"
         )
         stage = model.prepare(X[:n], Y[:n], groups=[*map(str, range(39)), None][:n])
         rows = np.arange(stage.records.n_rows)

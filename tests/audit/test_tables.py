@@ -34,7 +34,7 @@ def test_tables_pass(layer):
     assert failed(layer) == set()
 
 
-@pytest.mark.parametrize("settings", [{}, dict(relation="replace_one")], ids=["add_remove", "replace_one"])
+@pytest.mark.parametrize("settings", [{}, dict(options={"relation": "replace_one"})], ids=["add_remove", "replace_one"])
 @pytest.mark.parametrize("by", [{"ward": ["a", "b", "c"]}, None], ids=["one column", "two columns"])
 def test_contributions_keep_to_the_bound(settings, by):
     assert failed("A", settings={**settings, **({"by": by} if by else {})}) == set()

@@ -17,7 +17,7 @@ def fitted(taint, kind):
     options = dict(noise_multiplier=0 if taint == "noise_multiplier" else 2.0, n_steps=2, sampling="full")
     unsafe = {"test_key": KEY} if taint == "test_key" else {"diagnostics": True} if taint == "diagnostics" else {}
     if taint == "sensitivity":
-        model = LatentDirichletAllocation.paper(2, doc_length=20, relation="replace_one", **options)
+        model = LatentDirichletAllocation.paper(2, doc_length=20, options={"relation": "replace_one"}, **options)
     else:
         model = {
             "lda": lambda: LatentDirichletAllocation(2, doc_length=20, **options),

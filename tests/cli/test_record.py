@@ -14,6 +14,7 @@ import sys
 
 import numpy as np
 import pytest
+from cases import calling
 
 from vips_fast import LatentDirichletAllocation
 from vips_fast.engine.budget import Budget
@@ -210,15 +211,15 @@ def test_a_program_that_configures_logging_sees_the_same_lines(tmp_path, budget)
         if progress.step == 3:
             raise KeyboardInterrupt
 
-    model = LatentDirichletAllocation(
-        2, doc_length=30, n_steps=5, noise_multiplier=6.0, delta=1e-6, random_state=0, callback=stop
+    model = calling(
+        LatentDirichletAllocation(2, doc_length=30, n_steps=5, noise_multiplier=6.0, delta=1e-6, random_state=0), stop
     )
     logging.getLogger("vips_fast").addHandler(mine)
     try:
         with log_to(str(log)):
             with pytest.raises(KeyboardInterrupt):
                 model.fit(X, checkpoint=tmp_path / "run", budget=budget)
-            model.set_params(callback=None).fit(X, checkpoint=tmp_path / "run", budget=budget, resume=True)
+            calling(model, None).fit(X, checkpoint=tmp_path / "run", budget=budget, resume=True)
             model.save(tmp_path / "m")
     finally:
         logging.getLogger("vips_fast").removeHandler(mine)

@@ -50,9 +50,7 @@ def test_settings_reach_the_estimator(run, files):
         noise_multiplier=3.0,
         delta=0.5,
         epsilon=None,
-        target_attack_success=None,
         sampling="without_replacement",
-        relation="replace_one",
         clip=0.2,
         n_records=60,
         batch_size=20,
@@ -62,10 +60,7 @@ def test_settings_reach_the_estimator(run, files):
         doc_length=30,
         random_state=1,
         private=True,
-        invalid="drop",
-        callback=None,
-        options=LdaOptions(doc_topic_prior=0.3, topic_word_prior=2.0),
-        rows_per_group=None,
+        options=LdaOptions(doc_topic_prior=0.3, topic_word_prior=2.0, relation="replace_one", invalid="drop"),
     )
     assert params == expected
 

@@ -6,6 +6,7 @@ import numpy as np
 import pandas
 import polars
 import pytest
+from cases import calling
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
@@ -158,10 +159,10 @@ def test_names_are_rebuilt_and_resumed(tmp_path):
         if progress.step == 3:
             raise Stop
 
-    model = BayesianLogisticRegression(epsilon=1, n_steps=6, callback=stop)
+    model = calling(BayesianLogisticRegression(epsilon=1, n_steps=6), stop)
     with pytest.raises(Stop):
         model.fit(X, LABELS, checkpoint_every=1, **names)
-    model.set_params(callback=None)
+    calling(model, None)
     with pytest.raises(ValueError, match="holds a run with public: feature_names"):
         model.fit(X[["b", "a", "c"]], LABELS, resume=True, **names)
     model.fit(X, LABELS, resume=True, **names).save(tmp_path / "m")
@@ -197,7 +198,7 @@ def test_other_columns_draw_no_warning():
         for data, options in ((X, {}), (public.transform(X), {}), (bits, {}), (scaled, {"private": False})):
             BayesianLogisticRegression(n_steps=1, classes=[0, 1], **options).fit(data, y)
         # Bad records are dropped without a word, so no message mentions good ones.
-        BayesianLogisticRegression(n_steps=1, classes=[0, 1], invalid="drop").fit(scaled, y)
+        BayesianLogisticRegression(n_steps=1, classes=[0, 1], options={"invalid": "drop"}).fit(scaled, y)
 
 
 @pytest.mark.parametrize("name, persons", [

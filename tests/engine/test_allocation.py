@@ -5,7 +5,7 @@ Minibatches, the charge of epochs, interrupted runs, budgets.
 
 import numpy as np
 import pytest
-from cases import CASES
+from cases import CASES, calling
 from runs import KEY, Stop, ends, fail
 from scipy import stats
 
@@ -234,7 +234,7 @@ def test_with_a_test_key_a_resumed_run_has_the_bits_of_a_whole_one(tmp_path):
             raise Stop
 
     with pytest.raises(Stop):
-        make(**options, callback=stop).set_unsafe(test_key=KEY).fit(*data, checkpoint=tmp_path, checkpoint_every=1)
+        calling(make(**options), stop).set_unsafe(test_key=KEY).fit(*data, checkpoint=tmp_path, checkpoint_every=1)
     again = make(**options).set_unsafe(test_key=KEY).fit(*data, checkpoint=tmp_path, resume=True)
     assert np.array_equal(again.coef_, whole.coef_)
 

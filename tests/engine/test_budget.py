@@ -13,7 +13,7 @@ from contextlib import nullcontext
 
 import numpy as np
 import pytest
-from cases import CASES
+from cases import CASES, calling
 
 from vips_fast import accounting as acc
 from vips_fast.engine import filters
@@ -427,7 +427,7 @@ def test_an_interrupted_fit_gives_back_the_rest(tmp_path):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        make(callback=stop).fit(*data(), budget=budget)
+        calling(make(), stop).fit(*data(), budget=budget)
     (run,) = budget.show()["runs"]
     assert (run["drawn"], run["reserved"], run["state"]) == (2, 3, "closed")
 
@@ -442,7 +442,7 @@ def test_a_budget_that_fails_ends_the_fit_before_it_draws(tmp_path, monkeypatch)
         monkeypatch.setattr(os, "fsync", lambda descriptor: (_ for _ in ()).throw(OSError(5, "Input/output error")))
 
     with pytest.raises(OSError, match="Input/output error") as error:
-        make(callback=stop).fit(*data(), budget=budget)
+        calling(make(), stop).fit(*data(), budget=budget)
     monkeypatch.undo()
     assert error.value.filename == str(tmp_path / "b") and kept == [1]
     assert budget.show()["runs"][0]["counted"] >= 1

@@ -14,7 +14,7 @@ import time
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from cases import CASES
+from cases import CASES, calling
 from runs import (
     ALL,
     KEY,
@@ -78,7 +78,7 @@ def test_interrupted_at_each_step_by_an_exception(name, tmp_path):
     for where in range(1, n_steps + 1):
         for kind in ("between", "in the sum", "paid"):
             folder, draws = tmp_path / f"{where}{kind}", tmp_path / f"draws{where}{kind}"
-            started = estimator(name, draws, callback=lambda p, at=where: fail() if p.step == at else None)
+            started = calling(estimator(name, draws), lambda p, at=where: fail() if p.step == at else None)
             if kind == "in the sum":
                 started._backend = lambda at=where: EndsInSum(at, fail)
             elif kind == "paid":
@@ -86,7 +86,7 @@ def test_interrupted_at_each_step_by_an_exception(name, tmp_path):
             with pytest.raises(Stop):
                 started.fit(*data(name), checkpoint=folder, checkpoint_every=1)
             seen = []
-            done = estimator(name, draws, callback=lambda p, seen=seen: seen.append((p.step, p.n_steps)))
+            done = calling(estimator(name, draws), lambda p, seen=seen: seen.append((p.step, p.n_steps)))
             done.fit(*data(name), checkpoint=folder, resume=True)
             # A step that was paid for is paid for again; between two steps and in a sum nothing is lost.
             lost = kind == "paid"
@@ -98,7 +98,7 @@ def test_interrupted_at_each_step_by_an_exception(name, tmp_path):
 
 
 KILLS = {
-    "between steps": lambda model, where, patch: model.set_params(callback=lambda p: p.step == where and die()),
+    "between steps": lambda model, where, patch: calling(model, lambda p: p.step == where and die()),
     "in a sum": lambda model, where, patch: setattr(model, "_backend", lambda: EndsInSum(where, die)),
     "before the key is drawn": lambda model, where, patch: ends(model, where, die),
     "before an fsync of the ledger": lambda model, where, patch: patch(os, "fsync", 5 + 3 * where),
@@ -331,7 +331,7 @@ def test_a_release_of_a_lost_step_is_not_used(tmp_path, monkeypatch):
 
 def test_without_a_key_a_resumed_run_draws_anew_from_the_same_public_start(tmp_path):
     make, records = CASES["lda"]
-    model = make(random_state=None, callback=lambda p: fail())
+    model = calling(make(random_state=None), lambda p: fail())
     with pytest.raises(Stop):
         model.fit(*records(), checkpoint=tmp_path)
     seed = json.loads((tmp_path / RUN).read_bytes())["public"]["seed"]
@@ -351,11 +351,11 @@ def test_runs_without_noise_go_on_too(options, tmp_path):
     plain = make(**options)
     plain._randomness = lambda public: KeyedRandomness(KEY)
     plain.fit(*records())
-    model = make(**options, callback=lambda p: fail() if p.step == 2 else None)
+    model = calling(make(**options), lambda p: fail() if p.step == 2 else None)
     model._randomness = lambda public: KeyedRandomness(KEY)
     with pytest.raises(Stop):
         model.fit(*records(), checkpoint=tmp_path, checkpoint_every=1)
-    model.set_params(callback=None).fit(*records(), checkpoint=tmp_path, resume=True)
+    calling(model, None).fit(*records(), checkpoint=tmp_path, resume=True)
     assert bits(model) == bits(plain) and not model.privacy_.private and model.n_steps_ == 3
 
 
@@ -497,7 +497,7 @@ def test_a_second_process_is_refused_before_it_reads(tmp_path):
     child = os.fork()
     if child == 0:
         try:
-            estimator("own", callback=holds).fit(*data("own"), checkpoint=tmp_path)
+            calling(estimator("own"), holds).fit(*data("own"), checkpoint=tmp_path)
         finally:
             os._exit(3)
     os.close(writer)  # so that the end of a child that fails is seen

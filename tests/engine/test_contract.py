@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from cases import CASES as MODELS
 from cases import EVERY as CASES
+from cases import calling
 
 from vips_fast.engine.backend import Threads
 from vips_fast.engine.ledger import Ledger
@@ -188,8 +189,8 @@ def interrupting(estimator, where, kind):
             if progress.step == where:
                 raise Stop
 
-        estimator.set_params(callback=callback)
-        return lambda: estimator.set_params(callback=None)
+        calling(estimator, callback)
+        return lambda: calling(estimator, None)
 
     class Ends(Threads):
         calls = 0
@@ -274,10 +275,10 @@ def test_budget_laundering(name):
         raise Stop
 
     estimator = make(private=False).fit(*data())
-    estimator.set_params(private=True, callback=stop)
+    calling(estimator.set_params(private=True), stop)
     with pytest.raises(Stop):
         estimator.fit(*data())
-    estimator.set_params(callback=None).partial_fit(*data())
+    calling(estimator, None).partial_fit(*data())
     assert not estimator.privacy_.private and math.isinf(estimator.privacy_.epsilon)
     assert "NOT PRIVATE" in repr(estimator)
 
@@ -332,7 +333,7 @@ def test_one_estimator_takes_one_fit_at_a_time(name):
         entered.set()
         assert go.wait(60)
 
-    estimator = make(callback=wait)
+    estimator = calling(make(), wait)
     thread = threading.Thread(target=lambda: estimator.fit(*data()))
     thread.start()
     assert entered.wait(60)

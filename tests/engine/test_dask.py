@@ -105,8 +105,10 @@ def test_persons_and_dropped_records(parts):
     same("lda", parts(7), groups=whose, sampling="poisson", batch_size=20)
     X, y = (np.array(a, dtype=float) for a in EVERY["logistic"][1]())
     X[::9] = np.nan
-    same("logistic", parts(5), data=(X, y), invalid="drop", **POISSON)
-    same("logistic", parts(4), data=(X, y), invalid="drop", groups=whose, sampling="poisson", batch_size=20)
+    same("logistic", parts(5), data=(X, y), options={"invalid": "drop"}, **POISSON)
+    same(
+        "logistic", parts(4), data=(X, y), options={"invalid": "drop"}, groups=whose, sampling="poisson", batch_size=20
+    )
     labels = np.arange(200) % 3
     same("logistic", parts(3), data=(np.nan_to_num(X), labels), classes=[0, 1, 2], n_steps=2, **POISSON)
 

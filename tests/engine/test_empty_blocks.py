@@ -64,7 +64,7 @@ def fitted(name, place, groups, backend):
     each = 1 if groups is None else ROWS
     X, *y = data(UNITS * each)
     rows = (each * PLACES[place][:, None] + np.arange(each)).reshape(-1)
-    model = make(n_records=UNITS, invalid="drop").set_unsafe(test_key=b"k" * 32)
+    model = make(n_records=UNITS, options={"invalid": "drop"}).set_unsafe(test_key=b"k" * 32)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model.fit(broken(X, rows), *y, groups=groups, backend=backend)

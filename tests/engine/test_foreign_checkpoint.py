@@ -5,6 +5,7 @@ import shutil
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from cases import calling
 
 from vips_fast import LatentDirichletAllocation
 
@@ -18,8 +19,9 @@ def run(folder, last, resume=False):
         if progress.step == last:
             raise KeyboardInterrupt
 
-    model = LatentDirichletAllocation(
-        2, noise_multiplier=5.0, n_steps=6, sampling="full", doc_length=9, random_state=0, callback=stop
+    model = calling(
+        LatentDirichletAllocation(2, noise_multiplier=5.0, n_steps=6, sampling="full", doc_length=9, random_state=0),
+        stop,
     )
     model.fit(X, checkpoint=folder, checkpoint_every=1, resume=resume)
 

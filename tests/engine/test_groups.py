@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from cases import CASES
+from cases import CASES, calling
 
 from vips_fast import BayesianLogisticRegression, SigmoidBeliefNetwork
 from vips_fast.audit import adapter_for
@@ -68,7 +68,7 @@ def test_sums_are_additive_over_shards_that_keep_persons_whole(name, limit):
     By itself, in any block, order, thread, after others, for any place of rows.
     """
     data, groups = CASES[name][1](), persons(200)
-    made = prepare(name, groups, rows_per_group=limit)
+    made = prepare(name, groups, options={"rows_per_group": limit})
     n, rng = made.records.n_rows, np.random.default_rng(1)
     words = words_of(n)
     whole = total(made, np.arange(n), words)
@@ -85,7 +85,7 @@ def test_sums_are_additive_over_shards_that_keep_persons_whole(name, limit):
         part = tuple(sp.csr_array(x.tocsr()[rows]) if sp.issparse(x) else x[rows] for x in data)
         if len(part) == 2 and len(set(part[1].tolist())) < 2:
             continue
-        own = prepare(name, groups[rows], part, rows_per_group=limit)
+        own = prepare(name, groups[rows], part, options={"rows_per_group": limit})
         own.model.restore(made.model.state())
         assert (total(own, np.arange(len(shard)), words[shard]) == sum(singles[i] for i in shard)).all()
 
@@ -187,13 +187,13 @@ def test_an_interrupted_fit_goes_on_with_persons(name, tmp_path):
         if progress.step == 2:
             raise KeyboardInterrupt
 
-    estimator = make(name, n_records=80, sampling="poisson", batch_size=40, callback=stop)
+    estimator = calling(make(name, n_records=80, sampling="poisson", batch_size=40), stop)
     how = dict(groups=groups, unit="patient", checkpoint=tmp_path / "run", checkpoint_every=1)
     with pytest.raises(KeyboardInterrupt):
         estimator.fit(*data, **how)
     assert estimator._result is None
     with pytest.raises(ValueError, match="unit|public|persons|record"):
-        estimator.set_params(callback=None).fit(*data, checkpoint=tmp_path / "run", resume=True)
+        calling(estimator, None).fit(*data, checkpoint=tmp_path / "run", resume=True)
     estimator.fit(*data, **how, resume=True)
     steps = estimator.n_steps_
     assert estimator.privacy_.unit == "patient" and steps <= len(estimator.ledger_) <= steps + 2
@@ -210,7 +210,7 @@ def test_what_is_about_records_alone_is_refused():
     "model",
     [
         BayesianLogisticRegression(),
-        BayesianLogisticRegression(relation="replace_one", sampling="full"),
+        BayesianLogisticRegression(options={"relation": "replace_one"}, sampling="full"),
         BayesianLogisticRegression.paper(sensitivity="proven", sampling="poisson"),
         SigmoidBeliefNetwork(3),
         SigmoidBeliefNetwork.paper(3, sampling="poisson"),
@@ -225,7 +225,7 @@ def test_neighbors_by_a_person_stay_within_the_declared_distance(model, n_rows):
     """
     adapter = Persons(adapter_for(model, {"random_state": 0}), n_rows)
     estimator = adapter.estimator()
-    replaces = estimator.relation == "replace_one" or estimator.sampling == "without_replacement"
+    replaces = estimator._options.relation == "replace_one" or estimator.sampling == "without_replacement"
     relation = "replace_one" if replaces else "add_remove"
     bench, rng = Bench(adapter, relation), np.random.default_rng(n_rows)
     for pair in range(8):

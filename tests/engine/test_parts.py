@@ -133,7 +133,7 @@ def test_rows_do_not_matter_where_the_number_of_a_part_is_given(name):
     It is the call's, or the estimator's; no row shows.
     """
     make, data = CASES[name]
-    full = dict(sampling="full", relation="add_remove")
+    full = dict(sampling="full", options={"relation": "add_remove"})
     labels = {"classes": [0, 1]} if name.startswith("logistic") else {}
     for settings, call, size in (
         ({}, {"n_records": 70}, 70),

@@ -6,7 +6,7 @@ Each release once, the steps that are left and no others.
 from contextlib import nullcontext
 
 import pytest
-from cases import CASES
+from cases import CASES, calling
 from runs import Stop, ends, fail
 
 from vips_fast.accounting import GaussianEvent, event_from_dict
@@ -61,7 +61,7 @@ def test_a_resume_reserves_what_is_left(tmp_path, n_records):
 
     interrupted(model, records(), tmp_path / "r", 4, budget=budget)
     held = []
-    done = model(callback=lambda p: held.append(budget.show()["runs"][-1]["reserved"]))
+    done = calling(model(), lambda p: held.append(budget.show()["runs"][-1]["reserved"]))
     done.fit(*records(), checkpoint=tmp_path / "r", resume=True, budget=budget)
     assert done.n_steps_ == 6 and held == [3, 3, 3] and drawn(budget.path) == len(done.ledger_) == 7
     n_runs = len(budget.show()["runs"])
@@ -83,7 +83,7 @@ def test_a_run_that_takes_what_is_left_goes_on(name, n_records, tmp_path):
         return make(noise_multiplier=None, n_records=n_records, n_steps=6, **more)
 
     with pytest.raises(Stop):
-        model(callback=lambda p: p.step == 4 and fail()).fit(*records(), checkpoint=tmp_path / "r", budget=budget)
+        calling(model(), lambda p: p.step == 4 and fail()).fit(*records(), checkpoint=tmp_path / "r", budget=budget)
     done = model().fit(*records(), checkpoint=tmp_path / "r", resume=True, budget=budget)
     assert (done.n_steps_, len(done.ledger_), done.privacy_.shortened) == (6, 6, None)
     assert 2.99 < budget.spent <= 3.0 and drawn(budget.path) == 6

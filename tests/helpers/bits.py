@@ -21,7 +21,7 @@ from unittest import mock
 import numpy as np
 import scipy
 import scipy.sparse as sp
-from cases import COMMON, EVERY, EXAMPLES, labeled, vectors
+from cases import COMMON, EVERY, EXAMPLES, calling, labeled, vectors
 from runs import Stop, fail
 
 import vips_fast
@@ -145,7 +145,7 @@ SETTINGS = {
     "poisson": dict(sampling="poisson", **BATCH),
     "without-replacement": dict(sampling="without_replacement", **BATCH),
     "full": dict(sampling="full"),
-    "full-replace": dict(sampling="full", relation="replace_one"),
+    "full-replace": dict(sampling="full", options={"relation": "replace_one"}),
     "allocation": dict(sampling="random_allocation", n_steps=8, **BATCH),
     "target": dict(noise_multiplier=None, epsilon=1.5, sampling="poisson", **BATCH),
     "target-allocation": dict(noise_multiplier=None, epsilon=1.5, sampling="random_allocation", n_steps=4, **BATCH),
@@ -155,13 +155,13 @@ SETTINGS = {
     "no-noise": dict(noise_multiplier=0.0, sampling="full"),
     "not-private": dict(noise_multiplier=None, private=False),
     "not-private-poisson": dict(noise_multiplier=None, private=False, sampling="poisson", **BATCH),
-    "drop": dict(invalid="drop", n_records=250),
+    "drop": dict(options={"invalid": "drop"}, n_records=250),
     "threads": dict(n_jobs=2, sampling="poisson", **BATCH),
 }
 #: The same, with persons.
 GROUPED = {
     "persons": dict(sampling="full"),
-    "persons-poisson": dict(sampling="poisson", batch_size=20, rows_per_group=3),
+    "persons-poisson": dict(sampling="poisson", batch_size=20, options={"rows_per_group": 3}),
     "persons-allocation": dict(sampling="random_allocation", batch_size=20, n_records=60, n_steps=3),
     "persons-target": dict(noise_multiplier=None, epsilon=2.0, sampling="poisson", batch_size=20),
 }
@@ -194,7 +194,7 @@ def _parts(name, folder):
 
 def _parts_of_persons(name, folder):
     make, data = EVERY[name]
-    model = _unsafe(make(rows_per_group=2))
+    model = _unsafe(make(options={"rows_per_group": 2}))
     for part in ("mon", "tue"):
         model.partial_fit(*data(), groups=PERSONS, part=part, n_records=60)
     return model
@@ -204,7 +204,7 @@ def _stopped(name, folder):
     """Return a run that ends after its second step and is resumed."""
     make, data = EVERY[name]
     settings = dict(sampling="poisson", n_steps=5, **BATCH)
-    stops = make(callback=lambda progress: progress.step == 2 and fail(), **settings)
+    stops = calling(make(**settings), lambda progress: progress.step == 2 and fail())
     try:
         _unsafe(stops).fit(*data(), checkpoint=folder / "run", checkpoint_every=1)
     except Stop:
@@ -269,7 +269,7 @@ def _paid_stopped(name, folder):
     keep = dict(checkpoint=folder / "run", checkpoint_every=1, resume=True, budget=folder / "b")
     with known_system():
         try:
-            make(callback=lambda progress: progress.step == 2 and fail(), **settings).fit(*data(), **keep)
+            calling(make(**settings), lambda progress: progress.step == 2 and fail()).fit(*data(), **keep)
         except Stop:
             return make(**settings).fit(*data(), **keep)
     raise AssertionError("expected a run that stops")
@@ -286,7 +286,7 @@ PATHS = {
     "shards-default": _shards(dict(n_steps=4)),
     "bins": _shards(dict(n_steps=4), bins=4),
     "bins-target": _shards(dict(n_steps=8, noise_multiplier=None, epsilon=2.0), bins=4),
-    "shards-persons": _shards(dict(sampling="poisson", batch_size=20, rows_per_group=3), PERSONS),
+    "shards-persons": _shards(dict(sampling="poisson", batch_size=20, options={"rows_per_group": 3}), PERSONS),
     "bins-persons": _shards(dict(n_steps=4, noise_multiplier=None), PERSONS, bins=4),
     "budget": _paid({}),
     "budget-poisson": _paid(dict(sampling="poisson", n_records=200, **BATCH), twice=True),

@@ -1,5 +1,6 @@
 """One small fit of each kind of model. The tests hold all of them to one contract."""
 
+from functools import partial
 from importlib import import_module
 
 import numpy as np
@@ -10,18 +11,24 @@ COMMON = dict(noise_multiplier=2.0, delta=1e-5, random_state=0, n_steps=3)
 
 def _lda(paper=False, **options):
     from vips_fast import LatentDirichletAllocation
-    from vips_fast.models.lda import LdaOptions
 
     make = LatentDirichletAllocation.paper if paper else LatentDirichletAllocation
-    own = {} if paper else {"options": LdaOptions(measure_gain=False)}
-    return make(3, **{**COMMON, **own, "doc_length": 30, **options})
+    given = options.pop("options", {})
+    if isinstance(given, dict) and not paper:
+        given = {"measure_gain": False, **given}
+    return make(3, **{**COMMON, "options": given, "doc_length": 30, **options})
+
+
+def calling(estimator, callback):
+    """Give each later fit of an estimator a callback."""
+    for method in ("fit", "partial_fit"):
+        vars(estimator)[method] = partial(getattr(type(estimator), method), estimator, callback=callback)
+    return estimator
 
 
 def _measured(**options):
     """Topics whose last step is a score of them."""
-    from vips_fast.models.lda import LdaOptions
-
-    return _lda(**{"options": LdaOptions(measure_gain=True), **options})
+    return _lda(**{**options, "options": {"measure_gain": True, **options.get("options", {})}})
 
 
 def _logistic(paper=False, **options):
@@ -151,7 +158,7 @@ EXAMPLES = {
     "markov": (_example("hidden_markov:HiddenMarkovModel"), binary),
     "dynamics": (_example("linear_dynamics:LinearDynamicalSystem", n_outputs=2), vectors),
     "linear": (_example("linear_regression:LinearRegression", radius=2.0), CASES["logistic"][1]),
-    "binomial": (_example("binomial_regression:BinomialRegression", invalid="drop"), labeled),
+    "binomial": (_example("binomial_regression:BinomialRegression", options={"invalid": "drop"}), labeled),
 }
 
 

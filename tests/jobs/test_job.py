@@ -4,6 +4,7 @@ The same bits, statuses that are true, and a run that goes on.
 """
 
 import re
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -72,8 +73,7 @@ def test_a_job_that_was_stopped_goes_on_and_purchases_once(notes, tmp_path, monk
         if progress.step == 2:
             raise KeyboardInterrupt
 
-    first = job()
-    first.model.set_params(callback=stops)
+    first = job(progress=lambda: nullcontext(stops))
     with pytest.raises(KeyboardInterrupt) as error:
         first.run()
     assert first.status is Status.SPENT and "with resume=True continues" in "".join(error.value.__notes__)
@@ -110,7 +110,7 @@ def test_the_status_after_an_error_says_what_was_spent(notes, tmp_path):
         raise ValueError("the caller's own error, after a release")
 
     public = TextFile(notes, text=["note"], vocab="public:en")
-    begun = Job(model(callback=fails, n_steps=2), public, tmp_path / "begun", on_forecast=quiet)
+    begun = Job(model(n_steps=2), public, tmp_path / "begun", on_forecast=quiet, progress=lambda: nullcontext(fails))
     with pytest.raises(ValueError, match="the caller's own"):
         begun.run()
     assert begun.status is Status.SPENT

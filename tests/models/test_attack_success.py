@@ -28,7 +28,9 @@ COUNTS = np.random.default_rng(0).poisson(1.0, (300, 20))
     ],
 )
 def test_the_whole_run_meets_the_risk(how):
-    model = LatentDirichletAllocation(2, doc_length=20, n_steps=6, target_attack_success=0.6, **how).fit(COUNTS)
+    model = LatentDirichletAllocation(2, doc_length=20, n_steps=6, options={"target_attack_success": 0.6}, **how).fit(
+        COUNTS
+    )
     said = model.privacy_
     assert 0.598 < attack_success(said.event) == said.attack_success <= 0.6
     asked = "which of two records is" if said.relation == "replace_one" else "whether one record is"
@@ -36,10 +38,10 @@ def test_the_whole_run_meets_the_risk(how):
 
 
 def test_statement_file_and_report_follow_from_the_releases(tmp_path):
-    model = LatentDirichletAllocation(2, doc_length=20, n_steps=6, target_attack_success=0.6).fit(COUNTS)
+    model = LatentDirichletAllocation(2, doc_length=20, n_steps=6, options={"target_attack_success": 0.6}).fit(COUNTS)
     model.save(tmp_path / "m")
     again = LatentDirichletAllocation.load(tmp_path / "m")
-    assert again.privacy_ == model.privacy_ and again.target_attack_success == 0.6
+    assert again.privacy_ == model.privacy_ and again.options.target_attack_success == 0.6
     risk = json.loads((tmp_path / "m" / "privacy.json").read_text())["risk"]
     assert risk["target_attack_success"] == 0.6 and 0.598 < risk["attack_success"] <= 0.6
     assert [one["baseline"] for one in risk["inference"]] == [0.5, 0.1, 0.01]
@@ -62,7 +64,7 @@ def test_statement_file_and_report_follow_from_the_releases(tmp_path):
 def test_a_resumed_run_keeps_to_the_risk(tmp_path):
     """Pay a release for each interrupt, and end within the target."""
     make, records = CASES["lda"]
-    options = dict(noise_multiplier=None, target_attack_success=0.6, n_steps=6)
+    options = dict(noise_multiplier=None, options={"target_attack_success": 0.6}, n_steps=6)
     for _ in range(2):
         model = make(**options)
         ends(model, 2, fail)
@@ -76,12 +78,14 @@ def test_a_resumed_run_keeps_to_the_risk(tmp_path):
 def test_a_budget_pays_for_a_fit_by_risk(tmp_path):
     budget = Budget.create(tmp_path / "b", 2.2, 1e-5, dataset="ward")
     settings = dict(doc_length=20, n_steps=4, sampling="full")
-    model = LatentDirichletAllocation(2, target_attack_success=0.6, **settings).fit(COUNTS, budget=budget.path)
+    model = LatentDirichletAllocation(2, options={"target_attack_success": 0.6}, **settings).fit(
+        COUNTS, budget=budget.path
+    )
     assert model.privacy_.attack_success <= 0.6 and 1.9 < Budget(budget.path).spent < 2.2
     assert model._fitted().settings["noise_multiplier"] is None
     before = (tmp_path / "b").read_bytes()
     with pytest.raises(BudgetExceededError):
-        LatentDirichletAllocation(2, target_attack_success=0.6, **settings).fit(COUNTS, budget=budget.path)
+        LatentDirichletAllocation(2, options={"target_attack_success": 0.6}, **settings).fit(COUNTS, budget=budget.path)
     assert (tmp_path / "b").read_bytes() == before
 
 
@@ -91,18 +95,18 @@ def test_a_budget_pays_for_a_fit_by_risk(tmp_path):
         ({"epsilon": 1.0}, "epsilon=1.0: expected None beside target_attack_success=0.6"),
         ({"noise_multiplier": 2.0}, "noise_multiplier=2.0: expected None beside target_attack_success=0.6"),
         ({"private": False}, "private=False: expected True beside target_attack_success=0.6"),
-        ({"target_attack_success": 0.5}, "target_attack_success=0.5: expected a number in"),
-        ({"target_attack_success": 60}, "target_attack_success=60: expected a number in"),
+        ({"options": {"target_attack_success": 0.5}}, "target_attack_success=0.5: expected a number in"),
+        ({"options": {"target_attack_success": 60}}, "target_attack_success=60: expected a number in"),
     ],
 )
 def test_contradictions_are_refused(settings, match):
     with pytest.raises(ValueError, match=match):
-        LatentDirichletAllocation(2, **{"target_attack_success": 0.6, **settings}).fit(COUNTS)
+        LatentDirichletAllocation(2, **{"options": {"target_attack_success": 0.6}, **settings}).fit(COUNTS)
 
 
 def test_a_call_has_no_target():
     with pytest.raises(ValueError, match="noise_multiplier=None: expected a number with partial_fit"):
-        LatentDirichletAllocation(2, target_attack_success=0.6).partial_fit(COUNTS)
+        LatentDirichletAllocation(2, options={"target_attack_success": 0.6}).partial_fit(COUNTS)
 
 
 def test_the_shell(tmp_path, capsys):
@@ -126,5 +130,7 @@ def test_the_shell(tmp_path, capsys):
     said = capsys.readouterr().out
     figures = dict(line.rsplit(None, 1) for line in said.split("\n\n")[0].splitlines())
     assert "right guesses at most 60.0 %" in " ".join(said.split()) and figures["epsilon"] == "2.2872"
-    assert main(["plan", "--records", "15000", "--vocab-size", "5000", "--topics", "10", "--attack-success", "0.6"]) == 0
+    assert (
+        main(["plan", "--records", "15000", "--vocab-size", "5000", "--topics", "10", "--attack-success", "0.6"]) == 0
+    )
     assert "noise multiplier" in capsys.readouterr().out

@@ -128,7 +128,7 @@ def test_no_neighbor_is_further_than_declared(relation, releases):
     """Replacements in a class and by another class. The first reaches the bound."""
     Y = np.concatenate([TRAIN[:30], np.ones((3, 24), np.uint8), np.zeros((3, 24), np.uint8)])
     y = np.concatenate([LABELS[:30], list("abcabc")])
-    run = prepare(Y, y, releases=releases, relation=relation)
+    run = prepare(Y, y, releases=releases, options={"relation": relation})
     each = np.array([sums(run, slice(row, row + 1)) for row in range(len(Y))])
     if relation == "add_remove":
         distances = np.linalg.norm(each, axis=1)[None]
@@ -214,7 +214,7 @@ def test_invalid_records_and_labels_can_be_dropped():
     """They contribute nothing, and the fit is that without them."""
     bad = np.concatenate([TRAIN[:500], np.full((1, 24), 2), TRAIN[:2]])
     labels = np.concatenate([LABELS[:500], ["a", "z", "?"]])
-    settings = dict(classes=list("abc"), invalid="drop", n_records=500, noise_multiplier=1.0, n_steps=3)
+    settings = dict(classes=list("abc"), options={"invalid": "drop"}, n_records=500, noise_multiplier=1.0, n_steps=3)
     fits = [
         model(**settings).set_unsafe(test_key=KEY).fit(*data) for data in [(TRAIN[:500], LABELS[:500]), (bad, labels)]
     ]

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from cases import calling
 
 from vips_fast import DocumentClusters, LatentDirichletAllocation, PublicVectors, public_vectors
 from vips_fast.models.clusters.knowledge import GRID
@@ -156,7 +157,7 @@ def test_a_stopped_fit_goes_on_and_a_saved_one_is_the_same(tmp_path):
     settings = dict(public=knowledge(), noise_multiplier=5.0, random_state=0, sampling="full")
     folder = tmp_path / "run"
     with pytest.raises(Stop):
-        DocumentClusters(2, callback=stop, **settings).fit(X, y, checkpoint=folder, checkpoint_every=1)
+        calling(DocumentClusters(2, **settings), stop).fit(X, y, checkpoint=folder, checkpoint_every=1)
     model = DocumentClusters(2, **settings).fit(X, y, checkpoint=folder, resume=True)
     assert model.n_steps_ == 12
     model.save(tmp_path / "model")
@@ -189,7 +190,7 @@ def test_invalid_vectors_contribute_nothing():
     fits = []
     for data in ((X, y), (worse, held)):
         model = DocumentClusters(
-            2, public=knowledge(), noise_multiplier=1.0, invalid="drop", n_records=500, sampling="full"
+            2, public=knowledge(), noise_multiplier=1.0, options={"invalid": "drop"}, n_records=500, sampling="full"
         )
         fits.append(model.set_unsafe(test_key=bytes(32)).set_params(random_state=0).fit(*data))
     np.testing.assert_array_equal(fits[0].means_, fits[1].means_)
@@ -239,7 +240,7 @@ def test_topics_after_clusters_have_one_statement():
 
 def test_clusters_after_another_relation_are_refused():
     X, y, _ = documents(200)
-    clusters = fitted(X, noise_multiplier=5.0, epsilon=None, relation="replace_one")
+    clusters = fitted(X, noise_multiplier=5.0, epsilon=None, options={"relation": "replace_one"})
     topics = LatentDirichletAllocation(2, doc_length=20, epsilon=9.0, n_steps=3)
     with pytest.raises(ValueError, match="about one record .replace_one., this one"):
         topics.fit(y, after=clusters)

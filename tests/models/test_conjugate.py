@@ -355,9 +355,9 @@ def test_records_that_are_not_finite_end_the_fit_or_contribute_zero():
     X = np.array([[np.nan, 0.0], [0.5, np.inf], [0.5, 0.25]])
     with pytest.raises(ValueError, match="X, y: expected finite numbers, found .*invalid='drop'"):
         Mean().fit(X)
-    table, _ = Mean(invalid="drop")._read(X)
+    table, _ = Mean(options={"invalid": "drop"})._read(X)
     np.testing.assert_array_equal(table.usable, [False, False, True])
-    fitted = Mean(invalid="drop", private=False, n_steps=1, n_records=3).fit(X)
+    fitted = Mean(options={"invalid": "drop"}, private=False, n_steps=1, n_records=3).fit(X)
     np.testing.assert_allclose(fitted.average_, X[2] / 3, rtol=1e-7)  # the public number of records counts them
     np.testing.assert_array_equal(fitted.expected_statistics(X)[2], X[2])
     model, table = model_of(Mean(), X)

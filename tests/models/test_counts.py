@@ -124,7 +124,7 @@ def test_bad_input_is_refused_before_anything_is_spent(tmp_path):
         model.fit(X)
     assert not hasattr(model, "privacy_")
     # An invalid count contributes nothing, and one above the largest counts as that.
-    kept = CountRegression(noise_multiplier=1.0, largest=3.0, invalid="drop", n_records=100)
+    kept = CountRegression(noise_multiplier=1.0, largest=3.0, options={"invalid": "drop"}, n_records=100)
     one, other = (kept.prepare(X, z) for z in (np.minimum(y, 3.0), np.where(y > 3, 99, y)))
     sums = []
     for run in (one, other):

@@ -53,7 +53,7 @@ def data(name):
 
 
 def fitted(name, X, *y, **options):
-    model = MODELS[name][0](**{"invalid": "raise", **options}).set_unsafe(test_key=b"k" * 32)
+    model = MODELS[name][0](**options).set_unsafe(test_key=b"k" * 32)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return model.fit(X, *y)
@@ -94,8 +94,8 @@ def test_a_missing_cell_is_nan(name, kind):
         "pyarrow": lambda: pa.Table.from_pandas(gaps.convert_dtypes(dtype_backend="pyarrow")),
     }
     missing = kinds[kind]()
-    dropped = fitted(name, missing, *y, invalid="drop")
-    assert bits(dropped) == bits(fitted(name, spoiled, *y, invalid="drop"))
+    dropped = fitted(name, missing, *y, options={"invalid": "drop"})
+    assert bits(dropped) == bits(fitted(name, spoiled, *y, options={"invalid": "drop"}))
     with pytest.raises(ValueError, match="NaN.*column 'c1'"):
         fitted(name, missing, *y)
 

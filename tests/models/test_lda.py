@@ -9,6 +9,7 @@ from importlib import import_module
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from cases import calling
 
 from vips_fast import LatentDirichletAllocation
 from vips_fast.kernels import reference
@@ -288,7 +289,7 @@ def test_a_fit_without_privacy_takes_whole_documents_in_epochs():
     X = corpus(600)
     X = sp.csr_array(sp.vstack([X[:300], X[300:] * 3]))
     seen = []
-    model = LatentDirichletAllocation(4, private=False, random_state=0, callback=seen.append).fit(X)
+    model = calling(LatentDirichletAllocation(4, private=False, random_state=0), seen.append).fit(X)
     assert model.ledger_.plan["sampling"] == "random_allocation" and model.ledger_.plan["batch_size"] == 300
     assert model.n_steps_ == len(seen) == 40
     # The mean over an epoch is the mean of all documents' words, 80; steps' sizes differ by chance.
@@ -300,7 +301,7 @@ def test_a_fit_without_privacy_takes_whole_documents_in_epochs():
         LatentDirichletAllocation(4, noise_multiplier=0.0, sampling="random_allocation", batch_size=300, n_steps=3).fit(
             X
         )
-    poisson = LatentDirichletAllocation(4, private=False, relation="add_remove", n_steps=1).fit(X)
+    poisson = LatentDirichletAllocation(4, private=False, options={"relation": "add_remove"}, n_steps=1).fit(X)
     assert poisson.ledger_.plan["sampling"] == "poisson"
 
 

@@ -44,7 +44,7 @@ def squared(sums):
 def test_persons_of_one_document_give_the_bits_of_documents():
     X = corpus(80)
     labels = np.random.default_rng(1).permutation(80)
-    options = dict(sampling="poisson", batch_size=30, rows_per_group=1, options=LdaOptions(word_clip=1.0))
+    options = dict(sampling="poisson", batch_size=30, options=LdaOptions(word_clip=1.0, rows_per_group=1))
     alone = model(**options).set_unsafe(test_key=KEY).fit(X)
     persons = model(**options).set_unsafe(test_key=KEY).fit(X, groups=labels)
     assert alone.components_.tobytes() == persons.components_.tobytes()
@@ -105,7 +105,9 @@ def test_the_number_of_persons_is_public_and_that_of_rows_moves_nothing():
 def test_files_budgets_and_transcripts_are_about_persons(tmp_path):
     X, groups = corpus(60), [f"p{i % 25}" for i in range(60)]
     budget = Budget.create(tmp_path / "b", 9.0, 1e-5, dataset="notes", unit="patient")
-    fitted = model(rows_per_group=2).fit(X, groups=groups, unit="patient", budget=budget, transcript=tmp_path / "t")
+    fitted = model(options={"rows_per_group": 2}).fit(
+        X, groups=groups, unit="patient", budget=budget, transcript=tmp_path / "t"
+    )
     fitted.save(tmp_path / "m")
     assert LatentDirichletAllocation.load(tmp_path / "m").privacy_ == fitted.privacy_
     assert all(check.ok for check in verify(tmp_path / "m", tmp_path / "t").checks)
@@ -128,7 +130,7 @@ def test_bad_input_is_refused_before_anything_is_spent():
     with pytest.raises(ValueError, match="^unit='record'"):
         model().fit(X, groups=range(10), unit="record")
     with pytest.raises(ValueError, match="^rows_per_group=0"):
-        model(rows_per_group=0).fit(X, groups=range(10))
+        model(options={"rows_per_group": 0}).fit(X, groups=range(10))
     records = model(noise_multiplier=2.0).fit(X)
     with pytest.raises(ValueError, match="expected one unit"):
         records.partial_fit(X, groups=np.arange(10))

@@ -160,7 +160,7 @@ def test_invalid_records_contribute_nothing(storage):
     bad_X, bad_y, bad_trials = X.copy(), np.array(["no", "yes"], dtype=object)[y], trials.copy()
     bad_X[[3, 7], [0, 2]], bad_y[[11, 12]], bad_trials[[20, 21, 22]] = [NAN, math.inf], [None, NAN], [-1, 5, NAN]
     counts[30] = 2
-    arguments = dict(n_records=300, invalid="drop", noise_multiplier=1.0, n_steps=3)
+    arguments = dict(n_records=300, options={"invalid": "drop"}, noise_multiplier=1.0, n_steps=3)
     dropped = keyed(**arguments).fit(storage(bad_X), bad_y)
     good = np.setdiff1d(np.arange(300), [3, 7, 11, 12])
     # The noise is the key's, and records draw nothing of their own.
@@ -169,7 +169,9 @@ def test_invalid_records_contribute_nothing(storage):
     good = np.setdiff1d(np.arange(300), [20, 21, 22, 30])
     others = keyed(**arguments).fit(storage(X[good]), counts[good], trials=trials[good])
     np.testing.assert_array_equal(dropped.coef_, others.coef_)
-    assert BayesianLogisticRegression(private=False, invalid="drop").fit(storage(bad_X), y).score(X, y) > 0.6
+    assert (
+        BayesianLogisticRegression(private=False, options={"invalid": "drop"}).fit(storage(bad_X), y).score(X, y) > 0.6
+    )
 
 
 def test_stated_classes_make_other_labels_invalid():
@@ -181,7 +183,7 @@ def test_stated_classes_make_other_labels_invalid():
     labels = np.array(["no", "yes"])[y]
     odd = labels.astype("U5")
     odd[[3, 7]] = "maybe"
-    arguments = dict(classes=["yes", "no"], n_records=300, invalid="drop", noise_multiplier=1.0, n_steps=3)
+    arguments = dict(classes=["yes", "no"], n_records=300, options={"invalid": "drop"}, noise_multiplier=1.0, n_steps=3)
     dropped = keyed(**arguments).fit(X, odd)
     assert dropped.classes_.tolist() == ["no", "yes"]
     good = np.setdiff1d(np.arange(300), [3, 7])
@@ -191,7 +193,7 @@ def test_stated_classes_make_other_labels_invalid():
     with pytest.raises(ValueError, match="y: expected the labels of classes"):
         BayesianLogisticRegression(classes=("no", "yes")).fit(X, odd)
     with pytest.raises(TypeError, match="of the kind of classes"):
-        BayesianLogisticRegression(classes=("no", "yes"), invalid="drop").fit(X, y)
+        BayesianLogisticRegression(classes=("no", "yes"), options={"invalid": "drop"}).fit(X, y)
     for wrong in (("a",), ("a", "a"), (0, 0, 2), 3, ([1], [2])):
         with pytest.raises(ValueError, match="classes"):
             BayesianLogisticRegression(classes=wrong).fit(X, y)

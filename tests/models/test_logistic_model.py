@@ -42,7 +42,9 @@ def rows_of(n=300, d=9, seed=0):
 def prepare(X, y, step, z=2.0, relation="add_remove", n_records=60, private=True, **form):
     """Return a model with an ordinary released state, mechanism and records."""
     kind = BayesianLogisticRegression.paper if set(form) - {"n_trials", "row_norm"} else BayesianLogisticRegression
-    estimator = kind(n_records=n_records, n_steps=9, noise_multiplier=z, relation=relation, private=private, **form)
+    estimator = kind(
+        n_records=n_records, n_steps=9, noise_multiplier=z, options={"relation": relation}, private=private, **form
+    )
     estimator._check_parameters()
     records = LogisticRecords.of(design(X, estimator._constant), np.asarray(y, dtype=float))
     scale = None if private else records.largest()[0]
@@ -153,7 +155,7 @@ def test_rounding_is_absorbed_for_records_below_the_clip(form):
     u, w = np.zeros((2, d))
     u[0], w[1] = 1.0, 1.0
     turned = math.cos(0.01) * u + math.sin(0.01) * w
-    kwargs = FORMS[form] | dict(row_norm=1.0, relation="replace_one", z=z, n_records=100)
+    kwargs = FORMS[form] | dict(row_norm=1.0, options={"relation": "replace_one"}, z=z, n_records=100)
     if form != "centered":
         kwargs["fit_intercept"] = False
     sums = []

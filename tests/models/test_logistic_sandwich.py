@@ -99,7 +99,7 @@ def test_sums_of_units_are_those_of_their_rows(kind):
     if kind != "ones":
         bad[3, X[3] != 0], weights[3] = np.nan, 0.0
     y = np.arange(7) % 2
-    stage = BayesianLogisticRegression(noise_multiplier=1.0, fit_intercept=False, invalid="drop").prepare(
+    stage = BayesianLogisticRegression(noise_multiplier=1.0, fit_intercept=False, options={"invalid": "drop"}).prepare(
         sp.csr_array(bad) if kind != "dense" else bad, y
     )
     block = stage.records.block(np.arange(7))

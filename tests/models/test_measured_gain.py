@@ -9,6 +9,7 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from cases import calling
 from first_scores import FirstScore, begins
 from priors import documents, prior_of
 from runs import Stop, ends, fail
@@ -187,7 +188,7 @@ def with_purchased_words(seed, fresh):
     vocabulary.set_unsafe(test_key=seed.to_bytes(32)).fit(TokenRows.of_counts(X, WORDS), groups=own)
     kept = sorted(WORDS.index(word) for word in vocabulary.get_feature_names_out())
     X, fresh = sp.csr_array(X[:, kept]), sp.csr_array(fresh[:, kept])
-    how = dict(epsilon=4.0, delta=1e-6, n_records=1500, rows_per_group=None, random_state=0)
+    how = dict(epsilon=4.0, delta=1e-6, n_records=1500, options={"rows_per_group": None}, random_state=0)
     model = LatentDirichletAllocation(K, doc_length=12, **how).set_unsafe(test_key=seed.to_bytes(32))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a purchase with a known key is no part of a statement
@@ -301,7 +302,7 @@ def test_a_run_resumes_before_its_score(stop, tmp_path):
 
     X, how = documents(N, V), dict(checkpoint=tmp_path / "run", transcript=tmp_path / "t", resume=True)
     with pytest.raises(Stop):
-        topics(callback=stops).fit(X, checkpoint_every=1, **how)
+        calling(topics(), stops).fit(X, checkpoint_every=1, **how)
     model = topics().fit(X, **how)
     assert model.ledger_.lost == 0 and len(model.ledger_) == 10 and model.found_gain_.low > 0
     assert topics().fit(X, **how).found_gain_ == model.found_gain_  # the finished run, from its folder

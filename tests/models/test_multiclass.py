@@ -219,7 +219,7 @@ def test_bad_input(settings, y, text):
 def test_a_label_that_is_none_contributes_nothing_where_it_is_dropped():
     y = KINDS.copy()
     y[7] = 9
-    out = model(invalid="drop").prepare(IRIS, y)
+    out = model(options={"invalid": "drop"}).prepare(IRIS, y)
     assert out.records.usable.tolist() == [i != 7 for i in range(150)]
 
 

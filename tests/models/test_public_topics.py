@@ -165,7 +165,7 @@ def test_no_unit_moves_a_step_beyond_the_bound(kind, relation, own_topics):
     """Exact sums with and without each of the worst records, beside others, as persons with many rows too."""
     some = hostile()
     everyone = np.concatenate([some, documents(60, V).toarray()])
-    stage = at(kind, everyone, relation=relation, n_records=len(everyone))
+    stage = at(kind, everyone, options={"relation": relation}, n_records=len(everyone))
     model, spacing = stage.model, stage.plan.mechanism.spacing
     bound = stage.plan.mechanism.sensitivity / spacing
     words = np.random.default_rng(1).integers(0, 2**64, len(everyone), dtype=np.uint64)
@@ -238,7 +238,7 @@ def test_the_gain_is_that_of_predicting_each_unit_by_the_others(most):
 
 @pytest.mark.parametrize("relation, share", [("add_remove", 1.0), ("replace_one", 2**0.5)])
 def test_the_gains_entry_moves_as_its_proof_says(relation, share):
-    stage = at(SCORE, relation=relation)
+    stage = at(SCORE, options={"relation": relation})
     model, spacing, rng = stage.model, stage.plan.mechanism.spacing, np.random.default_rng(0)
     cells, most, units = model._half.cells, model._most_kept, model._gain_units
 
@@ -572,7 +572,7 @@ def test_each_way_of_drawing_finds_the_same(how):
     call = dict(groups=np.arange(N) // 2, unit="person") if groups else {}
     model = topics(**{"noise_multiplier": 3.0, "sampling": "full", **how})
     if groups:
-        model.set_params(n_records=N // 2, rows_per_group=None)
+        model.set_params(n_records=N // 2, options__rows_per_group=None)
     model.set_unsafe(test_key=bytes(32))
     if partial:
         model.set_params(n_records=None)

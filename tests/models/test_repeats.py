@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cases import calling
 from scipy import sparse
 from sklearn.compose import ColumnTransformer
 from sklearn.ensemble import BaggingClassifier, VotingClassifier
@@ -121,7 +122,7 @@ def test_a_fit_that_may_have_spent_something_counts():
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        model(callback=stop).fit(X, Y)
+        calling(model(), stop).fit(X, Y)
     assert said(lambda: model().fit(X, Y), ADDS_UP) == 1
 
 
@@ -134,8 +135,13 @@ def _told():
     for first in OTHERS:
         for second in OTHERS:
             caveats._fits.clear()
-            model(invalid="drop").fit(first, Y)
-            found.append([said(lambda data=data: model(invalid="drop").fit(data, Y), ADDS_UP) for data in (second, X)])
+            model(options={"invalid": "drop"}).fit(first, Y)
+            found.append(
+                [
+                    said(lambda data=data: model(options={"invalid": "drop"}).fit(data, Y), ADDS_UP)
+                    for data in (second, X)
+                ]
+            )
     return found
 
 
@@ -262,7 +268,7 @@ def by_hand(step, fit):
     "work, told",
     [
         (by_hand(CountVectorizer(max_features=3), lambda counts: topics().fit(counts)), 1),
-        (by_hand(CountVectorizer(max_features=3), lambda counts: topics(invalid="drop").fit(counts)), 0),
+        (by_hand(CountVectorizer(max_features=3), lambda counts: topics(options={"invalid": "drop"}).fit(counts)), 0),
         (by_hand(CountVectorizer(max_features=3), lambda counts: topics().fit(np.asarray(counts.toarray())[:, :2])), 0),
         (by_hand(CountVectorizer(vocabulary=["red", "one"]), lambda counts: topics().fit(counts)), 0),
         (by_hand(SelectKBest(k=2), lambda rows: model().fit(rows, Y)), 1),
@@ -314,7 +320,7 @@ def _labels(rows):
 def test_rows_that_repeat_beyond_chance_are_told(rows):
     assert said(lambda: model(n_records=None).fit(rows, _labels(rows)), TWINS) == 1
     # The operator's warnings are off where nobody is told of records.
-    assert said(lambda: model(n_records=None, invalid="drop").fit(rows, _labels(rows)), TWINS) == 0
+    assert said(lambda: model(n_records=None, options={"invalid": "drop"}).fit(rows, _labels(rows)), TWINS) == 0
     assert said(lambda: model(n_records=None).fit(rows, _labels(rows), groups=np.arange(len(rows)) // 2), TWINS) == 0
 
 
@@ -347,7 +353,7 @@ def test_documents_that_repeat_beyond_chance_are_told():
 )
 def test_sparse_documents_that_repeat_are_told(rows, told, kind):
     assert said(lambda: topics().fit(kind(rows)), TWINS) == told
-    assert said(lambda: topics(invalid="drop").fit(kind(rows)), TWINS) == 0
+    assert said(lambda: topics(options={"invalid": "drop"}).fit(kind(rows)), TWINS) == 0
 
 
 def test_a_matrix_whose_parts_contradict_each_other_is_refused_and_does_not_crash():

@@ -93,7 +93,7 @@ def test_the_best_curvature_explains_more_than_a_constant(private, monkeypatch):
 @pytest.mark.parametrize("bound", BOUNDS)
 def test_records_with_other_entries_can_be_dropped(bound):
     bad = np.array([np.full(36, 2.0), np.full(36, np.nan), np.full(36, 0.5)])
-    parameters = dict(noise_multiplier=1.0, n_steps=3, n_records=500, invalid="drop")
+    parameters = dict(noise_multiplier=1.0, n_steps=3, n_records=500, options={"invalid": "drop"})
     fits = [
         make(bound, **parameters).set_unsafe(test_key=bytes(32)).fit(rows)
         for rows in (TRAIN[:500], np.vstack([TRAIN[:500], bad]))

@@ -87,7 +87,7 @@ def test_persons_in_shards(tmp_path, name, bins):
     rows = np.arange(corpus.n_rows)
     inside = corpus.matrix(rows), *([] if y is None else [corpus.labels])
     numbers = np.repeat(np.arange(len(set(persons))), np.diff(corpus.groups.starts))
-    options = {"sampling": "poisson", "batch_size": 20, "rows_per_group": 3}
+    options = {"sampling": "poisson", "batch_size": 20, "options": {"rows_per_group": 3}}
     models = [make(**options).set_unsafe(test_key=KEY) for _ in range(2)]
     assert same(models[0].fit(*inside, groups=numbers), models[1].fit(corpus, groups=corpus.groups))
     assert models[1].privacy_.n_records == len(set(persons))
@@ -119,7 +119,7 @@ def test_invalid_rows_contribute_nothing(tmp_path):
     make, data = CASES["logistic"]
     X, y = data()
     X[[3, 80, 81]] = np.nan
-    models = [make(sampling="full", invalid="drop").set_unsafe(test_key=KEY) for _ in range(2)]
+    models = [make(sampling="full", options={"invalid": "drop"}).set_unsafe(test_key=KEY) for _ in range(2)]
     corpus = sharded(tmp_path / "shards", "logistic", (X, y), invalid="drop")
     assert same(models[0].fit(X, y), models[1].fit(corpus))
     with pytest.raises(ValueError, match="rows: expected finite values, found"):
@@ -130,7 +130,7 @@ def test_invalid_rows_contribute_nothing(tmp_path):
     corpus = sharded(tmp_path / "network", "network", (2 * data()[0],), invalid="drop")
     with pytest.raises(ValueError, match="Y: expected rows that were all usable"):
         make().fit(corpus)
-    assert not make(invalid="drop", n_records=200).fit(corpus).privacy_.taints
+    assert not make(options={"invalid": "drop"}, n_records=200).fit(corpus).privacy_.taints
 
 
 class Logarithms(Mean):
@@ -154,7 +154,7 @@ def test_records_of_ones_own_are_made_before_anything_is_spent(tmp_path, monkeyp
     monkeypatch.setattr(shards, "PIECE", 256)
     corpus = write_shards(tmp_path / "shards", [Batch(X)], kind="numbers")
     settings = dict(noise_multiplier=1.0, n_steps=2, n_records=100)
-    models = [Logarithms(invalid="drop", **settings).set_unsafe(test_key=KEY) for _ in range(2)]
+    models = [Logarithms(options={"invalid": "drop"}, **settings).set_unsafe(test_key=KEY) for _ in range(2)]
     assert same(models[0].fit(X), models[1].fit(corpus))
     budget = Budget.create(tmp_path / "b", 9.0, 1e-5, dataset="d")
     for limit, match in ((np.inf, "X, y: expected finite numbers"), (0.9, "no record of a row")):
@@ -297,7 +297,7 @@ def test_how_data_are_sampled_that_nobody_says(tmp_path, name, where):
     options = {"n_steps": 8, "noise_multiplier": 3.0, "epsilon": None, "sampling": None}
     options["batch_size"] = None if where == "bins" else n // 4
     if where == "replace_one":
-        options["relation"] = "replace_one"
+        options["options"] = {"relation": "replace_one"}
     if where == "poisson":  # the stated sampling also happens on disk
         options["sampling"] = "poisson"
     model = make(**options).fit(rows, transcript=tmp_path / "t")

@@ -228,7 +228,9 @@ def test_threads_and_files_and_transcripts_keep_every_bit(tmp_path):
     assert verify(tmp_path / "model", tmp_path / "transcript2").ok
 
 
-@pytest.mark.parametrize("target", ({"epsilon": 0.5}, {"target_attack_success": 0.55}), ids=("epsilon", "success"))
+@pytest.mark.parametrize(
+    "target", ({"epsilon": 0.5}, {"options": {"target_attack_success": 0.55}}), ids=("epsilon", "success")
+)
 @pytest.mark.parametrize("kind", ("tables", "drift", "topics"))
 def test_the_target_of_a_later_fit_is_its_own_and_the_statement_gives_the_sum(kind, target):
     """Also far below what the model before it has spent."""

@@ -414,17 +414,19 @@ def test_texts_that_are_none_and_texts_of_nobody_are_dropped():
     good = [*texts(), "w0 w1"]
     bad = [*good, 3, math.nan, b"w0", None, "sesame"]
     labels = [*range(len(bad) - 1), None]
-    made = PrivateVocabulary(noise_multiplier=2.0, n_records=len(good), invalid="drop").set_unsafe(test_key=b"k" * 32)
+    made = PrivateVocabulary(noise_multiplier=2.0, n_records=len(good), options={"invalid": "drop"}).set_unsafe(
+        test_key=b"k" * 32
+    )
     with pytest.raises(TypeError):
-        made.set_params(invalid="raise").fit(bad)
-    sets = made.set_params(invalid="drop").prepare(bad, groups=labels).records
+        made.set_params(options__invalid="raise").fit(bad)
+    sets = made.set_params(options__invalid="drop").prepare(bad, groups=labels).records
     known = made.prepare(good).records
     assert (
         sets.names == known.names
         and sets.block(np.arange(known.n_rows)).ids.tolist() == known.block(np.arange(known.n_rows)).ids.tolist()
     )
     assert sets.block(np.arange(known.n_rows, sets.n_rows)).ids.size == 0
-    counted = PrivateCountVectorizer(noise_multiplier=2.0, invalid="drop")
+    counted = PrivateCountVectorizer(noise_multiplier=2.0, options={"invalid": "drop"})
     assert counted.fit_transform(bad, groups=labels)[len(good) : -1].nnz == 0
 
 
@@ -446,12 +448,12 @@ def test_persons_own_their_texts():
     [
         (dict(private=False), "private=False: expected True"),
         (dict(sampling="poisson"), "sampling='poisson': expected 'full'"),
-        (dict(relation="replace_one"), "relation='replace_one'"),
+        (dict(options={"relation": "replace_one"}), "relation='replace_one'"),
         (dict(noise_multiplier=0.5), "noise_multiplier=0.5"),
         (dict(max_tokens=0), "max_tokens=0"),
         (dict(max_share=0.0), "max_share=0"),
         (dict(order="first"), "order"),
-        (dict(rows_per_group=2), "rows_per_group=2"),
+        (dict(options={"rows_per_group": 2}), "rows_per_group=2"),
         (dict(analyzer="no"), "analyzer"),
         (dict(n_rounds=0), "n_rounds=0"),
         (dict(n_steps=2), "n_steps=2: expected None for a vocabulary; give its rounds as n_rounds"),

@@ -49,7 +49,9 @@ def test_what_a_fit_does_opens_and_closes_assumptions(tmp_path):
     assert not any(plain[name].held for name in ("n_records", "columns", "unit", "refusals", "all_runs"))
     assert plain["labels"].held and "has none" in plain["labels"].why
 
-    stated = found(make(n_records=200, invalid="drop", sampling="poisson").fit(*data(), groups=np.arange(200) // 2))
+    stated = found(
+        make(n_records=200, options={"invalid": "drop"}, sampling="poisson").fit(*data(), groups=np.arange(200) // 2)
+    )
     assert all(stated[name].held for name in ("n_records", "unit", "refusals")) and "person" in stated["unit"].why
     replaced = found(make(sampling="without_replacement", batch_size=50).fit(*data()))
     assert replaced["n_records"].held and "replacement" in replaced["n_records"].why

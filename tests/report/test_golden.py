@@ -42,7 +42,7 @@ def statements():
     out["parts"] = str(model.partial_fit(rows, part="tuesday").privacy_)
     model, rows = _calls(epsilon=2.0, n_steps=2)
     out["persons"] = str(model.fit(rows, groups=np.arange(200) // 2, unit="patient").privacy_)
-    model, rows = _calls(epsilon=2.0, n_steps=2, relation="replace_one", batch_size=50)
+    model, rows = _calls(epsilon=2.0, n_steps=2, options={"relation": "replace_one"}, batch_size=50)
     out["samples of a fixed size"] = str(model.fit(rows).privacy_)
     return out
 
@@ -72,7 +72,7 @@ def forecasts():
 def assumptions():
     """Each assumption with its findings, over models of several kinds."""
     models = [getattr(reported, name)() for name in ("topics", "tainted", "coefficients", "vocabulary")]
-    model, rows = _calls(noise_multiplier=8.0, invalid="drop", n_records=200, batch_size=200)
+    model, rows = _calls(noise_multiplier=8.0, options={"invalid": "drop"}, n_records=200, batch_size=200)
     models.append(model.partial_fit(rows, part="monday"))
     out = {}
     for place, one in enumerate(ASSUMPTIONS):

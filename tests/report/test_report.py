@@ -235,7 +235,7 @@ def test_persons_are_called_persons():
     text = html_report(fitted)
     assert "whether the records of one patient are among the data" in text and "about one patient with" in text
     assert len(make_dossier(fitted).gains) == 1
-    replaced = html_report(make(sampling="full", relation="replace_one").fit(*data()))
+    replaced = html_report(make(sampling="full", options={"relation": "replace_one"}).fit(*data()))
     assert "which of two possible values the records of one person have" in replaced
 
 

@@ -8,6 +8,7 @@ import time
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from cases import calling
 
 from vips_fast import LatentDirichletAllocation
 
@@ -24,16 +25,18 @@ def fitting(folder, documents, test, seed):
     child = os.fork()
     if child == 0:
         try:
-            model = LatentDirichletAllocation(
-                50,
-                n_steps=20,
-                batch_size=documents.shape[0] // 4,
-                epsilon=1.0,
-                delta=1e-4,
-                n_records=documents.shape[0],
-                n_jobs=-1,
-                random_state=seed,
-                callback=lambda progress: os.write(say, bytes([progress.step])),
+            model = calling(
+                LatentDirichletAllocation(
+                    50,
+                    n_steps=20,
+                    batch_size=documents.shape[0] // 4,
+                    epsilon=1.0,
+                    delta=1e-4,
+                    n_records=documents.shape[0],
+                    n_jobs=-1,
+                    random_state=seed,
+                ),
+                lambda progress: os.write(say, bytes([progress.step])),
             ).fit(documents, checkpoint=folder, resume=True, checkpoint_every=1)
             said = [model.perplexity(test), model.n_steps_, model.ledger_.lost, model.privacy_.epsilon]
             folder.with_suffix(".json").write_text(json.dumps(said))

@@ -56,7 +56,7 @@ class Adapter(ABC):
 
     def estimator(self, **overrides: Any) -> Any:
         """Return an unfitted estimator of ``kind`` with the settings."""
-        return self.kind(**{**self.settings, **overrides})
+        return self.kind(**self.settings).set_params(**overrides)
 
     @abstractmethod
     def data(self, records: Sequence[Any]) -> Data:

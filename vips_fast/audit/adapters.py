@@ -75,8 +75,7 @@ class LdaAdapter(Adapter):
 
         Each of the words has a bound of its own.
         """
-        options = self.settings.get("options")
-        share = None if options is None else options.word_clip
+        share = LdaOptions.of(self.settings.get("options")).word_clip
         if share is None:
             share = 1.0 if issubclass(self.kind, PaperLatentDirichletAllocation) else WORD_CLIP
         return math.ceil(share**-2)

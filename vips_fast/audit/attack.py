@@ -74,7 +74,7 @@ def _success(bench: Bench, with_record: np.ndarray, without: np.ndarray) -> Chec
 def _by_risk(bench: Bench, sizes: Sizes) -> Check:
     """Guess from short fits, calibrated for the claimed success."""
     sides = _sides(bench)
-    by_risk = {"noise_multiplier": None, "target_attack_success": bench.attack_success}
+    by_risk = {"noise_multiplier": None, "options__target_attack_success": bench.attack_success}
     calibrated = bench.whole(**by_risk, n_records=N_RECORDS, n_steps=_FEW)
     z = bench.prepare(calibrated, sides[0]).plan.mechanism.noise_multiplier
     direction = _direction(bench, sides, z, sizes)
@@ -215,12 +215,12 @@ def _run_settings(bench: Bench, n_rows: int, multiplier: float | None = 1.0) -> 
         sampling = "random_allocation"
     chosen = dict(
         sampling="without_replacement" if replaces else sampling,
-        relation=None,
+        options__relation=None,
         n_records=n_records,
         n_steps=_STEPS,
         batch_size=max(1, round(_RATE * n_records)),
         noise_multiplier=multiplier,
-        target_attack_success=bench.attack_success if multiplier is None else None,
+        options__target_attack_success=bench.attack_success if multiplier is None else None,
     )
     return {**bench.adapter.cheap, **bench.adapter.settings, **chosen}
 

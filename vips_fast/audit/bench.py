@@ -91,7 +91,7 @@ class Bench:
 
     def whole(self, **overrides: Any) -> Any:
         """Return an estimator that takes all records in each step."""
-        sampling = {"sampling": "full", "relation": self.relation, "batch_size": None, "noise_multiplier": 1.0}
+        sampling = {"sampling": "full", "options__relation": self.relation, "batch_size": None, "noise_multiplier": 1.0}
         return self.estimator(**{**sampling, **overrides})
 
     def prepare(self, estimator: PrivateEstimator, records: Sequence[Any], **how: Any) -> Fit:
@@ -150,5 +150,5 @@ def squared_norm(array: np.ndarray) -> int:
 def relation_of(adapter: "Adapter") -> Relation:
     """Return the neighboring relation that an adapter's settings are accounted under."""
     estimator = adapter.estimator()
-    replaces = estimator.sampling == "without_replacement" or estimator.relation == Relation.REPLACE_ONE
+    replaces = estimator.sampling == "without_replacement" or estimator._options.relation == Relation.REPLACE_ONE
     return Relation.REPLACE_ONE if replaces else Relation.ADD_REMOVE

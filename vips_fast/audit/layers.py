@@ -94,15 +94,17 @@ def audit(
     if not chosen:
         raise ValueError(f"layers: expected at least one of {', '.join(LAYERS)}")
     given = dict(adapter.settings)
-    success = adapter.settings.get("target_attack_success")
-    adapter.settings.update(callback=None, n_records=None, private=True, epsilon=None, target_attack_success=None)
+    success = adapter.estimator()._options.target_attack_success
+    adapter.settings.update(n_records=None, private=True, epsilon=None)
+    if success is not None:
+        adapter.settings["options"] = adapter.estimator(options__target_attack_success=None).options
     if adapter.settings.get("random_state") is None:
         # Both sides of a comparison have the same public start.
         adapter.settings["random_state"] = 0
     bench = Bench(adapter, relation_of(adapter), seams)
     bench.attack_success = success
     # Refuses settings that no fit takes, and relations that the sampling is not accounted under.
-    make_sampler(adapter.estimator().sampling, adapter.estimator().relation, N_RECORDS, None)
+    make_sampler(adapter.estimator().sampling, adapter.estimator()._options.relation, N_RECORDS, None)
     bench.prepare(bench.whole(), adapter.base(N_RECORDS))
     sizes = sizes or (FULL if full else QUICK)
     done: list[LayerResult] = []

@@ -99,10 +99,10 @@ class ShadowFits:
     def __init__(self, estimator: LatentDirichletAllocation, X: Any, *, random_state: int = 0):
         if family_of(estimator).name != "lda":
             raise TypeError(f"estimator: expected a LatentDirichletAllocation, got {type(estimator).__name__}")
-        if estimator.sampling == "without_replacement" or estimator.relation == Relation.REPLACE_ONE:
+        if estimator.sampling == "without_replacement" or estimator._options.relation == Relation.REPLACE_ONE:
             raise ValueError(
-                f"sampling={estimator.sampling!r}, relation={estimator.relation!r}: expected neighbors that differ "
-                "by adding or removing a document, as the attack asks whether one was there"
+                f"sampling={estimator.sampling!r}, relation={estimator._options.relation!r}: expected neighbors that "
+                "differ by adding or removing a document, as the attack asks whether one was there"
             )
         self._seed = int(check_number("random_state", random_state, 0, 2**63, integer=True))
         self.documents = documents(X, expected_by="membership_attack")
@@ -110,7 +110,7 @@ class ShadowFits:
         if n < 4:
             raise ValueError(f"X has {n} documents: expected at least 4")
         half = max(1, n // 2)
-        settings = {**estimator.get_params(), "callback": None, "n_records": half}
+        settings = {**estimator.get_params(), "n_records": half}
         if not isinstance(settings["random_state"], (int, np.integer)):
             settings["random_state"] = 0
         self._kind = type(estimator)

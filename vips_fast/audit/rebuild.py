@@ -64,9 +64,9 @@ def public_attributes(estimator: PrivateEstimator) -> dict[str, Any]:
 
 
 def held_values(estimator: PrivateEstimator) -> dict[str, Any]:
-    """Fingerprint all that a pickle would hold, without random state and callback."""
+    """Fingerprint all that a pickle would hold, without random state."""
     state = estimator.__getstate__()
-    return {name: fingerprint(value) for name, value in state.items() if name not in ("random_state", "callback")}
+    return {name: fingerprint(value) for name, value in state.items() if name != "random_state"}
 
 
 def rebuild_elsewhere(jobs: Iterable[tuple[type, Path, Path]]) -> list[dict[str, Any]]:

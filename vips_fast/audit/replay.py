@@ -134,10 +134,10 @@ def _rows(bench: Bench) -> Check:
 def _invalid(bench: Bench, rng: np.random.Generator) -> Check:
     """Check that ``invalid="drop"`` makes an invalid record as good as absent."""
     replay = _Replay(bench, rng, 1)
-    without, moved, bad = replay.sums([], invalid="drop"), 0, bench.adapter.invalid()
+    without, moved, bad = replay.sums([], options__invalid="drop"), 0, bench.adapter.invalid()
     try:
         for record in bad:
-            moved += not np.array_equal(replay.sums([record], invalid="drop"), without)
+            moved += not np.array_equal(replay.sums([record], options__invalid="drop"), without)
     except ValueError as error:
         return Check("invalid records", False, detail=f"one is refused in place of being dropped: {error}")
     return Check("invalid records", moved == 0, detail=f"{len(bad)} of them, dropped: no sum moves")

@@ -81,15 +81,11 @@ class VocabularyAdapter(Adapter):
         self.layers = {"E": layer_e, "G": layer_g}
 
     def estimator(self, **overrides: Any) -> Any:
-        """Make a vocabulary over a public list of tokens."""
-        return type(self.kind.__name__, (_Listed, self.kind), {})(**self.chosen(**overrides))
-
-    def chosen(self, **overrides: Any) -> dict[str, Any]:
-        """Choose settings; a number of steps becomes one of rounds."""
-        settings = {**self.settings, **overrides, "analyzer": str.split, "relation": None}
-        if (rounds := settings.pop("n_steps", None)) is not None:
-            settings["n_rounds"] = rounds
-        return settings
+        """Make a vocabulary over a public list of tokens; a number of steps becomes one of rounds."""
+        if (rounds := overrides.pop("n_steps", None)) is not None:
+            overrides["n_rounds"] = rounds
+        made = type(self.kind.__name__, (_Listed, self.kind), {})(**self.settings)
+        return made.set_params(**{**overrides, "analyzer": str.split, "options__relation": None})
 
     def data(self, records: Sequence[Any]) -> Data:
         """Make texts."""

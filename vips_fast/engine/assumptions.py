@@ -93,7 +93,7 @@ def _parts(result: FitResult) -> tuple[bool, str]:
 
 
 def _refusals(result: FitResult) -> tuple[bool, str]:
-    if result.settings.get("invalid") == "drop":
+    if result.settings.get("options", {}).get("invalid") == "drop":
         return True, "Records with invalid values contributed nothing, without a message (invalid='drop')."
     return False, "invalid='raise': a fit that was not refused shows that no record was invalid."
 

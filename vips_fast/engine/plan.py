@@ -371,9 +371,7 @@ class Planned:
     @property
     def target(self) -> Target | None:
         """Target that the noise was calibrated for or checked against, or None."""
-        terms = Terms(
-            epsilon=self.settings["epsilon"], target_attack_success=self.settings.get("target_attack_success")
-        )
+        terms = self.request.terms
         free = self.settings["noise_multiplier"] is None
         return terms.target(self.plan.delta) if free else terms.limit(self.plan.delta)
 

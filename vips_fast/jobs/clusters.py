@@ -217,9 +217,8 @@ class PrivateClusters:
             public=public,
             epsilon=self.epsilon,
             delta=self.delta,
-            target_attack_success=self.target_attack_success,
             n_records=self.n_records,
-            invalid=self.invalid,
+            options={"target_attack_success": self.target_attack_success, "invalid": self.invalid},
             n_jobs=self.n_jobs,
             random_state=self.random_state,
         )

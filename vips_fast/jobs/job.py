@@ -293,9 +293,9 @@ class Job:
             if groups is None and self.source.person is not None:
                 raise ValueError(f"person={self.source.person}: this input has no columns; expected groups=")
             if groups is None and model.private:
-                warn_of_persons(self.source.path, model.invalid)
+                warn_of_persons(self.source.path, model._options.invalid)
             with self.progress() as callback:
-                model.set_params(callback=callback or model.callback).fit(
+                model.fit(
                     *material.data,
                     groups=groups,
                     unit=None if groups is None else self.unit_name,
@@ -306,6 +306,7 @@ class Job:
                     planner=planner,
                     on_forecast=self.on_forecast,
                     backend=backend,
+                    callback=callback,
                     **({} if (after := material.words or material.after) is None else {"after": after}),
                 )
         self.status = Status.KEPT
@@ -348,8 +349,8 @@ class Job:
         if not folder.is_dir() or not any(folder.iterdir()):
             return None
         there = kind_in(folder).load(folder)
-        mine, theirs = ({"model": type(one).__name__, **one.get_params()} for one in (self.model, there))
-        free = {"n_jobs", "callback", "classes", *self.source.sets}
+        mine, theirs = ({"model": type(one).__name__, **one._settings()} for one in (self.model, there))
+        free = {"n_jobs", "classes", *self.source.sets}
         if self.budget is not None:
             free |= {name for name in ("delta", "noise_multiplier") if mine[name] is None}
         for name in sorted(mine.keys() - free - ({"epsilon"} if raised(theirs, mine) else set())):

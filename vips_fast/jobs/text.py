@@ -41,6 +41,7 @@ from ..models.caveats import tell
 from ..models.family import READING, VOCABULARY
 from ..models.inputs import listed
 from ..models.lda import Plan, PublicPrior, load_prior, plan
+from ..models.parameters import Options
 from ..models.vocabulary import PrivateVocabulary, TokenRows
 from ..store.limits import parse_json
 from . import beside
@@ -326,7 +327,7 @@ class _Purchase:
         self._delta = self._model.delta
         if self._delta is None and self._budget is not None:
             self._delta = self._budget.delta
-        success = self._model.target_attack_success
+        success = self._model._options.target_attack_success
         self._terms = Terms(epsilon=self._model.epsilon, delta=self._delta, target_attack_success=success)
 
     def words(self, records: Records) -> PrivateVocabulary:
@@ -388,7 +389,7 @@ class _Purchase:
         return {
             "analyzer": self._analyzer,
             "n_records": self._model.n_records,
-            "invalid": self._source.invalid,
+            "options": Options(invalid=self._source.invalid),
             "max_share": self._source.max_share,
             "delta": self._delta,
         }
@@ -402,7 +403,6 @@ class _Purchase:
             doc_length=self._model.doc_length,
             epsilon=epsilon,
             delta=self._delta,
-            target_attack_success=self._terms.target_attack_success,
             vocab_share=self._source.vocab_share,
             options=self._model.options,
             planner=self._reading.planner,

@@ -205,10 +205,9 @@ class PrivateTopics:
             "n_components": self._topics(prior, source),
             "epsilon": self.epsilon,
             "delta": self.delta,
-            "target_attack_success": self.target_attack_success,
             "doc_length": self.doc_length,
             "n_records": self.n_records,
-            "invalid": self.invalid,
+            "options": {"target_attack_success": self.target_attack_success, "invalid": self.invalid},
             "n_jobs": self.n_jobs,
             "random_state": self.random_state,
         }
@@ -263,7 +262,7 @@ class PrivateTopics:
             doc_length=self.doc_length or DOC_LENGTH,
             epsilon=self.epsilon if self._targeted else Budget.of(str(self.budget)).left,
             delta=self.delta,
-            target_attack_success=self.target_attack_success,
+            options={"target_attack_success": self.target_attack_success},
             unit="person",
         )
         return planned.n_components
@@ -358,7 +357,7 @@ class PrivateTopics:
         found = cls(
             model.epsilon,
             model.delta,
-            target_attack_success=model.target_attack_success,
+            target_attack_success=model._options.target_attack_success,
             public_prior=model.public_prior,
             n_topics=int(model.n_components),
             doc_length=model.doc_length,

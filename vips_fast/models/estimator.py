@@ -43,7 +43,7 @@ from . import persistence
 from .caveats import begin_uncounted, end_uncounted, tell
 from .family import family_of
 from .fit import prepare, with_records
-from .parameters import BudgetLike, spell
+from .parameters import BudgetLike, Options, spell
 from .verdict import Verdict
 
 
@@ -79,9 +79,6 @@ class PrivateEstimator:
         `vips_fast.data.ShardedCorpus` was written in are its minibatches, in every epoch. None is "without_replacement"
         where ``relation`` is "replace_one", else "random_allocation" for a ``fit`` to a ``ShardedCorpus`` and "poisson"
         for data in memory. The statement says which it was.
-    relation : {"add_remove", "replace_one"} or None
-        Neighboring relation; None takes the one that the sampling is accounted under ("without_replacement": replace
-        one record; others: add or remove one).
     batch_size : float or None
         (Expected) records of a minibatch; None takes all.
     n_steps : int
@@ -91,46 +88,31 @@ class PrivateEstimator:
     epsilon, delta : float or None
         The guarantee; the noise multiplier is calibrated for it before the run. delta None is
         min(1e-5, 1/(10 n_records)).
-    target_attack_success : float or None
-        Instead of epsilon, in (1/2, 1): the share of right guesses of the best attacker whether one person is in the
-        data. The attacker knows all else and finds both cases equally likely; 0.6 is epsilon = 2.29 at delta = 1e-6 for
-        a Gaussian run. The noise is calibrated for it by the exact trade-off curve
-        (`vips_fast.accounting.attack_success`), for the fit and everything before it that the statement includes.
     noise_multiplier : float or None
         Noise standard deviation over the L2 sensitivity, instead of a target. With both, a run that would pass the
         target is refused. With neither, the target is epsilon = 1. 0 adds no noise and marks the model NOT PRIVATE.
     private : bool
         False fits without clipping and noise.
-    invalid : {"raise", "drop"}
-        What happens to a record with values that its model cannot take, or without a label among ``groups``. The fit is
-        refused before anything is spent, or the record contributes nothing, without a message. A refusal says something
-        about that record; unattended jobs drop.
-    rows_per_group : int or None
-        With ``groups``: most rows of a person that are used at one visit, public. A person's rows beyond it are left
-        out, chosen by that person's own random word, anew at each visit. None uses all rows.
     n_jobs : int or None
         Threads; -1 for all processors, None for ``VIPS_FAST_NUM_THREADS`` or 1.
     random_state : int, numpy Generator, RandomState or None
         Seeds the public choices, such as a random start; and, only without privacy, the minibatches.
-    callback : callable(Progress) or None
-        Called after each step with `vips_fast.engine.loop.Progress`, which is public.
+    options : Options, dict or None
+        Settings that few fits need: `vips_fast.models.parameters.Options`, and a model's own. A dict has them by name;
+        `set_params` sets one as ``options__NAME``.
     """
 
     sampling: str | None = None
-    relation: str | None = None
     batch_size: float | None = None
     n_steps: int | None = None
     n_records: int | None = None
     epsilon: float | None = None
     delta: float | None = None
-    target_attack_success: float | None = None
     noise_multiplier: float | None = None
     private: bool = True
-    invalid: str = "raise"
-    rows_per_group: int | None = None
     n_jobs: int | None = None
     random_state: RandomState = None
-    callback: Callable[[Progress], None] | None = None
+    options: Options | Mapping[str, object] | None = None
 
     #: Makes the planner of a fit that is no part of a job.
     _planner: ClassVar[type[Planner]] = Planner
@@ -140,8 +122,8 @@ class PrivateEstimator:
     _test_key: bytes | None = field(default=None, init=False)
     _diagnose: bool = field(default=False, init=False)
 
-    #: Class of the ``options`` parameter, a frozen dataclass, if the class has one.
-    _options_type: ClassVar[type | None] = None
+    #: Class of the ``options`` parameter.
+    _options_type: ClassVar[type[Options]] = Options
 
     def __init_subclass__(cls, **options: Any) -> None:
         """Show the keywords behind ``**`` in a subclass's signatures, by name."""
@@ -154,12 +136,7 @@ class PrivateEstimator:
     @property
     def _options(self) -> Any:
         """``options``, or their defaults; ValueError if they are of another class."""
-        given, kind = getattr(self, "options", None), self._options_type
-        if kind is not None and given is None:
-            return kind()
-        if kind is not None and not isinstance(given, kind):
-            raise ValueError(f"options={given!r}: expected {kind.__name__} or None")
-        return given
+        return self._options_type.of(self.options)
 
     @classmethod
     @functools.cache
@@ -172,12 +149,16 @@ class PrivateEstimator:
         return dict(zip(names, map(self.__getattribute__, names), strict=True))
 
     def set_params(self, **params: object) -> Self:
-        """Set constructor arguments; return the estimator.
+        """Set constructor arguments, or one of the options as ``options__NAME``; return the estimator.
 
         Raises ValueError if a name is not a parameter.
         """
         names = self._parameter_names()
         for name, value in params.items():
+            if name.startswith("options__"):
+                given = vars(self._options_type.of(self.options))
+                self.options = self._options_type.of({**given, name.removeprefix("options__"): value})
+                continue
             if name not in names:
                 raise ValueError(f"{name!r} is not a parameter of {type(self).__name__}: expected one of {names}")
             setattr(self, name, value)
@@ -204,7 +185,7 @@ class PrivateEstimator:
     def _schedule(self, public: Public, terms: Terms) -> RunSchedule | None:
         """Plan minibatches and steps of a whole fit; see `Design.schedule`."""
         size, bins = self.batch_size, public.n_bins
-        sampler = make_sampler(self.sampling, self.relation, public.n_records, size, bins)
+        sampler = make_sampler(self.sampling, self._options.relation, public.n_records, size, bins)
         n_steps = self._horizon(public, terms)
         return RunSchedule(sampler, n_steps, n_steps)
 
@@ -258,25 +239,22 @@ class PrivateEstimator:
         check_number("epsilon", self.epsilon, 0, math.inf, low_open=True, high_open=True, optional=True)
         check_number("delta", self.delta, 0, 1, low_open=True, high_open=True, optional=True)
         check_number("noise_multiplier", self.noise_multiplier, 0, math.inf, high_open=True, optional=True)
-        check_number(
-            "target_attack_success", self.target_attack_success, 0.5, 1, low_open=True, high_open=True, optional=True
-        )
-        if self.target_attack_success is not None:
+        options = self._options
+        success = options.target_attack_success
+        check_number("target_attack_success", success, 0.5, 1, low_open=True, high_open=True, optional=True)
+        if success is not None:
             for name, free in (("epsilon", None), ("noise_multiplier", None), ("private", True)):
                 if getattr(self, name) is not free:
                     raise ValueError(
                         f"{name}={getattr(self, name)!r}: expected {free} beside "
-                        f"target_attack_success={self.target_attack_success!r}, which decides the noise"
+                        f"target_attack_success={success!r}, which decides the noise"
                     )
         check_number("batch_size", self.batch_size, 0, math.inf, low_open=True, high_open=True, optional=True)
         check_number("n_records", self.n_records, 1, MAX_RECORDS, integer=True, optional=True)
-        check_number("rows_per_group", self.rows_per_group, 1, MAX_RECORDS, integer=True, optional=True)
+        check_number("rows_per_group", options.rows_per_group, 1, MAX_RECORDS, integer=True, optional=True)
         check_choice("sampling", self.sampling, (*SAMPLINGS, None))
-        check_choice("invalid", self.invalid, ("raise", "drop"))
-        if self.callback is not None and not callable(self.callback):
-            raise ValueError(f"callback={self.callback!r}: expected a callable or None")
+        check_choice("invalid", options.invalid, ("raise", "drop"))
         resolve_n_threads(self.n_jobs)
-        _ = self._options  # reading them checks their class
 
     @property
     def _terms(self) -> Terms:
@@ -286,7 +264,7 @@ class PrivateEstimator:
             self.epsilon,
             self.delta,
             self.noise_multiplier,
-            target_attack_success=self.target_attack_success,
+            target_attack_success=self._options.target_attack_success,
         )
 
     def set_unsafe(self, *, test_key: bytes | None = None, diagnostics: bool = False) -> Self:
@@ -316,11 +294,13 @@ class PrivateEstimator:
         return self
 
     def _settings(self) -> dict[str, Any]:
-        """List the arguments as numbers, texts, dicts and arrays, without callback."""
+        """List the arguments as numbers, texts, dicts and arrays."""
         out: dict[str, Any] = {}
         for name, value in self.get_params().items():
-            if name == "callback" or (name == "random_state" and not isinstance(value, (int, np.integer))):
+            if name == "random_state" and not isinstance(value, (int, np.integer)):
                 value = None
+            elif name == "options":
+                value = dict(vars(self._options_type.of(value)))
             elif is_dataclass(value) and not isinstance(value, type):
                 value = {one.name: getattr(value, one.name) for one in fields(value)}
             elif isinstance(value, np.generic):
@@ -334,8 +314,8 @@ class PrivateEstimator:
     def _from_settings(cls, settings: Mapping[str, Any]) -> Self:
         """Make an unfitted estimator with these settings, checked."""
         arguments = dict(settings)
-        if cls._options_type is not None and isinstance(arguments.get("options"), dict):
-            arguments["options"] = cls._options_type(**arguments["options"])
+        if "options" in arguments:
+            arguments["options"] = cls._options_type.of(arguments["options"])
         estimator = cls(**arguments)
         estimator._check_parameters()
         return estimator
@@ -376,6 +356,7 @@ class PrivateEstimator:
         checkpoint_every: int | None = None,
         budget: BudgetLike = None,
         on_forecast: Callable[[RunForecast], None] | None = None,
+        callback: Callable[[Progress], None] | None = None,
         **call: Any,
     ) -> Self:
         """Run `fit` or `partial_fit` of any model.
@@ -390,6 +371,8 @@ class PrivateEstimator:
             raise TypeError(f"{type(self).__name__}.{method}() got an unexpected keyword argument {min(unknown)!r}")
         if partial and (checkpoint is not None or resume or checkpoint_every is not None):
             raise TypeError("partial_fit() takes no checkpoint: a call is one step")
+        if callback is not None and not callable(callback):
+            raise ValueError(f"callback={callback!r}: expected a callable or None")
         uncounted = bool(self.private) and budget is None and not (resume or self._unsafe_taints())
         with self._alone(), open_folder(checkpoint, resume, checkpoint_every) as folder:
             first, resumed = not partial or self._result is None, folder is not None and folder.begun
@@ -401,7 +384,7 @@ class PrivateEstimator:
                 if uncounted:
                     included = (fit.plan.purchase or {}).get("head")
                     key = begin_uncounted(type(self).__name__, fit.follows, included)
-                fit.run(writer)
+                fit.run(writer, callback)
                 if uncounted:
                     end_uncounted(key, fit.follows, self._fitted().head)
         return self
@@ -448,7 +431,7 @@ class PrivateEstimator:
         """Schedule a call of ``partial_fit``: one step over all rows."""
         size = next(n for n in (public.call_records, self.batch_size, public.n_records) if n is not None)
         accounted = "replace_one" if self.sampling == "without_replacement" else "add_remove"
-        sampler = make_sampler("full", self.relation or accounted, int(size), None)
+        sampler = make_sampler("full", self._options.relation or accounted, int(size), None)
         return RunSchedule(sampler, 1, self._horizon(public, terms) if public.n_features else 1, whole=False)
 
     def cost(

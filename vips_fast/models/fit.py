@@ -11,7 +11,7 @@ exactly as it was.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Unpack
@@ -30,7 +30,7 @@ from ..engine.budget import Budget
 from ..engine.checkpoint import RunFolder, ledger_in
 from ..engine.interrupts import Stopped
 from ..engine.ledger import Ledger
-from ..engine.loop import run
+from ..engine.loop import Progress, run
 from ..engine.model import MAX_RECORDS, Model, Records
 from ..engine.payment import Payment
 from ..engine.plan import Planner, RunForecast, RunPlan
@@ -81,7 +81,9 @@ class Fit:
     payment: Payment | None = None
     folder: RunFolder | None = None
 
-    def run(self, transcript: TranscriptWriter | None = None) -> None:
+    def run(
+        self, transcript: TranscriptWriter | None = None, callback: Callable[[Progress], None] | None = None
+    ) -> None:
         """Run, or resume from the folder, and give the estimator its result."""
         model, plan, ledger, payment, folder = self.model, self.plan, self.ledger, self.payment, self.folder
         kind, settings, steps, n_before = type(self.estimator).__name__, self.settings, None, len(ledger.records)
@@ -116,7 +118,7 @@ class Fit:
                         self.backend,
                         first_step=self.n_steps,
                         on_release=transcript,
-                        callback=self.estimator.callback,
+                        callback=callback,
                         diagnostics=diagnostics,
                         charge=None if payment is None else payment.charge,
                         steps=steps,
@@ -166,6 +168,7 @@ def prepare(
     the run; a run gives back the releases that it does not draw. Raises the errors of `fit`.
     """
     estimator._check_parameters()
+    options = estimator._options
     if partial and estimator.private and estimator.noise_multiplier is None:
         raise ValueError(
             "noise_multiplier=None: expected a number with partial_fit, which cannot know how many calls will come"
@@ -196,9 +199,9 @@ def prepare(
         # A fit that the budget refuses does not touch the data, if public numbers say so.
         planner.cost(request, payer, folder if folder is not None and folder.begun else None)
     names = named_columns(X if before is None else estimator._held(X))
-    warn_of_rows(X, names, estimator.invalid, alone=groups is None and estimator.private, noised=noised)
+    warn_of_rows(X, names, options.invalid, alone=groups is None and estimator.private, noised=noised)
     backend = backend or estimator._backend()
-    grouped = functools.partial(UnitRecords, limit=estimator.rows_per_group, invalid=estimator.invalid)
+    grouped = functools.partial(UnitRecords, limit=options.rows_per_group, invalid=options.invalid)
     records, facts = backend.read(estimator._read, X, y, extra, groups, grouped)
     if before is not None and not names:
         names = before.public.feature_names
@@ -207,7 +210,7 @@ def prepare(
     if before is None:
         wanted = request.settings.get("n_components")
         unsaid = noised and request.purchase is None
-        warn_of_shape(public, wanted, estimator.invalid, unsaid=unsaid)
+        warn_of_shape(public, wanted, options.invalid, unsaid=unsaid)
     if folder is not None:
         public = folder.public(public, request.settings["random_state"] is not None)
     column_names(public)  # refuses inputs that do not fit
@@ -284,7 +287,7 @@ def _bins(estimator: PrivateEstimator, X: ShardedCorpus, groups: Any) -> tuple[i
     Raises ValueError if the bins do not belong to the sampled units.
     """
     n_bins = 0 if X.bins is None else len(X.bins) - 1
-    if n_bins == 0 or resolve_sampling(estimator.sampling, estimator.relation, n_bins) != "random_allocation":
+    if n_bins == 0 or resolve_sampling(estimator.sampling, estimator._options.relation, n_bins) != "random_allocation":
         return n_bins, None
     own = X.groups
     same = isinstance(groups, Runs) and own is not None and np.array_equal(groups.starts, own.starts)
@@ -314,7 +317,7 @@ def with_records(
     if n_rows == 0 and stated is None:
         raise ValueError("X has no rows: expected at least one row, or n_records")
     drawn = estimator.sampling
-    drawn = drawn if partial else resolve_sampling(drawn, estimator.relation, public.n_bins)
+    drawn = drawn if partial else resolve_sampling(drawn, estimator._options.relation, public.n_bins)
     if drawn == "without_replacement" and stated is not None and stated != n_rows:
         # Neighbors differ by a replacement, so they have as many rows.
         raise ValueError(

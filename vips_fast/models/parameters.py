@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
 from pathlib import Path
 from types import FunctionType
-from typing import Any, Protocol, TypeAlias, TypedDict, get_args, is_typeddict
+from typing import Any, Protocol, Self, TypeAlias, TypedDict, get_args, is_typeddict
 
 import numpy.typing as npt
 
@@ -32,6 +33,47 @@ class Purchased(Protocol):
 
     def purchase_text(self) -> str | None:
         """Return the text that the later fit publishes about it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Settings that few fits need, the same for every estimator; a model's own options are a subclass.
+
+    Attributes
+    ----------
+    relation : {"add_remove", "replace_one"} or None
+        Neighboring relation; None takes the one that the sampling is accounted under ("without_replacement": replace
+        one record; others: add or remove one).
+    invalid : {"raise", "drop"}
+        What happens to a record with values that its model cannot take, or without a label among ``groups``. The fit is
+        refused before anything is spent, or the record contributes nothing, without a message. A refusal says something
+        about that record; unattended jobs drop.
+    rows_per_group : int or None
+        With ``groups``: most rows of a person that are used at one visit, public. A person's rows beyond it are left
+        out, chosen by that person's own random word, anew at each visit. None uses all rows.
+    target_attack_success : float or None
+        Instead of epsilon, in (1/2, 1): the share of right guesses of the best attacker whether one person is in the
+        data. The attacker knows all else and finds both cases equally likely; 0.6 is epsilon = 2.29 at delta = 1e-6 for
+        a Gaussian run. The noise is calibrated for it by the exact trade-off curve
+        (`vips_fast.accounting.attack_success`), for the fit and everything before it that the statement includes.
+    """
+
+    relation: str | None = None
+    invalid: str = "raise"
+    rows_per_group: int | None = None
+    target_attack_success: float | None = None
+
+    @classmethod
+    def of(cls, given: Any) -> Self:
+        """Make the options that ``options`` of an estimator are: an instance, a dict, or None for the defaults."""
+        if given is None or isinstance(given, Mapping):
+            known, given = [one.name for one in fields(cls)], dict(given or {})
+            if unknown := sorted(given.keys() - {*known}):
+                raise ValueError(f"options: {unknown[0]!r} is not an option: expected one of {', '.join(known)}")
+            return cls(**given)
+        if not isinstance(given, cls):
+            raise ValueError(f"options={given!r}: expected {cls.__name__}, a dict or None")
+        return given
 
 
 class Words(str):
@@ -84,20 +126,16 @@ class Common(TypedDict, total=False):
     """Keywords of every ``paper``: the parameters of `PrivateEstimator`."""
 
     sampling: str
-    relation: str | None
     batch_size: float | None
     n_steps: int | None
     n_records: int | None
     epsilon: float | None
     delta: float | None
-    target_attack_success: float | None
     noise_multiplier: float | None
     private: bool
-    invalid: str
-    rows_per_group: int | None
     n_jobs: int | None
     random_state: RandomState
-    callback: Callable[[Progress], None] | None
+    options: Options | Mapping[str, object] | None
 
 
 class Rows(TypedDict, total=False):
@@ -131,6 +169,8 @@ class Rows(TypedDict, total=False):
         process. The result is the same bits.
     planner : Planner or None
         The planner of the job that this fit is a part of, whose calibrations are not repeated.
+    callback : callable(Progress) or None
+        Called after each step with `vips_fast.engine.loop.Progress`, which is public.
     """
 
     groups: Column | None
@@ -141,6 +181,7 @@ class Rows(TypedDict, total=False):
     inputs: Mapping[str, str] | None
     backend: Backend | None
     planner: Planner | None
+    callback: Callable[[Progress], None] | None
 
 
 class Bookkeeping(Rows, total=False):

@@ -117,7 +117,7 @@ def _risk(result: FitResult, events: "list[PrivacyEvent] | None") -> dict[str, A
     known = [] if events is None else [(b, max((inference_success(e, b) for e in events), default=b)) for b in _GUESSES]
     return {
         "attack_success": None if events is None else max(map(attack_success, events), default=0.5),
-        "target_attack_success": result.settings.get("target_attack_success"),
+        "target_attack_success": result.settings.get("options", {}).get("target_attack_success"),
         "inference": [{"baseline": baseline, "success": most} for baseline, most in known],
     }
 

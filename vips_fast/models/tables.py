@@ -544,7 +544,7 @@ class TopicTables(PrivateEstimator):
     def _read(self, X: Any, y: Any = None) -> tuple[GroupedDocuments, dict[str, Any]]:
         if y is None:
             raise ValueError(f"y=None: expected the values of {', '.join(self.by)} for each row of X")
-        found = GroupedDocuments(X, y, self.by, self.invalid)
+        found = GroupedDocuments(X, y, self.by, self._options.invalid)
         return found, {"n_features": found.n_topics}
 
     def _horizon(self, public: Public, terms: Terms) -> int:

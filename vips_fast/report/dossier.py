@@ -149,7 +149,7 @@ def make_dossier(model: PrivateEstimator, **beside: Any) -> Dossier:
         lost=sum(one.ledger_.lost for one in every),
         target=last.settings.get("epsilon"),
         risks=secret_risks(known) if privacy.private else (),
-        attack_target=last.settings.get("target_attack_success"),
+        attack_target=last.settings.get("options", {}).get("target_attack_success"),
         budget=ledger.budget,
         calls=privacy.calls,
         settings=tuple(row for one in every for row in _settings(one, one is model)),
@@ -207,12 +207,12 @@ def _settings(model: PrivateEstimator, whole: bool = True) -> tuple[tuple[str, s
 
     Without ``whole`` only those that are not.
     """
-    settings = model._fitted().settings
-    defaults = inspect.signature(type(model).__init__).parameters
+    settings = dict(model._fitted().settings)
+    settings |= settings.pop("options", {})
+    parameters = inspect.signature(type(model).__init__).parameters
+    defaults = {name: one.default for name, one in parameters.items()} | vars(model._options_type())
     rows = []
     for name, value in sorted(settings.items()):
-        if name == "callback":
-            continue
         if isinstance(value, np.ndarray):
             said = f"array of {value.dtype}, shape {value.shape}"
             if value.dtype == np.uint8 and value.ndim == 1:
@@ -221,8 +221,7 @@ def _settings(model: PrivateEstimator, whole: bool = True) -> tuple[tuple[str, s
             said = ", ".join(f"{key} = {one!r}" for key, one in value.items())
         else:
             said = repr(value)
-        default = defaults[name].default if name in defaults else None
-        same = not isinstance(value, np.ndarray) and value == default
+        same = not isinstance(value, np.ndarray) and value == defaults.get(name)
         rows.append((name if whole else f"tables: {name}", said if len(said) <= 200 else said[:199] + "…", not same))
     return tuple(row for row in rows if whole or row[2])
 

@@ -51,7 +51,7 @@ def run_fit(args: Fit, cls: type[Any], source_of: Callable[[], Source], **more: 
         )
     model = cls(**settings_of(cls, given(cls, args) | more))
     model._check_parameters()
-    warn_of_drops(model.invalid, getattr(args, "schema", None))
+    warn_of_drops(model._options.invalid, getattr(args, "schema", None))
     if args.report:
         environment()  # refused now if the page cannot be made
     job = job_of(args, model, source)

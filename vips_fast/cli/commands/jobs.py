@@ -46,7 +46,7 @@ def job_of(args: Fit, model: Any, source: Source) -> Job:
         args.out,
         budget=args.budget,
         transcript=args.transcript,
-        groups=None if args.groups is None else read_labels(args.groups, model.invalid),
+        groups=None if args.groups is None else read_labels(args.groups, model._options.invalid),
         unit=args.unit,
         resume=args.resume,
         force=args.force,
@@ -57,7 +57,7 @@ def job_of(args: Fit, model: Any, source: Source) -> Job:
         progress=lambda: nullcontext() if args.quiet else ProgressLine("fit"),
         on_warning=lambda text: say(f"warning: {in_options(type(args), text)}"),
     )
-    for option, value in (("--unit", args.unit), ("--set rows_per_group:", model.rows_per_group)):
+    for option, value in (("--unit", args.unit), ("--set rows_per_group:", model._options.rows_per_group)):
         if value is not None and job.unit_name == "record":
             which = "--person COLUMN or --groups FILE, which say whose each record is"
             alone = "; if each is of another one, leave it out: the statement is then about one record"
@@ -74,8 +74,7 @@ def _cluster(args: Fit) -> contextlib.AbstractContextManager[Any]:
 
 def setting_names(cls: type[PrivateEstimator]) -> tuple[set[str], set[str]]:
     """Return the names of an estimator's parameters and ``options``."""
-    options = cls._options_type
-    return set(cls._parameter_names()), set() if options is None else {one.name for one in fields(options)}
+    return set(cls._parameter_names()), {one.name for one in fields(cls._options_type)}
 
 
 def given(cls: type[PrivateEstimator], args: Fit | Audit) -> dict[str, Any]:
@@ -111,7 +110,7 @@ def settings_of(cls: type[PrivateEstimator], values: Mapping[str, Any]) -> dict[
         known = ", ".join(sorted(parameters | in_options))
         raise ValueError(f"{name!r} is not a setting of {cls.__name__}: expected one of {known}")
     arguments = {name: value for name, value in values.items() if name in parameters}
-    return {**arguments, "options": cls._options_type(**options)} if options and cls._options_type else arguments
+    return {**arguments, "options": cls._options_type.of(options)} if options else arguments
 
 
 def show_forecast(args: Fit) -> Callable[[RunForecast], None]:

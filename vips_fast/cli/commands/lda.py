@@ -86,9 +86,8 @@ def plan(args: PlanArguments) -> int:
             doc_length=args.doc_length,
             epsilon=epsilon,
             delta=args.delta,
-            target_attack_success=success,
             vocab_share=args.vocab_share,
-            options=LdaOptions(distinct_words=args.distinct_words),
+            options=LdaOptions(distinct_words=args.distinct_words, target_attack_success=success),
             sampling=args.sampling,
             n_bins=args.n_bins,
         )

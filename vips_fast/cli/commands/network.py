@@ -36,6 +36,6 @@ def fit(args: FitSbn) -> int:
         shards = open_shards(args)
         if shards is not None:
             return Material((shards,), groups=shards.groups)
-        return Material((read_images(args.input, args.threshold, model.invalid),))
+        return Material((read_images(args.input, args.threshold, model._options.invalid),))
 
     return run_fit(args, SigmoidBeliefNetwork, lambda: ReadBy(args.input, read, args.person))

@@ -253,7 +253,7 @@ def _choices(path: str, asked: dict[str, Any], sizes: tuple[int | None, ...]) ->
     n = TextFile(path, asked["text"], persons, encoding=asked["encoding"]).count()
     units = counted(n, "row" if persons is None else "person", ",")
     print(f"\nForecasts for {units}, whose number is taken as public:")
-    terms: dict[str, Any] = {"epsilon": asked.get("epsilon"), "target_attack_success": target}
+    terms: dict[str, Any] = {"epsilon": asked.get("epsilon"), "options": {"target_attack_success": target}}
     terms |= {"doc_length": asked.get("doc_length"), "unit": "record" if persons is None else "person"}
     found = [_Choice(size, plan(n, size, None, **terms)) for size in sizes]
     for one in found:

@@ -52,7 +52,11 @@ def _drift(args: Tabulate, model: Any, after: Any, by: dict[str, Any]) -> int:
     def read(drifting: Any) -> Material:
         found = list[Any]()
         cells, groups = _columns(
-            args, model, [column], drifting.invalid, lambda texts: found.append(count_matrix([texts], words, analyzer))
+            args,
+            model,
+            [column],
+            drifting._options.invalid,
+            lambda texts: found.append(count_matrix([texts], words, analyzer)),
         )
         counts = scipy.sparse.vstack(found, format="csr")
         return Material((counts, cells[column]), inputs, beside.shown, groups, after=after)
@@ -94,7 +98,7 @@ def _documents(args: Tabulate, model: Any, clusters: bool, after: Any, by: Seque
 
     def read(tables: Any) -> Material:
         found = list[np.ndarray]()
-        cells, groups = _columns(args, model, by, tables.invalid, lambda texts: found.append(shares(texts)))
+        cells, groups = _columns(args, model, by, tables._options.invalid, lambda texts: found.append(shares(texts)))
         names = part_of(model).names(model)
         inputs = {COLUMNS: listed(names)} if names else {}
         return Material((np.concatenate(found), cells), inputs, beside.shown, groups, after=after)

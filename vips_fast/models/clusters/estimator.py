@@ -115,7 +115,7 @@ class DocumentClusters(PrivateEstimator):
         return super()._from_settings({**own, "public": known})
 
     def _read(self, X: Any, y: Any = None) -> tuple[VectorDocuments, dict[str, Any]]:
-        found = VectorDocuments(X, y, self._known, self.invalid, type(self).__name__)
+        found = VectorDocuments(X, y, self._known, self._options.invalid, type(self).__name__)
         columns = len(self._known.words) if found.counted else 0
         return found, {"n_features": len(self._known.projection), "n_columns": columns}
 

@@ -188,7 +188,7 @@ class ConjugateEstimator(PrivateEstimator):
 
         A row has the columns of X, then the columns of y if it is given.
         """
-        drop = self.invalid == "drop"
+        drop = self._options.invalid == "drop"
         rows: Cells = dense_array(X, "X", drop)
         if rows.ndim != 2 or rows.shape[1] == 0:
             raise ValueError(f"X has {rows.ndim} dimensions: expected an array (n, d) with d >= 1")
@@ -257,7 +257,7 @@ class ConjugateEstimator(PrivateEstimator):
 
     def _usable(self, usable: np.ndarray | None, X: Any = None) -> np.ndarray | None:
         """Refuse records that are not usable, or let them be dropped; X is the data that they were made of."""
-        if usable is None or self.invalid == "drop":
+        if usable is None or self._options.invalid == "drop":
             return usable
         said = "found others; fill them in, or leave such records out by invalid='drop'"
         with suppress(TypeError, ValueError, AttributeError):  # X of a kind that only ``records`` knows
@@ -303,7 +303,7 @@ class ConjugateEstimator(PrivateEstimator):
 
         It is made of X and y.
         """
-        drop = self.invalid == "drop"
+        drop = self._options.invalid == "drop"
         X = dense_array(X, "X", drop) if drop and isinstance(X, (np.ndarray, list)) else X
         records = np.asarray(self._functions(None).records(X, y))
         if records.ndim != 2 or records.shape[1] == 0:
@@ -351,7 +351,7 @@ class ConjugateEstimator(PrivateEstimator):
         It knows public facts and no earlier result.
         """
         functions = copy(self)
-        functions._public, functions._result, functions.callback = public, None, None
+        functions._public, functions._result = public, None
         return functions
 
     def _check_columns(self, n_columns: int, public: Public) -> None:

@@ -326,7 +326,7 @@ class DriftingTopics(PrivateEstimator):
         As in `LatentDirichletAllocation`. A person's documents of all periods are clipped together.
     n_steps : int or None
         Releases; None is 1.
-    options : LdaOptions or None
+    options : LdaOptions, dict or None
         Numerics of the documents' topics. A ``word_clip`` of None is 1, no bound.
     **common
         `vips_fast.models.estimator.PrivateEstimator`.
@@ -359,7 +359,6 @@ class DriftingTopics(PrivateEstimator):
     topics: Matrix | None = None
     doc_length: int | None = None
     clip: float | None = None
-    options: LdaOptions | None = None
     sampling: str | None = "full"
 
     def fit(self, X: Data, y: Column | None = None, **call: Unpack[Bookkeeping]) -> Self:
@@ -398,7 +397,7 @@ class DriftingTopics(PrivateEstimator):
         return {**super()._settings(), "periods": list(self.periods), "topics": topics}
 
     def _read(self, X: Any, y: Any = None) -> tuple[DatedDocuments, dict[str, Any]]:
-        found = DatedDocuments(X, y, tuple(self.periods), self.invalid, type(self).__name__)
+        found = DatedDocuments(X, y, tuple(self.periods), self._options.invalid, type(self).__name__)
         n_words = self._known_topics().shape[1]
         if found.n_features != n_words:
             raise ValueError(f"X has {found.n_features} columns: expected {n_words}, a column for each word of topics")
@@ -413,7 +412,7 @@ class DriftingTopics(PrivateEstimator):
 
     def _model(self, public: Public, schedule: RunSchedule | None = None) -> DriftModel:
         topics, length = self._known_topics(), int(self.doc_length or DOC_LENGTH)
-        rows = self.rows_per_group if self._joint(public) else 1
+        rows = self._options.rows_per_group if self._joint(public) else 1
         share = default_clip(length, rows) if self.clip is None else self.clip
         options, prior = self._options, self._options.doc_topic_prior
         # A bound for each word would hold the words back that grow.

@@ -70,7 +70,6 @@ class PaperParameters(Common, total=False):
     public_prior: PublicPrior | None
     doc_length: int | None
     clip: float | None
-    options: LdaOptions | None
     sensitivity: str
     update: str
 
@@ -128,7 +127,7 @@ class LatentDirichletAllocation(Transformer):
         noise, at least 100,000, at most all. Without privacy it is 256 in memory, or a 256th of the records.
     random_state : int, numpy Generator, RandomState or None
         Seeds the initial topics, which are public; and, only without privacy, the minibatches and resampling.
-    options : LdaOptions or None
+    options : LdaOptions, dict or None
         Further numerics; None is their defaults.
     **common
         `vips_fast.models.estimator.PrivateEstimator`.
@@ -179,7 +178,6 @@ class LatentDirichletAllocation(Transformer):
     public_prior: PublicPrior | None = None
     doc_length: int | None = None
     clip: float | None = None
-    options: LdaOptions | None = None
 
     @classmethod
     def paper(cls, n_components: int = 10, **parameters: Unpack[PaperParameters]) -> PaperLatentDirichletAllocation:
@@ -238,7 +236,7 @@ class LatentDirichletAllocation(Transformer):
         return super()._from_settings(known)
 
     def _read(self, X: Any, y: Any = None) -> tuple[Documents, dict[str, Any]]:
-        corpus = Documents(X, self.invalid, type(self).__name__)
+        corpus = Documents(X, self._options.invalid, type(self).__name__)
         facts: dict[str, Any] = {"n_features": corpus.n_features}
         if self._length is None:
             facts["scale"] = float(corpus.largest())
@@ -300,10 +298,10 @@ class LatentDirichletAllocation(Transformer):
 
     def _schedule(self, public: Public, terms: Terms) -> RunSchedule | None:
         size, bins, n, n_steps, plain = self.batch_size, public.n_bins, public.n_records, self.n_steps, self._plain
-        sampling, runs = resolve_sampling(self.sampling, self.relation, bins), None
+        sampling, runs = resolve_sampling(self.sampling, self._options.relation, bins), None
         if plain and bins is None:
             # Nothing is accounted for: small minibatches, and every document comes up as often as any other.
-            if self.sampling is None and self.relation is None:
+            if self.sampling is None and self._options.relation is None:
                 sampling = "random_allocation"
             if size is None and sampling != "full":
                 size = plain_batch_size(n)
@@ -314,7 +312,7 @@ class LatentDirichletAllocation(Transformer):
             n_steps = runs.n_steps
         if size is None and sampling != "full" and not (bins and sampling == "random_allocation"):
             size = default_batch_size(n) if runs is None else runs.size
-        sampler = make_sampler(sampling, self.relation, n, size, bins)
+        sampler = make_sampler(sampling, self._options.relation, n, size, bins)
         if n_steps is None:
             n_steps = plain_steps(sampler, n) if plain else whole_epochs(sampler, DEFAULT_STEPS)
         return RunSchedule(sampler, int(n_steps), int(n_steps))
@@ -330,9 +328,9 @@ class LatentDirichletAllocation(Transformer):
     def _case(self, public: Public, terms: Terms) -> TopicCase:
         """State the settings and public numbers that decide the plan."""
         n, given, length = public.n_records, self._options.distinct_words, self._usual_length(public)
-        allocates = resolve_sampling(self.sampling, self.relation, public.n_bins) == "random_allocation"
+        allocates = resolve_sampling(self.sampling, self._options.relation, public.n_bins) == "random_allocation"
         size = n if self.sampling == "full" else self.batch_size
-        rows = 1 if public.unit == "record" else self.rows_per_group
+        rows = 1 if public.unit == "record" else self._options.rows_per_group
         return TopicCase(
             n,
             max(public.n_features, 1),

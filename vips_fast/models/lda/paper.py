@@ -11,6 +11,7 @@ from ...checks import check_choice
 from ...engine.model import Model, Release
 from ...engine.plan import RunSchedule
 from ...engine.result import Public
+from ..parameters import Options
 from .estimator import LatentDirichletAllocation
 from .model import LdaModel
 from .planning import DEFAULT_STEPS, LdaOptions
@@ -65,7 +66,7 @@ class PaperLatentDirichletAllocation(LatentDirichletAllocation):
     def _options(self) -> LdaOptions:
         options = super()._options
         # A prior is no choice of numerics: beside it, the article's own stay.
-        own = dict(doc_topic_prior=None, topic_word_prior=None, measure_gain=None)
+        own = dict(vars(Options()), doc_topic_prior=None, topic_word_prior=None, measure_gain=None)
         if self.update == "paper" and replace(options, **own) == LdaOptions():
             options = replace(options, learning_decay=0.7, learning_offset=1024.0, length_method="resample")
         clip = 1.0 if options.word_clip is None else options.word_clip

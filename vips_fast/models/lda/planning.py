@@ -56,6 +56,7 @@ from ...engine.plan import Planner, RunForecast, RunSchedule
 from ...engine.sampling import Sampler, epoch_length, make_sampler, n_events, run_event
 from ...store.words import counted
 from ..forecast import HopelessWarning, factor
+from ..parameters import Options
 from ..vocabulary.planning import VocabularyPlan, plan_vocabulary
 from .score import proportions_prior
 
@@ -106,7 +107,7 @@ HOPELESS, _NAMED_WORDS = 5.0, 10.0
 
 
 @dataclass(frozen=True)
-class LdaOptions:
+class LdaOptions(Options):
     """Settings of `LatentDirichletAllocation` that few users need to touch.
 
     Attributes

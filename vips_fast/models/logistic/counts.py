@@ -149,7 +149,7 @@ class CountRegression(Regression):
         return 5 * self._size * mean / (mean + self._size)
 
     def _read_outcomes(self, y: Any, n: int) -> Outcomes:
-        y, problems = read_events(dense_array(y, "y", self.invalid == "drop"), n)
+        y, problems = read_events(dense_array(y, "y", self._options.invalid == "drop"), n)
         y = np.where(y > float(self.largest), float(self.largest) * _CUT, y)
         return y, y + self._size, problems, {}
 

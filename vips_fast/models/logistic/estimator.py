@@ -91,7 +91,7 @@ class BayesianLogisticRegression(Regression, Classifier):
         such as words: N(mean, v I), two classes, and d numbers a step. Its work grows with the stored entries of sparse
         rows (`vips_fast.models.logistic.spherical.SphericalModel`). The variance v comes from the noise, so intervals
         show its effect. Probabilities are taken at the mean. Take 50 steps or more.
-    options : LogisticOptions or None
+    options : LogisticOptions, dict or None
         Numerical settings; None takes their defaults.
     **common
         `vips_fast.models.estimator.PrivateEstimator`.
@@ -199,12 +199,12 @@ class BayesianLogisticRegression(Regression, Classifier):
         return known
 
     def _read_outcomes(self, y: Any, n: int, trials: Any = None) -> Outcomes:
-        drop = self.invalid == "drop"
+        drop = self._options.invalid == "drop"
         if self.n_trials != 1 or trials is not None:
             classes = np.array([0, 1])
             y, trials = dense_array(y, "y", drop), None if trials is None else dense_array(trials, "trials", drop)
             return *read_counts(y, trials, float(self.n_trials), n), {"classes": classes}
-        classes, successes, problems = read_labels(y, n, self.invalid, self._known_classes())
+        classes, successes, problems = read_labels(y, n, self._options.invalid, self._known_classes())
         return successes, None, problems, {"classes": classes}
 
     @property

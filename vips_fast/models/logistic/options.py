@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...checks import check_flag, check_number
+from ..parameters import Options
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ LINEAR_SHARE = (0.3, 0.95)
 
 
 @dataclass(frozen=True)
-class LogisticOptions:
+class LogisticOptions(Options):
     """Options of `vips_fast.BayesianLogisticRegression`.
 
     Parameters

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, ClassVar, Unpack, cast
 
 import numpy as np
@@ -18,6 +18,7 @@ from ...engine.model import Model, Release
 from ...engine.plan import RunSchedule
 from ...engine.result import Public
 from ...kernels.psd import psd_project
+from ..parameters import Options
 from .estimator import BayesianLogisticRegression, PaperParameters
 from .model import LogisticModel
 from .options import LINEAR_SHARE, LogisticOptions
@@ -88,9 +89,10 @@ class PaperLogisticRegression(BayesianLogisticRegression):
 
     @classmethod
     def paper(cls, **parameters: Unpack[PaperParameters]) -> PaperLogisticRegression:
-        names = [field.name for field in fields(PaperOptions)]
+        names = vars(PaperOptions()).keys() - vars(Options()).keys()
         given = cast(dict[str, Any], parameters)
-        options = PaperOptions(**{name: given.pop(name) for name in names if name in given})
+        own = {name: given.pop(name) for name in names if name in given}
+        options = PaperOptions.of(dict(given.pop("options", None) or {}) | own)
         return cls(options=options, **given)
 
     def _model(self, public: Public, schedule: RunSchedule | None = None) -> Model:

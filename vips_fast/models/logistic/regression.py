@@ -57,7 +57,6 @@ class Regression(PrivateEstimator):
     fit_intercept: bool = True
     n_steps: int | None = 20
     sampling: str = "full"
-    options: LogisticOptions | None = None
 
     def _check_parameters(self) -> None:
         check_number("row_norm", self.row_norm, 1e-12, 1e12)
@@ -111,7 +110,7 @@ class Regression(PrivateEstimator):
         X = X if shards is None else shards.matrix(np.arange(0))
         given = X
         if not sparse.issparse(X):
-            X = dense_array(X, "X", self.invalid == "drop")
+            X = dense_array(X, "X", self._options.invalid == "drop")
         matrix = design(X, self._constant, self._most_columns)
         y = shards.labels if y is None and shards is not None else y
         if y is None and shards is not None:
@@ -128,7 +127,7 @@ class Regression(PrivateEstimator):
             problems.append((bad, said))
         elif (usable := shards.usable) is not None:
             problems.append((~usable, "X: expected rows that were all usable when the shards were written"))
-        usable = usable_rows(problems, self.invalid)
+        usable = usable_rows(problems, self._options.invalid)
         records: LogisticRecords | LogisticShards
         if shards is None:
             records = LogisticRecords.of(matrix, outcomes, trials, usable)

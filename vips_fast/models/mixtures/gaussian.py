@@ -12,10 +12,11 @@ from scipy.special import digamma, logsumexp
 from ...checks import check_number
 from ...data.types import Array, Matrix, Vector
 from ..conjugate import ConjugateEstimator, check_bound, parameter, softmax, within
+from ..parameters import Options
 
 
 @dataclass(frozen=True)
-class GaussianMixtureOptions:
+class GaussianMixtureOptions(Options):
     """Priors of a `GaussianMixture`.
 
     Mixture weights have a Dirichlet(``weight_prior``) prior. Mean and precision of each component and column have a
@@ -42,7 +43,7 @@ class GaussianMixture(ConjugateEstimator):
         Public R: records are scaled down to an L2 norm of at most R.
     means_init : (K, d) array or None
         Public first means; None draws them.
-    options : GaussianMixtureOptions or None
+    options : GaussianMixtureOptions, dict or None
         The priors; None takes the defaults.
     **common
         Of `ConjugateEstimator`.
@@ -78,7 +79,6 @@ class GaussianMixture(ConjugateEstimator):
     n_components: int = field(default=2, kw_only=False)
     radius: float = 1.0
     means_init: Any = None
-    options: GaussianMixtureOptions | None = None
 
     @staticmethod
     def statistics(records: Any, parameters: Any, out: Any) -> None:
@@ -124,8 +124,8 @@ class GaussianMixture(ConjugateEstimator):
     def check_parameters(self) -> None:
         check_number("n_components", self.n_components, 1, 2**20, integer=True)
         check_bound("radius", self.radius)
-        for name, value in vars(self._options).items():
-            check_bound(name, value)
+        for name in ("weight_prior", "mean_prior", "shape_prior", "rate_prior"):
+            check_bound(name, getattr(self._options, name))
 
     def start(self, n_columns: int, rng: np.random.Generator) -> tuple[Array, ...]:
         spread, shape = self.radius / math.sqrt(n_columns), (self.n_components, n_columns)

@@ -148,7 +148,7 @@ class VectorMixture(ConjugateEstimator):
 
     def records(self, X: Data, y: Column | None = None) -> Cells:
         """Return projected vectors, and words as further columns; float32."""
-        drop = self.invalid == "drop"
+        drop = self._options.invalid == "drop"
         vectors = dense_array(X, "X", drop)
         if vectors.ndim != 2 or vectors.shape[1] == 0 or vectors.dtype.kind not in "biuf":
             raise ValueError(f"X has shape {vectors.shape} and dtype {vectors.dtype}: expected numbers, (n, d), d >= 1")

@@ -31,7 +31,6 @@ from .network import (
     IMAGE_BITS,
     BinaryRecords,
     NetworkEstimator,
-    NetworkOptions,
     Normal,
     QuadraticModel,
     Scratch,
@@ -74,7 +73,7 @@ class ClassConditionalNetwork(NetworkEstimator, Classifier):
         and a record with another label is then invalid like others.
     n_steps : int
         Releases, at least 2. The first max(1, n_steps // 10) of them release the classes' mean images only.
-    options : NetworkOptions or None
+    options : NetworkOptions, dict or None
         The rest of the numerics; None takes the defaults.
     **common
         `vips_fast.models.estimator.PrivateEstimator`.
@@ -116,7 +115,6 @@ class ClassConditionalNetwork(NetworkEstimator, Classifier):
     classes: npt.ArrayLike | None = None
     n_steps: int | None = 10
     sampling: str = "full"
-    options: NetworkOptions | None = None
 
     def fit(self, Y: Data, y: Column | None = None, **call: Unpack[Bookkeeping]) -> Self:
         """Fit to binary records and their labels.
@@ -147,8 +145,8 @@ class ClassConditionalNetwork(NetworkEstimator, Classifier):
         if y is None:
             raise ValueError(f"y=None: {type(self).__name__} requires y to be passed, but the target y is None")
         known = stated_classes(self.classes, _MOST_CLASSES)
-        classes, numbers, problems = read_labels(y, rows.shape[0], self.invalid, known, _MOST_CLASSES)
-        good = usable_rows(problems, self.invalid)
+        classes, numbers, problems = read_labels(y, rows.shape[0], self._options.invalid, known, _MOST_CLASSES)
+        good = usable_rows(problems, self._options.invalid)
         usable = good if usable is None else usable if good is None else usable & good
         # The label of a record that is not usable is not looked at; as a byte it has to be one.
         labels = np.minimum(numbers, len(classes) - 1).astype(np.uint8)

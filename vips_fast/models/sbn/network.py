@@ -37,7 +37,7 @@ from ...kernels.threads import one_blas_thread, resolve_n_threads, run_blocks
 from ...mechanisms import GaussianMechanism
 from ..estimator import ArraySpec, PrivateEstimator
 from ..forecast import by_signal, noise_of_mean
-from ..parameters import Bookkeeping, Call, Common
+from ..parameters import Bookkeeping, Call, Common, Options
 from ..plots import plot_images
 from ..readouts import Published, Transformer, by_pieces, kept
 from .score import BLOCK, PixelPrediction
@@ -105,7 +105,7 @@ _PAIRS = 2**14
 
 
 @dataclass(frozen=True)
-class NetworkOptions:
+class NetworkOptions(Options):
     """Numerics of a belief network, which few fits need to change.
 
     Parameters
@@ -155,7 +155,6 @@ class NetworkOptions:
 class PaperParameters(Common, total=False):
     """Keywords of `vips_fast.SigmoidBeliefNetwork.paper`: the fields of `PaperSigmoidBeliefNetwork`."""
 
-    options: NetworkOptions | None
     sensitivity: str
     clip: float
 
@@ -184,11 +183,11 @@ class NetworkEstimator(PrivateEstimator):
     def _rows(self, Y: Any) -> tuple[Any, np.ndarray | None]:
         """Read rows of an array or of shards, and which can contribute."""
         if not isinstance(Y, ShardedCorpus):
-            return self._records(Y, invalid=self.invalid, least_rows=0)
+            return self._records(Y, invalid=self._options.invalid, least_rows=0)
         if Y.kind != "binary":
             raise ValueError(f"Y: shards of {Y.kind}: expected binary records")
         usable = Y.usable
-        if usable is not None and self.invalid == "raise":
+        if usable is not None and self._options.invalid == "raise":
             raise ValueError("Y: expected rows that were all usable when the shards were written")
         return Y, usable
 
@@ -240,7 +239,7 @@ class SigmoidBeliefNetwork(NetworkEstimator, Transformer):
         Number of hidden units K.
     n_steps : int
         Releases, at least 2. The first max(1, n_steps // 10) of them release the mean image only.
-    options : NetworkOptions or None
+    options : NetworkOptions, dict or None
         The rest of the numerics; None takes the defaults.
     **common
         `vips_fast.models.estimator.PrivateEstimator`.
@@ -288,7 +287,6 @@ class SigmoidBeliefNetwork(NetworkEstimator, Transformer):
 
     n_components: int = field(default=50, kw_only=False)
     n_steps: int | None = 10
-    options: NetworkOptions | None = None
 
     @classmethod
     def paper(cls, n_components: int = 50, **parameters: Unpack[PaperParameters]) -> PaperSigmoidBeliefNetwork:

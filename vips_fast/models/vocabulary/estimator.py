@@ -159,10 +159,11 @@ class PrivateVocabulary(PrivateEstimator):
 
     def _check_parameters(self) -> None:
         self._check_privacy_parameters()
+        given = {**self.get_params(), "rows_per_group": self._options.rows_per_group}
         for name, expected in (("private", True), ("sampling", "full"), ("batch_size", None), ("rows_per_group", None)):
-            if getattr(self, name) != expected:
-                raise ValueError(f"{name}={getattr(self, name)!r}: expected {expected!r} for a vocabulary")
-        check_choice("relation", self.relation, (None, "add_remove"))
+            if given[name] != expected:
+                raise ValueError(f"{name}={given[name]!r}: expected {expected!r} for a vocabulary")
+        check_choice("relation", self._options.relation, (None, "add_remove"))
         if self.noise_multiplier is not None:
             check_number("noise_multiplier", self.noise_multiplier, 1, 2.0**17)
         if self.n_steps is not None:
@@ -189,7 +190,7 @@ class PrivateVocabulary(PrivateEstimator):
         if not isinstance(X, TokenRows):
             texts: Iterable[str | None] = X
             X = TokenRows(self.analyzer)
-            for batch in _batches(texts, self.invalid):
+            for batch in _batches(texts, self._options.invalid):
                 X.extend(batch)
         return X, {"n_features": 1}
 
@@ -208,7 +209,7 @@ class PrivateVocabulary(PrivateEstimator):
         try:
             state = {} if folder is None else folder.state()
             key = state["key"].tobytes() if "key" in state else stage.randomness.key("tokens", 0)
-            sets = rows.sets(groups, self.max_tokens, lambda n: words_of(key, n), self.invalid)
+            sets = rows.sets(groups, self.max_tokens, lambda n: words_of(key, n), self._options.invalid)
             if "sets" in state and state["sets"].tobytes().hex() != sets.digest():
                 raise ValueError(f"checkpoint {folder}: holds a run on other texts or persons; expected the same")
         except BaseException:
@@ -333,7 +334,7 @@ class PrivateCountVectorizer(PrivateVocabulary):
         names = self._chosen()[0]
         if not names:
             raise ValueError("the vocabulary is empty: expected one with tokens; see the warning of fit")
-        counts = count_matrix(_batches(X, self.invalid), names, self.analyzer)
+        counts = count_matrix(_batches(X, self._options.invalid), names, self.analyzer)
         return PurchasedCounts.of(counts, self.purchase())
 
     def fit_transform(self, X: Iterable[str | None], y: object = None, **call: Unpack[Purchase]) -> sparse.csr_array:
