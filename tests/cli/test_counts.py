@@ -14,6 +14,7 @@ from vips_fast import CountRegression
 from vips_fast.models.logistic import forecast
 
 SCHEMA = SURVEY.partition("[columns.region]")[0] + '[columns.visits]\nkind = "number"\nlow = 0\nhigh = 15\n'
+DAYS = '[columns.days]\nkind = "number"\nlow = 0\nhigh = 365\n'
 
 
 @pytest.fixture
@@ -26,10 +27,14 @@ def fit(tmp_path):
     )
     rate = np.exp(0.02 * (table["age"] - 50) + 0.4 * (table["smoker"] == "yes"))
     table["visits"] = rng.poisson(rate * rng.gamma(2, 0.5, n))
+    table["days"] = np.where(table["smoker"] == "yes", 73, 365)
 
-    def made(*more):
+    def made(*more, exposed=False, **cells):
+        for name, cell in cells.items():
+            table[name] = table[name].astype(object)
+            table.loc[7, name] = cell
         table.to_csv(tmp_path / "t.csv", index=False)
-        (tmp_path / "s.toml").write_text(SCHEMA)
+        (tmp_path / "s.toml").write_text(SCHEMA + DAYS * exposed)
         named = ["--schema", tmp_path / "s.toml", "--label", "visits", "--out", tmp_path / "m", "--quiet"]
         return ["fit", "counts", tmp_path / "t.csv", *named, *more]
 
@@ -57,6 +62,50 @@ def test_rate_ratios_in_the_columns_units(run, fit, tmp_path):
     assert run("show", tmp_path / "m", "--out", tmp_path / "r.html")[0] == 0
     page = (tmp_path / "r.html").read_text()
     assert "log rate" in page and "rate ratio" in page and "odds ratio" not in page
+
+
+def test_rates_for_one_unit_of_exposure(run, fit, tmp_path):
+    """Smokers are seen for a fifth of the year: they have 5 exp(0.4) times the visits a day, and the schema's bound."""
+    code, text, _ = run(*fit("--epsilon", 4, "--exposure", "days", exposed=True))
+    assert code == 0 and "Counts for one unit of exposure, cut at 15 (visits): rate ratio" in text
+    model = CountRegression.load(tmp_path / "m")
+    assert model.largest_exposure == 365 and "days" not in model.inputs_["schema.toml"]
+    with open(tmp_path / "m" / "coefficients.csv", newline="") as file:
+        found = {row["feature"]: row for row in csv.DictReader(file)}
+    middle, high = (float(found["smoker=yes"][f"log_rate{end}"]) for end in ("", "_high_90"))
+    assert abs(middle - 0.4 - np.log(5)) < 3.1 * (high - middle)
+
+
+@pytest.mark.parametrize("from_file", [False, True])
+def test_bad_exposures(run, refused, fit, tmp_path, from_file):
+    """One line that names the option or the column, and with --invalid drop a record that contributes nothing."""
+    for cell in (0, -3, 366, "", "soon"):
+        command = fit("--epsilon", 4, "--exposure", "days", exposed=True, days=cell)
+        if from_file:
+            table = pandas.read_csv(tmp_path / "t.csv", keep_default_na=False)
+            np.save(tmp_path / "X.npy", table[["age"]].to_numpy() / 100)
+            for name in ("days", "visits"):
+                (tmp_path / name).write_text("\n".join(map(str, table[name])))
+            named = ["--label", tmp_path / "visits", "--exposure", tmp_path / "days", "--largest-exposure", 365]
+            command = ["fit", "counts", tmp_path / "X.npy", "--epsilon", 4, *named, "--out", tmp_path / "m", "--quiet"]
+        said = refused(*command)
+        assert "exposure: expected numbers above 0, at most 365" in said or "days" in said
+        assert not (tmp_path / "m").exists()
+        code, _, err = run(*command, "--invalid", "drop", "--records", 6000, "--out", tmp_path / f"m-{cell}")
+        assert code == 0, err
+
+
+@pytest.mark.parametrize(
+    ("more", "text"),
+    [
+        (("--exposure", "visits"), "--label, --exposure, --person: expected another column for each"),
+        (("--exposure", "smoker"), "column 'smoker': kind='binary': expected number"),
+        (("--largest-exposure", 9), "--largest-exposure 9.0: leave it out without exposure"),
+        (("--exposure", "days", "--largest-exposure", 0), "--largest-exposure: '0': expected a number above 0"),
+    ],
+)
+def test_exposures_that_are_misnamed(refused, fit, tmp_path, more, text):
+    assert text in refused(*fit("--epsilon", 4, *more, exposed=True)) and not (tmp_path / "m").exists()
 
 
 def test_a_hopeless_fit_is_refused(refused, fit, tmp_path, monkeypatch):

@@ -511,3 +511,21 @@ class LoudCounts(CountRegression):
 
     def _model(self, public, schedule=None):
         return LoudCountsModel(public, self._model_settings(schedule), self._size)
+
+
+class LoudExposuresModel(CountModel):
+    """A record is weighted by its exposure after the clip: one of little exposure counts for more than its bound."""
+
+    def _add(self, block, starts, out, scratch):
+        before = out.copy()
+        linear = super()._add(block, starts, out, scratch)
+        share = (block.trials - block.y) / self._size
+        out[:] = before + ((out - before) / share.min()).astype(np.int64) if len(share) else before
+        return linear
+
+
+class LoudExposures(CountRegression):
+    """Rates in place of counts, clipped before they are divided by the exposure."""
+
+    def _model(self, public, schedule=None):
+        return LoudExposuresModel(public, self._model_settings(schedule), self._size, True)

@@ -5,7 +5,7 @@ Rate ratios, their intervals, and the bound of a contribution.
 
 import numpy as np
 import pytest
-from faults import LoudCounts
+from faults import LoudCounts, LoudExposures
 from raw_intervals import raw_intervals
 from scipy.optimize import minimize
 from scipy.special import gammaln
@@ -18,55 +18,72 @@ BETA = np.array([0.6, -0.4, 0.0, 0.3])
 SIZES = Sizes(pairs=60, records=20, draws=200_000, releases=1_200, runs=160, rows=2**17)
 
 
-def events(seed, n=4000, spread=1.0):
-    """Rows and counts whose variance is mean + spread mean^2."""
+#: Public bound of the exposures, in days.
+YEAR = 365.0
+
+
+def events(seed, n=4000, spread=1.0, exposed=False):
+    """Rows, counts whose variance is mean + spread mean^2, and their exposures: days at risk, few for high x1."""
     rng = np.random.default_rng([seed, n])
     X = rng.uniform(-1, 1, (n, 4))
-    return X, rng.poisson(np.exp(0.4 + X @ BETA) * rng.gamma(1 / spread, spread, n))
+    exposure = YEAR * np.where(X[:, 0] > 0, 0.25, 1.0) * rng.uniform(0.3, 1, n) if exposed else None
+    share = exposure / YEAR if exposed else 1.0
+    return X, rng.poisson(share * np.exp(0.4 + X @ BETA) * rng.gamma(share / spread, spread / share, n)), exposure
 
 
-def maximum(X, y, dispersion=1.0):
-    """Compute the negative binomial maximum and White's standard errors.
+def maximum(X, y, dispersion=1.0, share=1.0):
+    """Compute the negative binomial maximum, with an offset of log share, and White's standard errors.
 
     From only its formulas.
     """
-    Z, r = np.column_stack([X, np.ones(len(X))]), 1 / dispersion
+    Z, r = np.column_stack([X, np.ones(len(X))]), share / dispersion
 
     def loss(w):
-        mu = np.exp(Z @ w)
+        mu = share * np.exp(Z @ w)
         return -(y * np.log(mu / (mu + r)) - r * np.log1p(mu / r)).sum(), -Z.T @ ((y - mu) / (1 + mu / r))
 
     w = minimize(loss, np.zeros(Z.shape[1]), jac=True, options={"gtol": 1e-6}).x
-    mu = np.exp(Z @ w)
+    mu = share * np.exp(Z @ w)
     bread = np.linalg.inv((Z * (mu / (1 + mu / r))[:, None]).T @ Z)
     scores = Z * ((y - mu) / (1 + mu / r))[:, None]
     return w, np.sqrt(np.diag(bread @ scores.T @ scores @ bread))
 
 
+def bound(exposed):
+    return {"largest_exposure": YEAR} if exposed else {}
+
+
+@pytest.mark.parametrize("exposed", [False, True])
 @pytest.mark.parametrize(("dispersion", "spread"), [(1.0, 1.0), (0.2, 0.2), (0.3, 2.0), (2.0, 0.01)])
-def test_without_noise_it_is_the_likelihoods_maximum(dispersion, spread):
+def test_without_noise_it_is_the_likelihoods_maximum(dispersion, spread, exposed):
     """Coefficients and robust standard errors equal the maximum's.
 
     Whether or not the dispersion is the true one.
     """
-    X, y = events(0, spread=spread)
-    model = CountRegression(private=False, largest=200.0, dispersion=dispersion, n_steps=60).fit(X, y)
-    w, errors = maximum(X, y, dispersion)
+    X, y, exposure = events(0, spread=spread, exposed=exposed)
+    model = CountRegression(private=False, largest=200.0, dispersion=dispersion, n_steps=60, **bound(exposed))
+    model.fit(X, y, exposure)
+    unit = YEAR if exposed else 1.0
+    w, errors = maximum(X, y, dispersion, exposure / YEAR if exposed else 1.0)
+    w[-1] -= np.log(unit)
     np.testing.assert_allclose([*model.coef_[0], model.intercept_[0]], w, atol=0.3 * errors.min())
     np.testing.assert_allclose(np.sqrt(np.diag(model.covariance_)), errors, rtol=0.1)
 
 
-@pytest.mark.parametrize(("spread", "epsilon"), [(1.0, 4.0), (1.0, 30.0), (3.0, 30.0)])
-def test_intervals_cover(spread, epsilon):
+@pytest.mark.parametrize(
+    ("spread", "epsilon", "exposed"),
+    [(1.0, 4.0, False), (1.0, 30.0, False), (3.0, 30.0, False), (1.0, 4.0, True), (1.0, 30.0, True)],
+)
+def test_intervals_cover(spread, epsilon, exposed):
     """120 intervals of counts with fixed noise.
 
     Spread as stated, and three times that.
     """
     hits = 0
     for seed in range(30):
-        X, y = events(seed, spread=spread)
-        model = CountRegression(row_norm=2.0, largest=60.0, epsilon=epsilon, delta=1e-6, n_jobs=1)
-        low, high = raw_intervals(model.set_unsafe(test_key=seed.to_bytes(32, "big")).fit(X, y))
+        X, y, exposure = events(seed, spread=spread, exposed=exposed)
+        model = CountRegression(row_norm=2.0, largest=60.0, epsilon=epsilon, delta=1e-6, n_jobs=1, **bound(exposed))
+        low, high = raw_intervals(model.set_unsafe(test_key=seed.to_bytes(32, "big")).fit(X, y, exposure))
         hits += ((low <= BETA) & (BETA <= high)).sum()
     assert 98 <= hits <= 118, hits
 
@@ -81,7 +98,7 @@ def test_the_first_release_does_not_miscount_the_records(dispersion, monkeypatch
     monkeypatch.setattr(
         CountModel, "_labels", lambda self, expected: (seen.append(expected), labels(self, expected))[1]
     )
-    X, y = events(5, 20_000, dispersion)
+    X, y, _ = events(5, 20_000, dispersion)
     model = CountRegression(row_norm=2.0, largest=60.0, dispersion=dispersion, epsilon=50.0, delta=1e-6, n_jobs=1)
     model.set_unsafe(test_key=bytes(32)).fit(X, y)
     rates = np.exp(0.4 + X @ BETA)
@@ -92,7 +109,7 @@ def test_the_first_release_does_not_miscount_the_records(dispersion, monkeypatch
 
 
 def test_effects_predictions_and_scores():
-    X, y = events(1, 20_000)
+    X, y, _ = events(1, 20_000)
     model = CountRegression(row_norm=2.0, largest=30.0, epsilon=8.0, delta=1e-6)
     model.set_unsafe(test_key=bytes(32)).fit(X, y)
     first = model.effects()[0]
@@ -109,7 +126,7 @@ def test_effects_predictions_and_scores():
 
 
 def test_bad_input_is_refused_before_anything_is_spent(tmp_path):
-    X, y = events(0, 100)
+    X, y, _ = events(0, 100)
     model = CountRegression(noise_multiplier=1.0)
     for bad in (y - 1.0, y + 0.5, np.where(y > 2, np.nan, y)):
         with pytest.raises(ValueError, match="^y: expected counts, whole numbers from 0$"):
@@ -135,27 +152,83 @@ def test_bad_input_is_refused_before_anything_is_spent(tmp_path):
     assert (sums[0] == sums[1]).all()
 
 
+def test_exposures_scale_rates_predictions_and_scores():
+    """A person's year is as good as two halves of it, and rates are for one unit whatever the unit is."""
+    X, y, exposure = events(1, 3_000, exposed=True)
+    how = {"private": False, "largest": 200.0, "n_steps": 40}
+    whole = CountRegression(**how, largest_exposure=YEAR).fit(X, y, exposure)
+    months = CountRegression(**how, largest_exposure=YEAR / 30).fit(X, y, exposure / 30)
+    half = np.random.default_rng(0).binomial(y, 0.5)
+    parts = CountRegression(**how, largest_exposure=YEAR).fit(
+        np.vstack([X, X]), np.append(half, y - half), np.tile(exposure / 2, 2)
+    )
+    for other, unit in ((months, 30), (parts, 1)):
+        np.testing.assert_allclose(other.coef_, whole.coef_, atol=2e-3)
+        np.testing.assert_allclose(other.predict(X) / unit, whole.predict(X), rtol=5e-3)
+    assert whole.predict(X, exposure).mean() == pytest.approx(y.mean(), rel=0.03)
+    np.testing.assert_allclose(whole.predict(X, 7.0), 7 * whole.predict(X))
+    assert whole.score(X, y, exposure) == pytest.approx(months.score(X, y, exposure / 30), abs=1e-3)
+    assert whole.score(X, y, exposure) > whole.score(X, y, np.roll(exposure, 1))
+    assert whole._headline == "Counts for one unit of exposure, cut at 200"
+
+
+@pytest.mark.parametrize("bad", [0.0, -1.0, np.nan, np.inf, 2 * YEAR, None])
+def test_bad_exposures_are_refused_or_left_out(bad):
+    X, y, exposure = events(0, 100, exposed=True)
+    exposure = exposure.astype(object if bad is None else float)
+    exposure[7] = bad
+    model = CountRegression(noise_multiplier=1.0, largest_exposure=YEAR)
+    with pytest.raises(ValueError, match=r"^exposure: expected (numbers above 0, at most 365, the public|.*missing)"):
+        model.fit(X, y, exposure)
+    assert not hasattr(model, "privacy_")
+    sums = []
+    for rows in (np.arange(100), np.delete(np.arange(100), 7)):
+        made = CountRegression(noise_multiplier=1.0, largest_exposure=YEAR, invalid="drop", n_records=100)
+        run = made.prepare(X[rows], y[rows], exposure=exposure[rows])
+        usable = np.arange(len(rows)) if run.records.usable is None else np.flatnonzero(run.records.usable)
+        run.model.prepare(run.plan.mechanism, run.plan.sampler)
+        out = np.zeros(run.model.shape, np.int64)
+        run.model.contribute(run.records.block(usable), np.zeros(len(usable), np.uint64), out, {})
+        sums.append(out)
+    assert (sums[0] == sums[1]).all()
+
+
+def test_exposures_and_their_bound_go_together():
+    X, y, exposure = events(0, 100, exposed=True)
+    for most, given in ((None, exposure), (YEAR, None)):
+        with pytest.raises(ValueError, match="^largest_exposure=.*: expected (None without|the public number)"):
+            CountRegression(noise_multiplier=1.0, largest_exposure=most).fit(X, y, given)
+    with pytest.raises(ValueError, match="^largest_exposure=0: expected"):
+        CountRegression(noise_multiplier=1.0, largest_exposure=0).fit(X, y, exposure)
+    with pytest.raises(ValueError, match="^exposure has shape"):
+        CountRegression(noise_multiplier=1.0, largest_exposure=YEAR).fit(X, y, exposure[:5])
+    with pytest.raises(ValueError, match="^exposure: expected None"):
+        CountRegression(noise_multiplier=1.0).fit(X, y).predict(X, exposure)
+
+
 def test_a_forecast_names_rate_ratios():
-    X, y = events(0, 200)
+    X, y, _ = events(0, 200)
     with pytest.warns(UserWarning, match="only a rate ratio above"):
         CountRegression(epsilon=0.05).fit(X, y)
 
 
 # Persons add rows up as in logistic regression, whose audits of D and G hold here too.
+@pytest.mark.parametrize("exposed", [False, True])
 @pytest.mark.parametrize("layers, persons", [*((layer, 1) for layer in "ABDG"), ("A", 5), ("B", 5)])
-def test_audit(layers, persons):
+def test_audit(layers, persons, exposed):
     how = {} if persons == 1 else {"rows_per_unit": persons}
-    report = audit(CountRegression(largest=7.0), layers=layers, sizes=SIZES, random_state=0, **how)
+    report = audit(CountRegression(largest=7.0, **bound(exposed)), layers=layers, sizes=SIZES, random_state=0, **how)
     assert report.passed, report.text()
 
 
-def test_a_count_beyond_its_bound_is_caught():
-    report = audit(LoudCounts(largest=7.0), layers="A", sizes=SIZES, random_state=0)
+@pytest.mark.parametrize("fault", [LoudCounts(largest=7.0), LoudExposures(largest=7.0, largest_exposure=YEAR)])
+def test_a_contribution_beyond_its_bound_is_caught(fault):
+    report = audit(fault, layers="A", sizes=SIZES, random_state=0)
     assert any(one.name.startswith("distance of") for one in report.layers[0].checks if not one.passed)
 
 
 def test_a_saved_model_is_made_again_from_its_releases(tmp_path):
-    X, y = events(0, 300)
+    X, y, _ = events(0, 300)
     model = CountRegression(noise_multiplier=1.0, n_steps=3, largest=9.0).fit(X, y, transcript=tmp_path / "t")
     model.save(tmp_path / "m")
     assert verify(tmp_path / "m", tmp_path / "t").ok

@@ -36,11 +36,11 @@ def logistic(y):
     return lambda logits: (y - expit(logits), expit(logits) * expit(-logits))
 
 
-def fitted(kind, X, y, inputs=None, epsilon=1e6, **more):
+def fitted(kind, X, y, inputs=None, epsilon=1e6, exposure=None, **more):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = kind(epsilon=epsilon, delta=1e-6, n_jobs=1, **more).set_unsafe(test_key=bytes(32))
-        return model.fit(X, y, inputs=inputs)
+        return model.fit(X, y, inputs=inputs, **({} if exposure is None else {"exposure": exposure}))
 
 
 @pytest.mark.parametrize(
@@ -116,20 +116,22 @@ def test_each_class_against_the_rest(kind, n, d, rare):
         np.testing.assert_allclose(np.sqrt(model.covariance_[k].diagonal()), errors, rtol=0.1)
 
 
-@pytest.mark.parametrize("mean", [0.1, 2.0, 20.0])
-def test_counts(mean):
-    """Of the stated dispersion, none above ``largest``."""
+@pytest.mark.parametrize(("mean", "exposed"), [(0.1, False), (2.0, False), (20.0, False), (0.5, True), (5.0, True)])
+def test_counts(mean, exposed):
+    """Of the stated dispersion, none above ``largest``; and with exposures, an offset of their logarithm."""
     rng = np.random.default_rng(3)
     X = np.column_stack(
         [rng.uniform(-1, 1, 20_000), rng.random(20_000) < 0.1, np.minimum(rng.exponential(size=20_000), 3)]
     )
-    y = rng.negative_binomial(1.0, 1 / (1 + mean * np.exp(X @ [0.4, -0.5, 0.2] - 0.2))).astype(float)
+    share = rng.uniform(0.05, 1, len(X)) ** (1 + X[:, 1]) if exposed else np.ones(len(X))
+    y = rng.negative_binomial(share, 1 / (1 + mean * np.exp(X @ [0.4, -0.5, 0.2] - 0.2))).astype(float)
     # Noise is in proportion to the largest count: at 1e6 it is a tenth of a standard error itself.
-    model = fitted(CountRegression, X, y, row_norm=3.4, largest=float(y.max()), epsilon=1e7)
+    how = {"exposure": 12 * share, "largest_exposure": 12} if exposed else {}
+    model = fitted(CountRegression, X, y, row_norm=3.4, largest=float(y.max()), epsilon=1e7, **how)
 
     def parts(logits):
         p = expit(logits)
-        return y - (y + 1) * p, (y + 1) * p * (1 - p)
+        return y - (y + share) * p, (y + share) * p * (1 - p)
 
     wanted, errors = most_probable(X, parts, model)
     assert np.abs((model._fitted().arrays["weights"] - wanted) / errors).max() < 0.1

@@ -302,9 +302,24 @@ class LogisticAdapter(Adapter):
 
 
 class CountsAdapter(LogisticAdapter):
-    """Regression of counts. A record is (row, count)."""
+    """Regression of counts. A record is (row, count), or of an estimator with exposures (row, count, exposure).
+
+    A record without one has the largest.
+    """
 
     estimator_type = CountRegression
+
+    @property
+    def _exposed(self) -> float:
+        """The largest exposure; 0 without any."""
+        return float(self.estimator().largest_exposure or 0)
+
+    def data(self, records: Sequence[Any]) -> Data:
+        """Make rows and counts, and exposures if the estimator has them."""
+        made = super().data([record[:2] for record in records])
+        if self._exposed:
+            made["exposure"] = np.array([(*record, self._exposed)[2] for record in records])
+        return made
 
     def worst_pair(self) -> tuple[Any, Any]:
         """Return opposite rows at their bound, with the largest count."""
@@ -316,8 +331,14 @@ class CountsAdapter(LogisticAdapter):
         return False
 
     def generated(self, rng: np.random.Generator, columns: int) -> Any:
-        """Draw rows of all lengths, and counts up to twice the largest."""
-        return super().generated(rng, columns)[0], int(rng.integers(2 * math.ceil(float(self.estimator().largest))))
+        """Draw rows of all lengths, counts up to twice the largest, and exposures of all sizes."""
+        row, count = super().generated(rng, columns)[0], int(rng.integers(2 * math.ceil(self.estimator().largest)))
+        return (row, count, self._exposed * 10.0 ** rng.uniform(-4, 0)) if self._exposed else (row, count)
+
+    def invalid(self) -> list[Any]:
+        """Make rows that are not finite, and exposures that are no numbers from 0 to the largest."""
+        bad = (0.0, -1.0, math.nan, math.inf, 2 * self._exposed) if self._exposed else ()
+        return super().invalid() + [(self._unit(0), 1, exposure) for exposure in bad]
 
     def company(self, columns: int) -> list[Any]:
         """Return one record of no events."""

@@ -506,6 +506,8 @@ class FitBlr(Regression, command="fit blr", function="logistic:fit"):
     classes: list[str] | None = None
     n_trials: Whole | None = None
     largest: ClassVar[None] = None
+    exposure: ClassVar[None] = None
+    largest_exposure: ClassVar[None] = None
 
 
 class FitCounts(Regression, command="fit counts", function="logistic:fit"):
@@ -515,6 +517,10 @@ class FitCounts(Regression, command="fit counts", function="logistic:fit"):
     ----------
     largest
         public limit; cuts larger counts; default: the schema's high, or 20
+    exposure : LABEL
+        exposures, such as days at risk: the column of a table; for a matrix a file, .npy or lines
+    largest_exposure
+        public limit, which no exposure passes; default: the schema's high
 
     Examples
     --------
@@ -524,6 +530,8 @@ class FitCounts(Regression, command="fit counts", function="logistic:fit"):
 
     family = "counts"
     largest: Positive | None = None
+    exposure: Named | None = None
+    largest_exposure: Positive | None = None
     classes: ClassVar[None] = None
     n_trials: ClassVar[None] = None
 

@@ -232,6 +232,9 @@ class Reading(TypedDict, total=False):
     ----------
     trials : array-like of shape (n_rows,), or None
         Numbers of trials, as in ``fit`` of a logistic regression.
+    exposure : array-like of shape (n_rows,), or None
+        Exposures, as in ``fit`` of a regression of counts.
     """
 
     trials: npt.ArrayLike | None
+    exposure: npt.ArrayLike | None

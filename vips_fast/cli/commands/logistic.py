@@ -39,15 +39,14 @@ from .fit import run_fit
 from .jobs import ReadBy
 
 
-def _labels(args: FitBlr | FitCounts, path: str) -> np.ndarray:
-    """Read the labels from their own file."""
-    counts = _counts(args)
+def _column(path: str, invalid: str, counts: bool) -> np.ndarray:
+    """Read labels, or numbers of ``counts``, from their own file."""
     if Path(path).suffix == ".npy":
         return read_array(path, "biuf" if counts else "biufU")
-    labels = read_labels(path, args.invalid)
+    labels = read_labels(path, invalid)
     if not counts:
         return np.array(labels, dtype=object if None in labels else None)
-    return np.array([_number(label, path, args.invalid) for label in labels], dtype=np.float64)
+    return np.array([_number(label, path, invalid) for label in labels], dtype=np.float64)
 
 
 def _counts(args: FitBlr | FitCounts) -> bool:
@@ -61,7 +60,7 @@ def _number(label: str | None, path: str, invalid: str) -> float:
     except ValueError:
         if invalid == "drop":
             return math.nan
-        raise ValueError(f"{path}: expected counts, one number on each line") from None
+        raise ValueError(f"{path}: expected one number on each line") from None
 
 
 def read_new(args: Predict, model: Any) -> Any:
@@ -86,7 +85,8 @@ def fit(args: FitBlr | FitCounts) -> int:
     def read(estimator: Any) -> Material:
         if args.schema is not None:
             return _of_table(args, estimator, Schema.load(args.schema), label)
-        X, y = read_matrix(args.input), _labels(args, label)
+        X, y = read_matrix(args.input), _column(label, args.invalid, _counts(args))
+        exposure = None if args.exposure is None else _column(args.exposure, args.invalid, counts=True)
         names = [f"x{j + 1}" for j in range(X.shape[1])] if args.names is None else read_lines(args.names)
         if len(names) != X.shape[1]:
             raise ValueError(f"{args.names}: {len(names)} names; expected {X.shape[1]}, one for each column")
@@ -95,29 +95,38 @@ def fit(args: FitBlr | FitCounts) -> int:
                 estimator.set_params(classes=[float(label) for label in args.classes])
             except ValueError:
                 raise ValueError(f"--classes {' '.join(args.classes)}: expected numbers, as the labels are") from None
-        return _material(X, y, names)
+        return _material(X, y, names, exposure=exposure)
 
     return run_fit(args, cls, lambda: _source(args, read))
 
 
 def _source(args: FitBlr | FitCounts, read: Callable[[Any], Material]) -> ReadBy:
     """Return rows of a function; labels may come from a schema."""
-    return ReadBy(args.input, read, args.person, frozenset({"classes", "row_norm", "largest"}))
+    return ReadBy(args.input, read, args.person, frozenset({"classes", "row_norm", "largest", "largest_exposure"}))
 
 
 def _material(
-    X: Any, y: Any, names: Sequence[str], schema: Schema | None = None, groups: Any = None, label: str | None = None
+    X: Any,
+    y: Any,
+    names: Sequence[str],
+    schema: Schema | None = None,
+    groups: Any = None,
+    label: str | None = None,
+    exposure: Any = None,
 ) -> Material:
-    return Material((X, y), column_inputs(names, schema), lambda model: _list_effects(model, names, label), groups)
+    data = (X, y) if exposure is None else (X, y, exposure)
+    return Material(data, column_inputs(names, schema), lambda model: _list_effects(model, names, label), groups)
 
 
 def _of_table(args: FitBlr | FitCounts, estimator: Any, schema: Schema, label: str) -> Material:
-    """Return rows, labels and persons from the columns of a table."""
-    counts = _counts(args)
-    others = [label] if args.person is None else [label, args.person]
+    """Return rows, labels, exposures and persons from the columns of a table."""
+    counts, options = _counts(args), ("label", "exposure", "person")
+    others = [name for option in options if (name := getattr(args, option)) is not None]
     if len(set(others)) < len(others):
-        raise ValueError(f"--person {args.person}: expected another column than --label")
+        raise ValueError(f"{', '.join(f'--{option}' for option in options)}: expected another column for each")
     schema.label(label, [], counts=counts)  # refuses a column that is no label
+    if args.exposure is not None:
+        schema.label(args.exposure, [], counts=True)
     invalid = "nan" if args.invalid == "drop" else "raise"
     X, cells = read_table(args.input, schema, invalid, others)
     place: dict[str, Any] = {"invalid": invalid, "where": f"{args.input}: record", "lines": range(1, X.shape[0] + 1)}
@@ -125,11 +134,17 @@ def _of_table(args: FitBlr | FitCounts, estimator: Any, schema: Schema, label: s
     if args.family == "counts":
         if args.largest is None:
             estimator.set_params(largest=schema[label].high)
+        if args.exposure is not None and args.largest_exposure is None:
+            estimator.set_params(largest_exposure=schema[args.exposure].high)
     elif not counts and args.classes is None:
         estimator.set_params(classes=list(schema[label].values))
+    exposure = None
+    if args.exposure is not None:
+        exposure = schema.label(args.exposure, cells[args.exposure], counts=True, **place)
     kept = schema.without(*others)
     _take_norm(args, estimator, kept)
-    return _material(X, y, kept.feature_names, kept, cells[args.person] if args.person else None, label)
+    groups = cells[args.person] if args.person else None
+    return _material(X, y, kept.feature_names, kept, groups, label, exposure)
 
 
 def _take_norm(args: FitBlr | FitCounts, estimator: Any, schema: Schema | None) -> None:
@@ -140,6 +155,8 @@ def _take_norm(args: FitBlr | FitCounts, estimator: Any, schema: Schema | None) 
 
 def _of_shards(args: FitBlr | FitCounts, estimator: Any) -> Material:
     """Read shards: rows, labels, persons and, of tables, public facts."""
+    if args.exposure is not None:
+        raise ValueError(f"--exposure {args.exposure}: not with shards, which hold none; expected a table or a matrix")
     shards = open_shards(args)
     assert shards is not None
     if args.family == "counts":

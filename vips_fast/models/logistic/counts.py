@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self, Unpack
 
 import numpy as np
+import numpy.typing as npt
 from scipy.special import expit, gammaln, logit, logsumexp
 
 from ...checks import check_number
@@ -21,7 +22,7 @@ from ..parameters import Bookkeeping, Call
 from ..readouts import by_pieces
 from .findings import findings
 from .options import LogisticSettings
-from .records import read_events, usable_rows
+from .records import Problem, read_column, read_events, usable_rows
 from .regression import Outcomes, Regression
 from .sandwich import SandwichModel
 from .score import OutcomePrediction
@@ -43,6 +44,11 @@ class CountRegression(Regression):
     x and s2 = <xi> x x^T are the statistics of `vips_fast.BayesianLogisticRegression`, which has the likelihood's own
     curvature for s2 after the first step.
 
+    With an exposure e, such as days at risk, E[y | x, e] = e exp(x . w): an offset of log e, with the coefficient 1.
+    Let E be ``largest_exposure``. A record then has r e/E trials beside its count, and the logit x . m = x . w + log E
+    - log r. So counts of a person's first and second half of a year are independent given x, and are one count of the
+    year: Var = mean + ``dispersion`` mean^2 E/e.
+
     Parameters
     ----------
     largest : float
@@ -63,7 +69,8 @@ class CountRegression(Regression):
     *Sensitivity.* It is the proof of `SandwichModel` for b = M + r: a record has y + r <= b trials. Let t = tanh(c/2)
     (x . m0)/c, |t| <= 1. The factor of x in s1 is y (1 - t)/2 - r (1 + t)/2, between -r and M. So no single record is
     scaled down beyond its row: C1 is made for max(M, r) R. The rows of a person are scaled down together, by a factor
-    that depends on their counts too.
+    that depends on their counts too. An exposure 0 < e <= E enters by the trials alone: y + r e/E <= b, and the factor
+    of x is y (1 - t)/2 - r e/E (1 + t)/2, between -r and M as well. So every bound holds whatever the exposures are.
 
     Examples
     --------
@@ -80,6 +87,13 @@ class CountRegression(Regression):
     ((20000,), True)
     >>> CountRegression(noise_multiplier=9.0).partial_fit(X, y).n_steps_
     1
+
+    Person-years, of at most five for each record:
+
+    >>> years = rng.uniform(0.5, 5, len(X))
+    >>> yearly = CountRegression(largest=10, largest_exposure=5, row_norm=np.sqrt(2), epsilon=4.0)
+    >>> yearly.fit(X, rng.poisson(years * np.exp(X @ [0.6, 0.0] - 1)), years).predict(X, years).shape
+    (20000,)
     """
 
     _estimator_type: ClassVar[str] = "regressor"
@@ -88,36 +102,43 @@ class CountRegression(Regression):
 
     largest: float = 20.0
     dispersion: float = 1.0
+    largest_exposure: float | None = None
 
-    def fit(self, X: Data, y: Column | None = None, **call: Unpack[Bookkeeping]) -> Self:
+    def fit(
+        self, X: Data, y: Column | None = None, exposure: npt.ArrayLike | None = None, **call: Unpack[Bookkeeping]
+    ) -> Self:
         """Fit to rows and their counts.
 
         X is as in `vips_fast.BayesianLogisticRegression.fit`; ``y``, shape (n,), holds whole numbers from 0, and None
-        stands for the labels of shards. `vips_fast.models.parameters.Bookkeeping` has the keywords.
+        stands for the labels of shards. ``exposure``, shape (n,), holds numbers above 0, at most ``largest_exposure``.
+        `vips_fast.models.parameters.Bookkeeping` has the keywords.
 
         Raises ValueError, TypeError or MemoryError if a parameter or the data are unusable, the run would overspend, or
         the statistics do not fit the machine. Nothing has been spent then.
         """
-        self._fit(X, y, **call)
+        self._fit(X, y, exposure=exposure, **call)
         for text in findings(self):
             warnings.warn(printable(text), stacklevel=2)
         return self
 
-    def partial_fit(self, X: Data, y: Column, **call: Unpack[Call]) -> Self:
+    def partial_fit(self, X: Data, y: Column, exposure: npt.ArrayLike | None = None, **call: Unpack[Call]) -> Self:
         """Do one more step, from all rows of X.
 
         Give a ``noise_multiplier``.
         """
-        return self._fit(X, y, partial=True, **call)
+        return self._fit(X, y, exposure=exposure, partial=True, **call)
 
     def _check_parameters(self) -> None:
         check_number("largest", self.largest, 1, 1e9)
         check_number("dispersion", self.dispersion, 1e-6, 1e6)
+        check_number("largest_exposure", self.largest_exposure, 0, 1e12, low_open=True, optional=True)
         super()._check_parameters()
 
     @property
     def _headline(self) -> str:
-        return f"Mean of the counts, cut at {float(self._as_fitted().largest):g}"
+        fitted = self._as_fitted()
+        what = "Mean of the counts" if fitted.largest_exposure is None else "Counts for one unit of exposure"
+        return f"{what}, cut at {float(fitted.largest):g}"
 
     @property
     def _has_score(self) -> bool:
@@ -126,11 +147,12 @@ class CountRegression(Regression):
     @property
     def intercept_(self) -> Vector:
         """Posterior mean of the log rate at 0, shape (1,)."""
-        return super().intercept_ + math.log(self._as_fitted()._size)
+        fitted = self._as_fitted()
+        return super().intercept_ + math.log(fitted._size / (fitted.largest_exposure or 1.0))
 
     @property
     def _size(self) -> float:
-        """Trials r that every record has beside its count."""
+        """Trials r of a record beside its count, at the largest exposure."""
         return 1 / float(self.dispersion)
 
     @property
@@ -148,28 +170,54 @@ class CountRegression(Regression):
         mean = _EXPECTED * float(self.largest)
         return 5 * self._size * mean / (mean + self._size)
 
-    def _read_outcomes(self, y: Any, n: int) -> Outcomes:
+    def _read_outcomes(self, y: Any, n: int, exposure: Any = None) -> Outcomes:
         y, problems = read_events(dense_array(y, "y", self._options.invalid == "drop"), n)
         y = np.where(y > float(self.largest), float(self.largest) * _CUT, y)
-        return y, y + self._size, problems, {}
+        share, bad = self._share_of(exposure, n)
+        return y, y + self._size * share, problems + bad, {}
+
+    def _share_of(self, exposure: Any, n: int) -> tuple[Any, list[Problem]]:
+        """Read exposures over the largest, (n,), and their problems; 1 without any."""
+        most = self.largest_exposure
+        if (exposure is None) != (most is None):
+            asked = "None without exposure" if exposure is None else "the public number that no exposure passes"
+            raise ValueError(f"largest_exposure={most!r}: expected {asked}")
+        if exposure is None or most is None:
+            return 1.0, []
+        found = read_column("exposure", dense_array(exposure, "exposure", self._options.invalid == "drop"), n)
+        bad = ~((found > 0) & (found <= most))
+        said = f"exposure: expected numbers above 0, at most {most:g}, the public bound largest_exposure"
+        return np.where(bad, 1.0, found / float(most)), [(bad, said)]
 
     def _model(self, public: Public, schedule: RunSchedule | None = None) -> CountModel:
-        return CountModel(public, self._model_settings(schedule), self._size)
+        return CountModel(public, self._model_settings(schedule), self._size, self.largest_exposure is not None)
+
+    def predict(self, X: Data, exposure: npt.ArrayLike | None = None) -> Array:
+        """Predict the mean count of each row, float64, (n,).
+
+        ``exposure`` is a number or (n,); without it the mean is for one unit of exposure.
+        """
+        fitted = self._as_fitted()
+        if exposure is not None and fitted.largest_exposure is None:
+            raise ValueError("exposure: expected None for a fit without exposure")
+        unit = 1.0 if exposure is None else dense_array(exposure, "exposure")
+        return np.asarray(self._rates(X) * (unit / (fitted.largest_exposure or 1.0)))
 
     @by_pieces(np.concatenate)
-    def predict(self, X: Data) -> Array:
-        """Predict the mean count of each row, float64, (n,)."""
+    def _rates(self, X: Data) -> Array:
+        """Predict the mean count of each row at the largest exposure."""
         matrix, scale = self._rows_of(X)
         logits = self._mean(matrix, scale) + self._variance(matrix, scale) / 2
         return np.asarray(self._as_fitted()._size * np.exp(np.minimum(logits, 700.0)))
 
-    def score(self, X: Data, y: Column | None = None) -> float:
+    def score(self, X: Data, y: Column | None = None, exposure: npt.ArrayLike | None = None) -> float:
         """Compute the mean log probability of public counts, without noise."""
         y = X.labels if y is None and isinstance(X, ShardedCorpus) else y
-        logits = self.decision_function(X)
+        logits, fitted = self.decision_function(X), self._as_fitted()
         counts, problems = read_events(y, len(logits))
-        usable_rows(problems, "raise")
-        r = self._as_fitted()._size
+        share, bad = fitted._share_of(exposure, len(logits))
+        usable_rows(problems + bad, "raise")
+        r = fitted._size * share
         log = gammaln(counts + r) - gammaln(r) - gammaln(counts + 1)
         return float(np.mean(log - counts * np.logaddexp(0, -logits) - r * np.logaddexp(0, logits)))
 
@@ -184,15 +232,15 @@ class CountRegression(Regression):
 
 
 class CountModel(SandwichModel):
-    """`SandwichModel` for y successes of y + ``size`` trials."""
+    """`SandwichModel` for y successes of y + ``size`` trials, or with ``exposed`` of fewer: a part of ``size``."""
 
     # Counts are predicted by their mean.
     _calibrates = False
     # A weight would depend on the count by way of the trials; no single record needs one.
     label_free = False
 
-    def __init__(self, public: Public, settings: LogisticSettings, size: float):
-        self._size = size
+    def __init__(self, public: Public, settings: LogisticSettings, size: float, exposed: bool = False):
+        self._size, self._exposed = size, exposed
         super().__init__(public, settings)
 
     def gain_score(self) -> OutcomePrediction:
@@ -217,11 +265,15 @@ class CountModel(SandwichModel):
     def _first_center(self, gradient: float, noise_sd: float) -> np.ndarray:
         """Take the mean count from the first gradient.
 
-        It is sum (y - r)/2 x.
+        It is sum (y - r)/2 x. The first curvature, sum (y + r)/4 x x^T, tells the mean of r where exposures differ.
         """
         unit = self._n * self._constant / 2
-        most = self._b - self._size
-        mean = min(max(self._size + gradient / unit, 3 * noise_sd / unit, 1e-3 * most), most)
+        most, size = self._b - self._size, self._size
+        if self._exposed:
+            assert self._rows is not None
+            trials = 2 * float(self._rows[-1, -1]) / (unit * self._constant)
+            size = min(max((trials - gradient / unit) / 2, 0.01 * size), size)
+        mean = min(max(size + gradient / unit, 3 * noise_sd / unit, 1e-3 * most), most)
         point = np.zeros(self.n_features)
-        point[-1] = math.log(mean / self._size) / self._constant
+        point[-1] = math.log(mean / size) / self._constant
         return point

@@ -264,15 +264,9 @@ def read_counts(
 
     Raises ValueError or TypeError if a shape does not fit X, or a dtype is not one of numbers.
     """
-    y = _column("y", y, n_rows)
-    if y.dtype.kind not in "fiub":
-        raise TypeError(f"y has dtype {y.dtype}: expected numbers of successes")
-    y, top, problems = y.astype(np.float64), np.full(n_rows, float(n_trials)), []
+    y, top, problems = read_column("y", y, n_rows, "numbers of successes"), np.full(n_rows, float(n_trials)), []
     if trials is not None:
-        trials = _column("trials", trials, n_rows)
-        if trials.dtype.kind not in "fiub":
-            raise TypeError(f"trials has dtype {trials.dtype}: expected numbers")
-        trials = top = trials.astype(np.float64)
+        trials = top = read_column("trials", trials, n_rows)
         bad = ~((trials >= 0) & (trials <= n_trials))
         problems.append((bad, f"trials: expected numbers in [0, {n_trials}], the public bound n_trials"))
     problems.append((~((y >= 0) & (y <= top)), "y: expected numbers of successes in [0, trials]"))
@@ -284,10 +278,7 @@ def read_events(y: Any, n_rows: int) -> tuple[np.ndarray, list[Problem]]:
 
     Raises ValueError or TypeError if the shape does not fit X, or the dtype is not one of numbers.
     """
-    y = _column("y", y, n_rows)
-    if y.dtype.kind not in "fiub":
-        raise TypeError(f"y has dtype {y.dtype}: expected counts")
-    y = y.astype(np.float64)
+    y = read_column("y", y, n_rows, "counts")
     with np.errstate(invalid="ignore"):
         bad = ~((y >= 0) & (y == np.floor(y)) & np.isfinite(y))
     return np.where(bad, 0.0, y), [(bad, "y: expected counts, whole numbers from 0")]
@@ -304,6 +295,14 @@ def usable_rows(problems: list[Problem], invalid: str) -> np.ndarray | None:
             raise ValueError(message)
         bad |= mask
     return ~bad if bad.any() else None
+
+
+def read_column(name: str, values: Any, n_rows: int, what: str = "numbers") -> np.ndarray:
+    """Read a number for each record, float64."""
+    column = _column(name, values, n_rows)
+    if column.dtype.kind not in "fiub":
+        raise TypeError(f"{name} has dtype {column.dtype}: expected {what}")
+    return column.astype(np.float64)
 
 
 def _column(name: str, values: Any, n_rows: int) -> np.ndarray:
