@@ -19,8 +19,7 @@ static void LOCAL(add_class)(const lattice *l, int64_t n, int first, const group
             all->squares[r] = all->xi[r] = 0.0;
             all->largest[r] = -INFINITY;
         }
-        /* A form that rounding made negative is 0; NaN stays NaN. */
-        c[r] = g->form[r] < 0.0 ? 0.0 : sqrt(g->form[r]) * all->clipped[r];
+        c[r] = g->spread[r] * all->clipped[r];
     }
     VF_FN(vf_pg_mean_f64)(n, 1.0, c, xi);
     for (int64_t r = 0; r < n; ++r) {

@@ -11,6 +11,11 @@
  * up to a constant. That is the same model with the same sufficient statistics, shifted by s2 center. Since
  * c >= |x^T center| when M contains center center^T, |y - b/2 - xi x^T center| <= b.
  *
+ * Without M, m is the center itself: M = center center^T and c = |x^T center|, which is 0 without a center. Then s1 is the
+ * gradient of the likelihood at the center, and s2 is its curvature there, b p (1 - p) x x^T with
+ * p (1 - p) = (1 - tanh(c/2)^2)/4 <= xi/b. The joint clip counts it as xi x x^T (logistic_weights only: several classes
+ * have one s2 with max_k xi_k).
+ *
  * Rows longer than the public bound R are scaled to norm R first.
  *
  * A factor scales a long contribution down. It may depend on the record's own y (label_free = 0), or on the worst y in
@@ -180,18 +185,18 @@ static int32_t check_starts(int64_t n_units, const int64_t *starts, int64_t n_ro
 
 /* Numbers of the records of one group. */
 typedef struct {
-    double square[GROUP], shift[GROUP], form[GROUP], trials[GROUP]; /* x.x, x.center, x^T M x, b */
+    double square[GROUP], shift[GROUP], spread[GROUP], trials[GROUP]; /* x.x, x.center, c before the clip, b */
     double xi[GROUP], weight[GROUP], factor[GROUP], norm[GROUP];
 } group;
 
-/* From the row's numbers to its Polya-Gamma mean, factors and norm before the joint clip. */
-static void weigh(const lattice *l, int64_t n, int label_free, const double *y, group *g) {
+/* From the row's numbers to its Polya-Gamma mean, factors and norm before the joint clip. If m is known, s2 is the
+ * likelihood's own. */
+static void weigh(const lattice *l, int64_t n, int label_free, int known, const double *y, group *g) {
     double clipped[GROUP], c[GROUP] = {0};
     for (int64_t r = 0; r < n; ++r) {
         const double norm = sqrt(g->square[r]);
         clipped[r] = norm > l->row_norm ? l->row_norm / norm : 1.0;
-        /* A form that rounding made negative is 0; NaN stays NaN. */
-        c[r] = g->form[r] < 0.0 ? 0.0 : sqrt(g->form[r]) * clipped[r];
+        c[r] = g->spread[r] * clipped[r];
     }
     VF_FN(vf_pg_mean_f64)(n, 1.0, c, g->xi);
     const double half_free = label_free ? 0.5 : 0.0;
@@ -206,7 +211,9 @@ static void weigh(const lattice *l, int64_t n, int label_free, const double *y, 
         const int good = (v - v == 0.0) & (b >= 0.0) & (g->square[r] >= MIN_SQUARE) & (g->square[r] <= MAX_SQUARE);
         const double t = v > l->target ? l->target / v : 1.0;
         const double w = t * residual * clipped[r] * l->inv_linear * l->inv_spacing;
-        const double f = sqrt(t * e * l->inv_quadratic) * clipped[r] * l->inv_factor;
+        const double h = 2.0 * c[r] * g->xi[r], slope = (1.0 - h) * (1.0 + h) * 0.25; /* h = tanh(c/2), to rounding */
+        const double s2 = !known ? e : slope > 0.0 ? b * slope : 0.0;
+        const double f = sqrt(t * s2 * l->inv_quadratic) * clipped[r] * l->inv_factor;
         g->weight[r] = good ? w : 0.0;
         g->factor[r] = good ? f : 0.0;
         g->norm[r] = good ? v : 0.0;

@@ -214,32 +214,38 @@ static void LOCAL(sparse_group)(int64_t n, int64_t d, const int64_t *indptr, con
 static void LOCAL(dense_group)(int64_t n, int64_t d, const REAL *values, const double *M, const double *center,
                                double *rows, double *square, double *shift, double *form) {
     const int64_t d_pad = VF_ROUND_UP(d, PANEL);
+    double *strip = rows + GROUP * d_pad, *padded = strip;
+    for (int64_t j = 0; j < d_pad; ++j) padded[j] = center && j < d ? center[j] : 0.0;
     for (int64_t r = 0; r < n; ++r) {
         const REAL *x = values + r * d;
-        double *row = rows + r * d_pad, t = 0.0;
-        vfd s = vfd_set1(0);
+        double *row = M ? rows + r * d_pad : rows; /* only forms need all rows */
+        vfd s = vfd_set1(0), t = s, u = s, v = s;
         for (int64_t j = 0; j < d; ++j) row[j] = (double)x[j];
         for (int64_t j = d; j < d_pad; ++j) row[j] = 0.0;
-        for (int64_t j = 0; j < d_pad; j += VF_ND) {
-            const vfd v = vfd_load(row + j);
-            s = vfd_fma(v, v, s);
+        for (int64_t j = 0; j < d_pad; j += 2 * VF_ND) {
+            const vfd a = vfd_load(row + j), b = vfd_load(row + j + VF_ND);
+            s = vfd_fma(a, a, s);
+            t = vfd_fma(b, b, t);
+            u = vfd_fma(a, vfd_load(padded + j), u);
+            v = vfd_fma(b, vfd_load(padded + j + VF_ND), v);
         }
-        if (center)
-            for (int64_t j = 0; j < d; ++j) t = MULADD(center[j], row[j], t);
-        square[r] = vfd_sum(s);
-        shift[r] = t;
-        form[r] = 0.0;
+        square[r] = vfd_sum(vfd_add(s, t));
+        shift[r] = vfd_sum(vfd_add(u, v));
     }
-    if (M) LOCAL(dense_forms)(n, d, d_pad, rows, M, rows + GROUP * d_pad, form);
+    if (M) LOCAL(dense_forms)(n, d, d_pad, rows, M, strip, form);
 }
 
-/* x . x, x . center and x^T M x of the records of a group that begins with row first. */
+/* x . x, x . center and the root of x^T M x, or |x . center| without M, of the records of a group that begins with row
+ * first. */
 static void LOCAL(row_group)(const LOCAL(vf_rows) * rows, int64_t first, int64_t n, const double *M,
                              const double *center, double *area, group *g) {
     const int64_t d = rows->n_columns;
+    double form[GROUP];
     if (rows->indptr) LOCAL(sparse_group)
-    (n, d, rows->indptr + first, rows->indices, rows->values, M, center, area, g->square, g->shift, g->form);
-    else LOCAL(dense_group)(n, d, rows->values + first * d, M, center, area, g->square, g->shift, g->form);
+    (n, d, rows->indptr + first, rows->indices, rows->values, M, center, area, g->square, g->shift, form);
+    else LOCAL(dense_group)(n, d, rows->values + first * d, M, center, area, g->square, g->shift, form);
+    /* A form that rounding made negative is 0; NaN stays NaN. */
+    for (int64_t r = 0; r < n; ++r) g->spread[r] = !M ? fabs(g->shift[r]) : form[r] < 0.0 ? 0.0 : sqrt(form[r]);
 }
 
 /* Shrink a record's factors until its integers keep the bound. */
@@ -282,7 +288,7 @@ int32_t KERNEL(vf_logistic_weights)(const vf_logistic_params *params, const LOCA
         group g;
         LOCAL(row_group)(rows, first, size, second_moment, center, area, &g);
         for (int64_t r = 0; r < size; ++r) g.trials[r] = trials ? trials[first + r] : params->n_trials;
-        weigh(&l, size, params->label_free != 0, y + first, &g);
+        weigh(&l, size, params->label_free != 0, second_moment == NULL, y + first, &g);
         for (int64_t r = 0; r < size; ++r) {
             const int64_t k = first + r, lo = indptr ? indptr[k] : k * d, m = indptr ? indptr[k + 1] - lo : d;
             LOCAL(fit)(&l, m, values ? values + lo : NULL, &g.weight[r], &g.factor[r]);
@@ -388,41 +394,50 @@ static int32_t LOCAL(add_sparse)(int64_t n, int64_t d, int64_t row_begin, int64_
     return VF_OK;
 }
 
-/* The linear sum of dense rows. */
-static int32_t LOCAL(add_linear)(int64_t n, int64_t d, int64_t row_begin, int64_t row_end, const REAL *values,
-                                 const double *linear, int64_t *sums) {
-    int outside = 0;
-    for (int64_t r = 0; r < n; ++r) {
-        const double w = linear[r];
-        if (w == 0.0) continue;
-        const REAL *x = values + r * d;
-        for (int64_t j = row_begin; j < row_end; ++j) sums[j] += truncated(w * (double)x[j], LINEAR_LIMIT, &outside);
-    }
-    return outside ? VF_ERR_RANGE : VF_OK;
+/* Whether the PANEL entries of p are trunc(f x) of numbers below the limit. */
+VF_INLINE int LOCAL(truncate_panel)(const double *VF_RESTRICT x, double f, double limit, double *VF_RESTRICT p) {
+    const vfd most = vfd_set1(limit);
+    unsigned inside = ~0u;
+    for (int64_t j = 0; j < PANEL; ++j) p[j] = trunc(f * x[j]);
+    for (int64_t j = 0; j < PANEL; j += VF_ND) inside &= vfd_less_bits(vfd_abs(vfd_load(p + j)), most);
+    return inside == (1u << VF_ND) - 1;
 }
 
-/* The products of dense rows: a group of records is packed in panels of columns. */
+/* Dense rows: a group of records is packed in panels of columns. Its linear sum is exact in doubles. */
 static int32_t LOCAL(add_dense)(int64_t n, int64_t d, int64_t row_begin, int64_t row_end, const REAL *values,
-                                const double *quadratic, double *panels, int64_t *sums) {
+                                const double *linear, const double *quadratic, double *panels, int64_t *sums_linear,
+                                int64_t *sums_quadratic) {
     const int64_t d_pad = VF_ROUND_UP(d, PANEL), first_panel = row_begin / PANEL * PANEL;
-    int outside = 0;
+    double *total = panels + d_pad * GROUP;
     for (int64_t first = 0; first < n; first += GROUP) {
         const int64_t size = n - first < GROUP ? n - first : GROUP;
+        memset(total, 0, (size_t)d_pad * sizeof(double));
         for (int64_t r = 0; r < size; ++r) {
-            const REAL *x = values + (first + r) * d;
-            const double f = quadratic[first + r];
+            const REAL *row = values + (first + r) * d;
+            const double w = sums_linear ? linear[first + r] : 0.0, f = sums_quadratic ? quadratic[first + r] : 0.0;
             for (int64_t j0 = first_panel; j0 < d_pad; j0 += PANEL) {
-                double *p = panels + j0 * GROUP + r * PANEL;
-                const int64_t m = f == 0.0 ? 0 : j0 + PANEL < d ? PANEL : d - j0;
-                for (int64_t j = 0; j < m; ++j) p[j] = truncated(f * (double)x[j0 + j], FACTOR_LIMIT, &outside);
-                for (int64_t j = m; j < PANEL; ++j) p[j] = 0.0;
+                double x[PANEL], q[PANEL], *p = panels + j0 * GROUP + r * PANEL;
+                if (j0 + PANEL <= d)
+                    for (int64_t j = 0; j < PANEL; ++j) x[j] = (double)row[j0 + j];
+                else
+                    for (int64_t j = 0; j < PANEL; ++j) x[j] = j0 + j < d ? (double)row[j0 + j] : 0.0;
+                if (w != 0.0) {
+                    if (!LOCAL(truncate_panel)(x, w, LINEAR_LIMIT, q)) return VF_ERR_RANGE;
+                    for (int64_t j = 0; j < PANEL; ++j) total[j0 + j] += q[j];
+                }
+                if (f == 0.0)
+                    memset(p, 0, PANEL * sizeof(double));
+                else if (!LOCAL(truncate_panel)(x, f, FACTOR_LIMIT, p))
+                    return VF_ERR_RANGE;
             }
         }
-        if (outside) return VF_ERR_RANGE;
+        if (sums_linear)
+            for (int64_t j = row_begin; j < row_end; ++j) sums_linear[j] += (int64_t)total[j];
+        if (!sums_quadratic) continue;
         for (int64_t i0 = row_begin / 4 * 4; i0 < row_end; i0 += 4) {
             const double *a = panels + i0 / PANEL * PANEL * GROUP + i0 % PANEL;
             for (int64_t j0 = i0 / PANEL * PANEL; j0 < d_pad; j0 += PANEL)
-                LOCAL(tile)(size, d, i0, row_begin, row_end, j0, a, panels + j0 * GROUP, sums);
+                LOCAL(tile)(size, d, i0, row_begin, row_end, j0, a, panels + j0 * GROUP, sums_quadratic);
         }
     }
     return VF_OK;
@@ -450,7 +465,5 @@ int32_t KERNEL(vf_logistic_accumulate)(const LOCAL(vf_rows) * rows, int64_t row_
     if (indptr)
         return LOCAL(add_sparse)(n, d, row_begin, row_end, indptr, indices, values, linear, quadratic, area,
                                  sums_linear, sums_quadratic);
-    if (sums_linear) status = LOCAL(add_linear)(n, d, row_begin, row_end, values, linear, sums_linear);
-    if (status != VF_OK || !sums_quadratic) return status;
-    return LOCAL(add_dense)(n, d, row_begin, row_end, values, quadratic, area, sums_quadratic);
+    return LOCAL(add_dense)(n, d, row_begin, row_end, values, linear, quadratic, area, sums_linear, sums_quadratic);
 }

@@ -1,6 +1,7 @@
 """The bounds that logistic regression promises, its lattices, and its M-step."""
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,13 +12,12 @@ from vips_fast.engine.backend import Threads
 from vips_fast.engine.model import Release
 from vips_fast.engine.plan import Planner
 from vips_fast.engine.result import Public
-from vips_fast.kernels import reference
+from vips_fast.kernels import native, reference
 from vips_fast.kernels.logistic import factor_spacing, triangle_size
 from vips_fast.models.logistic import spectrum as module
 from vips_fast.models.logistic.paper import replace_one_bound
 from vips_fast.models.logistic.records import LogisticRecords, design
 from vips_fast.models.logistic.spectrum import Spectrum, nonnegative_mean
-from vips_fast.models.logistic.statistics import curvature_factor
 
 OURS = dict(update="average", form="orthonormal", sensitivity="proven")
 FORMS = {
@@ -207,7 +207,7 @@ def test_statistics_are_read_back_at_their_scale():
         linear, quadratic = model.lattice[2:4]
         values = model.round(fine_sum(model, records), mechanism.spacing) * mechanism.spacing
         Z = np.hstack([X, np.full((200, 1), model._constant)])
-        xi = reference.pg_mean(np.sqrt(np.einsum("ij,jk,ik->i", Z, model.moment, Z)))
+        xi = reference.pg_mean(Z @ model.point)
         p = expit(Z @ model.point)
         first, second = Z.T @ (y - 0.5 - xi * (Z @ model.point)), (Z * (p * (1 - p))[:, None]).T @ Z
         # 200 truncations at 2^-20 of the largest factor.
@@ -332,7 +332,13 @@ def test_a_curvature_above_its_bound_would_break_the_sensitivity(factor, monkeyp
     """At a center of 0 the curvature is the bound's; the mutant has twice its root, and a record shows it."""
     X, y = rows_of(30, 3)
     kwargs = dict(OURS, center=True, linear_share=(0.3, 0.01), n_records=1000)
-    monkeypatch.setattr("vips_fast.models.logistic.statistics.curvature_factor", lambda xi: np.full(len(xi), factor))
+
+    def weights(*arguments):
+        native.logistic_weights(*arguments)
+        arguments[17][:] *= factor  # the quadratic factors
+
+    mutant = SimpleNamespace(logistic_weights=weights, logistic_accumulate=native.logistic_accumulate)
+    monkeypatch.setattr("vips_fast.models.logistic.statistics.native", mutant)
     sums = []
     for rows, labels in ((X, y), (np.vstack([X, [[3.0, 0.0, 0.0]]]), np.append(y, 1))):
         model, mechanism, records = prepare(rows, labels, 1, **kwargs)
@@ -340,16 +346,6 @@ def test_a_curvature_above_its_bound_would_break_the_sensitivity(factor, monkeyp
         sums.append(model.round(fine_sum(model, records), mechanism.spacing))
     moved = distance(*sums) * mechanism.spacing / mechanism.sensitivity
     assert (moved <= 1) == (factor == 1.0)
-
-
-def test_the_curvature_of_a_trial_from_its_polya_gamma_mean():
-    """And 0 for what is no number, so that no exception and no bit tells of a record."""
-    logits = np.append(np.geomspace(1e-4, 50, 400), [0.0, 1e3, np.inf])
-    p = expit(logits)
-    found = curvature_factor(reference.pg_mean(logits)) ** 2 * reference.pg_mean(logits)
-    np.testing.assert_allclose(found, p * (1 - p), rtol=1e-3, atol=1e-13)
-    assert curvature_factor(np.array([np.nan, np.inf, -1.0])).max() <= 1
-    assert curvature_factor(np.array([np.nan]))[0] == 0
 
 
 def test_the_papers_update_step_by_step():

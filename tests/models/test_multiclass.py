@@ -124,8 +124,7 @@ def test_curvatures_that_are_not_scaled_down_together_break_the_bound(bounded, m
         )
     K = 9
     run = prepare(np.repeat([[2.0, 0.0]], K, axis=0), np.arange(K), classes=list(range(K)), options=CURVED)
-    run.model.step, centers = 1, np.zeros((K, 3))
-    run.model._centers, run.model._moments = centers, np.zeros((K, 3, 3))
+    run.model.step, run.model._centers = 1, np.zeros((K, 3))
     for one in run.model.classes:
         one.step = 1
     found = contribution(run, slice(0, 1))

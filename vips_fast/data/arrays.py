@@ -29,14 +29,17 @@ def align(array: Any, dtype: Any = None) -> np.ndarray:
 
 def consecutive(rows: np.ndarray) -> bool:
     """Tell whether rows, at least one, follow each other."""
-    return int(rows[-1]) - int(rows[0]) == len(rows) - 1 and bool((np.diff(rows) == 1).all())
+    return int(rows[-1]) - int(rows[0]) == len(rows) - 1 and bool((rows[1:] - rows[:-1] == 1).all())
+
+
+def index_of(rows: np.ndarray) -> slice | np.ndarray:
+    """Give row numbers as an index, which takes adjacent ones as a view."""
+    return slice(int(rows[0]), int(rows[-1]) + 1) if len(rows) and consecutive(rows) else rows
 
 
 def select(array: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """Take entries of an array by number, adjacent ones as a view."""
-    if len(rows) and consecutive(rows):
-        return array[int(rows[0]) : int(rows[-1]) + 1]
-    return np.asarray(array[rows])
+    return np.asarray(array[index_of(rows)])
 
 
 def rows_of(parts: Parts, rows: np.ndarray) -> Parts:

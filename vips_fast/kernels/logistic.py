@@ -295,7 +295,8 @@ def logistic_estep(
     ``X``, (n, d), is a finite array or scipy sparse matrix; sparse rows cost time in proportion to the square of their
     entries. ``y``, (n,), holds successes in [0, trials]. ``trials``, (n,), are the records' numbers of trials, at most
     ``n_trials``; None is ``n_trials`` for all. ``second_moment``, (d, d), is <m m^T>, symmetric positive semi-definite;
-    its upper triangle is read. None means 0; then <xi> = b/4. ``row_norm`` is a public bound of the rows' L2 norm,
+    its upper triangle is read. None takes m0 for m, without error: c = |x^T m0|, and s2 is the likelihood's own
+    curvature b p (1 - p) x x^T, which is clipped as <xi> x x^T. ``row_norm`` is a public bound of the rows' L2 norm,
     ``center``, (d,), the public m0. An infinite entry of ``scales`` leaves its part out. ``clip_norm`` None does not
     clip. ``label_free`` scales a record down as if it had the y with the largest contribution. A factor that does not
     depend on y biases no weighted likelihood. ``spacing`` is the lattice spacing of s1 / scales[0], a power of two;

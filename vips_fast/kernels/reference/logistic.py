@@ -32,7 +32,7 @@ def clip_weights(
     x: np.ndarray,
     y: float,
     b: float,
-    second_moment: np.ndarray,
+    second_moment: np.ndarray | None,
     center: np.ndarray,
     row_norm: float,
     scales: tuple[float, float],
@@ -45,14 +45,16 @@ def clip_weights(
     norm, shrink = math.sqrt(x @ x), 1.0
     if norm > row_norm:
         x, norm, shrink = x * (row_norm / norm), row_norm, row_norm / norm
-    xi = float(pg_mean(math.sqrt(max(x @ second_moment @ x, 0.0)), b=b))
+    c = abs(x @ center) if second_moment is None else math.sqrt(max(x @ second_moment @ x, 0.0))
+    xi = float(pg_mean(c, b=b))
+    curvature = b / 4 * (1 - math.tanh(c / 2) ** 2) if second_moment is None else xi
     residual = y - b / 2 - xi * (x @ center)
     size = max(abs(residual), b / 2 + xi * abs(x @ center)) if label_free else residual
     joint = math.hypot(size * norm / scales[0], xi * norm**2 / scales[1])
     target = clip_norm - 2 * spacing
     t = target / joint if joint > target else 1.0
     linear = t * residual * shrink / scales[0] / spacing
-    quadratic = math.sqrt(t * xi / scales[1]) * shrink / grid
+    quadratic = math.sqrt(t * curvature / scales[1]) * shrink / grid
     return linear, quadratic, xi, joint
 
 
@@ -60,7 +62,7 @@ def logistic_weights(
     X: np.ndarray,
     y: np.ndarray,
     trials: np.ndarray,
-    second_moment: np.ndarray,
+    second_moment: np.ndarray | None,
     center: np.ndarray,
     *,
     row_norm: float,
@@ -120,7 +122,7 @@ def logistic_estep(
     X = np.asarray(X.toarray() if sparse.issparse(X) else X, dtype=np.float64)
     n, d = X.shape
     b = np.full(n, float(n_trials)) if trials is None else np.asarray(trials, dtype=np.float64)
-    M = np.zeros((d, d)) if second_moment is None else np.triu(second_moment) + np.triu(second_moment, 1).T
+    M = None if second_moment is None else np.triu(second_moment) + np.triu(second_moment, 1).T
     m0 = np.zeros(d) if center is None else np.asarray(center, dtype=np.float64)
     if clip_norm is None:
         reach = n_trials * row_norm * (0.5 if center is None else 1.0 + 0.25 * row_norm * np.linalg.norm(m0))
@@ -197,7 +199,7 @@ def logistic_classes(
     starts: np.ndarray | None,
     X: np.ndarray,
     labels: np.ndarray,
-    second_moment: np.ndarray,
+    second_moment: np.ndarray | None,
     center: np.ndarray,
     *,
     row_norm: float,
@@ -208,7 +210,8 @@ def logistic_classes(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Compute factors (K, n) and (n,) of K classes, with joint norms.
 
-    ``second_moment`` is (K, d, d), ``center`` (K, d). Unit u has rows ``starts[u]`` to ``starts[u + 1]`` of X, (n, d).
+    ``second_moment`` is (K, d, d) or None, ``center`` (K, d). Unit u has rows ``starts[u]`` to ``starts[u + 1]`` of
+    X, (n, d).
     """
     n, K, target = len(X), len(center), clip_norm * (1 - 2.0**-20)
     linear, quadratic, norms = np.zeros((K, n)), np.zeros(n), np.zeros(n)
@@ -218,8 +221,9 @@ def logistic_classes(
         x, norm = X[i] * shrink, norm * shrink
         if norm == 0:
             continue
-        xi = pg_mean(np.sqrt([max(x @ M @ x, 0.0) for M in second_moment]))
-        residual = -0.5 - xi * (center @ x)
+        logits = center @ x
+        xi = pg_mean(logits if second_moment is None else np.sqrt([max(x @ M @ x, 0.0) for M in second_moment]))
+        residual = -0.5 - xi * logits
         # With the worst label the residuals' squares add up to sum r^2 + 1 + 2 max r.
         worst = math.sqrt(max(residual @ residual + 1 + 2 * residual.max(), 0.0))
         norms[i] = math.hypot(worst * norm / scales[0], xi.max() * norm**2 / scales[1])

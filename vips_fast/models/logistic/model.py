@@ -177,8 +177,9 @@ class LogisticModel(LogisticStatistics):
         if self._reads_out():
             self._path = np.vstack([self._path, [*self.point, *fresh, noise_gradient**2, sampled, trace]])
         if self._last() and self.step > 0 and self._reads_out():
-            mean, covariance, alpha = self._final(mean)
-            self._base = self._mean_rate(mean, covariance)
+            rows = self._second_moment_of_rows()
+            mean, covariance, alpha = self._final(mean, rows)
+            self._base = self._mean_rate(mean, covariance, rows)
         self._set_posterior(mean, covariance, self._next_point(point, mean))
         if alpha is not None:
             self._prior = self._prior[0], self._prior[0] / alpha
@@ -193,12 +194,11 @@ class LogisticModel(LogisticStatistics):
             self._along += rate * (now - self._along)
             self._along[1] = variance
 
-    def _final(self, start: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
+    def _final(self, start: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
         """Compute the last step's q(m), and alpha, from the laws of noise and outcomes."""
         assert self._matrix is not None
         sd, about = self._noise_of(self._precision), self._constant > 0
         H, hidden = second_moment(self._matrix, sd, sd * self._ratio, about, about_means=True)
-        rows = self._second_moment_of_rows()
         center, gradient, variance, sampling = self._converged(rows)
         doubt = np.zeros(self.n_features)
         if self._late is not None and math.isfinite(self.lattice.scale_quadratic):
@@ -216,7 +216,7 @@ class LogisticModel(LogisticStatistics):
         prior = float(self.options.prior_shape), float(self.options.prior_rate)
         return posterior_given(observed, prior, start)
 
-    def _mean_rate(self, mean: np.ndarray, covariance: np.ndarray) -> np.ndarray:
+    def _mean_rate(self, mean: np.ndarray, covariance: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """Find the log odds of the mean probability at coefficients, (1,): the base rate as all steps tell it.
 
         A score compares with it. Of a rare outcome the first step alone tells a rate that noise may have made, beside
@@ -224,7 +224,6 @@ class LogisticModel(LogisticStatistics):
         """
         if not self._constant:
             return self._base
-        rows = self._second_moment_of_rows()
         center = float(rows[-1] @ mean) / self._constant
         logits = center + math.sqrt(max(float(mean @ rows @ mean) - center**2, 0.0)) * NODES
         found = self._log_odds(logits, math.sqrt(max(float((covariance * rows).sum()), 0.0)))
@@ -321,10 +320,8 @@ class LogisticModel(LogisticStatistics):
         return expected
 
     def _set_point(self, point: np.ndarray) -> None:
-        super()._set_point(point)
-        if self.step:
-            # At the center itself, s1 is the gradient of the likelihood.
-            self.moment = np.outer(point, point)
+        # m is the center itself: s1 is the gradient of the likelihood, and s2 its curvature.
+        self.point = point
 
     def _average_matrix(self, fresh: np.ndarray, sd: float, exact: bool) -> None:
         """Average the later s2, and join them with the first to an estimate of the curvature.

@@ -142,7 +142,6 @@ class OneVsRestModel(PerClassModel):
         self.shape = (self.n_classes * first.shape[0],)
         self.step = 0
         self._centers: np.ndarray | None = None
-        self._moments: np.ndarray | None = None
         self._of_records = public.unit == "record"
 
     def sensitivity(self, relation: str) -> float:
@@ -160,16 +159,9 @@ class OneVsRestModel(PerClassModel):
         return self.lattices[min(self.step, 1)]
 
     def _set_state(self) -> None:
-        """Take the next state from the classes.
-
-        It has step, centers (K, d) and moments (K, d, d), for the next contributions.
-        """
-        self.step, self._centers, self._moments = self.classes[0].step, None, None
-        if self.step:
-            self._centers = np.stack([one.point for one in self.classes])
-            self._moments = np.stack([one.moment for one in self.classes if one.moment is not None])
-            for one, moment in zip(self.classes, self._moments, strict=True):
-                one.moment = moment  # not held twice
+        """Take step and centers, (K, d), from the classes."""
+        self.step = self.classes[0].step
+        self._centers = np.stack([one.point for one in self.classes]) if self.step else None
 
     def contribute(self, block: Any, words: np.ndarray, out: np.ndarray, scratch: dict[str, Any]) -> None:
         """See `Model.contribute`; ``block`` is a `vips_fast.kernels.logistic.Rows` or units of them."""
@@ -180,7 +172,7 @@ class OneVsRestModel(PerClassModel):
         indptr, indices, values = block.indptr, block.indices, block.values
         # Without privacy nothing is scaled down, and a unit is the sum of its rows.
         units = starts if self.private else None
-        state = units, self._moments, self._centers, *self.lattice, True
+        state = units, None, self._centers, *self.lattice, True
         native.logistic_classes(
             d, indptr, indices, values, block.y, *state, work, parts[:K], quadratic, norms, block.unit
         )

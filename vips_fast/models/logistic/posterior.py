@@ -16,10 +16,13 @@ precision of the prior.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
+from scipy import linalg
 
 from ...data.types import Vector
+from .spectrum import inverse
 
 #: From this many standard deviations of the noise on a positive value is taken as it is seen.
 _AS_SEEN = 300.0
@@ -151,31 +154,40 @@ class Observed:
     length: float
     doubt: Vector
 
+    @cached_property
+    def _fixed(self) -> tuple[np.ndarray, ...]:
+        """What does not depend on alpha: h, J + k H + v I, the gradient's weight H (J + …)^-1, and K's eigenvectors."""
+        H = self.curvature
+        known = self.labels + self.sampling * H
+        known.flat[:: len(H) + 1] += self.variance
+        return (
+            np.outer(np.diag(H), np.diag(H)) * self.hidden,
+            known,
+            solved(known, H).T,
+            *np.linalg.eigh(weighted(known, H)),
+        )
+
     def given(self, alpha: float, mean: Vector, covariance: np.ndarray) -> tuple[Vector, np.ndarray, float]:
         """Find mean and covariance of m given ``alpha``.
 
         They come from the ones nearby. The third result is the logarithm of alpha's evidence.
         """
-        d, H = len(mean), self.curvature
-        law = np.outer(np.diag(H), np.diag(H)) * self.hidden
-        known = self.labels + self.sampling * H + self.variance * np.eye(d)
-        trusted = solved(known, H).T
-        sure = (trusted @ H + H @ trusted.T) / 2 + alpha * np.eye(d)
+        d, H, u = len(mean), self.curvature, self.doubt
+        law, known, trusted, values, vectors = self._fixed
         for _ in range(20):
             way = mean - self.center
             # In a direction that no record has, the covariance is the prior's, but an error of H multiplies nothing.
-            own = covariance - alpha * (covariance @ covariance)
-            error = law * (np.outer(way, way) + own)
-            error.flat[:: d + 1] = law @ (way**2 + own.diagonal())
-            error += (float(self.doubt @ way) ** 2 + float(self.doubt @ own @ self.doubt)) * np.outer(
-                self.doubt, self.doubt
-            )
-            noise = known + error
-            precision = solved(noise, H).T @ H
-            precision = (precision + precision.T) / 2 + alpha * np.eye(d)
-            covariance = np.linalg.inv(precision)
-            covariance = (covariance + covariance.T) / 2
-            within = mean + solved(sure, trusted @ (self.gradient - H @ way) - alpha * mean) - self.start
+            own = covariance - alpha * (covariance @ covariance.T)
+            noise = law * (np.outer(way, way) + own)
+            noise.flat[:: d + 1] = law @ (way**2 + own.diagonal())
+            noise += known
+            if u.any():
+                noise += (float(u @ way) ** 2 + float(u @ own @ u)) * np.outer(u, u)
+            precision = weighted(noise, H)
+            precision.flat[:: d + 1] += alpha
+            covariance = inverse(precision.copy())
+            step = trusted @ (self.gradient - H @ way) - alpha * mean
+            within = mean + vectors @ ((vectors.T @ step) / (values + alpha)) - self.start
             share = 1 - alpha * float(covariance.trace()) / d
             change = self.start + share * (within - alpha * (covariance @ within)) - mean
             mean = mean + change
@@ -227,6 +239,16 @@ def calibrating_factor(seen: float, variance: float, expected: Sequence[float]) 
     weight /= weight.sum()
     factor = float(weight @ FACTORS)
     return np.array([factor, float(weight @ (FACTORS - factor) ** 2)])
+
+
+def weighted(noise: np.ndarray, H: np.ndarray) -> np.ndarray:
+    """Compute H ``noise``^-1 H, symmetric; see `solved`."""
+    root, info = linalg.lapack.dpotrf(noise, lower=1)
+    if info:
+        product = solved(noise, H).T @ H
+        return np.asarray((product + product.T) / 2)
+    half, _ = linalg.lapack.dtrtrs(root, H, lower=1)
+    return np.asarray(half.T @ half)
 
 
 def solved(matrix: np.ndarray, right: np.ndarray) -> np.ndarray:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ...data.arrays import column_text, dense_array, rows_of, select
+from ...data.arrays import column_text, dense_array, index_of, rows_of
 from ...data.frames import is_missing
 from ...data.shards import ShardedCorpus
 from ...engine.units import Selection
@@ -54,9 +54,10 @@ class LogisticRecords:
 
     def block(self, rows: np.ndarray) -> Rows:
         own, n = self.rows, len(rows)
-        y, trials = select(own.y, rows), None if own.trials is None else select(own.trials, rows)
+        at = index_of(rows)
+        y, trials = own.y[at], None if own.trials is None else own.trials[at]
         if own.indptr is None:
-            values = select(own.values.reshape(own.n_rows, own.n_features), rows).reshape(-1)
+            values = own.values.reshape(own.n_rows, own.n_features)[at].reshape(-1)
             return own._replace(n_rows=n, values=values, y=y, trials=trials)
         # Of unit rows the values are not read: any array as long stands for them.
         values, indices, indptr = rows_of((own.indices if own.unit else own.values, own.indices, own.indptr), rows)

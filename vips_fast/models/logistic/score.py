@@ -150,10 +150,8 @@ class OutcomePrediction(GainScore):
         variance = np.zeros(len(found))
         for column in found.T[1:]:
             variance += column * column
-        p, sd = np.zeros(len(found)), np.sqrt(variance)
-        for node, weight in zip(NODES.tolist(), WEIGHTS.tolist(), strict=True):
-            p += weight * expit((found[:, 0] + node * sd) * unit)
-        return p
+        logits = found[:, :1] + NODES * np.sqrt(variance)[:, None]
+        return np.asarray((expit(logits * unit) * WEIGHTS).sum(axis=1))
 
 
 def _matrix(block: Rows) -> Any:

@@ -14,7 +14,7 @@ from ...engine.sampling import Sampler
 from ...engine.units import unpack_block
 from ...kernels import native
 from ...kernels.lattice import checked_spacing
-from ...kernels.logistic import Lattice, Rows, factor_spacing, pg_mean, triangle_size, unpack_upper, workspace
+from ...kernels.logistic import Lattice, Rows, factor_spacing, triangle_size, unpack_upper, workspace
 from ...kernels.threads import one_blas_thread
 from ...mechanisms import GaussianMechanism
 from .options import LogisticSettings
@@ -36,10 +36,8 @@ class LogisticStatistics(Model):
     entry of a a^T is at most |a|^2 <= L/h^2 < 2^41, so sums of 2^21 records stay below 2^62 (`capacity`). Nothing is
     rounded before they are finished, so they are additive.
 
-    *Curvature.* With a center the kernel's factors f belong to <xi>, and f is multiplied with a number in [0, 1]
-    (`curvature_factor`) before it is truncated. So no entry of a is larger than the kernel has checked, and neither are
-    |a| and the norm. The number depends on the record's <xi> alone. What is no number becomes 0, so a record that the
-    kernel leaves out stays out. For units it is multiplied before `logistic_units` takes u and checks the sums.
+    *Curvature.* With a center the joint clip counts s2 with <xi> >= b p (1 - p). Its factor f has b p (1 - p), and the
+    integers that the kernel checks are of this f.
 
     *Units of several rows.* The rows of a unit are weighted as records and then all by one factor u, their a by
     sqrt(u). So the unit's sum, (u s1/C1, u s2/C2) but for truncation, has a norm of at most L. The kernel
@@ -90,7 +88,7 @@ class LogisticStatistics(Model):
         self._prior = float(options.prior_shape), float(options.prior_rate)
         self._mean, self.point = np.zeros(self.n_features), np.zeros(self.n_features)
         self._covariance = np.zeros((self.n_features, self.n_features))
-        #: <m m^T> of q(m) around the center, (d, d); None before the first step, when <xi> = b/4.
+        #: <m m^T> of q(m) around the center, (d, d); None if m is the center, or 0 before the first step.
         self.moment: np.ndarray | None = None
 
     def _private_clip(self) -> float:
@@ -183,14 +181,9 @@ class LogisticStatistics(Model):
         indptr, indices, values, unit = block.indptr, block.indices, block.values, block.unit
         state = self.moment, self.center(), *lattice, self.label_free
         measured = norms if several or "diagnostics" in scratch else None
-        xi = None if self.center() is None else room(scratch, "xi", 1, n)[0]
         native.logistic_weights(
-            d, indptr, indices, values, block.y, block.trials, *state, work, linear, quadratic, xi, measured, unit
+            d, indptr, indices, values, block.y, block.trials, *state, work, linear, quadratic, None, measured, unit
         )
-        if xi is not None:
-            # Of no trials both are 0, whatever the factor.
-            trials = self._b if block.trials is None else np.where(block.trials > 0, block.trials, 1)
-            quadratic *= curvature_factor(xi / trials)
         if several and starts is not None:
             native.logistic_units(starts, d, indptr, indices, values, *state, work, linear, quadratic, norms, unit)
         triangle = out[d : d + triangle_size(d)] if math.isfinite(lattice.scale_quadratic) else None
@@ -259,20 +252,6 @@ class LogisticStatistics(Model):
     def result(self) -> dict[str, np.ndarray]:
         """Mean and covariance of q(m), and q(alpha)'s shape and rate."""
         return {"weights": self._mean, "covariance": self._covariance, "prior": np.array(self._prior)}
-
-
-#: A Polya-Gamma mean tanh(c/2)/(2c), falling, and the root of p (1 - p) over it at a logit c: see `curvature_factor`.
-_LOGITS = np.linspace(60.0, 1e-3, 8192)
-_MEANS, _ROOTS = pg_mean(_LOGITS), np.sqrt(_LOGITS / np.sinh(_LOGITS))
-
-
-def curvature_factor(xi: np.ndarray) -> np.ndarray:
-    """Compute the root of p (1 - p) over <xi> of a trial at its logit, in [0, 1].
-
-    What is not a number becomes 0.
-    """
-    root = np.interp(xi, _MEANS, _ROOTS)
-    return np.where(root <= 1.0, root, 0.0)
 
 
 def base_rate(constant: float, d: int, unit: float, gradient: float, noise_sd: float) -> np.ndarray:
