@@ -197,62 +197,21 @@ class LdaModel(Model):
         (corpus, rows), words, starts = unpack_block(block, words)
         rows, offsets, columns, values = corpus.arrays(rows)
         buffers = self._buffers(offsets[rows + 1] - offsets[rows], starts, scratch)
-        indptr, indices, counts = buffers["indptr"][: len(rows) + 1], buffers["indices"], buffers["counts"]
+        bag = buffers["indptr"][: len(rows) + 1], buffers["indices"], buffers["counts"]
         n_units = len(rows) if starts is None else len(starts) - 1
         norms = np.zeros(n_units) if "diagnostics" in scratch else None
-        native.lda_gather(
-            rows,
-            self._mode,
-            self._length or 1,
-            offsets,
-            columns,
-            values,
-            words,
-            buffers["tokens"],
-            indptr,
-            indices,
-            counts,
-        )
-        (tol, word_tol), most, work = self._stop, int(self._options.max_doc_update_iter), buffers["work"]
+        length, tokens, work = self._length or 1, buffers["tokens"], buffers["work"]
+        native.lda_gather(rows, self._mode, length, offsets, columns, values, words, tokens, *bag)
+        (tol, word_tol), most = self._stop, int(self._options.max_doc_update_iter)
         if starts is None and self._by_words:
             starts = np.arange(n_units + 1)
+        table, alpha, clip, spacing = self._table, self._alpha, self._clip, self._spacing
         if starts is None:
-            native.lda_estep(
-                indptr,
-                indices,
-                counts,
-                self._table,
-                self._alpha,
-                tol,
-                word_tol,
-                most,
-                self._clip,
-                self._spacing,
-                work,
-                None,
-                out,
-                None,
-                norms,
-            )
+            native.lda_estep(*bag, table, alpha, tol, word_tol, most, clip, spacing, work, None, out, None, norms)
         else:
+            word_clip, scales = self._word_clip, (self._weight, self._floor)
             native.lda_units(
-                starts,
-                indptr,
-                indices,
-                counts,
-                self._table,
-                self._alpha,
-                tol,
-                word_tol,
-                most,
-                self._clip,
-                self._word_clip,
-                self._weight,
-                self._floor,
-                self._spacing,
-                work,
-                out,
-                norms,
+                starts, *bag, table, alpha, tol, word_tol, most, clip, word_clip, *scales, spacing, work, out, norms
             )
         if norms is not None:
             diagnose(scratch, clipped=(norms > self.clip).sum(), norm_sum=norms.sum())

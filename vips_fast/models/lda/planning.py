@@ -1,37 +1,27 @@
 """Plan a private topic model from public numbers only.
 
-Nothing here looks at a document, so following the plan costs no privacy. The rules
-were fitted once, on simulated corpora of Wikipedia articles; their reasons:
+Nothing here looks at a document, so following the plan costs no privacy. The rules were fitted once, on simulated
+corpora of Wikipedia articles; their reasons:
 
 - *Batch.* With the accountant of Poisson sampling, the noise in the average of T steps grows little while q = S/n >=
-  1/4. (For 1/4 in place of 1 it is 2 % at epsilon = 0.3, and 15 % at 2.) The work falls with q. So S = n/4, but at
-  least 100,000 documents (few records: all of them in each step). If the statistics do not stand clear of the noise,
-  half of the documents in each of 30 steps are 1 % better, at three times the work. (With 400,000 documents at
-  epsilon = 0.3, 1,617 and 1,599.)
+  1/4 (for 1/4 in place of 1 it is 2 % at epsilon = 0.3, and 15 % at 2), and the work falls with q. So S = n/4, but at
+  least 100,000 documents. If the statistics do not stand clear of the noise, half of the documents in each of 30 steps
+  are 1 % better.
 - *Steps.* At such a q the noise in the average hardly depends on T, and the work grows with it. If the statistics stand
   well above the noise, the topics still gain while each document is used some 15 times, in 40 to 60 steps; else 20 are
-  enough. (The perplexity of 400,000 documents at q = 1/4 is with 20 and 60 steps 1,493 and 1,469 at epsilon = 1, and
-  1,437 and 1,435 with 40 and 60 at 2.38. Sections of articles at q = 1/4 and epsilon = 4 have 1,899 and 1,881, at q = 1
-  and epsilon = 8 1,785 and 1,770 with 20 and 40.) How far they stand above it depends on a document's distinct words,
-  not on its length. Take 29,400 docstrings of 18 distinct words, brought to 500 words at epsilon = 2. They gain 19 %
-  with the 20 steps and kappa = 0.7 that follow from the one, and 14 % with the settings that follow from the other.
+  enough. How far they stand above it depends on a document's distinct words, not on its length.
 - *Clip.* A document of m distinct words, all equally often and all of one topic, has a contribution of norm N/sqrt(m).
   Clipping at 0.48 of that for an m of N^0.85 takes half off the noise. It loses little signal, because no word may take
-  more than 0.3 of the clip.
+  more than 0.3 of the clip. A person's documents share topics and words: 1.4 times a document's clip is best or near it
+  for 2.3 posts and for 8 sections a person.
 - *Scales.* Noise in proportion to the fourth root of a word's share: `vips_fast.models.lda.scaling`.
-- *Persons.* Documents of one person share topics and words, so their sum grows more slowly than their number. A joint
-  clip of 1.4 times a document's, with no word above 0.3 of it, is best or near it for 2.3 posts and for 8 sections a
-  person.
 - *Step size.* rho_t = (1 + t)^-kappa. If the statistics stand well above the noise, kappa = 0.5 forgets the first
   topics faster. Else 0.7 averages more noise away.
-- *Topics.* Where the noise is large fewer topics are better. Let x be the signal (below). Sections of articles at x = 8
-  were best with 20 of 5, 10, 20 and 50 topics, at 23 with 20 of 5, 10 and 20, and at 42 with 50 of all. That is about 2
-  x, and at most 50, as more were not tried.
-- *Start.* Topics that are drawn at random hardly differ from one another. So do the first released statistics: their
-  differences drown in the noise, which then chooses the topics. A quarter of the topics have four times the words each,
-  at the same noise. So a run begins with only these, for three steps. Then all topics start from copies of them, each
-  times random factors. The codewords of a vector quantizer are split alike (Linde, Buzo & Gray 1980). What was released
-  by then serves as a start and for nothing else. All of this is post-processing.
+- *Topics.* Where the noise is large fewer topics are better: about twice the signal x (below), and at most 50, as more
+  were not tried. Sections of articles at x = 8, 23 and 42 were best with 20, 20 and 50.
+- *Start.* Topics that are drawn at random hardly differ, and the noise would choose among them. A quarter of the topics
+  have four times the words each, at the same noise. So a run begins with only these, for three steps. Then all topics
+  start from copies of them, each times random factors, as in vector quantization (Linde, Buzo & Gray 1980).
 - *Words.* A vocabulary that is purchased takes the number of words with which most tokens stand clear of the noise;
   `vips_fast.models.vocabulary.planning` has the split.
 
