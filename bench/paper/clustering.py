@@ -1,7 +1,6 @@
 """Private clusters beside diffprivlib's k-means and plain fits.
 
     python bench/paper/clustering.py run [TASK]    # every cell that is not there yet, then the tables
-    python bench/paper/clustering.py keywords      # clusters of the posts with purchased words, at epsilon = 4 in all
 
 Data: seven questions of Adult as 60 binary columns; 20,000 images of MNIST, halved to 14 x 14 and binarized; the same
 images as unit vectors of 784 numbers, projected to 32; and the newsgroup posts as vectors that are made publicly: the
@@ -32,8 +31,8 @@ import numpy as np
 import scipy.sparse as sp
 from common import DATA, ROOT, markdown, newsgroup_posts, spread
 
-from vips_fast import BernoulliMixture, PrivateVocabulary, VectorMixture
-from vips_fast.data import Analyzer, stop_words
+from vips_fast import BernoulliMixture, VectorMixture
+from vips_fast.data import Analyzer
 from vips_fast.data.vocabulary import count_matrix
 
 DELTA, RUNS, EPSILONS, DIMENSIONS, DIRECTIONS = 1e-6, 3, (0.5, 1.0, 2.0, 4.0), 32, 64
@@ -285,48 +284,11 @@ def tables():
     return "\n".join(parts)
 
 
-def keywords():
-    """Find clusters of the posts, their words, and their most frequent group.
-
-    Of the test posts; words take 1.5 of 4.
-    """
-    task = "posts, sentences, directions"
-    train, test, labels = data(task)
-    texts, _ = _posts("train")
-    analyzer = Analyzer(stop_words=stop_words("public:en"))
-    purchased = PrivateVocabulary(
-        epsilon=1.5, delta=DELTA / 2, analyzer=analyzer, max_features=300, max_tokens=300
-    ).fit(texts)
-    words = list(purchased.get_feature_names_out())
-    held = count_matrix([texts], words, analyzer)
-    model = VectorMixture(
-        20,
-        projection=projection(task),
-        vocabulary=words,
-        max_words=30,
-        epsilon=4.0,
-        delta=DELTA,
-        n_steps=20,
-        sampling="full",
-        random_state=0,
-    ).fit(train, held, after=purchased)
-    print(len(words), "words;", model.privacy_.statement())
-    cluster, rows = model.predict_proba(test).argmax(axis=1), []
-    for k, (weight, found) in enumerate(zip(model.weights_, model.keywords(8), strict=True)):
-        groups, counts = np.unique(labels[cluster == k], return_counts=True)
-        most = f"{groups[counts.argmax()]} {counts.max() / counts.sum():.0%}" if len(groups) else None
-        rows.append((float(weight), " ".join(found), most))
-    rows.sort(key=lambda row: -row[0])
-    print(markdown(("share", "keywords", "most of"), [(f"{weight:.1%}", *row) for weight, *row in rows]))
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=("run", "keywords", "tables"))
+    parser.add_argument("what", choices=("run", "tables"))
     parser.add_argument("task", nargs="?", choices=tuple(TASKS), help="this one alone")
     args = parser.parse_args()
-    if args.what == "keywords":
-        return keywords()
     STORE.parent.mkdir(parents=True, exist_ok=True)
     done, tasks = stored(), tuple(TASKS) if args.task is None else (args.task,)
     left_out = [task for task in tasks if not ready(task)]

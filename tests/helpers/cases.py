@@ -118,12 +118,6 @@ def vectors(n=200, seed=0):
     return (0.4 * np.random.default_rng(seed).standard_normal((n, 4)),)
 
 
-def worded(n=200, seed=0):
-    """Vectors, and which of two words go with each."""
-    (X,) = vectors(n, seed)
-    return X, (X[:, :2] > 0).astype(np.uint8)
-
-
 #: Name: (factory of an estimator, factory of the arguments of ``fit``).
 CASES = {
     "lda": (_lda, counts),
@@ -148,7 +142,7 @@ EVERY = {
     "network-classes": (_classes, coded),
     "gaussian-mixture": (_example("GaussianMixture", radius=2.0, means_init=np.eye(2, 4)), vectors),
     "bernoulli-mixture": (_example("BernoulliMixture"), binary),
-    "vector-mixture": (_example("VectorMixture", 2, projection=3, vocabulary=["a", "b"]), worded),
+    "vector-mixture": (_example("VectorMixture", 2, projection=3), vectors),
 }
 
 #: The models of one's own among the pages. `ConjugateEstimator` keeps the contract for them, as for the mixtures.

@@ -38,6 +38,5 @@ def adapter_of(kind, **settings):
     if kind is LinearRegression:
         return conjugate_adapter(kind(**settings), POINTS, np.linspace(-3, 3, len(POINTS)))
     if kind is VectorMixture:
-        estimator = kind(3, projection=2, vocabulary=["a", "b", "c"], max_words=2, **settings)
-        return conjugate_adapter(estimator, POINTS, (np.roll(POINTS, 1, axis=0) > 0).astype(float))
+        return conjugate_adapter(kind(3, projection=2, **settings), POINTS)
     return conjugate_adapter(kind(**settings), POINTS)

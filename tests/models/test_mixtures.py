@@ -4,26 +4,23 @@ from importlib import import_module
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from faults import declaring
 from own_models import POINTS
 
-from vips_fast import BernoulliMixture, GaussianMixture, PrivateVocabulary, VectorMixture
+from vips_fast import BernoulliMixture, GaussianMixture, VectorMixture
 from vips_fast.audit import Sizes, audit, conjugate_adapter
 from vips_fast.cli.main import main
 from vips_fast.report import html_report, make_dossier, short_report
 
 FULL = dict(sampling="full", private=False, learning_decay=0.0)
-WORDS = ["cough", "wheel", "engine"]
 
 
 def documents(n=3000, d=8, seed=0):
-    """Vectors around three centers, the cluster of each, and the words. Some of a cluster, and one of two clusters."""
+    """Vectors around three centers, and the cluster of each."""
     rng = np.random.default_rng(seed)
     z = rng.integers(0, 3, n)
     X = 0.6 * np.eye(3, d)[z] + 0.1 * rng.normal(size=(n, d))
-    held = np.stack([z == 0, (z == 1) & (rng.random(n) < 0.5), z >= 1], axis=1)
-    return X, z, held.astype(np.uint8)
+    return X, z
 
 
 def agreement(z, model, X):
@@ -32,8 +29,8 @@ def agreement(z, model, X):
 
 def test_vectors_without_noise_are_the_textbook_iteration():
     """Three rounds of EM for round Gaussians with one variance, in numpy."""
-    X, _, held = documents(500)
-    model = VectorMixture(3, vocabulary=WORDS, max_words=3, n_steps=3, random_state=4, **FULL).fit(X, held)
+    X, _ = documents(500)
+    model = VectorMixture(3, n_steps=3, random_state=4, **FULL).fit(X)
     weights, variance = np.full(3, 1 / 3), 0.25 / 8
     means = np.random.default_rng(4).normal(0, 1, (3, 8)) * (0.5 / np.sqrt(8))
     short = X / np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1.0)
@@ -50,30 +47,14 @@ def test_vectors_without_noise_are_the_textbook_iteration():
     np.testing.assert_allclose(model.means_, means, atol=1e-5)
     np.testing.assert_allclose(model.weights_, weights, atol=1e-6)
     np.testing.assert_allclose(model.variance_, variance, rtol=1e-4)
-    np.testing.assert_allclose(model.word_counts_, r.T @ held / 500, atol=1e-5)
 
 
-def test_clusters_and_their_keywords_in_spite_of_noise():
-    X, z, held = documents(20_000)
+def test_clusters_in_spite_of_noise():
+    X, z = documents(20_000)
     # The noise of a center is a hundredth of its length; early steps' responsibilities weigh more than that.
     settings = dict(epsilon=8.0, n_steps=25, random_state=0)
-    model = VectorMixture(3, vocabulary=WORDS, max_words=3, **settings).fit(X, held)
+    model = VectorMixture(3, **settings).fit(X)
     assert agreement(z, model, X) > 0.95
-    largest = model.predict_proba(0.6 * np.eye(3, 8)).argmax(axis=1)
-    found = [model.keywords()[k] for k in largest]
-    assert [set(words) for words in found] == [{"cough"}, {"wheel", "engine"}, {"engine"}]
-    np.testing.assert_allclose(model.word_shares(["cough"])[largest, 0], [1, 0, 0], atol=0.3)
-    assert len(model.keywords(1)[largest[1]]) == 1
-
-
-def test_a_vocabulary_that_is_bought_is_in_the_same_statement():
-    X, _, _ = documents(400)
-    purchased = PrivateVocabulary(epsilon=4.0, delta=1e-6).fit(["the cough", "the wheel"] * 200)
-    words = list(purchased.get_feature_names_out())
-    held = sp.csr_array(np.ones((400, len(words)), dtype=np.uint8))
-    model = VectorMixture(2, vocabulary=words, n_steps=3, epsilon=6.0, delta=2e-6)
-    model.fit(X, held, after=purchased)
-    assert 4 < model.privacy_.epsilon <= 6 and "vocabulary" in model.privacy_.statement()
 
 
 def test_a_projection_is_the_same_bits_in_any_company_and_nearly_the_product():
@@ -95,7 +76,7 @@ def test_a_projection_is_the_same_bits_in_any_company_and_nearly_the_product():
 
 
 def test_vectors_beyond_their_bound_count_as_on_it():
-    X, _, _ = documents(300)
+    X, _ = documents(300)
     X /= np.linalg.norm(X, axis=1, keepdims=True)
     settings = dict(n_steps=3, random_state=0, **FULL)
     fits = [VectorMixture(2, **settings).fit(X * scale) for scale in (1.0, 1e6)]
@@ -115,12 +96,7 @@ def test_vectors_beyond_their_bound_count_as_on_it():
         (dict(projection=np.full((2, 2), np.nan)), [[1.0, 2.0]], None, "projection: expected finite"),
         (dict(projection=np.ones(2)), [[1.0, 2.0]], None, "projection has shape"),
         (dict(projection=0), [[1.0, 2.0]], None, "projection=0"),
-        (dict(vocabulary="cough"), [[1.0, 2.0]], [[1]], "vocabulary: expected a sequence"),
-        (dict(vocabulary=["a", "a"]), [[1.0, 2.0]], [[1, 1]], "different words"),
-        (dict(vocabulary=["a", "b"]), [[1.0, 2.0]], [[1]], r"y has shape \(1, 1\): expected \(1, 2\)"),
-        (dict(vocabulary=["a"]), [[1.0, 2.0]], None, "y: expected the words of each document"),
-        ({}, [[1.0, 2.0]], [[1]], "y: expected the words of each document"),
-        (dict(max_words=0), [[1.0, 2.0]], None, "max_words=0"),
+        ({}, [[1.0, 2.0]], [[1]], "y: expected None"),
     ],
 )
 def test_what_vectors_refuse(settings, X, y, message):
@@ -146,13 +122,12 @@ def test_answers_measured_from_zero_within_their_number():
 
 
 def test_a_report_shows_the_components_by_share(tmp_path, capsys):
-    X, _, held = documents(200)
+    X, z = documents(200)
     settings = dict(n_steps=2, noise_multiplier=2.0, random_state=0)
     fits = [
-        BernoulliMixture(3, **settings).fit(held),
+        BernoulliMixture(3, **settings).fit(np.eye(3)[z]),
         GaussianMixture(3, **settings).fit(X),
         VectorMixture(3, **settings).fit(X),
-        VectorMixture(3, vocabulary=WORDS, **settings).fit(X, held),
     ]
     for number, model in enumerate(fits):
         folder = tmp_path / str(number)
@@ -192,25 +167,21 @@ def test_a_declared_sensitivity_below_the_bound_is_seen(kind):
     words = (np.roll(POINTS, 1, axis=0) > 0).astype(float)
     passed = []
     for share in (1.0, 0.9):
-        if kind is VectorMixture:
-            estimator = declaring(kind, share)(1, vocabulary=WORDS, max_words=1)
-            adapter = conjugate_adapter(estimator, POINTS, words)
-        else:
-            adapter = conjugate_adapter(declaring(kind, share)(1), words)
+        adapter = conjugate_adapter(declaring(kind, share)(1), POINTS if kind is VectorMixture else words)
         passed.append(audit(adapter, layers="A", sizes=SIZES, random_state=0).passed)
     assert passed == [True, False]
 
 
-def test_a_bound_that_leaves_the_words_out_is_seen():
+def test_a_bound_that_leaves_the_counts_out_is_seen():
     """The engine scales down longer contributions, so privacy holds. A warning says that the proof is wrong."""
 
     class Forgetful(VectorMixture):
         def norm_bound(self, n_columns):
             return 1.0
 
-    X, _, held = documents(50)
+    X, _ = documents(50)
     with pytest.warns(RuntimeWarning, match="longer than norm_bound"):
-        Forgetful(2, vocabulary=WORDS, max_words=3, n_steps=1, private=False).fit(X, held)
+        Forgetful(2, n_steps=1, private=False).fit(2 * X)
 
 
 def test_responsibilities_are_posteriors_under_the_released_weights():

@@ -250,6 +250,23 @@ def test_common_curvature_makes_the_bound_largest():
     assert bound([*w, c, t]) < (y * psi - np.logaddexp(0, psi)).mean()
 
 
+def test_mstep_of_the_quadratic_bound_solves_its_equations():
+    model, mechanism = model_of(make("jaakkola", 3, private=False), z=0.0)
+    advance(model, mechanism, Y, 1)  # the mean image
+    precision, zeta = model.prior.precision, model.zeta
+    release = release_of(model, mechanism, Y)
+    model.update(release)
+    mean, cross = zeta + model.read(release, "mean"), model.read(release, "cross").reshape(36, 3)
+    upper = np.zeros((3, 3))
+    upper[np.triu_indices(3, 1)] = model.read(release, "covariance")
+    # About the mean, and E[z^2] = E[z].
+    S = upper + upper.T - np.outer(mean - zeta, mean - zeta)
+    np.fill_diagonal(S, mean * (1 - mean))
+    assert np.linalg.eigvalsh(S).min() > 0.01
+    residual = cross - model.curvature[:, None] * (model.w @ S) - precision * model.w / 300
+    assert np.abs(model.w).max() > 0.3 and np.abs(residual).max() < 1e-9
+
+
 def test_denoised_energy_is_right_on_average():
     rng = np.random.default_rng(1)
     root = rng.standard_normal((4, 4))

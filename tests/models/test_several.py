@@ -6,7 +6,6 @@ as `vips_fast.models.several` states.
 
 import re
 import warnings
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -19,7 +18,6 @@ from vips_fast import (
     PublicPrior,
     PublicVectors,
     TopicTables,
-    VectorMixture,
 )
 from vips_fast.cli.commands.logistic import _list_effects
 from vips_fast.engine.gain import FoundGain, Score
@@ -67,15 +65,6 @@ def effects(rng):
     return listed
 
 
-def keywords(rng):
-    """Counts of words that no document has, in components of any size."""
-    counts, weights = rng.normal(0, 0.01, (5, V)), rng.dirichlet(np.ones(5))
-    fitted = SimpleNamespace(
-        vocabulary=range(V), word_counts_=counts, weights_=weights, parameters_=[()] * 7 + [[0.01]], n_records_=400
-    )
-    return any(VectorMixture.keywords(fitted))
-
-
 def clusters(rng):
     """No document is elsewhere than where clusters begin, and all have the same words."""
     public = PublicVectors(np.eye(3), np.eye(3), np.ones(3), ["a", "b", "c"], np.eye(3), "an example")
@@ -119,7 +108,6 @@ READINGS = {
     "many topics": lambda rng: topics(rng, 10),
     "public topics": public_topics,
     "effects": effects,
-    "keywords": keywords,
     "clusters": clusters,
     "drift": drift,
     "tables": tables,

@@ -173,10 +173,9 @@ def clusters(answers: Bits, rows: Matrix) -> list[list[str]]:
     notes = DocumentClusters(2, public=known, epsilon=5.0, n_steps=3).fit(rows)
     assert_type(notes.predict(rows), Labels)
     assert_type(notes.keywords(), list[list[str]])
-    documents = VectorMixture(2, vocabulary=["a", "b"], epsilon=5.0, n_steps=3).fit(rows, answers[:, :2])
+    documents = VectorMixture(2, epsilon=5.0, n_steps=3).fit(rows)
     assert_type(documents.predict_proba(rows), Matrix)
-    assert_type(documents.word_shares(["a"]), Matrix)
-    return documents.keywords(1)
+    return notes.keywords(1)
 
 
 def words(texts: list[str]) -> dict[str, int]:

@@ -155,7 +155,7 @@ FAMILIES = (
         shell="cli.commands.clusters",
         text="components.csv",
         inputs=(READING,),
-        part="report.parts.components:VectorComponents",
+        part="report.parts.components:DocumentComponents",
     ),
     Family(
         name="tables",

@@ -62,32 +62,34 @@ class BernoulliComponents(Components):
 class VectorComponents(Components):
     """Part of a mixture of vectors; coordinates are no columns."""
 
+    def cells(self, model: Any, columns: Sequence[str] | None) -> tuple[list[str], list[list[str]]]:
+        return [], []
+
+
+class DocumentComponents(Components):
+    """Part of clusters of documents, by their words."""
+
     told = "the words that its documents have more often than others, as far as the releases show it"
 
     def marks(self, model: Any, columns: Sequence[str] | None, n_words: int) -> list[str]:
-        """Describe each component by its keywords, if the model has a vocabulary."""
-        if model.vocabulary is None:
-            return super().marks(model, None, n_words)
+        """Describe each cluster by its keywords."""
         return [", ".join(words) for words in model.keywords(n_words)]
 
     def names(self, model: Any, namer: Namer | None = None) -> tuple[str, ...]:
         """Name the clusters by their first keywords."""
-        if model.vocabulary is None:
-            return ()
         return distinct_names([words[: 3 if namer is None else 10] for words in model.keywords(10)], namer)
 
     def cells(self, model: Any, columns: Sequence[str] | None) -> tuple[list[str], list[list[str]]]:
         """Give each component's keywords."""
-        return ([], []) if model.vocabulary is None else (["keywords"], [[" ".join(row)] for row in model.keywords()])
+        return ["keywords"], [[" ".join(row)] for row in model.keywords()]
 
 
 def component_rows(model: Any, names: Sequence[str] | None = None, n_words: int = 10) -> list[tuple[str, str, str]]:
     """List the components of a fitted mixture, the largest first.
 
-    A row has the number, the share of the records and the distinguishing marks. The marks of a `VectorMixture` with a
-    vocabulary are its keywords; there may be few. The marks of another mixture are at most ``n_words`` columns, by
-    ``names`` or by number: their means are furthest from the means of all records. Raises TypeError if the model is no
-    mixture.
+    A row has the number, the share of the records and the distinguishing marks. The marks of clusters of documents are
+    keywords; there may be few. The marks of a mixture are at most ``n_words`` columns, by ``names`` or by number: their
+    means are furthest from the means of all records. Raises TypeError if the model is no mixture.
     """
     part = part_of(model)
     if not isinstance(part, Components):
