@@ -5,7 +5,7 @@ without a row fails.
 """
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import product
 
 import mpmath
@@ -14,7 +14,7 @@ import pytest
 from mutation import mutated
 
 from vips_fast import accounting as acc
-from vips_fast.accounting import dp_events, events
+from vips_fast.accounting import events
 from vips_fast.accounting.accountants import ACCOUNTANTS
 from vips_fast.engine import filters
 from vips_fast.engine.budget import Budget
@@ -142,8 +142,6 @@ class Row:
     #: mu^2 of Gaussian mechanisms on all the data that bound it; None: filters and odometers refuse.
     square: float | None = None
     renyi: bool = False
-    #: Types in it that dp-accounting has no class for.
-    ours: list = field(default_factory=list)
     reuses: bool = False
     steps: int = 1
     parts: int = 1
@@ -175,7 +173,7 @@ def rows():
         # For two records: Vadhan 2017, lemma 2.2.
         Row(
             acc.ApproximateDPEvent(0.5, 1e-5, "add_remove"), stated(0.5, 1e-5), stated(1.0, 1e-5 * (1 + math.exp(0.5))),
-            {"pld", "optimal", "strong", "basic"}, ours=["approximate_dp"],
+            {"pld", "optimal", "strong", "basic"},
         ),
         Row(
             poisson, binomial(1, 0.25, sd), binomial(2, 0.25, sd),
@@ -183,28 +181,27 @@ def rows():
         ),
         Row(
             acc.WithoutReplacementEvent(2, 4, G(sd)), fixed(0.5, sd), drawn_of_four(sd),
-            {"pld", "rdp", "wang", "optimal", "strong", "basic"}, 1 / sd**2, True, ["without_replacement"],
+            {"pld", "rdp", "wang", "optimal", "strong", "basic"}, 1 / sd**2, True,
         ),
         Row(
-            dealing, dealt(1, sd), dealt(2, sd), {"pld", "optimal", "strong", "basic"}, 1 / sd**2,
-            ours=["random_allocation"], steps=2,
+            dealing, dealt(1, sd), dealt(2, sd), {"pld", "optimal", "strong", "basic"}, 1 / sd**2, steps=2,
         ),
         Row(
             acc.RandomAllocationEvent(2, 4, G(2 * sd), reused=True), dealt(1, sd), None, {"pld"}, 1 / sd**2,
-            ours=["random_allocation"], reuses=True, steps=8,
+            reuses=True, steps=8,
         ),
         Row(
             acc.RandomAllocationEvent(1, 9, G(3 * sd)), of_gaussian(1 / sd**2), of_gaussian(4 / sd**2),
-            {"pld", "optimal", "strong", "basic"}, 1 / sd**2, ours=["random_allocation"], steps=9,
+            {"pld", "optimal", "strong", "basic"}, 1 / sd**2, steps=9,
             parts=9,
         ),
         Row(
             acc.GroupEvent(poisson, 2), binomial(2, 0.25, sd), binomial(4, 0.25, sd),
-            {"pld", "rdp", "wang", "optimal", "strong", "basic"}, 4 / sd**2, True, ["group"],
+            {"pld", "rdp", "wang", "optimal", "strong", "basic"}, 4 / sd**2, True,
         ),
         Row(
             acc.GroupEvent(dealing, 2), dealt(2, sd), dealt(4, sd), {"pld", "optimal", "strong", "basic"}, 4 / sd**2,
-            ours=["group"], steps=2,
+            steps=2,
         ),
         Row(
             acc.ComposedEvent((G(sd, "add_remove"), acc.LaplaceEvent(2.0, "add_remove"))), beside_laplace(sd, 2.0),
@@ -368,7 +365,6 @@ def test_groups(row):
 @EVERY
 def test_files(row):
     assert acc.event_from_json(row.event.to_json()) == row.event
-    assert dp_events.export_event(row.event)["ours"] == row.ours
 
 
 @EVERY

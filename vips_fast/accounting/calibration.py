@@ -24,10 +24,7 @@ _ROUGH_EPSILON, _ROUGH_NOISE = 0.02, 0.02
 
 
 class _Bracket(NamedTuple):
-    """Two noise multipliers' logarithms, and each one's excess of epsilon.
-
-    The excess is over the target.
-    """
+    """Two noise multipliers' logarithms, and the excess of each one's epsilon over the target."""
 
     lo: float
     hi: float

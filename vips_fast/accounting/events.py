@@ -131,10 +131,7 @@ class PrivacyEvent:
         return {"type": self.kind} | {name: _plain(getattr(self, name)) for name in _names(cast(Any, type(self)))}
 
     def to_json(self) -> str:
-        """Return canonical JSON.
-
-        It has sorted keys, no spaces, and the shortest floats that round-trip.
-        """
+        """Return canonical JSON: sorted keys, no spaces, the shortest floats that round-trip."""
         return json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"), allow_nan=False)
 
     def with_relation(self, relation: str | None) -> "PrivacyEvent":

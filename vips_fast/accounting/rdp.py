@@ -41,10 +41,7 @@ def base_of(event: PrivacyEvent) -> Pair:
 
 
 def _log_poisson_excess(y: FloatArray, alpha: float) -> FloatArray:
-    """Compute ln(e^(alpha y) - 1 - alpha (e^y - 1)).
-
-    Alpha is > 1, and the argument >= 0.
-    """
+    """Compute ln(e^(alpha y) - 1 - alpha (e^y - 1)) for alpha > 1, y >= 0."""
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         ay = alpha * y
         small = np.abs(ay) < 1e-2

@@ -65,10 +65,7 @@ def wang_rdp(event: WithoutReplacementEvent, orders: ArrayLike, bound: str = "th
 
 @lru_cache(maxsize=4)
 def _log_binomials(orders: tuple[int, ...], top: int) -> FloatArray:
-    """Compute ln C(a, j) for `orders` a; -inf if j > a.
-
-    The j are 2 .. top.
-    """
+    """Compute ln C(a, j) for `orders` a and j = 2 .. top; -inf if j > a."""
     from scipy.special import gammaln
 
     log_factorial = gammaln(np.arange(1.0, top + 2))
@@ -81,10 +78,7 @@ def _log_binomials(orders: tuple[int, ...], top: int) -> FloatArray:
 
 
 def _log_even_moments(base: Pair, top: int) -> FloatArray:
-    """Compute ln E_Q[(e^L - 1)^k] at even k <= top + 1.
-
-    The results stand by index.
-    """
+    """Compute ln E_Q[(e^L - 1)^k] at index k, for even k <= top + 1."""
     out = np.full(top + 2, -math.inf)
     loss, log_weight = base.under_q(float(top + 1), 0.5, False)
     with np.errstate(divide="ignore"):

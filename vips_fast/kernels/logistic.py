@@ -97,10 +97,7 @@ class Rows(NamedTuple):
 
 
 class Lattice(NamedTuple):
-    """Public bounds of a contribution and grids of its parts.
-
-    Kernels take them in this form.
-    """
+    """Public bounds of a contribution and grids of its parts, as kernels take them."""
 
     row_norm: float  #: Rows are scaled down to this norm.
     n_trials: float

@@ -123,10 +123,7 @@ def _sums(x: FloatArray, starts: np.ndarray) -> FloatArray:
 
 
 def _nats(mass: FloatArray, tail: float) -> FloatArray:
-    """Compute ln of the mass, in cells for small masses.
-
-    Below the smallest delta, cells have size mass^(1/3).
-    """
+    """Compute ln of the mass; below the smallest delta that counts, cells have size mass^(1/3)."""
     counts = _COUNTS * tail
     return np.asarray(np.log(np.maximum(mass, counts)) + 3.0 * np.cbrt(np.clip(mass / counts, 0.0, 1.0)))
 

@@ -83,10 +83,7 @@ def split(pair: Pair, points: FloatArray) -> tuple[FloatArray, float]:
 
 
 def _spacing(parts: Sequence[Part], h: float, tail: float) -> float:
-    """Choose a spacing of at most h, aligned with shared atoms.
-
-    The atoms are those on a shared lattice.
-    """
+    """Choose a spacing of at most h, aligned with atoms that lie on one lattice."""
     values: set[float] = set()
     width = 0.0
     lattice = True

@@ -294,10 +294,7 @@ class Direction:
         return min(1.0, math.exp(self._log_bound) + self.p_infinite + self.total * tail)
 
     def delta(self, epsilon: float, rtol: float, rough: float) -> float:
-        """Bound delta at `epsilon` >= 0 from above.
-
-        `rough` comes from `rough_delta`.
-        """
+        """Bound delta at `epsilon` >= 0 from above; `rough` comes from `rough_delta`."""
         answer = rough
         if self._log_bound < -600.0 or self.spread == 0.0:
             # Below 1e-260 the Renyi bound is as good as any number.
@@ -415,10 +412,7 @@ class PrivacyLoss:
         return largest(rough, self._directions, lambda d, bound: d.delta(epsilon, self.rtol, bound))
 
     def epsilon_lower(self, delta: float) -> float:
-        """Bound the pairs' true epsilon at `delta` from below.
-
-        See `Direction.epsilon_lower`; tight to about `rtol`.
-        """
+        """Bound the pairs' true epsilon at `delta` from below, tight to about `rtol`."""
         delta = open_probability("delta", delta)
         if self._single:
             # The closed form is good to 1e-11, the bisection to 1e-9.

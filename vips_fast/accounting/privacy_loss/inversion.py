@@ -56,10 +56,7 @@ _WIDEST = 600.0
 
 
 class Sampled(NamedTuple):
-    """Steps on Poisson samples by a Gaussian mechanism.
-
-    The probability is `rate`, and the shift `mu`.
-    """
+    """Steps of a Gaussian mechanism of shift `mu` on Poisson samples of probability `rate`."""
 
     rate: float
     mu: float
@@ -80,10 +77,7 @@ def rare_samples(event: PrivacyEvent) -> list[Sampled] | None:
 
 
 class _Atoms(NamedTuple):
-    """The law of one step's loss under Q, and its number.
-
-    The mass that is missing from 1 lies at 0.
-    """
+    """The law of one step's loss under Q, its missing mass at 0, and the number of steps."""
 
     loss: FloatArray
     masses: FloatArray
@@ -91,10 +85,7 @@ class _Atoms(NamedTuple):
 
 
 class _Sums(NamedTuple):
-    """The trapezoid rule's terms, and a bound of their errors' sum.
-
-    The frequencies are w = 0, h, 2 h, ….
-    """
+    """The trapezoid rule's terms at the frequencies 0, h, 2 h, …, and a bound of their errors' sum."""
 
     c: float
     h: float
@@ -237,10 +228,7 @@ class Inversion:
         return math.exp(-self._growth - k) * (max(found) - math.exp(min(x, 600.0)) * gaussian_profile(tau, k))
 
     def _tuned(self, x: float, tau: float) -> _Sums:
-        """Sum for answers near x, with least copies and rounding.
-
-        The line is chosen for that.
-        """
+        """Sum for answers near x, on the line of least copies and rounding."""
 
         def badness(c: float, above: float) -> float:
             copies, rounding = self._log_copies(x, c, tau), above - c * x - 25.0
@@ -251,10 +239,7 @@ class Inversion:
         return self._sums(min((badness(o, above), o) for o, above, _ in self._orders()[:-1])[1], tau)
 
     def epsilon(self, delta: float, near: float | None = None) -> float | None:
-        """Bound epsilon at `delta` to about `rtol`; None if not tight.
-
-        `near` is about the answer, if known.
-        """
+        """Bound epsilon at `delta` to about `rtol`, None if not tight; `near` is about the answer."""
         part = 0.004 * math.sqrt(self._rtol / 1e-4) if self.upper else 0.06 * self._rtol
         tau, points = self._width / 2_000.0, self._width * np.geomspace(5e-4, 0.48, 14)
         aim = float(points[0])

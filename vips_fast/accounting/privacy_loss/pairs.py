@@ -26,10 +26,7 @@ ROUND_UP = 1.0 + 1e-12
 
 
 def tail_quantile(tail: float) -> float:
-    """Find z with P(N(0, 1) > z) <= tail.
-
-    The tail is any number > 0.
-    """
+    """Find z with P(N(0, 1) > z) <= tail, for any tail > 0."""
     from scipy.special import ndtri
 
     if tail >= 0.5:
@@ -85,10 +82,7 @@ class Pair:
     max_loss = math.inf
 
     def support(self, tail: float) -> tuple[float, float]:
-        """Find (low, high) with at most `tail` beyond each end.
-
-        P(L < low) <= tail and P(high < L < inf) <= tail.
-        """
+        """Find (low, high) with P(L < low) <= tail and P(high < L < inf) <= tail."""
         raise NotImplementedError
 
     def q_support(self, tail: float) -> tuple[float, float]:
@@ -103,10 +97,7 @@ class Pair:
         raise NotImplementedError
 
     def profile(self, epsilon: float) -> float:
-        """Compute delta(epsilon) of the pair in closed form, rounded up.
-
-        For any real epsilon.
-        """
+        """Compute delta(epsilon) of the pair at any real epsilon in closed form, rounded up."""
         raise NotImplementedError
 
     def mirror_profile(self, epsilon: float) -> float:
@@ -130,19 +121,13 @@ class Pair:
         raise NotImplementedError(f"{type(self).__name__} is not a mechanism on the whole data")
 
     def divergence(self, alpha: float) -> float:
-        """Compute the Renyi divergence of order alpha on whole data.
-
-        Alpha is > 1.
-        """
+        """Compute the Renyi divergence of order alpha > 1 on whole data."""
         loss, log_weight = self.under_q(alpha, 1.0, False)
         return max(0.0, log_sum(alpha * loss + log_weight) / (alpha - 1.0))
 
 
 class GaussianPair(Pair):
-    """The pair P = N(mu, 1), Q = N(0, 1).
-
-    Its loss has L ~ N(mu^2/2, mu^2) under P.
-    """
+    """The pair P = N(mu, 1), Q = N(0, 1), whose loss is N(mu^2/2, mu^2) under P."""
 
     def __init__(self, mu: float) -> None:
         self.mu = mu
@@ -348,10 +333,7 @@ class PoissonPair(Pair):
 
 
 class MirrorPair(Pair):
-    """The pair (Q, P) of a sampled pair (P, Q).
-
-    The loss changes its sign and its law.
-    """
+    """The pair (Q, P) of a sampled pair (P, Q): the loss changes its sign and its law."""
 
     def __init__(self, pair: PoissonPair) -> None:
         self.pair = pair

@@ -57,10 +57,7 @@ from .pairs import (
 
 
 class RowsPair(Pair):
-    """A sample with j >= 1 of somebody's rows, and j known.
-
-    Each pair is N(j mu, 1) and N(0, 1), with weight w_j.
-    """
+    """A sample with j >= 1 of somebody's rows, and j known: N(j mu, 1) and N(0, 1) with weight w_j."""
 
     def __init__(self, mu: float, weights: FloatArray) -> None:
         # What is lighter is below the rounding of any delta that is answered.
@@ -176,10 +173,7 @@ class MixturePair(RowsPair):
 
 
 def _rows_drawn(event: GroupEvent) -> tuple[float, FloatArray]:
-    """Return P(j >= 1), rounded up, and P(j | j >= 1).
-
-    They are for j drawn rows.
-    """
+    """Return P(j >= 1), rounded up, and P(j | j >= 1), for j drawn rows."""
     sampled = event.event
     assert not isinstance(sampled, RandomAllocationEvent)
     rate = sampled.sampling_probability

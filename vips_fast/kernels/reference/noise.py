@@ -29,10 +29,7 @@ _CONSTANTS = np.frombuffer(b"expand 32-byte k", dtype="<u4")
 
 
 def chacha20_blocks(key: bytes, tails: ArrayLike) -> np.ndarray:
-    """Compute ChaCha20 blocks as (n, 16) uint32.
-
-    ``tails`` (n, 4) ends the states.
-    """
+    """Compute ChaCha20 blocks as (n, 16) uint32; ``tails`` (n, 4) ends the states."""
     tails = np.asarray(tails, dtype=np.uint32)
     start = np.empty((16, len(tails)), dtype=np.uint32)
     start[:4] = _CONSTANTS[:, None]

@@ -37,10 +37,7 @@ def blend_release(
 
 
 def noise_sums(average: np.ndarray, sd: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Compute words' noise and sums, and topics' sums.
-
-    They are (V,), (V,) and (2, K); see the kernel.
-    """
+    """Compute words' noise and sums, (V,), and topics' sums, (2, K); see the kernel."""
     word_sd = np.sqrt((sd**2).mean(axis=1))
     relative = sd / word_sd[:, None]
     return word_sd, average.sum(axis=1), np.stack([(average / word_sd[:, None]).sum(axis=0), (relative**2).sum(axis=0)])
@@ -142,10 +139,7 @@ def table_shares(table: np.ndarray, weight: np.ndarray, least: float) -> np.ndar
 
 
 def table_spread(table: np.ndarray, weight: np.ndarray, least: float) -> np.ndarray:
-    """Compute how a word's topics share its noise.
-
-    The result has shape (V,); see the kernel.
-    """
+    """Compute how a word's topics share its noise, (V,); see the kernel."""
     share = table[:, : len(weight)].astype(np.float64)
     used, held = share @ weight, (share / (share + least)) @ weight
     return np.asarray(np.sqrt(np.divide(held, used, out=np.ones(len(used)), where=used > 0)))
