@@ -1,15 +1,20 @@
 """Corpora of the panel, as counts by person of public words, for fitting and for unseen persons."""
 
 import gzip
+import hashlib
 import json
 import os
+import re
 from pathlib import Path
+from pydoc_data.topics import topics
 from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse
 
 from vips_fast.data import load_corpus
+from vips_fast.data.vocabulary import count_matrix
+from vips_fast.demo import PACKAGES, STOP_WORDS, docstrings_by_file
 from vips_fast.jobs.text import TextFile
 from vips_fast.models.lda import PublicPrior, load_prior
 
@@ -19,6 +24,7 @@ TEXTS = ("snippets", "bbc", "alexa", "disaster", "germeval", "posts")
 COUNTS = ("sections", "newswires")
 MADE = ("docstrings", "planted-short", "planted-long")
 NAMES = (*TEXTS, *COUNTS, *MADE)
+_WORD, _MOST_DOCSTRINGS = re.compile(r"[a-z]{3,}"), 30_000
 
 
 class PanelCorpus(NamedTuple):
@@ -86,15 +92,31 @@ def _newswires() -> PanelCorpus:
 
 
 def _docstrings() -> PanelCorpus:
-    from vips_fast.demo import docstrings_corpus
-
-    found = docstrings_corpus()
-    _, person = np.unique(np.asarray(found.groups), return_inverse=True)
-    counts = _by_person(scipy.sparse.csr_matrix(found.counts), person)
-    order = np.random.default_rng(0).permutation(counts.shape[0])
+    """Docstrings of a source file over the words of Python's language reference."""
+    words = set[str]()
+    for text in topics.values():
+        words.update(_WORD.findall(text.lower()))
+    words -= STOP_WORDS
+    found: dict[str, tuple[str, str]] = {}
+    for packages in ((), *((name,) for name in PACKAGES)):
+        if len(found) >= _MOST_DOCSTRINGS:
+            break
+        for path, texts in docstrings_by_file(packages).items():
+            for text in texts:
+                said = _WORD.findall(text.lower())
+                if sum(word in words for word in said) >= 10:
+                    found.setdefault(text, (path, " ".join(said)))
+    by_hash = sorted(found, key=lambda text: hashlib.sha256(text.encode("utf-8", "replace")).digest())
+    kept = set(by_hash[:_MOST_DOCSTRINGS])
+    files, texts = zip(*(found[text] for text in found if text in kept), strict=True)
+    counts = count_matrix([texts], tuple(sorted(words)), "paper")
+    numbers = {path: number for number, path in enumerate(dict.fromkeys(files))}
+    person = np.array([numbers[path] for path in files])
+    by_person = _by_person(scipy.sparse.csr_matrix(counts), person)
+    order = np.random.default_rng(0).permutation(by_person.shape[0])
     cut = len(order) // 5
-    prior = load_prior("public:en").restricted_to(found.vocabulary)
-    return PanelCorpus(counts[order[cut:]], counts[order[:cut]], prior, None)
+    prior = load_prior("public:en").restricted_to(tuple(sorted(words)))
+    return PanelCorpus(by_person[order[cut:]], by_person[order[:cut]], prior, None)
 
 
 def _planted(length: float) -> PanelCorpus:

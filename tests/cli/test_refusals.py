@@ -142,7 +142,6 @@ REFUSED = {
     "show public:fr": "no public topics of this language are stored",
     "verify topics --verify-key y.txt": "only vips-fast publish --key signs",
     "predict bare X.npy": "model.json",
-    "predict topics docstrings": "docstrings: they have",
     "predict topics docs.txt --threshold 2": "--threshold: not for a topic model",
     "predict topics X.npy --effects": "expected a model written by vips-fast fit blr",
     "predict regression t.csv --label ill": "--label: expected with --effects",

@@ -130,7 +130,5 @@ def test_the_shell(tmp_path, capsys):
     said = capsys.readouterr().out
     figures = dict(line.rsplit(None, 1) for line in said.split("\n\n")[0].splitlines())
     assert "right guesses at most 60.0 %" in " ".join(said.split()) and figures["epsilon"] == "2.2872"
-    assert (
-        main(["plan", "--records", "15000", "--vocab-size", "5000", "--topics", "10", "--attack-success", "0.6"]) == 0
-    )
+    assert main("plan --records 15000 --vocab-size 5000 --topics 10 --attack-success 0.6".split()) == 0
     assert "noise multiplier" in capsys.readouterr().out

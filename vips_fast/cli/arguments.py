@@ -106,7 +106,7 @@ class Texts(Arguments):
     ----------
     input : INPUT
         CSV, Excel, JSON Lines, Parquet, a folder of .txt files, - (standard input), counts (CSR .npz, MatrixMarket, UCI
-        docword, LDA-C, svmlight), shards, or the word docstrings; text files also gzip, bzip2 or xz
+        docword, LDA-C, svmlight) or shards; text files also gzip, bzip2 or xz
     vocab
         the vocabulary: FILE with one word a line; public:LANGUAGE, its commonest words; or private (default for raw
         records), purchased from the budget

@@ -1,26 +1,14 @@
-"""Real text that every Python has: the docstrings of its own libraries.
-
-Each docstring is one record. The vocabulary is public with respect to them. It is made of the language reference that
-ships as `pydoc_data.topics`, and none of the docstrings is part of that.
-"""
+"""Real text that every Python has: the docstrings of its own libraries."""
 
 import ast
 import contextlib
 import gc
-import hashlib
 import importlib.util
 import itertools
 import os
-import re
 import sysconfig
 import warnings
-from collections import Counter
 from collections.abc import Iterator, Sequence
-
-import numpy as np
-
-from ..data.corpus import Corpus
-from ..data.vocabulary import count_matrix
 
 #: Packages are read in this order until there are enough documents; absent ones are passed over. The list is fixed, so
 #: that other packages of an environment do not change the corpus. It begins with packages that every environment of
@@ -49,69 +37,13 @@ STOP_WORDS = frozenset(
 )
 
 _SKIPPED_FOLDERS = {"test", "tests", "idle_test", "site-packages", "dist-packages", "__pycache__", "pydoc_data"}
-_WORD = re.compile(r"[a-z]{3,}")
-
-
-def language_reference_words() -> tuple[str, ...]:
-    """Return the demo's vocabulary: the words of Python's language reference.
-
-    Words of three letters or more in `pydoc_data.topics`, in lower case and alphabetical order, less `STOP_WORDS`.
-    Raises ModuleNotFoundError if this Python was installed without `pydoc_data`.
-    """
-    from pydoc_data.topics import topics
-
-    words: set[str] = set()
-    for text in topics.values():
-        words.update(_WORD.findall(text.lower()))
-    return tuple(sorted(words - STOP_WORDS))
-
-
-def docstrings_corpus(min_words: int = 10, max_documents: int = 30_000, packages: Sequence[str] = PACKAGES) -> Corpus:
-    """Load docstrings of the standard library and installed packages as a corpus.
-
-    Sources are parsed, never imported. Each module, class and function gives a document; test folders are left out and
-    identical docstrings count once. A docstring is split into words at everything but letters, so that the parts of
-    identifiers count as words. One with fewer than `min_words` words of the vocabulary is left out. Installed packages
-    follow the standard library, in the order of `packages`, until there are `max_documents`. Of more than that, it
-    takes the ones with the smallest SHA-256 of their text. The same installation gives the same corpus. `details` has
-    the number of documents of each package, and `groups` numbers the source file that each was found in first.
-
-    Raises ValueError if `min_words` or `max_documents` is below 1, or no docstring is found (a Python without its
-    sources).
-    """
-    for name, value in (("min_words", min_words), ("max_documents", max_documents)):
-        if value < 1:
-            raise ValueError(f"{name} is {value}; expected at least 1")
-    vocabulary = language_reference_words()
-    known = frozenset(vocabulary)
-    found: dict[str, tuple[str, str, list[str]]] = {}
-    with _no_garbage_collection():
-        for package, folder in _roots(packages):
-            if len(found) >= max_documents:
-                break
-            for path in _sources(folder):
-                for docstring in _docstrings(path):
-                    words = _WORD.findall(docstring.lower())
-                    if sum(map(known.__contains__, words)) >= min_words:
-                        found.setdefault(docstring, (package, path, words))
-    if not found:
-        raise ValueError("no docstrings found: this Python has no library sources")
-    if len(found) > max_documents:
-        by_hash = sorted(found, key=lambda text: hashlib.sha256(text.encode("utf-8", "replace")).digest())
-        chosen = frozenset(by_hash[:max_documents])
-        found = {text: value for text, value in found.items() if text in chosen}
-    details = Counter(package for package, _, _ in found.values())
-    listed = ", ".join(f"{package} {number}" for package, number in details.items())
-    counts = count_matrix([[" ".join(words) for _, _, words in found.values()]], vocabulary, "paper")
-    numbers: dict[str, int] = {}
-    files = np.array([numbers.setdefault(path, len(numbers)) for _, path, _ in found.values()])
-    return Corpus(counts, vocabulary, f"docstrings ({listed})", dict(details), files)
 
 
 def docstrings_by_file(packages: Sequence[str] = (), most: int | None = None) -> dict[str, list[str]]:
     """Read the docstrings of each source file of packages, or of the standard library if there are none.
 
-    Files are as in `docstrings_corpus`, at most ``most`` of them. A docstring belongs to the first file that has it.
+    Sources are parsed, never imported; test folders are left out. At most ``most`` files are read. A docstring belongs
+    to the first file that has it.
     """
     found: dict[str, list[str]] = {}
     seen: set[str] = set()

@@ -91,8 +91,6 @@ class TextFile:
         Words that are shown of a topic.
     verify : bool
         Whether the bytes of shards are checked.
-    corpus : callable() -> Corpus, or None
-        Reads another corpus in place of the file.
     progress : callable(str) -> context manager
         Gives a callback for the progress of reading.
     """
@@ -119,7 +117,6 @@ class TextFile:
     public_prior: str | PublicPrior | None = None
     n_words: int = 10
     verify: bool = True
-    corpus: Callable[[], Corpus | None] = lambda: None
     progress: Callable[[str], AbstractContextManager[Any]] = lambda label: nullcontext()
 
     def __post_init__(self) -> None:
@@ -155,7 +152,7 @@ class TextFile:
     @property
     def purchases(self) -> bool:
         """Whether the words are purchased."""
-        if self.vocab not in (None, PRIVATE) or self.corpus() is not None or self._by_prior:
+        if self.vocab not in (None, PRIVATE) or self._by_prior:
             return False
         return holds_records(self.path, self.format, self.text, self.person)
 
@@ -200,8 +197,7 @@ class TextFile:
         """Read the texts, after the purchase of a vocabulary if needed."""
         if self.prior is not None:
             self._check_prior(self.prior, reading.model)
-        given = self.corpus()
-        corpus, kept, words = (given, dict[str, str](), None) if given is not None else self._read(reading)
+        corpus, kept, words = self._read(reading)
         if self.prior is not None:
             reading.model.set_params(public_prior=self._prior_of(self.prior, corpus.vocabulary, words is not None))
         columns = corpus.vocabulary

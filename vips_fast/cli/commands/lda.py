@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
-from dataclasses import asdict, replace
-from functools import cache, partial
+from dataclasses import asdict
 from typing import Any
 
 from ...accounting import rounded_up
-from ...data import Corpus, holds_records, load_vocabulary
-from ...demo import docstrings_corpus, language_reference_words
+from ...data import holds_records, load_vocabulary
 from ...engine.plan import Terms
 from ...models.inputs import column_names
 from ...models.lda import LatentDirichletAllocation, LdaOptions, Plan, load_prior
 from ...models.lda import plan as make_plan
 from ...report import paragraph, table
-from ..arguments import FitLda, Predict, Texts
+from ..arguments import FitLda, Predict
 from ..arguments import Plan as PlanArguments
 from ..inputs import IMAGES, ROWS, open_shards, read_documents, refuse, text_file
 from ..messages import print_object, width
@@ -24,25 +21,6 @@ from .fit import run_fit
 
 #: Numbers of records and epsilons of the table, in parts of the given ones.
 _SIZES, _EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0), (0.25, 0.5, 1.0, 2.0, 4.0)
-
-
-def read_corpus(args: Predict, model: Any, vocabulary: Sequence[str] | None) -> Any:
-    """Read the counts of documents over the words of a fitted model."""
-    docstrings = _docstrings(args, model.n_features_in_)
-    corpus = read_documents(args, model, vocabulary) if docstrings is None else docstrings
-    return getattr(corpus, "counts", corpus)
-
-
-def _docstrings(args: Texts, n_words: int | None) -> Corpus | None:
-    """Read the docstrings, if the input is that word and no file."""
-    if args.input != "docstrings" or os.path.exists(args.input):
-        return None
-
-    own = len(language_reference_words())
-    if n_words not in (None, own):
-        raise ValueError(f"docstrings: they have {own} words; expected {n_words}")
-    # Units are the docstrings: the demonstration keeps their source files for itself.
-    return replace(docstrings_corpus(), groups=None)
 
 
 def words_of(args: Predict, model: Any) -> Sequence[str] | None:
@@ -58,21 +36,20 @@ def words_of(args: Predict, model: Any) -> Sequence[str] | None:
 def read_new(args: Predict, model: Any) -> Any:
     """Read new documents for a fitted topic model."""
     refuse(args, *ROWS, *IMAGES)
-    return read_corpus(args, model, words_of(args, model))
+    corpus = read_documents(args, model, words_of(args, model))
+    return getattr(corpus, "counts", corpus)
 
 
 def fit(args: FitLda) -> int:
     """Fit a topic model."""
     if args.public_prior is None and args.n_components is None:
-        if args.input == "docstrings" or not holds_records(args.input, args.format, args.text, args.person):
+        if not holds_records(args.input, args.format, args.text, args.person):
             raise ValueError("--topics: expected the number of topics, or for texts --public-prior")
         args.public_prior = f"public:{args.language or 'en'}"
     if args.public_prior is not None:
         args.n_components = load_prior(args.public_prior).n_topics
     open_shards(args)  # refuses options that mean nothing to shards
-    corpus = cache(lambda: _docstrings(args, args.features))
-    source = partial(text_file, args, n_words=args.words, corpus=corpus)
-    return run_fit(args, LatentDirichletAllocation, source)
+    return run_fit(args, LatentDirichletAllocation, lambda: text_file(args, n_words=args.words))
 
 
 def plan(args: PlanArguments) -> int:
