@@ -35,7 +35,7 @@ def temporary(monkeypatch, tmp_path):
 def test_topics(run, few_docstrings, tmp_path):
     """The way of README: texts, persons, public topics; and the folder can be verified without the texts."""
     folder = tmp_path / "topics"
-    code, out, err = run("demo", "--epsilon", 20, "--topics", 8, "--words", 4, "--jobs", 1, "--out", folder)
+    code, out, err = run("demo", "--epsilon", 20, "--topics", 8, "--jobs", 1, "--out", folder)
     assert code == 0 and re.search(r"fit: step (\d+) of \1, epsilon 20, ", err)
     assert "800 persons, 80 of them held out" in " ".join(out.split()) and "Verdict: useful." in out
     found = re.findall(r"^(private topics|counting words|20 topics).* (\d+)$", out, re.M)
@@ -43,12 +43,8 @@ def test_topics(run, few_docstrings, tmp_path):
     assert perplexity["private topics"] < perplexity["counting words"] / 2 and "20 topics" in perplexity
     model = PrivateTopics.load(folder).model_
     assert model.privacy_.unit == "person" and model.privacy_.n_records == 720 and model.privacy_.epsilon <= 20
-    assert model.public_prior.n_topics == 8 and max(len(line.split()) for line in _listed(out)) == 4 + 4
+    assert model.public_prior.n_topics == 8
     assert run("verify", folder)[0] == 0 and run("show", folder)[0] == 0
-
-
-def _listed(out):
-    return re.findall(r"^ *[\d.]+%  +[\d.]+ ×.*$", out, re.M)
 
 
 def test_topics_say_when_they_failed(run, few_docstrings, monkeypatch):

@@ -127,20 +127,9 @@ def test_the_object_of_a_failure(run, files, budget, monkeypatch):
     assert run(*files.fit("--json", "--steps", 0))[:2] == (2, "")
 
 
-def test_the_objects_of_transform_predict_and_verify(run, files, inputs):
+def test_the_object_of_verify(run, files):
     transcript = files.folder / "t"
     assert run(*files.fit("--epsilon", 1, "--transcript", transcript))[0] == 0
-    for more in ([], ["--out", files.folder / "rows.npy"]):
-        code, text, err = run("predict", files.model, files.docs, "--json", *more)
-        said = json.loads(text)
-        assert (code, err, said["exit"], said["columns"]) == (0, "", "done", ["topic1", "topic2"])
-        assert said["model"] == str(files.model) and (said["rows"] is None) == bool(more)
-        rows = np.load(said["paths"]["table"]) if more else np.array(said["rows"])
-        assert np.array_equal(rows, LatentDirichletAllocation.load(files.model).transform(files.X))
-    fitted = files.folder / "r"
-    assert run("fit", "blr", *inputs["blr"], "--epsilon", 1, "--out", fitted)[0] == 0
-    said = json.loads(run("predict", fitted, files.folder / "X.npy", "--json")[1])
-    assert said["columns"] == ["p(0.0)", "p(1.0)"] and np.shape(said["rows"]) == (60, 2)
     code, text, _ = run("verify", files.model, "--transcript", transcript, "--json")
     said = json.loads(text)
     assert (code, said["ok"], said["exit"]) == (0, True, "done") and {"name", "ok", "detail"} == set(said["checks"][0])

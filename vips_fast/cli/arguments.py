@@ -71,18 +71,6 @@ class Printed(Arguments):
     json: bool = False
 
 
-class Table(Printed):
-    """A table of numbers.
-
-    Parameters
-    ----------
-    out : FILE
-        .csv or .npy; default: print
-    """
-
-    out: Annotated[str, ending(".csv", ".npy")] | None = None
-
-
 class Sampled(Arguments, title="privacy"):
     """The way to draw minibatches, and the neighboring relation.
 
@@ -399,18 +387,12 @@ class Demo(Arguments, command="demo", function="demo:run"):
     ----------
     epsilon
         default 2
-    delta
-        default 1e-5
     topics
         number of public topics, default 100
-    words
-        words a topic, default 10
     out : DIR
         folder of the private model and its report, default a new one
     n_jobs
         threads, -1 for all
-    random_state
-        seed of public choices, default 0
     quiet
         no progress
 
@@ -420,12 +402,9 @@ class Demo(Arguments, command="demo", function="demo:run"):
     """
 
     epsilon: Positive = 2.0
-    delta: Probability = 1e-5
     topics: Whole = 100
-    words: Whole = 10
     out: Folder | None = None
     n_jobs: Threads = -1
-    random_state: Seed = 0
     quiet: bool = False
 
 
@@ -652,7 +631,7 @@ class Tabulate(Fitted, Columns, Fit, command="tabulate", function="tables:tabula
 # ---------------------------------------------------------------- fitted models
 
 
-class Predict(Fitted, Texts, Table, command="predict", function="models:predict"):
+class Predict(Fitted, Texts, command="predict", function="models:predict"):
     """Print what a model says of each new record, which is as private as the records.
 
     These are probabilities of classes or clusters, topic proportions, or hidden units.
@@ -673,6 +652,8 @@ class Predict(Fitted, Texts, Table, command="predict", function="models:predict"
         of fit blr: instead, its effects on probabilities, averaged over INPUT, which is PUBLIC or held-out
     label : LABEL
         with --effects: also the calibration, by these labels: the column of a table; for a matrix a file, .npy or lines
+    out : FILE
+        .csv or .npy; default: print
     n_jobs
         threads, -1 for all
     quiet
@@ -688,6 +669,7 @@ class Predict(Fitted, Texts, Table, command="predict", function="models:predict"
     schema: File | None = None
     effects: bool = False
     label: Named | None = None
+    out: Annotated[str, ending(".csv", ".npy")] | None = None
     threshold: Integer | None = None
     n_jobs: Threads | None = None
     quiet: bool = False
@@ -870,8 +852,6 @@ class Shard(Words, Persons, command="shard", function="data:shard"):
     ----------
     out : OUT
         new folder to write
-    shard_mb : MIB
-        size of a shard, default 256
     bins : T
         draw one of T bins for each unit and write bin by bin: a minibatch is then contiguous
     schema
@@ -886,7 +866,6 @@ class Shard(Words, Persons, command="shard", function="data:shard"):
 
     input: Place[File]
     out: Place[Folder]
-    shard_mb: Positive = 256.0
     bins: Whole | None = None
     schema: File | None = None
     label: str | None = None

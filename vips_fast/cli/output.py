@@ -17,8 +17,7 @@ from ..store.atomic import PUBLIC, replacing
 from ..store.owned import check_apart
 from ..store.text import csv_text
 from ..store.words import counted
-from .arguments import Predict
-from .messages import print_object, say
+from .messages import say
 from .signature import Arguments, is_path
 
 
@@ -90,23 +89,14 @@ def output_file(name: str | Path, mode: int = PUBLIC) -> AbstractContextManager[
     return replacing(Path(name), mode)
 
 
-def write_table(args: Predict, columns: Iterable[str], rows: np.ndarray) -> None:
-    """Write a model's output to the place of ``--out`` and ``--json``.
+def write_table(name: str | None, columns: Iterable[str], rows: np.ndarray) -> None:
+    """Write a model's output for records.
 
-    It is for records. Numbers go with six digits as CSV to standard output or a file. They go with all their bits to a
-    .npy file or into the object of ``--json``, which holds no rows where a file does.
+    Numbers go with six digits as CSV to standard output or a file, and with all their bits to a .npy file.
     """
-    columns = list(columns)
-    if args.out is not None:
-        _write_table(args.out, columns, rows)
-    elif not args.json:
+    if name is None:
         _write_csv(sys.stdout, columns, rows)
-    if args.json:
-        numbers = rows.tolist() if args.out is None else None
-        print_object({"model": args.model, "columns": columns, "rows": numbers, "paths": {"table": args.out}})
-
-
-def _write_table(name: str, columns: Iterable[str], rows: np.ndarray) -> None:
+        return
     # The rows describe records.
     with output_file(name, 0o600) as file:
         if name.endswith(".npy"):

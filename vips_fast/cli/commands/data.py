@@ -42,7 +42,7 @@ def shard(args: Shard) -> int:
                 raise ValueError(f"--groups {args.groups}: expected one label for each record of {args.input}")
 
         batches = grouped()
-    write_shards(args.out, batches, shard_mb=args.shard_mb, bins=args.bins, invalid=args.invalid, **how)
+    write_shards(args.out, batches, bins=args.bins, invalid=args.invalid, **how)
     print(f"Written to {args.out}. It is as private as {args.input}, its shards.json too.")
     return 0
 

@@ -35,9 +35,9 @@ def run(args: Demo) -> int:
     n = int(files.max(initial=-1)) + 1
     if n < _FEWEST_FILES:
         raise ValueError(f"demo: docstrings of {n} source files of installed packages; expected {_FEWEST_FILES}")
-    held_out = np.isin(files, np.random.default_rng(args.random_state).permutation(n)[: n // 10])
+    held_out = np.isin(files, np.random.default_rng(0).permutation(n)[: n // 10])
     public = demo.public_texts()
-    prior = demo.public_topics(public, args.topics, args.random_state)
+    prior = demo.public_topics(public, args.topics)
     _paragraph(
         f"Each source file of {', '.join(packages)} stands for a person, its docstrings for what the person wrote: "
         f"{n:,} persons, {n // 10} of them held out. Public are the docstrings of Python's own library and its "
@@ -49,19 +49,12 @@ def run(args: Demo) -> int:
     print('    found.fit(table, text="docstring", person="file")\n')
     table = {"docstring": [texts[d] for d in np.flatnonzero(~held_out)], "file": files[~held_out]}
     found = PrivateTopics(
-        args.epsilon,
-        args.delta,
-        public_prior=prior,
-        n_jobs=args.n_jobs,
-        random_state=args.random_state,
-        progress=not args.quiet,
+        args.epsilon, public_prior=prior, n_jobs=args.n_jobs, random_state=0, progress=not args.quiet
     ).fit(table, text="docstring", person="file")
-    print(beside.shown(found.model_, args.words))
+    print(beside.shown(found.model_))
     _paragraph(found.privacy_.statement())
     train, test = (_by_file(texts, files, part, prior.words) for part in (~held_out, held_out))
-    free = LatentDirichletAllocation(
-        _FREE_TOPICS, private=False, random_state=args.random_state, n_jobs=args.n_jobs
-    ).fit(train)
+    free = LatentDirichletAllocation(_FREE_TOPICS, private=False, random_state=0, n_jobs=args.n_jobs).fit(train)
     given, asked = report.split_words(test, random_state=0)
     ours, without = (
         report.predictive_perplexity(model.transform(given), model.components_, asked) for model in (found.model_, free)
@@ -80,7 +73,7 @@ def run(args: Demo) -> int:
         "statement does not cover them."
     )
     out = Path(args.out) if args.out is not None else Path(tempfile.mkdtemp(prefix="vips-fast-demo-"))
-    _write(out, found, args.words)
+    _write(out, found)
     print(f"{time.perf_counter() - start:.0f} seconds.")
     if ours < counted:
         return 0
@@ -100,10 +93,10 @@ def _by_file(texts: list[str], files: np.ndarray, part: np.ndarray, words: Seque
     return sparse.csr_array(sparse.csr_array((ones, (person, np.arange(len(rows))))) @ counts)
 
 
-def _write(out: Path, found: PrivateTopics, n_words: int) -> None:
+def _write(out: Path, found: PrivateTopics) -> None:
     """Write the private model's folder, with its report if possible."""
     found.save(out)
-    files = {**beside.write_text(found.model_, n_words), beside.PRIVACY: beside.statement(found.model_)}
+    files = {**beside.write_text(found.model_), beside.PRIVACY: beside.statement(found.model_)}
     try:
         files[beside.REPORT] = beside.report(found.model_)
     except ImportError as error:

@@ -34,14 +34,14 @@ from .prior import show as show_prior
 def predict(args: Predict) -> int:
     """Print probabilities of classes or clusters, topic proportions or hidden units; or effects of a regression."""
     if args.effects:
-        refuse_unused(args, {"out", "json", "n_jobs"}, "not with --effects")
+        refuse_unused(args, {"out", "n_jobs"}, "not with --effects")
         return int(load("commands.logistic:effects")(args))
     refuse_unused(args, {"label"}, "expected with --effects")
     model, records = load_new(args)
     if args.n_jobs is not None:
         model.set_params(n_jobs=args.n_jobs)
     found = (model.predict_proba if family_of(model).verb == "predict" else model.transform)(records)
-    write_table(args, part_of(model).outputs(model, found.shape[1]), found)
+    write_table(args.out, part_of(model).outputs(model, found.shape[1]), found)
     return 0
 
 
