@@ -316,7 +316,7 @@ class CountsAdapter(LogisticAdapter):
 
     def data(self, records: Sequence[Any]) -> Data:
         """Make rows and counts, and exposures if the estimator has them."""
-        made = super().data([record[:2] for record in records])
+        made = dict(super().data([record[:2] for record in records]))
         if self._exposed:
             made["exposure"] = np.array([(*record, self._exposed)[2] for record in records])
         return made
