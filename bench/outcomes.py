@@ -84,18 +84,24 @@ def of_persons(runs: int) -> None:
 def of_counts(runs: int) -> None:
     """Print the coverage of log rate ratios."""
     truth = np.array([0.6, -0.4, 0.2, 0.0, 0.0, 0.3])
-    for spread in (0.01, 1.0, 2.0):
-        for n, epsilon in ((5000, 1.0), (5000, 4.0), (20_000, 1.0), (20_000, 4.0)):
+    sizes = (5000, 1.0), (5000, 4.0), (20_000, 1.0), (20_000, 4.0)
+    # With exposures: of a record's own frailty, for which twice the time is twice the mean of every count.
+    for spread, most in itertools.product((0.01, 1.0, 2.0), (None, 365.0)):
+        for n, epsilon in sizes if most is None else sizes[3:]:
 
-            def simulate(seed: int, n: int = n, spread: float = spread) -> Data:
+            def simulate(seed: int, n: int = n, spread: float = spread, most: float | None = most) -> Data:
                 rng = np.random.default_rng([seed, n])
                 X = rng.uniform(-1, 1, (n, 6))
-                return X, rng.poisson(np.exp(0.6 + X @ truth) * rng.gamma(1 / spread, spread, n)), truth, {}
+                share = rng.uniform(0.1, 1, n) * np.where(X[:, 0] > 0, 0.5, 1) if most else 1.0
+                y = rng.poisson(share * np.exp(0.6 + X @ truth) * rng.gamma(1 / spread, spread, n))
+                return X, y, truth, {"exposure": most * share} if most else {}
 
-            def make(epsilon: float = epsilon) -> Any:
-                return CountRegression(largest=40, row_norm=6**0.5, epsilon=epsilon, delta=1e-6, n_jobs=1)
+            def make(epsilon: float = epsilon, most: float | None = most) -> Any:
+                how = {"row_norm": 6**0.5, "epsilon": epsilon, "delta": 1e-6, "n_jobs": 1}
+                return CountRegression(largest=40, largest_exposure=most, **how)
 
-            print(f"dispersion {spread}, {n} rows, epsilon {epsilon}:", cover(runs, simulate, make), flush=True)
+            text = f"dispersion {spread}, {n} rows, epsilon {epsilon}{', exposures' if most else ''}:"
+            print(text, cover(runs, simulate, make), flush=True)
 
 
 def of_predictions(runs: int) -> None:

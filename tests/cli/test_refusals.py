@@ -84,7 +84,7 @@ REFUSED = {
     f"{BLR} --label y.npy --names y.txt": "60 names; expected 2",
     f"{BLR} --label nothing.npy": "nothing.npy",
     f"{BLR} --label y.npy --person who": "--person who: expected with --schema",
-    f"{BLR} --label y.txt --trials 3": "y.txt: expected counts",
+    f"{BLR} --label y.txt --trials 3": "y.txt: expected one number",
     f"{BLR} --label text.npy --trials 3": "not a .npy file of numbers",
     f"{BLR} --label bytes.txt": "bytes.txt: is not UTF-8 text",
     f"{BLR} --label two.txt": "y has shape (2,)",
