@@ -11,7 +11,6 @@ import pytest
 from outcomes import SCHEMA as SURVEY
 
 from vips_fast import CountRegression
-from vips_fast.models.logistic import forecast
 
 SCHEMA = SURVEY.partition("[columns.region]")[0] + '[columns.visits]\nkind = "number"\nlow = 0\nhigh = 15\n'
 DAYS = '[columns.days]\nkind = "number"\nlow = 0\nhigh = 365\n'
@@ -106,8 +105,3 @@ def test_bad_exposures(run, refused, fit, tmp_path, from_file):
 )
 def test_exposures_that_are_misnamed(refused, fit, tmp_path, more, text):
     assert text in refused(*fit("--epsilon", 4, *more, exposed=True)) and not (tmp_path / "m").exists()
-
-
-def test_a_hopeless_fit_is_refused(refused, fit, tmp_path, monkeypatch):
-    monkeypatch.setattr(forecast, "HOPELESS", 1.0)
-    assert "only a rate ratio above" in refused(*fit("--epsilon", 0.01)) and not (tmp_path / "m").exists()

@@ -3,9 +3,12 @@
 A hopeless one is refused. ``plan`` prints it too.
 """
 
+import shlex
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from written import FITS
 
 from vips_fast.cli import main
 from vips_fast.engine.budget import Budget
@@ -52,10 +55,14 @@ def test_a_hopeless_fit_is_refused_and_spends_nothing(few, refused, early):
     assert (budget.spent, budget.left) == (0, 3)
 
 
-def test_anyway(few, run):
-    code, _, err = run(*fit(few, "--anyway", "--steps", 3))
-    assert code == 0 and err.count("vips-fast: warning: forecast: mostly noise;") == 1
-    assert LatentDirichletAllocation.load(few / "m").n_steps_ == 3
+@pytest.mark.parametrize("line", [line for line in FITS if "clusters" not in line])  # which have no forecast
+def test_a_hopeless_fit_of_any_family_is_refused_and_writes_nothing(here, run, refused, tmp_path, line):
+    job = [*shlex.split(line), *"--noise-multiplier 900 --delta 1e-6 --quiet --out".split(), tmp_path / "m"]
+    said = refused(*job)
+    assert "orecast: " in said and said.endswith("nothing was spent on it; expected other settings, or --anyway")
+    assert not list(tmp_path.iterdir())
+    code, _, error = run(*job, "--anyway")
+    assert code == 0 and "vips-fast: warning: " in error and "orecast" in error
 
 
 def test_a_run_that_has_begun_is_not_refused(few, run, monkeypatch):

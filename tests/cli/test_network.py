@@ -4,8 +4,6 @@ import numpy as np
 import pytest
 
 from vips_fast import SigmoidBeliefNetwork
-from vips_fast.engine.budget import Budget
-from vips_fast.models import forecast as models_forecast
 
 
 @pytest.fixture
@@ -29,19 +27,3 @@ def test_the_threshold_says_which_pixels_are_on(run, tmp_path, images):
         more = ["--threshold", threshold, "--jobs", 2, "--out", tmp_path / "z.npy"]
         assert run("predict", tmp_path / "model", tmp_path / "y.npy", *more) == (0, "", "")
         assert np.array_equal(np.load(tmp_path / "z.npy"), model.transform(expected))
-
-
-def test_a_hopeless_network_or_mixture_is_refused_and_spends_nothing(run, refused, tmp_path, monkeypatch):
-    monkeypatch.setattr(models_forecast, "HOPELESS", 1.0)
-    rows = (np.random.default_rng(0).random((200, 64)) < 0.5).astype(np.uint8)
-    np.save(tmp_path / "x.npy", rows)
-    Budget.create(tmp_path / "b", 3, 1e-6, dataset="ward7")
-    for kind in (("sbn",), ("mixture", "--kind", "bernoulli")):
-        argv = ["fit", *kind, tmp_path / "x.npy", "--components", 20, "--out", tmp_path / kind[0], "--quiet"]
-        argv += ["--epsilon", 0.2, "--delta", 1e-6]
-        said = refused(*argv, "--budget", tmp_path / "b")
-        assert said.startswith("forecast: mostly noise") and said.endswith("expected other settings, or --anyway")
-        assert Budget(tmp_path / "b").spent == 0 and not (tmp_path / kind[0]).exists()
-        code, out, error = run(*argv, "--anyway")
-        # The noise decides which verdict: 1 of 200 such fits passes for weak.
-        assert code == 0 and out.startswith("Verdict: ") and "warning: forecast: mostly noise" in error

@@ -4,9 +4,6 @@ Fitted by person, and read the same way again by the model.
 """
 
 import json
-import subprocess
-import sys
-import time
 
 import pytest
 
@@ -16,7 +13,6 @@ from vips_fast.cli.messages import Exit
 from vips_fast.cli.parser import parse
 from vips_fast.data.tokens import _lemmas
 from vips_fast.engine.budget import Budget
-from vips_fast.jobs.folder import ledger_in
 from vips_fast.models.vocabulary.planning import enough_for_words
 
 NOTES = [
@@ -136,29 +132,6 @@ def test_the_one_line_purchases_its_vocabulary(ward, run):
     assert run(*fit_ward(ward, "--force"))[0] == 0
 
 
-def test_a_stopped_run_purchases_its_vocabulary_once(ward, run, refused, monkeypatch):
-    from vips_fast.models.vocabulary import PrivateVocabulary, TokenRows
-
-    real, purchased, fitted = TokenRows.counts, [], PrivateVocabulary.fit
-
-    def fit(self, *args, **call):
-        purchased.append(fitted(self, *args, **call))
-        monkeypatch.setattr(TokenRows, "counts", lambda self, words: open(ward / "gone"))
-        return purchased[-1]
-
-    monkeypatch.setattr(PrivateVocabulary, "fit", fit)
-    assert run(*fit_ward(ward))[0] != 0 and len(purchased) == 1
-    monkeypatch.setattr(TokenRows, "counts", real)
-    said = refused(*fit_ward(ward))
-    assert "m.run: holds a run that was stopped at round 4 of 4, with 4 releases of its vocabulary (epsilon = " in said
-    assert "words: purchased with other settings" in refused(*fit_ward(ward, "--resume", "--numbers", "drop"))
-    # Released words may be left out at no cost. Shares are 1 or 1/2, so that noise moves none past the limit.
-    assert run(*fit_ward(ward, "--resume", "--max-share", 0.75))[::2] == (0, "") and len(purchased) == 1
-    all_ = purchased[0].get_feature_names_out().tolist()
-    some = purchased[0].set_params(max_share=0.75).get_feature_names_out().tolist()
-    assert (ward / "m" / "vocab.txt").read_text().split() == some and 0 < len(some) < len(all_)
-
-
 def test_a_vocabulary_of_nothing_says_what_was_spent(ward, refused, monkeypatch):
     purchased, fitted = [], PrivateVocabulary.fit
     monkeypatch.setattr(PrivateVocabulary, "fit", lambda self, *a, **k: purchased.append(fitted(self, *a, **k)) or self)
@@ -262,46 +235,6 @@ def test_topics_reserve_nothing_before_their_words_are_bought(ward, run, target)
     budget = budget_of(ward, filter="gaussian")
     assert run(*by_budget(ward, "--records", 600, *target))[0] == 0
     assert (budget.spent <= 4.01) is bool(target) and sum(one["drawn"] > 0 for one in budget.show()["runs"]) == 2
-
-
-def test_as_many_nights_as_a_budget_has_purchases(ward, run, refused):
-    """A second clean night purchases its words too.
-
-    One that the budget has no share for is refused at no cost.
-    """
-    budget = budget_of(ward, purchases=2, filter="gaussian")
-    for night in range(2):
-        assert run(*by_budget(ward, "--epsilon", 3.5, "--out", ward / f"m{night}"))[0] == 0
-        _, out, _ = run("budget", "show", ward / "b")
-        assert f"vocabulary purchases left {1 - night} of 2" in " ".join(out.split())
-    spent = budget.spent
-    said = refused(*by_budget(ward, "--epsilon", 0.5, "--out", ward / "m2"), code=3)
-    assert "holds no further vocabulary purchase" in said and "--purchases N" in said and "inf" not in said
-    assert budget.spent == spent <= 6.0
-    assert (
-        run("budget", "create", ward / "c", "--epsilon", 6, "--delta", 1e-5, "--dataset", "w", "--purchases", 3)[0] == 0
-    )
-    assert Budget(ward / "c").show()["purchases"]["left"] == 3
-
-
-def test_a_killed_run_goes_on_with_its_words_and_its_budget(ward, run):
-    budget, folder = budget_of(ward), ward / "m.run"
-    job = [*map(str, by_budget(ward, "--steps", 120, "--checkpoint-every", 1, "--anyway"))]
-    process = subprocess.Popen([sys.executable, "-m", "vips_fast", *job], stdout=subprocess.DEVNULL)
-    while process.poll() is None and len(ledger_in(folder)[0] if folder.exists() else ()) < 3:
-        time.sleep(0.01)
-    process.kill()
-    assert process.wait() == -9 and 0 < budget.spent < 6.0
-    names = PrivateVocabulary.load(folder / "words" / "model").get_feature_names_out().tolist()
-    other = "--max-share 0.6: gives other words than the topics that --resume continues"
-    assert other in run(*job, "--resume", "--max-share", 0.6)[2]
-    code, out, _ = run(*job, "--resume")
-    assert code == 0 and "vocabulary is included" in " ".join(out.split())
-    assert (ward / "m" / "vocab.txt").read_text().split() == names
-    runs = budget.show()["runs"]
-    assert [one["what"] for one in runs].count("PrivateVocabulary") == 1 and len(runs) == 3
-    # Releases that were cut short are paid for and not made again: the last ones may be missing.
-    assert 5.9 < budget.spent <= 6.0 and not folder.exists()
 
 
 @pytest.mark.parametrize(

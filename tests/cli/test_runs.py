@@ -23,7 +23,6 @@ from vips_fast.engine.budget import Budget
 from vips_fast.engine.checkpoint import LEDGER, RunFolder
 from vips_fast.jobs import folder as runs
 from vips_fast.jobs.progress import ProgressLine
-from vips_fast.models.rebuild import verify
 
 MODULE = [sys.executable, "-m", "vips_fast"]
 NOISE = ["--noise-multiplier", 6, "--delta", 1e-3]
@@ -181,15 +180,6 @@ def test_a_budget_pays_once_for_what_is_resumed_and_keeps_the_charge_of_what_is_
     stopped(*more, "--force")
     shutil.rmtree(folder_of(files))
     assert budget.spent > paid
-
-
-def test_a_transcript_goes_on_with_its_run(run, files, stopped):
-    transcript = files.folder / "t"
-    assert stopped("--transcript", transcript)[0] == 130
-    assert run(*files.fit(*NOISE, "--transcript", transcript, "--resume"))[0] == 0
-    assert verify(files.model, transcript).ok
-    code, out, _ = run("verify", files.model, "--transcript", transcript)
-    assert code == 0 and "The model follows from its releases." in out
 
 
 @pytest.mark.parametrize("more", [[], ["--resume"], ["--resume", "--force"]])

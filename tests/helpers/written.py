@@ -25,6 +25,69 @@ values = ["no", "yes"]
 AGE = '[columns.age]\nkind = "number"\nlow = 0\nhigh = 100\n'
 SECRET = "7351"
 
+PATIENT = "--text note --person patient --unit patient"
+#: Command: files beside model and statement, the first a text that verify makes again; new records; head of predict.
+FITS = {
+    "fit lda docs.txt --vocab words.txt --topics 2 --doc-length 30 --steps 3": (
+        ["topics.txt", "vocab.txt"],
+        "docs.txt",
+        "topic1,topic2",
+    ),
+    f"fit lda notes.csv {PATIENT} --vocab words.txt --stop-words none --topics 2 --doc-length 3 --steps 3": (
+        ["topics.txt", "text.json", "vocab.txt"],
+        "notes.csv",
+        "topic1,topic2",
+    ),
+    "fit lda shards --topics 2 --doc-length 30 --steps 3": (["topics.txt", "vocab.txt"], "shards", "topic1,topic2"),
+    "fit blr X.npy --label y.npy --names pair.txt --steps 3": (
+        ["coefficients.csv", "columns.txt"],
+        "X.npy",
+        "p(0),p(1)",
+    ),
+    "fit blr t.csv --schema s.toml --label ill --person home --unit patient --steps 3": (
+        ["coefficients.csv", "schema.toml"],
+        "t.csv",
+        "p(no),p(yes)",
+    ),
+    "fit counts X.npy --label y.npy --steps 3": (["coefficients.csv", "columns.txt"], None, None),
+    "fit sbn answers.npy --components 2 --steps 3": ([], "answers.npy", "unit1,unit2"),
+    "fit mixture answers.npy --kind bernoulli --components 2 --steps 3": (
+        ["components.csv", "columns.txt"],
+        "answers.npy",
+        "component1,component2",
+    ),
+    "fit mixture t.csv --kind bernoulli --schema survey.toml --person home --unit patient --components 2 --steps 3": (
+        ["components.csv", "schema.toml"],
+        "t.csv",
+        "component1,component2",
+    ),
+    "fit mixture vectors.npy --kind gaussian --radius 2 --components 2 --steps 3": (
+        ["components.csv", "columns.txt"],
+        "vectors.npy",
+        "component1,component2",
+    ),
+    "fit mixture vectors.npy --kind vector --components 2 --steps 3": (
+        ["components.csv"],
+        "vectors.npy",
+        "component1,component2",
+    ),
+    f"fit clusters notes.csv {PATIENT} --vectors sentences --public-prior public.npz --components 2": (
+        ["components.csv", "text.json"],
+        None,
+        None,
+    ),
+    "tabulate topics notes.csv --by ward,month --values values.toml --person patient": (
+        ["tables.csv", "columns.txt"],
+        None,
+        None,
+    ),
+    "tabulate topics notes.csv --by month --drift --values values.toml --person patient": (
+        ["drift.csv", "text.json", "vocab.txt"],
+        None,
+        None,
+    ),
+}
+
 
 def texts(folder):
     """Write the small files that the commands name."""
