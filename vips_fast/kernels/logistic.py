@@ -175,13 +175,11 @@ def unpack_upper(packed: np.ndarray, n_features: int, off_diagonal: float = 1.0)
     ``off_diagonal`` is a factor of the entries off the diagonal.
     """
     d = n_features
-    matrix = np.empty((d, d))
-    start = 0
-    for i in range(d):
-        row = packed[start : start + d - i]
-        matrix[i, i] = row[0]
-        np.multiply(row[1:], off_diagonal, out=matrix[i, i + 1 :])
-        start += d - i
+    matrix = np.zeros((d, d))
+    matrix[np.tri(d, dtype=bool).T] = packed
+    diagonal = matrix.diagonal().copy()
+    matrix *= off_diagonal
+    matrix.flat[:: d + 1] = diagonal
     for i in range(0, d, 256):
         # Mirrored in blocks: one column at a time would touch a cache line for each entry.
         block = slice(i, min(i + 256, d))

@@ -164,5 +164,6 @@ def one_blas_thread(d: int, scipy: bool = True) -> Iterator[Any]:
     # Loaded before the controller looks for BLAS libraries.
     lapack = importlib.import_module("scipy.linalg.lapack") if scipy else None
     controller = _thread_controller(scipy) if d < _ONE_THREAD_BELOW else None
-    with nullcontext() if controller is None else controller.limit(limits=1, user_api="blas"):
+    limited = controller is None or all(one.num_threads == 1 for one in controller.lib_controllers)
+    with nullcontext() if limited else controller.limit(limits=1, user_api="blas"):
         yield lapack

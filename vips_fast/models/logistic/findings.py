@@ -180,8 +180,11 @@ def _of_values(model: Any) -> list[Effect]:
 
     Their curvature is next to nothing, so that noise mostly hides their intervals.
     """
+    own = changes(model)
+    if not any(change.text and not change.step for change in own):
+        return []
     return [
         one
-        for one, change in zip(effects(model, 0.9), changes(model), strict=True)
+        for one, change in zip(effects(model, 0.9), own, strict=True)
         if change.text and not change.step and abs(one.log_ratio.mean) > _TELLING and (one.clear or not one.known)
     ]

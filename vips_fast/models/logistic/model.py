@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy import linalg
 from scipy.special import expit, logit
 
 from ...engine.model import Release, array_of
@@ -13,7 +12,7 @@ from ...engine.sampling import Sampler
 from ...kernels.logistic import pg_mean
 from ...kernels.threads import one_blas_thread
 from ...mechanisms import GaussianMechanism
-from .posterior import FACTORS, Observed, calibrating_factor, posterior_given, second_moment, solved
+from .posterior import FACTORS, Observed, calibrating_factor, posterior_given, second_moment, solved, weighted
 from .score import OutcomePrediction, Prediction
 from .spectrum import LARGE, NODES, WEIGHTS, Spectrum, inverse
 from .statistics import LogisticStatistics, base_rate
@@ -437,9 +436,7 @@ class LogisticModel(LogisticStatistics):
         # (1 + k) c).
         seen = L * (1 + self._sampling)
         seen.flat[:: self.n_features + 1] += self._variance
-        root = linalg.cholesky(seen, lower=True, overwrite_a=True)
-        half = linalg.solve_triangular(root, L, lower=True, overwrite_b=True)
-        precision = half.T @ half
+        precision = weighted(seen, L)
         precision.flat[:: self.n_features + 1] += self._alpha
         return inverse(precision)
 

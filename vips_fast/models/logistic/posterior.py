@@ -80,13 +80,18 @@ def shrink(seen: np.ndarray, noise: np.ndarray, common: bool = False) -> tuple[n
     Returns posterior means and variances, for noise of these variances, t and a ``common`` m.
     """
     weight = (noise + np.median(noise)) ** -2.0
-    mean = float(np.average(seen, weights=1 / noise)) if common else 0.0
+
+    def average(t: float) -> float:
+        trust = 1 / (t + noise)
+        return float((seen * trust).sum() / trust.sum())
+
+    mean = average(0.0) if common else 0.0
     t = max(float((weight * ((seen - mean) ** 2 - noise)).sum() / weight.sum()), 0.0)
     for _ in range(30):
         if common:
-            mean = float(np.average(seen, weights=1 / (t + noise)))
+            mean = average(t)
         trust = t / (t + noise)
-        t = float(np.mean((trust * (seen - mean)) ** 2 + trust * noise))
+        t = float(((trust * (seen - mean)) ** 2 + trust * noise).sum()) / len(seen)
     trust = t / (t + noise)
     return mean + trust * (seen - mean), trust * noise
 

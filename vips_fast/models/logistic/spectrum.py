@@ -52,7 +52,7 @@ class Spectrum:
         edge = 2 * hidden
         if d <= LARGE:
             values, vectors = np.linalg.eigh(matrix)
-            usual = _usual(float(np.median(values)), hidden)
+            usual = _usual(float(values[(d - 1) // 2] + values[d // 2]) / 2, hidden)
         else:
             values, vectors = _above(matrix, edge)
             rest = (np.trace(matrix) - values.sum()) / max(d - len(values), 1)
@@ -155,8 +155,8 @@ def inverse(matrix: np.ndarray) -> np.ndarray:
         values, vectors = np.linalg.eigh(upper + upper.T + np.diag(diagonal))
         values = np.maximum(values, len(matrix) * np.finfo(float).eps * np.abs(values).max())
         factor = (vectors / values) @ vectors.T
-    upper = np.triu(factor)
-    return np.ascontiguousarray(upper + np.triu(upper, 1).T)
+    lower = np.tri(len(factor), k=-1, dtype=bool)
+    return np.ascontiguousarray(np.where(lower, factor.T, factor))
 
 
 def _usual(value: float, hidden: float) -> float:
