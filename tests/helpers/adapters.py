@@ -37,7 +37,6 @@ class DriftAdapter(LdaAdapter):
         return 1 if options is None or options.word_clip is None else super()._loudest
 
     def data(self, records: Sequence[Any]) -> Data:
-        """Counts as a sparse matrix, and periods."""
         names = self.settings["periods"]
         dates = np.array([names[place % len(names)] for _, place in records], dtype=object)
         return {**super().data([counts for counts, _ in records]), "y": dates}
@@ -46,27 +45,21 @@ class DriftAdapter(LdaAdapter):
         """Do nothing: topics are settings."""
 
     def worst_pair(self) -> tuple[Any, Any]:
-        """Make documents of one word each, of different words and periods."""
         return (self._loud(3), 0), (self._loud(2), 1)
 
     def base(self, n: int) -> list[Any]:
-        """Make documents of the other words, in all periods."""
         return [(counts, i) for i, counts in enumerate(super().base(n))]
 
     def generated(self, rng: np.random.Generator, columns: int) -> Any:
-        """Draw counts, and a period."""
         return super().generated(rng, columns), int(rng.integers(len(self.settings["periods"])))
 
     def invalid(self) -> list[Any]:
-        """Make counts that are not valid."""
         return [(counts, 0) for counts in super().invalid()]
 
     def canaries(self, n: int, relation: str, persons: bool = False) -> Data | None:
-        """Return None: there are as many words as topics have."""
         return None
 
     def blank(self, entries: int) -> list[Any]:
-        """Return an empty document."""
         return [(np.zeros(self.small, np.int32), 0)]
 
 
@@ -85,7 +78,6 @@ class ClustersAdapter(Adapter):
         self.small = self.wide = len(self.settings["public"].projection)
 
     def data(self, records: Sequence[Any]) -> Data:
-        """Make vectors and words."""
         return {"X": np.array([x for x, _ in records]), "y": np.array([y for _, y in records])}
 
     def _record(self, column: int, sign: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
@@ -94,31 +86,25 @@ class ClustersAdapter(Adapter):
         return sign * np.eye(self.small)[column], counts
 
     def worst_pair(self) -> tuple[Any, Any]:
-        """Make opposite vectors, each with one word."""
         return self._record(0), self._record(0, -1.0)
 
     def tight(self, relation: str) -> bool:
-        """Tell whether a record reaches the bound. But for vectors, two records are at most the root of 2 apart."""
         return relation == "add_remove"
 
     def base(self, n: int) -> list[Any]:
-        """Make other vectors, with other words."""
         return [self._record(1 + i % (self.small - 1)) for i in range(n)]
 
     def generated(self, rng: np.random.Generator, columns: int) -> Any:
-        """Vectors of all lengths, with few words or many."""
         counts = rng.poisson(rng.choice([0.0, 0.5, 30.0]), len(self.settings["public"].words))
         return rng.standard_normal(columns) * 10.0 ** rng.uniform(-3, 3), counts.astype(np.int32)
 
     def invalid(self) -> list[Any]:
-        """Make vectors that are not finite."""
         records = [self._record(0) for _ in range(3)]
         for (vector, _), bad in zip(records, (math.nan, math.inf, -math.inf), strict=True):
             vector[-1] = bad
         return records
 
     def blank(self, entries: int) -> list[Any]:
-        """Return a document without words."""
         return [(np.eye(self.small)[0], np.zeros(len(self.settings["public"].words), np.int32))]
 
 
@@ -135,7 +121,6 @@ class TablesAdapter(Adapter):
         self._lists = [list(values) for values in self.settings["by"].values()]
 
     def data(self, records: Sequence[Any]) -> Data:
-        """Make proportions and values."""
         values = np.empty((len(records), len(self._lists)), dtype=object)
         for row, (_, places) in zip(values, records, strict=True):
             row[:] = [known[place % len(known)] for known, place in zip(self._lists, places, strict=True)]
@@ -145,31 +130,25 @@ class TablesAdapter(Adapter):
         return np.eye(self.small)[topic % self.small], [number] * len(self._lists)
 
     def worst_pair(self) -> tuple[Any, Any]:
-        """Make records of different topics, in a group of their own."""
         return self._record(0, 0), self._record(1, 0)
 
     def base(self, n: int) -> list[Any]:
-        """Make records of other topics in other groups."""
         return [self._record(2 + i % 2, 1 + i % 2) for i in range(n)]
 
     def generated(self, rng: np.random.Generator, columns: int) -> Any:
-        """Return one topic or several, in any group."""
         places = [int(rng.integers(len(known))) for known in self._lists]
         return rng.dirichlet(np.full(columns, rng.choice([0.05, 1.0]))) * rng.choice([0.5, 1.0]), places
 
     def invalid(self) -> list[Any]:
-        """Make proportions that are negative, infinite, no numbers or above 1 together."""
         records = [self._record(0, 0) for _ in range(4)]
         for (shares, _), bad in zip(records, (-1.0, math.inf, math.nan, 2.0), strict=True):
             shares[0] = bad
         return records
 
     def canaries(self, n: int, relation: str, persons: bool = False) -> Data | None:
-        """Make documents in one group, each of its own topic."""
         own = 2 * n if relation == "replace_one" else n
         return self.data([(row, [0] * len(self._lists)) for row in np.tile(np.eye(own), (2 * n // own, 1))])
 
     def blank(self, entries: int) -> list[Any]:
-        """Return a document of no topic, of many."""
         groups = int(self.estimator()._model(Public(2, 1, 0)).shape[0])
         return [(np.zeros(max(2, -(-entries // groups))), [0] * len(self._lists))]

@@ -116,7 +116,6 @@ OPENS = {
     "jobs/log.py": "the log of a job, which only grows",
     "engine/checkpoint.py": "the ledger, which only grows",
     "jobs/folder.py": "the log of releases, which only grows",
-    "audit/vocabulary.py": "a temporary folder",
     "cli/main.py": "os.devnull, for a stream that is closed",
     "cli/output.py": "into the file of `replacing`",
     "store/folder.py": "with flags for reading",

@@ -30,14 +30,12 @@ class LdaAdapter(Adapter):
     more_states = 3  # histograms and topics are different steps
 
     def data(self, records: Sequence[Any]) -> Data:
-        """Make counts as a sparse matrix."""
         from scipy.sparse import csr_array
 
         counts = np.asarray(records)
         return {"X": csr_array(counts.astype(np.int32) if counts.dtype.kind in "iu" else counts)}
 
     def sharp(self, stage: Fit) -> None:
-        """Put each word in one topic: one-word documents keep their norm."""
         model = stage.model
         units, empty = np.zeros((2, *model.shape), dtype=np.int64)
         n_words, n_topics = units.shape
@@ -92,26 +90,21 @@ class LdaAdapter(Adapter):
         return -(-length // self._loudest)
 
     def adds_up(self) -> bool:
-        """Tell whether one word without own bound reaches the clip."""
         return self._loudest == 1
 
     def tight(self, relation: str) -> bool:
-        """Tell whether the bound is reached; words that share clips miss it."""
         return self.adds_up() or (self.settings.get("clip") or 0.0) <= self._loudest**-0.5
 
     def worst_pair(self) -> tuple[Any, Any]:
-        """Make two documents of fewest words at the clip, none shared."""
         return self._loud(3), self._loud(2)
 
     def base(self, n: int) -> list[Any]:
-        """Make documents of the other words."""
         records = [np.zeros(self.small, dtype=np.int32) for _ in range(n)]
         for number, record in enumerate(records):
             record[: self.small // 2] = 20 + 3 * np.arange(self.small // 2) + number
         return records
 
     def generated(self, rng: np.random.Generator, columns: int) -> Any:
-        """Return one word, all words or a bag of some."""
         record = np.zeros(columns, dtype=np.int32)
         kind = rng.integers(4)
         if kind == 0:
@@ -123,11 +116,9 @@ class LdaAdapter(Adapter):
         return record
 
     def invalid(self) -> list[Any]:
-        """Make counts that are negative, fractional, infinite, no numbers or too large."""
         return [np.array([3.0] * (self.small - 1) + [bad]) for bad in (-1.0, 0.5, math.inf, math.nan, 2.0**60)]
 
     def canaries(self, n: int, relation: str, persons: bool = False) -> Data | None:
-        """Make documents of fewest words at the clip; no two share one."""
         from scipy.sparse import csr_array
 
         each = self._loudest
@@ -138,7 +129,6 @@ class LdaAdapter(Adapter):
         return {"X": csr_array((counts, words.astype(np.int32), rows), shape=shape)}
 
     def blank(self, entries: int) -> list[Any]:
-        """Return an empty document."""
         return [np.zeros(-(-entries // int(self.estimator().n_components)), dtype=np.int32)]
 
 
@@ -148,7 +138,7 @@ class SbnAdapter(Adapter):
     A record is a vector of 0 and 1.
     """
 
-    estimator_type = SigmoidBeliefNetwork
+    estimator_type: ClassVar[type[PrivateEstimator]] = SigmoidBeliefNetwork
     small, wide, many = 6, 12, 9000
 
     @property
@@ -156,7 +146,6 @@ class SbnAdapter(Adapter):
         return not issubclass(self.kind, PaperSigmoidBeliefNetwork)
 
     def data(self, records: Sequence[Any]) -> Data:
-        """Make rows of 0 and 1."""
         return {"X": np.array([*records])}
 
     def sharp(self, stage: Fit) -> None:
@@ -172,72 +161,59 @@ class SbnAdapter(Adapter):
         stage.model.restore({**state, "hidden_bias": np.full(state["hidden_bias"].shape, 60.0)})
 
     def worst_pair(self) -> tuple[Any, Any]:
-        """Return the worst pair: all ones against none."""
         return np.ones(self.small, dtype=np.uint8), np.zeros(self.small, dtype=np.uint8)
 
     def tight(self, relation: str) -> bool:
-        """Tell whether the bound is reached; replacing misses it."""
         if self._quadratic:
             return True
         estimator = self.estimator()
         return relation == "add_remove" and estimator.clip == 1 and estimator.sensitivity == "proven"
 
     def base(self, n: int) -> list[Any]:
-        """Make records of alternating entries."""
         return [((np.arange(self.small) + i) % 2).astype(np.uint8) for i in range(n)]
 
     def generated(self, rng: np.random.Generator, columns: int) -> Any:
-        """From none to all ones."""
         return (rng.random(columns) < rng.choice([0.0, 0.1, 0.5, 0.9, 1.0])).astype(np.uint8)
 
     def invalid(self) -> list[Any]:
-        """Make records with entries that are neither 0 nor 1."""
         return [np.array([1.0] * (self.small - 1) + [bad]) for bad in (2.0, 0.5, -1.0, math.nan, math.inf)]
 
     def blank(self, entries: int) -> list[Any]:
-        """Make records of alternating entries."""
         k = int(self.estimator().n_components)
         each = k + 1 if self._quadratic else k * (k + 3) // 2 + 2
         return [(np.arange(-(-entries // each)) % 2).astype(np.uint8)]
 
 
-class ClassesAdapter(Adapter):
+class ClassesAdapter(SbnAdapter):
     """A belief network for each class.
 
     A record is (vector of 0 and 1, label). The labels are 0 and 1.
     """
 
     estimator_type = ClassConditionalNetwork
-    small, wide, many = 6, 12, 18_000
+    many = 18_000
 
     def data(self, records: Sequence[Any]) -> Data:
-        """Make rows of 0 and 1, and their labels."""
         return {"X": np.array([y for y, _ in records]), "y": np.array([label for _, label in records])}
 
     def worst_pair(self) -> tuple[Any, Any]:
-        """Return all ones against none, in one class with shared entries."""
-        return (np.ones(self.small, dtype=np.uint8), 0), (np.zeros(self.small, dtype=np.uint8), 0)
+        first, second = super().worst_pair()
+        return (first, 0), (second, 0)
 
     def base(self, n: int) -> list[Any]:
-        """Make records of alternating entries, in both classes."""
-        return [(((np.arange(self.small) + i) % 2).astype(np.uint8), i % 2) for i in range(n)]
+        return [(y, i % 2) for i, y in enumerate(super().base(n))]
 
     def company(self, columns: int) -> list[Any]:
-        """Return one record of each class."""
         return [(np.zeros(columns, np.uint8), label) for label in (0, 1)]
 
     def generated(self, rng: np.random.Generator, columns: int) -> Any:
-        """From none to all ones, in either class."""
-        return (rng.random(columns) < rng.choice([0.0, 0.1, 0.5, 0.9, 1.0])).astype(np.uint8), int(rng.integers(2))
+        return super().generated(rng, columns), int(rng.integers(2))
 
     def invalid(self) -> list[Any]:
-        """Make records with entries that are neither 0 nor 1."""
-        return [(np.array([1.0] * (self.small - 1) + [bad]), 1) for bad in (2.0, 0.5, -1.0, math.nan, math.inf)]
+        return [(y, 1) for y in super().invalid()]
 
     def blank(self, entries: int) -> list[Any]:
-        """Make records of alternating entries, in both classes."""
-        each = 2 * (int(self.estimator().n_components) + 1)
-        return [((np.arange(-(-entries // each)) % 2).astype(np.uint8), label) for label in (0, 1)]
+        return [(y, label) for y in super().blank(-(-entries // 2)) for label in (0, 1)]
 
 
 class LogisticAdapter(Adapter):
@@ -247,7 +223,6 @@ class LogisticAdapter(Adapter):
     small, wide, many = 3, 32, 40_000
 
     def data(self, records: Sequence[Any]) -> Data:
-        """Make rows and labels, or counts of successes."""
         return {"X": np.array([x for x, _ in records]), "y": np.array([y for _, y in records])}
 
     # Sharp is the first step as it is: <xi> = b/4, and a row at its bound has both blocks at theirs.
@@ -258,44 +233,35 @@ class LogisticAdapter(Adapter):
         return row
 
     def worst_pair(self) -> tuple[Any, Any]:
-        """Make opposite rows at their bound, with one label."""
         trials = float(self.estimator().n_trials)
         return (self._unit(0), trials), (self._unit(0, -1.0), trials)
 
     def tight(self, relation: str) -> bool:
-        """Tell whether the bound is reached; opposite rows only come near."""
         return relation == "add_remove" and self.kind is self.estimator_type
 
     def adds_up(self) -> bool:
-        """Tell whether equal rows reach the bound; squares take a part."""
         return False
 
     def base(self, n: int) -> list[Any]:
-        """Return the other columns, with both labels."""
         return [(self._unit(1 + i % (self.small - 1)), float(i % 2)) for i in range(n)]
 
     def company(self, columns: int) -> list[Any]:
-        """Return one record of each label."""
         return [(np.zeros(columns), 0.0), (np.zeros(columns), float(self.estimator().n_trials))]
 
     def generated(self, rng: np.random.Generator, columns: int) -> Any:
-        """Rows of all lengths."""
         row = rng.standard_normal(columns) * 10.0 ** rng.uniform(-2, 2)
         if rng.random() < 0.2:
             row[rng.integers(columns)] = rng.choice([0.0, 1e6, -1e6])
         return row, float(rng.integers(2)) * float(self.estimator().n_trials)
 
     def invalid(self) -> list[Any]:
-        """Make rows that are not finite."""
         return [(np.array([0.5] * (self.small - 1) + [bad]), 1.0) for bad in (math.nan, math.inf, -math.inf)]
 
     def canaries(self, n: int, relation: str, persons: bool = False) -> Data | None:
-        """Make rows of one column each against their opposites, with both labels."""
         bound, labels = float(self.estimator().row_norm), np.arange(n) % 2 * float(self.estimator().n_trials)
         return {"X": np.concatenate((bound * np.eye(n), -bound * np.eye(n))), "y": np.tile(labels, 2)}
 
     def blank(self, entries: int) -> list[Any]:
-        """Make rows of zeros, with both labels."""
         full = self.estimator()._full
         row = np.zeros(max(1, math.isqrt(2 * entries) - 2 if full else entries - 1))
         return [(row, 0.0), (row, 1.0)]
@@ -322,12 +288,10 @@ class CountsAdapter(LogisticAdapter):
         return made
 
     def worst_pair(self) -> tuple[Any, Any]:
-        """Return opposite rows at their bound, with the largest count."""
         most = math.ceil(float(self.estimator().largest))
         return (self._unit(0), most), (self._unit(0, -1.0), most)
 
     def tight(self, relation: str) -> bool:
-        """Tell whether the bound is reached; at the start none does."""
         return False
 
     def generated(self, rng: np.random.Generator, columns: int) -> Any:
@@ -341,9 +305,7 @@ class CountsAdapter(LogisticAdapter):
         return super().invalid() + [(self._unit(0), 1, exposure) for exposure in bad]
 
     def company(self, columns: int) -> list[Any]:
-        """Return one record of no events."""
         return [(np.zeros(columns), 0)]
 
     def canaries(self, n: int, relation: str, persons: bool = False) -> Data | None:
-        """Return None: no record reaches the bound at the start."""
         return None

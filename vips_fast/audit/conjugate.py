@@ -30,7 +30,6 @@ class ConjugateAdapter(Adapter):
     parameters: tuple[np.ndarray, ...] | None = None
 
     def data(self, records: Sequence[Any]) -> Data:
-        """X, and y where the model has it."""
         X = np.array([x for x, _ in records])
         return {"X": X} if self.y is None else {"X": X, "y": np.array([y for _, y in records])}
 
@@ -38,7 +37,6 @@ class ConjugateAdapter(Adapter):
         return [(x, None if self.y is None else self.y[i]) for i, x in enumerate(self.X)]
 
     def sharp(self, stage: Fit) -> None:
-        """Take the given parameters, if any."""
         if self.parameters is None:
             return
         state = stage.model.state()
@@ -47,7 +45,6 @@ class ConjugateAdapter(Adapter):
         stage.model.restore(state)
 
     def worst_pair(self) -> tuple[Any, Any]:
-        """Choose the two examples with the furthest contributions, or the longest."""
         examples, relation = self._examples(), relation_of(self)
         bench = Bench(self, relation)
         stage = bench.prepare(bench.whole(n_records=len(examples)), examples)
@@ -63,16 +60,13 @@ class ConjugateAdapter(Adapter):
         return examples[longest], examples[(longest + 1) % len(examples)]
 
     def tight(self, relation: str) -> bool:
-        """Nobody has said that these records attain the bound."""
         return False
 
     def base(self, n: int) -> list[Any]:
-        """Return the examples, again and again."""
         examples = self._examples()
         return [examples[i % len(examples)] for i in range(n)]
 
     def generated(self, rng: np.random.Generator, columns: int) -> Any:
-        """Make examples, changed examples and random rows."""
         number = int(rng.integers(len(self.X)))
         x, y = self.X[number], None if self.y is None else self.y[int(rng.integers(len(self.X)))]
         kind = rng.integers(4)
@@ -82,7 +76,6 @@ class ConjugateAdapter(Adapter):
         return (drawn if kind == 2 else np.where(rng.random(x.shape) < 0.5, x, drawn)), y
 
     def invalid(self) -> list[Any]:
-        """Make rows that are not finite."""
         out = []
         for bad in (math.nan, math.inf, -math.inf):
             x = np.array(self.X[0], dtype=np.float64)
@@ -91,7 +84,6 @@ class ConjugateAdapter(Adapter):
         return out
 
     def blank(self, entries: int) -> list[Any]:
-        """Repeat two examples' columns as far as the model takes that."""
         bench, records = Bench(self, relation_of(self)), self._examples()[:2]
         columns, before = self.small, 0
         while True:

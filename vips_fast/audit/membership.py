@@ -144,12 +144,11 @@ def join_fits(parts: list[ShadowModels]) -> ShadowModels:
     )
 
 
-def likelihood_ratios(shadows: ShadowModels, *, online: bool = True) -> np.ndarray:
+def likelihood_ratios(shadows: ShadowModels) -> np.ndarray:
     """Score all models and documents, higher for "in": float64 (S, D).
 
-    ``online``: ln N(s; in) - ln N(s; out) with the laws over all *other* models. Otherwise ("offline") the attacker has
-    models without the document only, and the score is the number of standard deviations of s above their mean. Below
-    `COMMON_VARIANCE` models both laws of a document share one variance. A law needs three models of others.
+    ln N(s; in) - ln N(s; out) with the laws over all *other* models. Below `COMMON_VARIANCE` models both laws of a
+    document share one variance. A law needs three models of others.
     """
     values = check_array("statistics", shadows.statistics, shadows.members.shape)
     # Sums of squares lose nothing where the mean of a document is taken off first.
@@ -170,11 +169,8 @@ def likelihood_ratios(shadows: ShadowModels, *, online: bool = True) -> np.ndarr
             var_in = var_out = (square_in + square_out) / (n_in + n_out - 2)
         else:
             var_in, var_out = square_in / (n_in - 1), square_out / (n_out - 1)
-        far_out = (values - mean_out) ** 2 / var_out
-        if online:
-            scores = 0.5 * (far_out - (values - mean_in) ** 2 / var_in + np.log(var_out / var_in))
-        else:
-            scores = (values - mean_out) / np.sqrt(var_out)
+        far_in, far_out = (values - mean_in) ** 2 / var_in, (values - mean_out) ** 2 / var_out
+        scores = 0.5 * (far_out - far_in + np.log(var_out / var_in))
     # A document that no model moves, such as an empty one, tells nothing.
     return np.where((n_in >= 3) & (n_out >= 3) & np.isfinite(scores), scores, np.nan)
 
@@ -306,7 +302,6 @@ def membership_attack(
     *,
     n_models: int = 64,
     random_state: int = 0,
-    online: bool = True,
     callback: Callable[[int], None] | None = None,
 ) -> MembershipReport:
     """Attack fits to halves of a corpus, and compare with their claim.
@@ -318,8 +313,6 @@ def membership_attack(
     n_models : int
         Shadow models, at least 8. At a false-positive rate a the attack needs some 100 / a scores, models times
         documents.
-    online : bool
-        See `likelihood_ratios`.
     callback : callable(int) or None
         Called with the number of models that are done.
 
@@ -332,4 +325,4 @@ def membership_attack(
         if callback is not None:
             callback(number + 1)
     shadows = join_fits(parts)
-    return measure(likelihood_ratios(shadows, online=online), shadows, fits.event)
+    return measure(likelihood_ratios(shadows), shadows, fits.event)

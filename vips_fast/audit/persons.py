@@ -38,7 +38,6 @@ class Persons(Adapter):
         return {**stacked, "groups": np.array(labels, dtype=object)}
 
     def take(self, data: Data, units: np.ndarray) -> Data:
-        """Take data of these persons, each as a person of its own."""
         groups = group_codes(data["groups"], len(data["groups"]))
         order, counts = np.argsort(groups, kind="stable"), np.bincount(groups)
         starts, sizes = (np.cumsum(counts) - counts)[units], counts[units]
@@ -48,39 +47,31 @@ class Persons(Adapter):
         return {**taken, "groups": np.repeat(np.arange(len(units)), sizes)}
 
     def worst_pair(self) -> tuple[Any, Any]:
-        """Make persons of the worst rows, which add up without loss."""
         first, second = self.rows.worst_pair()
         return (first,) * self.most, (second,) * self.most
 
     def tight(self, relation: str) -> bool:
-        """Tell whether a row exists and equal rows add up."""
         return self.rows.tight(relation) and self.rows.adds_up()
 
     def base(self, n: int) -> list[Any]:
-        """Make persons of one, two and three equal rows."""
         return [(row,) * (1 + i % 3) for i, row in enumerate(self.rows.base(n))]
 
     def company(self, columns: int) -> list[Any]:
-        """Make persons of one row."""
         return [(row,) for row in self.rows.company(columns)]
 
     def generated(self, rng: np.random.Generator, columns: int) -> Any:
-        """Return one row, a few or the most; equal ones at times."""
         n = int(rng.choice([1, min(2, self.most), int(rng.integers(1, self.most + 1)), self.most]))
         if rng.random() < 0.3:
             return (self.rows.generated(rng, columns),) * n
         return tuple(self.rows.generated(rng, columns) for _ in range(n))
 
     def invalid(self) -> list[Any]:
-        """Make persons none of whose rows is valid."""
         return [(row,) * self.most for row in self.rows.invalid()]
 
     def blank(self, entries: int) -> list[Any]:
-        """Make persons of one row."""
         return [(row,) for row in self.rows.blank(entries)]
 
     def canaries(self, n: int, relation: str, persons: bool = True) -> Data | None:
-        """Make persons of the most equal rows."""
         data = self.rows.canaries(n, relation, persons)
         if data is None:
             return None
@@ -88,5 +79,4 @@ class Persons(Adapter):
         return {**self.rows.take(data, numbers), "groups": numbers}
 
     def sharp(self, stage: Fit) -> None:
-        """See `Adapter.sharp`."""
         self.rows.sharp(stage)

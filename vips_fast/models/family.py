@@ -178,7 +178,6 @@ FAMILIES = (
         title="Vocabulary",
         classes=("models.vocabulary:PrivateVocabulary", "models.vocabulary:PrivateCountVectorizer"),
         part="report.parts.words:Words",
-        adapter="audit.vocabulary:VocabularyAdapter",
     ),
     OWN,
 )

@@ -20,19 +20,19 @@ from typing import Any, cast
 
 import numpy as np
 
-from ..accounting import SelfComposedEvent, delta, epsilon
-from ..accounting.printing import rounded_up
-from ..engine.model import Release
-from ..models.fit import Fit
-from ..models.vocabulary import PrivateVocabulary
-from ..models.vocabulary.model import VocabularyModel
-from ..store.limits import parse_json
-from .adapter import Adapter
-from .bench import Bench, Data
-from .rebuild import STATED, public_attributes
-from .report import Check, LayerResult
-from .sizes import CONFIDENCE_ERROR, N_RECORDS, Sizes
-from .statistics import delta_lower_bound
+from vips_fast.accounting import SelfComposedEvent, delta, epsilon
+from vips_fast.accounting.printing import rounded_up
+from vips_fast.audit.adapter import Adapter
+from vips_fast.audit.bench import Bench, Data
+from vips_fast.audit.rebuild import STATED, public_attributes
+from vips_fast.audit.report import Check, LayerResult
+from vips_fast.audit.sizes import CONFIDENCE_ERROR, N_RECORDS, Sizes
+from vips_fast.audit.statistics import delta_lower_bound
+from vips_fast.engine.model import Release
+from vips_fast.models.fit import Fit
+from vips_fast.models.vocabulary import PrivateVocabulary
+from vips_fast.models.vocabulary.model import VocabularyModel
+from vips_fast.store.limits import parse_json
 
 #: Layer E: rounds, their noise, and the delta of the threshold, large enough to be measured.
 _ROUNDS, _MULTIPLIER, _DELTA, _GRID = 4, 2.0, 0.04, 7
@@ -88,37 +88,29 @@ class VocabularyAdapter(Adapter):
         return made.set_params(**{**overrides, "analyzer": str.split, "options__relation": None})
 
     def data(self, records: Sequence[Any]) -> Data:
-        """Make texts."""
         return {"X": np.array([*records, ""], dtype=object)[:-1]}
 
     def worst_pair(self) -> tuple[Any, Any]:
-        """Make texts of half of all tokens, and none."""
         return _text(range(self.small // 2), self.small), ""
 
     def base(self, n: int) -> list[Any]:
-        """Hold the other tokens."""
         half = self.small // 2
         return [_text([half + i % half, half + (i + 1) % half], self.small) for i in range(n)]
 
     def company(self, columns: int) -> list[Any]:
-        """Add a person who holds a token of the list."""
         return [_text([columns - 1], columns)]
 
     def generated(self, rng: np.random.Generator, columns: int) -> Any:
-        """Make records from none to all tokens, some of them repeatedly."""
         held = rng.permutation(columns)[: int(rng.choice([0, 1, 2, columns // 2, columns]))]
         return _text([*held, *held[:2]], columns)
 
     def invalid(self) -> list[Any]:
-        """Give none: every text is valid."""
         return []
 
     def canaries(self, n: int, relation: str, persons: bool = False) -> Data | None:
-        """Make texts of a token each."""
         return None if persons else self.data([_text([i % n], n) for i in range(2 * n)])
 
     def blank(self, entries: int) -> list[Any]:
-        """Name a list of this many tokens."""
         return [_text([0], entries)] * 2
 
 
