@@ -90,9 +90,10 @@ class LdaAdapter(Adapter):
         return -(-length // self._loudest)
 
     def adds_up(self) -> bool:
-        return self._loudest == 1
+        return self._loudest == 1  # one word without a bound of its own reaches the clip
 
     def tight(self, relation: str) -> bool:
+        # Words that share the clip miss it.
         return self.adds_up() or (self.settings.get("clip") or 0.0) <= self._loudest**-0.5
 
     def worst_pair(self) -> tuple[Any, Any]:
@@ -197,7 +198,7 @@ class ClassesAdapter(SbnAdapter):
         return {"X": np.array([y for y, _ in records]), "y": np.array([label for _, label in records])}
 
     def worst_pair(self) -> tuple[Any, Any]:
-        first, second = super().worst_pair()
+        first, second = super().worst_pair()  # in one class, whose entries they share
         return (first, 0), (second, 0)
 
     def base(self, n: int) -> list[Any]:
@@ -237,10 +238,10 @@ class LogisticAdapter(Adapter):
         return (self._unit(0), trials), (self._unit(0, -1.0), trials)
 
     def tight(self, relation: str) -> bool:
-        return relation == "add_remove" and self.kind is self.estimator_type
+        return relation == "add_remove" and self.kind is self.estimator_type  # opposite rows only come near
 
     def adds_up(self) -> bool:
-        return False
+        return False  # squares take a part
 
     def base(self, n: int) -> list[Any]:
         return [(self._unit(1 + i % (self.small - 1)), float(i % 2)) for i in range(n)]
@@ -292,7 +293,7 @@ class CountsAdapter(LogisticAdapter):
         return (self._unit(0), most), (self._unit(0, -1.0), most)
 
     def tight(self, relation: str) -> bool:
-        return False
+        return False  # at the start no record reaches the bound
 
     def generated(self, rng: np.random.Generator, columns: int) -> Any:
         """Draw rows of all lengths, counts up to twice the largest, and exposures of all sizes."""
@@ -308,4 +309,4 @@ class CountsAdapter(LogisticAdapter):
         return [(np.zeros(columns), 0)]
 
     def canaries(self, n: int, relation: str, persons: bool = False) -> Data | None:
-        return None
+        return None  # as for `tight`

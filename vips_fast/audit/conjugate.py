@@ -60,7 +60,7 @@ class ConjugateAdapter(Adapter):
         return examples[longest], examples[(longest + 1) % len(examples)]
 
     def tight(self, relation: str) -> bool:
-        return False
+        return False  # nobody has said that these records attain the bound
 
     def base(self, n: int) -> list[Any]:
         examples = self._examples()
