@@ -33,13 +33,6 @@ from vips_fast.store.atomic import leftovers, sweep
 WORDS = [f"word{k}" for k in range(6)]
 KEY, OTHER = (ec.derive_private_key(number, ec.SECP256R1()) for number in (1234567, 77))
 PUBLIC = KEY.public_key()
-ABOUT = """
-name = "Wards"
-curators = ["An institute"]
-intended_use = "To see."
-region = "Nowhere"
-published = 2026-08-01
-"""
 ALL = "Every file follows from releases and public facts."
 
 
@@ -59,7 +52,7 @@ def root(tmp_path_factory):
         tables.fit(model.transform(counts), values, after=model, transcript=root / f"{which}.more")
         write_model(tables, root / f"{which}.tables")
         parts = (root / f"{which}.topics", root / f"{which}.tables")
-        publish(root / which, *parts, about=ABOUT, names=["colds", f"rents {which}"], key=KEY)
+        publish(root / which, *parts, dataset="Notes", names=["colds", f"rents {which}"], key=KEY)
     (root / "key.pub").write_bytes(PUBLIC.public_bytes(s.Encoding.PEM, s.PublicFormat.SubjectPublicKeyInfo))
     (root / "key").write_bytes(KEY.private_bytes(s.Encoding.PEM, s.PrivateFormat.PKCS8, s.NoEncryption()))
     return root
@@ -94,7 +87,7 @@ def test_a_report_claims_what_was_given(root, copy, n, key):
         for name in ("model.npz", "model.json"):
             check = line_of(report, f"{part}: {name}")
             assert check.ok is (True if k < n else None) and bool(check.ok) != ("no transcript" in check.detail)
-    for name in ("about.toml", "names.txt"):  # no release shows them
+    for name in ("dataset, date", "names.txt"):  # no release shows them
         assert line_of(report, name).ok is None
     text = report.text().splitlines()
     assert len([line for line in text if line.startswith("not checked")]) == sum(c.ok is None for c in report.checks)
@@ -117,18 +110,10 @@ def test_the_shell_says_the_same_as_an_object(root, copy, capsys):
     assert not said["ok"] and said["claim"] == "The publication DOES NOT FOLLOW."
 
 
-def test_no_entry_for_the_registry_is_not_called_equal(root, tmp_path):
-    publish(tmp_path / "out", root / "a.topics")
-    report = check_publication(tmp_path / "out", transcripts(root, n=1))
-    found = line_of(report, "registry.yaml")
-    assert report.closing == ALL and found.ok is None and "there is none; about.toml has no name" in found.detail
-    assert "equal   registry.yaml" not in report.text()
-
-
 def test_an_older_publication_says_which_it_is(root, copy, tmp_path, monkeypatch):
     newer = tmp_path / "newer"
     monkeypatch.setattr(publications, "_today", lambda: "2031-01-02")
-    publish(newer, root / "b.topics", root / "b.tables", about=ABOUT, names=["x", "y"], key=KEY)
+    publish(newer, root / "b.topics", root / "b.tables", dataset="Notes", names=["x", "y"], key=KEY)
     said = [dict(check_publication(path, key=PUBLIC).about) for path in (copy, newer)]
     assert said[1]["published"].startswith("2031-01-02") and said[0]["published"] < said[1]["published"]
     assert said[0]["ledger head"] != said[1]["ledger head"]
@@ -182,7 +167,7 @@ def forged(copy, root):
     arrays, state = reversed_words(have.arrays), reversed_words(have.state)
     made = FitResult.make(have.kind, have.settings, have.public, have.n_steps, arrays, state, ledger)
     persistence.save(made, copy.parent / "model")
-    publish(copy.parent / "forged", copy.parent / "model", about=ABOUT)
+    publish(copy.parent / "forged", copy.parent / "model", dataset="Notes")
     return copy.parent / "forged"
 
 
@@ -235,15 +220,11 @@ def damages(name, data, other, chosen):
         changed = bytearray(data)
         changed[chosen.randrange(len(data))] ^= chosen.randrange(1, 256)
         yield bytes(changed)
-    if name.endswith((".json", ".sig", ".yaml")):
+    if name.endswith((".json", ".sig")):
         value = json.loads(data)
         inside = list(places(value))
         for at in {*inside[:8], *chosen.sample(inside, min(12, len(inside)))}:
             yield json.dumps(put(value, at, chosen.choice(VALUES)), indent=1, sort_keys=True).encode()
-    if name.endswith(".toml"):
-        for value in ("[[]]", "1979-05-27", "{x = 1}", "inf", "[1]", "true", "''"):
-            yield f"name = {value}".encode()
-        yield from (b"x = 1", b"[name]", b"[[name]]", b"curators = [[]]", b"published = [2026-08-01]")
 
 
 def verified(folder, *more):
@@ -253,7 +234,7 @@ def verified(folder, *more):
     return code, out.getvalue(), err.getvalue()
 
 
-OWN = ("about.toml", "names.txt", "registry.yaml", "report.html", "privacy.json", "publication.json", "model.sig")
+OWN = ("names.txt", "report.html", "privacy.json", "publication.json", "model.sig")
 SAVED = ("model.json", "model.npz", "privacy.json", "privacy.txt")
 FILES = [*OWN, *(f"model/{one}" for one in (*SAVED, "topics.txt", "vocab.txt"))]
 FILES += [f"tables-1/{one}" for one in (*SAVED, "tables.csv")]
@@ -346,12 +327,12 @@ def test_a_kill_leaves_the_old_publication_or_the_new_one_signed(root, tmp_path,
     def child(folder, target):
         if (pid := os.fork()) == 0:
             calls = Counting(folder, target, signal.SIGKILL)
-            publish(folder / "out", root / "b.topics", root / "b.tables", about=ABOUT, key=KEY, force=True)
+            publish(folder / "out", root / "b.topics", root / "b.tables", dataset="Notes", key=KEY, force=True)
             (tmp_path / "calls").write_text(str(calls.count))
             os._exit(0)
         return os.waitpid(pid, 0)[1]
 
-    publish(tmp_path / "warm", root / "b.topics", root / "b.tables", about=ABOUT, key=KEY)
+    publish(tmp_path / "warm", root / "b.topics", root / "b.tables", dataset="Notes", key=KEY)
     assert child(place("whole"), 0) == 0
     n_calls, before = int((tmp_path / "calls").read_text()), folder_digests(root / "a") | {}
     signature, found = (root / "a" / "model.sig").read_bytes(), set()
@@ -378,7 +359,7 @@ def test_a_disk_that_fails_leaves_the_old_publication_or_the_new_one_signed(root
     before, found = folder_digests(root / "a"), set()
 
     def work(out):
-        publish(out, root / "b.topics", root / "b.tables", about=ABOUT, key=KEY, force=True)
+        publish(out, root / "b.topics", root / "b.tables", dataset="Notes", key=KEY, force=True)
 
     def prepare(folder):
         return Path(shutil.copytree(root / "a", folder / "out"))
@@ -394,11 +375,9 @@ def test_a_disk_that_fails_leaves_the_old_publication_or_the_new_one_signed(root
     assert found == {"old", "new"}
 
 
-def test_a_signature_that_comes_after_its_folder_is_seen(root, tmp_path, monkeypatch, quick):
+def test_a_signature_that_comes_after_its_folder_is_seen(root, tmp_path, quick):
     """What a stop leaves if the folder is signed in its place: `state` sees it."""
-    seal = publications._seal
-    monkeypatch.setattr(publications, "_seal", lambda folder, day, head, key, name: seal(folder, day, head, None, name))
-    publish(tmp_path / "out", root / "b.topics", root / "b.tables", about=ABOUT, key=KEY)
+    publish(tmp_path / "out", root / "b.topics", root / "b.tables", dataset="Notes")
     with pytest.raises(ValueError, match="holds no signature"):
         state(tmp_path / "out", root, {})
 
@@ -420,5 +399,5 @@ def test_every_folder_is_on_the_disk_before_it_takes_its_place(root, tmp_path, m
 
     monkeypatch.setattr(os, "fsync", seen)
     monkeypatch.setattr(os, "rename", renames)
-    publish(tmp_path / "out", root / "b.topics", root / "b.tables", about=ABOUT, key=KEY)
+    publish(tmp_path / "out", root / "b.topics", root / "b.tables", dataset="Notes", key=KEY)
     assert exchanged == [set()] and tmp_path in synced

@@ -19,19 +19,8 @@ from vips_fast.jobs import check_publication, publish
 from vips_fast.jobs.folder import write_model
 from vips_fast.jobs.signing import check_signature, folder_digests, sign_folder
 from vips_fast.models.privacy_file import schema
-from vips_fast.models.registry import About, registry_schema
 
 WORDS = [f"word{k}" for k in range(10)]
-ABOUT = """
-dataset = "Notes of ward 3"
-date = "July 2026"
-name = "Complaints by ward"
-curators = ["An institute"]
-intended_use = "Find complaints that grow."
-region = "Nowhere"
-published = 2026-08-01
-sector = "Healthcare"
-"""
 WARDS = ["north", "south"]
 KEY = ec.derive_private_key(1234567, ec.SECP256R1())
 PEM = KEY.private_bytes(s.Encoding.PEM, s.PrivateFormat.PKCS8, s.NoEncryption())
@@ -61,14 +50,14 @@ def parts(tmp_path_factory):
         before = tables
     (root / "key").write_bytes(PEM)
     (root / "key.pub").write_bytes(PUBLIC_PEM)
-    (root / "about.toml").write_text(ABOUT)
     return root
 
 
 @pytest.fixture(scope="module")
 def whole(parts):
     folders = [parts / name for name in ("topics", "wards", "months")]
-    assert publish(parts / "whole", *folders, about=ABOUT, names=["colds", "rents", "a <b>long</b> name"]) == ()
+    facts = {"dataset": "Notes of ward 3", "date": "July 2026"}
+    publish(parts / "whole", *folders, **facts, names=["colds", "rents", "a <b>long</b> name"])
     (parts / "whole" / "model.sig").write_bytes(sign_folder(parts / "whole", KEY))
     return parts / "whole"
 
@@ -94,13 +83,8 @@ def test_a_publication_is_one_page_with_one_statement(parts, whole):
     found = [page.find(one) for one in places]
     assert found == sorted(found) and found[0] > 0 and "a &lt;b&gt;long&lt;/b&gt; name by month" in page.lower()
     jsonschema.Draft202012Validator(schema()).validate(said)
-    entry = json.loads((whole / "registry.yaml").read_bytes())
-    jsonschema.Draft7Validator(registry_schema(), format_checker=jsonschema.FormatChecker()).validate(entry)
-    loss = entry["deployment"]["privacy_loss"]
-    assert loss["privacy_unit"] == "record" and loss["privacy_parameters"]["delta"] == 1e-05
-    assert last.privacy_.epsilon <= loss["privacy_parameters"]["epsilon"] <= last.privacy_.epsilon * 1.001
     assert sorted(path.name for path in whole.iterdir()) == [
-        *("about.toml", "model", "model.sig", "names.txt", "privacy.json", "publication.json", "registry.yaml"),
+        *("model", "model.sig", "names.txt", "privacy.json", "publication.json"),
         *("report.html", "tables-1", "tables-2"),
     ]
     transcripts = [parts / name for name in ("releases", "wards.releases", "months.releases")]
@@ -109,7 +93,7 @@ def test_a_publication_is_one_page_with_one_statement(parts, whole):
 
 def test_every_changed_added_or_missing_file_is_seen(copy, tmp_path):
     names = [name for name in folder_digests(copy) if "model." not in name]
-    assert len(names) == 16 and "report.html" in names
+    assert len(names) == 14 and "report.html" in names
     for name in [*names, "added", "tables-1/added"]:
         place = copy / name
         before = place.read_bytes() if place.exists() else None
@@ -118,7 +102,7 @@ def test_every_changed_added_or_missing_file_is_seen(copy, tmp_path):
         try:
             assert not check_publication(copy).ok, name
         except ValueError as error:  # a part's source cannot be read
-            assert name in ("about.toml", "names.txt", "model/vocab.txt", "publication.json"), error
+            assert name in ("names.txt", "model/vocab.txt", "publication.json"), error
         place.unlink()
         if before is not None:
             assert check_signature(copy, KEY.public_key()) == [(name, "missing")]
@@ -169,7 +153,7 @@ def test_the_tool_of_the_format_holds_our_signatures_and_we_hold_its(copy):
 def test_the_shell_publishes_signs_and_verifies(parts, tmp_path, capsys):
     out, key = str(tmp_path / "out"), ["--key", str(parts / "key")]
     (tmp_path / "names").write_text("".join(f"Weather: {line}\n" for line in "abc"))
-    more = ["--names", str(tmp_path / "names"), "--about", str(parts / "about.toml"), *key]
+    more = ["--names", str(tmp_path / "names"), "--dataset", "Notes of ward 3", "--date", "July 2026", *key]
     folders = [str(parts / name) for name in ("topics", "wards")]
     assert main(["publish", *folders, "--out", out, *more]) == 0
     assert capsys.readouterr().out.startswith(f"Written to {out}, and signed.")
@@ -191,11 +175,6 @@ def test_the_shell_publishes_signs_and_verifies(parts, tmp_path, capsys):
     shutil.rmtree(out)
     for more in ([], ["--force"]):
         assert main(["publish", *folders, "--out", out, *more]) == 0
-    assert (
-        "no registry.yaml, for the registry of deployments: it takes --about FILE with name, curators"
-        in capsys.readouterr().err
-    )
-    assert not Path(out, "registry.yaml").exists()
 
 
 @pytest.mark.parametrize(
@@ -204,11 +183,8 @@ def test_the_shell_publishes_signs_and_verifies(parts, tmp_path, capsys):
         (["topics", "months"], {}, "leaves out the model"),
         (["topics", "wards", "wards"], {}, "leaves out the tables before them"),
         (["wards", "topics"], {}, "expected fitted TopicTables"),
-        (["topics"], {"about": "nmae = 'x'"}, "about: nmae: expected some of dataset"),
-        (["topics"], {"about": "name = "}, "about: not a TOML file"),
-        (["topics"], {"about": "name = ['x']"}, "about: name = .*: expected a text"),
-        (["topics"], {"about": "published = 'soon'"}, "expected a day as YYYY-MM-DD"),
-        (["topics"], {"about": "sector = 'Space'"}, "expected one of Technology"),
+        (["topics"], {"dataset": "two\nlines"}, "dataset='two"),
+        (["topics"], {"date": "9" * 201}, "date='99.*: expected a line of at most 200 characters"),
         (["topics"], {"names": ["one"]}, "titles: 1 were given; expected 3"),
         (["topics"], {"names": ["one", " ", "x"]}, "names: expected a line of text for each"),
         (["topics"], {"namer": lambda lists: ["x"]}, "namer: gave 1 names; expected 3"),
@@ -235,8 +211,3 @@ def test_a_tainted_model_and_a_foreign_folder_are_refused(parts, tmp_path):
     with pytest.raises(ValueError, match="has no publication.json.*'thesis' in it would be lost"):
         publish(tmp_path / "mine", parts / "topics", force=True)
     assert not (tmp_path / "out").exists()
-
-
-def test_facts_are_texts():
-    about = About.parse(ABOUT)
-    assert about.missing == () and about.published == "2026-08-01" and About().missing[0] == "name"

@@ -272,7 +272,7 @@ def test_a_page_opens_with_what_was_released_and_what_it_means():
     assert f"at most {percent(make_dossier(model).gains[0].guesses)} of the time" in head
     assert text.index('id="learned"') < text.index('id="guarantee"') < text.index('id="assumptions"')
     lacking = page("topics")
-    assert "publish --about FILE" in lacking and "publish --about FILE" not in text
+    assert "publish --dataset NAME" in lacking and "publish --dataset NAME" not in text
 
 
 @pytest.mark.parametrize("n_steps", (1, 3))

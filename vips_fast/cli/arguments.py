@@ -751,8 +751,10 @@ class Publish(Arguments, command="publish", function="models:publish"):
         folder of the model, then the folders of its tables in their order
     out : DIR
         folder to write
-    about
-        public facts about the data (TOML), for the page and the registry of deployments
+    dataset : NAME
+        name of the records, for the page
+    date : TEXT
+        time of the records, for the page, such as 'July 2026'
     names
         names of the topics or clusters, one a line, made from released words
     key
@@ -762,12 +764,13 @@ class Publish(Arguments, command="publish", function="models:publish"):
 
     Examples
     --------
-    vips-fast publish topics topics-tables --out public --about about.toml --key private.pem
+    vips-fast publish topics topics-tables --out public --dataset 'Notes of ward 3' --key private.pem
     """
 
     parts: Place[Annotated[list[str], Kind(path="folder")]]
     out: Folder
-    about: File | None = None
+    dataset: str = ""
+    date: str = ""
     names: File | None = None
     key: File | None = None
     force: bool = False

@@ -6,13 +6,13 @@ The folder has
   statement (`vips_fast.report.whole`)
 - ``report.html``: one page of all parts
 - ``privacy.json``: the statement of the last part, which is about all of them
-- ``registry.yaml``: an entry for the registry of deployments (`vips_fast.models.registry`), if its facts are given
-- ``about.toml`` and ``names.txt``: public facts about the data, and names of topics or clusters, if given
-- ``publication.json``: the digest of each of these files, the day, the head of the last part's ledger, and whether it
-  was signed. By this file the folder is known for a publication, and may be replaced if it holds nothing else
+- ``names.txt``: names of topics or clusters, if given
+- ``publication.json``: the digest of each of these files, the day, the head of the last part's ledger, whether it was
+  signed, and the name and time of the records, if given. By this file the folder is known for a publication, and may be
+  replaced if it holds nothing else
 - ``model.sig``: the signature of all other files, after `vips_fast.jobs.signing.sign_folder`
 
-Page, statement and entry are functions of the other files, and `check_publication` makes them again. The folder is made
+Page and statement are functions of the other files, and `check_publication` makes them again. The folder is made
 whole, with its signature, before it takes its place.
 """
 
@@ -31,8 +31,7 @@ from ..models.estimator import PrivateEstimator
 from ..models.persistence import ARRAYS, META, MODEL_FILES
 from ..models.privacy_file import PRIVACY_FILE, compare_record, privacy_json
 from ..models.rebuild import VerifyCheck, VerifyReport
-from ..models.registry import REGISTRY_FILE, About, registry_entry, registry_yaml
-from ..report import Namer, html_report, make_dossier, part_of
+from ..report import Namer, html_report, part_of
 from ..report.whole import chain_models
 from ..store.atomic import PUBLIC, replacing_folder, write_file
 from ..store.folder import Folder
@@ -41,11 +40,11 @@ from . import beside
 from .places import check_place, copy_model, kind_in
 from .signing import SIGNATURE, check_key, check_signature, file_digest, folder_digests, sign_folder
 
-MODEL, ABOUT, NAMES, MANIFEST = "model", "about.toml", "names.txt", "publication.json"
+MODEL, NAMES, MANIFEST = "model", "names.txt", "publication.json"
 _TABLES = re.compile(r"tables-([1-9]\d{0,2})")
-_KIND = "vips_fast publication 1"
+_KIND = "vips_fast publication 2"
 #: Names that publish gives to files beside the parts.
-PUBLICATION_FILES = frozenset((ABOUT, NAMES, MANIFEST, SIGNATURE, beside.REPORT, PRIVACY_FILE, REGISTRY_FILE))
+PUBLICATION_FILES = frozenset((NAMES, MANIFEST, SIGNATURE, beside.REPORT, PRIVACY_FILE))
 _SHA256, _DAY = re.compile(r"[0-9a-f]{64}"), re.compile(r"\d{4}-\d\d-\d\d")
 
 
@@ -63,6 +62,9 @@ class _Manifest:
     #: Head of the last part's ledger.
     head: str
     signed: bool
+    #: Name and time of the records, as the publisher states them; "" for none.
+    dataset: str
+    date: str
     #: Digest of each other file, by name; not of the signature.
     files: dict[str, str]
 
@@ -71,11 +73,12 @@ class _Manifest:
         """Read it in a folder; ValueError if it is malformed."""
         with Folder(path) as folder:
             said = folder.json(MANIFEST)
-        kinds = {"kind": str, "published": str, "head": str, "signed": bool, "files": dict}
+        kinds = {"kind": str, "published": str, "head": str, "signed": bool, "dataset": str, "date": str, "files": dict}
         if not isinstance(said, dict) or {key: type(value) for key, value in said.items()} != kinds:
             raise ValueError(f"{Path(path, MANIFEST)}: expected {', '.join(kinds)}, as vips-fast publish writes them")
         if said.pop("kind") != _KIND or not _DAY.fullmatch(said["published"]) or not _SHA256.fullmatch(said["head"]):
             raise ValueError(f"{Path(path, MANIFEST)}: not what this version of vips-fast publish writes")
+        _check_facts(said["dataset"], said["date"])
         for name, digest in said["files"].items():
             if not _is_own(name) or not isinstance(digest, str):
                 raise ValueError(f"{Path(path, MANIFEST)}: lists {name[:80]!r}, which vips-fast publish never writes")
@@ -93,6 +96,12 @@ class _Manifest:
             for name in sorted(self.files.keys() | there.keys())
             if self.files.get(name) != there.get(name)
         }
+
+
+def _check_facts(dataset: str, date: str) -> None:
+    for name, text in (("dataset", dataset), ("date", date)):
+        if not text.isprintable() or len(text) > 200:
+            raise ValueError(f"{name}={text[:80]!r}: expected a line of at most 200 characters")
 
 
 def _is_own(name: str) -> bool:
@@ -125,12 +134,13 @@ def publish(
     out: str | os.PathLike[str],
     model: str | os.PathLike[str],
     *tables: str | os.PathLike[str],
-    about: str = "",
+    dataset: str = "",
+    date: str = "",
     names: Sequence[str] = (),
     namer: Namer | None = None,
     key: Any = None,
     force: bool = False,
-) -> tuple[str, ...]:
+) -> None:
     """Publish a saved model and its saved tables in a folder.
 
     Nothing is spent: everything follows from released numbers and public facts.
@@ -139,8 +149,8 @@ def publish(
     ----------
     out, model, tables : path
         A new folder; folders of a fit, and of its tables in their order.
-    about : str
-        Public facts about the data, as the TOML text of an `About`.
+    dataset, date : str
+        Name and time of the records, public facts for the page; "" for none.
     names, namer : sequence of str, callable
         Names of the topics or clusters, or a function that gives them from lists of released words; without both,
         words are joined. No name may come from records.
@@ -149,9 +159,8 @@ def publish(
     force : bool
         Whether to replace a publication. Its folder is replaced only if it holds nothing but what was published.
 
-    Returns the facts that the entry for the registry lacks; () if ``registry.yaml`` is written. Raises ValueError
-    before anything is written if a part is not private, tables leave out a release, or an argument is unusable. Also
-    raises the errors of `html_report`.
+    Raises ValueError before anything is written if a part is not private, tables leave out a release, or an argument is
+    unusable. Also raises the errors of `html_report`.
 
     Examples
     --------
@@ -162,13 +171,13 @@ def publish(
     >>> topics = LatentDirichletAllocation(2, epsilon=4.0, doc_length=10, n_steps=2, random_state=0)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     topics.fit(np.ones((500, 4), dtype=int)).save(f"{folder}/topics")
-    ...     missing = publish(f"{folder}/public", f"{folder}/topics")
-    ...     check_publication(f"{folder}/public").ok, missing[:2]
-    (True, ('name', 'curators'))
+    ...     publish(f"{folder}/public", f"{folder}/topics", dataset="Notes of ward 3")
+    ...     check_publication(f"{folder}/public").ok
+    True
     """
     out = Path(os.path.abspath(out))
     check_place(out, force, (model, *tables), owner=own_files, what="a publication")
-    facts = _about(about)
+    _check_facts(dataset, date)
     if key is not None:
         check_key(key, "private")
     with replacing_folder(out, own_files) as folder:
@@ -178,26 +187,19 @@ def publish(
         every = _parts(folder)
         if namer is not None and not names:
             names = part_of(every[0]).names(every[0], namer)
-        inputs = {ABOUT: about, NAMES: "".join(f"{name}\n" for name in names)}
-        for name, text in inputs.items():
-            if text:
-                _write(folder / name, text)
-        for name, text in _write_derived(every, facts, _names(inputs[NAMES])).items():
-            _write(folder / name, text)
-        _seal(folder, _today(), every[-1].ledger_.head, key, out.name)
-    return facts.missing
+        if listed := "".join(f"{name}\n" for name in names):
+            _write(folder / NAMES, listed)
+        _write(folder / beside.REPORT, _page(every, dataset, date, _names(listed)))
+        _write(folder / PRIVACY_FILE, privacy_json(every[-1]._fitted()))
+        manifest = _Manifest(_today(), every[-1].ledger_.head, key is not None, dataset, date, _listed(folder))
+        _write(folder / MANIFEST, manifest.text())
+        if key is not None:
+            signature = sign_folder(folder, key, out.name)
+            write_file(folder / SIGNATURE, lambda file: file.write(signature), PUBLIC)
 
 
 def _today() -> str:
     return datetime.now(UTC).date().isoformat()
-
-
-def _seal(folder: Path, published: str, head: str, key: Any, name: str) -> None:
-    """Write the manifest and, with a key, the signature."""
-    _write(folder / MANIFEST, _Manifest(published, head, key is not None, _listed(folder)).text())
-    if key is not None:
-        signature = sign_folder(folder, key, name)
-        write_file(folder / SIGNATURE, lambda file: file.write(signature), PUBLIC)
 
 
 def check_publication(
@@ -220,18 +222,17 @@ def check_publication(
         found = rebuild.compare(part, place, given[name]) if name in given else rebuild.compare_alone(part, place)
         checks += [_of(name, one) for one in (*found.checks, *check_texts(part, place))]
     with Folder(path) as folder:
-        texts = {name: folder.text(name) if folder.holds(name) else "" for name in (ABOUT, NAMES)}
-        about = _about(texts[ABOUT])
-        want = _write_derived(every, about, _names(texts[NAMES]))
-        checks.append(_compare_file(folder, beside.REPORT, want[beside.REPORT]))
-        if REGISTRY_FILE in want or folder.holds(REGISTRY_FILE):
-            checks.append(_compare_file(folder, REGISTRY_FILE, want.get(REGISTRY_FILE)))
-        else:
-            checks.append(VerifyCheck(REGISTRY_FILE, None, f"there is none; {ABOUT} has no {', '.join(about.missing)}"))
+        listed = folder.text(NAMES) if folder.holds(NAMES) else ""
+        page = _page(every, manifest.dataset, manifest.date, _names(listed))
+        there = folder.holds(beside.REPORT)
+        same = there and folder.read(beside.REPORT) == page.encode()
+        checks.append(VerifyCheck(beside.REPORT, same, "" if there else "missing"))
         checks.append(VerifyCheck(PRIVACY_FILE, *compare_record(folder, every[-1]._fitted())))
-        stated = {ABOUT: "facts that the publisher states", NAMES: "names that the publisher gave"}
-        checks += [VerifyCheck(name, None, f"{stated[name]}; no release shows them") for name in texts if texts[name]]
-        known_names = {*known, *texts, *want, REGISTRY_FILE, MANIFEST, SIGNATURE}
+        if manifest.dataset or manifest.date:
+            checks.append(VerifyCheck("dataset, date", None, "facts that the publisher states; no release shows them"))
+        if listed:
+            checks.append(VerifyCheck(NAMES, None, "names that the publisher gave; no release shows them"))
+        known_names = {*known, *PUBLICATION_FILES}
         checks += [VerifyCheck(n, False, "not a file of a publication") for n in folder.names() if n not in known_names]
     identity = ("published", f"{manifest.published}, as {MANIFEST} says"), ("ledger head", every[-1].ledger_.head)
     return VerifyReport(tuple(checks), _claim(known, given), "The publication DOES NOT FOLLOW.", identity)
@@ -292,24 +293,9 @@ def _of(part: str, check: VerifyCheck) -> VerifyCheck:
     return VerifyCheck(f"{part}: {check.name}", check.ok, check.detail)
 
 
-def _compare_file(folder: Folder, name: str, want: str | None) -> VerifyCheck:
-    """Compare a derived file with the text that follows from the rest."""
-    if want is None or not folder.holds(name):
-        return VerifyCheck(name, want is None and not folder.holds(name), "missing" if want is not None else "")
-    return VerifyCheck(name, folder.read(name) == want.encode())
-
-
-def _write_derived(every: Sequence[PrivateEstimator], about: About, names: Sequence[str] | None) -> dict[str, str]:
-    """Write the files that follow from parts, facts and names."""
+def _page(every: Sequence[PrivateEstimator], dataset: str, date: str, names: Sequence[str] | None) -> str:
     model, *tables = every
-    known: dict[str, Any] = {"tables": tables, "titles": names}
-    known |= {"dataset": about.dataset or None, "date": about.date or None}
-    last = every[-1]._fitted()
-    found = {beside.REPORT: html_report(model, **known), PRIVACY_FILE: privacy_json(last)}
-    if not about.missing:
-        entry = registry_entry(last, make_dossier(model, **known).released, about)
-        found[REGISTRY_FILE] = registry_yaml(entry)
-    return found
+    return html_report(model, tables=tables, titles=names, dataset=dataset or None, date=date or None)
 
 
 def _named(model: Any, tables: Sequence[Any]) -> list[tuple[str, Any]]:
@@ -339,13 +325,6 @@ def _parts(path: str | os.PathLike[str]) -> tuple[PrivateEstimator, ...]:
         if not one.privacy_.private:
             raise ValueError(f"a part is NOT PRIVATE ({'; '.join(one.privacy_.taints)}); expected private fits only")
     return chain_models(model, tables)
-
-
-def _about(text: str) -> About:
-    try:
-        return About.parse(text)
-    except ValueError as error:
-        raise ValueError(f"about: {error}") from None
 
 
 def _names(text: str) -> tuple[str, ...] | None:

@@ -230,7 +230,7 @@ def _unnamed(ledger: Ledger, beside: Beside) -> tuple[str, ...]:
     """Tell that the data set or its date is not named."""
     known = {"the name of the data set": beside.dataset or ledger.budget, "the date of the records": beside.date}
     unknown = [name for name, value in known.items() if not value]
-    said = f"{' and '.join(unknown).capitalize()}: no file holds it (vips-fast publish --about FILE)."
+    said = f"{' and '.join(unknown).capitalize()}: no file holds it (vips-fast publish --dataset NAME --date TEXT)."
     return (said,) if unknown else ()
 
 

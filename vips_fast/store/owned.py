@@ -57,8 +57,8 @@ def remove(path: Path, own: Own) -> None:
 #: Names of all files that this package writes into folders. By these a folder in the making is known, which has no file
 #: yet that names what it holds. `tests/jobs/test_replacing.py` compares them with the lists of the writers.
 MADE = frozenset(
-    "about.toml checkpoint.npz coefficients.csv columns.txt components.csv drift.csv journal ledger.jsonl lock log "
-    "model model.json model.npz model.sig names.txt privacy.json privacy.txt publication.json registry.yaml "
+    "checkpoint.npz coefficients.csv columns.txt components.csv drift.csv journal ledger.jsonl lock log "
+    "model model.json model.npz model.sig names.txt privacy.json privacy.txt publication.json "
     "releases report.html reserve run.json schema.toml shards.json tables.csv text.json topics.txt "
     "vocab.txt words words.json".split()
 )

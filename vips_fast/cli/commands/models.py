@@ -25,7 +25,7 @@ from ...report.html import environment
 from ...store.words import counted
 from ..arguments import Predict, Publish, Show, Verify
 from ..inputs import load_model, load_new, read_key, read_lines
-from ..messages import print_object, say, width
+from ..messages import print_object, width
 from ..output import output_file, privacy_object, write_table
 from ..signature import load, refuse_unused
 from .prior import show as show_prior
@@ -127,12 +127,10 @@ def _of_publication(args: Verify) -> rebuild.VerifyReport:
 def publish(args: Publish) -> int:
     """Write the publication of a model and its tables."""
     model, *tables = args.parts
-    about = "" if args.about is None else "".join(f"{line}\n" for line in read_lines(args.about))
     names = () if args.names is None else read_lines(args.names)
     key = None if args.key is None else read_key("--key", args.key)
     environment()  # refused now if the page cannot be made
-    missing = publish_parts(args.out, model, *tables, about=about, names=names, key=key, force=args.force)
-    if missing:
-        say(f"no registry.yaml, for the registry of deployments: it takes --about FILE with {', '.join(missing)}")
+    facts: dict[str, Any] = {"dataset": args.dataset, "date": args.date, "names": names}
+    publish_parts(args.out, model, *tables, **facts, key=key, force=args.force)
     print(f"Written to {args.out}{'' if key is None else ', and signed'}.")
     return 0
