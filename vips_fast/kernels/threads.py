@@ -164,6 +164,8 @@ def one_blas_thread(d: int, scipy: bool = True) -> Iterator[Any]:
     # Loaded before the controller looks for BLAS libraries.
     lapack = importlib.import_module("scipy.linalg.lapack") if scipy else None
     controller = _thread_controller(scipy) if d < _ONE_THREAD_BELOW else None
-    limited = controller is None or all(one.num_threads == 1 for one in controller.lib_controllers)
-    with nullcontext() if limited else controller.limit(limits=1, user_api="blas"):
+    if controller is None or all(one.num_threads == 1 for one in controller.lib_controllers):
+        yield lapack
+        return
+    with controller.limit(limits=1, user_api="blas"):
         yield lapack
