@@ -53,7 +53,7 @@ class PaperLatentDirichletAllocation(LatentDirichletAllocation):
         As in `LatentDirichletAllocation`.
     """
 
-    #: The article starts with all topics, and releases only these.
+    #: The article releases only topics.
     _begins: ClassVar[bool] = False
 
     sensitivity: str = "paper"
