@@ -9,22 +9,14 @@ from pathlib import Path
 import epsilon_table
 import numpy as np
 import pytest
+from events import fixed, poisson
 
 from vips_fast import accounting as acc
 from vips_fast.accounting import accountants, solver
 
-
-def poisson(q, z, steps=20):
-    return acc.SelfComposedEvent(acc.PoissonSampledEvent(q, acc.GaussianEvent(z)), steps)
-
-
-def fixed(size, n, z, steps=20):
-    return acc.SelfComposedEvent(acc.WithoutReplacementEvent(size, n, acc.GaussianEvent(z)), steps)
-
-
-LDA = fixed(20000, 400000, 1.24)
+LDA = fixed(20000, 400000, 1.24, 20)
 EVENTS = {
-    "poisson": poisson(0.05, 1.24),
+    "poisson": poisson(0.05, 1.24, 20),
     "without replacement": LDA,
     "gaussian": acc.SelfComposedEvent(acc.GaussianEvent(10.0), 20),
     "laplace": acc.SelfComposedEvent(acc.LaplaceEvent(10.0), 20),
@@ -160,7 +152,7 @@ def test_statement_names_relation_and_rounds_up():
 @pytest.mark.parametrize("accountant", [None, "rdp", "wang", "basic"])
 def test_calibrated_noise_is_the_smallest(accountant):
     def make(z):
-        return fixed(50, 1000, z)
+        return fixed(50, 1000, z, 20)
 
     z = acc.calibrate_noise_multiplier(make, 2.0, 1e-5, accountant)
     assert acc.epsilon(make(z), 1e-5, accountant) <= 2.0

@@ -6,21 +6,13 @@ from importlib import import_module
 import mpmath
 import numpy as np
 import pytest
-from events import QUIET
+from events import QUIET, fixed, poisson
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from peers.theorems import amplify_rdp_poisson
 
 from vips_fast import accounting as acc
 from vips_fast.accounting.rdp import delta_of_curve, epsilon_of_curve
-
-
-def poisson(q, z):
-    return acc.PoissonSampledEvent(q, acc.GaussianEvent(z))
-
-
-def fixed(size, n, z):
-    return acc.WithoutReplacementEvent(size, n, acc.GaussianEvent(z))
 
 
 def normal(x, mean, sd):
@@ -96,12 +88,12 @@ def test_order_of_the_accountants(q, z, steps, log_delta):
     """Each looser theorem stays above each tighter one."""
     delta = 10**log_delta
     size = max(1, round(1000 * q))
-    for event in (acc.SelfComposedEvent(poisson(q, z), steps), acc.SelfComposedEvent(fixed(size, 1000, z), steps)):
+    for event in (poisson(q, z, steps), fixed(size, 1000, z, steps)):
         tight = acc.epsilon(event, delta, rtol=1e-5)
         rdp = acc.epsilon(event, delta, "rdp")
         assert tight <= rdp * (1 + 2e-5) + 1e-9
         assert rdp <= acc.epsilon(event, delta, "rdp", conversion="classical") + 1e-9
-    event = acc.SelfComposedEvent(fixed(size, 1000, z), steps)
+    event = fixed(size, 1000, z, steps)
     integer = np.arange(2, 65)
     profile = acc.epsilon(event, delta, "rdp", orders=integer)
     for bound in ("thm9", "thm27"):
@@ -110,14 +102,14 @@ def test_order_of_the_accountants(q, z, steps, log_delta):
 
 
 def test_wang_reproduces_the_papers_topic_model():
-    event = acc.SelfComposedEvent(fixed(20000, 400000, 1.24), 20)
+    event = fixed(20000, 400000, 1.24, 20)
     assert acc.epsilon(event, 1e-4, "wang") == pytest.approx(2.3826, abs=5e-5)
 
 
 @pytest.mark.parametrize("bound", ["thm9", "thm27"])
 @pytest.mark.parametrize(("size", "n", "z", "steps", "delta"), [(50, 1000, 1.24, 20, 1e-4), (4, 1000, 3.0, 100, 1e-3)])
 def test_wang_equals_autodp(bound, size, n, z, steps, delta):
-    event = acc.SelfComposedEvent(fixed(size, n, z), steps)
+    event = fixed(size, n, z, steps)
     bank, account = import_module("autodp.rdp_bank"), import_module("autodp.rdp_acct").anaRDPacct()
     flag = bound == "thm27"
     account.compose_subsampled_mechanism(

@@ -30,12 +30,11 @@ from . import native
 
 try:
     from numba import types
-    from numba.core.typing.templates import Signature
     from numba.extending import intrinsic
 except ImportError:
     raise missing_package("vips_fast.kernels.numba_types", "numba", "numba") from None
 
-__all__ = ["address", "names", "null", "parameters", "signature", "status_message", "structure_dtype"]
+__all__ = ["null", "parameters", "status_message", "structure_dtype"]
 
 _INTERFACE = json.loads(Path(__file__).with_name("interface.json").read_text(encoding="utf-8"))
 ABI_VERSION: int = _INTERFACE["abi_version"]
@@ -45,15 +44,14 @@ FUNCTIONS: dict[str, list[str]] = _INTERFACE["functions"]
 STRUCTURES: dict[str, list[list[str]]] = _INTERFACE["structures"]
 
 # The C types of the declarations; every other one is a pointer.
-_NUMBERS: dict[str, tuple[Any, Any]] = {
-    "int32_t": (ctypes.c_int32, types.int32),
-    "int64_t": (ctypes.c_int64, types.int64),
-    "uint32_t": (ctypes.c_uint32, types.uint32),
-    "uint64_t": (ctypes.c_uint64, types.uint64),
-    "float": (ctypes.c_float, types.float32),
-    "double": (ctypes.c_double, types.float64),
+_NUMBERS: dict[str, Any] = {
+    "int32_t": ctypes.c_int32,
+    "int64_t": ctypes.c_int64,
+    "uint32_t": ctypes.c_uint32,
+    "uint64_t": ctypes.c_uint64,
+    "float": ctypes.c_float,
+    "double": ctypes.c_double,
 }
-_POINTER = (ctypes.c_void_p, types.voidptr)
 
 
 class _Table(ctypes.Structure):
@@ -77,43 +75,19 @@ def _table() -> _Table:
     return table
 
 
-def _kinds(name: str, number: int) -> list[Any]:
-    return [_NUMBERS.get(kind, _POINTER)[number] for kind in FUNCTIONS[name]]
-
-
 _API = _table()
-_KERNELS = {name: ctypes.CFUNCTYPE(*_kinds(name, 0))(getattr(_API, name)) for name in FUNCTIONS}
+_KERNELS = {
+    name: ctypes.CFUNCTYPE(*(_NUMBERS.get(kind, ctypes.c_void_p) for kind in kinds))(getattr(_API, name))
+    for name, kinds in FUNCTIONS.items()
+}
 globals().update({name: kernel for name, kernel in _KERNELS.items() if name != "status_message"})
-
-
-def names() -> list[str]:
-    """Return the names of the kernels, in the table's order."""
-    return [name for name in FUNCTIONS if name != "status_message"]
-
-
-def _check_name(name: str) -> str:
-    if name not in FUNCTIONS:
-        raise ValueError(f"name={name!r}: expected one of {names()}")
-    return name
-
-
-def address(name: str) -> int:
-    """Get the address of a kernel; ValueError for an unknown name."""
-    return int(getattr(_API, _check_name(name)))
-
-
-def signature(name: str) -> Signature:
-    """Make a kernel's Numba signature; ValueError for an unknown name."""
-    returns, *arguments = _kinds(_check_name(name), 1)
-    found: Signature = returns(*arguments)
-    return found
 
 
 def structure_dtype(name: str) -> np.dtype[np.void]:
     """Make the dtype of a structure; ValueError for an unknown name."""
     if name not in STRUCTURES:
         raise ValueError(f"name={name!r}: expected one of {list(STRUCTURES)}")
-    kinds = [(field, np.dtype(_NUMBERS[kind][0]) if kind in _NUMBERS else np.uintp) for field, kind in STRUCTURES[name]]
+    kinds = [(field, np.dtype(_NUMBERS[kind]) if kind in _NUMBERS else np.uintp) for field, kind in STRUCTURES[name]]
     return np.dtype(kinds, align=True)
 
 
