@@ -73,6 +73,7 @@ def test_masses_are_counted_first_where_topics_would_hide_them():
 def test_a_run_that_counts_first_resumes_with_the_same_bits():
     models = [counted(300.0, n_components=9).prepare(documents(50, V)).model for _ in range(2)]
     rng, (model, again) = np.random.default_rng(0), models
+    assert model.model._start_steps not in (0, model.model._histograms)
     for step in range(19):
         shape = model.shape
         model.update(Release(step, rng.integers(-1000, 3000, shape), 1e-3, 1.0))

@@ -49,6 +49,7 @@ from .planning import (
     plain_steps,
     read_out_priors,
     stands_clear,
+    start_steps,
     usual_distinct_words,
     usual_length,
     whole_epochs,
@@ -170,7 +171,7 @@ class LatentDirichletAllocation(Transformer):
     """
 
     _options_type: ClassVar[type] = LdaOptions
-    #: Whether a whole private fit begins with histograms of words.
+    #: Whether a whole private fit begins with histograms of words and with fewer topics.
     _begins: ClassVar[bool] = True
 
     n_components: int = field(default=10, kw_only=False)
@@ -268,6 +269,8 @@ class LatentDirichletAllocation(Transformer):
                 signal = case.signal(runs, z, float(options.learning_decay))
                 clear = stands_clear(signal, n_topics)
                 histograms = histogram_steps(schedule.n_steps, n_topics, signal) if self._begins else 0
+        # How many calls of partial_fit will come is not known: their releases are not to be spent on a start.
+        starts = self._begins and whole and self.private and self.noise_multiplier != 0
         known = self.doc_length is not None or public.unit != "record"
         priors, given = read_out_priors(case.length, n_topics), self._prior_of_proportions
         return LdaSettings(
@@ -279,6 +282,7 @@ class LatentDirichletAllocation(Transformer):
             clips=bool(self.private),
             options=options,
             n_threads=resolve_n_threads(self.n_jobs),
+            start_steps=start_steps(self._steps_of(schedule) - histograms, n_topics) if starts else 0,
             histograms=histograms,
             long_histogram=case.length
             / math.sqrt(case.distinct_words)

@@ -19,7 +19,7 @@ from ...kernels.memory import zeros_on_line
 from ...kernels.threads import map_chunks, worth
 from ...mechanisms import GaussianMechanism
 from .masses import COUNT_POWER, LONG_HISTOGRAM, WordHistogram
-from .planning import WORD_CLIP, WORD_SCALE, LdaOptions
+from .planning import WORD_CLIP, WORD_SCALE, LdaOptions, first_topics, spread
 from .records import DocumentBlock
 from .scaling import PASS_COST, EntryScales, ScaledAverage, word_scales
 from .score import HalfPrediction
@@ -53,6 +53,8 @@ class LdaSettings:
     options : LdaOptions
     n_threads : int
         Threads of the M-step; they change no bit.
+    start_steps : int
+        First steps in which a quarter of the topics take part (`vips_fast.models.lda.planning`).
     histograms : int
         First steps that release a histogram of words.
     long_histogram, count_power : float
@@ -69,6 +71,7 @@ class LdaSettings:
     clips: bool
     options: LdaOptions = LdaOptions()
     n_threads: int = 1
+    start_steps: int = 0
     histograms: int = 0
     long_histogram: float = LONG_HISTOGRAM
     count_power: float = COUNT_POWER
@@ -94,6 +97,10 @@ class LdaModel(Model):
     record is there or not. Given them, a contribution is a function of only its own unit. It has entries ≥ 0 and an L2
     norm of at most a N, and no other property was used above. The release is multiplied by the scales afterwards, which
     is post-processing.
+
+    *Start.* While only some topics take part, the others have probability 0, so that their entries of a contribution
+    are 0. Their parts after the split are a function of earlier releases and of the public ``seed``. Nothing was
+    assumed above about the topics but that they are public.
 
     *Histograms.* The first ``histograms`` steps release sums of a histogram of words in place of topics. A unit's part
     has entries ≥ 0 and an L2 norm of at most the clip (`vips_fast.models.lda.masses.histogram`). It is a function of
@@ -135,18 +142,20 @@ class LdaModel(Model):
         power = settings.count_power
         self._histograms, self._known, self._counts_as_are = settings.histograms, known, power == 1.0
         self._histogram = WordHistogram(np.ones(n_words), clip, power, settings.long_histogram**power)
-        start = self._factors()
+        self._start_steps, self._started = settings.start_steps, 0
+        topics = first_topics(n_topics) if self._start_steps else n_topics
+        start = self._factors()[:, :topics]
         self._fill_table(start)
         start -= self._eta
         start /= self.n_records
         self._average = ScaledAverage(start)
-        self._shrinkage = self._read_out()
+        self._shrinkage = self._read_out(topics)
         self._scales: EntryScales | None = None
         self._weight: np.ndarray | None = None
         self._floor = 0.0
 
-    def _read_out(self) -> ProductShrinkage:
-        return ProductShrinkage(self.n_topics, self._n_threads, self._known)
+    def _read_out(self, n_topics: int) -> ProductShrinkage:
+        return ProductShrinkage(n_topics, self._n_threads, self._known)
 
     @property
     def _counting(self) -> bool:
@@ -247,10 +256,17 @@ class LdaModel(Model):
             self._histogram.add(release)
             self._take_masses()
             if not self._counting:
-                self._shrinkage = self._read_out()
+                self._shrinkage = self._read_out(self._average.values.shape[1])
             return
         release = replace(release, step=release.step - self._histogram.count)
-        self._average.add(release, self._schedule.rate(release.step), self._scales, self._n_threads)
+        if self._starting and self._started == self._start_steps:
+            self._go_on()
+        topics = self._average.values.shape[1]
+        rate = self._rate(release.step)
+        if self._starting:
+            self._started += 1
+            release = replace(release, units=release.units[:, :topics])
+        self._average.add(release, rate, self._scales, self._n_threads)
         if self.noised:
             self._shrinkage.update(self._average.values, self._average.noise_sd)
         self._fill()
@@ -261,17 +277,48 @@ class LdaModel(Model):
         self._shrinkage.end()
         self._average.ended = True
 
+    def _rate(self, step: int) -> float:
+        """Find a release's weight, by its number among releases of topics."""
+        # After a start the average holds something already, as after a first step.
+        return self._schedule.rate(step if self._starting else step - max(self._start_steps - 1, 0))
+
     def _take_masses(self) -> None:
         """Read the histograms so far, and scale the next one."""
         self._known = KnownMasses(*self._histogram.mean())
         if self._counting and self._exponent > 0.0:
             self._histogram.scales = word_scales(self._known.masses, self._exponent)
 
+    @property
+    def _starting(self) -> bool:
+        """Whether only some topics take part."""
+        return bool(self._average.values.shape[1] < self.n_topics)
+
+    def _go_on(self) -> None:
+        """Continue with all topics, each with its copy's share.
+
+        Each has its share of the releases about the one that it is a copy of.
+        """
+        average = ScaledAverage(spread(self._average.values, self.n_topics))
+        noise_sd = np.broadcast_to(self._average.noise_sd, self._average.values.shape)
+        average.noise_sd, average.initial_weight = spread(noise_sd, self.n_topics), self._average.initial_weight
+        self._average = average
+        self._shrinkage = self._read_out(self.n_topics)
+
+    def _copies(self) -> np.ndarray:
+        """(V, K) parameters of all topics, from those that began."""
+        start = spread(np.concatenate(map_chunks(self.n_words, _CHUNK, self._n_threads, self._lambda)), self.n_topics)
+        start *= self._factors()
+        return start
+
     def _fill(self) -> None:
         """Fill the next step's table and scales, after an update."""
-        self._fill_table(None)
+        copied = self._starting and self._started == self._start_steps
+        self._fill_table(self._copies() if copied else None)
         if self.noised and self.shrinks and self._exponent > 0.0:
-            weight, mass = self._shrinkage.weight, self._shrinkage.mass
+            weight = self._shrinkage.weight
+            if copied:
+                weight = spread(weight[None], self.n_topics)[0]
+            mass = self._shrinkage.mass
             share_noise = self.n_words * float(self._average.noise_sd.mean()) / float(mass.sum())
             words = word_scales(mass, self._exponent)
             self._scales = EntryScales(words, self._table, weight, share_noise, self._n_threads)
@@ -304,7 +351,7 @@ class LdaModel(Model):
         out = np.empty((self.n_topics, self.n_words))
 
         def fill(first: int, last: int, worker: int) -> None:
-            out[:, first:last] = self._lambda(first, last, worker).T
+            out[:, first:last] = spread(self._lambda(first, last, worker), self.n_topics).T
 
         map_chunks(self.n_words, _CHUNK, self._n_threads, fill)
         return {"components": out}
@@ -341,17 +388,24 @@ class LdaModel(Model):
         average = self._average
         values = average.values
         if average.initial_weight > 0.0:
-            values = values - average.initial_weight * ((self._factors() - self._eta) / self.n_records)
+            begun = first_topics(self.n_topics) if self._start_steps else self.n_topics
+            start = (self._factors()[:, :begun] - self._eta) / self.n_records
+            values = values - average.initial_weight * spread(start, values.shape[1])
         with np.errstate(divide="ignore", invalid="ignore"):
             found = np.nan_to_num(values / average.noise_sd, nan=0.0, posinf=np.inf, neginf=-np.inf)
-        return np.ascontiguousarray(found.T)
+        # Copies of a topic have its deviations.
+        return np.ascontiguousarray(found[:, np.arange(self.n_topics) % found.shape[1]].T)
 
     def _fill_table(self, lam: np.ndarray | None) -> None:
-        """Fill the table from (V, K) parameters, or by chunks from the average; its rows sum to 1."""
+        """Fill the table from (V, J) parameters, whole or by chunks.
+
+        Its rows sum to 1; it is 0 beyond the J topics.
+        """
         # Two passes, so that the parameters are read once: first their digammas, then the parts that depend on their
         # sums.
         arithmetic = self._options.topic_mean == "arithmetic"
-        table = self._table[:, : self.n_topics]
+        n_topics = (self._average.values if lam is None else lam).shape[1]
+        table = self._table[:, :n_topics]
 
         def take(first: int, last: int, worker: int) -> np.ndarray:
             if arithmetic and lam is None and self.noised and self.shrinks:
@@ -378,13 +432,14 @@ class LdaModel(Model):
             inverse = total.min() / total
             map_chunks(self.n_words, -(-self.n_words // n_threads), n_threads, share)
         else:
-            self._table[:, self.n_topics :] = 0
+            self._table[:, n_topics:] = 0
             bias = scipy.special.digamma(total)
             map_chunks(self.n_words, _CHUNK, n_threads, scale)
 
     def state(self) -> dict[str, np.ndarray]:
-        """Return the average and its read-out's priors."""
-        state = {**self._average.state(), **self._shrinkage.state()}
+        """Return the average, its read-out's priors, and the start's place."""
+        start = np.array([float(self._start_steps), float(self._started)])
+        state = {**self._average.state(), **self._shrinkage.state(), "start_steps": start}
         if self._histograms:
             state |= {"histogram_steps": np.array([float(self._histograms)]), **self._histogram.state()}
             if self._counts_as_are:
@@ -392,7 +447,13 @@ class LdaModel(Model):
         return state
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
-        average = ScaledAverage(np.empty(self.shape))
+        steps, started = array_of(state, "start_steps", (2,)).tolist()
+        if not (0 <= started <= steps < 2**31 and steps == int(steps) and started == int(started)):
+            raise ValueError("state: 'start_steps' is out of its range")
+        n_topics = self.n_topics
+        if steps > 0 and np.shape(state.get("average", 0.0))[1:] == (first_topics(n_topics),):
+            n_topics = first_topics(n_topics)
+        average = ScaledAverage(np.empty((self.n_words, n_topics)))
         average.restore(state)
         if "histogram_steps" in state:
             self._histogram.restore(state)
@@ -402,9 +463,10 @@ class LdaModel(Model):
             self._histograms, self._counts_as_are = int(counted), "counts_as_are" in state
             if self._histogram.count:
                 self._take_masses()
-        shrinkage = self._read_out()
+        shrinkage = self._read_out(n_topics)
         read = self.shrinks and average.noise_sd[0, 0] > 0
         if read:
             shrinkage.restore(state, average.values, average.noise_sd)
+        self._start_steps, self._started = int(steps), int(started)
         self._average, self._shrinkage = average, shrinkage
         self._fill()

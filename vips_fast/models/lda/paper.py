@@ -53,7 +53,7 @@ class PaperLatentDirichletAllocation(LatentDirichletAllocation):
         As in `LatentDirichletAllocation`.
     """
 
-    #: The article releases only topics.
+    #: The article starts with all topics, and releases only these.
     _begins: ClassVar[bool] = False
 
     sensitivity: str = "paper"

@@ -19,6 +19,9 @@ corpora of Wikipedia articles; their reasons:
   topics faster. Else 0.7 averages more noise away.
 - *Topics.* Where the noise is large fewer topics are better: about twice the signal x (below), and at most 50, as more
   were not tried. Sections of articles at x = 8, 23 and 42 were best with 20, 20 and 50.
+- *Start.* Topics that are drawn at random hardly differ, and the noise would choose among them. A quarter of the topics
+  have four times the words each, at the same noise. So a run begins with only these, for three steps. Then all topics
+  start from copies of them, each times random factors, as in vector quantization (Linde, Buzo & Gray 1980).
 - *Words.* A vocabulary that is purchased takes the number of words with which most tokens stand clear of the noise;
   `vips_fast.models.vocabulary.planning` has the split.
 
@@ -38,7 +41,7 @@ import numpy as np
 from ...accounting import ComposedEvent, gaussian_noise_multiplier
 from ...accounting.calibration import Target
 from ...checks import check_choice, check_flag, check_number
-from ...engine.averaging import Schedule, averaged_variance
+from ...engine.averaging import Schedule
 from ...engine.plan import Planner, RunForecast, RunSchedule
 from ...engine.sampling import Sampler, epoch_length, make_sampler, n_events, run_event
 from ...store.words import counted
@@ -79,6 +82,10 @@ _COUNTED, _COUNTED_NOISY, _NOISY_MASSES, _LEAST_STEPS, _ENOUGH = 0.15, 0.25, 0.1
 #: Topics for each unit of the signal, if they are left to the plan; the fewest and the most of them. The last is the
 #: words from which on there are that many: posts over 500 words were best with 5 to 20, where 2 x is 26 to 100.
 _TOPICS, _FEWEST, MOST_TOPICS, _USUAL_WORDS = 2.0, 5, 50, 3000
+#: Steps of the start, at most a sixth of all.
+_START_STEPS, _START_PART = 3, 6
+#: The topics that begin, and the fewest topics of a model that begins so.
+_FIRST_TOPICS, _LEAST_TOPICS = 0.25, 8
 #: Below this noise multiplier no target is met, and epsilon takes long to compute.
 _LEAST_NOISE = 1e-3
 #: Different words of a text of N words, as a power of N; fewest and most words of a vocabulary that is purchased.
@@ -393,6 +400,29 @@ def stands_clear(signal: float, n_topics: int) -> bool:
     return signal >= _CLEAR * n_topics
 
 
+def start_steps(n_steps: int, n_topics: int) -> int:
+    """Choose a run's steps with fewer topics; 0 if it is small.
+
+    It is 0 for few steps or few topics.
+    """
+    return min(_START_STEPS, n_steps // _START_PART) if n_topics >= _LEAST_TOPICS else 0
+
+
+def first_topics(n_topics: int) -> int:
+    """Choose the number of first topics: a quarter, rounded up."""
+    return math.ceil(_FIRST_TOPICS * n_topics)
+
+
+def spread(topics: np.ndarray, n_topics: int) -> np.ndarray:
+    """Copy columns of a (V, J) array to (V, K), in shares.
+
+    The columns are taken in turn. The copies of one column add up to it.
+    """
+    parent = np.arange(n_topics) % topics.shape[1]
+    # Rows as they lie elsewhere: sums over them are to have the same bits.
+    return np.ascontiguousarray(topics[:, parent] / np.bincount(parent)[parent])
+
+
 def _harmonic(n: float) -> float:
     """Sum 1/v up to v = n, for any n >= 0."""
     return math.log(n) + 0.58 if n > 1 else 0.58 * n
@@ -408,9 +438,19 @@ def told_share(signal: float, n_features: int) -> float:
     return _harmonic(clear_words(signal, n_features)) / _harmonic(n_features)
 
 
-def averaged_noise(n_steps: int, decay: float) -> float:
-    """Compute the standard deviation of n_steps unit noises' running average, with rho_t = (1 + t)^-decay."""
-    return math.sqrt(averaged_variance(Schedule(1.0, decay), n_steps))
+def averaged_noise(n_steps: int, decay: float, n_topics: int = 1) -> float:
+    """Compute the standard deviation of n_steps unit noises' running average.
+
+    It has rho_t = (1 + t)^-decay. If there are enough topics that the run starts with fewer, the steps after it
+    continue at rho_1, from shares of their average.
+    """
+    variance, first = 0.0, start_steps(n_steps, n_topics)
+    for t in range(n_steps):
+        if 0 < first == t:
+            variance /= (n_topics // first_topics(n_topics)) ** 2
+        rate = Schedule(1.0, decay).rate(t - max(first - 1, 0) if t >= first else t)
+        variance = (1 - rate) ** 2 * variance + rate**2
+    return math.sqrt(variance)
 
 
 class Minibatches(NamedTuple):
@@ -498,7 +538,7 @@ class TopicCase:
 
     def signal(self, runs: Minibatches, noise_multiplier: float, decay: float) -> float:
         """Compute x: the sum of all documents for a mean word, over the noise of one entry."""
-        noise = noise_multiplier / runs.share * averaged_noise(runs.n_steps, decay)
+        noise = noise_multiplier / runs.share * averaged_noise(runs.n_steps, decay, self.n_components)
         kept = min(math.sqrt(min(self.distinct_words, self.n_features)), 1 / self.clip)
         return self.n_records * kept / (self.n_features * noise) if noise > 0 else math.inf
 
