@@ -15,6 +15,10 @@ def test_top_words():
     assert report.top_words(TOPICS, WORDS, 2) == [["red", "blue"], ["pink", "blue"]]
     assert report.top_words(TOPICS, n_words=9)[1] == ["#3", "#2", "#1", "#0"]
     assert report.top_words([[1, 1, 1, 1]], WORDS) == [list(WORDS)]
+    scores = np.random.default_rng(0).integers(-2, 3, (20, 40)).astype(float)  # many equal ones
+    for n in (1, 7, 40):
+        expected = np.argsort(-scores, axis=1, kind="stable")[:, :n]
+        assert report.top_words(scores, list(range(40)), n) == expected.tolist()
 
 
 def test_topics_table():

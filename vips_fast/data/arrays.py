@@ -42,6 +42,15 @@ def select(array: np.ndarray, rows: np.ndarray) -> np.ndarray:
     return np.asarray(array[index_of(rows)])
 
 
+def largest(scores: np.ndarray, n: int) -> np.ndarray:
+    """Find the places of each row's n largest numbers, the largest first, and of equal ones the first; (rows, n)."""
+    n, found = min(n, scores.shape[1]), []
+    for row in scores:
+        among = np.flatnonzero(row >= np.partition(row, len(row) - n)[len(row) - n])
+        found.append(among[np.argsort(-row[among], kind="stable")[:n]])
+    return np.array(found, dtype=np.intp).reshape(len(scores), n)
+
+
 def rows_of(parts: Parts, rows: np.ndarray) -> Parts:
     """Take data, indices and indptr (int64) of rows; views if adjacent."""
     data, indices, indptr = parts

@@ -224,7 +224,7 @@ class Analyzer:
     def _kept(self, token: str) -> bool:
         if len(token) < self.min_length or token in self._stopped:  # type: ignore[attr-defined]
             return False
-        if self.numbers == "keep" or not _DIGIT.search(token):
+        if self.numbers == "keep" or token.isalpha() or not _DIGIT.search(token):
             return True
         return self.numbers == "mixed" and any(map(str.isalpha, token))
 
@@ -330,6 +330,10 @@ class TokenIndex:
     def _number(self, word: str) -> int:
         return self.columns.get(word, self._other) if self._fixed else self.columns.setdefault(word, len(self.columns))
 
+    def _beside(self, piece: bytes) -> int:
+        """Return the code of one word of ASCII letters and digits, which has no column."""
+        return self._other if self._other >= 0 and self.analyzer._kept(piece.decode()) else -1  # type: ignore[attr-defined]
+
     def _learned(self, piece: bytes) -> int:
         """Return the code of a piece that is new."""
         words = self.analyzer.tokens_of(piece)  # type: ignore[attr-defined]  # only where it is an Analyzer
@@ -380,8 +384,7 @@ class TokenIndex:
                 self._forget()
             found, ends = self._pieces(self.analyzer.pieces(texts), len(texts))  # type: ignore[attr-defined]  # an Analyzer
             new = self._pieces.since(len(self._codes))
-            passed = self._fixed and self._other < 0  # one word of ASCII without a column
-            codes = [-1 if passed and piece.isalnum() else self._learned(piece) for piece in new]
+            codes = [self._beside(piece) if self._fixed and piece.isalnum() else self._learned(piece) for piece in new]
             self._codes = np.concatenate((self._codes, np.array(codes, np.int32)))
             ids = self._codes[found]
             many = np.flatnonzero(ids < -1)

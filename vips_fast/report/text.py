@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from ..data.arrays import largest
 from ..data.counts import check_counts
 from ..store.text import printable
 
@@ -30,7 +31,7 @@ def top_words(components: Any, vocabulary: Sequence[str] | None = None, n_words:
         raise ValueError(f"n_words is {n_words}; expected at least 1")
     if vocabulary is not None and len(vocabulary) != components.shape[1]:
         raise ValueError(f"vocabulary has {len(vocabulary)} words; expected {components.shape[1]}")
-    best = np.argsort(-components, axis=1, kind="stable")[:, :n_words]
+    best = largest(components, n_words)
     return [[f"#{k}" if vocabulary is None else vocabulary[k] for k in row] for row in best.tolist()]
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import scipy
 
 from ...checks import check_number
+from ...data.arrays import largest
 from ...data.counts import documents
 from ...data.frames import to_frame
 from ...data.types import Array, Data, Matrix, Vector
@@ -518,7 +519,7 @@ class LatentDirichletAllocation(Transformer):
         raised, words = ~(lift <= 1.0), column_names(self._fitted().public)
         if words is not None:
             listed = np.isin(words, list(first_names()))
-            first = np.argsort(-self._word_scores(), axis=1, kind="stable")[:, :_SHOWN]
+            first = largest(self._word_scores(), _SHOWN)
             of_names = 2 * listed[first].sum(axis=1) >= first.shape[1]
             worth, raised = np.where(of_names, worth.min() - 1.0, worth), raised & ~of_names
         return np.argsort(-worth, kind="stable"), max(1, int(np.count_nonzero(raised)))

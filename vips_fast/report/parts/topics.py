@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ...data.arrays import largest
 from ...models.inputs import column_names
 from ...store.words import counted
 from .. import figures
@@ -30,7 +31,7 @@ class Topics(Part):
         scores = model._word_scores()
         names = top_words(scores, columns, n_words)
         titled = ("",) * len(names) if columns is None else topic_names(components, columns)
-        best = np.argsort(-scores, axis=1, kind="stable")[:, :n_words]
+        best = largest(scores, n_words)
         noisy, clear = bool((errors != 0).any()), np.take_along_axis(model._clear(), best, 1)
         lift = model.lift_
         topics: list[Topic] = []
