@@ -71,6 +71,36 @@ class Printed(Arguments):
     json: bool = False
 
 
+class Target(Arguments, title="privacy"):
+    """How much may be revealed about a person.
+
+    Parameters
+    ----------
+    epsilon
+        privacy loss of one person (or record), such as 1 or 2
+    target_attack_success : SHARE
+        instead of epsilon: how often the best attacker may guess right about one person, such as 0.6
+    """
+
+    epsilon: Positive | None = None
+    target_attack_success: Success | None = None
+
+
+class Lengths(Arguments):
+    """What is known of the documents' lengths.
+
+    Parameters
+    ----------
+    doc_length : N
+        about the words of a usual document, without stop words; default 40
+    distinct_words : M
+        distinct words of a usual document or person, public; default: N ** 0.9
+    """
+
+    doc_length: Whole | None = None
+    distinct_words: Positive | None = None
+
+
 class Sampled(Arguments, title="privacy"):
     """The way to draw minibatches, and the neighboring relation.
 
@@ -235,10 +265,6 @@ class Privacy(
 
     Parameters
     ----------
-    epsilon
-        privacy loss of one person (or record), such as 1 or 2
-    target_attack_success : SHARE
-        instead of epsilon: how often the best attacker may guess right about one person, such as 0.6
     noise_multiplier
         instead of epsilon: standard deviation of the noise / sensitivity
     non_private
@@ -253,8 +279,6 @@ class Privacy(
         name of the privacy unit in the statement, default person
     """
 
-    epsilon: Positive | None = None
-    target_attack_success: Success | None = None
     noise_multiplier: Positive | None = None
     non_private: bool = False
     delta: Probability | None = None
@@ -312,14 +336,14 @@ class Run(Arguments, title="run"):
     set: tuple[str, ...] = ()
 
 
-class Fit(Output, Privacy, Run):
+class Fit(Output, Target, Privacy, Run):
     """What all fits have."""
 
 
 # ---------------------------------------------------------------- first runs
 
 
-class Start(Input, command="start", function="start:start", one_of=("epsilon", "target_attack_success")):
+class Start(Input, Target, command="start", function="start:start", one_of=("epsilon", "target_attack_success")):
     """Ask a few questions, then make a page of topics from a table.
 
     Parameters
@@ -335,9 +359,7 @@ class Start(Input, command="start", function="start:start", one_of=("epsilon", "
     encoding
         of the file, if it is not UTF-8
     epsilon
-        the privacy loss of one person; default 2
-    target_attack_success : SHARE
-        instead of epsilon: how often the best attacker may guess right about one person, such as 0.6
+        privacy loss of one person; default 2
     doc_length : N
         about the words of a usual text, without stop words; 0 if unknown
     language
@@ -367,8 +389,6 @@ class Start(Input, command="start", function="start:start", one_of=("epsilon", "
     person: str | None = None
     unit: str | None = None
     encoding: str | None = None
-    epsilon: Positive | None = None
-    target_attack_success: Success | None = None
     doc_length: Integer | None = None
     language: str | None = None
     vocab: Literal["public", "private"] | None = None
@@ -411,7 +431,7 @@ class Demo(Arguments, command="demo", function="demo:run"):
 # ---------------------------------------------------------------- fits
 
 
-class FitLda(Words, Fit, command="fit lda", function="lda:fit", one_of=("n_components", "public_prior")):
+class FitLda(Words, Lengths, Fit, command="fit lda", function="lda:fit", one_of=("n_components", "public_prior")):
     """Fit a topic model and write it to a folder.
 
     Parameters
@@ -424,10 +444,6 @@ class FitLda(Words, Fit, command="fit lda", function="lda:fit", one_of=("n_compo
         words a topic, default 10
     clip
         L2 bound of a unit's contribution, as a share of --doc-length
-    doc_length : N
-        about the words of a usual document, without stop words; default 40
-    distinct_words : M
-        distinct words of a usual document or person, public; default: N ** 0.9
 
     Examples
     --------
@@ -441,8 +457,6 @@ class FitLda(Words, Fit, command="fit lda", function="lda:fit", one_of=("n_compo
     public_prior: File | None = None
     words: Whole = 10
     clip: Positive | None = None
-    doc_length: Whole | None = None
-    distinct_words: Positive | None = None
 
 
 class Regression(Rows, Fit):
@@ -779,7 +793,9 @@ class Publish(Arguments, command="publish", function="models:publish"):
 # ---------------------------------------------------------------- plans, data, priors
 
 
-class Plan(Printed, command="plan", function="lda:plan", one_of=("", "epsilon", "target_attack_success")):
+class Plan(
+    Target, Lengths, Printed, command="plan", function="lda:plan", one_of=("", "epsilon", "target_attack_success")
+):
     """Compute the settings of a private topic model from public numbers.
 
     Parameters
@@ -790,14 +806,6 @@ class Plan(Printed, command="plan", function="lda:plan", one_of=("", "epsilon", 
         size of a public vocabulary; default: purchased
     topics
         default with a public vocabulary: the worthwhile number
-    doc_length : N
-        about the words of a usual document, without stop words; default 40
-    distinct_words : M
-        distinct words of a usual document or person, public; default: N ** 0.9
-    epsilon
-        target epsilon
-    target_attack_success : SHARE
-        instead of epsilon: how often the best attacker may guess right about one person, such as 0.6
     table
         print instead a forecast for other epsilons and numbers of records, and advice
     delta
@@ -818,10 +826,6 @@ class Plan(Printed, command="plan", function="lda:plan", one_of=("", "epsilon", 
     n_records: Whole
     vocab_size: Whole | None = None
     topics: Whole | None = None
-    doc_length: Whole | None = None
-    distinct_words: Positive | None = None
-    epsilon: Positive | None = None
-    target_attack_success: Success | None = None
     table: bool = False
     delta: Probability | None = None
     sampling: Literal["poisson", "random_allocation"] = "poisson"
@@ -912,6 +916,7 @@ class Prior(Words, command="prior", function="prior:build"):
 
 
 class Guarantee(
+    Target,
     Sampled,
     Printed,
     command="privacy",
@@ -953,8 +958,6 @@ class Guarantee(
     n_steps: Whole
     delta: Probability
     noise_multiplier: Positive | None = None
-    epsilon: Positive | None = None
-    target_attack_success: Success | None = None
     sampling: Sampling | None = "poisson"
     rows_per_person: Whole | None = None
 

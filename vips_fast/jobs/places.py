@@ -2,9 +2,8 @@
 
 import os
 import shutil
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
-from typing import Any
 
 from ..models.estimator import PrivateEstimator
 from ..models.family import class_named
@@ -51,14 +50,5 @@ def copy_model(path: Path, place: Path, leave_out: Collection[str] = ()) -> None
             if name not in MODEL_FILES:
                 raise ValueError(f"{path / name}: not a file that fit writes; expected the folder as fit wrote it")
             if name not in leave_out:
-                write_file(place / name, copying(folder, name), PUBLIC)
-
-
-def copying(folder: Folder, name: str) -> Callable[[Any], Any]:
-    """Make the function that writes a copy of a file to an open one."""
-
-    def write(out: Any) -> None:
-        with folder.open(name) as file:
-            shutil.copyfileobj(file, out)
-
-    return write
+                with folder.open(name) as file:
+                    write_file(place / name, lambda out, file=file: shutil.copyfileobj(file, out), PUBLIC)
