@@ -4,12 +4,16 @@ The seconds are the processor's, and the perplexity is of held-out words. Other 
 
     make front
     OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 python bench/front.py --tools ours scikit-learn --seconds 30
+    OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 python bench/front.py --panel --seconds 12 --tools ours tomotopy
 
 The corpus is the first 4,000 training articles of VIPS_FAST_DATA/wiki, K = 50. Each tool has its own defaults but for
 the number of topics, one thread, and the schedules below. The table shows the processor time of its fit. All topics are
 judged alike: the words of 800 test articles are halved by chance, a document's topic proportions come from one half
 (`fold_in`), and the other half gives the perplexity. gensim, scikit-learn and tomotopy are left out if they are not
 installed. Writes bench/results/front.{csv,md,png}; a tool ends at the perplexity 1,650 or after --seconds.
+
+With --panel the corpora are those of the panel, at most 8,000 persons of each, K = 20, 50 and 200; it prints the best
+perplexity of each tool within some seconds, and writes it to bench/results/front_panel.md.
 """
 
 import argparse
@@ -29,6 +33,8 @@ from common import DATA, ROOT, STYLES, markdown, save, subplots
 
 RESULTS = ROOT / "bench" / "results"
 LEVELS = (2000, 1900, 1800, 1700)
+#: The panel: seconds within which a tool is judged, and numbers of topics.
+WITHIN, TOPICS = (0.1, 0.3, 1.0, 3.0, 12.0), (20, 50, 200)
 ENOUGH = 1650
 #: A point of a tool's way: processor seconds of its fit so far, and the topics, (K, V) rows that sum to 1.
 Way = Iterator[tuple[float, np.ndarray]]
@@ -82,7 +88,7 @@ def ours(X: sp.csr_array, n_topics: int) -> Way:
     from vips_fast import LatentDirichletAllocation
 
     LatentDirichletAllocation(n_topics, private=False, n_steps=1, random_state=0).fit(X[:2])  # its late imports
-    for n_steps in (4, 6, 8, 12, 16, 24, 32, None, 64, 96, 160):
+    for n_steps in (4, 6, 8, 12, 16, 24, 32, None, 64, 96, 160, 320, 640, 1280, 2560):
         start = time.process_time()
         model = LatentDirichletAllocation(n_topics, private=False, n_steps=n_steps, random_state=0).fit(X)
         yield time.process_time() - start, shares(model.components_)
@@ -150,7 +156,9 @@ def times_to(way: list[tuple[float, float]], levels: tuple[int, ...] = LEVELS) -
     return [min((seconds for seconds, reached in way if reached <= level), default=None) for level in levels]
 
 
-def measured(X, seen, unseen, n_topics: int, tools: list[str], limit: float) -> dict[str, list[tuple[float, float]]]:
+def measured(
+    X, seen, unseen, n_topics: int, tools: list[str], limit: float, enough: float = ENOUGH
+) -> dict[str, list[tuple[float, float]]]:
     """Seconds and perplexity of each tool's points."""
     ways: dict[str, list[tuple[float, float]]] = {}
     for name in tools:
@@ -158,7 +166,7 @@ def measured(X, seen, unseen, n_topics: int, tools: list[str], limit: float) -> 
             for seconds, topics in TOOLS[name](X, n_topics):
                 ways.setdefault(name, []).append((seconds, perplexity(topics, seen, unseen)))
                 print(f"{name:>14} {seconds:8.2f} s  {ways[name][-1][1]:7.0f}", flush=True)
-                if seconds > limit or ways[name][-1][1] <= ENOUGH:
+                if seconds > limit or ways[name][-1][1] <= enough:
                     break
         except ImportError as error:
             print(f"{name:>14} left out: {error}", flush=True)
@@ -175,6 +183,21 @@ def table(ways: dict[str, list[tuple[float, float]]]) -> str:
         seconds, best = min(way, key=lambda point: point[1])
         rows.append([name, *(f"{t:.2f}" if t else "–" for t in times_to(way)), f"{best:.0f} after {seconds:.1f} s"])
     return markdown(["tool", *(f"{level:,}" for level in LEVELS), "best"], rows)
+
+
+def panel(tools: list[str], limit: float) -> str:
+    """Tabulate the best perplexity of each tool within some seconds, by corpus and number of topics."""
+    from panel.corpora import NAMES, load
+
+    rows = []
+    for name in NAMES:
+        corpus = load(name)
+        X, (seen, unseen) = sp.csr_array(corpus.train[:8000]), halves(sp.csr_array(corpus.test[:800]))
+        for n_topics in TOPICS:
+            for tool, way in measured(X, seen, unseen, n_topics, tools, limit, 0.0).items():
+                best = [min((found for spent, found in way if spent <= most), default=None) for most in WITHIN]
+                rows.append([name, n_topics, tool, *(f"{one:,.0f}" if one else "–" for one in best)])
+    return markdown(["corpus", "topics", "tool", *(f"{most:g} s" for most in WITHIN)], rows)
 
 
 def draw(ways: dict[str, list[tuple[float, float]]], folder: Path) -> None:
@@ -201,12 +224,18 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--records", type=int, default=4000)
     parser.add_argument("--topics", type=int, default=50)
     parser.add_argument("--seconds", type=float, default=120.0, help="most processor seconds of a tool, default 120")
+    parser.add_argument("--panel", action="store_true", help="the panel's corpora")
     args = parser.parse_args(argv)
     if not (DATA / "wiki").is_dir():
         sys.exit("real data not found: set VIPS_FAST_DATA to the folder that holds wiki/")
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    if args.panel:
+        found = panel(args.tools, args.seconds)
+        (RESULTS / "front_panel.md").write_text(found + "\n", encoding="utf-8")
+        print("\n" + found)
+        return 0
     train, test = (sp.csr_array(sp.load_npz(DATA / "wiki" / f"{name}.npz")) for name in ("train", "test"))
     ways = measured(train[: args.records], *halves(test[:800]), args.topics, args.tools, args.seconds)
-    RESULTS.mkdir(parents=True, exist_ok=True)
     with (RESULTS / "front.csv").open("w", newline="") as file:
         points = [[name, *point] for name, way in ways.items() for point in way]
         csv.writer(file).writerows([["tool", "seconds", "perplexity"], *points])
