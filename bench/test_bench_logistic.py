@@ -6,10 +6,13 @@ With Adult (VIPS_FAST_DATA) the rows are its 40,000 first, of 13 entries in 109 
 with the constant. Without it, one-hot rows simulated in the same shape.
 """
 
+import warnings
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from common import DATA
+from sklearn.linear_model import LogisticRegression
 
 from vips_fast import BayesianLogisticRegression
 from vips_fast.engine.backend import Threads
@@ -136,6 +139,25 @@ def test_w5_engine_adult(adult, paired):
     )
     sums = Threads(1).sum(model, records, all_rows, words)
     np.testing.assert_array_equal(sums, accumulate(rows, model.moment, **options))
+
+
+@pytest.mark.parametrize("n, d", [(1000, 20), (5000, 300), (200_000, 50)])
+def test_whole_fits(paired, n, d):
+    """From an array to effects, at epsilon 1 and without privacy, beside the maximum of the likelihood."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, d)) * np.linspace(0.3, 3.0, d)
+    y = rng.random(n) < 1 / (1 + np.exp(-X @ rng.normal(size=d) / d**0.5))
+    settings = dict(row_norm=3.0 * d**0.5, delta=1e-6, random_state=0, n_jobs=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # effects that the noise hides
+        paired(
+            lambda: BayesianLogisticRegression(epsilon=1.0, **settings).fit(X, y),
+            {
+                "scikit-learn": lambda: LogisticRegression(max_iter=1000).fit(X, y),
+                "ours, not private": lambda: BayesianLogisticRegression(private=False, **settings).fit(X, y),
+            },
+            f"regression of {n} x {d}, whole fit, one thread",
+        )
 
 
 def test_w5_two_threads(adult, paired):

@@ -4,6 +4,7 @@ Shapes and dtypes are always checked. Values that are not valid are reported as 
 the caller may refuse them or let their records contribute nothing.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,17 +70,24 @@ class LogisticRecords:
 
     def largest(self) -> tuple[float, np.ndarray]:
         """Compute the usable rows' largest L2 norm, and each column's largest absolute value; only without privacy."""
-        own, size = self.rows, np.abs(self.rows.values.astype(np.float64))
+        own, square, columns = self.rows, 0.0, np.zeros(self.rows.n_features)
         usable = np.ones(own.n_rows, bool) if self.usable is None else self.usable
         with np.errstate(over="ignore"):
             if own.indptr is None:
-                size = size.reshape(own.n_rows, own.n_features)[usable]
-                sums, columns = (size * size).sum(axis=1), size.max(axis=0, initial=0.0)
+                values, edges = own.values.reshape(own.n_rows, -1), _dense_edges(own.n_rows, own.n_features)
+                for part in map(slice, edges[:-1], edges[1:]):
+                    size = np.abs(values[part][usable[part]].astype(np.float64))
+                    square = max(square, float((size * size).sum(axis=1).max(initial=0.0)))
+                    columns = np.maximum(columns, size.max(axis=0, initial=0.0))
             else:
-                row_of, columns = np.repeat(np.arange(own.n_rows), np.diff(own.indptr)), np.zeros(own.n_features)
+                size, row_of = (
+                    np.abs(own.values.astype(np.float64)),
+                    np.repeat(np.arange(own.n_rows), np.diff(own.indptr)),
+                )
                 sums = np.bincount(row_of, weights=size * size, minlength=own.n_rows)[usable]
+                square = float(sums.max(initial=0.0))
                 np.maximum.at(columns, own.indices[usable[row_of]], size[usable[row_of]])
-        return float(np.sqrt(sums.max(initial=0.0))), columns
+        return math.sqrt(square), columns
 
 
 def _dense_edges(n_rows: int, n_features: int) -> np.ndarray:
