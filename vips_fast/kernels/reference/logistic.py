@@ -16,16 +16,12 @@ from ..results import LogisticEStep
 __all__ = ["logistic_accumulate", "logistic_classes", "logistic_estep", "logistic_units", "logistic_weights", "pg_mean"]
 
 
-def pg_mean(c: ArrayLike, out: np.ndarray | None = None, *, b: float = 1.0) -> np.ndarray:
+def pg_mean(c: ArrayLike, *, b: float = 1.0) -> np.ndarray:
     """b tanh(c/2)/(2c), by its series where the quotient loses digits; see `vips_fast.kernels.pg_mean`."""
     c = np.abs(np.asarray(c, dtype=np.float64))
     y = np.minimum(c, 1e-2) ** 2
     with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
-        result = b * np.where(c < 1e-2, 0.25 - y / 48 + y * y / 480, np.tanh(c / 2) * 0.5 / c)
-    if out is not None:
-        out[...] = result
-        return out
-    return result
+        return np.asarray(b * np.where(c < 1e-2, 0.25 - y / 48 + y * y / 480, np.tanh(c / 2) * 0.5 / c))
 
 
 def clip_weights(
