@@ -15,9 +15,15 @@ from vips_fast.engine.statement import Privacy
 SIZES = Sizes(pairs=60, records=15, draws=200_000, releases=1_500, runs=250, rows=2**12, canaries=3_000)
 
 
+def adapter(kind=PrivateVocabulary):
+    return VocabularyAdapter(kind().get_params(), kind)
+
+
 def failed(layer, kind=PrivateVocabulary, **seams):
     """Names of the checks of one layer that fail."""
-    report = audit(VocabularyAdapter({}, kind), layers=layer, sizes=SIZES, random_state=0, seams=Seams(**seams))
+    report = audit(
+        VocabularyAdapter(kind().get_params(), kind), layers=layer, sizes=SIZES, random_state=0, seams=Seams(**seams)
+    )
     print(report.text())
     return {check.name for check in report.layer(layer).checks if not check.passed}
 
@@ -113,8 +119,6 @@ def test_wrong_vocabularies(layer, seen, mutant):
 
 
 def test_sums_with_too_little_noise_are_seen_over_whole_purchases():
-    report = audit(
-        PrivateVocabulary(), layers="E", sizes=SIZES, random_state=0, seams=Seams(mechanism=faults.FiftiethOfNoise)
-    )
+    report = audit(adapter(), layers="E", sizes=SIZES, random_state=0, seams=Seams(mechanism=faults.FiftiethOfNoise))
     print(report.text())
     assert not report.layer("E").checks[0].passed

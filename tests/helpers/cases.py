@@ -21,7 +21,7 @@ def _lda(paper=False, **options):
 
 def calling(estimator, callback):
     """Give each later fit of an estimator a callback."""
-    for method in ("fit", "partial_fit"):
+    for method in {"fit", "partial_fit"} & set(dir(type(estimator))):
         vars(estimator)[method] = partial(getattr(type(estimator), method), estimator, callback=callback)
     return estimator
 

@@ -65,7 +65,7 @@ def public_attributes(estimator: PrivateEstimator) -> dict[str, Any]:
 
 def held_values(estimator: PrivateEstimator) -> dict[str, Any]:
     """Fingerprint all that a pickle would hold, without random state."""
-    state = estimator.__getstate__()
+    state = {**estimator.__getstate__(), "options": estimator._options}
     return {name: fingerprint(value) for name, value in state.items() if name != "random_state"}
 
 

@@ -12,7 +12,7 @@ import inspect
 import math
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
 from types import FunctionType
@@ -321,10 +321,11 @@ class PrivateEstimator:
         return estimator
 
     def __repr__(self) -> str:
-        defaults = inspect.signature(type(self).__init__).parameters
-        shown = [
-            f"{name}={value!r}" for name, value in self.get_params().items() if not same(value, defaults[name].default)
-        ]
+        defaults = {name: one.default for name, one in inspect.signature(type(self).__init__).parameters.items()}
+        given = self.get_params()
+        with suppress(ValueError):  # None, a dict and an instance may say the same
+            given["options"], defaults["options"] = self._options, self._options_type()
+        shown = [f"{name}={value!r}" for name, value in given.items() if not same(value, defaults[name])]
         text = f"{type(self).__name__}({', '.join(shown)})"
         if self._result is None or self._result.ledger.private:
             return text
