@@ -20,8 +20,7 @@ from probabilistic_pca import ProbabilisticPCA, ProbabilisticPCAOptions
 from vips_fast.engine.backend import Threads
 from vips_fast.engine.result import Public
 from vips_fast.models.conjugate import Table
-from vips_fast.models.conjugate.estimator import RECORDS_WARNING
-from vips_fast.models.conjugate.model import STATISTICS_WARNING, checked_parameters
+from vips_fast.models.conjugate.model import RECORDS_WARNING, STATISTICS_WARNING, checked_parameters
 from vips_fast.models.mixtures import BernoulliMixture, GaussianMixture, GaussianMixtureOptions, VectorMixture
 
 FULL = dict(private=False, learning_decay=0)  # plain variational Bayes: only each step's statistics

@@ -16,7 +16,7 @@ from ..data import Analyzer, Records, SentenceEncoder, stop_words
 from ..data.types import Labels
 from ..data.vocabulary import count_matrix
 from ..models.clusters import DocumentClusters, PublicVectors, packaged_vectors
-from ..models.clusters.packaged import Encode
+from ..models.clusters.knowledge import Encode
 from ..report import Namer, component_rows, distinct_names
 from ..store.atomic import replace_text
 from ..store.text import printable

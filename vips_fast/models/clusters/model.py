@@ -1,4 +1,4 @@
-"""Clusters of documents from public prototypes, in steps of several kinds.
+"""Private clusters of documents from public prototypes: settings, read-outs, steps, sensitivity.
 
 A cluster starts as some of the public prototypes. The first steps release votes: how many documents are nearest to each
 prototype. The prototypes of a cluster are averaged by them. Later steps release how many documents each cluster has,
@@ -7,21 +7,42 @@ and the sum of their projected vectors. These move the centers. The last steps r
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Self, Unpack, cast
 
 import numpy as np
 from scipy import sparse
 
+from ...checks import check_number
+from ...data.arrays import dense_array, not_finite_text
+from ...data.types import Column, Data, Labels, Matrix, Vector
 from ...engine.model import Model, Release, array_of, diagnose
+from ...engine.plan import RunSchedule, Terms
+from ...engine.result import Public
 from ...engine.sampling import Sampler
 from ...engine.units import UnitBlock, unpack_block
 from ...kernels.lattice import checked_spacing
 from ...mechanisms import GaussianMechanism
-from .knowledge import GRID, PublicVectors, weighted_centers
-from .records import VectorBlock
+from ...store.words import several
+from ..estimator import ArraySpec, PrivateEstimator
+from ..lda.records import Documents
+from ..parameters import Bookkeeping
+from ..readouts import Published, kept
+from ..verdict import Verdict
+from .knowledge import GRID, PublicVectors, check_public, weighted_centers
 
+#: Steps of a fit.
+_STEPS = 12
+#: Excess of a word in a cluster, over its expected count, for each unit of cosine: about, before counts tell.
+_LIFT = 5.0
+#: Shares say little if their noise is larger than the mean share, times this.
+_MOST_SHARE_NOISE = 1.0
+#: Two words are forms of one if their first letters are the same and their cosine is above this.
+_FORMS, _LETTERS = 0.7, 3
+#: Where settings name the source of public knowledge.
+_SOURCE = "public_prior_source"
 #: What a document counts in its cluster, where its vector has a norm of at most 1. Words count by the root of their
 #: counts. Above it a unit contributes a direction.
 COUNT, _NORM = 0.25, 4.0
@@ -33,10 +54,243 @@ _MOST_NOISE = 0.1
 _LENGTH = 0.4
 #: What a prototype or a cluster keeps of the public share that it had; the variance between a center and its start.
 _KEPT, _APART = 0.02, 1e-3
-#: Standard errors of chance that the votes' deviations from the public shares have to exceed.
+#: Standard errors of chance that deviations of votes, vectors or words have to exceed.
 _CHANCE = 3.0
 #: Margin for the rounding of norms, so that no contribution is above the clip.
 _BELOW = 1.0 - 1e-9
+#: Documents of a block.
+_BLOCK = 1024
+
+
+@dataclass(kw_only=True, repr=False, eq=False)
+class DocumentClusters(PrivateEstimator):
+    """Clusters of documents by their sentence vectors, with the words of each.
+
+    Clusters start from public prototypes. The first releases tell how many documents are near each prototype. Later
+    ones move the centers, and the last ones tell the words of each cluster. Where public numbers say that the noise
+    would hide the centers, the releases tell about prototypes only.
+
+    Parameters
+    ----------
+    n_components : int
+        Number of clusters K.
+    public : PublicVectors
+        Public prototypes, directions and words (`vips_fast.public_vectors`).
+    n_steps : int or None
+        Releases; None is 12.
+    **common
+        `vips_fast.models.estimator.PrivateEstimator`.
+
+    Notes
+    -----
+    The sensitivity is proven at `vips_fast.models.clusters.model.ClusterModel`. ``X`` has a sentence vector for each
+    document, which has to be a function of the document's own text (`vips_fast.data.SentenceEncoder`). ``y`` has the
+    counts of the public words, or is None. ``private=False`` adds no noise and keeps the bound of contributions.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from vips_fast import DocumentClusters, PublicVectors
+    >>> public = PublicVectors(np.eye(3), np.eye(3), np.ones(3), ["cough", "wheel", "rent"], np.eye(3), "an example")
+    >>> z = np.arange(6000) % 2
+    >>> vectors, words = np.eye(3)[z], np.eye(3, dtype=int)[z]
+    >>> model = DocumentClusters(2, public=public, epsilon=4.0, random_state=0).fit(vectors, words)
+    >>> model.means_.shape, len(set(model.predict(np.eye(2, 3))))
+    ((2, 3), 2)
+    >>> sorted(model.keywords(1))
+    [['cough'], ['wheel']]
+    """
+
+    n_components: int = field(default=20, kw_only=False)
+    public: PublicVectors | None = None
+
+    def fit(self, X: Data, y: Column | None = None, **call: Unpack[Bookkeeping]) -> Self:
+        """Fit the clusters to documents.
+
+        ``X``, (n, D), are their sentence vectors, and ``y``, (n, V) counts of the public words, sparse or an array, or
+        None. `vips_fast.models.parameters.Bookkeeping` has the keywords. Raises ValueError if a parameter, X or y is
+        unusable, or the run would overspend. Nothing has been spent then.
+        """
+        return self._fit(X, y, **call)
+
+    def _check_parameters(self) -> None:
+        check_number("n_components", self.n_components, 1, 2**16, integer=True)
+        known = self._known
+        if self.n_components > known.n_prototypes:
+            raise ValueError(f"n_components={self.n_components}: expected at most {known.n_prototypes}, the prototypes")
+        self._check_privacy_parameters()
+
+    @property
+    def _known(self) -> PublicVectors:
+        return check_public(self.public)
+
+    @property
+    def vocabulary(self) -> Sequence[str]:
+        """The public words."""
+        return self._known.words
+
+    def _settings(self) -> dict[str, Any]:
+        settings, known = super()._settings(), self._known
+        del settings["public"]
+        return {**settings, **known.settings(), _SOURCE: known.source}
+
+    @classmethod
+    def _from_settings(cls, settings: Mapping[str, Any]) -> Self:
+        own = dict(settings)
+        del own[_SOURCE]
+        known = PublicVectors.of_settings(own)
+        return super()._from_settings({**own, "public": known})
+
+    def _read(self, X: Any, y: Any = None) -> tuple[VectorDocuments, dict[str, Any]]:
+        found = VectorDocuments(X, y, self._known, self._options.invalid, type(self).__name__)
+        columns = len(self._known.words) if found.counted else 0
+        return found, {"n_features": len(self._known.projection), "n_columns": columns}
+
+    def _horizon(self, public: Public, terms: Terms) -> int:
+        return _STEPS if self.n_steps is None else int(self.n_steps)
+
+    def _model(self, public: Public, schedule: RunSchedule | None = None) -> ClusterModel:
+        noise = 0.0 if schedule is None else schedule.noise_multiplier
+        n_words, n_clusters = public.n_columns or 0, int(self.n_components)
+        steps = ClusterSteps.planned(
+            self._horizon(public, self._terms), public.n_records, noise, n_clusters, n_words > 0
+        )
+        return ClusterModel(public=self._known, n_clusters=n_clusters, n_words=n_words, steps=steps, seed=public.seed)
+
+    def _array_specs(self, public: Public) -> dict[str, ArraySpec]:
+        k, known = int(self.n_components), self._known
+        return {
+            "means": ArraySpec((k, known.projection.shape[1])),
+            "weights": ArraySpec((k,), low=0.0, high=1.0),
+            "prototype_weights": ArraySpec((known.n_prototypes,), low=0.0, high=1.0),
+            "word_counts": ArraySpec((k, public.n_columns or 0)),
+            "word_counts_sd": ArraySpec((1,), low=0.0),
+        }
+
+    means_ = Published[Matrix]("means", "(K, d) centers, of projected vectors.")
+    weights_ = Published[Vector]("weights", "(K,) shares of the documents.")
+    prototype_weights_ = Published[Vector]("prototype_weights", "(P,) shares of the public prototypes.")
+    word_counts_ = Published[Matrix]("word_counts", "(K, V) released words, as means per record, with their noise.")
+
+    def predict(self, X: Data) -> Labels:
+        """Find the clusters of documents by their vectors, (n,), from 0.
+
+        They describe X: publish them only if X may be published.
+        """
+        documents = VectorDocuments(X, None, self._as_fitted()._known, "raise", type(self).__name__)
+        return cast(Labels, self._released().clusters(documents.coordinates.astype(np.float64)))
+
+    def _released(self) -> ClusterModel:
+        result = self._fitted()
+        model = self._as_fitted()._model(result.public)
+        model.restore(result.state)
+        return model
+
+    @property
+    def verdict_(self) -> Verdict:
+        """Judge the clusters in words, from releases only.
+
+        Without releases of vectors they are clusters of public documents, and only their shares are private.
+        """
+        released = self._released()
+        vectors, noise = released.worth
+        if not noise:
+            return Verdict("", None, None, "")
+        moved = vectors and released.moved
+        error = f"Noise in a share: about {noise:.1%} (one standard deviation)."
+        unit = self._fitted().privacy.unit
+        if moved and self._words_differ():
+            text = f"Verdict: useful. Releases moved the clusters, and their words differ. {error}"
+            return Verdict("useful", None, None, text)
+        if moved:
+            found = "Releases moved the clusters, but show no difference between their words"
+            remedy = f"more {several(unit)}, a larger epsilon, fewer clusters or documents with other words"
+            return Verdict("weak", None, None, f"Verdict: weak. {found}. {error} To improve: {remedy}.")
+        remedy = f"more {several(unit)}, a larger epsilon or fewer clusters would let releases move the clusters"
+        if vectors:
+            found = f"The noise hides whether the clusters are elsewhere than those of public documents. {error}"
+            return Verdict("noise", None, None, f"Verdict: mostly noise. {found} To improve: {remedy}.")
+        text = f"The clusters are those of public documents; only their shares are from releases. {error}"
+        if noise * self.n_components > _MOST_SHARE_NOISE:
+            return Verdict("noise", None, None, f"Verdict: mostly noise. {text} Shares and words say little: {remedy}.")
+        return Verdict("weak", None, None, f"Verdict: weak. {text} To improve: {remedy}.")
+
+    @kept
+    def _words_differ(self) -> bool:
+        """Test whether the released counts show different words in the clusters.
+
+        It is a test of independence at three standard deviations. The variance of a count among n records is at most
+        its mean over n, since a record's entries are at most 1.
+        """
+        counts, sd = self.word_counts_, float(self._fitted().arrays["word_counts_sd"][0])
+        total = float(counts.sum())
+        if min(counts.shape) < 2 or total < 5.0 * sd * counts.size**0.5:
+            return False
+        expected = np.outer(counts.sum(axis=1), counts.sum(axis=0)) / total
+        variance = sd**2 + np.maximum(expected, 0.0) / self._fitted().public.n_records
+        free = (counts.shape[0] - 1) * (counts.shape[1] - 1)
+        squares = float(((counts - expected) ** 2 / variance).sum())
+        return bool(squares > free + _CHANCE * (2.0 * free) ** 0.5)
+
+    @kept
+    def _word_scores(self) -> Matrix:
+        """Estimate, (K, V), how far clusters' words differ from all words.
+
+        The distance is in standard deviations of the noise.
+
+        Words with vectors like a cluster's center are expected in it. How far that holds, and how far a word may be
+        from it, is learned from all released cells.
+        """
+        known, means = self._as_fitted()._known, self.means_
+        words = known.project(known.word_vectors)
+        # Exact products: the same order of the same words everywhere.
+        near = words @ np.trunc(np.clip(means, -1.0, 1.0) * GRID).T / GRID**2
+        near = near.T / np.maximum(np.sqrt((means * means).sum(axis=1)), 1e-6)[:, None]
+        near -= near.mean(axis=0)
+        counts, sd = self.word_counts_, float(self._fitted().arrays["word_counts_sd"][0])
+        if not counts.size:
+            return cast(Matrix, near)
+        totals, noise = counts.sum(axis=0), len(counts) * sd**2
+        mean = max(float(totals.mean()), 1e-12)
+        trusted = max(1.0 - noise / max(float(((totals - mean) ** 2).mean()), 1e-300), 0.0)
+        totals = np.maximum(mean + trusted * (totals - mean), 0.05 * mean)
+        shares = np.maximum(self.weights_, 1e-3)[:, None]
+        expected = shares / shares.sum() * totals
+        scale = np.sqrt(sd**2 + expected / self._fitted().public.n_records)
+        excess, predicted = (counts - expected) / scale, near * expected / scale
+        slope = (excess * predicted).sum() + _LIFT**-1
+        # Where the noise hides all words, those near the centers are left.
+        slope = max(float(slope / ((predicted * predicted).sum() + _LIFT**-2)), _LIFT / 10)
+        predicted = slope * predicted
+        # Even by chance the mean of squares of noise is above 1 too.
+        rest = max(float(((excess - predicted) ** 2).mean()) - 1.0 - _CHANCE * (2.0 / excess.size) ** 0.5, 0.0)
+        return cast(Matrix, predicted + rest / (1.0 + rest) * (excess - predicted))
+
+    def keywords(self, n_words: int = 10) -> list[list[str]]:
+        """List the public words of each cluster, at most ``n_words``, best first.
+
+        They are the words that its documents have more often than others', as far as the releases show it. As far as
+        they do not, they are words with vectors near its center. Of several forms of a word the best is listed.
+        """
+        n_words = check_number("n_words", n_words, 1, 2**20, integer=True)
+        scores, words = self._word_scores(), self._as_fitted().vocabulary
+        order = np.argsort(-scores, axis=1, kind="stable").tolist()
+        found = [self._forms_once((v for v in row if scores[k, v] > 0), n_words) for k, row in enumerate(order)]
+        return [[words[v] for v in row] for row in found]
+
+    def _forms_once(self, best: Iterable[int], n_words: int) -> list[int]:
+        """Take words in order, but no second form of one.
+
+        Words are forms of each other if they begin alike and have similar vectors.
+        """
+        known, taken = self._as_fitted()._known, list[int]()
+        for v in best:
+            same = [u for u in taken if known.words[u][:_LETTERS] == known.words[v][:_LETTERS]]
+            if not same or (known.word_vectors[same] * known.word_vectors[v]).sum(axis=1).max() < _FORMS:
+                taken.append(v)
+            if len(taken) == n_words:
+                break
+        return taken
 
 
 @dataclass(frozen=True)
@@ -355,3 +609,84 @@ def _words(
     sums = np.maximum(np.bincount(place, weights=counts, minlength=len(keys)), 0.0)
     of_unit = keys // n_cells
     return keys % n_cells, np.sqrt(sums) * _shortening(of_unit, sums, n_units, _NORM)
+
+
+class VectorBlock(NamedTuple):
+    """Some documents; nothing is copied."""
+
+    documents: VectorDocuments
+    rows: np.ndarray
+
+
+def read_vectors(X: Any, name: str, public: PublicVectors, invalid: str) -> tuple[np.ndarray, np.ndarray | None]:
+    """Check sentence vectors; vectors that are not finite become 0.
+
+    Returns them, (n, D), and which rows were finite, or None if all were. ValueError names the argument.
+    """
+    vectors = dense_array(X, name, invalid == "drop")
+    columns = len(public.projection)
+    if vectors.ndim != 2 or vectors.shape[1] != columns or vectors.dtype.kind not in "biuf":
+        raise ValueError(
+            f"{name} has shape {vectors.shape} and dtype {vectors.dtype}: expected numbers, (n, {columns}), vectors of "
+            f"the encoder of {public.name!r}"
+        )
+    finite = np.isfinite(vectors).all(axis=1)
+    if finite.all():
+        return vectors, None
+    if invalid == "raise":
+        raise ValueError(f"{name}: expected finite numbers, {not_finite_text(X, vectors)}")
+    return np.where(finite[:, None], vectors, 0.0), finite
+
+
+class VectorDocuments:
+    """Documents by their nearest prototypes, projected vectors and words.
+
+    ``usable`` says which documents have a finite vector, and is None if all do.
+    """
+
+    def __init__(self, X: Any, y: Any, public: PublicVectors, invalid: str, kind: str):
+        vectors, self.usable = read_vectors(X, "X", public, invalid)
+        self.n_rows = len(vectors)
+        self.nearest = np.empty(self.n_rows, np.int32)
+        self.coordinates = np.empty((self.n_rows, public.projection.shape[1]), np.int32)
+        for first in range(0, self.n_rows, _BLOCK):
+            part = slice(first, first + _BLOCK)
+            self.nearest[part], self.coordinates[part] = public.nearest(vectors[part]), public.project(vectors[part])
+        self._words: Any = None
+        if y is not None:
+            self._words = Documents(y, invalid, kind)
+            if (self._words.n_rows, self._words.n_features) != (self.n_rows, len(public.words)):
+                shape = self._words.n_rows, self._words.n_features
+                expected = f"{(self.n_rows, len(public.words))}, a column for each word of {public.name!r}"
+                raise ValueError(f"y has shape {shape}: expected {expected}")
+
+    @property
+    def counted(self) -> bool:
+        """Whether there are words."""
+        return self._words is not None
+
+    def edges(self, rows: np.ndarray) -> np.ndarray:
+        """Find boundaries of blocks of equally many documents."""
+        return np.append(np.arange(0, len(rows), _BLOCK), len(rows))
+
+    def block(self, rows: np.ndarray) -> VectorBlock:
+        """Make the block of these documents."""
+        return VectorBlock(self, rows)
+
+    def subset(self, rows: np.ndarray) -> VectorDocuments:
+        """See `vips_fast.engine.model.Records`."""
+        other = copy(self)
+        other.n_rows, other.nearest, other.coordinates = len(rows), self.nearest[rows], self.coordinates[rows]
+        other.usable = None if self.usable is None else self.usable[rows]
+        other._words = None if self._words is None else self._words.subset(rows)
+        return other
+
+    def words(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """List documents' words: number among these, word and count."""
+        if self._words is None:
+            return np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0)
+        rows, offsets, columns, values = self._words.arrays(rows)
+        lengths = offsets[rows + 1] - offsets[rows]
+        ends = np.concatenate(([0], np.cumsum(lengths)))
+        at = np.repeat(offsets[rows] - ends[:-1], lengths) + np.arange(ends[-1])
+        return np.repeat(np.arange(len(rows)), lengths), columns[at].astype(np.int64), values[at].astype(np.float64)

@@ -1,8 +1,7 @@
 """Private variational Bayes for a model of your own."""
 
 from .block import affine, exp, softmax
-from .estimator import ConjugateEstimator, parameter
-from .model import ConjugateModel, Table, check_bound
+from .model import ConjugateEstimator, ConjugateModel, Table, check_bound, parameter
 from .score import within
 
 __all__ = [

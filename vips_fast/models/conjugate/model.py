@@ -1,20 +1,41 @@
-"""The engine's model around the functions of a user's estimator."""
+"""Private variational Bayes for a model of your own.
+
+Algorithms 1 and 2 of Park et al. (2020) fit any conjugate-exponential model, and Algorithm 4 any such model after
+Polya-Gamma augmentation. They need per record the expected sufficient statistics under the current parameters, their
+noised mean, and an M-step on that mean. `ConjugateEstimator` is the part that does not change. A model adds four
+things: a function of a block of records, which Numba compiles, a bound of its L2 norm for one record, an M-step in
+Python, and its read-outs.
+"""
+
+from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from copy import copy
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack, cast
 
 import numpy as np
+import numpy.typing as npt
 
 from ...checks import check_number
+from ...data.arrays import column_text, dense_array, not_finite_text
 from ...data.shards import ShardedCorpus
+from ...data.types import Array, Cells, Column, Data, Matrix, Vector
 from ...engine.averaging import RunningAverage, Schedule
 from ...engine.model import Model, Release, array_of, diagnose, reuse, steps_of
+from ...engine.plan import RunForecast, RunSchedule
+from ...engine.result import Public
 from ...engine.sampling import Sampler
 from ...engine.units import Selection, unpack_block
 from ...mechanisms import GaussianMechanism
+from ..estimator import ArraySpec, PrivateEstimator
+from ..forecast import by_signal, noise_of_mean
+from ..parameters import Bookkeeping, Call
+from ..readouts import Attribute, Published
 from .block import Workspace, loop_of, workspace
 from .score import ColumnPrediction
 
@@ -36,6 +57,432 @@ MIXING_WARNING = (
 
 #: Range of norm bounds, and of radii and priors: squares and their inverses stay far from the limits of doubles.
 LEAST_BOUND, LARGEST_BOUND = 1e-100, 1e100
+
+#: Warning about records that are not functions of their rows. It is constant: it names no record.
+RECORDS_WARNING = (
+    "records: the record of a row differs with the rows beside it or from call to call; expected a function of that "
+    "row, since no guarantee holds otherwise"
+)
+
+#: Rows that are checked for finite numbers at a time.
+_CHUNK = 1 << 16
+
+
+@dataclass(kw_only=True, repr=False, eq=False)
+class ConjugateEstimator(PrivateEstimator):
+    """Base of private estimators for conjugate-exponential models.
+
+    A subclass defines the members below and takes the parameters below as
+    ``**options`` of its constructor, which it hands to ``super().__init__``.
+
+    ``statistics(records, parameters, out)``
+        A static method that Numba can compile (plain Python or ``@njit``). It reads ``records``, a float64 array
+        (n, n_columns), and ``parameters``, a tuple of read-only float64 arrays. It writes the expected sufficient
+        statistics of each record to its row of ``out``, a float64 array (n, n_statistics), all 0 before the call. It
+        may use ``records`` as a buffer for its work. A row of ``out`` depends on the same row of ``records`` and on
+        ``parameters``, bit for bit: no random numbers, no sums over records.
+        Columns are contiguous, so put the loop over records inside: `vips_fast.models.conjugate.block` says why, and
+        has an `exp` that such loops vectorize.
+    ``n_statistics(n_columns)``
+        Columns of ``out`` for records of ``n_columns`` numbers.
+    ``norm_bound(n_columns)``
+        A proven L2 bound of a row of ``out`` over all records, in [1e-100, 1e100].
+    ``start(n_columns, rng)``
+        Initial parameters, public: a tuple of arrays. ``rng`` is a numpy Generator made from ``random_state``.
+    ``mstep(mean, noise_sd, parameters)``
+        Parameters of the next step, finite arrays of the same shapes. They come from the noised mean of the statistics
+        per record, the standard deviation of the noise in each of its entries, and the last parameters. It uses no
+        random numbers, so that the model can be rebuilt from its releases.
+    ``nonnegative`` (class attribute, False)
+        True says that statistics are >= 0. Negative ones are then set to 0, and replacing a record costs sqrt(2)
+        instead of 2 times the bound.
+    ``records(X, y)``
+        The records, one for each row of the data of `fit`; a default is provided. It acts on **each row by itself**,
+        bit for bit. It may not center, scale, rank, encode or drop rows by the other rows, nor multiply matrices. A fit
+        tries it on invented rows in different company and warns if it does not.
+    ``check_parameters()``
+        Raise ValueError for the subclass's own parameters.
+
+    The functions are called on a private copy of the estimator. ``start`` and ``mstep`` may rely on
+    ``self.n_records_``, the public number of records, and ``self.n_columns_``, the columns of a record. Assignments to
+    ``self`` are forgotten. All that one step hands to the next is in the parameters.
+
+    Parameters
+    ----------
+    learning_decay : float
+        kappa of the step size (tau_0 + t)^-kappa, t = 0, 1, … Zero keeps only the last step's statistics. tau_0 is the
+        class attribute ``learning_offset``.
+    clip_norm : float or None
+        L2 bound, in [1e-100, 1e100], to use in place of a larger ``norm_bound``:
+        contributions above it are scaled down, which is no fault then.
+    **common
+        `vips_fast.models.estimator.PrivateEstimator`. With ``private=False`` contributions are still held to the bound.
+
+    Notes
+    -----
+    The user's function cannot break the guarantee, as long as each record's row depends on that record. Its result is
+    replaced by the zero vector if it raises or is not finite. It is scaled down to the bound C, truncated toward zero
+    to a lattice, and held to the bound again in exact integers. Adding or removing a record then moves the sum by at
+    most C, replacing one by 2 C. With entries >= 0 it moves it by sqrt(2) C, as ||x - y||^2 <= ||x||^2 + ||y||^2.
+
+    Whether a training record broke the bound is private, so a private fit does not say it. Instead, the function is
+    tried on public test records, with the first and with the last parameters. A RuntimeWarning with a constant text
+    says that it misbehaves there. A fit with ``private=False`` also warns about training records. Its ``diagnostics_``
+    say for each step how many contributions were scaled down ("clipped"), and how many raised, were not finite or
+    longer than the bound ("broken").
+
+    The function is compiled with bounds checks, so that a wrong index is an exception,
+    not a crash. Functions that it calls are compiled as their authors chose.
+
+    Examples
+    --------
+    The mean of numbers in [-1, 1]:
+
+    >>> import numpy as np
+    >>> from vips_fast import ConjugateEstimator
+    >>> class Mean(ConjugateEstimator):
+    ...     @staticmethod
+    ...     def statistics(records, parameters, out):
+    ...         n, d = records.shape
+    ...         for j in range(d):
+    ...             for i in range(n):
+    ...                 out[i, j] = min(max(records[i, j], -1.0), 1.0)
+    ...     def n_statistics(self, n_columns):
+    ...         return n_columns
+    ...     def norm_bound(self, n_columns):
+    ...         return n_columns**0.5
+    ...     def start(self, n_columns, rng):
+    ...         return (np.zeros(n_columns),)
+    ...     def mstep(self, mean, noise_sd, parameters):
+    ...         return (mean,)
+    >>> X = np.random.default_rng(0).uniform(-1, 1, (500, 3))
+    >>> model = Mean(noise_multiplier=5.0, n_steps=1).fit(X)
+    >>> model.parameters_[0].shape, model.average_.shape, model.noise_sd_ > 0
+    ((3,), (3,), True)
+    >>> np.array_equal(model.expected_statistics(X), X)
+    True
+    >>> Mean(noise_multiplier=5.0).partial_fit(X).n_records_
+    500
+    """
+
+    @property
+    def nonnegative(self) -> bool:
+        """Whether no statistic is ever negative.
+
+        It is a class attribute, or a property if settings decide.
+        """
+        return False
+
+    #: tau_0 of the step size; 1 forgets the start in the first step.
+    learning_offset: ClassVar[float] = 1.0
+    #: Whether the last step of a private fit measures a finished mixture in place of improving it (``found_gain_``).
+    #: None measures runs of at least 10 steps; False measures none.
+    measure_gain: ClassVar[bool | None] = None
+
+    #: Limits of a mixture's signal. Below the first no run found clusters that are far apart. From the second on most
+    #: found some.
+    _signals: ClassVar[tuple[float, float]] = (1.5, 6.0)
+    _diagnostics_without_privacy = True
+    #: Set on the private copies whose functions are called.
+    _public: Public | None = field(default=None, init=False)
+
+    n_steps: int | None = 20
+    learning_decay: float = 0.7
+    clip_norm: float | None = None
+
+    def n_statistics(self, n_columns: int) -> int:
+        """Count the entries of the statistics."""
+        raise NotImplementedError(f"{type(self).__name__} does not define n_statistics")
+
+    def norm_bound(self, n_columns: int) -> float:
+        """Return the proven L2 bound of the statistics of one record."""
+        raise NotImplementedError(f"{type(self).__name__} does not define norm_bound")
+
+    def start(self, n_columns: int, rng: np.random.Generator) -> tuple[npt.ArrayLike, ...]:
+        """Return the initial parameters."""
+        raise NotImplementedError(f"{type(self).__name__} does not define start")
+
+    def mstep(self, mean: Vector, noise_sd: float, parameters: tuple[Array, ...]) -> tuple[npt.ArrayLike, ...]:
+        """Compute the parameters of the next step."""
+        raise NotImplementedError(f"{type(self).__name__} does not define mstep")
+
+    def check_parameters(self) -> None:
+        """Raise a ValueError for a subclass's parameter out of range."""
+
+    def records(self, X: Data, y: Column | None = None) -> Cells:
+        """Join X and y to records: one row each.
+
+        A row has the columns of X, then the columns of y if it is given.
+        """
+        drop = self._options.invalid == "drop"
+        rows: Cells = dense_array(X, "X", drop)
+        if rows.ndim != 2 or rows.shape[1] == 0:
+            raise ValueError(f"X has {rows.ndim} dimensions: expected an array (n, d) with d >= 1")
+        if y is None:
+            return rows
+        y = dense_array(y, "y", drop)
+        if y.ndim not in (1, 2) or len(y) != len(rows):
+            raise ValueError("y: expected an array (n,) or (n, m) with as many rows as X")
+        return np.column_stack([rows, y])
+
+    def fit(self, X: Data, y: Column | None = None, **call: Unpack[Bookkeeping]) -> Self:
+        """Fit the model to records: the rows of X.
+
+        X has numbers of shape (n, d), or is a ShardedCorpus. ``y``, numbers of shape (n,) or (n, m), or None, are
+        further columns of the records, if the model has them. A record whose statistics are not finite contributes
+        zero. `vips_fast.models.parameters.Bookkeeping` has the keywords.
+
+        Raises ValueError if a parameter, X or y is unusable, or the run would overspend. It also does so if the M-step
+        returns numbers that are not finite or arrays of other shapes than the start. Raises TypeError if Numba cannot
+        compile ``statistics``, or the M-step returns no tuple. But for the M-step's errors, nothing has been spent
+        then.
+        """
+        return self._fit(X, y, **call)
+
+    def partial_fit(self, X: Data, y: Column | None = None, **call: Unpack[Call]) -> Self:
+        """Do one more step, from all rows of X.
+
+        See `vips_fast.models.parameters.Call`, and give a ``noise_multiplier``. The step joins the average with the
+        next step size, as if it were a step of `fit`, whose parameters and errors these are. The records must have the
+        same columns as before. A transcript of further calls goes to the folder of the first.
+        """
+        return self._fit(X, y, partial=True, **call)
+
+    def _fit(self, X: Any, y: Any = None, **how: Any) -> Self:
+        super()._fit(X, y, **how)
+        steps = self.diagnostics_ or []
+        said = set(self._restored().faults())
+        if not self.private and any(step.get("broken") for step in steps):
+            said.add(STATISTICS_WARNING)
+        for text in sorted(said):
+            warnings.warn(text, RuntimeWarning, stacklevel=3)
+        return self
+
+    def _inspect(self, model: Model) -> None:
+        # The compiler comes last: all other refusals are quicker.
+        for text in cast(ConjugateModel, getattr(model, "model", model)).faults():
+            warnings.warn(text, RuntimeWarning, stacklevel=5)
+
+    def _check_parameters(self) -> None:
+        self._check_privacy_parameters()
+        check_number("learning_decay", self.learning_decay, 0, 1)
+        check_number("learning_offset", self.learning_offset, 0, 1e9)
+        if self.clip_norm is not None:
+            check_bound("clip_norm", self.clip_norm)
+        self.check_parameters()
+
+    def _read(self, X: Any, y: Any = None) -> tuple[Table | TableShards, dict[str, Any]]:
+        if isinstance(X, ShardedCorpus):
+            return self._read_shards(X, y)
+        array = self._array(X, y)
+        if type(self).records is not ConjugateEstimator.records and self._mixes_rows(X, y):
+            warnings.warn(RECORDS_WARNING, RuntimeWarning, stacklevel=5)
+        usable = self._usable(_finite_rows(array), X)
+        shape, n_columns = _shape(X), array.shape[1]
+        return Table(array, usable), {"n_features": shape[1] if len(shape) == 2 else n_columns, "n_columns": n_columns}
+
+    def _usable(self, usable: np.ndarray | None, X: Any = None) -> np.ndarray | None:
+        """Refuse records that are not usable, or let them be dropped; X is the data that they were made of."""
+        if usable is None or self._options.invalid == "drop":
+            return usable
+        said = "found others; fill them in, or leave such records out by invalid='drop'"
+        with suppress(TypeError, ValueError, AttributeError):  # X of a kind that only ``records`` knows
+            array = dense_array(X, "X", True)
+            if array.ndim == 2 and array.dtype.kind in "iuf":
+                largest = column_text(X, int(np.argmax(np.abs(array[~usable]).max(axis=0))))
+                said = f"found too large ones from {largest}; divide it by a public number"
+                if not np.isfinite(array[~usable]).all():
+                    said = not_finite_text(X, array)
+        raise ValueError(f"X, y: expected finite numbers, {said}")
+
+    def _read_shards(self, X: ShardedCorpus, y: Any) -> tuple[TableShards, dict[str, Any]]:
+        """Read as in memory, but call ``records`` block by block.
+
+        A block has some rows at a time. A ``records`` of your own is called for all rows before the fit begins, so that
+        it does not fail in between.
+        """
+        if X.sparse:
+            raise ValueError("X: shards of sparse rows; expected dense ones")
+        columns = None if (labels := X.labels if y is None else y) is None else np.asarray(labels)
+        if columns is not None and len(columns) != X.n_rows:
+            raise ValueError("y: expected an array (n,) or (n, m) with as many rows as X")
+
+        def made(rows: np.ndarray) -> np.ndarray:
+            return self._array(X.matrix(rows), None if columns is None else columns[rows])
+
+        usable = X.usable
+        if type(self).records is not ConjugateEstimator.records:
+            if self._mixes_rows(X, columns):
+                warnings.warn(RECORDS_WARNING, RuntimeWarning, stacklevel=6)
+            finite = np.ones(X.n_rows, bool) if usable is None else usable
+            for place, piece in X.pieces():
+                found = _finite_rows(self._array(piece, None if columns is None else columns[place]))
+                finite[place] &= True if found is None else found
+            usable = None if finite.all() else finite
+        return TableShards(X, made, self._usable(usable)), {
+            "n_features": X.n_features,
+            "n_columns": made(np.arange(1)).shape[1],
+        }
+
+    def _array(self, X: Any, y: Any) -> np.ndarray:
+        """Check the result of ``records``: read-only rows of numbers.
+
+        It is made of X and y.
+        """
+        drop = self._options.invalid == "drop"
+        X = dense_array(X, "X", drop) if drop and isinstance(X, (np.ndarray, list)) else X
+        records = np.asarray(self._functions(None).records(X, y))
+        if records.ndim != 2 or records.shape[1] == 0:
+            raise ValueError(f"records gives an array of {records.ndim} dimensions: expected (n, d) with d >= 1")
+        if _shape(X)[:1] != (len(records),):
+            raise ValueError("records: expected one record for each row of X")
+        records = dense_array(records, "records", drop)
+        if records.dtype.kind not in "biuf":
+            raise ValueError(f"records have dtype {records.dtype}: expected numbers")
+        if records.dtype == np.bool_:
+            records = records.view(np.uint8) if records.flags.c_contiguous else records.astype(np.uint8)
+        elif records.dtype.kind == "f" and records.dtype not in (np.float32, np.float64):
+            with np.errstate(all="ignore"):  # a warning would tell of a value
+                records = records.astype(np.float64)
+        records = np.ascontiguousarray(records).view()
+        records.flags.writeable = False
+        return records
+
+    def _mixes_rows(self, X: Any, y: Any) -> bool:
+        """Tell whether ``records`` of invented rows depend on their neighbors.
+
+        The neighbors are the rows around them. The rows have types and columns of X and y, which are public, and
+        nothing else of theirs. Where ``records`` does not take them, nothing is concluded.
+        """
+        for kind, largest in enumerate((2, 100, 0)):
+            rng = np.random.default_rng(kind)
+            few, many = [], []
+            for data in (X, y):
+                few.append(_invent_rows(data, rng, 5, min(largest, 2)))
+                many.append(_invent_rows(data, rng, 64, largest))
+                if many[-1] is not None:
+                    many[-1][7:12] = few[-1][::-1]
+            try:
+                with np.errstate(all="ignore"):
+                    alone, among = self._array(*few), self._array(*many)
+            except Exception:
+                continue
+            if not np.array_equal(alone[::-1], among[7:12], equal_nan=True):
+                return True
+        return False
+
+    def _functions(self, public: Public | None) -> Self:
+        """Make a copy whose functions are called.
+
+        It knows public facts and no earlier result.
+        """
+        functions = copy(self)
+        functions._public, functions._result = public, None
+        return functions
+
+    def _check_columns(self, n_columns: int, public: Public) -> None:
+        if n_columns != public.n_columns:
+            raise ValueError(f"X and y give records of {n_columns} columns: expected {public.n_columns}, as in fit")
+
+    def _model(self, public: Public, schedule: RunSchedule | None = None) -> ConjugateModel:
+        n_columns = check_number("n_columns", public.n_columns, 1, 2**31, integer=True)
+        return ConjugateModel(self._functions(public), n_columns, public.seed)
+
+    def _forecast(self, public: Public, schedule: RunSchedule, model: Model) -> RunForecast | None:
+        K = getattr(self, "n_components", 1)
+        if not self.private or not schedule.noise_multiplier or not hasattr(self, "column_logs") or K == 1:
+            return None
+        rate = Schedule(self.learning_offset, float(self.learning_decay))
+        noise = noise_of_mean(schedule, model, rate, schedule.n_steps - schedule.measured)
+        # A component has one record of K, and the noise of all columns stands against its center.
+        columns = getattr(self, "projection", None) or public.n_features
+        return by_signal(1.0 / (noise * K * columns**0.5), *self._signals, self._sought)
+
+    @property
+    def _sought(self) -> str:
+        """Name the aim of a mixture, for its forecast."""
+        return "clusters"
+
+    def _restored(self) -> ConjugateModel:
+        """Restore the model as the last step left it."""
+        result = self._fitted()
+        model = self._model(result.public)
+        model.restore(result.state)
+        return model
+
+    def _array_specs(self, public: Public) -> dict[str, ArraySpec]:
+        specs = {name: ArraySpec(array.shape) for name, array in self._model(public).result().items()}
+        return {**specs, "noise_sd": ArraySpec((1,), low=0.0)}
+
+    @property
+    def n_records_(self) -> int:
+        """Public number of records."""
+        return (self._public or self._fitted().public).n_records
+
+    @property
+    def n_columns_(self) -> int:
+        """Columns of a record."""
+        n_columns = (self._public or self._fitted().public).n_columns
+        assert n_columns is not None
+        return n_columns
+
+    @property
+    def parameters_(self) -> tuple[Array, ...]:
+        """What the last M-step returned, read-only float64 arrays."""
+        arrays = self._fitted().arrays
+        return tuple(arrays[f"parameter_{i}"] for i in range(len(arrays) - 2))
+
+    average_ = Published[Vector]("average", "Released mean of the statistics per record, shape (n_statistics,).")
+    noise_sd_ = Published[float]("noise_sd", "Standard deviation of the noise in each entry of ``average_``.", 0)
+
+    def expected_statistics(self, X: Data, y: Column | None = None) -> Matrix:
+        """Compute expected sufficient statistics of records, one row each.
+
+        They describe X and y, which are as in `fit`: publish them only if these may be published. float64, shape
+        (n, n_statistics), not clipped. Zero if ``statistics`` raised or was not finite.
+        """
+        model, array = self._restored(), self._array(self._held(X), y)
+        self._check_columns(array.shape[1], self._fitted().public)
+        values = model.evaluate(array)
+        return cast(Matrix, np.where(np.isfinite(values).all(axis=1, keepdims=True), values, 0.0))
+
+
+def parameter(index: int, doc: str) -> Attribute[Array]:
+    """Make a subclass's fitted attribute: an array of ``parameters_``."""
+    return Attribute(lambda self: self.parameters_[index], doc=doc)
+
+
+def _finite_rows(array: np.ndarray) -> np.ndarray | None:
+    """Find the rows that hold only finite numbers; None if all do."""
+    if array.dtype.kind != "f":
+        return None
+    chunks = range(0, len(array), _CHUNK)
+    finite = [np.isfinite(array[first : first + _CHUNK]).all(axis=1) for first in chunks]
+    return None if all(part.all() for part in finite) else np.concatenate(finite)
+
+
+def _shape(data: Any) -> tuple[int, ...]:
+    """Return the shape of an array, a table or a list."""
+    try:
+        return tuple(getattr(data, "shape", None) or np.shape(data))
+    except ValueError:
+        return (len(data),)
+
+
+def _invent_rows(data: Any, rng: np.random.Generator, n: int, largest: int) -> Any:
+    """Make n rows like an array of numbers; None for others.
+
+    They have its type and columns. They hold integers below ``largest``, or normal numbers if it is 0 and the type can
+    hold them.
+    """
+    shape, dtype = _shape(data), getattr(data, "dtype", None)
+    if not isinstance(dtype, np.dtype):  # other libraries have types of their own
+        dtype = np.asarray(data).dtype
+    if len(shape) not in (1, 2) or dtype.kind not in "biuf":
+        return None
+    shape = (n, *shape[1:])
+    whole = rng.integers(0, 2 if dtype.kind == "b" else largest or 3, shape)
+    return (rng.normal(0, 3.0, shape) if dtype.kind == "f" and largest == 0 else whole).astype(dtype)
 
 
 def check_bound(name: str, value: Any) -> float:
@@ -88,7 +535,7 @@ class Table:
     def edges(self, rows: np.ndarray) -> np.ndarray:
         return np.append(np.arange(0, len(rows), BLOCK), len(rows))
 
-    def subset(self, rows: np.ndarray) -> "Table":
+    def subset(self, rows: np.ndarray) -> Table:
         return Table(self.array[rows], None if self.usable is None else self.usable[rows])
 
     def block(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -121,7 +568,7 @@ class ConjugateModel(Model):
 
     _spacing: float
 
-    def __init__(self, functions: "ConjugateEstimator", n_columns: int, seed: int):
+    def __init__(self, functions: ConjugateEstimator, n_columns: int, seed: int):
         self.functions, self._n_columns = functions, n_columns
         size = check_number("n_statistics", functions.n_statistics(n_columns), 1, 2**31, integer=True)
         self.shape = (int(size),)
