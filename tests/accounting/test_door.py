@@ -95,9 +95,6 @@ GOOD = {
     "gaussian_noise_multiplier": dict(epsilon=(1.0, "not negative"), delta=(0.1, "open")),
     "group_event": dict(event=(EVENT, "event"), size=(2, "count from 1")),
     "inference_success": dict(event=(EVENT, "event"), baseline=(0.1, "share")),
-    "parts_delta": dict(
-        spent=({(None, G(1.0)): 1}, "spent"), epsilon=(1.0, "not negative"), accountant=(None, "choice or none")
-    ),
     "parts_epsilon": dict(
         spent=({(None, G(1.0)): 1}, "spent"), delta=(0.1, "open"), accountant=(None, "choice or none")
     ),

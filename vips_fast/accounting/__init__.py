@@ -29,7 +29,7 @@ from .events import (
 )
 from .gaussian import gaussian_delta, gaussian_epsilon, gaussian_mu, gaussian_noise_multiplier
 from .groups import group_event
-from .parts import parts_delta, parts_epsilon
+from .parts import parts_epsilon
 from .printing import rounded_down, rounded_up
 from .privacy_loss import PrivacyLoss
 from .rdp import renyi_divergence
@@ -70,7 +70,6 @@ __all__ = [
     "gaussian_noise_multiplier",
     "group_event",
     "inference_success",
-    "parts_delta",
     "parts_epsilon",
     "pure_epsilon",
     "renyi_divergence",

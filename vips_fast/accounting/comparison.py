@@ -15,10 +15,8 @@ from .privacy_loss.distribution import largest
 class ComparisonRow:
     """One line of `compare`."""
 
-    #: Name; "attack" for the lower bound.
+    #: Name; "attack" for the lower bound by an explicit attack, the others are proven upper bounds.
     accountant: str
-    #: "lower" for an explicit attack, "upper" for a proven bound.
-    kind: str
     epsilon: float
     #: The name of the theorem, and its source.
     title: str
@@ -74,11 +72,10 @@ def compare(
                 raise
             continue
         known = ACCOUNTANTS[name]
-        rows.append(ComparisonRow(name, "upper", value, known.title, known.source, name == best))
+        rows.append(ComparisonRow(name, value, known.title, known.source, name == best))
     rows.sort(key=lambda row: (row.epsilon, not row.default))
     lower = ComparisonRow(
         "attack",
-        "lower",
         epsilon_lower_bound(event, delta, rtol),
         "best attack known",
         "likelihood-ratio test between explicit neighboring data sets",

@@ -26,10 +26,9 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import TypeAlias
 
-from .accountants import delta as delta_of
 from .accountants import epsilon as epsilon_of
 from .checks import count as check_count
-from .checks import non_negative, open_probability
+from .checks import open_probability
 from .events import ComposedEvent, PrivacyEvent, SelfComposedEvent, check_event
 
 #: How often each event was released from each part; None is all records.
@@ -52,17 +51,6 @@ def composed(counts: Mapping[PrivacyEvent, int]) -> PrivacyEvent | None:
     return events[0] if len(events) == 1 else ComposedEvent(events) if events else None
 
 
-def _events(spent: Spent) -> list[PrivacyEvent]:
-    """Return the accounts as events, each once."""
-    for item, number in spent.items():
-        check_count("spent", number)
-        if not isinstance(item, tuple) or len(item) != 2 or not (item[0] is None or isinstance(item[0], str)):
-            raise TypeError("spent: expected numbers by (part, event), the part a name or None")
-        check_event(item[1])
-    events = (composed(counts) for counts in accounts(spent).values())
-    return list(dict.fromkeys(event for event in events if event is not None))
-
-
 def parts_epsilon(spent: Spent, delta: float, accountant: str | None = None) -> float:
     """Bound epsilon at ``delta`` of releases from parts by the worst part.
 
@@ -70,10 +58,10 @@ def parts_epsilon(spent: Spent, delta: float, accountant: str | None = None) -> 
     are as in `vips_fast.accounting.epsilon`.
     """
     delta = open_probability("delta", delta)
-    return max((epsilon_of(event, delta, accountant) for event in _events(spent)), default=0.0)
-
-
-def parts_delta(spent: Spent, epsilon: float, accountant: str | None = None) -> float:
-    """Compute delta at ``epsilon``: the largest of the parts' profiles there."""
-    epsilon = non_negative("epsilon", epsilon)
-    return max((delta_of(event, epsilon, accountant) for event in _events(spent)), default=0.0)
+    for item, number in spent.items():
+        check_count("spent", number)
+        if not isinstance(item, tuple) or len(item) != 2 or not (item[0] is None or isinstance(item[0], str)):
+            raise TypeError("spent: expected numbers by (part, event), the part a name or None")
+        check_event(item[1])
+    events = {composed(counts) for counts in accounts(spent).values()}
+    return max((epsilon_of(event, delta, accountant) for event in events if event is not None), default=0.0)
