@@ -6,6 +6,7 @@ them; the package autodp has the same bounds.
 
 import math
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -89,7 +90,7 @@ def _log_even_moments(base: Pair, top: int) -> FloatArray:
     return out
 
 
-def _curve(event: PrivacyEvent, bound: str, orders: ArrayLike | None) -> tuple[FloatArray, FloatArray]:
+def _curve(event: PrivacyEvent, bound: str = "thm9", orders: ArrayLike | None = None) -> tuple[FloatArray, FloatArray]:
     one_of("bound", bound, ("thm9", "thm27"))
     orders = _ORDERS if orders is None else integer_orders(orders)
     curve = np.zeros(len(orders))
@@ -124,26 +125,12 @@ class WangAccountant(Accountant):
 
     def check(self, event: PrivacyEvent) -> None:
         """Accept samples of a fixed size and mechanisms on the whole data."""
-        _curve(event, "thm9", [2])
+        _curve(event, orders=[2])
 
-    def epsilon(
-        self,
-        event: PrivacyEvent,
-        delta: float,
-        conversion: str = "classical",
-        bound: str = "thm9",
-        orders: ArrayLike | None = None,
-    ) -> float:
-        """Bound epsilon at the best of `orders`, by default 2 to 256."""
-        return epsilon_of_curve(*_curve(event, bound, orders), delta, conversion)
+    def epsilon(self, event: PrivacyEvent, delta: float, conversion: str = "classical", **options: Any) -> float:
+        """Bound epsilon at the best of `orders`, by default 2 to 256, by a ``bound`` of `wang_rdp`."""
+        return epsilon_of_curve(*_curve(event, **options), delta, conversion)
 
-    def delta(
-        self,
-        event: PrivacyEvent,
-        epsilon: float,
-        conversion: str = "classical",
-        bound: str = "thm9",
-        orders: ArrayLike | None = None,
-    ) -> float:
+    def delta(self, event: PrivacyEvent, epsilon: float, conversion: str = "classical", **options: Any) -> float:
         """Bound delta, likewise."""
-        return delta_of_curve(*_curve(event, bound, orders), epsilon, conversion)
+        return delta_of_curve(*_curve(event, **options), epsilon, conversion)
