@@ -31,15 +31,13 @@ def integer_orders(orders: ArrayLike) -> NDArray[np.int64]:
 
 
 def wang_rdp(event: WithoutReplacementEvent, orders: ArrayLike, bound: str = "thm9") -> FloatArray:
-    """Bound Renyi divergence of a sampled event at integer orders >= 2 (Wang et al. 2019).
+    """Bound Renyi divergence of an event on samples that are not empty at integer orders >= 2 (Wang et al. 2019).
 
     "thm9" holds for every base mechanism; "thm27" replaces its terms j >= 3 by exact even moments of e^L - 1 if these
     are smaller.
     """
     orders = integer_orders(orders)
     q, base = event.sampling_probability, base_of(event.event)
-    if q == 0.0:
-        return np.zeros(len(orders))
     if q == 1.0:
         return np.array([base.divergence(float(a)) for a in orders])
     top = int(np.max(orders))
