@@ -5,6 +5,7 @@ Bench/intervals.py.
 
 import importlib.util
 import json
+import math
 import subprocess
 import sys
 import warnings
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.special import expit
 
 from vips_fast import BayesianLogisticRegression, CountRegression
 from vips_fast.models.logistic.effects import changes, known_changes
@@ -169,7 +171,7 @@ def test_an_effect_that_is_not_known_has_no_interval():
     assert all(one.known for one in slopes) and (slope.low, slope.high) == (-np.inf, np.inf)
     three = np.where(X[:, 1] > 0.2, 2, y)
     more = BayesianLogisticRegression(epsilon=3.0, delta=1e-6, n_jobs=1, classes=[0, 1, 2])
-    with pytest.warns(UserWarning, match=r"effects: .* about 3 of 12 .*\(x4\)"):
+    with pytest.warns(UserWarning, match=r"effects: .* about 2 of 12 .*\(x4\)"):
         more.set_unsafe(test_key=b"k" * 32).fit(X, three)
     assert [one.known for one in more.effects()] == [True, True, True, False] * 3
     assert np.isinf(more.credible_interval()).all(axis=-1).tolist() == [[False, False, False, True]] * 3
@@ -204,3 +206,29 @@ def test_coverage_over_the_grid(cell):
         assert coverage.LEAST - 3 * found["se"] < found["coverage"] < coverage.MOST + 3 * found["se"]
         assert 0.9 < found["slope"] < 1.1
     assert found["all"] > 0.8
+
+
+@pytest.mark.parametrize("separated", [False, True])
+def test_an_effect_that_is_only_known_to_be_large_is_at_least_as_large(separated):
+    """Of a column that tells the outcome, and of many that do not: 200 fits, of which 5 % may miss such a bound."""
+    large = missed = fits = 0
+    for seed in range(100):
+        rng = np.random.default_rng([seed, separated])
+        n, epsilon, k = int(rng.choice([800, 3000, 12_000])), float(rng.choice([0.5, 1.0, 4.0])), 2 + seed % 2
+        X = np.column_stack([rng.random((n, 4)) < [0.4, 0.2, 0.05, 0.02], rng.uniform(-1, 1, (n, 3))])
+        truth = rng.choice([0.0, 0.5, -0.5, 1.0, 2.0], 7)
+        truth[0] = (math.inf if seed % 3 else 6.0) * (-1) ** seed if separated else truth[0]
+        logits = X[:, 1:] @ truth[1:] - rng.choice([0.0, 2.0]) + np.where(X[:, 0] > 0, truth[0], 0.0)
+        y = (rng.random(n) < expit(logits)).astype(int)
+        if k == 3:  # one class less is told
+            y = np.where((y == 0) & (rng.random(n) < 0.5), 2, y)
+        model = BayesianLogisticRegression(row_norm=7**0.5, epsilon=epsilon, delta=1e-6, classes=range(k), n_jobs=1)
+        found = [one for one in model.set_unsafe(test_key=(seed + 1).to_bytes(32)).fit(X, y).effects() if one.large]
+        fits += any(one.name == "x1" for one in found)
+        for one in found:
+            if k == 2 or one.outcome == "1":
+                large += 1
+                missed += not one.log_ratio.low <= truth[int(one.name[1:]) - 1] <= one.log_ratio.high
+    # 5 % of ``large`` in the mean; data and noise are fixed.
+    assert (fits > 15) == separated and large > 15
+    assert missed <= 0.05 * large + 2 * math.sqrt(0.05 * large), (missed, large)

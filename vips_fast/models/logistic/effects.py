@@ -30,6 +30,8 @@ _DRAWS = 400
 _PRIOR_LOGIT, _SHARE_OF_PRIOR = 2.0, 1 / 3
 #: A wide interval counts if its effect is this many standard deviations from 0.
 _FAR = 4.0
+#: From this log ratio on, of a value or of one standard deviation, an effect that has one end is large.
+_LARGE = math.log(3)
 #: Steps that a read-out wants near the last center; fewest steps of a run with intervals, with the one that measures.
 #: With 5 the centers are still on their way, and intervals held .84.
 LEAST_STEPS, FEWEST_STEPS = 2, 10
@@ -51,7 +53,8 @@ MOST_LISTED, MOST_NAMED = 10, 5
 class Interval(NamedTuple):
     """A posterior mean and the central interval around it.
 
-    If the releases say too little (`known_changes`), the interval is the whole line, or for a ratio 0 to infinity.
+    If the releases say too little (`known_changes`), the interval is the whole line, or for a ratio 0 to infinity. If
+    they say only that an effect is large (`Effect.large`), it has one end.
     """
 
     mean: float
@@ -60,8 +63,8 @@ class Interval(NamedTuple):
 
     @property
     def known(self) -> bool:
-        """Whether the interval has an end."""
-        return math.isfinite(self.high)
+        """Whether the interval has two ends."""
+        return math.isfinite(self.low) and math.isfinite(self.high)
 
     @property
     def clear(self) -> bool:
@@ -110,6 +113,11 @@ class Effect(NamedTuple):
     def known(self) -> bool:
         """Whether the releases say enough about it: see `known_changes`."""
         return self.log_ratio.known
+
+    @property
+    def large(self) -> bool:
+        """Whether the releases say only that it is at least so large, as of a value whose records have one class."""
+        return not self.known and self.log_ratio.clear
 
     @property
     def column(self) -> str:
@@ -221,6 +229,13 @@ def too_few_steps(model: Any) -> int:
     return steps if model._as_fitted().private and 0 < steps < FEWEST_STEPS - 1 else 0
 
 
+def _settled(model: Any) -> bool:
+    """Tell whether as many steps were near the last center as a read-out wants; else centers were on their way."""
+    state = model._fitted().state
+    law = state.get("law", state.get("class0.law"))
+    return law is not None and not 0 < law[-1] < LEAST_STEPS and not too_few_steps(model)
+
+
 def known_changes(model: Any, of: Sequence[Change]) -> np.ndarray:
     """Find the changes that the releases say enough about.
 
@@ -243,8 +258,7 @@ def known_changes(model: Any, of: Sequence[Change]) -> np.ndarray:
         return made
     constant, moments = one._constant, matrix.diagonal()
     noise = 0.0 if law[2] == 0 else math.sqrt(2 / law[2])
-    # Fewer steps near the last center than a read-out wants: the centers were still on their way.
-    settled = not (0 < law[-1] < LEAST_STEPS) and not too_few_steps(model)
+    settled = _settled(model)
     length = math.hypot(one.row_norm, constant)
     if constant and moments[-1] > 0:
         # A row and its constant have the same weight.
@@ -279,24 +293,34 @@ def _parts(change: Change) -> tuple[np.ndarray, np.ndarray]:
 
 
 def effects(model: Any, level: float) -> list[Effect]:
-    """Compute the effects of all columns, outcome by outcome."""
+    """Compute the effects of all columns, outcome by outcome.
+
+    An effect that is not known, but four standard deviations from 0, has a one-sided interval, with the ``level``'s end
+    toward 0, if this is large. Where the outcome hardly varies the curvature is next to nothing and hidden by noise, so
+    that nothing bounds such an effect on the other side; and the posterior is drawn toward 0.
+    """
     ends, named, own, made = limits(model, level), names(model), changes(model), []
     reach, sure, (sds, _) = float(ndtri(0.5 + level / 2)), known_changes(model, own), spreads(model)
-    stated = outcomes(model)
+    stated, settled, none, flat = outcomes(model), _settled(model), absent_classes(model), _without_variance(model)
     least = clear_deviations(len(stated) * sum(bool(change.text) for change in own), sides=2)
     for outcome, k, sign in stated:
         mean, (low, high) = sign * model.coef_[k], np.sort(sign * ends[k], axis=1).T
         for j, (name, change) in enumerate(zip(named, own, strict=True)):
             places, weights = _parts(change)
-            sd = math.sqrt(variance_of(model, k, places, weights)) if sure[k, j] else math.inf
-            center, half = float(weights @ mean[places]), reach * sd
-            log_ratio = Interval(center, center - half, center + half)
+            sd, center = math.sqrt(variance_of(model, k, places, weights)), float(weights @ mean[places])
             unit = sds[j] / (change.per_unit * change.step) if change.step else sds[j]
+            end = (abs(center) - reach * sd) * (unit if change.step else 1.0)
+            large = settled and k not in none and not flat[places].any() and abs(center) > _FAR * sd and end > _LARGE
+            log_ratio = Interval(
+                center,
+                center - reach * sd if sure[k, j] or (large and center > 0) else -math.inf,
+                center + reach * sd if sure[k, j] or (large and center < 0) else math.inf,
+            )
             label = f"{name.partition('=')[0] if change.beside else name} {change.text}"
             ratio = Interval(*map(_ratio_of, log_ratio))
             coefficient = Interval(float(mean[j]), float(low[j]), float(high[j]))
             standard = Interval(*(float(unit) * value for value in log_ratio))
-            clear = bool(change.text) and abs(center) > least * sd
+            clear = bool(change.text and sure[k, j]) and abs(center) > least * sd
             made.append(Effect(outcome, name, coefficient, change.text, log_ratio, ratio, standard, label, clear))
     return made
 
@@ -385,9 +409,15 @@ class Told(NamedTuple):
     def sentence(self) -> str:
         """Count the effects that are known, and the intervals that leave out a ratio of 1."""
         n, apart = len(self.known), sum(one.log_ratio.clear for one in self.known)
-        whole = counted(n + len(self.unknown), "effect")
+        large, whole = sum(one.large for one in self.unknown), counted(n + len(self.unknown), "effect")
         if not n + len(self.unknown):
             return ""
+        return self._of_known(n, apart, whole) + f" {large} {'is' if large == 1 else 'are'} only known to be large." * (
+            large > 0
+        )
+
+    @staticmethod
+    def _of_known(n: int, apart: int, whole: str) -> str:
         if not n:
             return f"Of {whole} none is known at this epsilon."
         if n == 1:
@@ -407,18 +437,22 @@ class Told(NamedTuple):
             ends = f"[{low}, {high}]{' *' if one.clear else ''}"
             name = f"{one.outcome}: {one.label}" if several else one.label
             lines.append(f"  {mean:>8}  {ends:<20}  {ratio_text(_ratio_of(one.standard.mean)):>6}  {name}")
-        if shown:
+        for one in [one for one in self.unknown if one.large][:most]:
+            up, most_told = one.log_ratio.mean > 0, 1000.0
+            end = ratio_text(min(one.ratio.low, most_told) if up else max(one.ratio.high, 1 / most_told))
+            end = f"at {'least' if up else 'most'} {end}"
+            name = f"{one.outcome}: {one.label}" if several else one.label
+            lines.insert(0, f"  {'large':>8}  {end:<20}  {'':>6}  {name}")
+        if lines:
             lines.insert(0, f"  {ratio:>8}  {'90 % interval':<20}  {'one sd':>6}  change")
         if rest := len(self.known) - len(shown):
             lines.append(f"  … and {rest} more{f' ({more})' if more else ''}")
         if any(one.clear for one in self.known):
             lines.append("* leaves out 1 also if the intervals are to hold for all effects together.")
-        if self.unknown:
-            named = ", ".join(
-                f"{one.outcome}: {one.label}" if several else one.label for one in self.unknown[:MOST_NAMED]
-            )
-            dots = ", …" if len(self.unknown) > MOST_NAMED else ""
-            n, whole = len(self.unknown), len(self.known) + len(self.unknown)
+        if unknown := [one for one in self.unknown if not one.large]:
+            named = ", ".join(f"{one.outcome}: {one.label}" if several else one.label for one in unknown[:MOST_NAMED])
+            dots = ", …" if len(unknown) > MOST_NAMED else ""
+            n, whole = len(unknown), len(self.known) + len(self.unknown)
             lines.append(f"Not known at this epsilon, without interval: {n} of {whole} effects ({named}{dots}).")
         for label in self.absent:
             lines.append(f"{label}: occurs in hardly any record, so that its effects are not listed.")

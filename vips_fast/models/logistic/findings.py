@@ -44,7 +44,7 @@ def _of_unknown(model: Any, but: Collection[str] = ()) -> list[str]:
     """Say in words which effects are not known, ``but`` those of some columns."""
     told = Told.of(model)
     of = len(told.known) + len(told.unknown)
-    unknown = [one for one in told.unknown if one.name not in but]
+    unknown = [one for one in told.unknown if one.name not in but and not one.large]
     if not unknown:
         return []
     if steps := too_few_steps(model):

@@ -1,5 +1,6 @@
 """Logistic regression: effects with their intervals, and ``coefficients.csv``."""
 
+import math
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -84,7 +85,7 @@ class Coefficients(Part):
             f"The {shown} largest of these are shown. The table has effects in the columns' own units, and "
             f"{self.measure} ratios.{''.join(f' {text}.' for text in counted(model))}",
             groups=tuple(groups),
-            note=_listed([one.label for one in told.unknown]),
+            note=_listed([one.label for one in told.unknown if not one.large]),
             columns=(
                 "effect",
                 "column",
@@ -143,9 +144,9 @@ def _listed(unknown: list[str]) -> str:
 
 
 def _cells(found: Interval, form: str, nothing: str = "") -> list[str]:
-    """Write a mean and its interval, if it is known."""
-    ends = (found.low, found.high)
-    return [form.format(found.mean), *(form.format(v) if found.known else nothing for v in ends)]
+    """Write a mean and the ends of its interval that are known; a ratio's end of 0 is none unless both are."""
+    ends = (v if math.isfinite(v) and (v or found.known) else None for v in found[1:])
+    return [form.format(found.mean), *(nothing if v is None else form.format(v) for v in ends)]
 
 
 def _sampling(model: Any) -> str:
