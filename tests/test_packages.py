@@ -49,6 +49,11 @@ def parquet():
     column_names("notes.parquet")
 
 
+def excel():
+    Path("notes.xlsx").write_bytes(b"PK and more")
+    column_names("notes.xlsx")
+
+
 def segmented(words):
     load_segmenter.cache_clear()
     Analyzer(words)
@@ -74,6 +79,7 @@ CASES = {
     "sudachipy": ("segment", "sudachipy", lambda: segmented("sudachi")),
     "pythainlp": ("segment", "pythainlp", lambda: segmented("pythainlp")),
     "pyarrow": ("tables", "pyarrow", parquet),
+    "openpyxl": ("excel", "openpyxl", excel),
     "dask": ("dask", "dask", lambda: connected(None, 1).__enter__()),
     "matplotlib": ("plot", "matplotlib", lambda: new_figure(fitted(), 1.0, 1.0)),
     "jinja2": ("report", "jinja2", environment),

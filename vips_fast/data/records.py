@@ -3,9 +3,12 @@
 A stream is standard input.
 
 CSV that is not plain and JSON Lines are read with Python's own modules, whose errors can be given a line and quote no
-cell. The readers of pyarrow quote the row and know no line. They let a quote out of place and other encodings pass, and
-refuse a row larger than their block. Parquet needs pyarrow (the extra "tables"). Messages name the file, the line or
-row and the column, never a cell.
+cell. The CSV reader of pyarrow is 2.6 times as fast, which would be a tenth of the time in which texts are read and
+counted. But its errors quote the row, or give no line. It lets a quote out of place pass, takes all rows behind an
+open quote as one cell, knows no ``sep=;``, and refuses a row larger than its block.
+
+Parquet needs pyarrow (the extra "tables"), Excel openpyxl (the extra "excel"). Messages name the file, the line or row
+and the column, never a cell.
 """
 
 import contextlib
@@ -36,7 +39,7 @@ from .delimited import (
     split_lines,
     whole_lines,
 )
-from .excel import header, is_excel, sheet_rows
+from .excel import is_excel, sheet_rows
 from .frames import is_stream, table_columns
 from .groups import Numbering
 from .header import places_of
@@ -153,7 +156,7 @@ def column_names(source: Any, encoding: str = "utf-8") -> list[str]:
         if raw.peek(4).startswith(b"PAR1"):
             return list(_parquet_module().ParquetFile(raw).schema_arrow.names)
         if is_excel(source):
-            return [str(name or "") for name in header(next(sheet_rows(raw), (0, {}))[1])]
+            return [str(name or "") for name in next(sheet_rows(raw))[1]]
         with open_text(source) as file:
             if is_json(file.peek(64)[:64]):
                 raise ValueError("JSON has no header; expected CSV or Parquet")
@@ -268,9 +271,9 @@ def _name(source: Any) -> str:
 
 def _sheet(file: Any, columns: Sequence[str]) -> Rows:
     rows = sheet_rows(file)
-    places = places_of(columns, header(next(rows, (0, {}))[1]))
+    places = places_of(columns, next(rows)[1])
     for number, row in rows:
-        yield number, [row.get(place) for place in places]
+        yield number, [row[place] if place < len(row) else None for place in places]
 
 
 def is_json(head: bytes) -> bool:
