@@ -16,7 +16,7 @@ from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack, cast
+from typing import Any, ClassVar, Self, Unpack, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -38,9 +38,6 @@ from ..parameters import Bookkeeping, Call
 from ..readouts import Attribute, Published
 from .block import Workspace, loop_of, workspace
 from .score import ColumnPrediction
-
-if TYPE_CHECKING:
-    from .estimator import ConjugateEstimator
 
 #: Records that a thread takes at a time.
 BLOCK = 2048
