@@ -12,6 +12,7 @@ from scipy.special import gammaln
 
 from vips_fast import CountRegression, verify
 from vips_fast.audit import Sizes, audit
+from vips_fast.models.logistic import LogisticOptions
 from vips_fast.models.logistic.counts import CountModel
 
 BETA = np.array([0.6, -0.4, 0.0, 0.3])
@@ -20,6 +21,7 @@ SIZES = Sizes(pairs=60, records=20, draws=200_000, releases=1_200, runs=160, row
 
 #: Public bound of the exposures, in days.
 YEAR = 365.0
+DROP = LogisticOptions(invalid="drop")
 
 
 def events(seed, n=4000, spread=1.0, exposed=False):
@@ -183,7 +185,7 @@ def test_bad_exposures_are_refused_or_left_out(bad):
     assert not hasattr(model, "privacy_")
     sums = []
     for rows in (np.arange(100), np.delete(np.arange(100), 7)):
-        made = CountRegression(noise_multiplier=1.0, largest_exposure=YEAR, invalid="drop", n_records=100)
+        made = CountRegression(noise_multiplier=1.0, largest_exposure=YEAR, options=DROP, n_records=100)
         run = made.prepare(X[rows], y[rows], exposure=exposure[rows])
         usable = np.arange(len(rows)) if run.records.usable is None else np.flatnonzero(run.records.usable)
         run.model.prepare(run.plan.mechanism, run.plan.sampler)
@@ -243,3 +245,15 @@ def test_counts_whose_effects_are_noise_say_so():
     with pytest.warns(UserWarning, match="effects: .*6 of 6"):
         model.fit(X, rng.poisson(2.0, 1400))
     assert "Of 6 effects none is known at this epsilon." in model.verdict_.text
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_counts_of_nothing_are_not_called_useful():
+    """The noise in the mean count made 5 of these 40 fits useful."""
+    seen = []
+    for seed in range(40):
+        rng = np.random.default_rng([seed, 5000, 7])
+        X, y = rng.uniform(-1, 1, (5000, 6)), rng.poisson(0.3 * rng.gamma(1, 1, 5000))
+        model = CountRegression(largest=20, row_norm=6**0.5, epsilon=1.0, delta=1e-6, n_jobs=1)
+        seen.append(model.set_unsafe(test_key=(seed + 1).to_bytes(32, "big")).fit(X, y).verdict_.worth)
+    assert seen.count("useful") <= 1, seen

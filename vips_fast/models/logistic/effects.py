@@ -161,7 +161,7 @@ def changes(model: Any) -> Sequence[Change]:
     text = model.inputs_.get(SCHEMA)
     if text is None:
         return [Change("+1", ((j, 1.0),), step=1.0, per_unit=1.0) for j in range(model.n_features_in_)]
-    made, moments = list(Schema.parse(text).changes), _moments(model)
+    made, moments = list(Schema.parse(text).changes), released_moments(model)
     for j, change in enumerate(made):
         if change.number is None or moments is None or not model._as_fitted()._constant:
             continue
@@ -174,7 +174,7 @@ def changes(model: Any) -> Sequence[Change]:
     return made
 
 
-def _moments(model: Any) -> tuple[np.ndarray, float, float, float] | None:
+def released_moments(model: Any) -> tuple[np.ndarray, float, float, float] | None:
     """Read the released sum of x x^T, the noise in it, the sum of weights of its records, and the constant.
 
     None without such a release, or if noise hides the number of records.
@@ -196,7 +196,7 @@ def spreads(model: Any) -> tuple[np.ndarray, np.ndarray]:
     their bounds evenly, and of 0 and 1 with equal shares. Without bounds rows are as long as ``row_norm``, of columns
     that are alike.
     """
-    d, own, moments = model.n_features_in_, changes(model), _moments(model)
+    d, own, moments = model.n_features_in_, changes(model), released_moments(model)
     usual = float(model._as_fitted().row_norm) / math.sqrt(d)
     if SCHEMA in model.inputs_:
         columns = Schema.parse(model.inputs_[SCHEMA]).columns
@@ -327,7 +327,7 @@ def effects(model: Any, level: float) -> list[Effect]:
 
 def _without_variance(model: Any) -> np.ndarray:
     """Find the columns of nearly one value other than 0, (d,): as far as noise tells, less than a hundredth varies."""
-    moments, d = _moments(model), model.n_features_in_
+    moments, d = released_moments(model), model.n_features_in_
     if moments is None or not model._as_fitted()._constant:
         return np.zeros(d, dtype=bool)
     matrix, noise, mass, constant = moments
@@ -341,7 +341,7 @@ def separating(model: Any) -> tuple[bool, np.ndarray]:
 
     Their coefficients say only how completely.
     """
-    weights, moments, one = model._fitted().arrays["weights"], _moments(model), model._as_fitted()
+    weights, moments, one = model._fitted().arrays["weights"], released_moments(model), model._as_fitted()
     classes, none = model._fitted().public.classes, np.zeros(model.n_features_in_, dtype=bool)
     if weights.ndim > 1 or moments is None or not one._constant or classes is None or float(one.n_trials) != 1:
         return False, none
@@ -359,7 +359,7 @@ def absent_classes(model: Any) -> dict[int, Any]:
     class has a small share of the records, and not more of them than noise may have made. Gives these rows' classes.
     """
     weights, state = np.atleast_2d(model._fitted().arrays["weights"]), model._fitted().state
-    moments, absent = _moments(model), {}
+    moments, absent = released_moments(model), {}
     public, one = model._fitted().public, model._as_fitted()
     if moments is None or not one._constant or public.classes is None or float(one.n_trials) != 1:
         return {}
