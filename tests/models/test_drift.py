@@ -140,7 +140,7 @@ def test_the_statement_is_about_persons_and_the_model_before():
     assert drifting.privacy_.unit == "patient" and "part" not in drifting.privacy_.statement()
     tables = TopicTables({"month": NAMES}, epsilon=3.5).fit(model.transform(X), dates, after=drifting, **whose)
     words = [f"w{v}" for v in range(V)]
-    page = html_report(model, tables=[drifting, tables], words=words)
+    page = html_report(model, tables=[drifting, tables], names=words)
     assert "Words of topics over time" in page and page.count("points from one period to the next") >= 4
     with pytest.raises(ValueError, match="expected fitted TopicTables or DriftingTopics"):
         html_report(model, tables=[model])
