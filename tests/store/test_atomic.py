@@ -12,16 +12,11 @@ from disk import FAULTS, each_fault
 import vips_fast
 from vips_fast.cli.output import output_file
 from vips_fast.models.lda import PublicPrior
-from vips_fast.store.atomic import leftovers, replace_file, replace_text, save_figure
+from vips_fast.store.atomic import leftovers, replace_file, replace_text
 from vips_fast.store.npz import write_npz
 
 WORDS = [f"word{v}" for v in range(16)]
 PRIOR = PublicPrior(WORDS, np.ones((2, 16)), [0.5, 0.5], np.ones(16), "a test")
-
-
-class Figure:
-    def savefig(self, file, format):
-        file.write(format.encode() * 1000)
 
 
 def of_output(path):
@@ -34,7 +29,6 @@ WRITERS = {
     "text": lambda path: replace_text(path, "new" * 1000),
     "arrays": lambda path: write_npz(path, {"a": np.arange(1000)}),
     "prior": PRIOR.save,
-    "figure": lambda path: save_figure(path, Figure()),
     "the shell's": of_output,
 }
 

@@ -64,6 +64,16 @@ def rows_of(parts: Parts, rows: np.ndarray) -> Parts:
     return data[entries], indices[entries], ends
 
 
+def csr_of(parts: Parts, n_features: int, kind: type[sparse.csr_array] = sparse.csr_array) -> Any:
+    """Make a canonical CSR array of checked parts, without a copy."""
+    data, indices, indptr = parts
+    matrix = kind((len(indptr) - 1, n_features), dtype=data.dtype)
+    # Assigned, since scipy's constructor would copy indices of another width than indptr.
+    matrix.data, matrix.indices, matrix.indptr = data, indices, indptr
+    matrix.has_canonical_format = True
+    return matrix
+
+
 def check_invalid(invalid: str) -> bool:
     """Tell whether to drop invalid rows; ValueError for an unknown `invalid`."""
     if invalid not in ("raise", "drop"):

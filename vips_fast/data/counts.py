@@ -20,6 +20,7 @@ from .arrays import (
     check_shape,
     column_text,
     csr_arrays,
+    csr_of,
     dense_array,
     is_ascending,
 )
@@ -67,9 +68,9 @@ def check_counts(
     either direction, or has another number of columns than `n_features`. It does so too for index arrays that do not
     describe a matrix and, with "raise", for an invalid value.
     """
-    data, indices, indptr, shape = _checked(X, n_features, name, allow_float, invalid, _EXACT, None)
+    (data, indices, indptr), width = _checked(X, n_features, name, allow_float, invalid, _EXACT, None)
     index_dtype = np.int32 if len(indices) <= INT32_MAX else np.int64
-    return _csr(data, indices.astype(index_dtype, copy=False), indptr.astype(index_dtype), shape)
+    return csr_of((data, indices.astype(index_dtype, copy=False), indptr.astype(index_dtype)), width)
 
 
 def documents(
@@ -88,7 +89,7 @@ def documents(
     become the kernels' a block at a time. Else they are int32. For the message, `expected_by` names the
     estimator that expects `n_features` columns; ``least_rows=0`` takes a matrix without rows too.
     """
-    return _csr(*_checked(X, n_features, name, False, invalid, _KERNELS, expected_by, least_rows))
+    return csr_of(*_checked(X, n_features, name, False, invalid, _KERNELS, expected_by, least_rows))
 
 
 def _refuse_texts(X: Any, name: str) -> None:
@@ -102,14 +103,6 @@ def _refuse_texts(X: Any, name: str) -> None:
         raise TypeError(f"{name}: texts; expected counts, or vips_fast.PrivateTopics, which takes texts and tables")
 
 
-def _csr(data: np.ndarray, indices: np.ndarray, indptr: np.ndarray, shape: tuple[int, int]) -> sparse.csr_array:
-    matrix = sparse.csr_array(shape, dtype=data.dtype)
-    # Assigned, since scipy's constructor would copy indices of another width than indptr.
-    matrix.data, matrix.indices, matrix.indptr = data, indices, indptr
-    matrix.has_canonical_format = True
-    return matrix
-
-
 def _checked(
     X: Any,
     n_features: int | None,
@@ -119,8 +112,8 @@ def _checked(
     limits: _Limits,
     expected_by: str | None,
     least_rows: int = 1,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, tuple[int, int]]:
-    """Make the arrays of the canonical CSR matrix, and its shape."""
+) -> tuple[Parts, int]:
+    """Make the arrays of the canonical CSR matrix, and its width."""
     drop = check_invalid(invalid)
     is_sparse = sparse.issparse(X)
     try:
@@ -146,7 +139,7 @@ def _checked(
     if not data.all():
         kept = np.flatnonzero(data)
         data, indices, indptr = data[kept], indices[kept], np.searchsorted(kept, indptr)
-    return data, indices, indptr, X.shape
+    return (data, indices, indptr), X.shape[1]
 
 
 def _check_kind(dtype: np.dtype, name: str) -> None:

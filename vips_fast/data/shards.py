@@ -20,11 +20,10 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from scipy import sparse
 
 from ..store.folder import MOST_TEXT
 from ..store.limits import parse_json, read_bytes
-from .arrays import Parts, rows_of, select
+from .arrays import csr_of, rows_of, select
 from .groups import Runs
 from .read_ahead import ReadAhead
 from .schema import Schema
@@ -371,15 +370,6 @@ class ShardedCorpus:
                     array, offset = arrays[name].array, arrays[name].offset
                     size = array.itemsize * (array.shape[1] if array.ndim > 1 else 1)
                     yield arrays[name].path, offset + low * size, offset + high * size
-
-
-def csr_of(parts: Parts, n_features: int) -> sparse.csr_array:
-    """Make a canonical CSR array of checked parts, without a copy."""
-    data, indices, indptr = parts
-    matrix = sparse.csr_array((len(indptr) - 1, n_features), dtype=data.dtype)
-    matrix.data, matrix.indices, matrix.indptr = data, indices, indptr
-    matrix.has_canonical_format = True
-    return matrix
 
 
 def is_sharded(path: Any) -> bool:

@@ -11,7 +11,7 @@ from scipy import sparse
 
 from ..checks import check_number, missing_package
 from ._files import blocks, naming, open_text
-from .arrays import INT32_MAX
+from .arrays import INT32_MAX, csr_of
 from .corpus import Corpus
 from .tokens import Analyzer, TokenIndex, as_analyzer, token_columns
 
@@ -242,12 +242,8 @@ def count_columns(parts: Iterable[tuple[np.ndarray, np.ndarray]], width: int) ->
     if len(indptr) == 1:
         raise ValueError("texts is empty; expected at least one document")
     data, indices = counts.whole(), columns.whole()
-    matrix = sparse.csr_array((len(indptr) - 1, width), dtype=np.int32)
-    # Assigned, since scipy's constructor would copy indices of another width than indptr.
-    matrix.data, matrix.indices = data, indices
-    matrix.indptr = indptr.astype(np.int32) if len(data) <= INT32_MAX else indptr
-    matrix.has_canonical_format = True
-    return matrix
+    indptr = indptr.astype(np.int32) if len(data) <= INT32_MAX else indptr
+    return csr_of((data, indices, indptr), width)
 
 
 class PurchasedCounts(sparse.csr_array):  # type: ignore[misc]  # scipy has no types
@@ -262,10 +258,7 @@ class PurchasedCounts(sparse.csr_array):  # type: ignore[misc]  # scipy has no t
     @classmethod
     def of(cls, counts: sparse.csr_array, purchase: Mapping[str, Any]) -> "PurchasedCounts":
         """Attach a purchase to counts; the arrays are shared."""
-        made = cls(counts.shape, dtype=counts.dtype)
-        # Assigned, since scipy's constructor would copy indices of another width than indptr.
-        made.data, made.indices, made.indptr = counts.data, counts.indices, counts.indptr
-        made.has_canonical_format = True
+        made: PurchasedCounts = csr_of((counts.data, counts.indices, counts.indptr), counts.shape[1], cls)
         made.purchase = purchase
         return made
 

@@ -105,11 +105,6 @@ def replace_text(path: Path, text: str) -> None:
     replace_file(path, lambda file: file.write(text.encode()), PUBLIC)
 
 
-def save_figure(path: Path, figure: Any) -> None:
-    """Write a figure of matplotlib as `replacing` does; the name's ending is its format, and png without one."""
-    replace_file(path, lambda file: figure.savefig(file, format=path.suffix[1:] or "png"), PUBLIC)
-
-
 def _refuse_others(path: Path) -> None:
     """Refuse a name that leads to something else than a file; a rename would put a file there."""
     with suppress(FileNotFoundError):

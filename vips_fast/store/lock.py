@@ -8,7 +8,6 @@ import errno
 import fcntl
 import json
 import os
-import stat
 import time
 import warnings
 import weakref
@@ -135,19 +134,6 @@ class Lock:
 
     def __exit__(self, *error: object) -> None:
         self.close()
-
-
-def is_lock(path: Path) -> bool:
-    """Tell whether a file is the lock of a folder: it is empty, or has a holder's note."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        return False
-    try:
-        status = os.fstat(descriptor)
-        return stat.S_ISREG(status.st_mode) and (status.st_size == 0 or _note(descriptor) is not None)
-    finally:
-        os.close(descriptor)
 
 
 def _note(descriptor: int) -> str | None:

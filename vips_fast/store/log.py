@@ -30,7 +30,6 @@ import errno
 import hashlib
 import json
 import os
-import stat
 import zlib
 from collections.abc import Iterable
 from contextlib import suppress
@@ -108,19 +107,6 @@ class Chain:
 def _first_line(kind: str, count: int) -> bytes:
     text = b"%s %-8s %012d" % (_MAGIC, kind.encode(), count)
     return b"%s %08x\n" % (text, zlib.crc32(text))
-
-
-def is_log(path: Path, kind: str) -> bool:
-    """Tell by its first bytes whether a file is a log of a kind, also a damaged one."""
-    start = _first_line(kind, 0)[: len(_MAGIC) + 9]
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        return False
-    try:
-        return stat.S_ISREG(os.fstat(descriptor).st_mode) and os.pread(descriptor, len(start), 0) == start
-    finally:
-        os.close(descriptor)
 
 
 def _line(record: Record, head: str) -> bytes:
