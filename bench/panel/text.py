@@ -227,7 +227,7 @@ def choice(rows: dict[str, dict[str, Any]], own: dict[str, dict[str, float]]) ->
 def judged(row: dict[str, Any], miss: float = public_topics._MISS) -> tuple[FoundGain | None, str]:
     """Read a row's gain, and its worth, with the package's constant or with another."""
     found = None if row["nats"] is None else public_topics.gain_of(*row["nats"], miss)
-    return found, Verdict.of_topics(found, "person", None, found is None).worth
+    return found, Verdict.of_topics(found, "person", hidden=found is None).worth
 
 
 def _verdicts(rows: list[dict[str, Any]], miss: float = public_topics._MISS) -> dict[str, int]:
