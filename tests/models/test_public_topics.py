@@ -291,9 +291,9 @@ def test_each_word_is_as_likely_to_be_kept():
         (5, 0.02, [LENGTHS] + [WORDS] * 3 + [SCORE]),
         (8, 0.02, [LENGTHS] + [WORDS] * 5 + [SCORE] * 2),
         (20, 0.02, [LENGTHS] + [WORDS] * 15 + [SCORE] * 4),
-        (100, 0.02, [LENGTHS] + [WORDS] * 79 + [SCORE] * 20),
+        (100, 0.05, [LENGTHS] + [WORDS] * 79 + [SCORE] * 20),
         (20, 0.001, [LENGTHS] + [WORDS] * 18 + [SCORE]),  # one step tells the gain
-        (100, 0.01, [LENGTHS] + [WORDS] * 92 + [SCORE] * 7),
+        (100, 0.01, [LENGTHS] + [WORDS] * 94 + [SCORE] * 5),
         (20, 1.0, [LENGTHS] + [WORDS] * 19),  # noise would hide it
     ],
 )
@@ -303,7 +303,7 @@ def test_the_order_of_steps(n_steps, noise, kinds, no_own_topics):
         found.append(model.kind)
         model.update(replace(released(model, rng), noise_sd=noise))
     assert found == kinds
-    if noise == 0.02:
+    if noise >= 0.02 and SCORE in kinds or n_steps < 3:
         fit = fitted(n_steps=n_steps)
         assert (fit.found_gain_ is None) == (SCORE not in kinds) and fit.components_.shape == (K, V)
 
@@ -580,7 +580,7 @@ def test_each_way_of_drawing_finds_the_same(how):
         (model.partial_fit if partial else model.fit)(X, **call)
     restored = model._restored()
     assert restored.length == pytest.approx(80 if groups else 40, rel=0.45)
-    assert model.found_gain_.low > 0.05, model.found_gain_
+    assert model.verdict_.worth == "useful", model.found_gain_
     if partial:  # what comes after the last step makes the score more exact
         model.partial_fit(X)
         assert model._restored()._scores == restored._scores + 1

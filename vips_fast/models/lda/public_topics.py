@@ -76,11 +76,12 @@ _FEWEST = 10
 _FIRST_OWN = 1 + _OWN_WORDS
 #: Spread of the estimate of a gain beside noise and chance, in nats a word: texts differ from what the score assumes.
 #: docs/panel.md has how it was chosen, and what such a choice is worth on a corpus that it was made without.
-_MISS = 0.05
+_MISS = 0.07
 #: Standard deviations to either side that hold 90 % of a normal distribution.
 _NINETY = 1.6449
-#: Noise in nats a word from which on a score would say nothing: words have its steps then.
-_HIDES = 0.25
+#: Noise in nats a word that a score of few steps may have, and from which on a score would say nothing: words have its
+#: steps then.
+_TELLS, _HIDES = 0.025, 0.25
 #: Nats a word that say nothing of a gain.
 _NOTHING = 50.0
 #: How far the mean number of words that count is known from the lengths; where these are hidden, it may be twice.
@@ -329,7 +330,7 @@ class PublicTopicsModel(Model):
     def _score_steps(self) -> int:
         """As few steps of the score as tell the gain, at most a fifth; none if its noise would hide the gain."""
         most = max(1, round(0.2 * self._n_steps)) if self._n_steps >= 3 else 0
-        enough = (steps for steps in range(1, most) if 0.0 < self._noise_of_gain(steps) < _MISS / 2)
+        enough = (steps for steps in range(1, most) if 0.0 < self._noise_of_gain(steps) < _TELLS)
         return next(enough, most if most and self._noise_of_gain(most) < _HIDES else 0)
 
     @property
