@@ -5,6 +5,7 @@ import pickle
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from priors import documents, prior_of
 
 from vips_fast import LatentDirichletAllocation
+from vips_fast.data.corpus import Corpus, split
 from vips_fast.engine.assumptions import assess
 from vips_fast.engine.model import Release
 from vips_fast.models.lda import public_topics
@@ -185,6 +187,61 @@ def test_no_unit_moves_a_step_beyond_the_bound(kind, relation, own_topics):
         moved = max(np.linalg.norm(one - other) for one in added for other in added)
     # Of a score that replaces, no two of these records are at both ends of all parts.
     assert (0.2 if (kind, relation) == (SCORE, "replace_one") else 0.3) * bound < moved <= bound
+
+
+OUTSIDE = np.array([0, 3, 5, 2**31, 2**62, 2**63 - 1, -1, -(2**40)])
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.uint64, np.int8])
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+def test_no_number_of_words_outside_moves_the_lengths_beyond_the_bound(relation, dtype):
+    """Whoever made the numbers: persons with any two of them, each of whom adds the same beside others as alone."""
+    pairs = np.array([(a, b) for a in OUTSIDE for b in OUTSIDE])
+    n = len(pairs)
+    X = sp.csr_array(documents(2 * n, V))
+    X.outside = pairs.ravel().astype(dtype)
+    stage = topics(options={"relation": relation}, n_records=n).prepare(X, groups=np.repeat(np.arange(n), 2))
+    words = np.random.default_rng(1).integers(0, 2**64, n, dtype=np.uint64)
+
+    def total(units):
+        found = np.zeros(stage.model.shape, np.int64)
+        stage.model.contribute(stage.records.block(units), words[units], found, {})
+        return found
+
+    assert stage.model.kind == LENGTHS
+    alone = np.array([total(np.array([unit])) for unit in range(n)])
+    assert (total(np.arange(n)) == alone.sum(axis=0)).all() and alone.min() >= 0
+    moved = np.linalg.norm(alone if relation == "add_remove" else alone[:, None] - alone, axis=-1).max()
+    assert moved <= stage.plan.mechanism.sensitivity / stage.plan.mechanism.spacing
+
+
+@pytest.mark.parametrize(
+    "outside", [[1] * N, "none", np.ones(9, int), np.ones((N, 1), int), np.ones(N), np.full(N, "a"), np.array(3)]
+)
+def test_words_outside_in_another_form_are_refused_before_anything_is_spent(outside):
+    X, model = documents(N, V).copy(), topics()
+    X.outside = outside
+    for read in (model.fit, Corpus):
+        with pytest.raises(ValueError, match=rf"^(X|counts)\.outside: expected {N} integers"):
+            read(X)
+    assert not hasattr(model, "ledger_")
+
+
+def test_words_outside_stay_with_their_rows_or_nowhere():
+    X = documents(N, V).copy()
+    X.outside = np.arange(N)
+    assert (Corpus(X).counts.outside == X.outside).all()
+    others = (X[:9], X[::-1], X.copy(), X * 2, sp.vstack([X, X]), split(Corpus(X))[0].counts)
+    assert not any(hasattr(other, "outside") for other in others)
+    X.resize((N // 2, V))
+    with pytest.raises(ValueError, match=r"^X\.outside: expected"):
+        topics().fit(X)
+
+
+def test_a_word_of_a_table_may_be_outside():
+    table = pd.DataFrame(documents(N, V).toarray(), columns=["outside", *map(str, range(1, V))])
+    found = [topics().set_unsafe(test_key=bytes(32)).fit(X) for X in (table, table.to_numpy())]
+    assert found[0]._restored().outside == found[1]._restored().outside
 
 
 def twin(counts, expected):

@@ -7,7 +7,7 @@ from numbers import Integral, Real
 import numpy as np
 from scipy import sparse
 
-from .counts import check_counts
+from .counts import check_counts, given_outside
 from .groups import group_codes
 
 
@@ -33,7 +33,7 @@ class Corpus:
     groups: np.ndarray | None = None
 
     def __post_init__(self) -> None:
-        counts, outside = check_counts(self.counts, name="counts"), getattr(self.counts, "outside", None)
+        counts, outside = check_counts(self.counts, name="counts"), given_outside(self.counts, "counts")
         if outside is not None:
             counts.outside = outside
         object.__setattr__(self, "counts", counts)

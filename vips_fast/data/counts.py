@@ -92,6 +92,20 @@ def documents(
     return csr_of(*_checked(X, n_features, name, False, invalid, _KERNELS, expected_by, least_rows))
 
 
+def given_outside(X: Any, name: str = "X") -> np.ndarray | None:
+    """Take the attribute ``outside`` of `vips_fast.data.vocabulary.count_matrix`, int64 of shape (D,), or None.
+
+    A table's column of that name is a word. No number in it raises: those that no text has are brought into the range
+    of a count, so that sums of them are exact.
+    """
+    outside = getattr(X, "outside", None) if sparse.issparse(X) else None
+    if outside is None:
+        return None
+    if not (isinstance(outside, np.ndarray) and outside.dtype.kind in "iu" and outside.shape == X.shape[:1]):
+        raise ValueError(f"{name}.outside: expected {X.shape[0]} integers, one for each row, as count_matrix makes it")
+    return np.clip(outside, 0, INT32_MAX).astype(np.int64)
+
+
 def _refuse_texts(X: Any, name: str) -> None:
     """Raise TypeError for texts or a corpus in place of counts."""
     if sparse.issparse(getattr(X, "counts", None)):

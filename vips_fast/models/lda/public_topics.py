@@ -254,8 +254,8 @@ class PublicTopicsModel(Model):
     ‖a − b‖² ≤ ‖a‖² + ‖b‖² for entries ≥ 0. Truncation toward zero raises no norm.
 
     - Lengths: let N = ⌊C / g⌋ be the clip in lattice units g. The cell of the words outside has at most B =
-      ⌊√`_OUTSIDE` N⌋ units, as a share is at most 1, and one other cell has A = ⌊√(N² − B²)⌋. So the squares add up to
-      at most N².
+      ⌊√`_OUTSIDE` N⌋ units, as a share is in [0, 1] (`vips_fast.data.counts.given_outside`), and one other cell has A =
+      ⌊√(N² − B²)⌋. So the squares add up to at most N².
     - Words: `WordHistogram` divides by the norm over C, or by more. Its scales and norm are public or released.
     - Own topics: `LdaModel`'s proof holds, in the first V J entries.
     - Score: let p₁ + p₂ + p₃ = 1 be `_PARTS`. The predictions move by at most √p₁ C, and √2 times that for replacing

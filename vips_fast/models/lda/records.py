@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...data.arrays import Parts, rows_of
-from ...data.counts import documents
+from ...data.counts import documents, given_outside
 from ...data.shards import ShardedCorpus
 from ...engine.units import Selection, unpack_block
 from ...kernels import native
@@ -39,7 +39,7 @@ class Documents:
             return
         matrix = documents(X, invalid=invalid, expected_by=expected_by, least_rows=0)
         self.n_rows, self.n_features = matrix.shape
-        self.outside = getattr(X, "outside", None)
+        self.outside = given_outside(X)
         self._parts: Parts = matrix.data, matrix.indices, matrix.indptr
         self._native = matrix.data.dtype == matrix.indices.dtype == np.int32
 
@@ -121,9 +121,10 @@ def unit_words(block: Any, words: np.ndarray, n_words: int) -> UnitWords:
 
 
 def words_outside(block: Any, words: np.ndarray) -> np.ndarray:
-    """Count the words of units that have no column, float64; 0 where nobody counted them."""
+    """Count the words of units that have no column, int64; 0 where nobody counted them."""
     (corpus, rows), _, starts = unpack_block(block, words)
     if corpus.outside is None:
-        return np.zeros(len(words))
-    found = corpus.outside[rows].astype(np.float64)
-    return found if starts is None else np.diff(np.concatenate(([0.0], np.cumsum(found)))[starts])
+        return np.zeros(len(words), np.int64)
+    found = corpus.outside[rows]
+    # Exact, so that no unit's number depends on another's.
+    return found if starts is None else np.diff(np.concatenate(([0], np.cumsum(found)))[starts])
