@@ -174,7 +174,7 @@ def test_exposures_scale_rates_predictions_and_scores():
     assert whole._headline == "Counts for one unit of exposure, cut at 200"
 
 
-@pytest.mark.parametrize("bad", [0.0, -1.0, np.nan, np.inf, 2 * YEAR, None])
+@pytest.mark.parametrize("bad", [0.0, -1.0, 5e-324, np.nan, np.inf, 2 * YEAR, None])
 def test_bad_exposures_are_refused_or_left_out(bad):
     X, y, exposure = events(0, 100, exposed=True)
     exposure = exposure.astype(object if bad is None else float)
@@ -200,12 +200,21 @@ def test_exposures_and_their_bound_go_together():
     for most, given in ((None, exposure), (YEAR, None)):
         with pytest.raises(ValueError, match="^largest_exposure=.*: expected (None without|the public number)"):
             CountRegression(noise_multiplier=1.0, largest_exposure=most).fit(X, y, given)
-    with pytest.raises(ValueError, match="^largest_exposure=0: expected"):
-        CountRegression(noise_multiplier=1.0, largest_exposure=0).fit(X, y, exposure)
+    for most in (0, 1e-300, np.nan):
+        with pytest.raises(ValueError, match="^largest_exposure=.*: expected a number in"):
+            CountRegression(noise_multiplier=1.0, largest_exposure=most).fit(X, y, exposure)
     with pytest.raises(ValueError, match="^exposure has shape"):
         CountRegression(noise_multiplier=1.0, largest_exposure=YEAR).fit(X, y, exposure[:5])
     with pytest.raises(ValueError, match="^exposure: expected None"):
         CountRegression(noise_multiplier=1.0).fit(X, y).predict(X, exposure)
+
+
+@pytest.mark.parametrize("bad", [-1.0, 0, np.nan, np.inf, "a", [1.0, 2.0], np.ones((100, 1)), np.zeros(100)])
+def test_a_prediction_is_for_exposures_above_0_of_each_row(bad):
+    X, y, exposure = events(0, 100, exposed=True)
+    model = CountRegression(noise_multiplier=1.0, largest_exposure=YEAR).fit(X, y, exposure)
+    with pytest.raises((ValueError, TypeError), match="^exposure.*expected"):
+        model.predict(X, bad)
 
 
 def test_a_forecast_names_rate_ratios():

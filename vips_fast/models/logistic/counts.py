@@ -135,7 +135,7 @@ class CountRegression(Regression):
     def _check_parameters(self) -> None:
         check_number("largest", self.largest, 1, 1e9)
         check_number("dispersion", self.dispersion, 1e-6, 1e6)
-        check_number("largest_exposure", self.largest_exposure, 0, 1e12, low_open=True, optional=True)
+        check_number("largest_exposure", self.largest_exposure, 1e-12, 1e12, optional=True)
         super()._check_parameters()
 
     @property
@@ -189,7 +189,8 @@ class CountRegression(Regression):
         if exposure is None or most is None:
             return 1.0, []
         found = read_column("exposure", dense_array(exposure, "exposure", self._options.invalid == "drop"), n)
-        bad = ~((found > 0) & (found <= most))
+        # A part that is no number above 0 in float64 would be a record of no trials.
+        bad = ~((found / float(most) > 0) & (found <= most))
         said = f"exposure: expected numbers above 0, at most {most:g}, the public bound largest_exposure"
         return np.where(bad, 1.0, found / float(most)), [(bad, said)]
 
@@ -220,8 +221,13 @@ class CountRegression(Regression):
         fitted = self._as_fitted()
         if exposure is not None and fitted.largest_exposure is None:
             raise ValueError("exposure: expected None for a fit without exposure")
-        unit = 1.0 if exposure is None else dense_array(exposure, "exposure")
-        return np.asarray(self._rates(X) * (unit / (fitted.largest_exposure or 1.0)))
+        rates, unit = self._rates(X), np.ones(1)
+        if exposure is not None:
+            given = dense_array(exposure, "exposure")
+            unit = read_column("exposure", np.full(len(rates), given) if given.ndim == 0 else given, len(rates))
+            if not ((unit > 0) & np.isfinite(unit)).all():
+                raise ValueError("exposure: expected numbers above 0")
+        return np.asarray(rates * (unit / (fitted.largest_exposure or 1.0)))
 
     @by_pieces(np.concatenate)
     def _rates(self, X: Data) -> Array:
