@@ -18,6 +18,7 @@ import vips_fast
 from vips_fast import BayesianLogisticRegression, GaussianMixture, LatentDirichletAllocation, SigmoidBeliefNetwork
 from vips_fast.models.estimator import PrivateEstimator
 from vips_fast.models.lda.estimator import PaperParameters as OfTopics
+from vips_fast.models.logistic import LogisticOptions
 from vips_fast.models.logistic.estimator import PaperParameters as OfCoefficients
 from vips_fast.models.logistic.paper import PaperOptions
 from vips_fast.models.parameters import Bookkeeping, Call, Common, Options
@@ -115,3 +116,26 @@ def test_another_keyword_is_refused_in_the_methods_name(method, known):
     with pytest.raises(TypeError, match=rf"^LatentDirichletAllocation\.{method}\(\) got an unexpected .* '{known}'$"):
         getattr(model, method)(np.ones((4, 3), dtype=int), **{known: "a"})
     assert model.noise_multiplier == 3.0 and not hasattr(model, "n_steps_")
+
+
+@pytest.mark.parametrize("kind", ESTIMATORS)
+def test_an_option_among_the_parameters_is_told_where_it_belongs(kind):
+    for name in {field.name for field in fields(kind._options_type)} - {*kind._parameter_names()}:
+        said = rf"^{name}: expected in options, as options={{'{name}': ...}}$"
+        with pytest.raises(TypeError, match=said):
+            kind(**{name: None})
+        with pytest.raises(ValueError, match=said):
+            kind().set_params(**{name: None})
+    with pytest.raises(ValueError, match="^options: .* is not an option"):
+        kind(options={"invlid": 1, 3: 1}).set_params(options__relation=None)
+
+
+def test_a_dict_of_options_is_the_same_as_the_class_and_stays_as_it_was():
+    X, y = np.random.default_rng(0).normal(size=(60, 2)), np.arange(60) % 2
+    given = {"relation": "replace_one", "invalid": "drop"}
+    kinds = [given, LogisticOptions(**given)]
+    models = [BayesianLogisticRegression(noise_multiplier=1.0, options=one) for one in kinds]
+    found = [pickle.loads(pickle.dumps(model)).set_unsafe(test_key=bytes(32)).fit(X, y) for model in models]
+    assert (found[0].coef_ == found[1].coef_).all() and given == {"relation": "replace_one", "invalid": "drop"}
+    assert [one.privacy_.relation for one in found] == ["replace_one"] * 2
+    assert models[0].set_params(options__relation=None)._options == LogisticOptions(invalid="drop")

@@ -68,7 +68,7 @@ class Options:
         """Make the options that ``options`` of an estimator are: an instance, a dict, or None for the defaults."""
         if given is None or isinstance(given, Mapping):
             known, given = [one.name for one in fields(cls)], dict(given or {})
-            if unknown := sorted(given.keys() - {*known}):
+            if unknown := sorted(given.keys() - {*known}, key=repr):
                 raise ValueError(f"options: {unknown[0]!r} is not an option: expected one of {', '.join(known)}")
             return cls(**given)
         if not isinstance(given, cls):
