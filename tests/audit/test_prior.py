@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from priors import Counting, Lengths, OwnPrior, Prior, Scores, Topics, Words
+from priors import Counting, Fixed, Lengths, OwnPrior, Peeking, Prior, Scores, Topics, Words
 
 from vips_fast.audit import Sizes, audit
 from vips_fast.audit.adapter import Adapter
@@ -142,6 +142,12 @@ def test_masses_from_a_histogram_without_noise_are_seen(monkeypatch):
     monkeypatch.setattr(masses.WordHistogram, "mean", peeked)
     for kind in (Counting, Prior):
         assert failed(kind, "G", adapter=LdaAdapter)
+
+
+def test_steps_of_each_kind_chosen_by_the_records_are_seen():
+    """From the releases another process chooses other steps; if public numbers choose as many, it does not."""
+    assert failed(Peeking, "G", adapter=LdaAdapter)
+    passes(Fixed, "G", adapter=LdaAdapter)
 
 
 def test_lengths_of_two_cells_are_seen(monkeypatch):

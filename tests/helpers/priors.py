@@ -9,6 +9,7 @@ from vips_fast import LatentDirichletAllocation, PublicPrior
 from vips_fast.engine.model import Release
 from vips_fast.models.estimator import ArraySpec
 from vips_fast.models.lda.public_topics import LENGTHS, SCORE, TOPICS, WORDS, PublicTopicsModel
+from vips_fast.models.lda.records import unit_words
 
 
 def prior_of(n_words, n_topics=4, seed=0, shuffled=False):
@@ -57,6 +58,40 @@ class OwnPrior(Prior):
             return model
         settings, public, prior = model._settings, model._public, model._prior
         return self.kind(settings, public, prior, model._n_steps, model._given_length, model._totals)
+
+
+class TwoScores(WithOwn):
+    """Two steps of score, a public number."""
+
+    @property
+    def _score_steps(self):
+        return 2
+
+
+class Fixed(OwnPrior):
+    """A run of so many scores as public numbers say."""
+
+    kind = TwoScores
+
+
+class ScoresByRecords(WithOwn):
+    """As many steps of score as the records say, by words that no release has."""
+
+    _words = 0
+
+    def contribute(self, block, words, out, scratch):
+        type(self)._words += int(unit_words(block, words, self.n_words).counts.sum())
+        super().contribute(block, words, out, scratch)
+
+    @property
+    def _score_steps(self):
+        return 2 if self._words else 1
+
+
+class Peeking(OwnPrior):
+    """A run of so many scores as the records say."""
+
+    kind = ScoresByRecords
 
 
 class Begun(PublicTopicsModel):
