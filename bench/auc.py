@@ -2,7 +2,7 @@
 
     python bench/auc.py --out bench/auc.json            # needs Adult and Abalone in VIPS_FAST_DATA
     python bench/auc.py --methods ours --out new.json   # of another commit
-    python bench/auc.py --table bench/auc.json          # the tables; docs/logistic.md has the first two
+    python bench/auc.py --table bench/auc.json          # the tables; docs/logistic.md has the first
 
 Public bounds scale a column to [-1, 1], over the root of the number of columns. Random splits test by a fifth of the
 rows. delta = 10^-3, adding or removing a record. A run skips the figures in its output file, so you can stop and resume

@@ -216,11 +216,11 @@ def means(rows: dict[str, Any], name: str, epsilon: float) -> dict[str, np.ndarr
 
 
 def worse(rows: dict[str, Any], least: float = 0.0) -> list[list[str]]:
-    """List the cells in which a rival's AUC is higher, or ours was, by more than ``least``."""
+    """List the cells in which a rival's AUC is higher by more than ``least``."""
     found = []
     for name, epsilon in product(TABLES, EPSILONS):
         cell = means(rows, name, epsilon)
-        others = {method: float(cell[method][0]) for method in (*RIVALS, "before")}
+        others = {method: float(cell[method][0]) for method in RIVALS}
         best = max(others, key=lambda method: others[method])
         if (short := others[best] - float(cell["ours"][0])) > least:
             found.append([name, f"{epsilon:g}", f"{cell['ours'][0]:.4f}", best, f"{short:.4f}"])

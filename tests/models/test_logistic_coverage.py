@@ -103,11 +103,11 @@ def test_the_page_has_the_tables_of_the_stored_sweeps():
     )
 
 
-def test_the_page_has_the_tables_of_ranking_of_the_stored_figures():
+def test_the_page_has_the_table_of_ranking_of_the_stored_figures():
     command = [sys.executable, PATH.with_name("auc.py"), "--table", PATH.with_name("auc.json")]
     tables = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip().split("\n\n")
     page = (PATH.parents[1] / "docs" / "logistic.md").read_text()
-    assert len(tables) == 3 and all(table.strip() in page for table in tables[:2])
+    assert len(tables) == 3 and tables[0].strip() in page
 
 
 def test_small_data_that_say_nothing_say_so():
