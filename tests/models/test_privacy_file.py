@@ -72,10 +72,6 @@ def test_every_model_has_one_that_the_schema_and_the_ledger_hold(make, tmp_path)
     assert {one["array"]: tuple(one["shape"]) for one in said["released"]} == {
         name: array.shape for name, array in model._fitted().arrays.items()
     }
-    criteria = said["terms"]["wp29_opinion_05_2014"]
-    assert set(criteria) == {"singling out", "linkability", "inference"}
-    assert all(text.startswith("bounded" if privacy.private else "none") for text in criteria.values())
-    assert said["terms"]["nist_sp_800_226"]["unit of privacy"] == privacy.unit
     assert said["digests"]["ledger"] == model.ledger_.head
     assert (said["accounting"]["budget"] is None) == (model.ledger_.budget is None)
     with Folder(tmp_path / "m") as folder:

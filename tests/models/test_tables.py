@@ -288,21 +288,13 @@ def test_bad_input_is_refused_before_anything_is_spent(by, X, y, message):
 
 
 def test_topics_have_the_names_of_the_fit_in_every_form(tmp_path):
-    from pyarrow import parquet
-
     X, y, _ = documents(4000, k=2)
     inputs = {"columns.txt": "parking, cars\nnoise\n"}
     model = TopicTables(BY, epsilon=4.0).fit(X, y, inputs=inputs)
     assert "Parking, cars by month" in html_report(model)
     model.save(tmp_path / "model")
     again = TopicTables.load(tmp_path / "model")
-    again.to_parquet(tmp_path / "tables.parquet")
-    table = parquet.read_table(tmp_path / "tables.parquet")
-    assert table.column_names == ["ward", "month", "topic", "share", "low", "high"]
-    assert [list(row.values()) for row in table.to_pylist()] == [
-        [str(value) for value in row[:3]] + row[3:] for row in model.rows()[1:]
-    ]
-    assert set(table["topic"].to_pylist()) == {"parking, cars", "noise"}
+    assert again.rows() == model.rows() and {row[2] for row in again.rows()[1:]} == {"parking, cars", "noise"}
     with pytest.raises(ValueError, match="columns.txt has 1 names"):
         TopicTables(BY, epsilon=4.0).fit(X, y, inputs={"columns.txt": "one\n"})
 

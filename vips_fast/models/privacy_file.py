@@ -13,7 +13,7 @@ from dataclasses import asdict
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
-from ..accounting import ACCOUNTANTS, attack_success, gaussian_mu, inference_success, rounded_up, zcdp_rho
+from ..accounting import ACCOUNTANTS, attack_success, gaussian_mu, inference_success, zcdp_rho
 from ..engine.assumptions import assess
 from ..engine.ledger import Ledger
 from ..engine.result import FitResult
@@ -23,7 +23,7 @@ from ..store.limits import parse_json
 if TYPE_CHECKING:
     from ..accounting import PrivacyEvent
 
-PRIVACY_FILE, FORMAT = "privacy.json", 3
+PRIVACY_FILE, FORMAT = "privacy.json", 4
 #: Shares of right guesses of a secret without the model: an attribute, one of a hundred persons.
 _GUESSES = (0.5, 0.1, 0.01)
 _VERSION = re.compile(r"[0-9][0-9A-Za-z.+-]{0,40}")
@@ -94,7 +94,6 @@ def privacy_record(result: FitResult) -> dict[str, Any]:
             "runs": [asdict(run) for run in privacy.runs],
         },
         "released": [{"array": name, "shape": list(array.shape)} for name, array in sorted(result.arrays.items())],
-        "terms": _terms(result),
         "assumptions": [
             {
                 "name": f.assumption.name,
@@ -119,32 +118,6 @@ def _risk(result: FitResult, events: "list[PrivacyEvent] | None") -> dict[str, A
         "attack_success": None if events is None else max(map(attack_success, events), default=0.5),
         "target_attack_success": result.settings.get("options", {}).get("target_attack_success"),
         "inference": [{"baseline": baseline, "success": most} for baseline, most in known],
-    }
-
-
-def _terms(result: FitResult) -> dict[str, dict[str, str]]:
-    """State the guarantee in other terms: NIST's and the EDPB's.
-
-    NIST's are SP 800-226, and the EDPB's are criteria of anonymity. The Article 29 Working Party's opinion 05/2014 has
-    the criteria: singling out, linkability, inference. The one bound of differential privacy is for all three. Whether
-    it is small enough is for a person to decide.
-    """
-    privacy = result.privacy
-    bound = "none: the result is not private"
-    if privacy.private:
-        bound = (
-            f"bounded: whatever is seen is at most e^{rounded_up(privacy.epsilon)} times as likely with the records of "
-            f"one {privacy.unit} as without, except with probability {rounded_up(privacy.delta, 3)}"
-        )
-    return {
-        "nist_sp_800_226": {
-            "unit of privacy": privacy.unit,
-            "neighboring relation": privacy.relation,
-            "trust model": "central",
-            "mechanism": "Gaussian, exactly rounded on a lattice",
-            "composition": "one ledger for all releases of the model",
-        },
-        "wp29_opinion_05_2014": {name: bound for name in ("singling out", "linkability", "inference")},
     }
 
 

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Collection, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from itertools import product
-from pathlib import Path
-from typing import IO, Any, NamedTuple, Self, Unpack
+from typing import Any, NamedTuple, Self, Unpack
 
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from ..checks import check_number, missing_package
+from ..checks import check_number
 from ..data.arrays import column_text, dense_array, not_finite_text
 from ..data.frames import named_columns, public_places
 from ..data.types import Column, Data, Matrix, Vector
@@ -25,7 +23,6 @@ from ..engine.sampling import Sampler
 from ..engine.units import UnitBlock, unpack_block
 from ..kernels.lattice import checked_spacing
 from ..mechanisms import GaussianMechanism
-from ..store.atomic import PUBLIC, replace_file
 from ..store.text import csv_text
 from ..store.words import several
 from .estimator import ArraySpec, PrivateEstimator
@@ -485,10 +482,8 @@ class TopicTables(PrivateEstimator):
     >>> tables.trend("ward").estimate.round(1) + 0.0
     array([0., 0.])
 
-    All cells, as a list or a file:
+    All cells:
 
-    >>> import io
-    >>> tables.to_parquet(io.BytesIO())
     >>> tables.rows()[0]
     ['ward', 'topic', 'share', 'low', 'high']
     """
@@ -651,22 +646,6 @@ class TopicTables(PrivateEstimator):
                     cells = [number if table.readable[g, k] else None for number in numbers]
                     rows.append([*(values.get(column, "") for column in by), name, *cells])
         return rows
-
-    def to_parquet(self, path: str | os.PathLike[str] | IO[bytes]) -> None:
-        """Write the `rows` as a Parquet file; ImportError without pyarrow."""
-        try:
-            import pyarrow
-            from pyarrow import parquet
-        except ImportError:
-            raise missing_package("a Parquet file", "pyarrow", "tables") from None
-        head, *rows = self.rows()
-        columns = [list(column) for column in zip(*rows, strict=True)]
-        columns[:-3] = [[str(value) for value in column] for column in columns[:-3]]
-        table = pyarrow.table(dict(zip(head, columns, strict=True)))
-        if isinstance(path, (str, os.PathLike)):
-            replace_file(Path(path), lambda file: parquet.write_table(table, file), PUBLIC)
-        else:
-            parquet.write_table(table, path)
 
     def contrast(self, column: str, factors: Sequence[float] | Vector, *, level: float = 0.9) -> Contrast:
         """Compare groups of a column: the sum of their shares times ``factors``.
