@@ -109,8 +109,8 @@ class Verdict:
             )
         if outside is not None and outside[0] - 2.0 * outside[1] > _MANY:
             without += (
-                f" About {min(outside[0], 1.0):.0%} of {a(unit)}'s words are not in the list of words that are counted. "
-                "A longer list, or one of your own, counts more (vocab_size, vocab)."
+                f" About {min(outside[0], 1.0):.0%} of {a(unit)}'s words are not in the list of words that are "
+                "counted. A longer list, or one of your own, counts more (vocab_size, vocab)."
             )
         if unlike is not None:
             without += (
