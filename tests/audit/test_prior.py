@@ -166,7 +166,7 @@ def test_lengths_beside_a_whole_share_of_words_outside_are_seen(monkeypatch, rel
     """Both cells have the whole clip."""
     whole = property(lambda self: (int(self.clip / self._spacing),) * 2)
     monkeypatch.setattr(PublicTopicsModel, "_length_units", whole)
-    assert "distance of neighbors" in failed(Lengths, "A", relation=relation)
+    assert "distance of neighbors" in failed(Lengths, "A", options={"relation": relation})
 
 
 @pytest.mark.parametrize("factor", [2.0, 40.0])
