@@ -38,7 +38,6 @@ NAMES = (
     "vocabulary",
     "howto/epsilon",
     "howto/publish",
-    "howto/unit",
     "tutorials/nightly",
     "tutorials/notes",
     "tutorials/own",
