@@ -13,7 +13,7 @@ from vips_fast.engine.result import Public
 from vips_fast.models.clusters import DocumentClusters, PublicVectors
 from vips_fast.models.estimator import PrivateEstimator
 from vips_fast.models.fit import Fit
-from vips_fast.models.lda import DriftingTopics
+from vips_fast.models.lda import DriftingTopics, LdaOptions
 from vips_fast.models.tables import TopicTables
 
 
@@ -33,8 +33,7 @@ class DriftAdapter(LdaAdapter):
 
     @property
     def _loudest(self) -> int:
-        options = self.settings.get("options")
-        return 1 if options is None or options.word_clip is None else super()._loudest
+        return 1 if LdaOptions.of(self.settings.get("options")).word_clip is None else super()._loudest
 
     def data(self, records: Sequence[Any]) -> Data:
         names = self.settings["periods"]

@@ -155,7 +155,7 @@ def test_rounding_is_absorbed_for_records_below_the_clip(form):
     u, w = np.zeros((2, d))
     u[0], w[1] = 1.0, 1.0
     turned = math.cos(0.01) * u + math.sin(0.01) * w
-    kwargs = FORMS[form] | dict(row_norm=1.0, options={"relation": "replace_one"}, z=z, n_records=100)
+    kwargs = FORMS[form] | dict(row_norm=1.0, relation="replace_one", z=z, n_records=100)
     if form != "centered":
         kwargs["fit_intercept"] = False
     sums = []
