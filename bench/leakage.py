@@ -67,7 +67,7 @@ def settings(corpus, epsilon):
 
 def estimator(corpus, epsilon):
     arguments, options = settings(corpus, epsilon)
-    return LatentDirichletAllocation(**arguments, options=LdaOptions(**options))
+    return LatentDirichletAllocation(**{**arguments, "options": LdaOptions(**options, **arguments["options"])})
 
 
 def path(corpus, name, batch):

@@ -176,7 +176,7 @@ def test_in_a_pipeline(tmp_path):
     table.loc[3, "smoker"] = 2
     with pytest.raises(ValueError, match="X: expected finite values"):
         pipe.fit(table, y)
-    assert pipe.set_params(bayesianlogisticregression__invalid="drop").fit(table, y)
+    assert pipe.set_params(bayesianlogisticregression__options__invalid="drop").fit(table, y)
     framed = pipe[:-1].set_output(transform="pandas").fit_transform(table)
     assert list(framed.columns) == list(SCHEMA.feature_names)
     assert pipe.fit(table.drop(index=3), np.delete(y, 3))[-1].feature_names_in_.tolist() == list(SCHEMA.feature_names)

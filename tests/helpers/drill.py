@@ -190,8 +190,8 @@ def at(stage, point, signum, counts):
     if stage.recorded() < made:
         yield "the ledger under-counts"
     run = folders.run_folder(stage.out)
-    if folders.is_run(run) and said_spent(folders.spent(run)) < made:
-        yield f"clean says {folders.spent(run)!r} for {made}"
+    if run.exists() and said_spent(folders.spent(run)) < made:
+        yield f"the run folder says {folders.spent(run)!r} for {made}"
     code = stage.run()
     if code:
         yield f"stuck: the resume ends with {code}"
