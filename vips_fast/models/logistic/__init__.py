@@ -5,8 +5,7 @@ What each file is for, in the order in which a stranger may read them:
 estimator.py    `BayesianLogisticRegression`: its parameters, fit and predictions
 regression.py   what it shares with regressions of counts: reading, forecast, coefficients, intervals
 records.py      rows, labels and counts, checked
-options.py      numerical settings that few users need
-statistics.py   what a record contributes, its bound, and the proof of its sensitivity
+statistics.py   numerical settings; what a record contributes, its bound, and the proof of its sensitivity
 model.py        the steps: from releases to the next center, and to the posterior after the last one
 spectrum.py     eigenvalues of a noised matrix, which say how far a step may go
 posterior.py    the law of the coefficients given noised statistics: the read-out
@@ -15,16 +14,15 @@ multiclass.py   several classes, each against the rest
 counts.py       `CountRegression`
 spherical.py    many columns: releases of gradients only
 score.py        how well the columns predict, which the last step may measure
-effects.py      effects in a reader's units, and which of them are known
-findings.py     problems that releases show, with remedies
+effects.py      effects in a reader's units, which of them are known, and problems that releases show
 forecast.py     what will be visible, from public numbers
 paper.py        Algorithm 5 of the article, and ablations
 """
 
 from .counts import CountRegression
 from .estimator import BayesianLogisticRegression
-from .options import LogisticOptions
 from .paper import PaperLogisticRegression, PaperOptions
+from .statistics import LogisticOptions
 
 __all__ = [
     "BayesianLogisticRegression",

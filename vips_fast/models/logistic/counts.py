@@ -21,14 +21,13 @@ from ...engine.result import Public
 from ...store.text import printable
 from ..parameters import Bookkeeping, Call
 from ..readouts import by_pieces
-from .effects import released_moments
-from .findings import findings
-from .options import LogisticSettings
+from .effects import findings, released_moments
 from .records import Problem, read_column, read_events, usable_rows
 from .regression import Outcomes, Regression
 from .sandwich import SandwichModel
 from .score import OutcomePrediction
 from .spectrum import NODES, WEIGHTS
+from .statistics import LogisticSettings
 
 #: Mean count over the largest that a forecast expects.
 _EXPECTED = 0.2

@@ -22,8 +22,7 @@ from ...store.text import printable
 from ..parameters import Bookkeeping, Call, Common
 from ..plots import plot_coefficients
 from ..readouts import Classifier, by_pieces
-from .effects import Interval, calibration, marginal, outcomes
-from .findings import findings
+from .effects import Interval, calibration, findings, marginal, outcomes
 from .model import LogisticModel
 from .multiclass import OneVsRestModel
 from .records import read_counts, read_labels, usable_rows

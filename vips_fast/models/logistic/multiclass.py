@@ -16,9 +16,9 @@ from ...kernels.logistic import Lattice, Rows, pg_mean, triangle_size, workspace
 from ...mechanisms import GaussianMechanism
 from ..per_class import PerClassModel
 from .model import LogisticModel
-from .options import LogisticSettings
 from .posterior import FACTORS, calibrating_factor
 from .score import OutcomePrediction
+from .statistics import LogisticSettings
 
 #: Draws of records for the factor of logits.
 _DRAWS = 1000

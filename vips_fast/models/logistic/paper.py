@@ -21,9 +21,8 @@ from ...kernels.psd import psd_project
 from ..parameters import Options
 from .estimator import BayesianLogisticRegression, PaperParameters
 from .model import LogisticModel
-from .options import LINEAR_SHARE, LogisticOptions
 from .spectrum import inverse
-from .statistics import LogisticStatistics
+from .statistics import LINEAR_SHARE, LogisticOptions, LogisticStatistics
 
 #: The linear statistic's share without a center: the same in every step.
 LINEAR_SHARE_UNCENTERED = 0.5

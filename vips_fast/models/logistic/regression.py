@@ -29,9 +29,9 @@ from .effects import Effect, Told, effects, limits
 from .forecast import forecast
 from .model import LogisticModel
 from .multiclass import OneVsRestModel
-from .options import LogisticOptions, LogisticSettings
 from .records import LogisticRecords, LogisticShards, Problem, check_scale, design, not_finite, usable_rows
 from .spherical import MAX_COLUMNS, SphericalModel
+from .statistics import LogisticOptions, LogisticSettings
 
 #: Limits of a spherical regression's signal, fitted on articles of Reuters: below the first only a topic of a third of
 #: them was ranked better than .6, from the second on every topic better than .7.

@@ -11,8 +11,8 @@ from ...engine.model import Release
 from ...engine.result import Public
 from ...kernels.logistic import Rows
 from .model import LogisticModel
-from .options import LogisticSettings
 from .posterior import shrink
+from .statistics import LogisticSettings
 
 #: Norm of the squares over the bound of a contribution. It makes the noise of s1 and s2 0.5 % larger.
 SQUARES = 0.1

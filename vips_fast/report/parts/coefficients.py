@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from ...models.family import SCHEMA
-from ...models.logistic.effects import MOST_LISTED, Effect, Interval, Told, outcomes, spreads
-from ...models.logistic.findings import counted
+from ...models.logistic.effects import MOST_LISTED, Effect, Interval, Told, counted_findings, outcomes, spreads
 from ...store.text import csv_text
 from .. import figures
 from ..part import MOST_ROWS, Group, Learned, Part
@@ -29,7 +28,7 @@ def effect_lines(
         head += "no effect is known."
     lines = [head, *told.lines(model._ratio, most, more)]
     source = [f"One sd is{spread_source(model)[1:]}."] if told.known else []
-    return [*lines, *source, *(f"{text}." for text in counted(model))]
+    return [*lines, *source, *(f"{text}." for text in counted_findings(model))]
 
 
 def spread_source(model: Any) -> str:
@@ -83,7 +82,7 @@ class Coefficients(Part):
             "different units compare. The point is the posterior mean and the line the 90 % interval, which takes the "
             f"noise into account{_sampling(model)}. Pale intervals hold 0: their sign is not known. {told.sentence} "
             f"The {shown} largest of these are shown. The table has effects in the columns' own units, and "
-            f"{self.measure} ratios.{''.join(f' {text}.' for text in counted(model))}",
+            f"{self.measure} ratios.{''.join(f' {text}.' for text in counted_findings(model))}",
             groups=tuple(groups),
             note=_listed([one.label for one in told.unknown if not one.large]),
             columns=(
