@@ -12,7 +12,7 @@ from vips_fast import DocumentClusters, PublicVectors
 from vips_fast.jobs import Job, PrivateClusters
 from vips_fast.jobs.clusters import VectorTexts
 from vips_fast.models.clusters import PublicVectors as Vectors
-from vips_fast.models.clusters import invented_documents, packaged
+from vips_fast.models.clusters import invented_documents, knowledge
 
 PUBLIC = PublicVectors(np.eye(4), np.eye(4), np.ones(4), WORDS, np.eye(4), "a test")
 
@@ -103,16 +103,16 @@ def test_public_vectors_of_packages_are_stored(monkeypatch, tmp_path):
                 progress(len(texts), len(texts))
             return np.array([[len(text), text.count("1") + 1.0, text.count("2")] for text in texts])
 
-    monkeypatch.setattr(packaged, "SentenceEncoder", Encoder)
-    monkeypatch.setattr(packaged, "load_prior", lambda source: prior)
-    monkeypatch.setattr(packaged, "public_vocabulary", lambda name, analyzer, size: tuple(prior.words))
+    monkeypatch.setattr(knowledge, "SentenceEncoder", Encoder)
+    monkeypatch.setattr(knowledge, "load_prior", lambda source: prior)
+    monkeypatch.setattr(knowledge, "public_vocabulary", lambda name, analyzer, size: tuple(prior.words))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     done = []
-    made = packaged.packaged_vectors(progress=lambda *numbers: done.append(numbers))
-    again = packaged.packaged_vectors()
+    made = knowledge.packaged_vectors(progress=lambda *numbers: done.append(numbers))
+    again = knowledge.packaged_vectors()
     assert calls == [1040] and done == [(1040, 1040)] and made == again and made.words == tuple(prior.words)
     assert made.name.startswith("a small model, of invented documents by a test")
-    own = packaged.packaged_vectors(Encoder(), name="mine")
+    own = knowledge.packaged_vectors(Encoder(), name="mine")
     assert own.name == "mine" and len(calls) == 2
     with pytest.raises(ValueError, match="has no array"):
         np.savez(tmp_path / "other.npz", words=np.array(WORDS))

@@ -133,17 +133,6 @@ class PrivateEstimator:
             if isinstance(function, FunctionType) and function.__code__.co_flags & inspect.CO_VARKEYWORDS:
                 spell(function, getattr(super(cls, cls), name, None))
 
-    def __new__(cls, *_: object, **given: object) -> Self:
-        """Make an estimator; TypeError for a keyword that is one of the options, which says where it belongs."""
-        cls._refuse_options(given, TypeError)
-        return super().__new__(cls)
-
-    @classmethod
-    def _refuse_options(cls, given: Mapping[str, object], error: type[Exception]) -> None:
-        for name in (one.name for one in fields(cls._options_type)):
-            if name in given and name not in cls._parameter_names():
-                raise error(f"{name}: expected in options, as options={{{name!r}: ...}}")
-
     @property
     def _options(self) -> Any:
         """``options``, or their defaults; ValueError if they are of another class."""
@@ -164,7 +153,9 @@ class PrivateEstimator:
 
         Raises ValueError if a name is not a parameter.
         """
-        self._refuse_options(params, ValueError)
+        for name in (one.name for one in fields(self._options_type)):
+            if name in params and name not in self._parameter_names():
+                raise ValueError(f"{name}: expected in options, as options={{{name!r}: ...}}")
         names = self._parameter_names()
         for name, value in params.items():
             if name.startswith("options__"):
