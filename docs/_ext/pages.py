@@ -27,7 +27,7 @@ OTHERS = {
         "loop": ("Progress",),
         "model": ("Model",),
     },
-    "vips_fast.models": {"parameters": ("Parameters", "Rows", "Bookkeeping")},
+    "vips_fast.models": {"parameters": ("Options", "Common", "Rows", "Bookkeeping")},
 }
 
 

@@ -415,7 +415,7 @@ class GroupEvent(PrivacyEvent):
 
         *Proof.* Tell where all rows are: coins. The neighbors then differ in c_i of the person's rows in release i,
         with sum c_i <= `size` an epoch or step. So they are at most c_i / noise_multiplier apart there, and sum c_i^2
-        <= `size`^2.
+        <= size^2.
         """
         known = self.event.gaussian_mu_squared(repeats)
         return None if known is None else self.size**2 * known
