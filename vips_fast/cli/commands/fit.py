@@ -87,6 +87,7 @@ def _ran(job: Job) -> Outcome:
         elif job.status is Status.SPENT and not isinstance(error, BudgetExceededError):
             code = Exit.FAILED  # bad input is for errors before anything was spent
         if code is not None:
+            # An error of any class stays what it is, for --debug and its message; `main` reads what it finds here.
             error.exit_code = code  # type: ignore[attr-defined]
         raise
 

@@ -187,6 +187,9 @@ class ConjugateEstimator(PrivateEstimator):
     learning_decay: float = 0.7
     clip_norm: float | None = None
 
+    # What a subclass defines. These are not abstract methods: an author's model can be made, printed and cloned before
+    # all of them are written, and the first that is missing is named where it is called.
+
     def n_statistics(self, n_columns: int) -> int:
         """Count the entries of the statistics."""
         raise NotImplementedError(f"{type(self).__name__} does not define n_statistics")
