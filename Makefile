@@ -130,12 +130,10 @@ front: $(VENV)/.bench
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python bench/front.py $(if $(TOOLS),--tools $(TOOLS))
 
 # Every figure and table of the papers, and docs/papers.md: SCALE=10 is the quick form, ONLY="fig2 pg" some of them.
-# Six sections need PyTorch, hmmlearn, a sentence model or dpmm: installed without ONLY, and if one of them is named.
+# Five sections need PyTorch, hmmlearn or a sentence model: installed without ONLY, and if one of them is named.
 PAPER_EXTRAS := $(filter acc_fig1 latent_models mnist_downstream public_prior public_clusters, \
     $(or $(ONLY),acc_fig1))
-PAPER_DPMM := $(filter blr_marginals,$(or $(ONLY),blr_marginals))
-paper: $(VENV)/$(if $(PAPER_EXTRAS),.paper,.bench) $(if $(PAPER_DPMM),$(VENV)/.dpmm)
-	test ! -f $(VENV)/.dpmm || export VIPS_FAST_DPMM=$(CURDIR)/$(VENV)/dpmm/bin/python; \
+paper: $(VENV)/$(if $(PAPER_EXTRAS),.paper,.bench)
 	$(BIN)/python -m bench.paper $(if $(SCALE),--scale $(SCALE)) $(if $(ONLY),--only $(ONLY))
 
 # What published topics of KOS give away, docs/leakage.md: up to 18 minutes of shadow models, more at the next call.
@@ -211,10 +209,6 @@ $(VENV)/.docs: $(VENV)/.test
 $(VENV)/.paper: $(VENV)/.bench
 	$(BIN)/python -m pip install --quiet --editable ".[paper]"
 	touch $@
-
-# dpmm pins its numpy, so it has an environment of its own. It needs Python 3.10 or 3.11; without it a section is left out.
-$(VENV)/.dpmm: $(VENV)/bin/python
-	-$(PYTHON) -m venv $(VENV)/dpmm && $(VENV)/dpmm/bin/python -m pip install --quiet dpmm && touch $@
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info vips_fast/kernels/native*.so vips_fast/kernels/native.c

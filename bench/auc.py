@@ -11,15 +11,13 @@ it, and delete rows to repeat them.
 "DP-SGD" takes all records in a step, with the tightest accountant. Its learning rate is the best of three by test AUC,
 which favors it. Opacus has the settings of a grid that were best on the simulated hospital, which is public. "ours, by
 the posterior" takes the posterior's own mean of probabilities, without calibration. Opacus (extra files: torch),
-statsmodels and diffprivlib are left out if they are missing. So is DD-SSP without VIPS_FAST_DPMM
-(`bench/paper/blr_marginals.py`). diffprivlib 0.6.6 has delta = 0, and needs scikit-learn
-below 1.7.
+statsmodels and diffprivlib are left out if they are missing. diffprivlib 0.6.6 has delta = 0, and
+needs scikit-learn below 1.7.
 """
 
 import argparse
 import importlib.util
 import json
-import os
 import statistics
 import sys
 import warnings
@@ -36,13 +34,12 @@ from sklearn.metrics import roc_auc_score
 
 sys.path.insert(0, str(Path(__file__).parent / "paper"))
 
-from blr_marginals import Attributes, from_statistics, of_table
-from blr_marginals import measured as marginals
-from blr_table import load
+from common import DATA
 from newton import DoubleNoiseNewton
 from peers import ObjectivePerturbationLogisticRegression
 from peers.dpsgd import DPSGDLogisticRegression
 from peers.opacus import OpacusLogisticRegression
+from peers.uci import read_abalone, read_adult
 
 from vips_fast import BayesianLogisticRegression
 
@@ -74,8 +71,12 @@ def of_uci(name: str) -> Callable[[], tuple[Any, np.ndarray]]:
     """Make a reader of Adult or Abalone."""
 
     def read() -> tuple[Any, np.ndarray]:
-        X, y = load(name)
-        return X, np.asarray(y)
+        table = (
+            read_adult(DATA / "adult" / "adult.data.gz", DATA / "adult" / "adult.test.gz")
+            if name == "adult"
+            else read_abalone(next((DATA / "abalone").glob("abalone.data*")))
+        )
+        return table.X.tocsr(), np.asarray(table.y)
 
     return read
 
@@ -124,38 +125,6 @@ class Posterior:
         return np.column_stack([1 - p, p])
 
 
-def attributes(name: str) -> tuple[Attributes, float]:
-    """Describe a data set's columns as attributes, and scale its rows."""
-    if name in ("Adult", "Abalone"):
-        return of_table(name.lower()), 1.0
-    if name == "hospital":
-        wards = [f"ward={k}" for k in range(8)]
-        names = ["age", *(f"condition {k}" for k in range(10)), *wards, "value 1", "value 2"]
-        return Attributes(names, [-1.0] + [0.0] * 18 + [-1.0] * 2, [21] + [2] * 18 + [21] * 2), np.sqrt(14)
-    columns, levels = {"digits": (64, 17), "cancer": (30, 21)}[name]
-    return Attributes([str(k) for k in range(columns)], [-1.0] * columns, [levels] * columns), np.sqrt(columns)
-
-
-class Marginals:
-    """Data-dependent sufficient statistics (Ferrando & Sheldon 2025), of marginals by AIM."""
-
-    def __init__(self, name: str, epsilon: float, delta: float):
-        self._name, self._budget = name, (epsilon, delta)
-
-    def fit(self, X: Any, y: np.ndarray) -> "Marginals":
-        known, self._scale = attributes(self._name)
-        rows = self._scale * (X.toarray() if sparse.issparse(X) else X)
-        self._weights, self._intercept = from_statistics(known, marginals(known, rows, y, *self._budget))
-        return self
-
-    def decision_function(self, X: Any) -> np.ndarray:
-        return np.asarray(X @ (self._scale * self._weights)).ravel() + self._intercept
-
-    def predict_proba(self, X: Any) -> np.ndarray:
-        p = expit(self.decision_function(X))
-        return np.column_stack([1 - p, p])
-
-
 class Statsmodels:
     """Maximum likelihood without privacy, by statsmodels."""
 
@@ -179,8 +148,8 @@ class Statsmodels:
         return np.column_stack([1 - p, p])
 
 
-def methods(epsilon: float, name: str) -> dict[str, list[Callable[[], Any]]]:
-    """Make the estimators of each method for a data set."""
+def methods(epsilon: float) -> dict[str, list[Callable[[], Any]]]:
+    """Make the estimators of each method."""
     common: dict[str, Any] = {"epsilon": epsilon, "delta": DELTA}
     made: dict[str, list[Callable[[], Any]]] = {
         "ours": [lambda: BayesianLogisticRegression(n_jobs=1, **common)],
@@ -197,8 +166,6 @@ def methods(epsilon: float, name: str) -> dict[str, list[Callable[[], Any]]]:
     }
     if importlib.util.find_spec("opacus") and epsilon in OpacusLogisticRegression.TUNED:
         made["Opacus"] = [lambda: OpacusLogisticRegression(tuned=OpacusLogisticRegression.TUNED[epsilon], **common)]
-    if "VIPS_FAST_DPMM" in os.environ:
-        made["DD-SSP"] = [lambda: Marginals(name, **common)]
     if importlib.util.find_spec("statsmodels"):
         made["statsmodels, no privacy"] = [Statsmodels]
     if importlib.util.find_spec("diffprivlib"):
@@ -245,10 +212,10 @@ def table(rows: list[dict[str, Any]], figure: str, chosen: list[str] | None = No
 
 #: The methods of the table of AUCs, and of the tables of probabilities.
 RANKED = [
-    *("ours", "Opacus", "DP-SGD", "double-noise Newton", "objective perturbation", "DD-SSP", "diffprivlib, δ = 0"),
+    *("ours", "Opacus", "DP-SGD", "double-noise Newton", "objective perturbation", "diffprivlib, δ = 0"),
     *("scikit-learn, no privacy", "statsmodels, no privacy"),
 ]
-PREDICTED = ["ours", "ours, by the posterior", "Opacus", "DD-SSP", "scikit-learn, no privacy"]
+PREDICTED = ["ours", "ours, by the posterior", "Opacus", "scikit-learn, no privacy"]
 
 
 def main() -> None:
@@ -273,7 +240,7 @@ def main() -> None:
     for name in args.sets:
         X, y = SETS[name]()
         for epsilon in args.epsilons:
-            for method, choices in methods(epsilon, name).items():
+            for method, choices in methods(epsilon).items():
                 if (name, epsilon, method) in done or (args.methods is not None and method not in args.methods):
                     continue
                 tried = [[measured(make, X, y, run) for run in range(args.runs)] for make in choices]

@@ -13,7 +13,6 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
-import short
 from common import DATA
 from scipy.special import digamma
 
@@ -232,12 +231,12 @@ def test_w1_accuracy(work):
 def test_fit_of_few_short_documents(paired):
     """All but the E-step: plan, calibration, M-step, ledger.
 
-    Nothing stays between fits, whose epsilons differ a little. bench/short.py compares the same fit with another
-    checkout's.
+    Nothing stays between fits, whose epsilons differ a little.
     """
     from sklearn import decomposition
 
-    counts = short.documents()
+    share = 1.0 / np.arange(10, 510)
+    counts = np.random.default_rng(0).multinomial(10, share / share.sum(), 500)
     epsilons = itertools.count(1.0, 1e-6)
 
     def fit():

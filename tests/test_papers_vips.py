@@ -120,42 +120,6 @@ def test_steps_of_newton_and_of_frank_wolfe_learn_where_there_is_hardly_noise():
     assert len(np.flatnonzero(drawn)) > 15
 
 
-def test_a_regression_from_exact_marginals_is_that_of_the_rows():
-    import blr_marginals as module
-    from sklearn.linear_model import LogisticRegression
-
-    rng = np.random.default_rng(0)
-    kind = rng.integers(4, size=20_000)
-    number = rng.integers(module.LEVELS, size=20_000) / (module.LEVELS - 1)
-    # The last of four kinds is no category, and the number is centered.
-    X = np.column_stack([np.eye(4)[kind][:, :3], 2 * number - 1])
-    y = (rng.random(20_000) < 1 / (1 + np.exp(-(X @ [0.5, -1.0, 0.3, 1.0] - 0.4)))).astype(int)
-    attributes = module.Attributes(["kind=a", "kind=b", "kind=c", "number"], [0, 0, 0, -1.0])
-    codes = attributes.codes(X)
-    np.testing.assert_allclose(sum(t[codes[:, i]] for i, t in enumerate(attributes.embeddings())), X, atol=1e-12)
-
-    columns, sizes = np.column_stack([codes, y]), (4, module.LEVELS, 2)
-    made = {"records": columns} | {f"{i}": np.bincount(columns[:, i], minlength=sizes[i]) for i in range(3)}
-    for j, i in ((0, 1), (0, 2), (1, 2)):
-        made[f"{j}-{i}"] = np.zeros((sizes[j], sizes[i]))
-        np.add.at(made[f"{j}-{i}"], (columns[:, j], columns[:, i]), 1)
-    w, intercept = module.from_statistics(attributes, made)
-    exact, _ = module.from_records(attributes, made)
-    np.testing.assert_allclose(exact, LogisticRegression(max_iter=2000).fit(X, y).coef_[0])
-    # The quadratic loss is too flat near 0, so the length of the logits differs, and not their order.
-    assert np.corrcoef(X @ w, X @ exact)[0, 1] > 0.999 and intercept < 0
-    a, b = module.quadratic_loss()
-    s = np.linspace(-module.RANGE, module.RANGE, 9)
-    assert np.abs(np.log(2) + a * s + b * s * s - np.logaddexp(0, -s)).max() < 0.25
-
-    cells = module.cells(1)
-    rows = [cell | {m: (0.5 + i / 1e3, -i) for m in module.METHODS} for i, cell in enumerate(cells)]
-    table = [line for line in module.report(rows).splitlines() if line.startswith(("| adult", "| abalone"))]
-    assert [line.count(" ± ") for line in table] == [3] * 6
-    for start, line in zip((0, 0, 0, 9, 9, 9), table, strict=True):
-        assert all(f" .{5000 + 10 * (start + 3 * e + 1)} ± " in line for e in range(3))
-
-
 def test_the_table_of_texts_shows_every_cell():
     names = ("auc", "log_loss", "accuracy")
     rows = [
@@ -184,23 +148,3 @@ def test_the_table_of_downstream_accuracy(tmp_path):
     assert "| DPDM | 10 | 90.8 | 94.8 | 98.1 | – | – |" in lines
     assert module.draw(rows, tmp_path) == [] and (tmp_path / "mnist_downstream.png").exists()
     assert "| **ours, ε = 1**" not in module.report(rows[:5])
-
-
-def test_labels_as_words_are_told_of_documents_without_them(monkeypatch):
-    """Two labels of documents of two topics. Both ways tell them from the words, and the table shows every cell."""
-    import topic_labels
-
-    rng = np.random.default_rng(0)
-    known, asked = rng.integers(2, size=4_000), rng.integers(2, size=500)
-    topics = np.repeat(np.eye(2), 20, axis=1) / 20
-    train, test = (sp.csr_array(rng.poisson(30 * topics[labels]).astype(np.int32)) for labels in (known, asked))
-    settings = dict(doc_length=40, epsilon=2.0, delta=1e-5)
-    monkeypatch.setattr(topic_labels, "posts", lambda: (train, known, test, asked, settings, 2))
-    cells = topic_labels.cells(10)
-    rows = [cell | topic_labels.run(cell) for cell in cells if cell["epsilon"] == 2.0]
-    # Labels of a weight of .3 leave little of these short documents: .74 to 1 in 26 runs, where the others have .996.
-    sure = [row["accuracy"] for row in rows if row["setting"] != "labels as words, 0.3"]
-    assert len(rows) == 3 and len(sure) == 2 and min(sure) > 0.9
-    rows = [cell | dict(accuracy=0.5 + i / 1e3) for i, cell in enumerate(cells)]
-    page = topic_labels.report(rows)
-    assert all(f"{row['accuracy']:.3f}".lstrip("0") in page for row in rows)

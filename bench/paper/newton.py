@@ -1,7 +1,4 @@
-"""Double-noise Newton, a row of `blr_table`.
-
-Ganesh, Haghifam, Steinke & Thakurta 2023, algorithm 3.
-"""
+"""Double-noise Newton (Ganesh, Haghifam, Steinke & Thakurta 2023, algorithm 3)."""
 
 import math
 from types import SimpleNamespace

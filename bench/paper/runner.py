@@ -35,14 +35,10 @@ FIGURES = (
     "public_prior",
     "public_clusters",
     "topic_tables",
-    "topic_labels",
     "pg_fig4",
     "stroke_fig5",
     "adult_fig6",
-    "blr_table",
-    "blr_marginals",
     "text_logistic",
-    "blr_coverage",
     "latent_models",
     "mnist_fig8",
     "mnist_downstream",
@@ -55,11 +51,8 @@ FIGURES = (
     "acc_table1",
     "slides_table",
 )
-#: Tables of no paper, which stand on the page of their model, if at all.
-OURS = frozenset(
-    ("lda_table", "public_prior", "public_clusters", "topic_tables", "topic_labels", "blr_table", "blr_marginals")
-    + ("text_logistic", "blr_coverage", "mnist_downstream")
-)
+#: Tables of no paper, which stand on the page of their model.
+OURS = frozenset(("lda_table", "public_prior", "public_clusters", "topic_tables", "text_logistic", "mnist_downstream"))
 OUT = ROOT / "bench" / "paper" / "out"
 RESULTS = ROOT / "bench" / "paper" / "results"
 PAGE = ROOT / "docs" / "papers.md"
