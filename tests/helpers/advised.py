@@ -1,16 +1,17 @@
-"""Jobs at the shell that meet a fault at one of their file calls, and the advice that they print.
+"""Jobs at the shell that meet a fault or a signal at one of their file calls, and the advice that they print.
 
-A forked child runs a job on a disk that fails (`disk`). Then the disk is well again, and the job's own words are
-followed, as its user would: from what it printed to the next command, until there is a result.
+A forked child runs a job on a disk that fails (`disk`), or signals itself before a call. Then the disk is well again,
+and the job's own words are followed, as its user would: from what it printed to the next command, until there is a
+result. Each draw of a noise key is noted first; the books have to hold it.
 """
 
 import os
 import re
 import shlex
+import signal
 import sys
 import traceback
 from collections import Counter
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -23,10 +24,11 @@ from vips_fast import PublicVectors
 from vips_fast.cli import main
 from vips_fast.engine.budget import Budget
 from vips_fast.jobs import clusters
-from vips_fast.jobs.folder import run_folder, state
+from vips_fast.jobs.folder import run_folder, spent, state
 from vips_fast.jobs.places import kind_in
 from vips_fast.models import estimator
 from vips_fast.models.rebuild import verify
+from vips_fast.store import atomic
 
 DELTA, WORDS = 1e-5, ("cough", "fever", "rash", "rent", "debt", "form")
 #: Commands that may follow one another until a job has a result.
@@ -121,28 +123,67 @@ def prepare(folder):
     assert main(said.split()) == 0
 
 
-@dataclass
+class Signalled:
+    """Counts all calls of this process on files below a folder; signals the process before the target-th."""
+
+    #: Events of `sys.addaudithook`, with the place of the path among their arguments; and functions that have none.
+    EVENTS = dict.fromkeys(("open", "os.mkdir", "os.remove", "os.rmdir", "os.listdir", "os.scandir", "os.truncate"), 0)
+    EVENTS |= {"os.rename": 0, "os.link": 1, "fcntl.flock": 0}
+    CALLS = ("write", "pwrite", "pread", "fsync", "ftruncate", "posix_fallocate", "close", "stat", "fstat")
+
+    def __init__(self, folder, target, name):
+        self.folder, self.left, self.signum, self.inside = f"{folder}/", target, getattr(signal, name), False
+        os.fsync = lambda descriptor: None  # a kill loses nothing that the system has
+        for call in self.CALLS:
+            setattr(os, call, self.wrapped(getattr(os, call)))
+        exchange = atomic._exchange
+        atomic._exchange = lambda *paths: self.hit(paths[0]) or exchange(*paths)
+        sys.addaudithook(lambda event, args: self.hit(args[self.EVENTS[event]]) if event in self.EVENTS else None)
+
+    def wrapped(self, call):
+        def counted(where, *more, **options):
+            self.hit(where)
+            return call(where, *more, **options)
+
+        return counted
+
+    def hit(self, where):
+        """Count a call; False."""
+        if self.inside:
+            return False
+        self.inside = True
+        try:
+            where = os.readlink(f"/proc/self/fd/{where}") if isinstance(where, int) else os.fspath(where)
+            below = f"{os.fsdecode(where)}/".startswith(self.folder)
+        except (OSError, TypeError):
+            below = False
+        finally:
+            self.inside = False
+        if below:
+            self.left -= 1
+            if self.left == 0:
+                os.kill(os.getpid(), self.signum)
+        return False
+
+
 class Trial:
-    """One job of a kind, in a folder of its own."""
+    """One job, in a folder of its own; with ``paid`` a budget pays for it. One that is not ``new`` is there already."""
 
-    folder: Path
-    kind: str
-    followed: list = field(default_factory=list)
-
-    def __post_init__(self):
-        self.folder.mkdir()
-        self.beside = self.folder.with_name(f"{self.folder.name}-beside")
-        self.beside.mkdir()
-        command, paid = JOBS[self.kind]
-        self.out, self.transcript = self.folder / "out", self.folder / "releases"
+    def __init__(self, folder, command, paid, new=True):
+        self.folder, self.beside, self.followed = folder, folder.with_name(f"{folder.name}-beside"), []
+        self.out, self.transcript = folder / "out", folder / "releases"
         self.line = f"{command} --out {self.out} --transcript {self.transcript} --quiet --delta {DELTA}".split()
         self.budget = None
+        if new:
+            folder.mkdir()
+            self.beside.mkdir()
         if paid:
-            unit = "person" if "--person" in self.line else "record"
-            self.budget = Budget.create(self.folder / "budget", 200.0, DELTA, dataset="w", unit=unit, filter="renyi")
-            self.line += ["--budget", str(self.budget.path)]
+            unit, path = "person" if "--person" in self.line else "record", folder / "budget"
+            made = dict(dataset="w", unit=unit, filter="renyi")
+            self.budget = Budget.create(path, 200.0, DELTA, **made) if new else None
+            self.line += ["--budget", str(path)]
 
-    def run(self, line, target=0, fault=None):
+    def run(self, line, target=0, fault="ENOSPC"):
         """Run a command in a child; return its exit code and what it said."""
         said = self.beside / f"said-{len(list(self.beside.iterdir()))}"
         child = os.fork()
@@ -151,11 +192,12 @@ class Trial:
             try:
                 sys.stdout = sys.stderr = open(said, "w", buffering=1)
                 estimator.SystemRandomness = lambda: Witnessed(self.beside / f"{os.getpid()}.drawn")
-                disk = (FullDisk if fault == "full" else FaultyDisk)(
-                    Patch, self.folder, target or -1, fault or "ENOSPC"
-                )
+                if fault.startswith("SIG"):
+                    calls = Signalled(self.folder, target or -1, fault)
+                else:
+                    calls = (FullDisk if fault == "full" else FaultyDisk)(Patch, self.folder, target or -1, fault)
                 code = main(line)
-                (self.beside / "calls").write_text(str(-1 - disk.left))
+                (self.beside / "calls").write_text(str(-1 - calls.left))
             except BaseException:
                 traceback.print_exc()
             finally:
@@ -163,11 +205,19 @@ class Trial:
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         return code, said.read_text()
 
-    def calls(self):
-        """Count the file calls of an undisturbed job."""
-        code, said = self.run(self.line)
+    def calls(self, fault):
+        """Count the file calls of an undisturbed job that such a fault may meet."""
+        code, said = self.run(self.line, fault=fault)
         assert code == 0, said
         return int((self.beside / "calls").read_text())
+
+    def made(self):
+        """Count the releases that were drawn."""
+        return sum(drawn(path) for path in self.beside.glob("*.drawn"))
+
+    def charged(self):
+        """Count the releases that the budget counts."""
+        return None if self.budget is None else sum(run["counted"] for run in self.budget.show()["runs"])
 
     def next_line(self, said):
         """Find the command that the last message advises; None if it advises none."""
@@ -182,6 +232,11 @@ class Trial:
 
     def follow(self, code, said):
         """Follow the advice until there is a result; name each fault."""
+        made, charged, kept = self.made(), self.charged(), run_folder(self.out)
+        if charged is not None and charged < made:
+            yield f"{made} releases drawn, {charged} in the budget, before any advice is followed"
+        if kept.exists() and state(kept) != "published" and said_spent(spent(kept)) < made:
+            yield f"the run folder says {spent(kept)!r} for {made}"
         for _ in range(MOST):
             if "Traceback" in said or "internal error" in said:
                 yield "an unforeseen error"
@@ -203,7 +258,7 @@ class Trial:
     def counts(self):
         """Return releases that the results count, of them lost ones, and those that a further one was drawn for."""
         ledger = kind_in(self.out).load(self.out).ledger_
-        purchase = (ledger.plan or {}).get("purchase") if self.kind == "purchase" else None
+        purchase = (ledger.plan or {}).get("purchase") if "private" in self.line else None
         return len(ledger) + (purchase["event"]["count"] if purchase else 0), ledger.lost
 
     def faults(self, fault, whole):
@@ -217,35 +272,40 @@ class Trial:
         if not verify(self.out, self.transcript).ok:
             yield f"{self.out.name} does not verify"
         counted, lost = self.counts()
-        made = sum(drawn(path) for path in self.beside.glob("*.drawn"))
-        charged = None if self.budget is None else sum(run["counted"] for run in self.budget.show()["runs"])
+        made, charged = self.made(), self.charged()
         if made > counted or (charged is not None and counted > charged):
             yield f"{made} releases drawn, {counted} in the ledger, {charged} in the budget"
         # A kill between a record and its release loses one; an error of the disk loses none.
-        allowed = fault == "killed"
+        allowed = fault in ("killed", "SIGKILL")
         if not whole <= counted <= whole + allowed or lost > allowed:
             if not (allowed and lost <= 1 and counted == whole):
                 yield f"{counted} releases for {whole}, {lost} lost"
         # A disk that fills up between the budget's record and the ledger's takes no record of the return either. A kill
         # that tears the budget's last record counts all that was reserved.
-        more = {"full": 1, "killed": 1 + whole}.get(fault, 0)
+        more = 1 + whole if allowed else fault == "full"
         if charged is not None and not counted <= charged <= counted + more:
             yield f"charged {charged} for {counted}"
 
 
-def advised(folder, kind, points, *, until_found=False, sound=True):
+def said_spent(text):
+    """Count the releases that a text of `spent` names."""
+    return sum(map(int, re.findall(r"(\d+) release", text))) + text.count("one that was cut short")
+
+
+def advised(folder, kind, points, *, like="ENOSPC", until=None, sound=True):
     """Run a kind of job into faults, follow its advice, and count all outcomes.
 
-    ``points`` gives pairs of a call and a fault for a number of calls. Returns counts and the first fault's story, and
-    with ``until_found`` stops there. ``sound`` says that an undisturbed job has to count everything.
+    ``points`` gives pairs of a call and a fault for the number of calls that faults ``like`` this one may meet. Returns
+    counts and the first fault's story, and stops at a story that has ``until``. ``sound`` says that an undisturbed job
+    has to count everything.
     """
-    whole = Trial(folder / f"{kind}-whole", kind)
-    n_calls = whole.calls()
+    whole = Trial(folder / f"{kind}-whole", *JOBS[kind])
+    n_calls = whole.calls(like)
     n_releases = whole.counts()[0]
     assert not sound or not list(whole.faults("none", n_releases))
     counts, first = Counter(), ""
     for point, fault in points(n_calls):
-        trial = Trial(folder / f"{kind}-{point}-{fault}", kind)
+        trial = Trial(folder / f"{kind}-{point}-{fault}", *JOBS[kind])
         code, said = trial.run(trial.line, point, fault)
         faults = [*trial.follow(code, said)]
         faults += [] if faults else trial.faults(fault, n_releases)
@@ -253,7 +313,8 @@ def advised(folder, kind, points, *, until_found=False, sound=True):
         counts[f"{fault}: {len(trial.followed)} followed"] += 1
         for one in faults:
             counts["faults"] += 1
-            first = first or f"{kind}, call {point} of {n_calls}, {fault}: {one}\n{trial.followed}\n{said}"
-        if first and until_found:
-            break
+            story = f"{kind}, call {point} of {n_calls}, {fault}: {one}\n{trial.followed}\n{said}"
+            if until is not None and until in story:
+                return counts, story
+            first = first or story
     return counts, first

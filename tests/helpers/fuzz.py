@@ -20,7 +20,8 @@ from pathlib import Path
 
 import numpy as np
 import scipy.sparse as sp
-from drill import Stage, write_notes
+from advised import Trial
+from written import write_notes
 
 from vips_fast.cli import main
 from vips_fast.data import public_vocabulary
@@ -32,68 +33,17 @@ from vips_fast.store.npz import write_npz
 WORDS = ("cough", "fever", "rash", "sleep", "work")
 SCHEMA = '[columns.age]\nkind = "number"\nlow = 0\nhigh = 100\n[columns.ill]\nkind = "binary"\nvalues = ["no", "yes"]\n'
 #: Values and pieces that readers stumble on.
+# fmt: off
 VALUES = [
-    None,
-    True,
-    False,
-    0,
-    -1,
-    1,
-    2**31,
-    2**63,
-    2**200,
-    1e308,
-    -0.0,
-    0.5,
-    "",
-    "a",
-    "NaN",
-    "1e999",
-    [],
-    {},
-    [[]],
-    [0],
-]
-VALUES += [
-    "x" * 3000,
-    "\x00",
-    "\ud800",
-    "../../etc/passwd",
-    {"a": 1},
-    [None] * 40,
-    float("nan"),
-    float("inf"),
-    "é\u202e",
+    None, True, False, 0, -1, 1, 2**31, 2**63, 2**200, 1e308, -0.0, 0.5, "", "a", "NaN", "1e999", [], {}, [[]], [0],
+    "x" * 3000, "\x00", "\ud800", "../../etc/passwd", {"a": 1}, [None] * 40, float("nan"), float("inf"), "é\u202e",
 ]
 PIECES = [
-    b"",
-    b"\x00",
-    b"\xff\xfe",
-    b"\xef\xbb\xbf",
-    b'"',
-    b"'",
-    b",",
-    b"\n",
-    b"\r",
-    b"{",
-    b"[" * 3000,
-    b"}",
-    b"9" * 400,
-]
-PIECES += [
-    b"-1",
-    b"1e999",
-    b"nan",
-    b"null",
-    b"0x1f",
-    b"\xed\xa0\x80",
-    b"PK\x03\x04",
-    b"PAR1",
-    b"\x1f\x8b",
-    b" " * 5000,
-    b"=",
+    b"", b"\x00", b"\xff\xfe", b"\xef\xbb\xbf", b'"', b"'", b",", b"\n", b"\r", b"{", b"[" * 3000, b"}", b"9" * 400,
+    b"-1", b"1e999", b"nan", b"null", b"0x1f", b"\xed\xa0\x80", b"PK\x03\x04", b"PAR1", b"\x1f\x8b", b" " * 5000, b"=",
     b"#",
 ]
+# fmt: on
 
 
 # ------------------------------------------------------------------- changes
@@ -358,32 +308,25 @@ def make(root):
 JOBS = {"job": ("notes.csv", "words.txt", 2 / 3), "buying": ("many.csv", "private", 0.4)}
 
 
-def stage_of(root, name, make=Stage):
-    """Return the place of a job. One that is there already if ``make`` makes nothing."""
+def trial_of(root, name, new=True):
+    """Return a job in its place, which is there already if it is not ``new``."""
     notes, vocab, _ = JOBS[name.removesuffix("-whole")]
-    return make(root / name, root / notes, vocab if vocab == "private" else root / vocab)
+    words = vocab if vocab == "private" else root / vocab
+    command = f"fit lda {root / notes} --text note --person patient --topics 2 --records 400 --epsilon 8 --steps 3"
+    more = " --max-share 1" * (vocab == "private")
+    return Trial(root / name, f"{command} --anyway --jobs 1 --checkpoint-every 1 --vocab {words}{more}", True, new)
 
 
 def stopped(root, name):
     """Kill a job before one of its file calls."""
-    whole, stage = stage_of(root, f"{name}-whole"), stage_of(root, name)
-    assert whole.run() == 0, whole.said()
-    calls = int((whole.beside / "calls").read_text())
+    whole, trial = trial_of(root, f"{name}-whole"), trial_of(root, name)
+    calls = whole.calls("SIGKILL")
     for path in (whole.folder, whole.beside):
         shutil.rmtree(path)
-    assert stage.run(int(JOBS[name][2] * calls), signal.SIGKILL) == -signal.SIGKILL
-    assert (
-        run_folder(stage.out).exists()
-        and (name == "job") != (run_folder(stage.out) / "words" / "ledger.jsonl").exists()
-    )
-
-
-def there(folder, notes, vocab):
-    """Return a `Stage` that exists."""
-    stage = Stage.__new__(Stage)
-    stage.folder, stage.notes, stage.vocab, stage.out = folder, notes, vocab, folder / "model"
-    stage.budget = type("At", (), {"path": folder / "budget"})
-    return stage
+    code, said = trial.run(trial.line, int(JOBS[name][2] * calls), "SIGKILL")
+    assert code == -signal.SIGKILL, said
+    run = run_folder(trial.out)
+    assert run.exists() and (name == "job") != (run / "words" / "ledger.jsonl").exists()
 
 
 def targets(root):
@@ -469,10 +412,9 @@ def targets(root):
     for file in sorted(path for path in (root / "shards").rglob("*") if path.is_file()):
         add(f"shards {file.relative_to(root / 'shards')}", file, [*lda, root / "shards"])
     for each in JOBS:
-        stage = stage_of(root, each, there)
-        commands = [stage.line()]
-        for file in sorted(path for path in stage.folder.rglob("*") if path.is_file() and path.name != "budget.lock"):
-            add(f"{each} {file.relative_to(stage.folder)}", file, *commands, copied=stage.folder)
+        trial = trial_of(root, each, new=False)
+        for file in sorted(path for path in trial.folder.rglob("*") if path.is_file() and path.name != "budget.lock"):
+            add(f"{each} {file.relative_to(trial.folder)}", file, [*trial.line, "--resume"], copied=trial.folder)
     return found
 
 

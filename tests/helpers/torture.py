@@ -23,8 +23,8 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sp
 from cases import CASES
-from drill import write_notes
 from runs import Witnessed
+from written import write_notes
 
 from vips_fast.cli import main
 from vips_fast.data import Batch, ShardedCorpus, write_shards

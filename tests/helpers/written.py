@@ -26,67 +26,50 @@ AGE = '[columns.age]\nkind = "number"\nlow = 0\nhigh = 100\n'
 SECRET = "7351"
 
 PATIENT = "--text note --person patient --unit patient"
-#: Command: files beside model and statement, the first a text that verify makes again; new records; head of predict.
+#: A command; then files beside model and statement, the first a text that verify makes again, its new records, and the
+#: head of what predict prints of them.
+_FITS = f"""
+fit lda docs.txt --vocab words.txt --topics 2 --doc-length 30 --steps 3
+    topics.txt vocab.txt; docs.txt; topic1,topic2
+fit lda notes.csv {PATIENT} --vocab words.txt --stop-words none --topics 2 --doc-length 3 --steps 3
+    topics.txt text.json vocab.txt; notes.csv; topic1,topic2
+fit lda shards --topics 2 --doc-length 30 --steps 3
+    topics.txt vocab.txt; shards; topic1,topic2
+fit blr X.npy --label y.npy --names pair.txt --steps 3
+    coefficients.csv columns.txt; X.npy; p(0),p(1)
+fit blr t.csv --schema s.toml --label ill --person home --unit patient --steps 3
+    coefficients.csv schema.toml; t.csv; p(no),p(yes)
+fit counts X.npy --label y.npy --steps 3
+    coefficients.csv columns.txt
+fit sbn answers.npy --components 2 --steps 3
+    ; answers.npy; unit1,unit2
+fit mixture answers.npy --kind bernoulli --components 2 --steps 3
+    components.csv columns.txt; answers.npy; component1,component2
+fit mixture t.csv --kind bernoulli --schema survey.toml --person home --unit patient --components 2 --steps 3
+    components.csv schema.toml; t.csv; component1,component2
+fit mixture vectors.npy --kind gaussian --radius 2 --components 2 --steps 3
+    components.csv columns.txt; vectors.npy; component1,component2
+fit mixture vectors.npy --kind vector --components 2 --steps 3
+    components.csv; vectors.npy; component1,component2
+fit clusters notes.csv {PATIENT} --vectors sentences --public-prior public.npz --components 2
+    components.csv text.json
+tabulate topics notes.csv --by ward,month --values values.toml --person patient
+    tables.csv columns.txt
+tabulate topics notes.csv --by month --drift --values values.toml --person patient
+    drift.csv text.json vocab.txt
+"""
+_LINES = iter(_FITS.strip().splitlines())
 FITS = {
-    "fit lda docs.txt --vocab words.txt --topics 2 --doc-length 30 --steps 3": (
-        ["topics.txt", "vocab.txt"],
-        "docs.txt",
-        "topic1,topic2",
-    ),
-    f"fit lda notes.csv {PATIENT} --vocab words.txt --stop-words none --topics 2 --doc-length 3 --steps 3": (
-        ["topics.txt", "text.json", "vocab.txt"],
-        "notes.csv",
-        "topic1,topic2",
-    ),
-    "fit lda shards --topics 2 --doc-length 30 --steps 3": (["topics.txt", "vocab.txt"], "shards", "topic1,topic2"),
-    "fit blr X.npy --label y.npy --names pair.txt --steps 3": (
-        ["coefficients.csv", "columns.txt"],
-        "X.npy",
-        "p(0),p(1)",
-    ),
-    "fit blr t.csv --schema s.toml --label ill --person home --unit patient --steps 3": (
-        ["coefficients.csv", "schema.toml"],
-        "t.csv",
-        "p(no),p(yes)",
-    ),
-    "fit counts X.npy --label y.npy --steps 3": (["coefficients.csv", "columns.txt"], None, None),
-    "fit sbn answers.npy --components 2 --steps 3": ([], "answers.npy", "unit1,unit2"),
-    "fit mixture answers.npy --kind bernoulli --components 2 --steps 3": (
-        ["components.csv", "columns.txt"],
-        "answers.npy",
-        "component1,component2",
-    ),
-    "fit mixture t.csv --kind bernoulli --schema survey.toml --person home --unit patient --components 2 --steps 3": (
-        ["components.csv", "schema.toml"],
-        "t.csv",
-        "component1,component2",
-    ),
-    "fit mixture vectors.npy --kind gaussian --radius 2 --components 2 --steps 3": (
-        ["components.csv", "columns.txt"],
-        "vectors.npy",
-        "component1,component2",
-    ),
-    "fit mixture vectors.npy --kind vector --components 2 --steps 3": (
-        ["components.csv"],
-        "vectors.npy",
-        "component1,component2",
-    ),
-    f"fit clusters notes.csv {PATIENT} --vectors sentences --public-prior public.npz --components 2": (
-        ["components.csv", "text.json"],
-        None,
-        None,
-    ),
-    "tabulate topics notes.csv --by ward,month --values values.toml --person patient": (
-        ["tables.csv", "columns.txt"],
-        None,
-        None,
-    ),
-    "tabulate topics notes.csv --by month --drift --values values.toml --person patient": (
-        ["drift.csv", "text.json", "vocab.txt"],
-        None,
-        None,
-    ),
+    line: (files.split(), *(more or (None, None)))
+    for line, (files, *more) in ((line, next(_LINES).strip().split("; ")) for line in _LINES)
 }
+
+
+def write_notes(path, n_persons=400):
+    """Write a table of texts, two for each person."""
+    rng, words = np.random.default_rng(0), "cough fever rash sleep work rent letter form".split()
+    rows = [f"p{i // 2},{' '.join(rng.choice(words[: 4 + 4 * (i % 2)], 12))}" for i in range(2 * n_persons)]
+    path.write_text("\n".join(["patient,note", *rows, ""]))
 
 
 def texts(folder):

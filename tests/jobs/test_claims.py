@@ -14,10 +14,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from advised import Signalled
 from cryptography.hazmat.primitives import serialization as s
 from cryptography.hazmat.primitives.asymmetric import ec
 from disk import each_fault
-from drill import Counting
 from fuzz import at_once
 
 from vips_fast import LatentDirichletAllocation, TopicTables
@@ -326,9 +326,9 @@ def test_a_kill_leaves_the_old_publication_or_the_new_one_signed(root, tmp_path,
 
     def child(folder, target):
         if (pid := os.fork()) == 0:
-            calls = Counting(folder, target, signal.SIGKILL)
+            calls = Signalled(folder, target or -1, "SIGKILL")
             publish(folder / "out", root / "b.topics", root / "b.tables", dataset="Notes", key=KEY, force=True)
-            (tmp_path / "calls").write_text(str(calls.count))
+            (tmp_path / "calls").write_text(str(-1 - calls.left))
             os._exit(0)
         return os.waitpid(pid, 0)[1]
 

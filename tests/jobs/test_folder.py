@@ -4,14 +4,14 @@ Its journal, files that are not its own, links, and files that only its owner ma
 """
 
 import os
-import re
 import shutil
 import signal
 import stat
 
 import pytest
-from drill import Stage, write_notes
+from advised import Trial
 from runs import Stop, data, estimator
+from written import write_notes
 
 from vips_fast.cli import main
 from vips_fast.engine.budget import Budget, LogDamagedError
@@ -26,7 +26,14 @@ from vips_fast.store import log
 def stage(tmp_path):
     write_notes(tmp_path / "notes.csv")
     (tmp_path / "words").write_text("\n".join(("cough", "fever", "rash", "sleep", "work")) + "\n")
-    return Stage(tmp_path / "job", tmp_path / "notes.csv", tmp_path / "words")
+    command = f"fit lda {tmp_path / 'notes.csv'} --vocab {tmp_path / 'words'} --text note --person patient --topics 2"
+    more = "--records 400 --epsilon 8 --steps 3 --anyway --jobs 1 --checkpoint-every 1"
+    return Trial(tmp_path / "job", f"{command} {more}", paid=True)
+
+
+def resumed(trial):
+    """Run the job with --resume in a child; return its exit code and what it said."""
+    return trial.run([*trial.line, "--resume"])
 
 
 @pytest.fixture
@@ -41,7 +48,7 @@ def stopped(stage, monkeypatch):
 
     with monkeypatch.context() as patch:
         patch.setattr(RunFolder, "after", stops)
-        assert main(stage.line()) == 130
+        assert main(stage.line) == 130
     return stage
 
 
@@ -53,11 +60,11 @@ def test_the_journal_tells_the_state(stopped, capsys):
     run = folders.run_folder(stopped.out)
     kinds = [record["kind"] for record in log.Log.of(run / "journal", "job").records]
     assert kinds == ["planned"] and folders.state(run) == "step 2 of 3"
-    line = stopped.line()
+    line = [*stopped.line]
     del line[line.index("--transcript") : line.index("--transcript") + 2]
-    assert main([one for one in line if one != "--resume"]) == 2
+    assert main(line) == 2
     assert "was stopped at step 2 of 3, with 2 releases (epsilon" in capsys.readouterr().err
-    assert stopped.run() == 0, stopped.said()
+    assert resumed(stopped)[0] == 0
     assert not run.exists() and stopped.charged() == 3
 
 
@@ -68,13 +75,13 @@ def test_parts_of_a_killed_process_are_removed(stopped, name):
     (run / name / "file").write_text("part")
     with RunFolder(run, resume=True):
         assert ((run / name).exists()) == name.startswith((".words", ".model"))  # not its own
-    assert stopped.run() == 0 and not run.exists(), stopped.said()
+    assert resumed(stopped)[0] == 0 and not run.exists()
 
 
 def test_files_of_others_do_not_stop_a_job_and_stay(stopped):
     run = folders.run_folder(stopped.out)
     (run / "notes.txt").write_text("mine")
-    assert stopped.run() == 0, stopped.said()
+    assert resumed(stopped)[0] == 0
     assert names(run) == {"notes.txt"}
 
 
@@ -82,8 +89,8 @@ def test_a_folder_of_another_program_is_refused(stage):
     run = folders.run_folder(stage.out)
     run.mkdir()
     (run / "log").write_text("mine")
-    assert stage.run() == 2
-    assert re.search(r"model.run: holds 'log', and no journal of a job; expected another place", stage.said())
+    code, said = resumed(stage)
+    assert code == 2 and "out.run: holds 'log', and no journal of a job; expected another place" in said
     assert (run / "log").read_text() == "mine"
 
 
@@ -97,14 +104,16 @@ def test_a_planted_link_is_not_followed(stopped, tmp_path, name):
         (other / "file").write_text("mine")
     (run / name).symlink_to(other)
     before = other.read_bytes() if other.is_file() else (other / "file").read_bytes()
-    assert stopped.run() == 2 and f"{name}: is a symbolic link" in stopped.said()
+    code, said = resumed(stopped)
+    assert code == 2 and f"{name}: is a symbolic link" in said
     assert (other.read_bytes() if other.is_file() else (other / "file").read_bytes()) == before
 
 
 def test_a_link_in_the_place_of_a_run_folder_is_refused(stage, tmp_path):
     (tmp_path / "other").mkdir()
     folders.run_folder(stage.out).symlink_to(tmp_path / "other")
-    assert stage.run() == 2 and "model.run: is a symbolic link" in stage.said()
+    code, said = resumed(stage)
+    assert code == 2 and "out.run: is a symbolic link" in said
 
 
 def test_private_files_are_for_their_owner(stopped, tmp_path):
@@ -113,10 +122,10 @@ def test_private_files_are_for_their_owner(stopped, tmp_path):
         if path.is_file():
             assert stat.S_IMODE(path.stat().st_mode) == 0o600, path
     assert stat.S_IMODE(run.stat().st_mode) == 0o700
-    assert main(["shard", str(stopped.notes), str(tmp_path / "shards"), *"--text note --person patient".split(),
-                 "--vocab", str(stopped.vocab)]) == 0  # fmt: skip
-    assert stopped.run() == 0
-    line = ["predict", str(stopped.out), str(stopped.notes), "--out", str(tmp_path / "rows.csv")]
+    shard = f"shard {tmp_path / 'notes.csv'} {tmp_path / 'shards'} --text note --person patient"
+    assert main([*shard.split(), "--vocab", str(tmp_path / "words")]) == 0
+    assert resumed(stopped)[0] == 0
+    line = ["predict", str(stopped.out), str(tmp_path / "notes.csv"), "--out", str(tmp_path / "rows.csv")]
     assert main(line) == 0
     for path in (tmp_path / "rows.csv", *(p for p in (tmp_path / "shards").rglob("*") if p.is_file())):
         assert stat.S_IMODE(path.stat().st_mode) == 0o600, path
@@ -141,7 +150,7 @@ def test_a_charge_that_the_ledger_has_not_counts(stage, monkeypatch):
     child = os.fork()
     if child == 0:
         job()
-        main(stage.line())
+        main(stage.line)
         os._exit(3)
     assert os.waitpid(child, 0)[1] == signal.SIGKILL and stage.charged() == 2
     assert "1 release and one that was cut short (epsilon" in folders.spent(folders.run_folder(stage.out))
@@ -157,11 +166,11 @@ def test_a_resume_notices_a_budget_that_was_rolled_back(stopped, tmp_path):
         stopped.budget.path.write_bytes(log.encode("budget", []) + b"".join(lines[1:kept]))
         first = b"".join(lines[1:kept])
         stopped.budget.path.write_bytes(log._first_line("budget", kept - 1) + first)
-        assert stopped.run() == 2, kept
-        assert "an older copy was put back" in stopped.said().splitlines()[-1]
-        assert stopped.drawn() == 0  # the first run was in this process
+        code, said = resumed(stopped)
+        assert code == 2 and "an older copy was put back" in said.splitlines()[-1], kept
+        assert stopped.made() == 0  # the first run was in this process
     stopped.budget.path.write_bytes(whole)
-    assert stopped.run() == 0
+    assert resumed(stopped)[0] == 0
 
 
 def partial(budget):

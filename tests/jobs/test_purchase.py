@@ -3,9 +3,7 @@
 It goes on after a kill, and nothing that was drawn is forgotten.
 """
 
-import os
 import stat
-import traceback
 from collections import Counter
 from dataclasses import replace
 
@@ -185,83 +183,6 @@ def job(folder, resume=False, **more):
     )
 
 
-def in_child(folder, work):
-    """Run work in a child; give its exit status.
-
-    A file says why it failed.
-    """
-    child = os.fork()
-    if child == 0:
-        try:
-            work()
-            os._exit(0)
-        except BaseException:
-            (folder / "error").write_text(traceback.format_exc())
-            os._exit(1)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-
-
-def run(folder, kill=None, resume=False):
-    """Run or resume a job.
-
-    Its process ends at the call ``kill`` of fsync. Each draw of noise leaves a byte.
-    """
-
-    def work():
-        true, noise, calls = os.fsync, GaussianMechanism.add_noise, Counter()
-
-        def fsync(descriptor):
-            calls["all"] += 1
-            if calls["all"] == kill:
-                os._exit(9)
-            true(descriptor)
-
-        def add_noise(self, *arguments):
-            with open(folder / "drawn", "ab") as file:
-                file.write(b".")
-            return noise(self, *arguments)
-
-        os.fsync, GaussianMechanism.add_noise = fsync, add_noise
-        job(folder, resume=resume).run()
-        (folder / "calls").write_text(str(calls["all"]))
-
-    return in_child(folder, work)
-
-
-def check_whole(folder):
-    """Check that draws are in the books, and the model whole."""
-    model = LatentDirichletAllocation.load(folder / "out")
-    words = [run for run in Budget(folder / "b").show()["runs"] if run["what"] == "PrivateVocabulary"]
-    topics = [run for run in Budget(folder / "b").show()["runs"] if run["what"] != "PrivateVocabulary"]
-    assert sum(run["counted"] for run in words + topics) >= (folder / "drawn").stat().st_size
-    assert sum(run["counted"] for run in topics) >= len(model.ledger_)
-    assert Budget(folder / "b").spent <= 30.0 and model.privacy_.epsilon <= 8.0 and model.privacy_.vocabulary
-    assert not (folder / "out.run").exists()
-
-
-def drill(folder, points):
-    """Kill a job at some calls of fsync, and resume it.
-
-    Then look at its books.
-    """
-    folder.mkdir()
-    notes(folder)
-    Budget.create(folder / "b", 30.0, 1e-5, dataset="d", unit="person", filter="gaussian")
-    assert run(folder) == 0, (folder / "error").read_text()
-    check_whole(folder)
-    total, killed = int((folder / "calls").read_text()), 0
-    for kill in points(total):
-        place = folder / f"kill-{kill}"
-        place.mkdir()
-        (place / "notes.csv").write_bytes((folder / "notes.csv").read_bytes())
-        Budget.create(place / "b", 30.0, 1e-5, dataset="d", unit="person", filter="gaussian")
-        killed += run(place, kill) == 9
-        for _ in range(2):  # the second resume finds the model at its place
-            assert run(place, resume=True) == 0, (kill, (place / "error").read_text())
-        check_whole(place)
-    return total, killed
-
-
 @pytest.mark.parametrize("person", ["patient", None])
 def test_the_attempt_that_purchases_reads_the_texts_once(person, tmp_path, monkeypatch):
     """A later one reads them again; both count what `load_corpus` counts."""
@@ -286,14 +207,3 @@ def test_the_attempt_that_purchases_reads_the_texts_once(person, tmp_path, monke
 
 def killed():
     raise Killed
-
-
-def test_a_job_killed_at_some_file_calls_resumes(tmp_path):
-    total, killed = drill(tmp_path / "d", lambda total: range(3, total, 7))
-    assert total > 40 and killed == len(range(3, total, 7))
-
-
-@pytest.mark.slow
-def test_a_job_killed_at_every_file_call_resumes(tmp_path):
-    total, killed = drill(tmp_path / "d", lambda total: range(1, total + 1))
-    assert killed == total

@@ -1,4 +1,4 @@
-"""A job that meets a fault at its file calls: what it prints, followed, leads to a result.
+"""A job that meets a fault or a signal at its file calls: what it prints, followed, leads to a result.
 
 Each release counts once, and what was paid is in the result.
 """
@@ -6,11 +6,16 @@ Each release counts once, and what was paid is in the result.
 import pytest
 from advised import JOBS, advised, prepare
 
+from vips_fast.engine import transcript
 from vips_fast.engine.budget import Reservation
 from vips_fast.engine.checkpoint import RunFolder
+from vips_fast.engine.ledger import Ledger
 from vips_fast.engine.payment import Payment
 
-FAULTS = ("killed", "ENOSPC", "EIO", "full")
+#: Faults of the disk, and signals. A signal may also come before a call that reads.
+FAULTS, SIGNALS = ("killed", "ENOSPC", "EIO", "full"), ("SIGTERM", "SIGINT", "SIGKILL")
+#: Jobs that are signalled: with checkpoints at each step, with none, and with a purchase.
+SIGNALLED = ("lda", "spaced", "purchase")
 
 
 @pytest.fixture
@@ -23,27 +28,31 @@ def place(tmp_path, monkeypatch):
     return tmp_path
 
 
-def followed(place, kind, points, capsys):
-    counts, first = advised(place, kind, points)
+def followed(place, kind, points, capsys, faults=FAULTS):
+    counts, first = advised(place, kind, points, like=faults[0])
     with capsys.disabled():
         print(f"\n{kind}: " + ", ".join(f"{count} {what}" for what, count in sorted(counts.items())))
     assert not first and counts["points"] > 0, first
 
 
-@pytest.mark.parametrize("kind", JOBS)
-def test_the_advice_after_some_faults_leads_to_a_result(kind, place, capsys):
+@pytest.mark.parametrize(
+    "kind, faults", [*((kind, FAULTS) for kind in JOBS), *((kind, SIGNALS) for kind in SIGNALLED[1:])]
+)
+def test_the_advice_after_some_faults_leads_to_a_result(kind, faults, place, capsys):
     def points(n_calls):
         step = max(1, n_calls // 7)
-        return [(point, FAULTS[number % 4]) for number, point in enumerate(range(step, n_calls + 1, step))]
+        return [(point, faults[number % len(faults)]) for number, point in enumerate(range(step, n_calls + 1, step))]
 
-    followed(place, kind, points, capsys)
+    followed(place, kind, points, capsys, faults)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("fault", FAULTS)
-@pytest.mark.parametrize("kind", JOBS)
+@pytest.mark.parametrize(
+    "kind, fault",
+    [*((kind, fault) for kind in JOBS for fault in FAULTS), *((kind, one) for kind in SIGNALLED for one in SIGNALS)],
+)
 def test_the_advice_after_every_fault_leads_to_a_result(kind, fault, place, capsys):
-    followed(place, kind, lambda n_calls: [(point, fault) for point in range(1, n_calls + 1)], capsys)
+    followed(place, kind, lambda n_calls: [(point, fault) for point in range(1, n_calls + 1)], capsys, (fault,))
 
 
 # ------------------------------------------------------------------ wrong programs
@@ -72,6 +81,19 @@ def promises_a_resume(patch):
     patch.setattr(RunFolder, "used_up", lambda self: "nothing is left")
 
 
+def charges_nothing(patch):
+    patch.setattr(Reservation, "release", lambda self: None)
+
+
+def records_nothing(patch):
+    intend = Ledger.intend
+    patch.setattr(Ledger, "intend", lambda self, *a, **k: intend(self, *a, **k) if len(self) != 1 else None)
+
+
+def trusts_no_transcript(patch):
+    patch.setattr(transcript.TranscriptWriter, "_unused", lambda self: [])
+
+
 @pytest.mark.parametrize(
     "mutate, kind, fault, sound, found",
     [
@@ -79,12 +101,18 @@ def promises_a_resume(patch):
         (gives_no_charge_back, "blr", "EIO", True, "charged 4 for 3"),
         (gives_back_what_was_drawn, "blr", "EIO", False, "releases drawn"),
         (promises_a_resume, "tabulate", "killed", True, "stuck"),
+        (charges_nothing, "lda", "SIGKILL", False, "in the budget, before any advice is followed"),
+        (records_nothing, "lda", "SIGTERM", False, "the run folder says"),
+        (trusts_no_transcript, "lda", "SIGINT", False, "stuck"),
     ],
 )
 def test_a_wrong_program_is_found(mutate, kind, fault, sound, found, place, monkeypatch):
+    begin, step = (3, 12) if fault in SIGNALS else (4, 2)  # more calls may meet a signal
+
+    def points(n_calls):
+        return [(point, fault) for point in range(n_calls // begin, n_calls, step)]
+
     with monkeypatch.context() as patch:
         mutate(patch)
-        _, first = advised(
-            place, kind, lambda n: [(point, fault) for point in range(n // 4, n, 2)], until_found=True, sound=sound
-        )
+        _, first = advised(place, kind, points, like=fault, until=found, sound=sound)
     assert found in first
