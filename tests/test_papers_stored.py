@@ -4,7 +4,6 @@ import importlib
 import re
 
 import acc_vi
-import common
 import matplotlib.text
 import pytest
 import runner
@@ -30,44 +29,6 @@ def test_each_section_is_made_of_stored_results(name):
     rows = runner.rows_of(name, scale)
     assert len(rows) == len(importlib.import_module(name).cells(scale))
     assert SECTIONS[name] == runner.section(name, scale)
-
-
-#: Sections that also state figures of full runs without raw rows, and the module that reads these.
-TRANSCRIBED = dict(lda_fig2="lda_fig2", mnist_fig8="mnist_fig8", acc_fig4="acc_vi", acc_fig5="acc_vi")
-
-
-def negated(values):
-    """Change the sign of each figure of a full run. A row begins with the two values of its setting."""
-    if isinstance(values, dict):
-        return {
-            k: [[*row[:2], *negated(row[2:])] for row in v] if k == "rows" else negated(v) for k, v in values.items()
-        }
-    if isinstance(values, list):
-        return [negated(value) for value in values]
-    return -values if isinstance(values, float | int) else values
-
-
-@pytest.mark.parametrize("name", runner.FIGURES)
-def test_transcribed_figures_are_called_so(name, monkeypatch):
-    """Change the figures of full runs without raw rows. Nothing changes but parts that are called transcribed."""
-    module, rows = importlib.import_module(name), stored(name)
-    reader = importlib.import_module(TRANSCRIBED.get(name, name))
-    assert hasattr(reader, "full_run") is (name in TRANSCRIBED)
-    if name not in TRANSCRIBED:
-        return
-    found = []
-    for change in (lambda kept: kept, negated):
-        monkeypatch.setattr(reader, "full_run", lambda kept, change=change: change(common.full_run(kept)))
-        orders = module.orders(rows) if hasattr(module, "orders") else []
-        monkeypatch.setattr(reader, "listed", lambda orders: "", raising=False)
-        found.append(
-            ([o for o in orders if "transcribed" not in o.statement], orders, module.report(rows).split("\n\n"))
-        )
-    (free, all_orders, text), (other_free, other_orders, other_text) = found
-    assert free == other_free
-    changed = [i for i, (one, other) in enumerate(zip(text, other_text, strict=True)) if one != other]
-    assert changed or all_orders != other_orders
-    assert all("transcribed" in text[i - 1] for i in changed)
 
 
 def test_the_quick_form_of_all_takes_at_most_45_minutes_of_two_cores():
@@ -172,18 +133,15 @@ def test_figure_8():
         for form in ("as printed", "package's variant")
     ]
     assert all(found.pop(statement) == ["K = 50, S = 400"] for statement in broken)
-    whole = "package's variant, transcribed full run: moments accountant above strong composition, classical step"
-    assert found.pop(whole) == ["K = 50, S = 800", "K = 100, S = 800"]
     assert not any(found.values())
 
 
 def test_figure_2():
     """Check that all orders between methods hold, for each strong composition."""
     found = fails("lda_fig2")
-    assert found.pop("transcribed full run: moments accountant below the words' own") == ["S = 5,000, σ = 2"]
     some = [s for s in found if s.endswith('below them, "only for certain settings"')]
     assert [len(found.pop(s)) for s in some] == [4, 7, 7]
-    assert len(found) == 11 and not any(found.values())
+    assert len(found) == 9 and not any(found.values())
 
 
 def test_figure_3():
@@ -215,20 +173,11 @@ def test_sections_name_the_relation(name):
 
 
 @pytest.mark.parametrize(
-    ("data", "holds"), [("abalone", [8, 10, 4, 6, 6]), ("adult", [10, 10, 1, 9, 7])], ids=["figure 4", "figure 5"]
-)
-def test_accountants_figures_4_and_5(data, holds):
-    """Check that the printed accountants make the printed orders. In full runs of ten points."""
-    found = [o for o in acc_vi.orders([dict(data=data, method="none")]) if o.statement.startswith("transcribed")]
-    assert [len(o.holds) for o in found] == holds and all(len(o.holds) + len(o.fails) == 10 for o in found)
-
-
-@pytest.mark.parametrize(
     ("name", "broken"), [("acc_fig4", [0, 1, 1, 3, 3]), ("acc_fig5", [0, 0, 4, 0, 1])], ids=["figure 4", "figure 5"]
 )
-def test_accountants_figures_4_and_5_in_the_quick_form(name, broken):
+def test_accountants_figures_4_and_5(name, broken):
     """Check the printed accountants' orders, and a sound one's. The methods are sampling VI, DPVI and DP-SGLD."""
-    found = [o for o in acc_vi.orders(stored(name)) if not o.statement.startswith("transcribed")]
+    found = acc_vi.orders(stored(name))
     assert [len(o.fails) for o in found] == broken and all(len(o.holds) + len(o.fails) == 4 for o in found)
 
 

@@ -5,7 +5,7 @@ from statistics import mean
 
 import numpy as np
 from acc_common import PairsBackend, bayesian_v1, exact, mean_sd, moments
-from common import DATA, STYLES, crossed, full_run, listed, order, save, subplots
+from common import DATA, STYLES, crossed, listed, order, save, subplots
 from peers import DPSGLDLogisticRegression, DPVILogisticRegression, VariationalSamplingLogisticRegression
 from peers.sampling import SamplingModel
 from peers.theorems import BayesianAccountant
@@ -169,11 +169,7 @@ def run(cell):
 def orders(rows):
     """Check the printed orders, by the printed accountants and by a sound one."""
 
-    name = {"abalone": "acc_fig4_full", "adult": "acc_fig5_full"}[rows[0]["data"]]
-    names = "method", "sigma", "accuracy", "printed", "exact"
-    runs = {"": rows, "transcribed full run: ": [dict(zip(names, row)) for row in full_run(name)["rows"]]}
-
-    def above(rows, better, worse, what):
+    def above(better, worse, what):
         ours, theirs = (
             [(row[what], np.mean(row["accuracy"]), row["sigma"]) for row in rows if row["method"] == method]
             for method in (better, worse)
@@ -183,11 +179,7 @@ def orders(rows):
     kinds = {"printed": "printed accountants", "exact": "one sound accountant"}
     pairs = [("sampling VI as printed", "DPVI", "printed"), ("DPVI", "DP-SGLD", "printed")]
     pairs += [("sampling VI", "DPVI", "exact"), ("DPVI", "sampling VI", "exact"), ("DPVI", "DP-SGLD", "exact")]
-    return [
-        order(f"{form}{a} above {b}, {kinds[what]}", above(of, a, b, what))
-        for form, of in runs.items()
-        for a, b, what in pairs
-    ]
+    return [order(f"{a} above {b}, {kinds[what]}", above(a, b, what)) for a, b, what in pairs]
 
 
 def report(rows):
@@ -221,7 +213,7 @@ at no larger ε"""
     )
     return f"""Data: {what}. {settings["steps"]:,} steps ({settings["sgld"]} of DP-SGLD) at the rate {settings["q"]:g}
 and clip {settings["clip"]:g}, with the noise multipliers z of DPVI's scripts. {legend}. Without privacy the accuracy is
-{plain["accuracy"][0]:.4f}; trials: {rows[0]["trials"]}; a full run is transcribed.
+{plain["accuracy"][0]:.4f}; trials: {rows[0]["trials"]}.
 
 {listed(orders(rows))}
 

@@ -135,11 +135,6 @@ def order(statement, cases) -> Order:
     return Order(statement, [n for n, holds in held.items() if holds], [n for n, holds in held.items() if not holds])
 
 
-def full_run(name) -> dict:
-    """Read the rounded figures of a full run, `results/<name>.json`."""
-    return json.loads((Path(__file__).parent / "results" / f"{name}.json").read_text("utf-8"))
-
-
 def listed(orders) -> str:
     """Write orders: the ones that hold everywhere, then the others."""
     kept = "; ".join(f"{o.statement} ({len(o.holds)})" for o in orders if not o.fails)

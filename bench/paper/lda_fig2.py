@@ -10,7 +10,7 @@ import statistics
 from math import sqrt
 from pathlib import Path
 
-from common import CLASSICAL, STYLES, TIGHT, full_run, listed, markdown, order, save, strong_composition_noise, subplots
+from common import CLASSICAL, STYLES, TIGHT, listed, markdown, order, save, strong_composition_noise, subplots
 from lda_common import K, load, unigram_perplexity
 
 from vips_fast import LatentDirichletAllocation, plan
@@ -144,17 +144,7 @@ def orders(rows: list[dict]) -> list:
     def beats(method):
         return {name: found[method, *s] < unigram[name] for name, s in settings.items()}
 
-    whole = full_run("lda_fig2_full")
-    full = {f"S = {row[0]:,}, σ = {row[1]:g}": row[2:] for row in whole["rows"]}
-    pairs = {f"{MA} below {TIGHT}": (0, 1), f"{TIGHT} below {NO_CLIP}": (1, 2)}
     return [
-        *(
-            order(f"transcribed full run: {what}", {n: v[a] < v[b] for n, v in full.items()})
-            for what, (a, b) in pairs.items()
-        ),
-        order(
-            f"transcribed full run: {MA} below the words' own", {n: v[0] < whole["unigram"] for n, v in full.items()}
-        ),
         *(order(f"{MA} below {n}", below(MA, n)) for n in STRONG),
         *(order(f"{n} below {NO_CLIP}", below(n, NO_CLIP)) for n in STRONG),
         order(f'{MA} below the words\' own frequencies, "consistently"', beats(MA)),

@@ -66,8 +66,7 @@ with the classical σ of a step (theorem 3.20 of Dwork & Roth), and with the con
 
 `make paper` makes this page from `bench/paper/results`, and writes the numbers of its pictures to `bench/paper/out`.
 Scale 1 has the printed ranges and numbers of runs, scale 10 about a tenth of them. A printed order of two methods
-*holds* if it does at every setting that was run. *Transcribed* figures are rounded ones of full runs whose rows were
-not stored, in the VIPS article's Figures 2 and 8 and the accountants' 4 and 5.
+*holds* if it does at every setting that was run.
 """
 
 
