@@ -4,6 +4,7 @@ An unattended job ends as it would without it, and an attended one before it spe
 """
 
 import gzip
+import io
 import json
 
 import numpy as np
@@ -82,6 +83,15 @@ def ldac(line):
     return b"\n".join([*good, b""]), b"\n".join([*good, line, b""])
 
 
+def npz(value):
+    """Write counts in which one number is another; numbers below 0 are invalid."""
+    made = []
+    for one in (COUNTS, np.where(np.arange(COUNTS.size).reshape(COUNTS.shape) == 7, value, COUNTS)):
+        sp.save_npz(file := io.BytesIO(), sp.csr_matrix(one))
+        made.append(file.getvalue())
+    return made[0], made[1]
+
+
 def lines(head, good, bad):
     return b"\n".join([head, *good, b""]).lstrip(b"\n"), b"\n".join([head, *good[:30], bad, *good[30:], b""]).lstrip(
         b"\n"
@@ -94,6 +104,7 @@ CASES = [
     *((("notes.csv", *LDA, "--text", "note", *VOCAB), lines(b"note,patient", NOTES, bad)) for bad in BAD_NOTES[:7]),
     *((("notes.jsonl", *LDA, *OWN, *VOCAB), lines(b"", LINES, bad)) for bad in BAD_LINES),
     *((("docs.txt", *LDA), docword(bad)) for bad in (b"1 1", b"1 9 1", b"99 1 1", b"1 1 -7351", b"zq7351", b"1 1 1 1")),
+    (("docs.npz", *LDA), npz(-7351)),
     *((("docs.ldac", *LDA, "--features", 4), ldac(bad)) for bad in (b"2 0:1", b"1 9:1", b"1 0:-1", b"zq7351")),
     *((("rows.csv", *BLR, "--person", "home"), lines(b"age,work,ill,home", ROWS, bad)) for bad in BAD_ROWS),
     (("rows.csv", *BLR, "--person", "home"), lines(b"age,work,ill,home", ROWS, b"5,state,yes,")),

@@ -69,21 +69,6 @@ def test_many_columns(run, rows):
     assert run("verify", out, "--transcript", transcript)[0] == 0
 
 
-def test_the_file_of_coefficients_and_the_probabilities_are_the_models(run, rows):
-    out = rows / "model"
-    fit = ["fit", "blr", rows / "X.npz", "--label", rows / "y.txt", "--names", rows / "names.txt", "--out", out]
-    code, text, _ = run(*fit, "--epsilon", 5, "--delta", "1e-6")
-    assert code == 0 and "matters" in text and "(5, 1e-06)-differential privacy" in text
-    model = BayesianLogisticRegression.load(out)
-    with open(out / "coefficients.csv", newline="") as file:
-        table = list(csv.DictReader(file))
-    assert [row["feature"] for row in table] == ["(intercept)", "matters", "does not"]
-    assert float(table[1]["mean"]) == pytest.approx(model.coef_[0, 0], rel=1e-5)
-    assert float(table[1]["low_90"]) == pytest.approx(model.credible_interval()[0, 0], rel=1e-5)
-    assert run("predict", out, rows / "X.npy", "--out", rows / "p.npy")[0] == 0
-    np.testing.assert_allclose(np.load(rows / "p.npy"), model.predict_proba(np.load(rows / "X.npy")))
-
-
 @pytest.mark.parametrize(("labels", "classes"), [("y.npy", ["0", "1"]), ("y.txt", ["yes", "no"])])
 def test_stated_classes(run, rows, labels, classes):
     """With stated classes another label is dropped like an invalid value."""

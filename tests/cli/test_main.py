@@ -16,13 +16,6 @@ from vips_fast.jobs.progress import ProgressLine, ReadingLine
 MODULE = [sys.executable, "-m", "vips_fast"]
 
 
-def test_version_and_help(run):
-    commands = "demo plan predict privacy verify audit"
-    for command in ([], ["fit"], ["fit", "lda"], ["fit", "blr"], ["fit", "sbn"], *([c] for c in commands.split())):
-        code, out, err = run(*command, "--help")
-        assert code == 0 and out.startswith("usage: vips-fast") and not err
-
-
 @pytest.mark.parametrize(
     "argv, unwanted",
     [

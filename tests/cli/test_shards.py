@@ -99,3 +99,12 @@ def test_a_damaged_shard_is_refused(refused, run, files):
     (out / "000000" / "values.npy").write_bytes(b"")
     fit = ["fit", "lda", out, "--topics", 2, "--out", files.model, "--steps", 5, "--doc-length", 30, *STEPS]
     assert "000000/values.npy: cut; expected another size" in refused(*fit) and not files.model.exists()
+
+
+def test_shards_in_another_order_of_words(refused, run, files):
+    out, other, vocab = (files.folder / name for name in ("shards", "other", "other.txt"))
+    assert run("shard", files.docs, out, "--vocab", files.vocab)[0] == 0
+    assert run("fit", "lda", out, "--topics", 2, "--out", files.model, "--steps", 5, "--doc-length", 30, *STEPS)[0] == 0
+    vocab.write_text("\n".join(reversed(files.words)) + "\n")
+    assert run("shard", files.docs, other, "--vocab", vocab)[0] == 0
+    assert "other words, or another order" in refused("predict", files.model, other)

@@ -146,13 +146,6 @@ def test_releases_tell_of_rows_that_a_regression_cannot_take(run, tmp_path, norm
     assert text is None or "expected" in warned[0]
 
 
-def test_a_schema_without_bounds_is_refused_before_anything_is_spent(refused, tmp_path):
-    argv = fit(tmp_path, survey(0, 100))
-    (tmp_path / "s.toml").write_text(SCHEMA.replace("high = 90\n", ""))
-    said = refused(*argv)
-    assert "column 'age': low=18, high=None: expected numbers, low < high" in said and not (tmp_path / "m").exists()
-
-
 def test_effects_on_probabilities_and_calibration_of_held_out_rows(run, refused, tmp_path):
     assert run(*fit(tmp_path, survey(0)))[0] == 0
     effects = ["predict", tmp_path / "m", "--effects"]

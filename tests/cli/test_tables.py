@@ -90,27 +90,6 @@ def of_input(error):
     return "".join(line for line in error.splitlines(True) if "warning: effects: " not in line)
 
 
-@pytest.mark.parametrize(
-    ("row", "text"),
-    [
-        ("1,secret,state,5,x", "column 'ill': not one of the schema's values"),
-        ("1,yes,secret,5,x", "column 'work': not one of the schema's values"),
-        ("1,yes,state,secret,x", "column 'age': expected a finite number"),
-        ("1,yes,state,,x", "column 'age': a missing value"),
-        ("1,yes,state", ""),
-        ("1,yes,state,5,x,secret", ""),
-        ('1,yes,"state,5,secret', ""),
-    ],
-)
-def test_a_bad_row_is_one_line_without_a_cell(run, refused, folder, row, text):
-    (folder / "bad.csv").write_text((folder / "t.csv").read_text() + row + "\n")
-    error = refused(*fit(folder, "bad.csv", "m"))
-    assert text in error and "secret" not in error and not (folder / "m").exists()
-    # An unattended job says nothing, and the row contributes nothing.
-    code, _, error = run(*fit(folder, "bad.csv", "m", "--invalid", "drop"))
-    assert (code, of_input(error)) == (0, "")
-
-
 def test_dropped_records_are_announced_by_public_facts_alone(capsys, folder):
     """A decimal comma makes all of them invalid, or none: what is said is the same."""
     table = pandas.read_csv(folder / "t.csv")

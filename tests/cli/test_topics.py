@@ -65,19 +65,6 @@ def test_settings_reach_the_estimator(run, files):
     assert params == expected
 
 
-def test_a_record_is_never_quoted(run, refused, files):
-    files.docs.write_text("2\n6\n2\n1 1 -7351\n2 2 5\n")
-    message = refused(*files.fit("--epsilon", 1))
-    assert "docs.txt: line 4: expected non-negative integers" in message and "7351" not in message
-    np.savez(files.folder / "x.npz", format=b"csr", shape=[2, 6], indptr=[0, 1, 2], indices=[0, 1], data=[-7351, 5])
-    data = ["--epsilon", 1, "--quiet", "--records", 2]
-    argv = [files.folder / "x.npz" if arg == files.docs else arg for arg in files.fit(*data)]
-    message = refused(*argv)
-    assert "7351" not in message
-    # No message mentions a dropped record.
-    assert run(*argv, "--invalid", "drop")[::2] == (0, "")
-
-
 def test_existing_output(run, refused, files):
     arguments = files.fit("--non-private", "--quiet")
     files.model.mkdir()
@@ -100,14 +87,6 @@ def test_existing_output(run, refused, files):
     (files.folder / "notes" / "topics.txt").touch()
     for name, message in (("docs.txt", "something else too"), ("link", "not a folder"), ("notes", "would be lost")):
         assert message in refused(*again, "--out", files.folder / name)
-
-
-def test_plan(run):
-    sizes = ["--vocab-size", 7702, "--topics", 50, "--epsilon", 0.5, "--delta", 1e-4]
-    code, out, _ = run("plan", "--records", 400_000, *sizes)
-    planned = plan(400_000, 7702, 50, epsilon=0.5, delta=1e-4)
-    assert code == 0 and "200000" in out and f"{planned.noise_multiplier:.4g}" in out
-    assert "fewer topics" in run("plan", "--records", 2000, *sizes)[1]
 
 
 def test_plan_of_a_vocabulary_that_is_bought(run):
