@@ -265,26 +265,3 @@ def test_topics_are_judged_by_words_that_they_have_not_seen(front):
     X = sp.csr_array(np.repeat(20 * (topics > 0), 10, axis=0))
     theta = front.fold_in(topics, X)
     np.testing.assert_allclose(theta[:10], np.tile([300.5 / 301, 0.5 / 301], (10, 1)), atol=1e-9)
-
-
-def test_the_front_of_tools(front, monkeypatch, tmp_path, capsys):
-    def absent(X, n_topics):
-        raise ImportError("no such tool")
-        yield
-
-    def learning(X, n_topics):
-        good = np.asarray(X.sum(axis=0), dtype=float) + 0.5
-        for seconds, share in enumerate((0.0, 0.5, 1.0)):
-            yield float(seconds), front.shares((1 - share + share * good)[None])
-
-    monkeypatch.setattr(front, "TOOLS", {"absent": absent, "learning": learning})
-    X = sp.csr_array((np.arange(1, 31)[None] ** 2 * np.ones((9, 1))).astype(np.int32))
-    ways = front.measured(X, *front.halves(X), 1, ["absent", "learning"], 60.0)
-    assert list(ways) == ["learning"] and "left out: no such tool" in capsys.readouterr().out
-    # The machinery stops at a good perplexity, which 30 words give at once.
-    assert ways["learning"] == [(0.0, pytest.approx(30.0))]
-    way = [(1.0, 1950.0), (2.0, 1890.0), (3.0, 1760.0)]
-    assert front.times_to(way) == [1.0, 2.0, 3.0, None]
-    assert "| toy | 1.00 | 2.00 | 3.00 | – | 1760 after 3.0 s |" in front.table({"toy": way})
-    front.draw({"toy": way}, tmp_path)
-    assert {path.name for path in tmp_path.iterdir()} == {"front.png"}

@@ -64,9 +64,11 @@ def test_a_repeated_option_is_a_list_in_a_job_file(tmp_path):
 
 def test_a_word_in_a_job_file_is_a_path_if_there_is_such_a_file(tmp_path):
     path = tmp_path / "job.toml"
-    path.write_text('command = "fit lda"\n[options]\nvocab = "private"\nstop_words = "public:de"\ngroups = "none"\n')
+    path.write_text(
+        'command = "fit lda"\n[options]\ninput = "-"\nvocab = "private"\nstop_words = "public:de"\ngroups = "none"\n'
+    )
     values = read_job(str(path), FitLda)
-    assert values == {"vocab": "private", "stop_words": "public:de", "groups": "none"}
+    assert values == {"input": "-", "vocab": "private", "stop_words": "public:de", "groups": "none"}
     (tmp_path / "private").touch()
     values = read_job(str(path), FitLda)
     assert values["vocab"] == str(tmp_path / "private")

@@ -3,7 +3,6 @@
 The object of ``--json``, the file of ``--log-file``, and the library's log behind it.
 """
 
-import errno
 import json
 import logging
 import os
@@ -234,23 +233,6 @@ def test_a_log_that_cannot_be_written_ends_no_fit(run, files, refused, tmp_path)
     # If it does not open, the fit is refused before anything is spent.
     assert refused(*argv, tmp_path / "no" / "log", "--force") == f"{tmp_path}/no/log: No such file or directory"
     assert refused(*argv, tmp_path, "--force") == f"{tmp_path}: Is a directory"
-
-
-def test_a_log_that_fails_midway(run, files, monkeypatch):
-    write, calls = os.write, []
-
-    def full(descriptor, data):
-        if b" vips_fast." not in data:
-            return write(descriptor, data)
-        calls.append(data)
-        if len(calls) > 4:  # the log of the run has each line too
-            raise OSError(errno.ENOSPC, "No space left on device")
-        return write(descriptor, data)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "write", full)
-        assert run(*files.fit(*SMALL, "--quiet", "--log-file", files.folder / "log"))[0] == 0
-    assert len(calls) > 8 and len(read(files.folder / "log")) == 2 and (files.model / "model.npz").exists()
 
 
 def test_a_name_of_two_lines_is_one_line(tmp_path, monkeypatch):

@@ -10,7 +10,6 @@ import pytest
 from vips_fast import LatentDirichletAllocation, PrivateVocabulary, plan
 from vips_fast.accounting.printing import rounded_up
 from vips_fast.cli.messages import Exit
-from vips_fast.cli.parser import parse
 from vips_fast.data.tokens import _lemmas
 from vips_fast.engine.budget import Budget
 from vips_fast.models.vocabulary.planning import enough_for_words
@@ -77,14 +76,6 @@ def test_public_words_of_a_language(notes, run):
     assert len(words) == 500 and "red" in words and "the" not in words
     left_out = json.loads((notes / "m" / "text.json").read_text())["analyzer"]["stop_words"]
     assert "the" in left_out
-
-
-def test_a_job_file_says_public_words_and_standard_input(notes):
-    job = notes / "job.toml"
-    options = 'input = "-"\nvocab = "public:en"\ntext = ["note", "more"]\ntopics = 2\nout = "m"\nepsilon = 2.0'
-    job.write_text(f'command = "fit lda"\n[options]\n{options}')
-    args = parse(["fit", "lda", "--config", str(job)])
-    assert (args.input, args.vocab, args.text) == ("-", "public:en", ["note", "more"])
 
 
 def test_a_reading_that_no_fit_wrote_is_refused(notes, refused):

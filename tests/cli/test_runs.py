@@ -3,7 +3,6 @@
 Its files after a fit is stopped or cannot write, and the resume from there.
 """
 
-import ctypes
 import os
 import re
 import resource
@@ -12,7 +11,6 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -230,62 +228,6 @@ def test_a_place_that_is_taken_meanwhile_keeps_the_result(run, refused, files, m
     assert {path.name for path in files.model.iterdir()} >= {"model.npz", "model.json", "topics.txt", "vocab.txt"}
 
 
-@pytest.fixture
-def disk(tmp_path):
-    """A disk of its own, of four megabytes.
-
-    A place to run on, if this machine forbids mounts.
-    """
-    place = tmp_path / "disk"
-    place.mkdir()
-    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(place)], capture_output=True)
-    if done.returncode:
-        # A right that containers often lack; the limit on a file's size below needs none and fills up the same places.
-        pytest.skip("mounting a disk is not permitted here")
-    yield place
-    subprocess.run(["umount", str(place)], check=True)
-
-
-def test_a_disk_that_fills_up_while_fitting_takes_nothing(run, files, disk, monkeypatch):
-    """The result is on a disk that fills up during the fit.
-
-    All that is free is taken as soon as the fit has begun, but for a release's room.
-    """
-    out = disk / "model"
-
-    def fill(line, progress):
-        left = os.statvfs(disk)
-        with open(disk / "others", "ab") as file:
-            os.posix_fallocate(file.fileno(), 0, file.tell() + left.f_bavail * left.f_bsize - 200_000)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(ProgressLine, "__call__", lambda line, progress: progress.step == 1 and fill(line, progress))
-        code, _, err = run(*files.fit(*NOISE, "--out", out, "--checkpoint-every", 1))
-    assert code == 0, err
-    assert LatentDirichletAllocation.load(out).n_steps_ == 5 and not Path(f"{out}.run").exists()
-
-
-def test_a_disk_that_is_too_full_for_the_ledger_ends_the_fit_and_keeps_its_steps(run, files, disk, monkeypatch):
-    out, more = disk / "model", ["--steps", 200, "--checkpoint-every", 1000]
-
-    def fill(line, progress):
-        if progress.step == 5:
-            with open(disk / "others", "ab") as file, suppress(OSError):
-                while True:
-                    os.posix_fallocate(file.fileno(), file.tell(), 4096)
-                    file.seek(4096, os.SEEK_CUR)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(ProgressLine, "__call__", fill)
-        code, _, err = run(*files.fit(*NOISE, *more, "--out", out))
-    assert code == 1 and f"{out}.run/releases: No space left on device" in err and "with --resume continues" in err
-    # The reserve for the result has taken the last checkpoint: no step is lost, and at most the one line of the ledger.
-    (disk / "others").unlink()
-    assert run(*files.fit(*NOISE, *more, "--out", out, "--resume", "--quiet"))[0] == 0
-    model = LatentDirichletAllocation.load(out)
-    assert model.n_steps_ == 200 and len(model.ledger_) <= 201
-
-
 def test_the_room_is_for_all_topics_although_a_run_starts_with_few(run, files, tmp_path, monkeypatch):
     sizes = []
     monkeypatch.setattr(runs.JobFolder, "_set_aside", lambda self, size: sizes.append(size))
@@ -295,41 +237,6 @@ def test_the_room_is_for_all_topics_although_a_run_starts_with_few(run, files, t
     result = LatentDirichletAllocation.load(out)._fitted()
     state = sum(array.nbytes for array in result.state.values())
     assert sizes[0] >= 2 * state + result.arrays["components"].nbytes + (1 << 20)
-
-
-def test_a_disk_without_room_for_the_result_is_refused_before_anything_is_spent(run, files, disk):
-    with open(disk / "others", "wb") as file:
-        left = os.statvfs(disk)
-        os.posix_fallocate(file.fileno(), 0, (left.f_bavail - 32) * left.f_bsize)
-    code, _, err = run(*files.fit(*NOISE, "--quiet", "--out", disk / "model"))
-    assert code == 1 and "reserve: No space left on device: the result needs " in err and "spent" not in err
-    assert {path.name for path in disk.iterdir()} == {"others"}
-
-
-def test_a_folder_that_becomes_read_only_while_fitting(run, files):
-    script = (
-        "import sys, vips_fast.cli as c; from vips_fast.jobs.progress import ProgressLine\n"
-        "def wait(line, progress):\n"
-        "    if progress.step == 5: print('fitted', flush=True), input()\n"
-        "ProgressLine.__call__ = wait; sys.exit(c.main(sys.argv[1:]))"
-    )
-
-    def like_others():
-        ctypes.CDLL(None).prctl(24, 1)  # without CAP_DAC_OVERRIDE, which lets root write anywhere
-
-    arguments = [sys.executable, "-c", script, *map(str, files.fit(*NOISE))]
-    pipes = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    process = subprocess.Popen(arguments, preexec_fn=like_others, **pipes)
-    assert process.stdout.readline() == "fitted\n"
-    files.folder.chmod(0o555)
-    try:
-        err = process.communicate("\n", timeout=60)[1]
-        assert process.returncode == Exit.KEPT and "Permission denied" in err and "with --resume writes it" in err
-    finally:
-        files.folder.chmod(0o755)
-    code, out, _ = run(*files.fit(*NOISE, "--resume"))
-    assert code == 0 and f"Written to {files.model}" in out
-    assert len(LatentDirichletAllocation.load(files.model).ledger_) == 5
 
 
 def test_a_file_that_may_grow_no_further(run, files):
@@ -450,25 +357,6 @@ def test_words_that_a_terminal_does_not_know(files):
         done = subprocess.run([*MODULE, *arguments], capture_output=True, env=env)
         assert done.returncode == 0 and b"r\\xf8d" in done.stdout and b"step 5 of 5" in done.stderr
     assert "rød" in (files.model / "topics.txt").read_text("utf-8")
-
-
-def test_memory_that_runs_out_is_said_as_such(files):
-    import numpy as np
-
-    path = files.folder / "X.npy"
-    with open(path, "wb") as file:  # a gigabyte that is not there
-        np.lib.format.write_array_header_1_0(file, {"descr": "<f8", "fortran_order": False, "shape": (1 << 20, 128)})
-        file.truncate(file.tell() + (1 << 30))
-    labels = files.folder / "y.txt"
-    labels.write_text("0\n1\n")
-
-    def limit():
-        resource.setrlimit(resource.RLIMIT_AS, (3 << 29, 3 << 29))
-
-    arguments = ["fit", "blr", path, "--label", labels, "--out", files.model, *NOISE]
-    done = subprocess.run([*MODULE, *map(str, arguments)], capture_output=True, text=True, preexec_fn=limit)
-    assert done.returncode == 1 and "not enough memory" in done.stderr and len(done.stderr.splitlines()) == 1
-    assert not folder_of(files).exists()
 
 
 def test_the_exit_codes_are_those_that_are_said(run, monkeypatch):
