@@ -39,7 +39,6 @@ MODULES = modules()
 BACK = {
     ("models.lda.estimator", "models.lda.paper"): "`paper` makes the article's variant, a subclass",
     ("models.logistic.estimator", "models.logistic.paper"): "`paper` makes the article's variant, a subclass",
-    ("models.sbn.network", "models.sbn.paper"): "`paper` makes the article's variant, a subclass",
     ("models.fit", "models.estimator"): "the type of a fit's estimator",
     ("audit.bench", "audit.adapter"): "the type of a bench's adapter",
 }

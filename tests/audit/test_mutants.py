@@ -154,15 +154,10 @@ def test_topics_scales_after_the_clip():
     assert "distance of neighbors" in failed("A", LatentDirichletAllocation(4), model=faults.DividesAfterTheClip)
 
 
-@pytest.mark.parametrize("kind", ["jaakkola", "paper"])
-def test_a_block_beyond_the_joint_norm(kind):
+def test_a_block_beyond_the_joint_norm():
     """The off-diagonal pairs have their own scale, outside the joint one."""
-    honest = SigmoidBeliefNetwork(3) if kind == "jaakkola" else SigmoidBeliefNetwork.paper(3)
-    assert original("A", honest) == set()
-    if kind == "jaakkola":
-        assert "distance of neighbors" in failed("A", honest, model=faults.OwnScales)
-    else:
-        assert "distance of neighbors" in failed("A", faults.declaring(type(honest), (5 / 6) ** 0.5)(3))
+    assert original("A", SigmoidBeliefNetwork(3)) == set()
+    assert "distance of neighbors" in failed("A", SigmoidBeliefNetwork(3), model=faults.OwnScales)
 
 
 def test_whole_runs():

@@ -29,7 +29,6 @@ MODELS = {
     "logistic_classes": BayesianLogisticRegression(classes=[0, 1, 2]),
     "network": SigmoidBeliefNetwork(3, options={"rows_per_group": 5}),
     "network_classes": ClassConditionalNetwork(2),
-    "network_pg": SigmoidBeliefNetwork.paper(3, clip=0.4, sampling="without_replacement"),
 }
 
 

@@ -33,7 +33,6 @@ HONEST = {
     "blr_paper": BayesianLogisticRegression.paper(),
     "sbn": SigmoidBeliefNetwork(3),
     "sbn_replace": SigmoidBeliefNetwork(2, sampling="without_replacement"),
-    "sbn_paper": SigmoidBeliefNetwork.paper(2),
     "sbn_classes": ClassConditionalNetwork(2),
     **{kind.__name__: adapter_of(kind) for kind in [Mean, *EXAMPLES]},
 }

@@ -19,7 +19,6 @@ DATA = {
     "lda": (LatentDirichletAllocation(2), (COUNTS,)),
     "blr": (BayesianLogisticRegression(), (BITS, LABELS)),
     "sbn": (SigmoidBeliefNetwork(3), (BITS,)),
-    "sbn_pg": (SigmoidBeliefNetwork.paper(3), (BITS,)),
 }
 
 
@@ -44,7 +43,6 @@ class Counting(Part):
         # y, z, y x z and z x z.
         ("sbn", 7 + 3 + 21 + 3),
         # s1, s3 ... s7 with K (K - 1) / 2 pairs for each visible unit.
-        ("sbn_pg", 3 + 7 + 7 + 21 + 21 + 21),
     ],
 )
 def test_one_draw_and_one_event_a_minibatch(name, size):
@@ -56,9 +54,7 @@ def test_one_draw_and_one_event_a_minibatch(name, size):
     assert mechanism.sizes == [size] * 3 and len(model.ledger_) == 3
 
 
-@pytest.mark.parametrize(
-    "name, attribute", [("lda", "components_"), ("blr", "coef_"), ("sbn", "components_"), ("sbn_pg", "components_")]
-)
+@pytest.mark.parametrize("name, attribute", [("lda", "components_"), ("blr", "coef_"), ("sbn", "components_")])
 def test_released_bits_do_not_depend_on_threads(name, attribute):
     model, data = DATA[name]
     released = []

@@ -69,8 +69,6 @@ def test_diagnostics_are_those_of_each_step():
     # One word: a norm of at least 20 / sqrt(2), above the clip; empty documents are never clipped.
     assert [d["clipped"] for d in model.diagnostics_] == [10, 10, 10]
     assert all(20 / np.sqrt(2) * 10 * 0.999 < d["norm_sum"] < 20 * 10 * 1.001 for d in model.diagnostics_)
-    for model in (SigmoidBeliefNetwork(3, **options), SigmoidBeliefNetwork.paper(3, **options)):
-        model.set_unsafe(diagnostics=True).fit(BITS)
-        assert len(model.diagnostics_) == 3
-        assert all(0 <= d.get("clipped", 0) <= d["records"] for d in model.diagnostics_)
-    assert [d["clipped"] for d in model.diagnostics_] == [0, 0, 0]
+    model = SigmoidBeliefNetwork(3, **options).set_unsafe(diagnostics=True).fit(BITS)
+    assert len(model.diagnostics_) == 3
+    assert all(0 <= d.get("clipped", 0) <= d["records"] for d in model.diagnostics_)

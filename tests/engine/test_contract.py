@@ -587,7 +587,7 @@ def test_the_loop_writes_the_ledger_before_the_key_is_drawn(call, spent):
 PRIORS = [LdaOptions(doc_topic_prior=p) for p in (1e-30, 1e6)]
 EDGES = [("lda", dict(clip=c, options=p)) for c in (1e-30, 1e-12, 1.0) for p in PRIORS]
 EDGES += [(n, dict(row_norm=r)) for n in ("logistic", "logistic-paper") for r in (1e-12, 1e5, 1e12)]
-EDGES += [(n, {}) for n in ("network", "network-paper", "own")]
+EDGES += [(n, {}) for n in ("network", "own")]
 
 
 @pytest.mark.parametrize("noise_multiplier", [1e-6, 1e-3, 1e3, 1e6])

@@ -213,10 +213,8 @@ def test_what_is_about_records_alone_is_refused():
         BayesianLogisticRegression(options={"relation": "replace_one"}, sampling="full"),
         BayesianLogisticRegression.paper(sensitivity="proven", sampling="poisson"),
         SigmoidBeliefNetwork(3),
-        SigmoidBeliefNetwork.paper(3, sampling="poisson"),
-        SigmoidBeliefNetwork.paper(3, clip=0.6),
     ],
-    ids=["logistic", "logistic-replace", "logistic-paper", "network", "network-pg", "network-pg-clipped"],
+    ids=["logistic", "logistic-replace", "logistic-paper", "network"],
 )
 def test_neighbors_by_a_person_stay_within_the_declared_distance(model, n_rows):
     """The worst person attains the declared integer distance.

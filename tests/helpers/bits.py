@@ -216,7 +216,7 @@ def _stopped(name, folder):
 
 def _sharded(folder, name, groups=None, **options):
     X, y = (*EVERY[name][1](), None)[:2]
-    binary = ("network-classes", "bernoulli-mixture", "network", "network-paper")
+    binary = ("network-classes", "bernoulli-mixture", "network")
     kind = "counts" if name.startswith("lda") else "binary" if name in binary else "numbers"
     batches = [
         Batch(X[a:b], None if y is None else y[a:b], None if groups is None else groups[a:b])

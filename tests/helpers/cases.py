@@ -44,16 +44,10 @@ def _regressed(**options):
     return CountRegression(**{**COMMON, "row_norm": 2.0, "largest": 8.0, **options})
 
 
-def network(bound, n_components=4, **parameters):
-    """Return a belief network by its bound; "pg" is the paper's."""
+def _network(**options):
     from vips_fast import SigmoidBeliefNetwork
 
-    make = SigmoidBeliefNetwork.paper if bound == "pg" else SigmoidBeliefNetwork
-    return make(n_components, **{"random_state": 0, **parameters})
-
-
-def _network(bound="jaakkola", **options):
-    return network(bound, 3, **{**COMMON, "n_steps": 4, **options})
+    return SigmoidBeliefNetwork(3, **{**COMMON, "n_steps": 4, **options})
 
 
 def _classes(**options):
@@ -125,7 +119,6 @@ CASES = {
     "logistic": (_logistic, labeled),
     "logistic-paper": (lambda **o: _logistic(paper=True, **o), labeled),
     "network": (_network, binary),
-    "network-paper": (lambda **o: _network("pg", **o), binary),
     "own": (_own, vectors),
 }
 

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from vips_fast.kernels import floor_spectrum, psd, psd_project, reference, solve_repaired
+from vips_fast.kernels import floor_spectrum, psd, psd_project, reference
 
 
 def spectrum_matrix(eigenvalues, rng):
@@ -122,18 +122,3 @@ def test_floor_spectrum_raises_each_spectrum(shape, d):
     tolerance = d * 2.0**-50 * max(np.abs(a).max() * d, 1.0)
     np.testing.assert_allclose(ours, reference.floor_spectrum(a, 0.3), rtol=0, atol=tolerance)
     assert np.linalg.eigvalsh(ours).min() >= 0.3 - tolerance
-
-
-@pytest.mark.parametrize("d", [1, 2, 7, 40])
-def test_solve_repaired_matches_reference(d):
-    """Spectra above the floor, around it and all below it."""
-    rng = np.random.default_rng(d)
-    spectra = [rng.uniform(1, 2, d), rng.uniform(-1, 2, d), rng.uniform(-2, -1, d)]
-    moments = np.array([spectrum_matrix(w, rng) for w in spectra])
-    extra, right = rng.uniform(0, 3, (3, d)), rng.normal(size=(3, d, 4))
-    expected = reference.solve_repaired(moments, 0.5, extra, right)
-    with psd.one_blas_thread(d) as lapack:
-        solutions, variances = solve_repaired(moments.copy(), 0.5, extra, right, lapack)
-    # Condition numbers are at most 5 / 0.5.
-    np.testing.assert_allclose(solutions, expected[0], rtol=1e-11, atol=1e-12)
-    np.testing.assert_allclose(variances, expected[1], rtol=1e-11)

@@ -1006,7 +1006,7 @@ REGISTRY = {
     "symmetric_gaussian": Case(symmetric_arguments, gaussian_compare),
 }
 #: Tested in test_psd.py: LAPACK's work, which has no instruction set of ours.
-WITHOUT_INSTRUCTION_SET = {"floor_spectrum", "psd_project", "solve_repaired"}
+WITHOUT_INSTRUCTION_SET = {"floor_spectrum", "psd_project"}
 #: Bits that the operating system draws anew: tests/capi/consumers/errors.c sees the call succeed and fail.
 WITHOUT_TWIN = {"os_random"}
 OURS = {

@@ -172,7 +172,6 @@ def test_a_class_of_your_own_comes_from_the_caller_only(evil, monkeypatch):
 #: refused if they are no estimator, or none that can be audited by examples.
 ASKED = {
     ("audit.adapters", "PaperLatentDirichletAllocation"),
-    ("audit.adapters", "PaperSigmoidBeliefNetwork"),
     ("audit.conjugate", "ConjugateEstimator"),
     ("models.rebuild", "PrivateEstimator"),
 }

@@ -67,8 +67,6 @@ def test_which_runs_are_measured():
     X, y = data(1000)
     for settings, found in ((dict(n_steps=9), False), (dict(n_steps=10), True)):
         assert (fitted(SigmoidBeliefNetwork, X, y, epsilon=2.0, **settings).found_gain_ is not None) == found
-    paper = SigmoidBeliefNetwork.paper(4, epsilon=2.0, n_steps=10).fit(X)
-    assert paper.found_gain_ is None
     persons = network(SigmoidBeliefNetwork, epsilon=4.0, n_records=250).fit(X, groups=np.arange(1000) // 4)
     assert persons.found_gain_ is not None
     with pytest.raises(ValueError, match="measure_gain"):

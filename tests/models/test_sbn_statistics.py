@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 import pytest
-from cases import network as make
 from scipy import optimize
 from scipy.special import expit
 
@@ -13,11 +12,15 @@ from vips_fast.engine.result import Public
 from vips_fast.engine.sampling import FullSampler
 from vips_fast.kernels import reference
 from vips_fast.mechanisms import GaussianMechanism
-from vips_fast.models.sbn import NetworkOptions
+from vips_fast.models.sbn import NetworkOptions, SigmoidBeliefNetwork
 from vips_fast.models.sbn.network import common_curvature, denoised_energy
 
 Y = (np.random.default_rng(0).random((300, 36)) < np.linspace(0, 0.9, 36)).astype(np.uint8)
 Y[:, :18] |= Y[:, 18:] & (np.arange(300) % 2 == 0)[:, None]
+
+
+def make(n_components=4, **parameters):
+    return SigmoidBeliefNetwork(n_components, random_state=0, **parameters)
 
 
 def model_of(estimator, J=36, n=300, z=1.0, relation="add_remove"):
@@ -57,7 +60,7 @@ def norm(difference):
 
 
 def test_sum_of_the_quadratic_bound():
-    model, mechanism = model_of(make("jaakkola", 5, options=NetworkOptions(visible_clip=1.0, latent_clip=0.5)))
+    model, mechanism = model_of(make(5, options=NetworkOptions(visible_clip=1.0, latent_clip=0.5)))
     advance(model, mechanism, Y, 3)
     release = release_of(model, mechanism, Y)
     # Plain numpy: E-step, clipping of the two factors, the three blocks.
@@ -86,51 +89,9 @@ def test_sum_of_the_quadratic_bound():
     assert not release.units[model.blocks["image"]].any()
 
 
-@pytest.mark.parametrize("sensitivity", ["proven", "paper"])
-def test_sum_of_the_pg_bound(sensitivity):
-    model, mechanism = model_of(make("pg", sensitivity=sensitivity, options=NetworkOptions(dtype="float64")))
-    advance(model, mechanism, Y, 2)
-    release = release_of(model, mechanism, Y)
-    y = Y.astype(float)
-    z, xi = reference.sbn_pg(
-        y, model.w, model.w**2 + model.variances, model.c, model.c_variance, model.b, expit(model.b), n_sweeps=4
-    )
-    k, m = np.triu_indices(4, 0 if sensitivity == "paper" else 1)
-    products = np.where(k == m, z[:, k], z[:, k] * z[:, m])
-    expected = {
-        "s1": z.sum(axis=0),
-        "s3": y.sum(axis=0),
-        "s4": xi.sum(axis=0),
-        "s5": xi.T @ z,
-        "s6": y.T @ z,
-        "s7": xi.T @ products,
-    }
-    if sensitivity == "paper":
-        expected["s2"] = np.zeros(4)  # public: it only gets the paper's noise
-    assert set(expected) == set(model.blocks)
-    for name, value in expected.items():
-        np.testing.assert_allclose(model.read(release, name), value.ravel() / 300, atol=2.0**-19)
-
-
-# --------------------------------------------------------------- additivity, purity
-
-VARIANTS = [
-    ("jaakkola", {}),
-    ("jaakkola", dict(options=NetworkOptions(latent_clip=0.05, visible_clip=0.2))),
-    ("pg", {}),
-    ("pg", dict(clip=0.3)),
-    ("pg", dict(sensitivity="paper")),
-]
-
-
 def test_capacity_is_what_the_largest_records_need():
-    model, _ = model_of(make("pg", 2), J=3)
-    model.w[:], model.b[:] = 0.0, 60.0
-    model._derive()
-    # xi = 1/4 and z = 1: 2^21 2^22 a record.
-    assert fine_of(model, np.ones((1, 3), np.uint8)).max() * model.capacity == 2**62
     for private in (True, False):
-        model, mechanism = model_of(make("jaakkola", 1, private=private), J=3)
+        model, mechanism = model_of(make(1, private=private), J=3)
         advance(model, mechanism, np.eye(3, dtype=np.uint8), 1)
         model.b[:], model.zeta[:] = 60.0, 0.0
         model._derive()
@@ -143,15 +104,15 @@ def test_capacity_is_what_the_largest_records_need():
 # ------------------------------------------------------------------- sensitivity
 
 
-@pytest.mark.parametrize("bound,parameters", VARIANTS)
+@pytest.mark.parametrize("options", [None, NetworkOptions(latent_clip=0.05, visible_clip=0.2)])
 @pytest.mark.parametrize("z", [0.5, 20.0])
-def test_no_neighbor_moves_the_sum_further_than_declared(bound, parameters, z):
+def test_no_neighbor_moves_the_sum_further_than_declared(options, z):
     """Beside 40 records and beside 10^9, whose fine sums pass int64. Nothing depends on how many there are."""
     rng = np.random.default_rng(0)
     base = (rng.random((40, 12)) < 0.4).astype(np.uint8)
     relations = {}
     for relation in ("add_remove", "replace_one"):
-        relations[relation] = model_of(make(bound, 3, **parameters), J=12, n=42, z=z, relation=relation)
+        relations[relation] = model_of(make(3, options=options), J=12, n=42, z=z, relation=relation)
     longest = 0.0
     for _ in range(3):
         pairs = [(np.ones(12), np.zeros(12)), *((rng.random((2, 12)) < rng.random((2, 1))) for _ in range(50))]
@@ -173,36 +134,12 @@ def test_no_neighbor_moves_the_sum_further_than_declared(bound, parameters, z):
                 # Exact rounding: one lattice unit in a coordinate, however large the sum.
                 assert np.abs(beside[0] - beside[1]).max() <= 1
             advance(model, mechanism, base, 1)
-    if bound != "pg":
-        assert longest > 0.99  # the mean image's step is tight for every record
-
-
-def test_the_largest_record_of_the_pg_bound_reaches_root_six():
-    # Ones everywhere, z = 1 (b large), psi = 0 (no weights): every block is largest.
-    model, mechanism = model_of(make("pg", 3, options=NetworkOptions(dtype="float64")), J=7, n=1)
-    model.w[:], model.b[:] = 0.0, 60.0
-    model._derive()
-    length = norm(sums_of(model, mechanism, np.ones((1, 7), dtype=np.uint8))) * mechanism.spacing
-    assert math.sqrt(6) * (1 - 1e-4) < length <= math.sqrt(6)
-    assert model.sensitivity("add_remove") == model.sensitivity("replace_one") == math.sqrt(6)
-
-
-def test_clipped_records_without_overlap_reach_root_two():
-    # Two hidden units, each for half of the pixels; |psi| = 50 makes all xi small,
-    # so the two records share next to nothing.
-    data = np.repeat(np.eye(2, dtype=np.uint8), 3, axis=1)
-    estimator = make("pg", 2, clip=0.1, options=NetworkOptions(dtype="float64"))
-    model, mechanism = model_of(estimator, J=6, n=2, relation="replace_one")
-    model.w, model.c = 100.0 * data.T, np.full(6, -50.0)
-    model._derive()
-    a, b = (sums_of(model, mechanism, row[None]) for row in data)
-    distance = norm(a - b) * mechanism.spacing
-    assert 1.35 * model.clip < distance <= model.sensitivity("replace_one") == math.sqrt(2) * model.clip
+    assert longest > 0.99  # the mean image's step is tight for every record
 
 
 def test_slack_of_rounding_shrinks_every_record():
     """Not only those at the clip. Otherwise neighbors closer than the bound would keep all of it."""
-    estimator = make("jaakkola")
+    estimator = make()
     for z, least, most in [(1e-6, 0.999, 1.0), (1e4, 0.9, 0.98)]:
         model, mechanism = model_of(estimator, z=z)
         assert least < model.retained < most
@@ -210,15 +147,6 @@ def test_slack_of_rounding_shrinks_every_record():
         np.testing.assert_allclose(np.abs(image) * mechanism.spacing, model.retained / 6, atol=mechanism.spacing)
     with pytest.raises(ValueError, match="noise_multiplier"):
         model_of(estimator, z=4e5)
-
-
-def test_paper_construction_has_seven_blocks_and_more_noise_than_it_needs():
-    fitted = make("pg", 3, sensitivity="paper", noise_multiplier=1.0, n_steps=2, sampling="full").fit(Y)
-    assert fitted.ledger_.plan["sensitivity"] == math.sqrt(7)
-    # sqrt(7) is above the proven sqrt(6): the guarantee stands, nothing to taint.
-    assert fitted.privacy_.private
-    with pytest.raises(ValueError, match="clip"):
-        make("pg", sensitivity="paper", clip=0.5).fit(Y)
 
 
 # ------------------------------------------------------------------------ M-step
@@ -251,7 +179,7 @@ def test_common_curvature_makes_the_bound_largest():
 
 
 def test_mstep_of_the_quadratic_bound_solves_its_equations():
-    model, mechanism = model_of(make("jaakkola", 3, private=False), z=0.0)
+    model, mechanism = model_of(make(3, private=False), z=0.0)
     advance(model, mechanism, Y, 1)  # the mean image
     precision, zeta = model.prior.precision, model.zeta
     release = release_of(model, mechanism, Y)
@@ -281,49 +209,11 @@ def test_denoised_energy_is_right_on_average():
     assert raw.mean() > 1.05 * truth
 
 
-def test_mstep_of_the_pg_bound_solves_its_equations():
-    model, mechanism = model_of(make("pg", 3, private=False), z=0.0)
-    advance(model, mechanism, Y, 4)
-    precision = model.prior.precision
-    advance(model, mechanism, Y, 1)
-    # Step 5 of the average, from the model's own state.
-    average = model.state()["average"]
-    z, y, xi, xi_z, y_z, upper = (
-        average[model.blocks[name]] * model.largest[name] for name in ("s1", "s3", "s4", "s5", "s6", "s7")
-    )
-    xi_z, y_z, upper = (a.reshape(36, 3) for a in (xi_z, y_z, upper))
-    moments = np.zeros((36, 3, 3))
-    k, m = np.triu_indices(3, 1)
-    moments[:, k, m] = moments[:, m, k] = upper
-    moments[:, range(3), range(3)] = xi_z
-    w, c = model.w, model.c
-    # Gradients of the bound in w and c at the M-step's result, per record: its joint maximum.
-    grad_w = y_z - 0.5 * z - c[:, None] * xi_z - np.einsum("jkl,jl->jk", moments, w) - precision * w / 300
-    grad_c = y - 0.5 - (w * xi_z).sum(axis=1) - c * xi - c / (100.0 * 300)
-    assert np.abs(w).max() > 1  # the weights have left their start
-    # Condition numbers of about 1e3, entries of about 10, some roundings of 2^-52 each.
-    assert np.abs(grad_w).max() < 1e-10 and np.abs(grad_c[1:]).max() < 1e-10
-
-
-def test_a_unit_that_is_always_on_does_not_run_away_with_the_pg_bound():
-    model, mechanism = model_of(make("pg", 4, private=False), z=0.0)
-    model.b = np.array([0.0, 0.0, 0.0, 12.0])
-    model._derive()
-    release = release_of(model, mechanism, Y)
-    for step in range(50):
-        model.update(Release(step, release.units, release.scale, 0.0))
-    # At psi = 0 the bound's curvature is 1/4: its maximum has mean psi = 4 (y - 1/2), but for priors and the start.
-    fitted = 0.25 * (model.c + model.w @ model.read(release, "s1"))
-    np.testing.assert_allclose(fitted, Y.mean(axis=0) - 0.5, atol=0.02)
-    assert np.abs(model.w[:, 3]).max() < 5 and np.abs(model.c).max() < 5
-
-
 # ------------------------------------------------------------------ state, rebuild
 
 
-@pytest.mark.parametrize("bound", ["jaakkola", "pg"])
-def test_a_model_goes_on_from_its_state(bound):
-    estimator = make(bound, n_steps=20)  # two steps of the mean image
+def test_a_model_goes_on_from_its_state():
+    estimator = make(n_steps=20)  # two steps of the mean image
     model, mechanism = model_of(estimator)
     for _ in range(4):
         other, _ = model_of(estimator)
@@ -336,8 +226,3 @@ def test_a_model_goes_on_from_its_state(bound):
         assert np.array_equal(fine_of(model, Y), fine_of(other, Y))
     with pytest.raises(ValueError, match="step"):
         other.restore({**state, "step": np.array([0.5])})
-
-
-def test_grids_do_not_depend_on_the_number_of_records():
-    few, many = (make("pg")._model(Public(n_features=9, n_records=n, seed=0)) for n in (1, 2**31))
-    assert [few.unit(s) for s in few.blocks] == [many.unit(s) for s in few.blocks]

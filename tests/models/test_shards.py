@@ -27,13 +27,7 @@ from vips_fast.engine.backend import Threads
 from vips_fast.engine.budget import Budget
 
 KEY = b"k" * 32
-KINDS = {
-    "lda": "counts",
-    "lda-measured": "counts",
-    "lda-paper": "counts",
-    "network": "binary",
-    "network-paper": "binary",
-}
+KINDS = {"lda": "counts", "lda-measured": "counts", "lda-paper": "counts", "network": "binary"}
 
 
 def sharded(path, name, data, persons=None, **options):

@@ -123,7 +123,7 @@ def test_a_report_is_made_where_there_are_no_data(tmp_path):
     assert (tmp_path / "out.html").read_text() == html_report(model) and "word7" in html_report(model)
 
 
-@pytest.mark.parametrize("name", ["lda", "logistic", "network", "lda-paper", "logistic-paper", "network-paper"])
+@pytest.mark.parametrize("name", ["lda", "logistic", "network", "lda-paper", "logistic-paper"])
 def test_reports_hold_nothing_but_the_result(name):
     """A report has no figures of training records.
 

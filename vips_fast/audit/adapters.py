@@ -15,7 +15,6 @@ from ..models.lda.paper import PaperLatentDirichletAllocation
 from ..models.lda.planning import WORD_CLIP
 from ..models.logistic import BayesianLogisticRegression, CountRegression
 from ..models.sbn import ClassConditionalNetwork, SigmoidBeliefNetwork
-from ..models.sbn.paper import PaperSigmoidBeliefNetwork
 from .adapter import Adapter
 from .bench import Data
 
@@ -134,41 +133,16 @@ class LdaAdapter(Adapter):
 
 
 class SbnAdapter(Adapter):
-    """Sigmoid belief networks, all bounds.
-
-    A record is a vector of 0 and 1.
-    """
+    """Sigmoid belief networks. A record is a vector of 0 and 1."""
 
     estimator_type: ClassVar[type[PrivateEstimator]] = SigmoidBeliefNetwork
     small, wide, many = 6, 12, 9000
 
-    @property
-    def _quadratic(self) -> bool:
-        return not issubclass(self.kind, PaperSigmoidBeliefNetwork)
-
     def data(self, records: Sequence[Any]) -> Data:
         return {"X": np.array([*records])}
 
-    def sharp(self, stage: Fit) -> None:
-        """Choose the state with the largest norms.
-
-        With z = 1 and psi = 0 all six blocks have their largest norms.
-        """
-        if self._quadratic:
-            return
-        state = stage.model.state()
-        for name in ("components", "weight_variances", "visible_bias", "visible_variance"):
-            state[name] = np.zeros(state[name].shape)
-        stage.model.restore({**state, "hidden_bias": np.full(state["hidden_bias"].shape, 60.0)})
-
     def worst_pair(self) -> tuple[Any, Any]:
         return np.ones(self.small, dtype=np.uint8), np.zeros(self.small, dtype=np.uint8)
-
-    def tight(self, relation: str) -> bool:
-        if self._quadratic:
-            return True
-        estimator = self.estimator()
-        return relation == "add_remove" and estimator.clip == 1 and estimator.sensitivity == "proven"
 
     def base(self, n: int) -> list[Any]:
         return [((np.arange(self.small) + i) % 2).astype(np.uint8) for i in range(n)]
@@ -180,8 +154,7 @@ class SbnAdapter(Adapter):
         return [np.array([1.0] * (self.small - 1) + [bad]) for bad in (2.0, 0.5, -1.0, math.nan, math.inf)]
 
     def blank(self, entries: int) -> list[Any]:
-        k = int(self.estimator().n_components)
-        each = k + 1 if self._quadratic else k * (k + 3) // 2 + 2
+        each = int(self.estimator().n_components) + 1
         return [(np.arange(-(-entries // each)) % 2).astype(np.uint8)]
 
 

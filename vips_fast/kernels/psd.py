@@ -10,7 +10,7 @@ import numpy as np
 
 from .threads import one_blas_thread
 
-__all__ = ["floor_spectrum", "psd_project", "solve_repaired"]
+__all__ = ["floor_spectrum", "psd_project"]
 
 #: Below this dimension a Cholesky factorization is tried first.
 _CHOLESKY_BELOW = 512
@@ -49,11 +49,7 @@ def psd_project(A: np.ndarray, floor: float = 0.0) -> np.ndarray:
     if not np.array_equal(A, A.T):
         raise ValueError("A: expected a symmetric matrix")
     with one_blas_thread(len(A)) as lapack:
-        out = raise_spectrum(A, float(floor), lapack)
-    if out is None:
-        out = np.zeros(A.shape)
-        out.flat[:: len(A) + 1] = floor
-    return out
+        return _raised(A, float(floor), lapack)
 
 
 def _fortran(A: np.ndarray) -> np.ndarray:
@@ -61,12 +57,7 @@ def _fortran(A: np.ndarray) -> np.ndarray:
     return np.array(A.T if A.flags.c_contiguous else A, order="F")
 
 
-def raise_spectrum(A: np.ndarray, floor: float, lapack: ModuleType) -> np.ndarray | None:
-    """Project without checks; None for floor I without eigenvalues above it.
-
-    Rows' entries on and right of the diagonal are read. In the result only they are set, unless the rest of A is its
-    mirror image.
-    """
+def _raised(A: np.ndarray, floor: float, lapack: ModuleType) -> np.ndarray:
     d = len(A)
     out: np.ndarray
     if d == 1:
@@ -76,7 +67,9 @@ def raise_spectrum(A: np.ndarray, floor: float, lapack: ModuleType) -> np.ndarra
         shifted = np.negative(A).T if A.flags.c_contiguous else np.negative(_fortran(A))
         shifted.flat[:: d + 1] += floor
         if lapack.dpotrf(shifted, lower=1, overwrite_a=1, clean=0)[1] == 0:
-            return None
+            out = np.zeros(A.shape)
+            out.flat[:: d + 1] = floor
+            return out
     # Not for large d: it costs a tenth of the whole there, and noise has all but surely left negative eigenvalues.
     if d < _CHOLESKY_BELOW and A.diagonal().min() > floor:
         shifted = _fortran(A)
@@ -124,35 +117,6 @@ def floor_spectrum(matrices: np.ndarray, least: float) -> np.ndarray:
     values, vectors = np.linalg.eigh(matrices)
     raised: np.ndarray = (vectors * np.maximum(values, least)[..., None, :]) @ np.swapaxes(vectors, -1, -2)
     return raised
-
-
-def solve_repaired(
-    moments: np.ndarray, least: float, extra: np.ndarray, right: np.ndarray, lapack: ModuleType
-) -> tuple[np.ndarray, np.ndarray]:
-    """Solve (F(M_j) + diag(e_j)) x = r for many j.
-
-    Equivalent to ``A = floor_spectrum(moments, least) + diag(extra)``, then ``np.linalg.solve(A, right)``, (m, d, r),
-    and the diagonals of ``np.linalg.inv(A)``, (m, d).
-
-    ``moments``, (m, d, d) C-contiguous float64, is read on and right of the diagonals, and overwritten. ``least`` is
-    above 0; ``extra``, (m, d), is >= 0. ``right`` is (m, d, r); ``lapack`` comes from `one_blas_thread`. Raises
-    numpy.linalg.LinAlgError if a factorization fails.
-    """
-    solutions, variances = np.empty(right.shape), np.empty(extra.shape)
-    for j, matrix in enumerate(moments):
-        repaired = raise_spectrum(matrix, least, lapack)
-        if repaired is None:
-            # F is least I: noise drowned the matrix.
-            variances[j] = 1.0 / (least + extra[j])
-            solutions[j] = variances[j][:, None] * right[j]
-            continue
-        repaired.flat[:: len(matrix) + 1] += extra[j]
-        factor, info = lapack.dpotrf(repaired.T if repaired.flags.c_contiguous else repaired, lower=1, overwrite_a=1)
-        _require(info, "dpotrf")
-        solutions[j] = lapack.dpotrs(factor, right[j], lower=1)[0]
-        inverse, _ = lapack.dtrtri(factor, lower=1, overwrite_c=1)
-        variances[j] = np.einsum("ik,ik->k", inverse, inverse)
-    return solutions, variances
 
 
 def _require(info: int, routine: str) -> None:

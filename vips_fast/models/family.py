@@ -116,7 +116,6 @@ FAMILIES = (
         name="sbn",
         title="Sigmoid belief network",
         classes=("models.sbn:SigmoidBeliefNetwork",),
-        variants=("models.sbn.paper:PaperSigmoidBeliefNetwork",),
         command="sbn",
         shell="cli.commands.network",
         verb="transform",

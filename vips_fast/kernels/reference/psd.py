@@ -2,7 +2,7 @@
 
 import numpy as np
 
-__all__ = ["floor_spectrum", "psd_project", "solve_repaired"]
+__all__ = ["floor_spectrum", "psd_project"]
 
 
 def psd_project(A: np.ndarray, floor: float = 0.0) -> np.ndarray:
@@ -15,11 +15,3 @@ def floor_spectrum(matrices: np.ndarray, least: float) -> np.ndarray:
     """See `vips_fast.kernels.psd.floor_spectrum`: one matrix after the other."""
     flat = np.reshape(matrices, (-1, *np.shape(matrices)[-2:]))
     return np.array([psd_project(A, least) for A in flat]).reshape(np.shape(matrices))
-
-
-def solve_repaired(
-    moments: np.ndarray, least: float, extra: np.ndarray, right: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    repaired = floor_spectrum(moments, least) + np.einsum("jk,kl->jkl", extra, np.eye(extra.shape[1]))
-    inverse = np.linalg.inv(repaired)
-    return np.linalg.solve(repaired, right), np.einsum("jkk->jk", inverse)

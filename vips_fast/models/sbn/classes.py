@@ -209,7 +209,7 @@ class ClassConditionalNetwork(NetworkEstimator, Classifier):
         return records, np.asarray(classes[numbers])
 
     @kept
-    def _hidden_normals(self) -> list[Normal | None]:
+    def _hidden_normals(self) -> list[Normal]:
         return [hidden_normal(network) for network in self._networks()]
 
     @by_pieces(np.concatenate)
@@ -266,7 +266,7 @@ class ClassConditionalModel(PerClassModel):
     eta^2) is enough. That is why this is one mechanism and not C of them by turns. A network for each class, run by
     itself and called parallel covers no replacement that changes the label, since it changes two of the parts.
 
-    *Rounding* is as in `NetworkModel`, over all entries: retained = 1 - slack, slack a little more than sqrt(d) g.
+    *Rounding* is as in `QuadraticModel`, over all entries: retained = 1 - slack, slack a little more than sqrt(d) g.
 
     *Units of several rows.* Each of a unit's m rows weighs 1/m, whatever its class. The unit contributes the mean of
     its rows' contributions as records, a point of the convex hull of these. No norm and no distance of two points is
@@ -300,7 +300,7 @@ class ClassConditionalModel(PerClassModel):
         return 1.0 if relation == "add_remove" else 2.0 * _NETWORK_SHARE
 
     def prepare(self, mechanism: GaussianMechanism, sampler: Sampler) -> None:
-        """See `NetworkModel.prepare`; the slack covers all classes' entries."""
+        """See `QuadraticModel.prepare`; the slack covers all classes' entries."""
         self._retained, self._spacing = share_after_rounding(self, mechanism), mechanism.spacing
         for one in self.classes:
             one.retained, one.spacing = self._retained * _NETWORK_SHARE, mechanism.spacing

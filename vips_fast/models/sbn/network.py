@@ -1,13 +1,12 @@
 """Private sigmoid belief networks: parameters, read-outs, E-step, clip, sensitivity, M-step.
 
-`SigmoidBeliefNetwork` is the estimator and `QuadraticModel` the algorithm. `NetworkModel` has what it shares with the
-article's Algorithm 6 (`vips_fast.models.sbn.paper`): a statistic of blocks, rounded once.
+`SigmoidBeliefNetwork` is the estimator and `QuadraticModel` the algorithm. The article's Algorithm 6, with a curvature
+for each record, stays near the mean image under privacy; `bench/peers/vips.py` runs it for comparison.
 """
 
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack, cast
@@ -16,7 +15,7 @@ import numpy as np
 from scipy.special import expit, k0e, k1e, logit, ndtri
 
 from ...accounting.solver import halve_brackets
-from ...checks import check_choice, check_flag, check_memory, check_number, public_seed
+from ...checks import check_flag, check_memory, check_number, public_seed
 from ...data.arrays import select
 from ...data.frames import to_frame
 from ...data.rows import binary_records
@@ -37,15 +36,13 @@ from ...kernels.threads import one_blas_thread, resolve_n_threads, run_blocks
 from ...mechanisms import GaussianMechanism
 from ..estimator import ArraySpec, PrivateEstimator
 from ..forecast import by_signal, noise_of_mean
-from ..parameters import Bookkeeping, Call, Common, Options
+from ..parameters import Bookkeeping, Call, Options
 from ..plots import plot_images
 from ..readouts import Published, Transformer, by_pieces, kept
 from .score import BLOCK, PixelPrediction
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-    from .paper import PaperSigmoidBeliefNetwork
 
 Scratch = dict[str, Any]  #: Buffers of one thread.
 Sums = dict[str, np.ndarray]  #: Sums of each block.
@@ -117,17 +114,15 @@ class NetworkOptions(Options):
     learning_decay, learning_offset : float
         kappa and tau_0 of the step size (tau_0 + t)^-kappa of the running average, at most 1. Step t = 0 is the first
         step after the mean image and an offset of None is 0. So the first update, made with random weights, is
-        forgotten. With the Polya-Gamma bound t = 0 is the first step and None is 1.
+        forgotten.
     latent_clip, visible_clip : float
         Bounds of two norms. That of z - E[z] is in units of sqrt(K) / 2 (reached by z in {0, 1} around 1/2). The one of
         y - E[y] is in units of the root mean square sqrt(sum_j m_j (1 - m_j)) that the released mean image m implies. A
-        record's contribution is scaled to them. The Polya-Gamma bound does not use them.
-    dtype : {"float32", "float64"}
-        Precision of the Polya-Gamma E-step, which `score` uses under every bound.
+        record's contribution is scaled to them.
     measure_gain : bool or None
         Whether the last step of a private `fit` measures the finished network in place of improving it. Then
         ``found_gain_`` says how well half of a record's columns predict the other half. It costs no epsilon. None
-        measures runs of at least 10 steps. The Polya-Gamma bound measures nothing.
+        measures runs of at least 10 steps.
     """
 
     bias_variance: float = 100.0
@@ -136,7 +131,6 @@ class NetworkOptions(Options):
     learning_offset: float | None = None
     latent_clip: float = 0.9
     visible_clip: float = 1.15
-    dtype: str = "float32"
     measure_gain: bool | None = None
 
     def check(self) -> None:
@@ -147,31 +141,21 @@ class NetworkOptions(Options):
         check_number("learning_offset", self.learning_offset, 0, math.inf, high_open=True, optional=True)
         check_number("latent_clip", self.latent_clip, 0, 2, low_open=True)
         check_number("visible_clip", self.visible_clip, 0, 100, low_open=True)
-        check_choice("dtype", self.dtype, ("float32", "float64"))
         if self.measure_gain is not None:
             check_flag("measure_gain", self.measure_gain)
-
-
-class PaperParameters(Common, total=False):
-    """Keywords of `vips_fast.SigmoidBeliefNetwork.paper`: the fields of `PaperSigmoidBeliefNetwork`."""
-
-    sensitivity: str
-    clip: float
 
 
 class NetworkEstimator(PrivateEstimator):
     """Parameters and binary records that all estimators of belief networks share."""
 
     _options_type: ClassVar[type] = NetworkOptions
-    #: The mean image and one step more.
-    _least_steps: ClassVar[int] = 2
 
     n_components: int
 
     def _check_parameters(self) -> None:
         check_number("n_components", self.n_components, 1, 2**20, integer=True)
         self._check_privacy_parameters()
-        check_number("n_steps", self.n_steps, self._least_steps, 2**31, integer=True)
+        check_number("n_steps", self.n_steps, 2, 2**31, integer=True)  # the mean image and one step more
         self._options.check()
 
     def _records(
@@ -221,17 +205,17 @@ class NetworkEstimator(PrivateEstimator):
     def _record_bounds(self, Y: Any, networks: Sequence[Mapping[str, np.ndarray]]) -> list[Vector]:
         """Compute `record_bounds` of the rows of Y under each network."""
         rows, _ = self._records(self._held(Y), self.n_features_in_)
-        return [record_bounds(rows, one, self._options.dtype, resolve_n_threads(self.n_jobs)) for one in networks]
+        return [record_bounds(rows, one, resolve_n_threads(self.n_jobs)) for one in networks]
 
 
 @dataclass(kw_only=True, repr=False, eq=False)
 class SigmoidBeliefNetwork(NetworkEstimator, Transformer):
     """Sigmoid belief network with one hidden layer whose parameters may be published.
 
-    z_k ~ Bern(sigmoid(b_k)), y_j ~ Bern(sigmoid(w_j . z + c_j)), fitted by variational Bayes. Each record's expected
-    sufficient statistics are clipped, summed exactly and released with Gaussian noise, in one draw a step. Everything
-    after that is post-processing (Park et al. 2020, section 7). `paper` makes their own Algorithm 6. The weights have a
-    three-parameter beta normal shrinkage prior (appendix 5).
+    z_k ~ Bern(sigmoid(b_k)), y_j ~ Bern(sigmoid(w_j . z + c_j)), fitted by variational Bayes. Each record's
+    expected sufficient statistics are clipped, summed exactly and released with Gaussian noise, in one draw a step.
+    Everything after that is post-processing (Park et al. 2020, section 7). The weights have a three-parameter beta
+    normal shrinkage prior (appendix 5).
 
     Parameters
     ----------
@@ -248,7 +232,7 @@ class SigmoidBeliefNetwork(NetworkEstimator, Transformer):
     -----
     A step releases, in one draw, sum_n (v_n, (y_n - m) x v_n, upper off-diagonal of v_n v_n') with v_n the clipped z_n
     - zeta; m and zeta are the released means of y and z, so their use costs nothing. The diagonal of E[z z'] is E[z]
-    and is not released twice. `QuadraticModel` has the proof of the sensitivity, and `NetworkModel` the part that
+    and is not released twice. `QuadraticModel` has the proof of the sensitivity, and of the part that
     rounding adds.
 
     The lower bound of the logistic likelihood is that of Jaakkola & Jordan (2000), which is also the paper's
@@ -274,29 +258,14 @@ class SigmoidBeliefNetwork(NetworkEstimator, Transformer):
     >>> bool(model.score(images) < 0), 0 <= model.pixel_accuracy(images) <= 1
     (True, True)
 
-    One step at a time, with the given noise; and the paper's Algorithm 6.
+    One step at a time, with the given noise.
 
     >>> SigmoidBeliefNetwork(2, noise_multiplier=9.0).partial_fit(images).n_steps_
     1
-    >>> SigmoidBeliefNetwork.paper(2, private=False, n_steps=2).fit_transform(images).shape
-    (200, 2)
     """
-
-    #: Records of a block of the E-step.
-    _block: ClassVar[int] = BLOCK
 
     n_components: int = field(default=50, kw_only=False)
     n_steps: int | None = 10
-
-    @classmethod
-    def paper(cls, n_components: int = 50, **parameters: Unpack[PaperParameters]) -> PaperSigmoidBeliefNetwork:
-        """Make the Polya-Gamma bound of Algorithm 6, with its variants.
-
-        The paper is Park et al. (2020). Parameters are as in `vips_fast.models.sbn.paper.PaperSigmoidBeliefNetwork`.
-        """
-        from .paper import PaperSigmoidBeliefNetwork
-
-        return PaperSigmoidBeliefNetwork(n_components, **parameters)
 
     def fit(self, Y: Data, y: object = None, **call: Unpack[Bookkeeping]) -> Self:
         """Fit to binary records.
@@ -317,7 +286,7 @@ class SigmoidBeliefNetwork(NetworkEstimator, Transformer):
 
     def _read(self, X: Any, y: Any = None) -> tuple[BinaryRecords, dict[str, Any]]:
         rows, usable = self._rows(X)
-        return BinaryRecords(rows, usable, self._block, resolve_n_threads(self.n_jobs)), {"n_features": rows.shape[1]}
+        return BinaryRecords(rows, usable, BLOCK, resolve_n_threads(self.n_jobs)), {"n_features": rows.shape[1]}
 
     def _model(self, public: Public, schedule: RunSchedule | None = None) -> Model:
         J, K = public.n_features, int(self.n_components)
@@ -390,14 +359,14 @@ class SigmoidBeliefNetwork(NetworkEstimator, Transformer):
 
         ``random_state`` seeds the draws. Hidden units have their released means and covariance, which normals cut at
         thresholds reproduce (Emrich & Piedmonte 1991). The records' own q(z) are not independent of each other, as the
-        model's prior would have it. The paper's bound does not release a covariance; there they are independent.
+        model's prior would have it.
         """
         n_samples = check_number("n_samples", n_samples, 0, 2**40, integer=True)
         generator = np.random.default_rng(public_seed(random_state))
         return drawn(self._fitted().arrays, self._hidden_normal(), n_samples, generator)
 
     @kept
-    def _hidden_normal(self) -> Normal | None:
+    def _hidden_normal(self) -> Normal:
         return hidden_normal(self._fitted().arrays)
 
 
@@ -415,136 +384,12 @@ class Settings:
     joint: bool  # whether a unit contributes several rows together
 
 
-class NetworkModel(Model):
-    """A statistic of several blocks, each over its norm's bound.
-
-    Notes
-    -----
-    *Rounding.* A block of the statistic is a multiplier times the value of its fine integers. The multipliers hold the
-    factor retained = 1 - slack / clip. The slack is a little more than sqrt(d) g for d entries on a lattice of spacing
-    g. Let D be the distance that neighbors could reach without that factor: `sensitivity`, at least ``clip``. Sums of
-    neighbors are then at most retained D apart, whatever the records, since the factor shrinks every contribution and
-    not only clipped ones. Each is rounded once, exactly, from its exact fine sum: in each coordinate the distance grows
-    by at most one lattice unit. So the rounded sums are at most retained D + sqrt(d) g <= D - slack + sqrt(d) g <= D
-    apart. Slack passes sqrt(d) g by a thousandth, and g is at least 2^-31 of the clip. That is far more than the error
-    of the multipliers in double precision. As the multipliers are rounded *down* to fractions p / 2^k, the statistics
-    read back are divided by those fractions themselves.
-
-    *Units of several rows.* Sums are read as means per unit, and nothing in them tells how many rows they hold. So,
-    unless a model says otherwise, each of a unit's m rows weighs 1/m. The unit contributes the mean of its rows'
-    contributions as records: a point of the convex hull of records' contributions. No norm and no distance of two
-    points is larger there than among records. All that is proven of records then holds of units, whatever m. The weight
-    enters before truncation, which makes no norm larger; its own rounding, below 2^-52, is covered by the thousandth of
-    slack.
-    """
-
-    clip = 1.0
-    #: Released probabilities stay this far from 0 and 1.
-    least_pixel, least_hidden = 1e-3, 0.02
-    at_root: ClassVar[tuple[str, ...]] = ("start_weights", "prior", "_average", "variances", "c_variance")
-    #: The published arrays, and the attributes that hold them; those with two axes of units lie the other way there.
-    published: ClassVar[dict[str, str]]
-
-    def __init__(
-        self, settings: Settings, public: Public, blocks: Mapping[str, int], first_offset: float, n_averaged: int
-    ):
-        self.settings, self.options = settings, settings.options
-        self.n_visible, self.n_hidden, self.n_records = public.n_features, settings.n_hidden, public.n_records
-        offset = first_offset if self.options.learning_offset is None else float(self.options.learning_offset)
-        self._schedule = Schedule(offset, float(self.options.learning_decay))
-        self._average = RunningAverage(np.zeros(n_averaged))
-        self.step = 0
-        #: Where each block of the statistic lies.
-        self.blocks: dict[str, slice] = {}
-        first = 0
-        for name, size in blocks.items():
-            self.blocks[name] = slice(first, first + size)
-            first += size
-        self.shape = (first,)
-        self.prior = WeightPrior(self.n_visible, self.n_hidden)
-        self.start_weights = np.random.default_rng(public.seed).standard_normal((self.n_visible, self.n_hidden))
-        self.retained, self.spacing = 1.0, 1.0
-
-    @abstractmethod
-    def multiplier(self, name: str) -> float:
-        """Return the statistic that one natural unit of a block gives."""
-
-    @abstractmethod
-    def unit(self, name: str) -> float:
-        """Return a fine integer's value in natural units.
-
-        It is a power of two, for each block.
-        """
-
-    @abstractmethod
-    def parts(self, fine: np.ndarray) -> dict[str, np.ndarray]:
-        """Return each block's exact integers, from the fine sums; linear."""
-
-    def prepare(self, mechanism: GaussianMechanism, sampler: Sampler) -> None:
-        """Lower the bounds by the error of rounding to the lattice."""
-        self.retained, self.spacing = share_after_rounding(self, mechanism), mechanism.spacing
-
-    def round(self, fine: np.ndarray, spacing: float) -> np.ndarray:
-        """Round exact sums times their multipliers to the lattice."""
-        out = np.zeros(self.shape, dtype=np.int64)
-        for name, part in self.parts(fine).items():
-            out[self.blocks[name]] = rounded(part.reshape(-1), self._fraction(name, spacing))
-        return out
-
-    def _fraction(self, name: str, spacing: float) -> Fraction:
-        return Fraction.below(self.multiplier(name) * self.unit(name) / spacing)
-
-    def exact_multiplier(self, name: str) -> float:
-        """Find the fraction just below `multiplier` that `round` uses."""
-        return self._fraction(name, self.spacing).value * (self.spacing / self.unit(name))
-
-    def read(self, release: Release, name: str) -> np.ndarray:
-        """Compute a block's noised mean per record, in natural units."""
-        return release.units[self.blocks[name]] * (release.scale / self.exact_multiplier(name))
-
-    @classmethod
-    def specs(cls, n_visible: int, n_hidden: int) -> dict[str, ArraySpec]:
-        """Return shape and range of each published array."""
-        J, K = n_visible, n_hidden
-        every = {
-            "components": ArraySpec((K, J)),
-            "weight_variances": ArraySpec((K, J), 0.0),
-            "weight_covariance": ArraySpec((K, K)),
-            "hidden_bias": ArraySpec((K,)),
-            "hidden_covariance": ArraySpec((K, K), -0.25, 0.25),
-            "visible_bias": ArraySpec((J,)),
-            "visible_variance": ArraySpec((J,), 0.0),
-            "curvature": ArraySpec((J,), 0.0, 0.25),
-            "mean_image": ArraySpec((J,), 0.0, 1.0),
-        }
-        return {name: every[name] for name in cls.published}
-
-    def result(self) -> dict[str, np.ndarray]:
-        return {name: _turn(name, getattr(self, attribute)) for name, attribute in self.published.items()}
-
-    def state(self) -> dict[str, np.ndarray]:
-        """Return all inputs of the next step, with the published arrays."""
-        return {**self.result(), **self.prior.state(), **self._average.state(), "step": np.array([float(self.step)])}
-
-    def restore(self, state: Mapping[str, np.ndarray]) -> None:
-        step, arrays = steps_of(state), {}
-        for name, spec in self.specs(self.n_visible, self.n_hidden).items():
-            arrays[name] = array_of(state, name, spec.shape)
-            if not spec.low <= arrays[name].min() <= arrays[name].max() <= spec.high:
-                raise ValueError(f"state: {name!r} is out of its range")
-        self.prior.restore(state)
-        self._average.restore(state)
-        for name, attribute in self.published.items():
-            setattr(self, attribute, _turn(name, arrays[name]))
-        self.step = step
-
-
 def _turn(name: str, array: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(array.T) if name in ("components", "weight_variances") else array
 
 
 def share_after_rounding(model: Model, mechanism: GaussianMechanism) -> float:
-    """Compute the factor retained of `NetworkModel`."""
+    """Compute the factor retained of `QuadraticModel`."""
     slack = 1.001 * math.sqrt(model.shape[0]) * mechanism.spacing
     if slack > 0.5 * model.clip:
         raise ValueError("noise_multiplier: too large for the number of statistics; expected less noise a step")
@@ -562,7 +407,7 @@ def row_weights(starts: np.ndarray | None) -> np.ndarray | None:
     return 1.0 / np.repeat(sizes, sizes)
 
 
-class QuadraticModel(NetworkModel):
+class QuadraticModel(Model):
     """Jaakkola's bound: the mean image first, then statistics about the released means.
 
     Notes
@@ -573,16 +418,30 @@ class QuadraticModel(NetworkModel):
     same. The center of y is taken off in `parts`: sum_n (y_n - m) x v_n = sum_n y_n x v_n
     - m x sum_n v_n, in integers, as m is a multiple of 2^-12.
 
-    *Units of several rows.* In the first steps a unit contributes the mean of its rows; see `NetworkModel`. Afterwards
-    it is t times the sum of its m rows' blocks, 0 < t <= 1. They are trunc(t v_r), y_r x trunc(t v_r) and w_r w_r',
-    w_r = trunc(sqrt(t) v_r). In the first entries of the block of the first steps, which is idle by then, stands t m -
-    1 if that is positive. So the M-step can divide by how many rows the sums hold. The factor t is the largest that
-    keeps the joint norm at ``keep``. Without several rows it is 1, and nothing is there. The norm comes from inner
-    products: with G_rs = v_r . v_s and H_rs = (y_r - m) . (y_s - m) the blocks' squares are sum G, sum G H and (sum
-    G^2 - sum_k (sum_r v_rk^2)^2) / 2. It is computed anew for the truncated integers. G and H are integers below 2^53
-    (m is a multiple of 2^-12), exact in any order. Their sums are pairwise within 512 x 512 blocks. For fewer than 2^20
-    rows the errors are below 2^-30 of the sum of the terms' sizes. That is at most (sum_r |v_r|)^2 for G and J times
-    that for G H. 2^-30 of it is added, and for the squares the factor 1 + 2^-20 is more than enough.
+    *Rounding.* A block of the statistic is a multiplier times the value of its fine integers. The multipliers hold the
+    factor retained = 1 - slack / clip. The slack is a little more than sqrt(d) g for d entries on a lattice of spacing
+    g. Let D be the distance that neighbors could reach without that factor: `sensitivity`, at least ``clip``. Sums of
+    neighbors are then at most retained D apart, whatever the records, since the factor shrinks every contribution and
+    not only clipped ones. Each is rounded once, exactly, from its exact fine sum: in each coordinate the distance grows
+    by at most one lattice unit. So the rounded sums are at most retained D + sqrt(d) g <= D - slack + sqrt(d) g <= D
+    apart. Slack passes sqrt(d) g by a thousandth, and g is at least 2^-31 of the clip. That is far more than the error
+    of the multipliers in double precision. As the multipliers are rounded *down* to fractions p / 2^k, the statistics
+    read back are divided by those fractions themselves.
+
+    *Units of several rows.* Sums are read as means per unit. In the first steps each of a unit's m rows weighs 1/m,
+    so that the unit contributes the mean of its rows' contributions as records: a point of the convex hull of
+    records' contributions, with no norm and no distance of two points larger than among records. The weight enters
+    before truncation, which makes no norm larger; its own rounding, below 2^-52, is covered by the thousandth of
+    slack. Afterwards a unit contributes t times the sum of its m rows' blocks, 0 < t <= 1. They are trunc(t v_r),
+    y_r x trunc(t v_r) and w_r w_r', w_r = trunc(sqrt(t) v_r). In the first entries of the block of the first steps,
+    which is idle by then, stands t m - 1 if that is positive. So the M-step can divide by how many rows the sums
+    hold. The factor t is the largest that keeps the joint norm at ``keep``. Without several rows it is 1, and
+    nothing is there. The norm comes from inner products: with G_rs = v_r . v_s and H_rs = (y_r - m) . (y_s - m) the
+    blocks' squares are sum G, sum G H and (sum G^2 - sum_k (sum_r v_rk^2)^2) / 2. It is computed anew for the
+    truncated integers. G and H are integers below 2^53 (m is a multiple of 2^-12), exact in any order. Their sums
+    are pairwise within 512 x 512 blocks. For fewer than 2^20 rows the errors are below 2^-30 of the sum of the
+    terms' sizes. That is at most (sum_r |v_r|)^2 for G and J times that for G H. 2^-30 of it is added, and for the
+    squares the factor 1 + 2^-20 is more than enough.
 
     *Capacity.* |v_nk| <= 2^20, so no entry of a record passes 2^40 in the products v_nk v_nl, nor 2^32 in the `parts`
     of y_n x v_n. So 2^22 records stay within 2^62. A unit of several rows may put all its norm in one block, which is
@@ -595,8 +454,12 @@ class QuadraticModel(NetworkModel):
     moves the sum by at most 1, replacing one by at most 2 (entries have signs).
     """
 
+    clip = 1.0
     capacity = 2**22
-    at_root = (*NetworkModel.at_root, "covariance", "_image")
+    #: Released probabilities stay this far from 0 and 1.
+    least_pixel, least_hidden = 1e-3, 0.02
+    at_root = ("start_weights", "prior", "_average", "variances", "covariance", "_image")
+    #: The published arrays, and the attributes that hold them; those with two axes of units lie the other way there.
     published: ClassVar[dict[str, str]] = {
         "components": "w",
         "weight_variances": "variances",
@@ -610,9 +473,22 @@ class QuadraticModel(NetworkModel):
 
     def __init__(self, settings: Settings, public: Public, mean_steps: int):
         J, K = public.n_features, settings.n_hidden
-        blocks = dict(image=J, mean=K, cross=J * K, covariance=K * (K - 1) // 2)
-        super().__init__(settings, public, blocks, 0.0, K + J * K + K * K)
-        self.mean_steps = mean_steps
+        self.settings, self.options = settings, settings.options
+        self.n_visible, self.n_hidden, self.n_records = J, K, public.n_records
+        offset = 0.0 if self.options.learning_offset is None else float(self.options.learning_offset)
+        self._schedule = Schedule(offset, float(self.options.learning_decay))
+        self._average = RunningAverage(np.zeros(K + J * K + K * K))
+        self.step, self.mean_steps = 0, mean_steps
+        #: Where each block of the statistic lies.
+        self.blocks: dict[str, slice] = {}
+        first = 0
+        for name, size in dict(image=J, mean=K, cross=J * K, covariance=K * (K - 1) // 2).items():
+            self.blocks[name] = slice(first, first + size)
+            first += size
+        self.shape = (first,)
+        self.prior = WeightPrior(J, K)
+        self.start_weights = np.random.default_rng(public.seed).standard_normal((J, K))
+        self.retained, self.spacing = 1.0, 1.0
         # Entries of the first block that say, afterwards, how many rows the sums hold.
         self._counting = -(-J // _COUNTED) if settings.joint and settings.private else 0
         if self._counting:
@@ -666,14 +542,14 @@ class QuadraticModel(NetworkModel):
         return 1.0 if relation == "add_remove" else 2.0
 
     def unit(self, name: str) -> float:
-        """Grids relative only to the public bound of z - E[z]."""
+        """Return a fine integer's value in natural units: a power of two, relative only to the bound of z - E[z]."""
         if name == "image":
             return 2.0**-IMAGE_BITS
         latent = math.ldexp(1.0, math.frexp(self.latent_bound)[1] - _LATENT_BITS)
         return {"mean": latent, "cross": math.ldexp(latent, -_CENTER_BITS), "covariance": latent * latent}[name]
 
     def multiplier(self, name: str) -> float:
-        """Divide a block's share by its bound."""
+        """Return the statistic that one natural unit of a block gives: its share over its bound."""
         if name == "image":
             return self.retained / math.sqrt(self.n_visible)
         # The covariance is empty for K = 1, where any bound will do.
@@ -682,11 +558,33 @@ class QuadraticModel(NetworkModel):
         return _SHARES[name] * self.retained / math.sqrt(sum(share**2 for share in _SHARES.values())) / bound
 
     def parts(self, fine: np.ndarray) -> dict[str, np.ndarray]:
-        """Return the sums, with y x v about the center of y."""
+        """Return each block's exact integers, from the fine sums; linear, with y x v about the center of y."""
         out = {name: fine[part] for name, part in self.blocks.items()}
         cross = out["cross"].reshape(self.n_visible, self.n_hidden)
         out["cross"] = cross * (1 << _CENTER_BITS) - self._center_units[:, None] * out["mean"]
         return out
+
+    def prepare(self, mechanism: GaussianMechanism, sampler: Sampler) -> None:
+        """Lower the bounds by the error of rounding to the lattice."""
+        self.retained, self.spacing = share_after_rounding(self, mechanism), mechanism.spacing
+
+    def round(self, fine: np.ndarray, spacing: float) -> np.ndarray:
+        """Round exact sums times their multipliers to the lattice."""
+        out = np.zeros(self.shape, dtype=np.int64)
+        for name, part in self.parts(fine).items():
+            out[self.blocks[name]] = rounded(part.reshape(-1), self._fraction(name, spacing))
+        return out
+
+    def _fraction(self, name: str, spacing: float) -> Fraction:
+        return Fraction.below(self.multiplier(name) * self.unit(name) / spacing)
+
+    def exact_multiplier(self, name: str) -> float:
+        """Find the fraction just below `multiplier` that `round` uses."""
+        return self._fraction(name, self.spacing).value * (self.spacing / self.unit(name))
+
+    def read(self, release: Release, name: str) -> np.ndarray:
+        """Compute a block's noised mean per record, in natural units."""
+        return release.units[self.blocks[name]] * (release.scale / self.exact_multiplier(name))
 
     def contribute(self, block: Any, words: np.ndarray, out: np.ndarray, scratch: Scratch) -> None:
         """Add 2 y - 1, or sums of products.
@@ -882,19 +780,46 @@ class QuadraticModel(NetworkModel):
         self.w, self.variances, self.covariance = np.ascontiguousarray(w), variances, totals.sum(axis=0)
         self.prior.update(w * w + variances)
 
+    @classmethod
+    def specs(cls, n_visible: int, n_hidden: int) -> dict[str, ArraySpec]:
+        """Return shape and range of each published array."""
+        J, K = n_visible, n_hidden
+        return {
+            "components": ArraySpec((K, J)),
+            "weight_variances": ArraySpec((K, J), 0.0),
+            "weight_covariance": ArraySpec((K, K)),
+            "hidden_bias": ArraySpec((K,)),
+            "hidden_covariance": ArraySpec((K, K), -0.25, 0.25),
+            "visible_bias": ArraySpec((J,)),
+            "curvature": ArraySpec((J,), 0.0, 0.25),
+            "mean_image": ArraySpec((J,), 0.0, 1.0),
+        }
+
+    def result(self) -> dict[str, np.ndarray]:
+        return {name: _turn(name, getattr(self, attribute)) for name, attribute in self.published.items()}
+
     def state(self) -> dict[str, np.ndarray]:
-        """Return network, averages, and the centers of the next statistics."""
+        """Return all inputs of the next step: network, averages, and the centers of the next statistics."""
         own = {"image": self._image, "hidden_mean": self.zeta, "visible_bound": np.array([self.visible_bound])}
-        return super().state() | own
+        averages = {**self.prior.state(), **self._average.state(), "step": np.array([float(self.step)])}
+        return {**self.result(), **averages, **own}
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        step, arrays = steps_of(state), {}
         zeta, image = array_of(state, "hidden_mean", (self.n_hidden,)), array_of(state, "image", (self.n_visible,))
         (visible_bound,) = array_of(state, "visible_bound", (1,)).tolist()
-        curvature, mean = (array_of(state, name) for name in ("curvature", "mean_image"))
+        for name, spec in self.specs(self.n_visible, self.n_hidden).items():
+            arrays[name] = array_of(state, name, spec.shape)
+            if not spec.low <= arrays[name].min() <= arrays[name].max() <= spec.high:
+                raise ValueError(f"state: {name!r} is out of its range")
+        curvature, mean = arrays["curvature"], arrays["mean_image"]
         if not (visible_bound > 0 and curvature.min() > 0 and mean.min() > 0 and mean.max() < 1):
             raise ValueError("state: bound, curvature or mean image are out of their ranges")
-        super().restore(state)
-        self.zeta, self._image, self.visible_bound = zeta, image, visible_bound
+        self.prior.restore(state)
+        self._average.restore(state)
+        for name, attribute in self.published.items():
+            setattr(self, attribute, _turn(name, arrays[name]))
+        self.step, self.zeta, self._image, self.visible_bound = step, zeta, image, visible_bound
         self._derive()
 
 
@@ -1001,34 +926,20 @@ def hidden_bias(mean: np.ndarray, n_records: float, variance: float) -> np.ndarr
 # ------------------------------------------------------------------------------------------- read-outs
 
 
-def _visible_variance(arrays: Mapping[str, np.ndarray]) -> np.ndarray:
-    """Compute posterior variances of visible biases, if the bound has them."""
-    return arrays.get("visible_variance", np.zeros(len(arrays["visible_bias"])))
-
-
-def polya_gamma_means(Y: np.ndarray, arrays: Mapping[str, np.ndarray], dtype: str, n_threads: int) -> np.ndarray:
-    """Compute q(z = 1) of binary records under the Polya-Gamma bound.
-
-    Y is (n, J), and the result float64, (n, K). `NetworkModel.specs` has the ``arrays``.
-    """
-    w, b, c = arrays["components"].T, arrays["hidden_bias"], arrays["visible_bias"]
-    parameters = w, w**2 + arrays["weight_variances"].T, c, _visible_variance(arrays), b, expit(b)
-    return sbn_pg(Y, *parameters, n_sweeps=READ_SWEEPS, dtype=dtype, n_threads=n_threads).z
-
-
-def record_bounds(Y: np.ndarray, arrays: Mapping[str, np.ndarray], dtype: str, n_threads: int) -> Vector:
+def record_bounds(Y: np.ndarray, arrays: Mapping[str, np.ndarray], n_threads: int) -> Vector:
     """Compute the variational lower bound of each record's log p(y).
 
-    It is in nats: float64, (n,); see `SigmoidBeliefNetwork.score`.
+    It is in nats: float64, (n,); see `SigmoidBeliefNetwork.score`. `QuadraticModel.specs` has the ``arrays``.
     """
-    w, variances, b = arrays["components"], arrays["weight_variances"], arrays["hidden_bias"]
+    w, variances, b, c = (arrays[name] for name in ("components", "weight_variances", "hidden_bias", "visible_bias"))
+    parameters = w.T, w.T**2 + variances.T, c, np.zeros(len(c)), b, expit(b)
     log_on, log_off = -np.logaddexp(0.0, -b), -np.logaddexp(0.0, b)
     bounds = np.empty(len(Y))
     for first, last in record_blocks(len(Y), _SCORED):
         part = Y[first:last]
-        z = polya_gamma_means(part, arrays, dtype, n_threads)
-        psi = z @ w + arrays["visible_bias"]
-        square = psi**2 + _visible_variance(arrays) + (z * (1 - z)) @ w**2 + z @ variances
+        z = sbn_pg(part, *parameters, n_sweeps=READ_SWEEPS, n_threads=n_threads).z
+        psi = z @ w + c
+        square = psi**2 + (z * (1 - z)) @ w**2 + z @ variances
         t = np.sqrt(np.maximum(square, 0.0))
         # log(2 cosh(t/2)) without overflow.
         likelihood = ((part - 0.5) * psi - t / 2 - np.log1p(np.exp(-t))).sum(axis=1)
@@ -1078,27 +989,15 @@ def thresholded_normal(mean: np.ndarray, covariance: np.ndarray) -> Normal:
         return h, np.linalg.cholesky(correlation * np.outer(scale, scale))
 
 
-def hidden_normal(arrays: Mapping[str, np.ndarray]) -> Normal | None:
-    """Compute `thresholded_normal` of a network's hidden units.
-
-    None if their covariance was not released.
-    """
-    if "hidden_covariance" not in arrays:
-        return None
+def hidden_normal(arrays: Mapping[str, np.ndarray]) -> Normal:
+    """Compute `thresholded_normal` of a network's hidden units."""
     return thresholded_normal(expit(arrays["hidden_bias"]), arrays["hidden_covariance"])
 
 
-def drawn(arrays: Mapping[str, np.ndarray], normal: Normal | None, n_samples: int, rng: np.random.Generator) -> Bits:
-    """Draw records from a network: uint8, (n_samples, J).
-
-    ``normal`` is the network's `hidden_normal`; None draws the hidden units independently.
-    """
-    K = len(arrays["hidden_bias"])
-    if normal is None:
-        z = rng.random((n_samples, K)) < expit(arrays["hidden_bias"])
-    else:
-        thresholds, factor = normal
-        z = rng.standard_normal((n_samples, K)) @ factor.T < thresholds
+def drawn(arrays: Mapping[str, np.ndarray], normal: Normal, n_samples: int, rng: np.random.Generator) -> Bits:
+    """Draw records from a network and its `hidden_normal`: uint8, (n_samples, J)."""
+    thresholds, factor = normal
+    z = rng.standard_normal((n_samples, len(thresholds))) @ factor.T < thresholds
     chance = expit(z.astype(np.float64) @ arrays["components"] + arrays["visible_bias"])
     return np.asarray(rng.random(chance.shape) < chance, dtype=np.uint8)
 
