@@ -68,24 +68,6 @@ def test_rfc8439_blocks(isa, key, nonce, counter, stream):
     assert chacha20_fill(64, key, nonce=nonce, counter=counter, isa=isa).tobytes().hex() == stream
 
 
-@pytest.mark.parametrize("isa", ISAS)
-def test_rfc8439_encryption(isa):
-    """Section 2.4.2: the keystream of the "sunscreen" message."""
-    message = (
-        b"Ladies and Gentlemen of the class of '99: If I could offer you only one tip for the future, "
-        b"sunscreen would be it."
-    )
-    cipher = (
-        "6e2e359a2568f98041ba0728dd0d6981e97e7aec1d4360c20a27afccfd9fae0bf91b65c5524733ab8f593dabcd62b357"
-        "1639d624e65152ab8f530c359f0861d807ca0dbf500d6a6156a38e088a22b65e52bc514d16ccf806818ce91ab7793736"
-        "5af90bbf74a35be6b40b8eedf2785e42874d"
-    )
-    stream = chacha20_fill(
-        len(message), bytes(range(32)), nonce=bytes.fromhex("000000000000004a00000000"), counter=1, isa=isa
-    )
-    assert (np.frombuffer(message, dtype=np.uint8) ^ stream).tobytes().hex() == cipher
-
-
 def test_chacha20_fill_stops_at_the_last_block():
     last = chacha20_fill(64, KEY, counter=2**32 - 1)
     np.testing.assert_array_equal(last, reference.chacha20_fill(64, KEY, counter=2**32 - 1))
@@ -292,19 +274,3 @@ def test_forked_children_draw_different_noise(released_before):
     seen.append(rounded_gaussian(2.0**40, 8).tobytes())
     assert all(len(s) == 64 for s in seen)
     assert len(set(seen)) == len(seen)
-
-
-def test_error_statuses_of_the_table():
-    """The kernel itself refuses faults that checked entries catch."""
-    key, out = native.Key(KEY), np.empty(3, dtype=np.int64)
-    for scale in (0.0, -1.0, math.nan, math.inf, 2.0**51):
-        with pytest.raises(RuntimeError, match="parameter"):
-            native.rounded_gaussian(key, 0, scale, out)
-        with pytest.raises(RuntimeError, match="parameter"):
-            native.gaussian_exact(1, 1, key, 0, scale)
-    for first in (-1, MAX):
-        with pytest.raises(RuntimeError, match="size"):
-            native.rounded_gaussian(key, first, 1.0, out)
-    for limbs in (2, 26):
-        with pytest.raises(RuntimeError, match="size"):
-            native.gaussian_exact(1, 1, key, 0, 1.0, limbs)

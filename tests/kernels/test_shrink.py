@@ -39,10 +39,3 @@ def test_an_edge_belongs_to_the_band_above_it(isa):
     _, responsibility = shrink_means(np.ones((9, 1)), expected, grid, prior, edges, isa)
     counts = np.bincount(np.searchsorted(edges, expected[:, 0], side="right"), minlength=4)
     np.testing.assert_allclose(responsibility.sum(axis=1), counts, rtol=1e-6)
-
-
-@pytest.mark.parametrize("isa", ISAS)
-def test_edges_that_fall_are_refused(isa):
-    *rest, _ = shrinking(np.random.default_rng(0), 4, 3, 16, 3)
-    with pytest.raises((ValueError, RuntimeError)):
-        shrink_means(*rest, np.array([2.0, 1.0]), isa)

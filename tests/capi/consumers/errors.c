@@ -113,13 +113,19 @@ static void noise(const vf_api *api) {
     expect(api, "os_random, negative size", VF_ERR_SIZE, api->os_random(-1, key));
     expect(api, "chacha20_fill, counter wraps", VF_ERR_SIZE, api->chacha20_fill(65, key, nonce, UINT32_MAX, bytes));
     expect(api, "chacha20_fill, no key", VF_ERR_NULL, api->chacha20_fill(64, NULL, nonce, 0, bytes));
-    expect(api, "rounded_gaussian, scale 0", VF_ERR_PARAMETER, api->rounded_gaussian(4, 0, 0.0, key, x));
-    expect(api, "rounded_gaussian, scale NaN", VF_ERR_PARAMETER, api->rounded_gaussian(4, 0, NAN, key, x));
     expect(api, "rounded_gaussian, range overflows", VF_ERR_SIZE, api->rounded_gaussian(4, INT64_MAX, 1.0, key, x));
     expect(api, "rounded_gaussian, misaligned", VF_ERR_ALIGNMENT,
            api->rounded_gaussian(3, 0, 1.0, key, (int64_t *)((char *)x + 4)));
     expect(api, "add_rounded_gaussian, sum too large", VF_ERR_RANGE, api->add_rounded_gaussian(4, 0, 8.0, key, x));
     failures += x[0] != 1 || x[1] != INT64_MAX - 5 || x[2] != 3 || x[3] != 4;
+    const double scales[] = {0.0, -1.0, NAN, INFINITY, 0x1p51};
+    for (int i = 0; i < 5; ++i) {
+        expect(api, "rounded_gaussian, scale", VF_ERR_PARAMETER, api->rounded_gaussian(4, 0, scales[i], key, x));
+        expect(api, "gaussian_exact, scale", VF_ERR_PARAMETER, api->gaussian_exact(1, 1, 0, scales[i], 3, key, x));
+    }
+    expect(api, "rounded_gaussian, first below 0", VF_ERR_SIZE, api->rounded_gaussian(3, -1, 1.0, key, x));
+    expect(api, "gaussian_exact, few limbs", VF_ERR_SIZE, api->gaussian_exact(1, 1, 0, 1.0, 2, key, x));
+    expect(api, "gaussian_exact, many limbs", VF_ERR_SIZE, api->gaussian_exact(1, 1, 0, 1.0, 26, key, x));
     expect(api, "symmetric_gaussian, sides", VF_ERR_SIZE, api->symmetric_gaussian(2, 0, 3, 1.0, 1.0, key, 2, x));
     expect(api, "symmetric_check, not symmetric", VF_ERR_PARAMETER, api->symmetric_check(2, 0, 2, INT64_MAX, 2, x));
     expect(api, "pg_mean, b 0", VF_ERR_PARAMETER, api->pg_mean_f64(2, 0.0, real, out));
@@ -141,6 +147,22 @@ static void regression(const vf_api *api) {
     expect(api, "logistic_weights, small workspace", VF_ERR_WORKSPACE, WEIGHTS(values, workspace, 8));
     expect(api, "logistic_weights, misaligned values", VF_ERR_ALIGNMENT,
            WEIGHTS((const double *)((const char *)values + 4), workspace, sizeof workspace));
+    const int32_t outside[] = {0, 2, 1}, twice[] = {1, 1, 1}, negative[] = {0, -1, 1};
+    const int64_t falling[] = {0, 2, 1};
+#define ROWS(starts, index)                                                                                         \
+    api->logistic_weights_f64(&p, &(vf_rows_f64){2, 2, starts, index, values}, y, NULL, workspace, sizeof workspace, \
+                              linear, quadratic, xi, norms)
+    expect(api, "logistic_weights, column outside", VF_ERR_INDEX, ROWS(indptr, outside));
+    expect(api, "logistic_weights, column twice", VF_ERR_INDEX, ROWS(indptr, twice));
+    expect(api, "logistic_weights, column below 0", VF_ERR_INDEX, ROWS(indptr, negative));
+    expect(api, "logistic_weights, rows fall", VF_ERR_INDPTR, ROWS(falling, indices));
+    int64_t sums[2] = {0}, triangle[3] = {0};
+#define ADD(last, bytes)                                                                                              \
+    api->logistic_accumulate_f64(&(vf_rows_f64){2, 2, indptr, indices, values}, 0, last, linear, quadratic, workspace, \
+                                 bytes, sums, triangle)
+    expect(api, "logistic_accumulate", VF_OK, ADD(2, sizeof workspace));
+    expect(api, "logistic_accumulate, a row too many", VF_ERR_SIZE, ADD(3, sizeof workspace));
+    expect(api, "logistic_accumulate, small workspace", VF_ERR_WORKSPACE, ADD(2, 8));
     p.clip_norm = 0.0;
     expect(api, "logistic_weights, clip_norm 0", VF_ERR_PARAMETER, WEIGHTS(values, workspace, sizeof workspace));
 
@@ -163,6 +185,23 @@ static void regression(const vf_api *api) {
            CLASSES(3, units, (char *)workspace + 4, sizeof workspace - 8));
 }
 
+static void belief_network(const vf_api *api) {
+    enum { J = 2, K = 3 };
+    const uint8_t y[J] = {0, 1};
+    const double one[VF_SBN_STRIDE(J) * K] = {1}, start[K] = {.5, .5, .5};
+    double area[1 << 12], z[K];
+    int64_t sums[K * (K - 1) / 2] = {0};
+    const vf_sbn_params good = {1, J, K, 1}, backwards = {1, J, K, -1};
+#define PG(p, bytes) api->sbn_pg_f64(&(p), y, one, one, one, one, one, start, area, bytes, z, NULL)
+    expect(api, "sbn_pg", VF_OK, PG(good, sizeof area));
+    expect(api, "sbn_pg, small workspace", VF_ERR_WORKSPACE, PG(good, 8));
+    expect(api, "sbn_pg, sweeps", VF_ERR_PARAMETER, PG(backwards, sizeof area));
+    expect(api, "sbn_quadratic, small workspace", VF_ERR_WORKSPACE,
+           api->sbn_quadratic(&good, y, one, one, one, start, area, 8, z));
+    expect(api, "sbn_gram, small workspace", VF_ERR_WORKSPACE, api->sbn_gram(1, K, one, area, 8, sums));
+    failures += api->sbn_pg_workspace_f64((int64_t)1 << 40, K) != -1;
+}
+
 int main(void) {
     static const char *const sets[] = {"portable", "baseline", "avx2", "avx512"};
     for (int i = 0; i < 4; ++i) {
@@ -172,6 +211,7 @@ int main(void) {
         estep(api);
         noise(api);
         regression(api);
+        belief_network(api);
     }
     if (vf_api_for("abacus") || vf_api_for(NULL)) ++failures;
     const vf_api *api = vf_api_for("portable");
