@@ -121,19 +121,6 @@ def test_wang_equals_autodp(bound, size, n, z, steps, delta):
     assert ours == pytest.approx(theirs, rel=1e-3)
 
 
-def test_agrees_with_dp_accounting():
-    rdp = import_module("dp_accounting.rdp.rdp_privacy_accountant")
-    import dp_accounting
-
-    orders = [2.0, 3.0, 8.0, 33.0]
-    account = rdp.RdpAccountant(orders)
-    account.compose(dp_accounting.PoissonSampledDpEvent(0.05, dp_accounting.GaussianDpEvent(1.24)), 20)
-    ours = 20 * acc.renyi_divergence(poisson(0.05, 1.24), orders)
-    # Integer orders, where their sum is exact.
-    np.testing.assert_allclose(ours, account._rdp, rtol=1e-8)
-    assert epsilon_of_curve(np.array(orders), ours, 1e-5) == pytest.approx(account.get_epsilon(1e-5), rel=1e-8)
-
-
 @QUIET
 @given(st.floats(0.01, 5.0), st.floats(0.0, 4.0))
 def test_conversions_invert(rho, eps):

@@ -20,7 +20,6 @@ from vips_fast.accounting import (
     calibrate_noise_multiplier,
     delta,
     epsilon,
-    gaussian_noise_multiplier,
     inference_success,
     true_positive_rate,
 )
@@ -99,18 +98,6 @@ def test_guesses_under_other_events_take_near_the_best_line(name):
         found = inference_success(event, b)
         assert max(b, last) < found and 0.99 * best <= found <= 1.05 * best
         last = found
-
-
-def test_less_noise_than_by_way_of_epsilon():
-    """Compare with the noise by way of epsilon, and by a table. The way is e^eps / (1 + e^eps) + delta."""
-    eps = math.log((0.6 - 1e-6) / 0.4)
-    z = calibrate_noise_multiplier(GaussianEvent, target_attack_success=0.6)
-    assert eps == pytest.approx(0.405, abs=1e-3)
-    assert gaussian_noise_multiplier(eps, 1e-6) / z == pytest.approx(4.97, abs=0.02)
-    # By way of the epsilon of a Gaussian run of the same risk, a sampled run has 13 % more noise than it needs.
-    sampled = RUNS["poisson"]
-    by_table = calibrate_noise_multiplier(sampled, Target.of_success(0.6, 1e-6).epsilon, 1e-6)
-    assert calibrate_noise_multiplier(sampled, target_attack_success=0.6) < 0.9 * by_table
 
 
 def test_nothing_private_and_bad_targets():
