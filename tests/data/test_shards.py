@@ -5,7 +5,6 @@ import os
 import pickle
 import subprocess
 import sys
-import threading
 
 import numpy as np
 import pytest
@@ -170,22 +169,6 @@ def test_pickles_go_by_path_and_know_their_corpus(tmp_path, corpus):
     os.rename(other.path, corpus.path)
     with pytest.raises(ValueError, match="is another corpus"):
         pickle.loads(data)
-
-
-def test_rows_are_read_ahead(corpus, monkeypatch):
-    asked = []
-    monkeypatch.setattr(os, "posix_fadvise", lambda f, start, n, how: asked.append((os.fstat(f).st_ino, start, n)))
-    rows = np.arange(50, 350, 3)
-    corpus.expect(rows)
-    for thread in threading.enumerate():
-        if thread.name == "read ahead":
-            thread.join()
-    stretches = {}
-    for inode, start, length in asked:
-        stretches.setdefault(inode, []).append((start, start + length))
-    for path, first, last in corpus._places(rows):
-        found = stretches[path.stat().st_ino]
-        assert all(any(a <= s and e <= b for a, b in found) for s, e in zip(first, last, strict=True))
 
 
 def test_memory_does_not_grow_with_the_corpus(tmp_path):

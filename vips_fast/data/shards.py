@@ -25,7 +25,6 @@ from ..store.folder import MOST_TEXT
 from ..store.limits import parse_json, read_bytes
 from .arrays import csr_of, rows_of, select
 from .groups import Runs
-from .read_ahead import ReadAhead
 from .schema import Schema
 from .vocabulary import load_vocabulary
 
@@ -36,9 +35,8 @@ SPARSE, DENSE = {"values", "indices", "indptr"}, {"values"}
 
 #: Shards that are mapped at a time: rows are read in the order of the disk.
 _OPEN = 8
-#: Bytes of rows that are worked on in one piece, or asked for ahead of their turn.
-PIECE, _AHEAD = 1 << 23, 1 << 26
-
+#: Bytes of rows that are worked on in one piece.
+PIECE = 1 << 23
 _BEHIND = 1 << 21
 
 
@@ -121,7 +119,6 @@ class ShardedCorpus:
         self._lock = threading.Lock()
         total = sum(array["bytes"] for shard in self._shards for array in shard["arrays"].values())
         self._rows_at_once = max(1, PIECE * self.shape[0] // max(total, 1))
-        self._ahead = ReadAhead(self._places, max(1, _AHEAD * self.shape[0] // max(total, 1)))
         if verify and self._has("persons"):
             self._check_persons()
 
@@ -306,8 +303,6 @@ class ShardedCorpus:
             found = self.take(rows[order])
             return rows_of(found, inverse) if self.sparse else found[inverse]
         pieces = [self._taken(k, local) for k, _, local in self._split(rows)]
-        if len(rows):
-            self._ahead.reached(int(rows[-1]))
         if len(pieces) == 1:
             return pieces[0]
         if not self.sparse:
@@ -348,28 +343,7 @@ class ShardedCorpus:
         """Yield all rows by a few megabytes: their places, and a matrix."""
         for first in range(0, self.n_rows, self._rows_at_once):
             last = min(first + self._rows_at_once, self.n_rows)
-            rows = np.arange(first, last)
-            if first == 0:
-                self.expect(np.arange(self.n_rows))
-            yield slice(first, last), self.matrix(rows)
-
-    def expect(self, rows: np.ndarray) -> None:
-        """Announce the rows to take; another thread reads them ahead."""
-        if len(rows):
-            self._ahead.expect(rows if _ascends(rows) else np.sort(rows))
-
-    def _places(self, rows: np.ndarray) -> Iterator[tuple[Path, np.ndarray, np.ndarray]]:
-        """List files, with first bytes and ends of their rows."""
-        for k, _, local in self._split(rows):
-            arrays = self._open(k)
-            low, high = local, local + 1
-            if self.sparse:
-                low, high = (arrays["indptr"].array[at].astype(np.int64) for at in (low, high))
-            for name in ("values", "indices"):
-                if name in arrays:
-                    array, offset = arrays[name].array, arrays[name].offset
-                    size = array.itemsize * (array.shape[1] if array.ndim > 1 else 1)
-                    yield arrays[name].path, offset + low * size, offset + high * size
+            yield slice(first, last), self.matrix(np.arange(first, last))
 
 
 def is_sharded(path: Any) -> bool:

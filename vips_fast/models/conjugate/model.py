@@ -503,15 +503,10 @@ class TableShards:
     def __init__(
         self, corpus: ShardedCorpus, made: Callable[[np.ndarray], np.ndarray], usable: np.ndarray | None = None
     ):
-        self._corpus, self._made = corpus, made
-        self.n_rows, self.usable = corpus.n_rows, usable
+        self._made, self.n_rows, self.usable = made, corpus.n_rows, usable
 
     def edges(self, rows: np.ndarray) -> np.ndarray:
-        """Divide rows into blocks of equal size, and read ahead.
-
-        The reading ahead begins here.
-        """
-        self._corpus.expect(rows)
+        """Divide rows into blocks of equal size."""
         return np.append(np.arange(0, len(rows), BLOCK), len(rows))
 
     def block(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -44,16 +44,12 @@ class Documents:
         self._native = matrix.data.dtype == matrix.indices.dtype == np.int32
 
     def edges(self, rows: np.ndarray) -> np.ndarray:
-        """Divide rows into blocks of equal stored entries.
-
-        Shards are read ahead from here on.
-        """
+        """Divide rows into blocks of equal stored entries."""
         if self._shards is None:
             indptr = self._parts[2]
             lengths = indptr[rows + 1] - indptr[rows]
         else:
             lengths = self._shards.lengths(rows)
-            self._shards.expect(rows)
         return document_blocks(np.concatenate(([0], np.cumsum(lengths))))
 
     def block(self, rows: np.ndarray) -> DocumentBlock:

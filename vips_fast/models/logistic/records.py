@@ -115,8 +115,7 @@ class LogisticShards:
         return self.corpus.n_rows
 
     def edges(self, rows: np.ndarray) -> np.ndarray:
-        """Divide rows as in memory; read ahead from here on."""
-        self.corpus.expect(rows)
+        """Divide rows as in memory."""
         extra = int(self.constant > 0)
         if self.corpus.sparse:
             return _sparse_edges(self.corpus.lengths(rows) + extra)

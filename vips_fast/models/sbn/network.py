@@ -1026,8 +1026,6 @@ class BinaryRecords:
 
     def edges(self, rows: np.ndarray) -> np.ndarray:
         n, threads = len(rows), self._n_threads
-        if isinstance(self._rows, ShardedCorpus):
-            self._rows.expect(rows)
         blocks = -(-n // self._block)
         blocks = max(1, min(-(-blocks // threads) * threads, -(-n // 64)))
         return np.asarray(np.arange(blocks + 1) * n // blocks)
