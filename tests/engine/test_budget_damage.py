@@ -292,21 +292,20 @@ def test_a_fault_at_each_call_of_a_charge(tmp_path, monkeypatch, fault, torn):
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-@pytest.mark.parametrize("nameless", [True, False])  # file systems with files that have no name yet, and others
-def test_a_fault_at_each_call_of_create(tmp_path, monkeypatch, fault, nameless):
+def test_a_fault_at_each_call_of_create(tmp_path, monkeypatch, fault):
     """The budget is there whole or not at all.
 
     A kill's leftovers can be recognized.
     """
-    if not nameless:
-        monkeypatch.delattr(os, "O_TMPFILE")
 
     def create(folder):
         return Budget.create(folder / "b", 3.0, 1e-6, dataset="ward7")
 
     left = 0
     for folder, _, failed, error in each_fault(tmp_path, monkeypatch, fault, lambda folder: folder, create):
-        assert fault == "killed" or (error is None) == (fault == "short" or failed == "unlock"), failed
+        # An interrupted write of a file is written on.
+        harmless = fault == "short" or failed == "unlock" or (fault, failed) == ("EINTR", "write")
+        assert fault == "killed" or (error is None) == harmless, failed
         parts = {path.name for path in folder.iterdir()} - {"b"}
         if fault == "killed":
             left += len(parts)
@@ -315,7 +314,7 @@ def test_a_fault_at_each_call_of_create(tmp_path, monkeypatch, fault, nameless):
             assert failed == "unlink" or not parts
         budget = Budget(folder / "b") if (folder / "b").exists() else create(folder)
         assert budget.spent == 0.0 and covers(charged_on(budget.path), {})
-    assert nameless == (left == 0) or fault != "killed"
+    assert left > 0 or fault != "killed"
 
 
 def test_what_another_process_is_making_is_not_left_behind(tmp_path):

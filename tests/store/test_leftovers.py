@@ -8,7 +8,7 @@ import pytest
 
 from vips_fast.cli.output import output_file
 from vips_fast.store import process
-from vips_fast.store.atomic import create_file, leftovers, new_folder, part_of, put_in_place
+from vips_fast.store.atomic import leftovers, new_folder, part_of, put_in_place
 
 
 def killed(work):
@@ -66,13 +66,6 @@ def test_what_killed_writers_left_is_removed_by_the_next(name, stop, again, tmp_
     assert set(leftovers(tmp_path)) == {one for one in tmp_path.iterdir() if one.name.startswith(".")}
     again(path)
     assert [entry.name for entry in tmp_path.iterdir()] == [name]
-
-
-def test_a_file_without_nameless_files_too(tmp_path, monkeypatch):
-    monkeypatch.delattr(os, "O_TMPFILE")
-    killed(lambda: part_of(tmp_path / "b").touch())
-    create_file(tmp_path / "b", b"x")
-    assert [entry.name for entry in tmp_path.iterdir()] == ["b"]
 
 
 def _of_a_dead(path):

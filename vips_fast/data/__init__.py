@@ -1,6 +1,6 @@
 """Corpora, tables and binary images: readers of usual formats, and checks."""
 
-from .corpus import Corpus, split
+from .corpus import Corpus
 from .counts import check_counts, documents
 from .idx import binarize, read_idx
 from .readers import FORMATS, holds_records, load_corpus, read_docword, read_ldac, read_sparse
@@ -44,7 +44,6 @@ __all__ = [
     "read_idx",
     "read_ldac",
     "read_sparse",
-    "split",
     "stop_words",
     "word_frequencies",
     "wordpiece_vectors",

@@ -1,8 +1,7 @@
-"""A corpus: word counts with their vocabulary, and its split in two."""
+"""A corpus: word counts with their vocabulary."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from numbers import Integral, Real
 
 import numpy as np
 from scipy import sparse
@@ -70,38 +69,3 @@ class Corpus:
     def __repr__(self) -> str:
         source = f", {self.source}" if self.source else ""
         return f"Corpus({self.n_documents} documents, {self.n_features} words{source})"
-
-
-def split(
-    corpus: Corpus, test_size: float = 0.1, random_state: int | np.random.Generator | None = 0
-) -> tuple[Corpus, Corpus]:
-    """Split a corpus at random into training and test part, in order.
-
-    `test_size` is the share, a float in (0, 1), or the number of documents in the test part. The same seed
-    `random_state` gives the same split. Raises TypeError if `corpus` is not a Corpus or `test_size` is not a number,
-    and ValueError if either part would be empty.
-    """
-    if not isinstance(corpus, Corpus):
-        raise TypeError(f"corpus must be a Corpus, not {type(corpus).__name__}")
-    if isinstance(test_size, bool) or not isinstance(test_size, Real):
-        raise TypeError(f"test_size must be a number, not {type(test_size).__name__}")
-    n = corpus.n_documents
-    if isinstance(test_size, Integral):
-        n_test = int(test_size)
-    elif 0.0 < test_size < 1.0:
-        n_test = round(n * float(test_size))
-    else:
-        raise ValueError(f"test_size is {test_size}; expected a share in (0, 1) or a number of documents")
-    if not 1 <= n_test <= n - 1:
-        raise ValueError(
-            f"test_size {test_size} of {n} documents leaves one part empty; expected 1 to {n - 1} test documents"
-        )
-    order = np.random.default_rng(random_state).permutation(n)
-
-    def part(label: str, rows: np.ndarray) -> Corpus:
-        source = f"{corpus.source} ({label} part)" if corpus.source else f"{label} part"
-        rows = np.sort(rows)
-        groups = None if corpus.groups is None else corpus.groups[rows]
-        return Corpus(corpus.counts[rows], corpus.vocabulary, source, groups=groups)
-
-    return part("training", order[n_test:]), part("test", order[:n_test])

@@ -162,40 +162,18 @@ def create_file(path: Path, data: bytes) -> None:
         raise taken
     if not path.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, "no such folder", str(path.parent))
-    with _unnamed(path) as (descriptor, name), naming(path):
-        write_at(descriptor, data, 0)
-        os.fsync(descriptor)
-        try:
-            # Unlike a rename, a link never replaces a file that another process put there meanwhile.
-            os.link(name, path, src_dir_fd=descriptor, follow_symlinks=True)
-        except FileExistsError:
-            raise taken from None
-        except OSError as error:
-            raise OSError(error.errno, error.strerror, str(path)) from None
-    sync_folder(path.parent)
-
-
-@contextmanager
-def _unnamed(path: Path) -> Iterator[tuple[int, str]]:
-    """Open a new file without a name; give a name to link.
-
-    If the file system has no such files, it has the name of a part, which is removed at the end.
-    """
+    part = part_of(path)
     try:
-        descriptor, part = os.open(path.parent, os.O_RDWR | os.O_TMPFILE | os.O_CLOEXEC, 0o600), None
-        name = f"/proc/self/fd/{descriptor}"
-    except (AttributeError, OSError) as error:
-        if getattr(error, "errno", errno.EISDIR) not in (errno.EISDIR, errno.EOPNOTSUPP, errno.EINVAL):
-            raise
-        part = part_of(path)
-        descriptor, name = os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), str(part)
-    try:
-        yield descriptor, name
+        write_file(part, lambda file: file.write(data))
+        os.link(part, path)  # unlike a rename, it never replaces a file that another process put there meanwhile
+    except FileExistsError:
+        raise taken from None
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from None
     finally:
-        os.close(descriptor)
-        if part is not None:
-            part.unlink()
-            sweep(path)
+        part.unlink(missing_ok=True)
+    sync_folder(path.parent)
+    sweep(path)
 
 
 def delete(path: Path) -> None:

@@ -118,10 +118,8 @@ class Folder:
 
         They are not compressed, so they are no larger than the file. Errors as `open` and `read_npz`.
         """
-        path = self.path / name
-        with self.open(name) as file:
-            size = os.fstat(file.fileno()).st_size
-        return read_npz(path, max_bytes=size, opener=lambda path, flags: self._open(name))
+        file = self.open(name)
+        return read_npz(self.path / name, max_bytes=os.fstat(file.fileno()).st_size, file=file)
 
 
 def _not_a_file(path: Path) -> ValueError:

@@ -7,14 +7,13 @@ size. Python objects are never loaded.
 
 import ast
 import errno
-import io
 import math
 import os
 import re
 import zipfile
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Any, BinaryIO, NamedTuple
 
 import numpy as np
 
@@ -43,25 +42,24 @@ def read_npz(
     *,
     max_bytes: int | None = None,
     names: Collection[str] | None = None,
-    opener: Callable[[str, int], int] | None = None,
-    content: bytes | None = None,
+    file: BinaryIO | None = None,
 ) -> dict[str, np.ndarray]:
     """Return the arrays of an ``.npz`` file, contiguous, in the machine's order.
 
     The file is written by `numpy.savez`, `numpy.savez_compressed` or `write_npz`. The arrays may take ``max_bytes`` in
     memory; None means 256 MiB, or 100 times the size of the file if that is more. ``names`` are the arrays to read if
-    the file has them; others are ignored, and may be of any size and type. None reads all. ``opener`` opens the file,
-    as in `open`. With ``content`` these are the bytes of the file, and ``path`` is its name in messages.
+    the file has them; others are ignored, and may be of any size and type. None reads all. With an open ``file``, which
+    is closed, ``path`` is its name in messages.
 
     Raises OSError if the system cannot read the file. Raises ValueError if it is not such a file, is damaged, or holds
     an array of Python objects or with fields. It also does so if the file is larger than ``max_bytes`` once expanded
     (the message has the path and the fault, never a value). Raises MemoryError with the size of the arrays if the
     machine has less.
     """
-    needed, raw = 0, io.FileIO(os.fspath(path), opener=opener) if content is None else io.BytesIO(content)
+    needed, raw = 0, file or open(path, "rb", buffering=0)
     try:
+        size = raw.seek(0, os.SEEK_END)
         with raw, open_archive(raw) as archive:
-            size = os.fstat(raw.fileno()).st_size if content is None else len(content)
             members = _members(archive, names)
             needed = sum(member.file_size for member in members.values())
             check_members(members.values(), most_expanded(size) if max_bytes is None else max_bytes)

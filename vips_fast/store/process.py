@@ -82,8 +82,6 @@ def is_dead_tag(word: str) -> bool:
 
     Nothing is certain of another machine, container or boot.
     """
-    pid, begun, numbering = (*word.split("-"), "", "")[:3]
-    if not (pid.isdigit() and begun.isdigit()) or numbering != _numbering() or not numbering:
-        return False
-    start = _start(int(pid))
-    return start is None or bool(start) and start != begun
+    pid, start, numbering = (*word.split("-"), "", "")[:3]
+    here = pid.isdigit() and start.isdigit() and numbering == _numbering() != ""
+    return here and is_dead({**_host(), "pid": int(pid), "start": start})

@@ -174,7 +174,7 @@ class PublicVectors:
     @classmethod
     def from_bytes(cls, content: bytes) -> Self:
         """Read the bytes of `to_bytes`; ValueError for others."""
-        return cls._of_arrays("public vectors", read_npz("public vectors", content=content))
+        return cls._of_arrays("public vectors", read_npz("public vectors", file=io.BytesIO(content)))
 
     @classmethod
     def _of_arrays(cls, path: str | os.PathLike[str], arrays: dict[str, np.ndarray]) -> Self:
