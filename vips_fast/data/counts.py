@@ -6,7 +6,7 @@ private, and messages end up in logs.
 
 import contextlib
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -25,24 +25,32 @@ from .arrays import (
     is_ascending,
 )
 
-
-class _Limits(NamedTuple):
-    """Bounds of a count and a row's sum, as exponents of two."""
-
-    entry: int
-    row: int
+#: Exponents of two: the kernels hold a count in an int32, and draw words of a document with a 32-bit random number.
+_ENTRY, _ROW = 31, 32
 
 
-# From 2**53 on a count, or the sum of a document's counts, may have no exact float64 form.
-_EXACT = _Limits(53, 53)
-# The kernels hold a count in an int32 and draw words of a document with a 32-bit random number.
-_KERNELS = _Limits(31, 32)
+def check_counts(X: Any, n_features: int | None = None, *, name: str = "X", invalid: str = "raise") -> sparse.csr_array:
+    """Check a matrix of counts as `documents`, and bring it to canonical CSR, int32.
+
+    All arrays are aligned. Index arrays are int64 from 2**31 stored entries on. `X` is not changed; the result shares
+    its memory if nothing had to be converted.
+    """
+    counts = documents(X, n_features, name=name, invalid=invalid, expected_by=None)
+    index_dtype = np.int32 if len(counts.indices) <= INT32_MAX else np.int64
+    indices, indptr = (array.astype(index_dtype, copy=False) for array in (counts.indices, counts.indptr))
+    return csr_of((align(counts.data, np.int32), indices, indptr), counts.shape[1])
 
 
-def check_counts(
-    X: Any, n_features: int | None = None, *, name: str = "X", allow_float: bool = False, invalid: str = "raise"
+def documents(
+    X: Any,
+    n_features: int | None = None,
+    *,
+    name: str = "X",
+    invalid: str = "raise",
+    expected_by: str | None = "LatentDirichletAllocation",
+    least_rows: int = 1,
 ) -> sparse.csr_array:
-    """Check a matrix of counts and bring it to canonical CSR.
+    """Check a matrix of counts, in the types that the kernels read.
 
     Parameters
     ----------
@@ -53,43 +61,47 @@ def check_counts(
         The number of columns to insist on.
     name : str
         The argument's name in messages.
-    allow_float : bool
-        If true, fractional values are allowed and a floating input keeps its width (float32 or float64).
     invalid : {"raise", "drop"}
-        What to do about a row with an entry that is negative, not finite or at least 2**53. It is also about fractional
-        entries (without `allow_float`), and a sum of 2**53 or more. "drop" makes it a row of no words and says nothing
-        about it.
+        What to do about a row with an entry that is negative, fractional, not finite or at least 2**31, and about a row
+        whose sum is 2**32 or more. "drop" makes it a row of no words and says nothing about it.
+    expected_by : str or None
+        The estimator that expects `n_features` columns, for the message.
+    least_rows : {0, 1}
+        0 takes a matrix without rows too.
 
-    Returns a csr_array: indices sorted, repeated ones summed, no stored zeros, all arrays aligned. Data are int32, or
-    int64 where a count needs it (float32 or float64 for floats with `allow_float`). Index arrays are int32, or int64
-    from 2**31 stored entries on. `X` is not changed; the result shares its memory if nothing had to be converted.
+    Returns a csr_array: indices sorted, repeated ones summed, no stored zeros, indptr int64. If `X` is canonical and
+    has whole numbers, its data and indices are not copied and keep their types. These become the kernels' a block at a
+    time. Else they are int32.
 
     Raises TypeError if the entries of `X` are not numbers. Raises ValueError if it is not two-dimensional, is empty in
     either direction, or has another number of columns than `n_features`. It does so too for index arrays that do not
     describe a matrix and, with "raise", for an invalid value.
     """
-    (data, indices, indptr), width = _checked(X, n_features, name, allow_float, invalid, _EXACT, None)
-    index_dtype = np.int32 if len(indices) <= INT32_MAX else np.int64
-    return csr_of((data, indices.astype(index_dtype, copy=False), indptr.astype(index_dtype)), width)
+    drop = check_invalid(invalid)
+    is_sparse = sparse.issparse(X)
+    try:
+        matrix = X if is_sparse else dense_array(X, name, drop)
+        check_shape(matrix.shape, n_features, name, expected_by, least_rows)
+        _check_kind(matrix.dtype, name)
+    except (TypeError, ValueError):
+        _refuse_texts(X, name)
+        raise
+    parts = csr_arrays(X, name) if is_sparse else _nonzero(matrix)
 
-
-def documents(
-    X: Any,
-    n_features: int | None = None,
-    *,
-    name: str = "X",
-    invalid: str = "raise",
-    expected_by: str = "LatentDirichletAllocation",
-    least_rows: int = 1,
-) -> sparse.csr_array:
-    """Check counts as `check_counts`, in the types that the kernels read.
-
-    The limits of the kernels hold: counts below 2**31, row sums below 2**32. In the canonical CSR array, indptr is
-    int64. If `X` is canonical and has whole numbers, its data and indices are not copied and keep their types. These
-    become the kernels' a block at a time. Else they are int32. For the message, `expected_by` names the
-    estimator that expects `n_features` columns; ``least_rows=0`` takes a matrix without rows too.
-    """
-    return csr_of(*_checked(X, n_features, name, False, invalid, _KERNELS, expected_by, least_rows))
+    # Rows are summed before repeated entries, so that neither can overflow.
+    parts = without(parts, _rows_of_invalid(X, parts, name, drop))
+    if parts[0].dtype.kind not in "iu":
+        parts = align(parts[0], np.int32), *parts[1:]
+    parts = without(parts, _rows_too_long(parts, name, drop))
+    if not is_ascending(*parts[1:]):
+        parts = _sum_repeated(parts, matrix.shape)
+        parts = without(parts, _rows_of_invalid(X, parts, name, drop))
+        parts = align(parts[0], np.int32), *parts[1:]
+    data, indices, indptr = parts
+    if not data.all():
+        kept = np.flatnonzero(data)
+        data, indices, indptr = data[kept], indices[kept], np.searchsorted(kept, indptr)
+    return csr_of((data, indices, indptr), matrix.shape[1])
 
 
 def given_outside(X: Any, name: str = "X") -> np.ndarray | None:
@@ -115,45 +127,6 @@ def _refuse_texts(X: Any, name: str) -> None:
         first = np.asarray(X[:1], dtype=object).ravel()
     if len(first) and all(isinstance(cell, str) for cell in first):
         raise TypeError(f"{name}: texts; expected counts, or vips_fast.PrivateTopics, which takes texts and tables")
-
-
-def _checked(
-    X: Any,
-    n_features: int | None,
-    name: str,
-    allow_float: bool,
-    invalid: str,
-    limits: _Limits,
-    expected_by: str | None,
-    least_rows: int = 1,
-) -> tuple[Parts, int]:
-    """Make the arrays of the canonical CSR matrix, and its width."""
-    drop = check_invalid(invalid)
-    is_sparse = sparse.issparse(X)
-    try:
-        matrix = X if is_sparse else dense_array(X, name, drop)
-        check_shape(matrix.shape, n_features, name, expected_by, least_rows)
-        _check_kind(matrix.dtype, name)
-    except (TypeError, ValueError):
-        _refuse_texts(X, name)
-        raise
-    given, X = X, matrix
-    parts = csr_arrays(X, name) if is_sparse else _nonzero(X)
-
-    # Rows are summed before repeated entries, so that neither can overflow.
-    parts = without(parts, _rows_of_invalid(given, parts, name, allow_float, limits.entry, drop))
-    if limits is not _KERNELS or parts[0].dtype.kind not in "iu":
-        parts = _with_dtype(parts, allow_float)
-    parts = without(parts, _rows_too_long(parts, name, limits.row, drop))
-    if not is_ascending(*parts[1:]):
-        parts = _sum_repeated(parts, X.shape)
-        parts = without(parts, _rows_of_invalid(given, parts, name, True, limits.entry, drop))
-        parts = _with_dtype(parts, allow_float)
-    data, indices, indptr = parts
-    if not data.all():
-        kept = np.flatnonzero(data)
-        data, indices, indptr = data[kept], indices[kept], np.searchsorted(kept, indptr)
-    return (data, indices, indptr), X.shape[1]
 
 
 def _check_kind(dtype: np.dtype, name: str) -> None:
@@ -182,8 +155,8 @@ def _nonzero(dense: np.ndarray) -> Parts:
     return data, indices, indptr
 
 
-def _rows_of_invalid(X: Any, parts: Parts, name: str, allow_float: bool, bits: int, drop: bool) -> np.ndarray:
-    """Find rows with an entry beyond counts below 2**bits, or raise."""
+def _rows_of_invalid(X: Any, parts: Parts, name: str, drop: bool) -> np.ndarray:
+    """Find rows with an entry that is no count, or raise."""
     data, indices, indptr = parts
     found = []
     for first in range(0, len(data), CHUNK):
@@ -192,41 +165,39 @@ def _rows_of_invalid(X: Any, parts: Parts, name: str, allow_float: bool, bits: i
             # float16 cannot hold the limit that it is compared with.
             part = part.astype(np.float32) if part.dtype == np.float16 else part
             # NaN fails every comparison.
-            bad = ~((part >= 0) & (part < 2**bits))
-            if not allow_float:
-                bad |= part != np.trunc(part)
-        elif part.dtype.kind == "b" or (part.min() >= 0 and part.max() < 2**bits):
+            bad = ~((part >= 0) & (part < 2**_ENTRY) & (part == np.trunc(part)))
+        elif part.dtype.kind == "b" or (part.min() >= 0 and part.max() < 2**_ENTRY):
             continue
         else:
-            bad = (part < 0) | (part >= 2**bits)
+            bad = (part < 0) | (part >= 2**_ENTRY)
         if bad.any():
             if not drop:
-                what, wanted, which = _complaint(part, bad, bits)
+                what, wanted, which = _complaint(part, bad)
                 column = column_text(X, int(indices[first + np.flatnonzero(which)[0]]))
                 raise ValueError(f"{name} contains {what} in {column}; expected {wanted}")
             found.append(np.flatnonzero(bad) + first)
     return _rows_at(found, indptr)
 
 
-def _complaint(part: np.ndarray, bad: np.ndarray, bits: int) -> tuple[str, str, np.ndarray]:
+def _complaint(part: np.ndarray, bad: np.ndarray) -> tuple[str, str, np.ndarray]:
     """Choose what to say of bad entries: what there is, what is expected, and which entries it is about."""
     with np.errstate(invalid="ignore"):
         for what, wanted, which in (
             ("NaN", "counts >= 0", np.isnan(part)),
             ("infinity", "finite counts >= 0", np.isinf(part)),
             ("a negative count", "counts >= 0", part < 0),
-            (f"a count of 2**{bits} or more", "smaller counts", part >= 2**bits),
+            (f"a count of 2**{_ENTRY} or more", "smaller counts", part >= 2**_ENTRY),
         ):
             if which.any():
                 return what, wanted, which
     return "a fractional count", "whole numbers", bad
 
 
-def _rows_too_long(parts: Parts, name: str, bits: int, drop: bool) -> np.ndarray:
-    """Find rows whose counts sum to 2**bits or more; raise without `drop`."""
+def _rows_too_long(parts: Parts, name: str, drop: bool) -> np.ndarray:
+    """Find rows whose counts sum to 2**32 or more; raise without `drop`."""
     data, _, indptr = parts
     longest = int(np.diff(indptr).max(initial=0))
-    if longest == 0 or float(data.max()) * longest < 2**bits:
+    if longest == 0 or float(data.max()) * longest < 2**_ROW:
         return np.empty(0, np.int64)
     found = []
     for first, last in _row_blocks(indptr):
@@ -235,9 +206,9 @@ def _rows_too_long(parts: Parts, name: str, bits: int, drop: bool) -> np.ndarray
         if len(starts):
             # A float64 sum of whole numbers is exact below 2**53, and never falls below it again.
             part = data[indptr[first] : indptr[last]]
-            too_long = np.flatnonzero(np.add.reduceat(part, starts, dtype=np.float64) >= 2**bits)
+            too_long = np.flatnonzero(np.add.reduceat(part, starts, dtype=np.float64) >= 2**_ROW)
             if len(too_long) and not drop:
-                raise ValueError(f"{name} has a row that sums to 2**{bits} or more; expected smaller counts")
+                raise ValueError(f"{name} has a row that sums to 2**{_ROW} or more; expected smaller counts")
             found.append(starts[too_long] + indptr[first])
     return _rows_at(found, indptr)
 
@@ -271,21 +242,10 @@ def without(parts: Parts, rows: np.ndarray) -> Parts:
     return data[entries], indices[entries], np.concatenate([[0], np.cumsum(lengths * stays)])
 
 
-def _with_dtype(parts: Parts, allow_float: bool) -> Parts:
-    """Convert valid data to int32, to int64 if needed, or to floats."""
-    data, indices, indptr = parts
-    dtype: Any
-    if allow_float and data.dtype.kind == "f":
-        dtype = data.dtype if data.dtype in (np.float32, np.float64) else np.float64
-    else:
-        dtype = np.int32 if data.max(initial=0).item() <= INT32_MAX else np.int64
-    return align(data, dtype), indices, indptr
-
-
 def _sum_repeated(parts: Parts, shape: tuple[int, int]) -> Parts:
     """Sort indices and sum repeated ones.
 
-    Sums are int64 or float64; no row that passed the checks overflows them.
+    No row that passed the checks overflows an int64.
     """
     # A fresh copy: a flag "sorted" that came with the input may not be true.
     matrix = sparse.csr_array(parts, shape=shape, copy=True)
@@ -297,8 +257,6 @@ def _sum_repeated(parts: Parts, shape: tuple[int, int]) -> Parts:
     is_first[starts[starts < indptr[1:]]] = True
     if not is_first.all():
         kept = np.flatnonzero(is_first)
-        is_float = data.dtype.kind == "f"
-        sums = np.add.reduceat(data, kept, dtype=np.float64 if is_float else np.int64)
-        data = sums.astype(data.dtype) if is_float else sums
+        data = np.add.reduceat(data, kept, dtype=np.int64)
         indices, indptr = indices[kept], np.searchsorted(kept, indptr)
     return data, align(indices, np.int32), align(indptr, np.int64)

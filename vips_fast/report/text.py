@@ -190,7 +190,7 @@ def predictive_perplexity(proportions: Any, components: Any, asked: Any) -> floa
 
 
 def _counts(X: Any, name: str, n_features: int | None = None) -> sparse.csr_array:
-    return check_counts(getattr(X, "counts", X), n_features, name=name, allow_float=True)
+    return check_counts(getattr(X, "counts", X), n_features, name=name)
 
 
 def _fit(words: Sequence[str], space: int) -> str:
