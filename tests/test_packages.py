@@ -19,7 +19,7 @@ from vips_fast.accounting.dp_events import to_dp_event
 from vips_fast.cli.inputs import read_key
 from vips_fast.data import Analyzer, public_vocabulary
 from vips_fast.data.records import column_names
-from vips_fast.data.segmenters import load_segmenter
+from vips_fast.data.tokens import load_segmenter
 from vips_fast.data.vocabulary import stop_words
 from vips_fast.engine.cluster import connected
 from vips_fast.jobs.signing import sign_folder
@@ -108,7 +108,7 @@ def test_the_errors_name_extras_that_hold_their_packages():
     found = set()
     for path in (ROOT / "vips_fast").rglob("*.py"):
         text = path.read_text("utf-8")
-        assert "pip install" not in text or path.name in ("checks.py", "wordpieces.py"), path
+        assert "pip install" not in text or path.name in ("checks.py", "embeddings.py"), path
         for node in ast.walk(ast.parse(text)) if "missing_package(" in text else ():
             if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("missing_package"):
                 found.add(ast.literal_eval(node.args[2]))

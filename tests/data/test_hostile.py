@@ -15,10 +15,10 @@ from vips_fast.cli.arguments import BudgetReserve, FitLda
 from vips_fast.cli.commands import budget, tables
 from vips_fast.cli.inputs import read_array, read_key, read_matrix
 from vips_fast.data import Schema, load_corpus, load_word_vectors, read_idx
+from vips_fast.data.embeddings import read_tensors
 from vips_fast.data.records import read_batches
 from vips_fast.data.shards import ShardedCorpus
 from vips_fast.data.vocabulary import load_vocabulary
-from vips_fast.data.wordpieces import read_tensors
 from vips_fast.models.lda import PublicPrior
 
 DOTS = "a" + ".a" * 30_000 + " = 1"

@@ -35,7 +35,7 @@ def test_a_dropped_record_is_a_row_of_zeros(value, form, monkeypatch):
         binary_records(form(Y), name="Z")
     assert str(SECRET) not in str(caught.value)
     for chunk in (1, 1 << 20):
-        monkeypatch.setattr("vips_fast.data.rows.CHUNK", chunk)
+        monkeypatch.setattr("vips_fast.data.arrays.CHUNK", chunk)
         records, usable = binary_records(form(Y), invalid="drop")
         assert usable.tolist() == [True, True, True, False]
         assert np.array_equal(records, BITS * usable[:, None]) and records.dtype == np.uint8

@@ -124,7 +124,7 @@ def test_threads_move_no_bit(tmp_path):
 
 
 def test_batches_of_public_texts_have_the_same_vectors(tmp_path, monkeypatch):
-    monkeypatch.setattr("vips_fast.data.sentences._BATCH", 8)
+    monkeypatch.setattr("vips_fast.data.embeddings._BATCH", 8)
     encode = SentenceEncoder(write_model(tmp_path, tensors()))
     texts, done = ["dog", "cats dog", "好", "dog cat bird!", "", "bird", "cat"], []
     found = encode.of_public(texts, lambda *numbers: done.append(numbers))

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from scipy import stats
 
 from vips_fast.data import Batch, ShardedCorpus, write_shards
-from vips_fast.data.sharding import draw_bins
+from vips_fast.data.shards import draw_bins
 
 
 def tagged(n, width=8):

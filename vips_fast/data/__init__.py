@@ -1,19 +1,16 @@
 """Corpora, tables and binary images: readers of usual formats, and checks."""
 
+from .arrays import binary_records
 from .corpus import Corpus
 from .counts import check_counts, documents
+from .embeddings import SentenceEncoder, load_word_vectors, packaged_model, wordpiece_vectors
 from .idx import binarize, read_idx
 from .readers import FORMATS, holds_records, load_corpus, read_docword, read_ldac, read_sparse
 from .records import Records, column_names, read_batches
-from .rows import binary_records
 from .schema import Column, Schema
-from .sentences import SentenceEncoder
-from .sharding import Batch, write_shards
-from .shards import ShardedCorpus
+from .shards import Batch, ShardedCorpus, write_shards
 from .tokens import Analyzer, TokenIndex
-from .vectors import load_word_vectors
 from .vocabulary import coarse_words, count_matrix, load_vocabulary, public_vocabulary, stop_words, word_frequencies
-from .wordpieces import packaged_model, wordpiece_vectors
 
 __all__ = [
     "FORMATS",

@@ -35,6 +35,7 @@ from .delimited import (
     batches_of,
     csv_batches,
     declared_delimiter,
+    places_of,
     read_header,
     split_lines,
     whole_lines,
@@ -42,7 +43,6 @@ from .delimited import (
 from .excel import is_excel, sheet_rows
 from .frames import is_stream, table_columns
 from .groups import Numbering
-from .header import places_of
 from .schema import BROKEN
 from .vocabulary import Vocabulary, count_matrix, public_vocabulary
 

@@ -30,8 +30,8 @@ from ..data import (
 )
 from ..data.frames import reads_once
 from ..data.groups import group_codes
-from ..data.segmenters import segmenter_of
 from ..data.shards import is_sharded
+from ..data.tokens import segmenter_of
 from ..data.vocabulary import Vocabulary
 from ..engine.budget import BudgetExceededError
 from ..engine.checkpoint import RunFolder, UsedUpError, forget_states, ledger_in

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...data import coarse_words, holds_records, load_word_vectors, packaged_model, stop_words, wordpiece_vectors
-from ...data.wordpieces import PACKAGE, check_packaged
+from ...data.embeddings import PACKAGE, check_packaged
 from ...jobs.text import NONE
 from ...models.lda import (
     PRIOR_WORDS,

@@ -22,11 +22,11 @@ from typing import Any
 
 from ...accounting.printing import rounded_up
 from ...data import column_names, public_vocabulary, stop_words, word_frequencies
+from ...data.delimited import missing_column
+from ...data.embeddings import INSTALL, packaged_model
 from ...data.frames import PERSON_COLUMNS, names_persons
-from ...data.header import missing_column
 from ...data.records import is_utf8
-from ...data.segmenters import load_segmenter, segmenter_of
-from ...data.wordpieces import INSTALL, packaged_model
+from ...data.tokens import load_segmenter, segmenter_of
 from ...engine.plan import RunForecast
 from ...jobs.folder import releases_folder
 from ...jobs.text import NONE, TextFile

@@ -18,11 +18,10 @@ import numpy as np
 
 from ...checks import check_number
 from ...data._files import naming
-from ...data.sentences import SentenceEncoder
+from ...data.embeddings import DIGESTS, SentenceEncoder
 from ...data.tokens import Analyzer
 from ...data.types import Cells, Matrix, Vector
 from ...data.vocabulary import coarse_words, public_vocabulary, stop_words
-from ...data.wordpieces import DIGESTS
 from ...kernels.threads import one_blas_thread
 from ...store.cache import cached, key_of
 from ...store.npz import read_npz, write_npz

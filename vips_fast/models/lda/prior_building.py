@@ -19,10 +19,10 @@ from scipy import sparse
 
 from ...checks import check_number
 from ...data.counts import documents
+from ...data.embeddings import DIGESTS, INSTALL, PACKAGE, check_packaged, packaged_model, wordpiece_vectors
 from ...data.tokens import Analyzer
 from ...data.types import Cells, Data, Matrix, Vector
 from ...data.vocabulary import public_vocabulary, stop_words, word_frequencies
-from ...data.wordpieces import DIGESTS, INSTALL, PACKAGE, check_packaged, packaged_model, wordpiece_vectors
 from ...store.cache import cache_folder, cached, key_of, store, stored
 from .estimator import LatentDirichletAllocation
 from .prior import PublicPrior

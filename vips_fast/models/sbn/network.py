@@ -16,9 +16,8 @@ from scipy.special import expit, k0e, k1e, logit, ndtri
 
 from ...accounting.solver import halve_brackets
 from ...checks import check_flag, check_memory, check_number, public_seed
-from ...data.arrays import select
+from ...data.arrays import binary_records, select
 from ...data.frames import to_frame
-from ...data.rows import binary_records
 from ...data.shards import ShardedCorpus
 from ...data.types import Bits, Data, Matrix, RandomState, Vector
 from ...engine.averaging import RunningAverage, Schedule

