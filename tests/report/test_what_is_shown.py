@@ -3,7 +3,7 @@
 from vips_fast.accounting import GaussianEvent
 from vips_fast.report.figures import intervals
 from vips_fast.report.html import environment
-from vips_fast.report.risk import secret_risks
+from vips_fast.report.words import secret_risks
 
 
 def test_the_risk_of_several_bounds_is_the_largest():

@@ -46,18 +46,9 @@ def _whole(bench: Bench, records: list[Any], multiplier: float, n_steps: int) ->
 def _success(bench: Bench, with_record: np.ndarray, without: np.ndarray) -> Check:
     """Compare the share of right guesses with the claimed one.
 
-    The threshold is chosen on one half of the scores and tried on the other. Half of the difference of the rates of
-    "in", plus one half, is the share of right guesses.
+    Half of the difference of the rates of "in", plus one half, is the share of right guesses.
     """
-    one, other = len(with_record) // 2, len(without) // 2
-    tried = np.quantile(np.concatenate((with_record[:one], without[:other])), np.linspace(0.01, 0.99, 99)).tolist()
-    sides = {sign: _signed(sign, with_record, without) for sign in (1, -1)}
-    _, sign, t = max(
-        (delta_lower_bound(sides[s][0][:one], sides[s][1][:other], 0.0, s * t, CONFIDENCE_ERROR), s, s * t)
-        for s in (1, -1)
-        for t in tried
-    )
-    first, second = (scores[len(scores) // 2 :] for scores in sides[sign])
+    _, first, second, t = _best_test(with_record, without, 0.0)
     low = 0.5 + 0.5 * delta_lower_bound(first, second, 0.0, t, CONFIDENCE_ERROR)
     right = 0.5 + 0.5 * (float((first > t).mean()) - float((second > t).mean()))
     assert bench.attack_success is not None
@@ -249,16 +240,10 @@ def layer_e(bench: Bench, sizes: Sizes, rng: np.random.Generator) -> LayerResult
     without, _ = _scores(bench, False, multiplier, sizes.runs)
     grid = np.linspace(0.0, 0.8 * epsilon(event, 1e-3), _GRID).tolist()
     claims = [delta(event, e) for e in grid]
-    half = sizes.runs // 2
-    thresholds = np.quantile(np.concatenate((with_record[:half], without[:half])), np.linspace(0.01, 0.99, 99))
     measured, gains = [], []
     for e, claim in zip(grid, claims, strict=True):
-        # Both tests of the relation: "more like with" and "more like without". Sign and
-        # threshold are chosen on one half of the runs and tried on the other.
-        tried = [(sign, sign * float(t)) for sign in (1, -1) for t in thresholds]
-        first = {sign: _signed(sign, with_record[:half], without[:half]) for sign in (1, -1)}
-        guess, sign, t = max((delta_lower_bound(*first[s], e, t, CONFIDENCE_ERROR), s, t) for s, t in tried)
-        measured.append(delta_lower_bound(*_signed(sign, with_record[half:], without[half:]), e, t, CONFIDENCE_ERROR))
+        guess, first, second, t = _best_test(with_record, without, e)
+        measured.append(delta_lower_bound(first, second, e, t, CONFIDENCE_ERROR))
         # The difference and not the ratio: a bound that is barely above a tiny claim does not repeat.
         gains.append(guess - claim)
     best = int(np.argmax(gains))
@@ -267,7 +252,7 @@ def layer_e(bench: Bench, sizes: Sizes, rng: np.random.Generator) -> LayerResult
         measured[best] <= claims[best],
         measured[best],
         claims[best],
-        f"Clopper-Pearson lower bound on {sizes.runs - half} runs a side, epsilon chosen on the others",
+        f"Clopper-Pearson lower bound on {len(first)} runs a side, epsilon chosen on the others",
         CONFIDENCE_ERROR,
     )
     at = {
@@ -282,5 +267,22 @@ def layer_e(bench: Bench, sizes: Sizes, rng: np.random.Generator) -> LayerResult
     return LayerResult("E", f"profile of whole runs, {sizes.runs} a side", checks, figures={"claimed": at})
 
 
-def _signed(sign: int, with_record: np.ndarray, without: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    return (with_record, without) if sign > 0 else (-without, -with_record)
+def _best_test(with_record: np.ndarray, without: np.ndarray, e: float) -> tuple[float, np.ndarray, np.ndarray, float]:
+    """Choose sign and threshold on one half of the scores, to be tried on the other.
+
+    Both tests of the relation count: "more like with" and "more like without". Returns the bound of delta(e) that chose
+    them, the scores of the other half, such that the test is {score > threshold}, and the threshold.
+    """
+
+    def signed(sign: int, half: slice) -> tuple[np.ndarray, np.ndarray]:
+        one, other = with_record[half], without[half]
+        return (one, other) if sign > 0 else (-other, -one)
+
+    first, second = slice(None, len(without) // 2), slice(len(without) // 2, None)
+    thresholds = np.quantile(np.concatenate(signed(1, first)), np.linspace(0.01, 0.99, 99)).tolist()
+    guess, sign, t = max(
+        (delta_lower_bound(*signed(s, first), e, s * t, CONFIDENCE_ERROR), s, s * t)
+        for s in (1, -1)
+        for t in thresholds
+    )
+    return guess, *signed(sign, second), t

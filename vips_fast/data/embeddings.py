@@ -6,7 +6,6 @@ BERT family that reads its pieces, of norm 1 (Devlin et al. 2019; Reimers & Gure
 nor its framework is needed.
 """
 
-import hashlib
 import importlib.util
 import math
 import os
@@ -20,7 +19,7 @@ import numpy as np
 
 from ..checks import check_number
 from ..kernels.threads import one_blas_thread, resolve_n_threads, run_blocks
-from ..store.limits import parse_json, read_bytes
+from ..store.limits import file_digest, parse_json, read_bytes
 from ._files import BadLine, blocks, naming, open_text
 from .types import Cells, WordVectors
 from .vocabulary import PathLike, load_vocabulary
@@ -51,12 +50,11 @@ def packaged_model() -> Path | None:
 def check_packaged(folder: Path) -> None:
     """Refuse files of the package that are not those of its known version; ValueError has the remedy."""
     for name, digest in DIGESTS.items():
-        with (folder / name).open("rb") as file:
-            if hashlib.file_digest(file, "sha256").hexdigest() != digest:
-                raise ValueError(
-                    f"{folder / name}: not the file of {PACKAGE} {VERSION}; expected it as released: "
-                    f"pip install --force-reinstall --no-deps {PACKAGE}=={VERSION}"
-                )
+        if file_digest(folder / name) != digest:
+            raise ValueError(
+                f"{folder / name}: not the file of {PACKAGE} {VERSION}; expected it as released: "
+                f"pip install --force-reinstall --no-deps {PACKAGE}=={VERSION}"
+            )
 
 
 def wordpiece_vectors(folder: str | os.PathLike[str], words: Sequence[str]) -> WordVectors:

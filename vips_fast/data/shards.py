@@ -31,7 +31,7 @@ from scipy import sparse
 from ..checks import check_choice, check_number
 from ..store.atomic import replacing_folder, sync_folder, write_file
 from ..store.folder import MOST_TEXT
-from ..store.limits import parse_json, read_bytes
+from ..store.limits import file_digest, parse_json, read_bytes
 from .arrays import INT32_MAX, Parts, binary_records, check_invalid, csr_of, finite_records, rows_of, select
 from .counts import documents, without
 from .groups import Numbering, Runs
@@ -154,9 +154,8 @@ class ShardedCorpus:
             if size != said["bytes"]:
                 raise ValueError(f"{path}: {'cut' if size < said['bytes'] else 'too long'}; expected another size")
         for path, said in listed if verify else ():
-            with open(path, "rb") as file:
-                if hashlib.file_digest(file, "sha256").hexdigest() != said["sha256"]:
-                    raise ValueError(f"{path}: altered, or of another corpus; expected the digest in the manifest")
+            if file_digest(path) != said["sha256"]:
+                raise ValueError(f"{path}: altered, or of another corpus; expected the digest in the manifest")
 
     def _check_persons(self) -> None:
         """Refuse persons with scattered rows: clipping would miss some of them."""
@@ -728,29 +727,10 @@ def _shard(folder: Path, number: int, pieces: list[_Rows]) -> dict[str, Any]:
     return {"name": place.name, "rows": rows, "arrays": said}
 
 
-class _Hashed:
-    """A file whose bytes are digested as they are written."""
-
-    def __init__(self, file: Any):
-        self._file, self.digest, self.size = file, hashlib.sha256(), 0
-
-    def write(self, data: Any) -> int:
-        self.digest.update(data)
-        self.size += len(data)
-        return int(self._file.write(data))
-
-
 def _put(path: Path, data: bytes | np.ndarray) -> dict[str, Any]:
-    """Write bytes or an array to the disk; their number and digest."""
-    said: dict[str, Any] = {}
-
-    def write(file: Any) -> None:
-        hashed = _Hashed(file)
-        if isinstance(data, bytes):
-            hashed.write(data)
-        else:
-            np.lib.format.write_array(hashed, data, allow_pickle=False)
-        said.update(bytes=hashed.size, sha256=hashed.digest.hexdigest())
-
-    write_file(path, write)
-    return said
+    """Write bytes or an array to the disk; return the file's size and digest."""
+    if isinstance(data, bytes):
+        write_file(path, lambda file: file.write(data))
+    else:
+        write_file(path, lambda file: np.lib.format.write_array(file, data, allow_pickle=False))
+    return {"bytes": path.stat().st_size, "sha256": file_digest(path)}

@@ -24,9 +24,8 @@ from ..models.privacy_file import ledger_bounds
 from ..store.words import several
 from . import figures
 from .part import Learned, part_of
-from .risk import SecretRisk, secret_risks
 from .whole import Section, chain_models, findings, number_names, purchased_words, sections, spent_by
-from .words import Gain, gain
+from .words import Gain, SecretRisk, gain, secret_risks
 
 #: Rows of the report: numbers of records of one person.
 _SIZES = (1, 2, 5, 10)

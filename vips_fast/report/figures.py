@@ -45,26 +45,18 @@ class Rows:
     zero: float | None = None
 
 
-def number(value: float, percent: bool) -> str:
-    """Format a value of a chart."""
-    return f"{100 * value:.3g} %" if percent else f"{value:.3g}"
-
-
 def bars(
     names: Sequence[str],
     values: Sequence[float],
     errors: Sequence[float] | None = None,
     clear: Sequence[bool] | None = None,
-    percent: bool = True,
 ) -> Rows:
-    """Draw bars from 0 with standard errors, pale where they are not ``clear``."""
+    """Draw bars in percent from 0, with standard errors, pale where they are not ``clear``."""
     sizes = [0.0] * len(values) if errors is None else errors
     unit = 100.0 / max([v + e for v, e in zip(values, sizes, strict=True)] + [1e-300])
     rows = []
     for name, value, error, sure in zip(names, values, sizes, clear or [True] * len(values), strict=True):
-        said = number(value, percent)
-        if errors is not None:
-            said += f" ± {100 * error:.2g} %" if percent else f" ± {error:.2g}"
+        said = f"{100 * value:.3g} %" + (f" ± {100 * error:.2g} %" if errors is not None else "")
         low, high = unit * max(0.0, value - error), unit * (value + error)
         rows.append(Row(name, said, 0.0, unit * max(0.0, value), low, high, not sure))
     return Rows(tuple(rows))

@@ -1,4 +1,4 @@
-"""Say the meaning of epsilon for a person: an attacker's gain.
+"""Say the meaning of epsilon for a person: an attacker's gain, and guesses of the person's secrets.
 
 The attacker knows everything else.
 """
@@ -7,12 +7,28 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..accounting import PrivacyEvent, attack_success, epsilon, gaussian_mu, gaussian_noise_multiplier, group_event
+from ..accounting import (
+    PrivacyEvent,
+    Relation,
+    attack_success,
+    epsilon,
+    gaussian_mu,
+    gaussian_noise_multiplier,
+    group_event,
+    inference_success,
+)
 from ..accounting.tradeoff import largest_loss, true_positive_rate
 from ..engine.statement import Privacy
 
 #: Rate of false alarms for the stated hits of an attacker.
 FALSE_POSITIVES = 1e-3
+#: Secrets of the report, and the share of right guesses of each without the model.
+SECRETS = (
+    ("a yes-or-no attribute, both answers equally likely", 0.5),
+    ("an attribute of ten equally likely values", 0.1),
+    ("which of 100 persons a record belongs to", 0.01),
+    ("which of 10,000 persons a record belongs to", 0.0001),
+)
 
 
 @dataclass(frozen=True)
@@ -84,3 +100,38 @@ def gain(privacy: Privacy, bounds: Sequence[tuple[PrivacyEvent, float]], size: i
         mu=mu,
         exact=exact,
     )
+
+
+@dataclass(frozen=True)
+class SecretRisk:
+    """Bound of the share of right guesses of a secret.
+
+    Attributes
+    ----------
+    secret : str
+    baseline, success : float
+        Share of right guesses without the model, and at most with it
+        (`vips_fast.accounting.inference_success`).
+    """
+
+    secret: str
+    baseline: float
+    success: float
+
+
+def secret_risks(bounds: Sequence[tuple[PrivacyEvent, float]]) -> tuple[SecretRisk, ...]:
+    """Bound the guesses of each of `SECRETS`, for the worst part.
+
+    ``bounds`` are as in `gain`. If one record is replaced by another, the two values of a
+    yes-or-no attribute are neighbors, and `attack_success` is the smaller bound.
+    """
+    events = [event for event, _ in bounds]
+    if not events:
+        return ()
+    found = []
+    for secret, baseline in SECRETS:
+        success = max(inference_success(event, baseline) for event in events)
+        if baseline == 0.5 and events[0].relation == Relation.REPLACE_ONE:
+            success = min(success, max(map(attack_success, events)))
+        found.append(SecretRisk(secret, baseline, success))
+    return tuple(found)

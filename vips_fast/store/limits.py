@@ -1,5 +1,6 @@
 """Bounds of what a file from a stranger may take: its bytes, and what they expand to."""
 
+import hashlib
 import json
 import os
 import re
@@ -29,6 +30,12 @@ def read_bytes(path: str | os.PathLike[str], most: int = MOST_TEXT) -> bytes:
     if len(data) > most:
         raise ValueError(f"{path}: has more than {most} bytes; expected a smaller file")
     return data
+
+
+def file_digest(path: str | os.PathLike[str]) -> str:
+    """Compute the SHA-256 of a file."""
+    with Path(path).open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def read_text(path: str | os.PathLike[str], most: int = MOST_TEXT) -> str:
