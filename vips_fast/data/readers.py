@@ -24,7 +24,7 @@ from .arrays import check_invalid
 from .corpus import Corpus
 from .counts import check_counts
 from .excel import is_excel
-from .records import RECORD_FORMATS, Records, is_json
+from .records import RECORD_FORMATS, Records, opened
 from .vocabulary import Vocabulary, public_vocabulary
 
 COUNT_FORMATS = ("npz", "mtx", "docword", "ldac", "svmlight", "svmlight0")
@@ -532,18 +532,13 @@ def _guess(path: Path) -> str:
     """Return the format that a file's beginning looks like."""
     if path.is_dir():
         return "folder"
-    with naming(path), open(path, "rb") as file:
-        if is_excel(path):
-            return "xlsx"
-        if file.read(4) == b"PK\x03\x04":
+    with open(path, "rb") as raw:
+        if raw.read(4) == b"PK\x03\x04" and not is_excel(path):
             return "npz"
-        with open_text(path) as text:
-            head = next(blocks(text, 1 << 16), b"")
-    if head.startswith(b"PAR1"):
-        return "parquet"
-    head = head.removeprefix(b"\xef\xbb\xbf").lstrip()
-    if is_json(head):
-        return "jsonl"
+    with naming(path), opened(path) as (_, file, format):
+        if format != "csv":
+            return format
+        head = next(blocks(file, 1 << 16), b"").removeprefix(b"\xef\xbb\xbf").lstrip()
     if head.startswith(b"%%MatrixMarket"):
         return "mtx"
     lines = [line.split() for line in head.split(b"\n") if not line.startswith(b"#")]

@@ -25,7 +25,7 @@ import numpy as np
 
 from ..checks import check_choice, missing_package
 from ..store.limits import json_records, most_expanded, parse_json
-from ._files import BadLine, broken_gzip, expanded, naming, open_text, refuse_foreign
+from ._files import BadLine, broken_gzip, expanded, naming, refuse_foreign
 from .arrays import check_invalid
 from .corpus import Corpus
 from .delimited import (
@@ -107,27 +107,16 @@ def read_batches(
     if not isinstance(source, (str, os.PathLike)):
         yield from _checked(_in_memory(source, columns, batch_rows, drop), texts, drop)
         return
-    with naming(_name(source)), broken_gzip(), contextlib.ExitStack() as stack:
+    with naming(_name(source)), contextlib.ExitStack() as stack:
         read, size, tell = [0], 0, None
         if source != "-" and Path(source).is_dir():
             root, paths = Path(source), _texts_in(Path(source))
             size = sum(os.path.getsize(root / path) for path in paths)
             batches = batches_of(_folder(root, paths, columns, encoding, drop, read), columns, batch_rows)
         else:
-            raw: Any = sys.stdin.buffer if source == "-" else stack.enter_context(open(source, "rb"))
+            raw, file, format = stack.enter_context(opened(source, format))
             if source != "-":
                 size, tell = os.fstat(raw.fileno()).st_size, raw.tell
-            file: Any = expanded(raw)
-            head = file.peek(512)[:512]
-            if format is None:
-                other = "jsonl" if is_json(head) else "csv"
-                format = "xlsx" if is_excel(source) else "parquet" if head.startswith(b"PAR1") else other
-            if not head:
-                raise ValueError("is empty")
-            if format != "xlsx":
-                refuse_foreign(head)
-            if format in ("parquet", "xlsx") and (source == "-" or file is not raw):
-                raise ValueError(f"{format} must be read from a file of its own; expected CSV or JSON Lines here")
             if format == "xlsx":
                 batches = batches_of(_sheet(raw, columns), columns, batch_rows)
             elif format == "parquet":
@@ -152,21 +141,18 @@ def column_names(source: Any, encoding: str = "utf-8") -> list[str]:
     """
     if not isinstance(source, (str, os.PathLike)):
         return _names(source)
-    with naming(_name(source)), broken_gzip(), open(source, "rb") as raw:
-        if raw.peek(4).startswith(b"PAR1"):
-            return list(_parquet_module().ParquetFile(raw).schema_arrow.names)
-        if is_excel(source):
-            return [str(name or "") for name in next(sheet_rows(raw))[1]]
-        with open_text(source) as file:
-            if is_json(file.peek(64)[:64]):
-                raise ValueError("JSON has no header; expected CSV or Parquet")
-            if not file.peek(1):
-                raise ValueError("is empty")
-            declared, blocks = declared_delimiter(whole_lines(file, encoding, [0], drop=True))
-            names = read_header(split_lines(blocks), declared=declared)[1]
-            if any(BAD in name for name in names):
-                raise BadLine(1, f"not {encoding} text; {WINDOWS}")
-            return names
+    with naming(_name(source)), opened(source) as (_, file, format):
+        if format == "parquet":
+            return list(_parquet_module().ParquetFile(file).schema_arrow.names)
+        if format == "xlsx":
+            return [str(name or "") for name in next(sheet_rows(file))[1]]
+        if format == "jsonl":
+            raise ValueError("JSON has no header; expected CSV or Parquet")
+        declared, blocks = declared_delimiter(whole_lines(file, encoding, [0], drop=True))
+        names = read_header(split_lines(blocks), declared=declared)[1]
+        if any(BAD in name for name in names):
+            raise BadLine(1, f"not {encoding} text; {WINDOWS}")
+        return names
 
 
 def is_utf8(path: str | os.PathLike[str]) -> bool:
@@ -174,17 +160,34 @@ def is_utf8(path: str | os.PathLike[str]) -> bool:
 
     This reads all of it. The answer depends on the records. Parquet and Excel files know their encoding.
     """
-    if is_excel(path):
-        return True
-    with naming(path), broken_gzip(), open_text(path) as file:
-        if file.peek(4).startswith(b"PAR1"):
-            return True
+    with naming(path), opened(path) as (_, file, format):
         try:
-            for _ in whole_lines(file, "utf-8", [0]):
+            for _ in whole_lines(file, "utf-8", [0]) if format in ("csv", "jsonl") else ():
                 pass
         except BadLine as error:
             return "not utf-8 text" not in str(error)
         return True
+
+
+@contextlib.contextmanager
+def opened(source: str | os.PathLike[str], format: str | None = None) -> Iterator[tuple[Any, Any, str]]:
+    """Open a file or standard input: as it is, expanded, and the format, by its beginning if it is None.
+
+    Raises ValueError if the file is empty, or of a format that no reader takes.
+    """
+    with broken_gzip(), contextlib.nullcontext(sys.stdin.buffer) if source == "-" else open(source, "rb") as raw:
+        file: Any = expanded(raw)
+        head = file.peek(512)[:512]
+        if not head:
+            raise ValueError("is empty")
+        if format is None:
+            other = "jsonl" if is_json(head) else "csv"
+            format = "xlsx" if is_excel(source) else "parquet" if head.startswith(b"PAR1") else other
+        if format != "xlsx":
+            refuse_foreign(head)
+        if format in ("parquet", "xlsx") and (source == "-" or file is not raw):
+            raise ValueError(f"{format} must be read from a file of its own; expected CSV or JSON Lines here")
+        yield raw, file, format
 
 
 @dataclass(frozen=True)
