@@ -63,10 +63,7 @@ def bad_record(texts):
         (lambda texts: encode(texts)[:-1], r"shape \(3, 4\); expected floats of shape \(4, 4\)"),
         (lambda texts: 7 * encode(texts), "lengths up to 7, projected; .* divide each vector by its length"),
         (lambda texts: encode(texts) * np.nan, "lengths up to nan, projected; expected finite ones"),
-        (
-            bad_record,
-            "expected finite numbers, found NaN or a missing value .*leave such records out by invalid='drop'",
-        ),
+        (bad_record, "expected finite numbers, found NaN or a missing value .*leave such records out by options="),
     ],
 )
 def test_an_encoder_of_bad_vectors_is_refused_before_anything_is_spent(tmp_path, encoder, message):

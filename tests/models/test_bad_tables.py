@@ -98,7 +98,7 @@ def test_integers_of_any_kind_give_the_same_fit(kind):
 def test_a_missing_integer_is_refused_with_its_column():
     table = pandas.DataFrame({"a": X[:, 0], "b": pandas.array(WHOLE, dtype="Int64")})
     table.loc[3, "b"] = pandas.NA
-    with pytest.raises(ValueError, match="column 'b'; fill it in, or leave such records out by invalid='drop'"):
+    with pytest.raises(ValueError, match="column 'b'; fill it in, or leave such records out by options="):
         fitted(table, Y, classes=[0, 1])
 
 

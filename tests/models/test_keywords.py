@@ -15,7 +15,13 @@ import numpy as np
 import pytest
 
 import vips_fast
-from vips_fast import BayesianLogisticRegression, GaussianMixture, LatentDirichletAllocation, SigmoidBeliefNetwork
+from vips_fast import (
+    BayesianLogisticRegression,
+    CountRegression,
+    GaussianMixture,
+    LatentDirichletAllocation,
+    SigmoidBeliefNetwork,
+)
 from vips_fast.models.estimator import PrivateEstimator
 from vips_fast.models.lda.estimator import PaperParameters as OfTopics
 from vips_fast.models.logistic import LogisticOptions
@@ -122,10 +128,27 @@ def test_another_keyword_is_refused_in_the_methods_name(method, known):
 def test_an_option_among_the_parameters_is_told_where_it_belongs(kind):
     for name in {field.name for field in fields(kind._options_type)} - {*kind._parameter_names()}:
         said = rf"^{name}: expected in options, as options={{'{name}': ...}}$"
-        with pytest.raises(ValueError, match=said):
-            kind().set_params(**{name: None})
+        for error, act in (
+            (ValueError, lambda name=name: kind().set_params(**{name: None})),
+            (TypeError, lambda name=name: kind(**{name: None})),
+            (AttributeError, lambda name=name: setattr(kind(), name, None)),
+        ):
+            with pytest.raises(error, match=said):
+                act()
     with pytest.raises(ValueError, match="^options: .* is not an option"):
         kind(options={"invlid": 1, 3: 1}).set_params(options__relation=None)
+
+
+@pytest.mark.parametrize("name, value", [("largest_exposure", 6.0), ("dispersion", 2.0), ("options__prior_rate", 1.0)])
+def test_a_further_call_of_another_model_is_refused(name, value):
+    """What is summed belongs to the model of the first call; noise and minibatches may change."""
+    X, y, exposure = np.random.default_rng(0).normal(size=(60, 2)), np.arange(60) % 3, np.ones(60)
+    model = CountRegression(largest=9, largest_exposure=5.0, noise_multiplier=3.0)
+    model.partial_fit(X, y, exposure).set_params(noise_multiplier=4.0).partial_fit(X, y, exposure)
+    head = model.ledger_.head
+    with pytest.raises(ValueError, match="another one than in the calls before; expected"):
+        model.set_params(**{name: value}).partial_fit(X, y, exposure)
+    assert model.ledger_.head == head
 
 
 def test_a_dict_of_options_is_the_same_as_the_class_and_stays_as_it_was():

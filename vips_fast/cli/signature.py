@@ -382,11 +382,13 @@ def table() -> str:
 
 #: Names of parameters that messages use for a field of another name.
 _ALSO = {"vocabulary": "vocab", "n_features": "features", "private": "non_private"}
+_IN_OPTIONS = re.compile(r"""options=\{["'](\w+)["']: ["'](\w+)["']\}""")
 _PARAMETER = re.compile(r"(?<![\w.])([a-z_]+)=(True\b|False\b|None\b|'[^']*')?")
 
 
 def in_options(command: type[Arguments], text: str) -> str:
     """Write a message's parameters, ``name=value``, as the command's options."""
+    text = _IN_OPTIONS.sub(r"\1='\2'", text)
     known = {option.name: option for option in command.options() if not option.positional}
 
     def typed(found: re.Match[str]) -> str:

@@ -15,6 +15,8 @@ from scipy import sparse
 from .frames import is_missing, table_columns
 
 INT32_MAX = 2**31 - 1
+#: How a message says that records can be left out: estimators take ``invalid`` among their options.
+DROP = 'options={"invalid": "drop"}'
 
 #: Entries that a check looks at in one go: large enough for numpy, small beside any corpus.
 CHUNK = 1 << 20
@@ -156,7 +158,7 @@ def not_finite_text(X: Any, matrix: Any) -> str:
     bad = int(np.flatnonzero(~np.isfinite(data))[0])
     place = int(matrix.indices[bad]) if sparse.issparse(matrix) else bad % matrix.shape[1]
     what = "NaN or a missing value" if np.isnan(data[bad]) else "infinity"
-    return f"found {what} in {column_text(X, place)}; fill it in, or leave such records out by invalid='drop'"
+    return f"found {what} in {column_text(X, place)}; fill it in, or leave such records out by {DROP}"
 
 
 def csr_arrays(X: Any, name: str) -> Parts:

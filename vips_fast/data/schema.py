@@ -58,7 +58,7 @@ from scipy import sparse
 from ..store.limits import read_text
 from ..store.toml import parse_toml
 from ._files import naming
-from .arrays import INT32_MAX
+from .arrays import DROP, INT32_MAX
 from .frames import is_missing
 
 #: Each cell of a record that is broken in its form: a missing value for everybody, and one that no rule fills in.
@@ -80,15 +80,15 @@ _COMMAS = re.compile(r"[+-]?([0-9]{1,3}([.][0-9]{3})+|[0-9]*)(,[0-9]*)?([eE][+-]
 _NULLS = 'a mark of missing values, such as R\'s NA, belongs in the schema\'s nulls = ["", "NA"]'
 #: The problem of a cell; the remedies of a feature and of a label.
 _PROBLEMS = {
-    -1: ("a missing value", "drop such records with invalid='drop', or give the column a rule for missing"),
+    -1: ("a missing value", f"drop such records with {DROP}, or give the column a rule for missing"),
     -2: ("not one of the schema's values", f"spell both alike, or give the column a rule for unknown; {_NULLS}"),
     -3: ("expected a finite number", f'with a decimal point; give the column decimal = "," for a comma; {_NULLS}'),
     -4: (
         "beyond the column's bounds",
-        'drop such records with invalid=\'drop\', or give the column beyond = "clip" or "missing"',
+        f'drop such records with {DROP}, or give the column beyond = "clip" or "missing"',
     ),
 }
-_OF_LABEL = f"spell both alike, or drop such records with invalid='drop'; {_NULLS}"
+_OF_LABEL = f"spell both alike, or drop such records with {DROP}; {_NULLS}"
 #: Values of a column that a message lists.
 _LISTED = 5
 

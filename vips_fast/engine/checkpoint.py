@@ -49,7 +49,7 @@ from .ledger import Ledger, bounded_with
 from .model import Model, Release
 from .plan import RunPlan
 from .releases import KeptReleases
-from .result import Public, array_digest
+from .result import Public, array_digest, json_ready
 from .sampling import epoch_length, n_events
 
 _log = logging.getLogger(__name__)
@@ -555,13 +555,12 @@ def raised(there: Mapping[str, Any], here: Mapping[str, Any]) -> bool:
 
 def _facts(kind: str, settings: Mapping[str, Any], public: Public, plan: RunPlan) -> dict[str, Any]:
     """Return everything that makes two runs the same, JSON-ready; arrays as digests."""
-    plain = {k: array_digest(v) if isinstance(v, np.ndarray) else v for k, v in settings.items()}
     classes = None if public.classes is None else array_digest(public.classes)
     facts = {
         "format": FORMAT,
         "model": kind,
         "versions": versions(),
-        "settings": plain,
+        "settings": json_ready(settings),
         "public": dict(public.to_dict(), classes=classes),
         "plan": plan.public(),
         "taints": list(plan.taints),

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ..store.limits import parse_json
 from ..store.log import canonical_json, json_digest
 from .ledger import Ledger
 from .statement import Privacy
@@ -152,17 +153,22 @@ def digest(
 ) -> str:
     """Hash everything that a result publishes, by SHA-256."""
     classes = None if public.classes is None else array_digest(public.classes)
-    plain = {k: array_digest(v) if isinstance(v, np.ndarray) else v for k, v in settings.items()}
     meta = {
         "format": FORMAT,
         "kind": kind,
-        "settings": plain,
+        "settings": json_ready(settings),
         "public": dict(public.to_dict(), classes=classes),
         "n_steps": n_steps,
         "arrays": {k: array_digest(v) for k, v in arrays.items()},
         "state": {k: array_digest(v) for k, v in state.items()},
     }
     return json_digest(meta)
+
+
+def json_ready(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Give settings as JSON has them, with arrays as digests."""
+    plain = {k: array_digest(v) if isinstance(v, np.ndarray) else v for k, v in settings.items()}
+    return dict(parse_json(canonical_json(plain)))
 
 
 def array_digest(array: np.ndarray) -> str:

@@ -51,6 +51,23 @@ class NotFittedError(ValueError, AttributeError):
     """A read-out was asked of an estimator before ``fit``."""
 
 
+def _moved(name: str) -> str:
+    return f"{name}: expected in options, as options={{{name!r}: ...}}"
+
+
+class _Moved:
+    """An option as an attribute of an estimator: it is neither read nor set there."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, model: Any, owner: type) -> Any:
+        raise AttributeError(_moved(self._name))
+
+    def __set__(self, model: Any, value: object) -> None:
+        raise AttributeError(_moved(self._name))
+
+
 @dataclass(frozen=True)
 class ArraySpec:
     """A published array's required shape, range and type.
@@ -125,9 +142,18 @@ class PrivateEstimator:
     #: Class of the ``options`` parameter.
     _options_type: ClassVar[type[Options]] = Options
 
+    def __new__(cls, *args: Any, **params: Any) -> Self:
+        """Say of an option among the parameters where it belongs; the parameters are those of ``__init__``."""
+        for name in params.keys() & {one.name for one in fields(cls._options_type)} - {*cls._parameter_names()}:
+            raise TypeError(_moved(name))
+        return super().__new__(cls)
+
     def __init_subclass__(cls, **options: Any) -> None:
-        """Show the keywords behind ``**`` in a subclass's signatures, by name."""
+        """Refuse options as attributes, and show the keywords behind ``**`` in a subclass's signatures, by name."""
         super().__init_subclass__(**options)
+        for name in (one.name for one in fields(cls._options_type)):
+            if not hasattr(cls, name) and name not in inspect.get_annotations(cls):
+                setattr(cls, name, _Moved(name))
         for name, thing in [*vars(cls).items()]:
             function = getattr(thing, "__func__", thing)
             if isinstance(function, FunctionType) and function.__code__.co_flags & inspect.CO_VARKEYWORDS:
@@ -153,10 +179,10 @@ class PrivateEstimator:
 
         Raises ValueError if a name is not a parameter.
         """
-        for name in (one.name for one in fields(self._options_type)):
-            if name in params and name not in self._parameter_names():
-                raise ValueError(f"{name}: expected in options, as options={{{name!r}: ...}}")
         names = self._parameter_names()
+        for name in (one.name for one in fields(self._options_type)):
+            if name in params and name not in names:
+                raise ValueError(_moved(name))
         for name, value in params.items():
             if name.startswith("options__"):
                 given = vars(self._options_type.of(self.options))

@@ -35,7 +35,7 @@ from ..engine.model import MAX_RECORDS, Model, Records
 from ..engine.payment import Payment
 from ..engine.plan import Planner, RunForecast, RunPlan
 from ..engine.randomness import Randomness
-from ..engine.result import FitResult, Public
+from ..engine.result import FitResult, Public, json_ready
 from ..engine.sampling import RandomAllocationSampler, Sampler, resolve_sampling
 from ..engine.transcript import Run, TranscriptWriter, release_digest
 from ..engine.units import UnitRecords
@@ -43,7 +43,7 @@ from ..store.words import counted
 from .caveats import warn_of_rows, warn_of_shape
 from .family import family_of
 from .inputs import column_names, input_texts
-from .parameters import BudgetLike, Purchased, Reading
+from .parameters import BudgetLike, Common, Options, Purchased, Reading
 
 if TYPE_CHECKING:
     from .estimator import PrivateEstimator
@@ -193,6 +193,8 @@ def prepare(
         inputs=input_texts(inputs, family_of(estimator).inputs, before, text),
     )
     request = estimator.request(public, partial=partial, before=before, folder=folder)
+    if before is not None:
+        _check_same_model(request.settings, before.settings)
     noised = request.terms.noised
     request = replace(request, purchase=purchase_before(estimator, X, after, before, noised))
     if payer is not None and known is not None and request.purchase is None:
@@ -242,6 +244,14 @@ def prepare(
         payment,
         folder,
     )
+
+
+def _check_same_model(settings: Mapping[str, Any], before: Mapping[str, Any]) -> None:
+    """Refuse a further call whose model is another: only how it is drawn and paid for may change."""
+    mine, theirs = (json_ready({**one, **one["options"]}) for one in (settings, before))
+    for name in sorted(mine.keys() - Common.__annotations__.keys() - vars(Options()).keys()):
+        if mine[name] != theirs.get(name):
+            raise ValueError(f"{name}: another one than in the calls before; expected {theirs.get(name)!r}")
 
 
 def purchase_before(

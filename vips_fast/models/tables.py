@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from ..checks import check_number
-from ..data.arrays import column_text, dense_array, not_finite_text
+from ..data.arrays import DROP, column_text, dense_array, not_finite_text
 from ..data.frames import named_columns, public_places
 from ..data.types import Column, Data, Matrix, Vector
 from ..engine.model import Model, Release, array_of, diagnose
@@ -71,8 +71,8 @@ class GroupedDocuments:
             elif (outside := ((rows < 0) | (rows > 1.0 + _ROUNDED)).any(axis=0)).any():
                 found = f"found other numbers in {column_text(X, int(np.flatnonzero(outside)[0]))}"
             raise ValueError(
-                f"X: expected proportions >= 0 whose sum is at most 1 in each row, {found}; invalid='drop' leaves out "
-                "other records"
+                f"X: expected proportions >= 0 whose sum is at most 1 in each row, {found}; {DROP} leaves "
+                "out other records"
             )
         self.usable: np.ndarray | None = None if fits.all() else fits
         rows = np.where(fits[:, None], rows, 0.0) / np.maximum(np.where(fits, sums, 1.0), 1.0)[:, None]

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...checks import check_number
-from ...data.arrays import column_text, dense_array, not_finite_text
+from ...data.arrays import DROP, column_text, dense_array, not_finite_text
 from ...data.shards import ShardedCorpus
 from ...data.types import Array, Cells, Column, Data, Matrix, Vector
 from ...engine.averaging import RunningAverage, Schedule
@@ -285,7 +285,7 @@ class ConjugateEstimator(PrivateEstimator):
         """Refuse records that are not usable, or let them be dropped; X is the data that they were made of."""
         if usable is None or self._options.invalid == "drop":
             return usable
-        said = "found others; fill them in, or leave such records out by invalid='drop'"
+        said = f"found others; fill them in, or leave such records out by {DROP}"
         with suppress(TypeError, ValueError, AttributeError):  # X of a kind that only ``records`` knows
             array = dense_array(X, "X", True)
             if array.ndim == 2 and array.dtype.kind in "iuf":

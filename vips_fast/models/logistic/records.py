@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ...data.arrays import column_text, dense_array, index_of, rows_of
+from ...data.arrays import DROP, column_text, dense_array, index_of, rows_of
 from ...data.frames import is_missing
 from ...data.shards import ShardedCorpus
 from ...engine.units import Selection
@@ -250,7 +250,7 @@ def read_labels(
         if n_rows and (y.dtype.kind in numbers) != (known.dtype.kind in numbers):
             raise TypeError("y: expected labels of the kind of classes, numbers or strings")
         listed = ", ".join(map(repr, known[:5].tolist())) + (", …" if len(known) > 5 else "")
-        text = f"y: expected the labels of classes, {listed}; spell both alike, or leave others out by invalid='drop'"
+        text = f"y: expected the labels of classes, {listed}; spell both alike, or leave others out by {DROP}"
         problems.append((~np.isin(y, known), text))
         usable_rows(problems, invalid)
         return known, np.searchsorted(known, y).astype(np.float64), problems
