@@ -392,7 +392,7 @@ def test_the_folder_holds_the_models_state_and_no_key(name, tmp_path):
     """
     begun(tmp_path, name, steps=2)
     stored = read_npz(tmp_path / CHECKPOINT)
-    meta = json.loads(stored.pop("checkpoint").tobytes())
+    meta = json.loads(stored.pop("meta").tobytes())
     assert set(meta) == {"digest", "format", "head", "n_records", "n_steps", "run", "step"} and meta["step"] == 2
     model, states = estimator(name), []
     made = model.prepare(*data(name))

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from cases import EVERY, MORE
 
 from vips_fast.engine.backend import Threads
-from vips_fast.engine.measured import MEASURED
+from vips_fast.engine.gain import MEASURED
 
 #: Units, rows of each with groups, and units of a block.
 UNITS, ROWS, BLOCK = 60, 3, 4

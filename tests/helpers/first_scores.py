@@ -1,6 +1,6 @@
 """Fits whose first step is their score. It is the step that an audit's layers look at."""
 
-from vips_fast.engine.measured import MeasuredModel
+from vips_fast.engine.gain import MeasuredModel
 
 
 def begins(kind):

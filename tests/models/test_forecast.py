@@ -14,8 +14,7 @@ import scipy.sparse as sp
 
 from vips_fast import LatentDirichletAllocation, plan
 from vips_fast.engine.budget import Budget
-from vips_fast.engine.gain import FoundGain
-from vips_fast.engine.measured import measured_gain
+from vips_fast.engine.gain import FoundGain, measured_gain
 from vips_fast.models.lda import HopelessWarning, LdaOptions
 from vips_fast.models.lda.estimator import over_frequencies
 from vips_fast.report import predictive_perplexity, split_words, unigram_perplexity

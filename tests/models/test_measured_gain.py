@@ -18,8 +18,7 @@ from vips_fast import LatentDirichletAllocation, PrivateVocabulary
 from vips_fast.audit import Sizes, audit
 from vips_fast.audit.adapters import LdaAdapter
 from vips_fast.engine import gain
-from vips_fast.engine.gain import NATS, GainScore, Score
-from vips_fast.engine.measured import MeasuredModel, measured_gain
+from vips_fast.engine.gain import NATS, GainScore, MeasuredModel, Score, measured_gain
 from vips_fast.engine.model import Release
 from vips_fast.models.lda import LdaOptions
 from vips_fast.models.lda.records import UnitWords

@@ -82,7 +82,7 @@ def hostile(kind):
 @ALL
 def test_a_row_is_within_the_bound_and_a_function_of_its_record(kind):
     stage, words = prepare(kind), np.random.default_rng(1).integers(0, 2**64, 300, dtype=np.uint64)
-    score = stage.model._step.score
+    score = stage.model.score
     assert isinstance(score, ColumnPrediction)
     every = np.arange(300)
     rows = score.rows(stage.records.block(every), words, np.ones(300, bool), 2.0)

@@ -7,8 +7,7 @@ from first_scores import FirstScore, begins, mutants_are_seen
 from vips_fast import ClassConditionalNetwork, SigmoidBeliefNetwork
 from vips_fast.audit import Sizes, audit
 from vips_fast.audit.adapters import ClassesAdapter, SbnAdapter
-from vips_fast.engine.gain import Score
-from vips_fast.engine.measured import MeasuredModel
+from vips_fast.engine.gain import MeasuredModel, Score
 from vips_fast.models.rebuild import verify
 from vips_fast.models.sbn import NetworkOptions
 from vips_fast.models.sbn.score import PixelPrediction

@@ -12,8 +12,7 @@ from vips_fast import BayesianLogisticRegression, CountRegression
 from vips_fast.audit import Sizes, audit
 from vips_fast.audit.adapters import CountsAdapter, LogisticAdapter
 from vips_fast.data.schema import MOVED
-from vips_fast.engine.gain import Score
-from vips_fast.engine.measured import MeasuredModel
+from vips_fast.engine.gain import MeasuredModel, Score
 from vips_fast.models.logistic import LogisticOptions
 from vips_fast.models.logistic.score import OutcomePrediction, Prediction
 from vips_fast.models.rebuild import verify
@@ -212,7 +211,7 @@ class Judged(FirstScore, LogisticAdapter):
 
     def sharp(self, stage):
         model = stage.model
-        assert isinstance(model, MeasuredModel) and model.shape == (model._step.score.cells,)
+        assert isinstance(model, MeasuredModel) and model.shape == (model.score.cells,)
         for one in getattr(model.model, "classes", [model.model]):
             one._mean, one._base = np.linspace(-4, 4, one.n_features), np.array([-1.0])
             one._covariance = 0.5 * np.eye(one.n_features)

@@ -6,7 +6,7 @@ The folder of a run holds
     run.json          class, settings, public facts, plan, versions: a resume has to agree with them
     ledger.jsonl      the log of every release, written ahead (`vips_fast.store.log`)
     checkpoint.npz    ``Model.state()``, its step, and head and length of the ledger then
-    releases/         each release since then (`vips_fast.engine.releases`)
+    releases/         each release since then, on the disk before anything else uses it
 
 and never a key, a minibatch or a sum before its noise. A state is a function of releases and public numbers. So the
 folder says nothing that the model would not say.
@@ -20,11 +20,28 @@ and ``run.json`` before the first record. So a folder that lacks one of the two 
 it. A release that lies whole in the folder is used, and its step is neither drawn nor paid for again. A step whose
 release is not there draws new randomness (with a test key: the same) and has a record of its own in the ledger. The
 lost step's record stays.
+
+*Why a kept release costs no privacy.* A release r of step t is one draw of a mechanism whose event is in the ledger:
+its file names that record, and is refused if the ledger lacks it. All that follows is a function of r, of earlier
+releases and of public numbers, in the first process as in the resumed one. So whatever both show together is
+post-processing of r. A step whose file is not whole is another matter. Its r may have been seen, in this file's bytes
+or in a copy of the folder that was taken in time, and nothing here can prove the contrary. So a new draw is a second
+release, with a record and a charge of its own.
+
+*Why little is lost.* The file for the next release is made, in full size, before the release is charged: a disk without
+room is noticed while nothing is spent. A file gets its name only when it is whole, and what a killed process left of
+one is removed by the next run.
+
+*Which releases go on.* A release belongs to the state that it was made from. The run goes on from its checkpoint
+through files whose records in the ledger follow it, each after the one before. A record that does not is of a step that
+was lost and done again, and its file belongs to a state that is no more.
 """
 
+import errno
 import json
 import logging
 import os
+import re
 import time
 import warnings
 from collections.abc import Iterator, Mapping
@@ -40,7 +57,7 @@ from ..accounting.calibration import Target
 from ..accounting.solver import find_integer
 from ..checks import check_flag, check_number
 from ..kernels import native
-from ..store.atomic import delete, make_folder, naming, replace_file
+from ..store.atomic import delete, fill, make_folder, naming, replace_file, reserve
 from ..store.limits import parse_json
 from ..store.lock import Lock
 from ..store.log import Log, LogDamagedError, canonical_json, encode, json_digest
@@ -48,7 +65,6 @@ from ..store.npz import read_npz, write_npz
 from .ledger import Ledger, bounded_with
 from .model import Model, Release
 from .plan import RunPlan
-from .releases import KeptReleases
 from .result import Public, array_digest, json_ready
 from .sampling import epoch_length, n_events
 
@@ -64,7 +80,13 @@ _SECONDS, _BYTES_A_SECOND = 0.01, 2e8
 
 #: Settings that may differ between the parts of a run: the result does not depend on them.
 _FREE = ("n_jobs", "epsilon")
-_META, _KIND = "checkpoint", "ledger"
+_META, _KIND = "meta", "ledger"
+#: Name of a release's file, also in the making.
+RELEASE = re.compile(r"\d{8}\.npz|\.\d{8}\.npz\.part")
+#: Bytes of a file beside the noised sums: heads of arrays, the record's hash, the archive's directory.
+_MORE = 4096
+#: Bytes for the records of ledger and budget, which are written between the space and the release.
+_RECORDS = 1 << 16
 
 
 def versions() -> dict[str, str]:
@@ -72,6 +94,36 @@ def versions() -> dict[str, str]:
     from .. import __version__
 
     return {"vips_fast": __version__, "numpy": np.__version__, "instruction set": native.isa()}
+
+
+def _sealed(meta: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Add facts, and a digest of all, to arrays: without it damaged numbers would look like any others."""
+    meta = {"format": FORMAT, **meta}
+    text = canonical_json({**meta, "digest": _digest(meta, arrays)})
+    return {**arrays, _META: np.frombuffer(text, dtype=np.uint8)}
+
+
+def _opened(path: Path, advice: str, *more: str, whole: bool = True) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Read the facts and arrays of a file that was `_sealed`, or the facts only, unchecked.
+
+    The facts are step, length and hash of the ledger, the run, and ``more``. Raises ValueError, with the advice, if the
+    file is damaged.
+    """
+    try:
+        arrays = read_npz(path, names=None if whole else (_META,))
+        meta = parse_json(arrays.pop(_META).tobytes())
+        digest = meta.pop("digest")
+        if meta["format"] != FORMAT or (whole and digest != _digest(meta, arrays)):
+            raise ValueError
+        if not all(type(meta[name]) is int for name in ("step", "n_records", *more)):
+            raise ValueError
+        return {name: meta[name] for name in ("step", "n_records", "head", "run", *more)}, arrays
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
+        raise ValueError(f"{path}: damaged; {advice}") from None
+
+
+def _digest(meta: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> str:
+    return json_digest([dict(meta), {k: array_digest(v) for k, v in arrays.items()}])
 
 
 @dataclass(frozen=True)
@@ -92,11 +144,8 @@ class Checkpoint:
 
     def write(self, path: Path) -> None:
         """Write or replace the file in one step."""
-        names = ("step", "n_steps", "head", "n_records", "run")
-        meta = {"format": FORMAT, **{name: getattr(self, name) for name in names}}
-        # Without a digest damaged numbers would look like any others.
-        text = canonical_json(dict(meta, digest=_digest(meta, self.state)))
-        arrays = {**{f"state.{k}": v for k, v in self.state.items()}, _META: np.frombuffer(text, dtype=np.uint8)}
+        meta = {name: value for name, value in vars(self).items() if name != "state"}
+        arrays = _sealed(meta, {f"state.{k}": v for k, v in self.state.items()})
 
         def fill(file: Any) -> None:
             os.fchmod(file.fileno(), 0o600)  # an unfinished vocabulary purchase has sums that never leave
@@ -107,20 +156,95 @@ class Checkpoint:
     @classmethod
     def read(cls, path: Path) -> Self:
         """Read the checkpoint in a file; ValueError if it is damaged."""
-        arrays = read_npz(path)
+        meta, arrays = _opened(path, "expected a checkpoint as it was written", "n_steps")
+        return cls(**meta, state={name.removeprefix("state."): array for name, array in arrays.items()})
+
+
+class KeptReleases:
+    """The folder of a run's releases since its last checkpoint."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._found: dict[int, Path] = {}
+
+    def _file(self, step: int) -> Path:
+        return self.path / f"{step:08d}.npz"
+
+    def clear_parts(self) -> None:
+        """Make the folder, and remove what is left of files in the making."""
+        make_folder(self.path, 0o700)
+        for part in self.path.glob(".*.part"):
+            part.unlink()
+
+    def make_room(self, step: int, nbytes: int) -> None:
+        """Make the file of a step's release, of ``nbytes``, in full size, before it is charged.
+
+        Raises OSError if the disk cannot hold it.
+        """
         try:
-            meta = parse_json(arrays.pop(_META).tobytes())
-            digest = meta.pop("digest")
-            state = {name.removeprefix("state."): array for name, array in arrays.items()}
-            if meta.pop("format") != FORMAT or digest != _digest(dict(meta, format=FORMAT), state):
-                raise ValueError
-            return cls(state=state, **meta)
-        except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
-            raise ValueError(f"{path}: damaged; expected a checkpoint as it was written") from None
+            reserve(self._file(step), nbytes + _MORE, _RECORDS)
+        except OSError as error:
+            if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+                why = f"{os.strerror(error.errno)}: the next release needs {nbytes + _MORE + _RECORDS} bytes"
+                raise OSError(error.errno, why, str(self.path)) from None
+            raise
+
+    def keep(self, release: Release, ledger: Ledger, run: str) -> None:
+        """Bring a release to the disk; OSError if it failed twice, in two files."""
+        meta = {"step": release.step, "n_records": len(ledger.records), "head": ledger.head, "run": run}
+        arrays = _sealed(meta, {"units": release.units, "law": np.array([release.scale, release.noise_sd])})
+        fill(self._file(release.step), lambda file: write_npz(file, arrays))
+
+    def find(self, step: int, n_records: int, ledger: Ledger, run: str) -> int:
+        """Find the releases that continue a checkpoint; return the step after them.
+
+        ``step`` and ``n_records`` are the checkpoint's step and length of the ledger. Raises ValueError if a file is
+        damaged, of another run, or of a ledger that this one does not extend.
+        """
+        self._found = {}
+        while (path := self._file(step)).exists():
+            meta, _ = self._read(path, whole=False)
+            if meta["run"] != run:
+                raise ValueError(f"{path}: is not of the run beside it; expected files of one run")
+            _check_extends(path, "the ledger", ledger, meta["n_records"], meta["head"])
+            if meta["n_records"] <= n_records:
+                break  # of a step that was lost, and done again
+            self._found[step] = path
+            step, n_records = step + 1, meta["n_records"]
+        return step
+
+    def of(self, step: int) -> Release | None:
+        """Read a release that `find` has found; None if it has not."""
+        if step not in self._found:
+            return None
+        _, arrays = self._read(self._found[step])
+        scale, noise_sd = arrays["law"].tolist()
+        return Release(step, arrays["units"], scale, noise_sd)
+
+    @staticmethod
+    def _read(path: Path, *, whole: bool = True) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        advice = "restore it, or remove it: its step is then done, and paid for, again"
+        meta, arrays = _opened(path, advice, whole=whole)
+        if meta["step"] != int(path.stem):
+            raise ValueError(f"{path}: damaged; {advice}")
+        return meta, arrays
+
+    def forget(self, step: int) -> None:
+        """Remove the releases before a step, whose state is kept."""
+        with suppress(OSError):
+            for path in self.path.glob("*.npz"):
+                if path.name < self._file(step).name:
+                    path.unlink()
 
 
-def _digest(meta: dict[str, Any], state: Mapping[str, np.ndarray]) -> str:
-    return json_digest([meta, {k: array_digest(v) for k, v in state.items()}])
+def _check_extends(path: Path, name: str, ledger: Ledger, number: int, head: str) -> None:
+    """Refuse a file that was written with a longer ledger, or another one."""
+    heads = ledger.heads
+    if not 0 < number <= len(heads) or heads[number - 1] != head:
+        raise ValueError(
+            f"{path}: was written with {number} records in the ledger; {name}, with {len(heads)}, does not extend "
+            "them, so what was spent cannot be known"
+        )
 
 
 class UsedUpError(ValueError):
@@ -452,12 +576,7 @@ class RunFolder:
         checkpoint = Checkpoint.read(path)
         if checkpoint.run != self._run:
             raise ValueError(f"{path}: is not of the run of {RUN}; expected files of one run")
-        heads, number = ledger.heads, checkpoint.n_records
-        if not 0 < number <= len(heads) or heads[number - 1] != checkpoint.head:
-            raise ValueError(
-                f"{path}: was written with {number} records in the ledger; {LEDGER}, with {len(heads)}, "
-                "does not extend them, so what was spent cannot be known"
-            )
+        _check_extends(path, LEDGER, ledger, checkpoint.n_records, checkpoint.head)
         return checkpoint
 
     # -------------------------------------------------- releases, checkpoints

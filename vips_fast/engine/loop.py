@@ -7,7 +7,7 @@ One step is (Algorithms 1, 2 and 4 of Park et al. 2020)
     → transcript → the model's own M-step
 
 The budget and the ledger are written before the noise's key is drawn. The release is on the disk before anything else
-uses it, and a run that is resumed takes it from there (`vips_fast.engine.releases`).
+uses it, and a run that is resumed takes it from there (`vips_fast.engine.checkpoint`).
 """
 
 import logging

@@ -33,8 +33,8 @@ from ..mechanisms import GaussianMechanism
 from ..store.words import counted
 from .budget import Budget
 from .filters import LARGEST_NOISE
+from .gain import MeasuredModel
 from .ledger import Ledger, bounded_with
-from .measured import MeasuredModel
 from .model import Model
 from .result import Public
 from .sampling import Sampler, check_steps, n_events, starts_event
@@ -96,7 +96,7 @@ class RunSchedule:
     whole : bool
         False for a call of ``partial_fit``.
     measured : bool
-        Whether the last step is a score of the finished model (`vips_fast.engine.measured`), if it has one.
+        Whether the last step is a score of the finished model (`vips_fast.engine.gain`), if it has one.
     noise_multiplier : float
         The noise of each release; the planner sets it before it asks for the model.
     """

@@ -26,10 +26,9 @@ from ..data.types import Names, RandomState
 from ..engine.backend import Backend, Threads
 from ..engine.budget import Budget
 from ..engine.checkpoint import RunFolder, open_folder
-from ..engine.gain import FoundGain
+from ..engine.gain import MEASURED, FoundGain, measured_gain
 from ..engine.ledger import Ledger
 from ..engine.loop import Progress
-from ..engine.measured import MEASURED, measured_gain
 from ..engine.model import MAX_RECORDS, Model, Records
 from ..engine.plan import Cost, Design, Earlier, Planner, Request, RunForecast, RunSchedule, Terms
 from ..engine.randomness import KeyedRandomness, Randomness, SystemRandomness

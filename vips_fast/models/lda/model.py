@@ -109,7 +109,7 @@ class LdaModel(Model):
     earlier releases of the same run. ``long_histogram`` is about the norm of a usual document's counts, which are taken
     to the power ``count_power``.
 
-    *Score.* The last score of a run compares the ``read_out_alphas`` (`vips_fast.engine.measured`). Which one is taken
+    *Score.* The last score of a run compares the ``read_out_alphas`` (`vips_fast.engine.gain`). Which one is taken
     is a function of that release.
 
     *Lattice.* Each contribution is truncated toward zero to the noise's own lattice, so `round` has nothing to do.

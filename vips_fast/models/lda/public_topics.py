@@ -27,8 +27,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from ...engine.gain import FoundGain, Score, norm_of
-from ...engine.measured import JUDGES
+from ...engine.gain import JUDGES, FoundGain, Score, norm_of
 from ...engine.model import Model, Release, array_of, diagnose
 from ...engine.plan import RunForecast
 from ...engine.result import Public

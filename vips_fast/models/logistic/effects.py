@@ -19,7 +19,7 @@ from scipy.special import expit, ndtri
 
 from ...checks import check_number
 from ...data.schema import Change, Schema
-from ...engine.measured import JUDGES
+from ...engine.gain import JUDGES
 from ...store.words import counted
 from ..family import SCHEMA
 from ..inputs import column_names

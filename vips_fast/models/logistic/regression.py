@@ -14,8 +14,7 @@ from ...checks import check_flag, check_memory, check_number
 from ...data.arrays import dense_array, not_finite_text
 from ...data.shards import ShardedCorpus
 from ...data.types import Array, Data, Matrix, Vector
-from ...engine.gain import FoundGain
-from ...engine.measured import MeasuredModel
+from ...engine.gain import FoundGain, MeasuredModel
 from ...engine.model import Model
 from ...engine.plan import RunForecast, RunSchedule
 from ...engine.result import Public
