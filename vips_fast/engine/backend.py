@@ -4,7 +4,6 @@ A backend maps `Model.contribute` over blocks and adds integers. Sums of integer
 and any order, so a backend may distribute blocks freely and recompute lost ones.
 """
 
-from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol
 
@@ -15,7 +14,7 @@ from ..kernels.threads import map_chunks, run_blocks
 from .model import Model, Records
 from .randomness import Randomness
 from .sampling import Sampler, minibatch
-from .units import read_units
+from .units import Reader
 
 #: Most bytes of all threads' accumulators together; with larger ones a sum uses fewer threads.
 ACCUMULATOR_BYTES = 2**31
@@ -30,16 +29,8 @@ class Backend(Protocol):
     #: Of this process, for work at the root, such as the noise.
     n_threads: int
 
-    def read(
-        self,
-        read: Callable[..., Any],
-        X: Any,
-        y: Any,
-        extra: Mapping[str, Any],
-        groups: Any,
-        grouped: Callable[[Records, Any], Records],
-    ) -> tuple[Any, dict[str, Any]]:
-        """Read records and public facts from data, see `vips_fast.engine.units.read_units`."""
+    def read(self, reader: Reader, X: Any, y: Any, groups: Any) -> tuple[Any, dict[str, Any]]:
+        """Read records and public facts from data."""
 
     def placed(self, records: Records) -> AbstractContextManager[Any]:
         """Place a run's records next to its computation during this block."""
@@ -66,13 +57,11 @@ class Threads:
     def __init__(self, n_threads: int = 1):
         self.n_threads = n_threads
 
-    def read(self, *data: Any) -> tuple[Records, dict[str, Any]]:
+    def read(self, reader: Reader, X: Any, y: Any, groups: Any) -> tuple[Records, dict[str, Any]]:
         """See `Backend.read`."""
-        return read_units(*data)
+        return reader(X, y, groups)
 
-    def placed(self, records: Records) -> AbstractContextManager[Records]:
-        """Give the records unchanged."""
-        return nullcontext(records)
+    placed = staticmethod(nullcontext)
 
     def minibatch(
         self, sampler: Sampler, records: Records, randomness: Randomness, step: int

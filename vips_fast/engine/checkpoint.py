@@ -65,7 +65,7 @@ from ..store.npz import read_npz, write_npz
 from .ledger import Ledger, bounded_with
 from .model import Model, Release
 from .plan import RunPlan
-from .result import Public, array_digest, json_ready
+from .result import Public, plain
 from .sampling import epoch_length, n_events
 
 _log = logging.getLogger(__name__)
@@ -123,7 +123,7 @@ def _opened(path: Path, advice: str, *more: str, whole: bool = True) -> tuple[di
 
 
 def _digest(meta: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> str:
-    return json_digest([dict(meta), {k: array_digest(v) for k, v in arrays.items()}])
+    return json_digest([dict(meta), plain(arrays)])
 
 
 @dataclass(frozen=True)
@@ -674,13 +674,12 @@ def raised(there: Mapping[str, Any], here: Mapping[str, Any]) -> bool:
 
 def _facts(kind: str, settings: Mapping[str, Any], public: Public, plan: RunPlan) -> dict[str, Any]:
     """Return everything that makes two runs the same, JSON-ready; arrays as digests."""
-    classes = None if public.classes is None else array_digest(public.classes)
     facts = {
         "format": FORMAT,
         "model": kind,
         "versions": versions(),
-        "settings": json_ready(settings),
-        "public": dict(public.to_dict(), classes=classes),
+        "settings": plain(settings),
+        "public": public.with_digest(),
         "plan": plan.public(),
         "taints": list(plan.taints),
     }

@@ -26,7 +26,7 @@ import logging
 import math
 import secrets
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -40,7 +40,7 @@ from .model import Model, Records
 from .partial import PartialSum, add
 from .randomness import Randomness
 from .sampling import Sampler
-from .units import read_units
+from .units import Reader
 from .workers import ClusterError, Draw, Sent, difference, first, identity, read_block, rest, sum_part
 
 if TYPE_CHECKING:
@@ -195,15 +195,7 @@ class DaskBackend:
 
     # ---------------------------------------------------------- records
 
-    def read(
-        self,
-        read: Callable[..., Any],
-        X: Any,
-        y: Any,
-        extra: Mapping[str, Any],
-        groups: Any,
-        grouped: Callable[[Records, Any], Records],
-    ) -> tuple[Any, dict[str, Any]]:
+    def read(self, reader: Reader, X: Any, y: Any, groups: Any) -> tuple[Any, dict[str, Any]]:
         """Read records, see `Backend.read`; the workers read blocks themselves.
 
         Raises
@@ -216,7 +208,7 @@ class DaskBackend:
         """
         blocks = _blocks(X)
         if blocks is None:
-            return read_units(read, X, y, extra, groups, grouped)
+            return reader(X, y, groups)
         given = {"y": y, "groups": groups}
         for name, data in given.items():
             parts: Any = [None] * len(blocks) if data is None else _blocks(data) or data
@@ -233,12 +225,10 @@ class DaskBackend:
             answers = [
                 self.client.submit(
                     read_block,
-                    read,
+                    reader,
                     self._source(X),
                     self._source(y),
-                    extra,
                     self._source(groups),
-                    grouped,
                     key=f"vips_read-{name}-{i}",
                     workers=workers,
                 )

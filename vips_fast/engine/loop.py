@@ -109,7 +109,8 @@ def run(
             continue
         of_step: dict[str, float] | None = None if diagnostics is None else {}
         # A new key for each new event, and only then: the steps of an epoch share one allocation of records.
-        if starts_event(sampler, step, first):
+        starts = starts_event(sampler, step, first)
+        if starts:
             drawing = randomness.of_step(step - step % epoch_length(sampler))
         rows, words = backend.minibatch(sampler, records, drawing, step)
         sums = model.round(backend.sum(model, records, rows, words, of_step), mechanism.spacing)
@@ -120,7 +121,7 @@ def run(
             if event is not None:
                 if folder is not None:
                     folder.make_room(number, sums.nbytes)
-                with charge(ledger) if charge is not None and starts_event(sampler, step, first) else nullcontext():
+                with charge(ledger) if charge is not None and starts else nullcontext():
                     clip_norm, sensitivity = mechanism.clip_norm, mechanism.sensitivity
                     ledger.intend(event, clip_norm=clip_norm, sensitivity=sensitivity, part=plan.part)
             mechanism.add_noise(sums, randomness.noise_key(step), backend.n_threads)

@@ -4,59 +4,51 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from ..accounting.calibration import Target
 from .budget import Budget, BudgetExceededError, Reservation
 from .ledger import Ledger
-from .plan import KeptRun, RunPlan
+from .plan import RunPlan
 from .sampling import n_events
+
+if TYPE_CHECKING:
+    from .checkpoint import RunFolder
 
 
 class Payment:
-    """Payment of one run. Without a budget, every method does nothing.
+    """Payment of one run: a plan's releases are reserved, or the rest of a resumed run.
 
-    The second argument names the run in the budget's file.
+    ``what`` names the run in the budget's file. A resumed ``run`` reserves the releases that are left below ``target``.
+    Raises BudgetExceededError if they do not fit. A run with a checkpoint may resume without a reservation: it then
+    publishes the checkpoint's steps.
     """
 
-    def __init__(self, budget: Budget | None = None, what: str = "") -> None:
-        self.budget, self._what = budget, what
+    def __init__(
+        self, budget: Budget, what: str, plan: RunPlan, run: RunFolder | None = None, target: Target | None = None
+    ) -> None:
+        self.budget, event = budget, plan.event
         self._reservation: Reservation | None = None
-
-    def reserve(self, plan: RunPlan, run: KeptRun | None = None, target: Target | None = None) -> None:
-        """Reserve a plan's releases, or the rest of a resumed run.
-
-        A resumed ``run`` reserves the releases that are left below ``target``. Raises BudgetExceededError if they do
-        not fit. A run with a checkpoint may resume without a reservation: it then publishes the checkpoint's steps.
-        """
-        event = plan.event
-        if self.budget is None or event is None:
-            return
+        assert event is not None, "the planner refuses a budget for a fit without noise"
         least, kept, count = None, 0, n_events(plan.sampler, range(plan.n_steps))
         if run is not None and run.begun:
             kept, count = run.progress(event, target)
             least = 1
         if count:
             with suppress(BudgetExceededError) if kept else nullcontext():
-                self._reservation = self.budget.reserve(event, count, least=least, what=self._what, part=plan.part)
-
-    def check(self, *ledgers: Ledger) -> None:
-        """Refuse a budget older than one of the ledgers; draw nothing."""
-        if self.budget is not None:
-            self.budget.check_history(charge for ledger in ledgers for charge in ledger.charges)
+                self._reservation = budget.reserve(event, count, least=least, what=what, part=plan.part)
 
     @property
-    def paid(self) -> int | None:
-        """Events that the budget pays for; None without a budget."""
-        return None if self.budget is None else 0 if self._reservation is None else self._reservation.count
+    def paid(self) -> int:
+        """Events that the budget pays for."""
+        return 0 if self._reservation is None else self._reservation.count
 
     def record(self, ledger: Ledger) -> None:
         """Write the budget that pays into the ledger.
 
         The record names the data set, the budget, the reservation, and the head of the budget's file.
         """
-        if self.budget is not None and self._reservation is not None:
-            held = self._reservation
+        if (held := self._reservation) is not None:
             ledger.charge_to(
                 {"dataset": self.budget.dataset, "budget": self.budget.identity, "run": held.run, "head": held.head}
             )

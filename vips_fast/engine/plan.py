@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from ..accounting import (
     ComposedEvent,
@@ -36,9 +36,12 @@ from .filters import LARGEST_NOISE
 from .gain import MeasuredModel
 from .ledger import Ledger, bounded_with
 from .model import Model
-from .result import Public
+from .result import FitResult, Public
 from .sampling import Sampler, check_steps, n_events, starts_event
 from .statement import PlannedRun
+
+if TYPE_CHECKING:
+    from .checkpoint import RunFolder
 
 
 @dataclass(frozen=True)
@@ -147,15 +150,6 @@ class RunForecast:
         return self.text
 
 
-class KeptRun(Protocol):
-    """A run that resumes, as `vips_fast.engine.checkpoint.RunFolder` keeps it."""
-
-    begun: bool
-
-    def progress(self, event: PrivacyEvent, target: Target | None) -> tuple[int, int]:
-        """Return steps done, and events left that the target can pay."""
-
-
 @dataclass(frozen=True)
 class Design:
     """Decisions of a model family: functions of public facts and fixed settings.
@@ -185,21 +179,6 @@ class Design:
 
 
 @dataclass(frozen=True)
-class Earlier:
-    """The runs that a call of ``partial_fit`` continues."""
-
-    ledger: Ledger
-    relation: str
-    unit: str
-    state: Mapping[str, Any]
-
-    @property
-    def delta(self) -> float | None:
-        """Delta of the statement, which the first run fixed; None without releases."""
-        return float(self.ledger.plans[0]["delta"]) if len(self.ledger) else None
-
-
-@dataclass(frozen=True)
 class Request:
     """Everything that determines a plan.
 
@@ -217,8 +196,8 @@ class Request:
         Whether this is a call of ``partial_fit``.
     purchase : mapping or None
         The vocabulary purchase: "event", "head", "unit" and "relation".
-    earlier : Earlier or None
-        The runs before this call.
+    earlier : FitResult or None
+        Of the runs that a call of ``partial_fit`` continues.
     resumed_noise : float or None
         Noise multiplier of the interrupted run that is resumed.
     """
@@ -230,7 +209,7 @@ class Request:
     terms: Terms = Terms()
     partial: bool = False
     purchase: Mapping[str, Any] | None = None
-    earlier: Earlier | None = field(default=None, repr=False)
+    earlier: FitResult | None = field(default=None, repr=False)
     resumed_noise: float | None = None
 
     @property
@@ -242,6 +221,11 @@ class Request:
     def purchase_event(self) -> PrivacyEvent | None:
         """The event of the purchase."""
         return None if self.purchase is None else event_from_dict(self.purchase["event"])
+
+    @property
+    def earlier_delta(self) -> float | None:
+        """Delta of the statement, which the first run fixed; None without releases."""
+        return None if self.earlier is None or not len(self.earlier.ledger) else self.earlier.privacy.delta
 
 
 @dataclass(frozen=True)
@@ -430,7 +414,7 @@ class Planner:
         ValueError if the budget has another unit, relation or delta. Raises BudgetExceededError if nothing fits the
         budget.
         """
-        terms, schedule = self._complete_terms(request, budget)
+        terms, schedule = self.complete_terms(request, budget)
         assert schedule is not None, "the columns of the data are known"
         public, sampler, delta = request.public, schedule.sampler, terms.usual_delta(request.public.n_records)
         reasons = dict.fromkeys(request.design.taints)
@@ -486,13 +470,13 @@ class Planner:
             forecast = replace(forecast, event=ComposedEvent((*before, run)), unit=public.unit)
         return Planned(request, plan, model, settings, forecast)
 
-    def cost(self, request: Request, budget: Budget | None = None, run: KeptRun | None = None) -> Cost | None:
+    def cost(self, request: Request, budget: Budget | None = None, run: RunFolder | None = None) -> Cost | None:
         """Find the releases of a run from public numbers.
 
         Returns None if they depend on columns of data that are not read yet. Raises as `plan`. A budget also refuses a
         run that does not fit it now, and a resumed ``run`` without a checkpoint that can have no further step.
         """
-        terms, schedule = self._complete_terms(request, budget)
+        terms, schedule = self.complete_terms(request, budget)
         if schedule is None or not terms.noised:
             return None
         sampler, delta = schedule.sampler, terms.usual_delta(request.public.n_records)
@@ -506,16 +490,12 @@ class Planner:
             budget.check(event, least, request.public.part)
         return Cost(event, count, delta)
 
-    def check_terms(self, request: Request, budget: Budget | None) -> None:
-        """Raise ValueError if the terms differ from the budget."""
-        self._complete_terms(request, budget)
-
     def check_after(self, request: Request, budget: Budget | None, purchase: SelfComposedEvent) -> str:
         """Check a run after a purchase; return its neighboring relation.
 
         Raises as `plan`, also if the budget cannot pay for both.
         """
-        terms, schedule = self._complete_terms(request, budget)
+        terms, schedule = self.complete_terms(request, budget)
         assert schedule is not None, "the columns of the data are known"
         sampler, count = schedule.sampler, n_events(schedule.sampler, range(schedule.n_steps))
         if budget is not None:
@@ -526,11 +506,11 @@ class Planner:
             budget.check(sampler.event(z), count, before=purchase)
         return sampler.relation
 
-    def _complete_terms(self, request: Request, budget: Budget | None) -> tuple[Terms, RunSchedule | None]:
-        """Complete the terms by a known delta, and make the schedule."""
+    def complete_terms(self, request: Request, budget: Budget | None) -> tuple[Terms, RunSchedule | None]:
+        """Complete the terms by a known delta, and make the schedule; ValueError if they differ from the budget."""
         terms = request.terms
-        if request.earlier is not None and terms.delta is None and request.earlier.delta is not None:
-            terms = replace(terms, delta=request.earlier.delta)
+        if request.earlier is not None and terms.delta is None:
+            terms = replace(terms, delta=request.earlier_delta)
         if budget is not None:
             reasons = request.design.taints if terms.noised else ("no noise is added", *request.design.taints)
             _refuse(budget, reasons)
@@ -596,14 +576,15 @@ def _check_follows(request: Request, plan: RunPlan) -> None:
         )
     if earlier is None:
         return
-    if earlier.relation != plan.relation and plan.event is not None and len(earlier.ledger):
+    if earlier.privacy.relation != plan.relation and plan.event is not None and len(earlier.ledger):
         raise ValueError(
-            f"relation: this run would be about {plan.relation!r}, the earlier ones are about {earlier.relation!r}; "
+            f"relation: this run would be about {plan.relation!r}, the earlier ones are about "
+            f"{earlier.privacy.relation!r}; "
             "use the earlier one"
         )
-    if earlier.delta not in (None, plan.delta):
+    if request.earlier_delta not in (None, plan.delta):
         raise ValueError(
-            f"delta={plan.delta:g}: the earlier runs have {earlier.delta:g}, which was fixed before their "
+            f"delta={plan.delta:g}: the earlier runs have {request.earlier_delta:g}, which was fixed before their "
             "releases; expected the same, or None"
         )
     limit = earlier.ledger.limit
@@ -612,8 +593,8 @@ def _check_follows(request: Request, plan: RunPlan) -> None:
         raise ValueError(
             f"epsilon={shown}: the first call reserved {rounded_up(limit[0])} for all calls; expected the same"
         )
-    if earlier.unit != plan.unit:
+    if earlier.public.unit != plan.unit:
         raise ValueError(
-            f"groups: this run would be about one {plan.unit}, the earlier ones are about one {earlier.unit}; "
+            f"groups: this run would be about one {plan.unit}, the earlier ones are about one {earlier.public.unit}; "
             "expected one unit"
         )

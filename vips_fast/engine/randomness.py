@@ -10,28 +10,32 @@ key, so several processes can draw one minibatch, each its own records.
 
 import hashlib
 import os
-from typing import Protocol
+from abc import ABC, abstractmethod
 
 import numpy as np
 
 from ..kernels import native
 
 
-class Randomness(Protocol):
+class Randomness(ABC):
     """Source of a run's random words and noise keys."""
 
     def words(self, n: int, purpose: str, step: int, first: int = 0) -> np.ndarray:
-        """Draw n independent uint64 words for a purpose and step, from ``first``."""
+        """Draw n independent uniform uint64 for a purpose and step, from number ``first`` on."""
+        return words_of(self.key(purpose, step), n, first)
 
+    @abstractmethod
     def key(self, purpose: str, step: int) -> bytes:
         """Make the 32 bytes of the key of these words (`words_of`)."""
 
+    @abstractmethod
     def of_step(self, step: int) -> "Randomness":
         """Make randomness whose words repeat at every call, in every process.
 
         They are the words of this step.
         """
 
+    @abstractmethod
     def noise_key(self, step: int) -> bytes | None:
         """Make the key of one release's noise.
 
@@ -46,12 +50,8 @@ def words_of(key: bytes, n: int, first: int = 0) -> np.ndarray:
     return out
 
 
-class SystemRandomness:
-    """The operating system's generator; nothing to seed, nothing kept."""
-
-    def words(self, n: int, purpose: str, step: int, first: int = 0) -> np.ndarray:
-        """Draw n independent uniform uint64, new ones at each call."""
-        return words_of(self.key(purpose, step), n, first)
+class SystemRandomness(Randomness):
+    """The operating system's generator; nothing to seed, nothing kept: new words at each call."""
 
     def key(self, purpose: str, step: int) -> bytes:
         """Make a fresh key at each call."""
@@ -66,7 +66,7 @@ class SystemRandomness:
         return None
 
 
-class KeyedRandomness:
+class KeyedRandomness(Randomness):
     """A stream from a key, a purpose and a step.
 
     It serves one step, tests, and fits without privacy.
@@ -74,10 +74,6 @@ class KeyedRandomness:
 
     def __init__(self, key: bytes):
         self._key = bytes(key)
-
-    def words(self, n: int, purpose: str, step: int, first: int = 0) -> np.ndarray:
-        """Draw n uint64 of the purpose's stream, from number ``first`` on."""
-        return words_of(self.key(purpose, step), n, first)
 
     def key(self, purpose: str, step: int) -> bytes:
         """Derive this stream's key; it reveals no other stream and no noise."""

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from ..store.limits import parse_json
 from ..store.log import canonical_json, json_digest
 from .ledger import Ledger
 from .statement import Privacy
@@ -71,6 +70,10 @@ class Public:
             **{name: value for name, value in call.items() if value is not None},
         }
 
+    def with_digest(self) -> dict[str, Any]:
+        """Give everything, and of classes and inputs the digest, JSON-ready."""
+        return {**self.to_dict(), "classes": None if self.classes is None else array_digest(self.classes)}
+
 
 @dataclass(frozen=True)
 class FitResult:
@@ -117,10 +120,11 @@ class FitResult:
         """
         if public.scale is not None and ledger.private:
             raise ValueError("public.scale: expected None with privacy")
-        arrays, state = _frozen(arrays), _frozen(state)
-        ledger.close(digest(kind, settings, public, n_steps, arrays, state), transcript)
         of_steps = None if diagnostics is None else tuple(diagnostics)
-        return cls(kind, settings, public, n_steps, arrays, state, ledger.freeze(), of_steps)
+        result = cls(kind, settings, public, n_steps, _frozen(arrays), _frozen(state), ledger, of_steps)
+        ledger.close(result.digest(), transcript)
+        ledger.freeze()
+        return result
 
     @property
     def head(self) -> str:
@@ -137,38 +141,27 @@ class FitResult:
         closing = self.ledger.closing
         if closing is None:
             raise ValueError("the ledger does not end with the record that closes a run")
-        own = digest(self.kind, self.settings, self.public, self.n_steps, self.arrays, self.state)
-        if closing != own:
+        if closing != self.digest():
             named = ", ".join(["arrays", "settings", *sorted(self.public.inputs)])
             raise ValueError(f"one of {named}: not as the fit wrote it, by the ledger's last record")
 
-
-def digest(
-    kind: str,
-    settings: Mapping[str, Any],
-    public: Public,
-    n_steps: int,
-    arrays: Mapping[str, np.ndarray],
-    state: Mapping[str, np.ndarray],
-) -> str:
-    """Hash everything that a result publishes, by SHA-256."""
-    classes = None if public.classes is None else array_digest(public.classes)
-    meta = {
-        "format": FORMAT,
-        "kind": kind,
-        "settings": json_ready(settings),
-        "public": dict(public.to_dict(), classes=classes),
-        "n_steps": n_steps,
-        "arrays": {k: array_digest(v) for k, v in arrays.items()},
-        "state": {k: array_digest(v) for k, v in state.items()},
-    }
-    return json_digest(meta)
+    def digest(self) -> str:
+        """Hash everything that the result publishes, by SHA-256."""
+        meta = {
+            "format": FORMAT,
+            "kind": self.kind,
+            "settings": plain(self.settings),
+            "public": self.public.with_digest(),
+            "n_steps": self.n_steps,
+            "arrays": plain(self.arrays),
+            "state": plain(self.state),
+        }
+        return json_digest(meta)
 
 
-def json_ready(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Give settings as JSON has them, with arrays as digests."""
-    plain = {k: array_digest(v) if isinstance(v, np.ndarray) else v for k, v in settings.items()}
-    return dict(parse_json(canonical_json(plain)))
+def plain(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Give settings with arrays as digests."""
+    return {k: array_digest(v) if isinstance(v, np.ndarray) else v for k, v in settings.items()}
 
 
 def array_digest(array: np.ndarray) -> str:

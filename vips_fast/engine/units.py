@@ -123,20 +123,21 @@ class UnitRecords:
         return self._rows.block(rows), row_words, ends.astype(np.int64)
 
 
-def read_units(
-    read: Callable[..., tuple[Records, dict[str, Any]]],
-    X: Any,
-    y: Any,
-    extra: Mapping[str, Any],
-    groups: Any,
-    grouped: Callable[[Records, Any], Records],
-) -> tuple[Records, dict[str, Any]]:
-    """Read records and public facts; with ``groups``, join records to units.
+@dataclass(frozen=True)
+class Reader:
+    """Reads data as records with public facts, and joins them to units if there are ``groups``."""
 
-    Calls ``read(X, y, **extra)``.
-    """
-    records, facts = read(X, y, **extra)
-    return records if groups is None else grouped(records, groups), facts
+    read: Callable[..., tuple[Records, dict[str, Any]]]
+    #: Further columns of the records.
+    extra: Mapping[str, Any]
+    #: As of `UnitRecords`.
+    limit: int | None
+    invalid: str
+
+    def __call__(self, X: Any, y: Any, groups: Any) -> tuple[Records, dict[str, Any]]:
+        """Call ``read(X, y, **extra)``."""
+        records, facts = self.read(X, y, **self.extra)
+        return records if groups is None else UnitRecords(records, groups, self.limit, self.invalid), facts
 
 
 class Selection:

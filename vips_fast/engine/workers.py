@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import pickle
 import platform
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -18,7 +17,7 @@ from .model import Records
 from .partial import PartialSum
 from .randomness import Randomness
 from .sampling import Sampler, minibatch
-from .units import read_units
+from .units import Reader
 
 #: Instruction sets with kernels that use reciprocals, which processors round differently.
 _APPROXIMATE = ("avx2", "avx512")
@@ -174,10 +173,10 @@ def sum_part(
 Answer = tuple[Sent, int, dict[str, Any], tuple[type[Exception], str] | None]
 
 
-def read_block(read: Callable[..., Any], *data: Any) -> Answer:
-    """Read one block; see `vips_fast.engine.units.read_units`."""
+def read_block(reader: Reader, X: Any, y: Any, groups: Any) -> Answer:
+    """Read one block."""
     try:
-        records, facts = read_units(read, *data)
+        records, facts = reader(X, y, groups)
     except (ValueError, TypeError) as error:
         # Returned, not raised: so it differs from an error in the making of blocks, whose text may hold data.
         return Sent(None), 0, {}, (TypeError if isinstance(error, TypeError) else ValueError, str(error))

@@ -22,8 +22,8 @@ from ..store.atomic import replace_text
 from ..store.text import printable
 from . import beside
 from .job import Material, Reading
-from .progress import ReadingLine, is_watched
-from .short import as_table, run_job
+from .progress import ReadingLine
+from .short import TextJob, as_table
 from .text import reading_file
 
 #: Texts that an encoder gets at once; public words that it is checked by; their greatest length, with rounding.
@@ -130,7 +130,8 @@ def shown(model: DocumentClusters) -> str:
     return printable("\n".join(["Clusters, the largest first (number, share, words):", *lines, ""]))
 
 
-class PrivateClusters:
+@dataclass(kw_only=True, eq=False, repr=False)
+class PrivateClusters(TextJob):
     """Clusters of texts by their sentence vectors.
 
     They may be published. It is a `Job` with `vips_fast.DocumentClusters` and public knowledge of the language.
@@ -174,26 +175,9 @@ class PrivateClusters:
     Verdict: useful. Releases moved the clusters, and their words differ. Noise in a share: ...
     """
 
-    def __init__(
-        self,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        *,
-        n_clusters: int = 20,
-        target_attack_success: float | None = None,
-        encode: Encode | str | os.PathLike[str] | None = None,
-        public: PublicVectors | None = None,
-        n_records: int | None = None,
-        invalid: str = "raise",
-        budget: str | os.PathLike[str] | None = None,
-        progress: bool | None = None,
-        n_jobs: int | None = None,
-        random_state: int | None = None,
-    ):
-        self.epsilon, self.delta, self.n_clusters, self.encode, self.public = epsilon, delta, n_clusters, encode, public
-        self.target_attack_success = target_attack_success
-        self.n_records, self.invalid, self.budget = n_records, invalid, budget
-        self.progress, self.n_jobs, self.random_state = progress, n_jobs, random_state
+    n_clusters: int = 20
+    encode: Encode | str | os.PathLike[str] | None = None
+    public: PublicVectors | None = None
 
     def fit(
         self,
@@ -208,26 +192,13 @@ class PrivateClusters:
 
         Raises the errors of `Job.run`.
         """
-        shown = is_watched() if self.progress is None else self.progress
-        lines = text_lines(shown)
+        lines = text_lines(self._shown)
         encode, public = encoder_and_knowledge(self.encode, self.public, self.n_jobs, lines)
         columns = (text,) if isinstance(text, str) else tuple(text)
-        model = DocumentClusters(
-            self.n_clusters,
-            public=public,
-            epsilon=self.epsilon,
-            delta=self.delta,
-            n_records=self.n_records,
-            options={"target_attack_success": self.target_attack_success, "invalid": self.invalid},
-            n_jobs=self.n_jobs,
-            random_state=self.random_state,
-        )
-        source = VectorTexts(
-            as_table(data, columns), public, encode, columns, person, invalid=self.invalid, progress=lines
-        )
-        self.model_: DocumentClusters = run_job(
-            self, model, source, out=out, budget=self.budget, resume=resume, shown=shown
-        )
+        model = DocumentClusters(self.n_clusters, public=public, **self._settings())
+        table = as_table(data, columns)
+        source = VectorTexts(table, public, encode, columns, person, invalid=self.invalid, progress=lines)
+        self.model_: DocumentClusters = self._run(model, source, out, resume)
         return self
 
     def clusters(self, n_words: int = 10, namer: Namer | None = None) -> list[ClusterRow]:

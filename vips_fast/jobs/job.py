@@ -210,13 +210,8 @@ class Job:
 
     def __post_init__(self) -> None:
         self.out, self.status = Path(self.out), Status.PLANNED
-        self._own = any(self._signs_of_persons())
-
-    def _signs_of_persons(self) -> Iterator[bool]:
-        """Look for each sign that records belong to persons."""
-        yield self.groups is not None
-        yield self.source.person is not None
-        yield says_persons(self.source.path)
+        named = self.groups is not None or self.source.person is not None
+        self._own = named or says_persons(self.source.path)
 
     @property
     def unit_name(self) -> str:
@@ -232,11 +227,6 @@ class Job:
         known: dict[str, Any] = {"unit": self.unit_name, "n_bins": bin_count(self.source.path)}
         cost: Cost | None = self.model.cost(None, budget=budget, planner=planner, **known)
         return cost
-
-    def _check_transcript(self) -> None:
-        """Raise ValueError or OSError if the transcript's folder is unusable."""
-        if (path := self._transcript()) is not None:
-            TranscriptWriter(path, first=True, resume=self.resume)  # refuses a folder that is in use
 
     def _transcript(self) -> Path | None:
         """Find the transcript's folder; ValueError if it is in another folder of the job."""
@@ -266,7 +256,8 @@ class Job:
         facts["budget"] = None if self.budget is None else str(Budget.of(self.budget).path)
         with JobFolder(out, resume=self.resume, every=self.checkpoint_every, **facts) as folder:
             try:
-                self._check_transcript()  # after the run folder, whose refusal says how to resume
+                if transcript is not None:  # after the run folder, whose refusal says how to resume
+                    TranscriptWriter(transcript, first=True, resume=self.resume)  # refuses a folder that is in use
                 return self._run(folder, out, kept, transcript)
             except BaseException as error:
                 error.__notes__ = [advice] if (advice := folder.advice(error)) else []

@@ -1,4 +1,4 @@
-"""Run jobs of `PrivateTopics` and `PrivateClusters`."""
+"""The short ways to a job: `PrivateTopics` and `PrivateClusters`."""
 
 from __future__ import annotations
 
@@ -7,14 +7,72 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ..data.frames import named_columns
 from .folder import releases_folder
-from .job import Job, Status
-from .progress import ProgressLine
+from .job import Job, Source, Status
+from .progress import ProgressLine, ReadingLine, is_watched
+
+
+@dataclass(eq=False, repr=False)
+class TextJob:
+    """A job whose records are texts, by the settings of its guarantee."""
+
+    epsilon: float | None = None
+    delta: float | None = None
+    _: KW_ONLY
+    target_attack_success: float | None = None
+    n_records: int | None = None
+    invalid: str = "raise"
+    budget: str | os.PathLike[str] | None = None
+    progress: bool | None = None
+    n_jobs: int | None = None
+    random_state: int | None = None
+    releases_: Path = field(init=False)
+
+    def _settings(self) -> dict[str, Any]:
+        """Give the settings that the model takes, too."""
+        return {
+            **{name: getattr(self, name) for name in ("epsilon", "delta", "n_records", "n_jobs", "random_state")},
+            "options": {"target_attack_success": self.target_attack_success, "invalid": self.invalid},
+        }
+
+    @property
+    def _shown(self) -> bool:
+        return is_watched() if self.progress is None else self.progress
+
+    def _line(self, label: str) -> AbstractContextManager[Any]:
+        """Show the progress of reading, if it is watched."""
+        return ReadingLine(label) if self._shown else nullcontext()
+
+    def _run(self, model: Any, source: Source, out: str | os.PathLike[str] | None, resume: bool) -> Any:
+        """Run the job and return its fitted model.
+
+        Without ``out`` its folder is a temporary one. It stays if the job fails after it spent something, and the error
+        names it. The releases lie beside it; temporary ones go with this object. Raises the errors of `Job.run`.
+        """
+        own = None if out is not None else Path(tempfile.mkdtemp(prefix="vips_fast-"))
+        place = Path(out or "") if own is None else own / "model"
+        self.releases_ = releases_folder(place)
+        paid = None if self.budget is None else os.fspath(self.budget)
+        job = Job(model, source, place, budget=paid, transcript=self.releases_, resume=resume)
+        job.progress = lambda: ProgressLine("fit") if self._shown else nullcontext()
+        try:
+            fitted = job.run().model
+        except BaseException as error:
+            if own is not None and job.status is not Status.PLANNED:
+                error.add_note(f"The run is kept: give out={str(job.out)!r} too")
+            elif own is not None:
+                shutil.rmtree(own)
+            raise
+        if own is not None:
+            shutil.rmtree(place)
+            weakref.finalize(self, shutil.rmtree, own, ignore_errors=True)
+        return fitted
 
 
 def as_table(data: Any, columns: Sequence[str]) -> Any:
@@ -22,39 +80,3 @@ def as_table(data: Any, columns: Sequence[str]) -> Any:
     if isinstance(data, (str, os.PathLike)) or named_columns(data):
         return data
     return {columns[0]: list(data)}
-
-
-def run_job(
-    owner: Any,
-    model: Any,
-    source: Any,
-    *,
-    out: str | os.PathLike[str] | None,
-    budget: str | os.PathLike[str] | None,
-    resume: bool,
-    shown: bool,
-) -> Any:
-    """Run a job and return its fitted model.
-
-    Without ``out`` its folder is a temporary one. It stays if the job fails after it spent something, and the error
-    names it. The releases lie beside it; temporary ones go with ``owner``. ``shown`` adds a line with the progress.
-    Raises the errors of `Job.run`.
-    """
-    own = None if out is not None else Path(tempfile.mkdtemp(prefix="vips_fast-"))
-    place = Path(out or "") if own is None else own / "model"
-    owner.releases_ = releases_folder(place)
-    paid = None if budget is None else os.fspath(budget)
-    job = Job(model, source, place, budget=paid, transcript=owner.releases_, resume=resume)
-    job.progress = lambda: ProgressLine("fit") if shown else nullcontext()
-    try:
-        fitted = job.run().model
-    except BaseException as error:
-        if own is not None and job.status is not Status.PLANNED:
-            error.add_note(f"The run is kept: give out={str(job.out)!r} too")
-        elif own is not None:
-            shutil.rmtree(own)
-        raise
-    if own is not None:
-        shutil.rmtree(place)
-        weakref.finalize(owner, shutil.rmtree, own, ignore_errors=True)
-    return fitted

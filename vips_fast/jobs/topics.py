@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import nullcontext
+from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
+from typing import TYPE_CHECKING, NamedTuple, Self, cast
 
 import numpy as np
 
@@ -26,8 +26,7 @@ from ..store.atomic import replace_text
 from . import beside
 from .folder import copy_releases, releases_folder, write_model
 from .places import kind_in
-from .progress import ReadingLine, is_watched
-from .short import as_table, run_job
+from .short import TextJob, as_table
 from .text import TextFile, read_settings
 
 if TYPE_CHECKING:
@@ -59,7 +58,8 @@ class TopicWord(NamedTuple):
     name: str
 
 
-class PrivateTopics:
+@dataclass(kw_only=True, eq=False, repr=False)
+class PrivateTopics(TextJob):
     """Topics of texts that may be published.
 
     It is a `Job` with `LatentDirichletAllocation`. One ledger holds all that it spends, for words and for topics.
@@ -135,36 +135,15 @@ class PrivateTopics:
     True
     """
 
-    releases_: Path
-
-    def __init__(
-        self,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        *,
-        language: str | None = None,
-        public_prior: str | os.PathLike[str] | PublicPrior | None = PUBLIC_TOPICS,
-        n_topics: int | None = None,
-        target_attack_success: float | None = None,
-        vocab: Vocabulary | None = None,
-        vocab_size: int | None = None,
-        max_share: float = 0.3,
-        stop_words: Vocabulary | None = None,
-        coarse_words: Vocabulary | None = None,
-        doc_length: int | None = None,
-        n_records: int | None = None,
-        invalid: str = "raise",
-        budget: str | os.PathLike[str] | None = None,
-        progress: bool | None = None,
-        n_jobs: int | None = None,
-        random_state: int | None = None,
-    ):
-        self.epsilon, self.delta, self.public_prior, self.n_topics = epsilon, delta, public_prior, n_topics
-        self.target_attack_success, self.language = target_attack_success, language
-        self.vocab, self.vocab_size, self.max_share = vocab, vocab_size, max_share
-        self.stop_words, self.coarse_words, self.doc_length = stop_words, coarse_words, doc_length
-        self.n_records, self.invalid, self.budget, self.progress = n_records, invalid, budget, progress
-        self.n_jobs, self.random_state = n_jobs, random_state
+    language: str | None = None
+    public_prior: str | os.PathLike[str] | PublicPrior | None = PUBLIC_TOPICS
+    n_topics: int | None = None
+    vocab: Vocabulary | None = None
+    vocab_size: int | None = None
+    max_share: float = 0.3
+    stop_words: Vocabulary | None = None
+    coarse_words: Vocabulary | None = None
+    doc_length: int | None = None
 
     # ------------------------------------------------------------- fitting
 
@@ -198,31 +177,9 @@ class PrivateTopics:
                 "epsilon=None: expected a number, target_attack_success=, or budget=, of which the fit takes all that "
                 "is left"
             )
-        prior, shown = self._prior(), is_watched() if self.progress is None else self.progress
-        columns = (text,) if isinstance(text, str) else tuple(text)
-        source = self._source(as_table(data, columns), columns, person, prior, shown)
-        settings: dict[str, Any] = {
-            "n_components": self._topics(prior, source),
-            "epsilon": self.epsilon,
-            "delta": self.delta,
-            "doc_length": self.doc_length,
-            "n_records": self.n_records,
-            "options": {"target_attack_success": self.target_attack_success, "invalid": self.invalid},
-            "n_jobs": self.n_jobs,
-            "random_state": self.random_state,
-        }
-        model = LatentDirichletAllocation(**settings)
-        self.model_: LatentDirichletAllocation = run_job(
-            self, model, source, out=out, budget=self.budget, resume=resume, shown=shown
-        )
-        return self
-
-    def _source(
-        self, table: Any, columns: tuple[str, ...], person: str | None, prior: PublicPrior | None, shown: bool
-    ) -> TextFile:
-        """Make the source of the texts."""
-        return TextFile(
-            table,
+        prior, columns = self._prior(), (text,) if isinstance(text, str) else tuple(text)
+        source = TextFile(
+            as_table(data, columns),
             columns,
             person,
             vocab=self.vocab,
@@ -233,8 +190,11 @@ class PrivateTopics:
             public_prior=prior,
             language=self.language,
             invalid=self.invalid,
-            progress=lambda label: ReadingLine(label) if shown else nullcontext(),
+            progress=self._line,
         )
+        settings = {"n_components": self._topics(prior, source), "doc_length": self.doc_length, **self._settings()}
+        self.model_: LatentDirichletAllocation = self._run(LatentDirichletAllocation(**settings), source, out, resume)
+        return self
 
     @property
     def _targeted(self) -> bool:

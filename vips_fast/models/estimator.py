@@ -30,7 +30,7 @@ from ..engine.gain import MEASURED, FoundGain, measured_gain
 from ..engine.ledger import Ledger
 from ..engine.loop import Progress
 from ..engine.model import MAX_RECORDS, Model, Records
-from ..engine.plan import Cost, Design, Earlier, Planner, Request, RunForecast, RunSchedule, Terms
+from ..engine.plan import Cost, Design, Planner, Request, RunForecast, RunSchedule, Terms
 from ..engine.randomness import KeyedRandomness, Randomness, SystemRandomness
 from ..engine.result import FitResult, Public
 from ..engine.sampling import SAMPLINGS, make_sampler
@@ -143,8 +143,9 @@ class PrivateEstimator:
 
     def __new__(cls, *args: Any, **params: Any) -> Self:
         """Say of an option among the parameters where it belongs; the parameters are those of ``__init__``."""
-        for name in params.keys() & {one.name for one in fields(cls._options_type)} - {*cls._parameter_names()}:
-            raise TypeError(_moved(name))
+        for name in params.keys() - cls._parameter_names():
+            if isinstance(inspect.getattr_static(cls, name, None), _Moved):
+                raise TypeError(_moved(name))
         return super().__new__(cls)
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -434,9 +435,7 @@ class PrivateEstimator:
 
         ``taints`` are given for a run that is rebuilt.
         """
-        earlier, asked = None, getattr(self, "measure_gain", getattr(self._options, "measure_gain", None))
-        if before is not None:
-            earlier = Earlier(before.ledger, before.privacy.relation, before.public.unit, before.state)
+        asked = vars(self).get("measure_gain", getattr(self._options, "measure_gain", None))
         return Request(
             type(self).__name__,
             self._settings(),
@@ -452,7 +451,7 @@ class PrivateEstimator:
             self._terms,
             partial,
             None,
-            earlier,
+            before,
             folder.noise_multiplier if folder is not None and folder.begun else None,
         )
 
@@ -482,7 +481,7 @@ class PrivateEstimator:
         n_records = int(self.n_records or math.ceil(self.batch_size or 1))
         request = self.request(Public(n_features or 0, n_records, seed=0, unit=unit, n_bins=n_bins))
         if self.n_records is None:
-            planner.check_terms(request, payer)
+            planner.complete_terms(request, payer)
             return None
         return planner.cost(request, payer)
 

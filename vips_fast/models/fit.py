@@ -10,7 +10,6 @@ exactly as it was.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -35,10 +34,12 @@ from ..engine.model import MAX_RECORDS, Model, Records
 from ..engine.payment import Payment
 from ..engine.plan import Planner, RunForecast, RunPlan
 from ..engine.randomness import Randomness
-from ..engine.result import FitResult, Public, json_ready
+from ..engine.result import FitResult, Public, plain
 from ..engine.sampling import RandomAllocationSampler, Sampler, resolve_sampling
 from ..engine.transcript import Run, TranscriptWriter, release_digest
-from ..engine.units import UnitRecords
+from ..engine.units import Reader
+from ..store.limits import parse_json
+from ..store.log import canonical_json
 from ..store.words import counted
 from .caveats import warn_of_rows, warn_of_shape
 from .family import family_of
@@ -203,8 +204,8 @@ def prepare(
     names = named_columns(X if before is None else estimator._held(X))
     warn_of_rows(X, names, options.invalid, alone=groups is None and estimator.private, noised=noised)
     backend = backend or estimator._backend()
-    grouped = functools.partial(UnitRecords, limit=options.rows_per_group, invalid=options.invalid)
-    records, facts = backend.read(estimator._read, X, y, extra, groups, grouped)
+    reader = Reader(estimator._read, extra, options.rows_per_group, options.invalid)
+    records, facts = backend.read(reader, X, y, groups)
     if before is not None and not names:
         names = before.public.feature_names
     public = replace(public, feature_names=names, **facts)
@@ -222,9 +223,9 @@ def prepare(
     estimator._inspect(planned.model)
     ledger, payment = Ledger() if before is None else before.ledger.copy(), None
     if payer is not None:
-        payment = Payment(payer, type(estimator).__name__ + (" partial_fit" if partial else ""))
-        payment.check(ledger, *(() if folder is None else (ledger_in(folder.path)[0],)))
-        payment.reserve(planned.plan, folder, request.terms.limit(planned.plan.delta))
+        payer.check_history((*ledger.charges, *(() if folder is None else ledger_in(folder.path)[0].charges)))
+        what = type(estimator).__name__ + (" partial_fit" if partial else "")
+        payment = Payment(payer, what, planned.plan, folder, request.terms.limit(planned.plan.delta))
     return Fit(
         estimator,
         records,
@@ -248,7 +249,7 @@ def prepare(
 
 def _check_same_model(settings: Mapping[str, Any], before: Mapping[str, Any]) -> None:
     """Refuse a further call whose model is another: only how it is drawn and paid for may change."""
-    mine, theirs = (json_ready({**one, **one["options"]}) for one in (settings, before))
+    mine, theirs = (parse_json(canonical_json(plain({**one, **one["options"]}))) for one in (settings, before))
     for name in sorted(mine.keys() - Common.__annotations__.keys() - vars(Options()).keys()):
         if mine[name] != theirs.get(name):
             raise ValueError(f"{name}: another one than in the calls before; expected {theirs.get(name)!r}")

@@ -23,7 +23,6 @@ from ..engine.sampling import Sampler
 from ..engine.units import UnitBlock, unpack_block
 from ..kernels.lattice import checked_spacing
 from ..mechanisms import GaussianMechanism
-from ..store.text import csv_text
 from ..store.words import several
 from .estimator import ArraySpec, PrivateEstimator
 from .forecast import HopelessWarning
@@ -271,21 +270,6 @@ class Table:
     high: Matrix
     readable: np.ndarray[tuple[int, int], np.dtype[np.bool_]]
 
-    def csv(self, names: Sequence[str] | None = None) -> str:
-        """Write a line for each group and topic.
-
-        Numbers that cannot be read are left out. ``names`` are the names of the topics; None numbers them from 1.
-        """
-        names = [str(k + 1) for k in range(self.shares.shape[1])] if names is None else list(names)
-        if len(names) != self.shares.shape[1]:
-            raise ValueError(f"names: {len(names)}; expected {self.shares.shape[1]}, one for each topic")
-        rows: list[list[object]] = [[*self.columns, "topic", "share", "low", "high"]]
-        for g, group in enumerate(self.groups):
-            for k, name in enumerate(names):
-                numbers = (array[g, k] for array in (self.shares, self.low, self.high))
-                rows.append([*group, name, *(f"{x:.4f}" if self.readable[g, k] else "" for x in numbers)])
-        return csv_text(rows)
-
 
 @dataclass(frozen=True)
 class Contrast:
@@ -351,16 +335,38 @@ class Estimate:
         return now
 
     def table(self, matrix: np.ndarray, level: float) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Compute weights, shares and interval ends of groups."""
+        """Compute weights, shares and interval ends of groups.
+
+        An interval has each share s with (c_k - s N)^2 <= z^2 v (1 - 2 s + K s^2). Here a sum c_k has noise variance v
+        and the total N (Fieller 1954). It has the level exactly, for any N; where the noise hides N it is [0, 1].
+        """
         found, sums = matrix @ self._shares, matrix @ self.cells
+        n_topics, weights = sums.shape[1], found.sum(axis=1)
+        shares = np.where(weights[:, None] > 0, found, 1.0) / np.where(weights > 0, weights, n_topics)[:, None]
+        totals = sums.sum(axis=1, keepdims=True)
         variances = self._sd**2 * np.einsum("gc,cd,gd->g", matrix, self.inverse, matrix)
-        weights = found.sum(axis=1)
-        shares = np.where(weights[:, None] > 0, found, 1.0) / np.where(weights > 0, weights, sums.shape[1])[:, None]
-        return weights, shares, *share_intervals(sums, variances, level)
+        spread = ndtri(0.5 + level / 2) ** 2 * variances[:, None]
+        square = totals**2 - spread * n_topics
+        middle = sums * totals - spread
+        root = np.sqrt(np.maximum(middle**2 - square * (sums**2 - spread), 0.0))
+        bounded = (square > 0) & (totals > 0)
+        divisor = np.where(bounded, square, 1.0)
+        low = np.where(bounded, np.clip((middle - root) / divisor, 0.0, 1.0), 0.0)
+        high = np.where(bounded, np.clip((middle + root) / divisor, 0.0, 1.0), 1.0)
+        return weights, shares, low, high
 
     def contrast(self, column: int, factors: np.ndarray, level: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Compute the weighted sum of the groups' shares."""
-        return share_contrast(self.merged([column]) @ self.cells, self.variances([column]), factors, level)
+        """Compute the weighted sum of the groups' shares, with interval ends to first order in the noise."""
+        sums, covariance = self.merged([column]) @ self.cells, self.variances([column])
+        n_topics = sums.shape[1]
+        totals = np.maximum(sums.sum(axis=1), np.sqrt(np.diag(covariance) * n_topics))
+        shares = sums / totals[:, None]
+        # Of topic k: sum over topics j of (1[j = k] - share_k)^2, as the factors of groups with noise in common.
+        own, others = (1.0 - shares).T / totals, shares.T / totals
+        both = own[:, :, None] * own[:, None, :] + (n_topics - 1) * others[:, :, None] * others[:, None, :]
+        variance = np.einsum("g,kgh,h->k", factors, both * covariance, factors)
+        estimate, half = factors @ shares, ndtri(0.5 + level / 2) * np.sqrt(variance)
+        return estimate, estimate - half, estimate + half
 
     def error(self, columns: Sequence[int], totals: np.ndarray, n_topics: int) -> float:
         """Compute the median error of shares of 1 / K.
@@ -379,45 +385,6 @@ class Estimate:
         return high
 
 
-def share_intervals(sums: np.ndarray, variances: np.ndarray, level: float) -> tuple[np.ndarray, np.ndarray]:
-    """Find the ends of intervals for the shares of sums (G, K).
-
-    The noise has the same variance in a row.
-
-    An interval has each share s with (c_k - s N)^2 <= z^2 v (1 - 2 s + K s^2). Here a sum c_k has noise variance v and
-    the total N (Fieller 1954). It has the level exactly, for any N; where the noise hides N it is [0, 1].
-    """
-    n_topics, totals = sums.shape[1], sums.sum(axis=1, keepdims=True)
-    spread = ndtri(0.5 + level / 2) ** 2 * variances[:, None]
-    square = totals**2 - spread * n_topics
-    middle = sums * totals - spread
-    root = np.sqrt(np.maximum(middle**2 - square * (sums**2 - spread), 0.0))
-    bounded = (square > 0) & (totals > 0)
-    divisor = np.where(bounded, square, 1.0)
-    low = np.where(bounded, np.clip((middle - root) / divisor, 0.0, 1.0), 0.0)
-    high = np.where(bounded, np.clip((middle + root) / divisor, 0.0, 1.0), 1.0)
-    return low, high
-
-
-def share_contrast(
-    sums: np.ndarray, covariance: np.ndarray, factors: np.ndarray, level: float
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Add up shares times factors (G,).
-
-    The noise is to first order in the noise of the sums. That has the covariance (G, G) in every topic, and topics are
-    independent.
-    """
-    totals = np.maximum(sums.sum(axis=1), np.sqrt(np.diag(covariance) * sums.shape[1]))
-    shares = sums / totals[:, None]
-    # Of topic k: sum over topics j of (1[j = k] - share_k)^2, as the factors of groups with noise in common.
-    own, others = (1.0 - shares).T / totals, shares.T / totals
-    n_topics = sums.shape[1]
-    both = own[:, :, None] * own[:, None, :] + (n_topics - 1) * others[:, :, None] * others[:, None, :]
-    variance = np.einsum("g,kgh,h->k", factors, both * covariance, factors)
-    estimate, half = factors @ shares, ndtri(0.5 + level / 2) * np.sqrt(variance)
-    return estimate, estimate - half, estimate + half
-
-
 def _on_simplex(rows: np.ndarray, totals: np.ndarray) -> np.ndarray:
     """Project rows on nonnegative ones with these totals.
 
@@ -428,11 +395,6 @@ def _on_simplex(rows: np.ndarray, totals: np.ndarray) -> np.ndarray:
     counts = np.arange(1, rows.shape[1] + 1)
     last = np.maximum((ordered * counts > over).sum(axis=1), 1) - 1
     return np.asarray(np.maximum(rows - (over[np.arange(len(rows)), last] / (last + 1))[:, None], 0.0))
-
-
-def groups_of(by: dict[str, list[str | int]], columns: Sequence[str]) -> tuple[tuple[str | int, ...], ...]:
-    """List the groups of some columns, the last column first to change."""
-    return tuple(product(*(by[name] for name in columns)))
 
 
 # ------------------------------------------------------------------ the estimator
@@ -617,7 +579,8 @@ class TopicTables(PrivateEstimator):
         if unknown := [name for name in columns if name not in by or columns.count(name) > 1]:
             raise ValueError(f"columns: {unknown[0]!r}; expected different ones of {', '.join(by)}")
         names = list(by)
-        matrix, groups = self._estimate().merged([names.index(name) for name in columns]), groups_of(by, columns)
+        matrix = self._estimate().merged([names.index(name) for name in columns])
+        groups: tuple[tuple[str | int, ...], ...] = tuple(product(*(by[name] for name in columns)))
         if parts is not None:
             known = [value for values in parts.values() for value in values]
             if len(columns) > 1 or not set(known) <= set(by[columns[0]]) or len(set(known)) < len(known):
