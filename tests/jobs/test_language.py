@@ -73,19 +73,19 @@ def test_the_share_of_words_outside_the_vocabulary_is_told_with_the_remedy(prior
         notes.append(" ".join(["the", *words, "the"]))  # stop words do not count
     table = {"note": notes, "passenger": np.arange(len(notes)) // per_person}
     found = PrivateTopics(4.0, 1e-6, public_prior=prior, random_state=0).fit(table, "note", "passenger")
-    told = [float(digits) for digits in re.findall(r"About (\d+)% of a person's words are not in the list", str(found))]
+    told = [float(digits) for digits in re.findall(r"About (\d+)% of a person's words are not counted", str(found))]
     assert told == ([] if share < 0.1 else [pytest.approx(100 * share, abs=10)])
-    assert ("A longer list, or one of your own, counts more (vocab_size, vocab)" in str(found)) == bool(told)
+    assert ("Look at the language and the vocabulary (language, vocab_size, vocab)" in str(found)) == bool(told)
     # In a part of a matrix, or one made by hand, nobody counted them.
     counts = count_matrix([notes], prior.words, read_settings(found.model_)["analyzer"])[:]
     model = LatentDirichletAllocation(5, epsilon=4.0, delta=1e-6, public_prior=prior, random_state=0).fit(counts)
-    assert "not in the list" not in str(model.verdict_)
+    assert "not counted" not in str(model.verdict_)
 
 
 def test_without_a_language_of_the_prior_the_sentence_has_none(prior):
     unnamed = PublicPrior(WORDS, prior.ratios, prior.weights, prior.frequencies, "a test", "")
     found = PrivateTopics(2.0, 1e-6, public_prior=unnamed, random_state=0).fit(texts(prior, "it", 500))
-    assert "otherwise than public text:" in str(found.model_.verdict_)
+    assert "otherwise than public text uses them" in str(found.model_.verdict_)
 
 
 def test_one_language_for_topics_words_and_segmenter(prior, monkeypatch):

@@ -21,70 +21,58 @@ MUCH, UNSURE, NONE = FoundGain(0.2, 0.1, 0.3), FoundGain(0.05, -0.1, 0.2), Found
 
 
 @pytest.mark.parametrize(
-    "found, clear, worth, says",
+    "found, worth, says",
     [
-        (MUCH, 40, "useful", "useful. Found in a release: it predicts 20% better (90 % interval 10% to 30%)"),
-        (MUCH, 3, "weak", "good for prediction, not for reading"),
-        (MUCH, None, "useful", "than chance does."),
-        (UNSURE, 40, "weak", "good for reading and for tables, not for prediction"),
-        (UNSURE, 3, "noise", "perhaps no better (-10% to 20%)"),
-        (FoundGain(0.05, 0.03, 0.07), None, "weak", "it predicts 5% better (90 % interval 3% to 7%)"),
-        (FoundGain(0.03, 0.015, 0.045), None, "weak", "3% better (90 % interval 2% to 4%)"),
-        (FoundGain(0.05, 0.005, 0.1), None, "noise", "perhaps no better (0% to 10%)"),
-        (UNSURE, None, "noise", "perhaps no better (-10% to 20%)"),
+        (
+            MUCH,
+            "useful",
+            "useful. Found in a release: it predicts 20% better (90 % interval 10% to 30%) than chance does.",
+        ),
+        (FoundGain(0.05, 0.03, 0.07), "weak", "it predicts 5% better (90 % interval 3% to 7%)"),
+        (FoundGain(0.05, 0.005, 0.1), "noise", "perhaps no better (0% to 10%)"),
+        (UNSURE, "noise", "perhaps no better (-10% to 20%)"),
         # As wide as a fit of little data: the lower end says less than it seems to.
-        (FoundGain(0.998, 0.6, 1.0), None, "noise", "perhaps no better (60% to 100%)"),
-        (FoundGain(0.998, 0.6, 1.0), 40, "weak", "Verdict: weak. Found in a release: it predicts perhaps no better"),
-        (FoundGain(0.03, 0.015, 0.045), 40, "weak", "not for prediction. Found in a release: it predicts 3% better"),
-        (FoundGain(0.03, 0.015, 0.045), 3, "noise", "3% better (90 % interval 2% to 4%)"),
-        (NONE, 40, "weak", "good for reading and for tables, not for prediction"),
-        (NONE, 3, "noise", "Verdict: mostly noise. Found in a release: it predicts no better"),
-        (NONE, None, "noise", "mostly noise"),
-        (None, 40, "", ""),
-        (None, 0, "noise", "Verdict: mostly noise. No different words stand clear of the noise."),
-        (None, 1, "noise", "1 different word stands clear"),
-        (None, None, "", ""),
+        (FoundGain(0.998, 0.6, 1.0), "noise", "perhaps no better (60% to 100%)"),
+        (NONE, "noise", "Verdict: mostly noise. Found in a release: it predicts no better than chance"),
+        (None, "", ""),
     ],
 )
-def test_two_numbers_decide(found, clear, worth, says):
-    verdict = Verdict.of(found, "it predicts", over="chance does", clear=clear, enough=10, feature="different word")
+def test_a_sure_gain_decides(found, worth, says):
+    verdict = Verdict.of(found, "it predicts", "chance does")
     assert verdict.worth == worth and says in verdict.text and (not says) == (not verdict.text)
+
+
+HALF = "half of a person's words predict the other half"
 
 
 @pytest.mark.parametrize(
-    "found, empty, worth, says",
+    "found, worth, says",
     [
-        (
-            MUCH,
-            None,
-            "useful",
-            "useful. In a release, half of a person's words predict the other half 20% better (90 % ",
-        ),
-        (FoundGain(0.03, 0.019, 0.04), None, "unclear", "cannot tell. In a release,"),
-        (
-            UNSURE,
-            None,
-            "unclear",
-            "(90 % interval -10% to +20%) than the word counts of all persons do. More persons or",
-        ),
-        (FoundGain(0.5, -1.0, 0.9), None, "unclear", "cannot tell. Noise hides whether half of a person's words"),
-        (NONE, None, "no better", "not better than counting words. In a release, half of a person's words predict the"),
-        (FoundGain(0.01, 0.005, 0.015), None, "no better", "1% better"),
-        (
-            MUCH,
-            (0.3, 0.01),
-            "useful",
-            "About 30% of the persons have none of the counted words: look at their language",
-        ),
-        (MUCH, (0.3, 0.11), "useful", "word counts of all persons do."),
-        (None, (0.9, 0.01), "", "About 90% of the persons have none of the counted words"),
-        (None, None, "", ""),
+        (MUCH, "useful", f"useful. In a release, {HALF} 20% better (90 % "),
+        (FoundGain(0.03, 0.019, 0.04), "unclear", "cannot tell. In a release,"),
+        (UNSURE, "unclear", "(90 % interval -10% to +20%) than the word counts of all persons do. More persons or"),
+        (FoundGain(0.5, -1.0, 0.9), "unclear", f"cannot tell. Noise hides whether {HALF}"),
+        (NONE, "no better", f"not better than counting words. In a release, {HALF}"),
+        (FoundGain(0.01, 0.005, 0.015), "no better", "1% better"),
+        (None, "", ""),
     ],
 )
-def test_topics_are_judged_by_the_records_own_word_counts(found, empty, worth, says):
-    verdict = Verdict.of_topics(found, "person", empty)
+def test_topics_are_judged_by_the_records_own_word_counts(found, worth, says):
+    verdict = Verdict.of_topics(found, "person")
     assert verdict.worth == worth and says in verdict.text and (not says) == (not verdict.text)
-    assert ("none of the counted words" in verdict.text) == (empty is not None and empty[0] - 2 * empty[1] > 0.1)
+
+
+@pytest.mark.parametrize("empty", [None, (0.3, 0.01), (0.3, 0.11)])
+@pytest.mark.parametrize("outside", [None, (0.4, 0.01), (0.05, 0.01)])
+@pytest.mark.parametrize("unlike", [None, "", "en"])
+def test_what_the_counted_words_miss_is_told_with_one_advice(empty, outside, unlike):
+    """Shares that are surely above a tenth, and words that are used otherwise than in public text."""
+    for found, hidden in ((MUCH, False), (None, True), (None, False)):
+        text = Verdict.of_topics(found, "person", empty, outside, hidden, unlike).text
+        said = ["30% of the persons have none" in text, "40% of a person's" in text, "otherwise than public" in text]
+        assert said == [empty == (0.3, 0.01), outside == (0.4, 0.01), unlike is not None]
+        assert text.count("Look at the language and the vocabulary") == any(said)
+        assert ("text of 'en' uses" in text) == (unlike == "en") and text == text.strip()
 
 
 @pytest.mark.parametrize("noise, worth", [(6.0, "useful"), (3000.0, "unclear")])

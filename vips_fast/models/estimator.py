@@ -580,9 +580,7 @@ class PrivateEstimator:
     def verdict_(self) -> Verdict:
         """The worth of the model in words, from releases only."""
         unit = self._fitted().privacy.unit
-        return Verdict.of(
-            self.found_gain_, f"half of {a(unit)}'s columns predict the other half", over="their shares do"
-        )
+        return Verdict.of(self.found_gain_, f"half of {a(unit)}'s columns predict the other half", "their shares do")
 
     @property
     def n_steps_(self) -> int:

@@ -9,10 +9,6 @@ class HopelessWarning(UserWarning):
     """A fit that is expected to learn nothing but noise."""
 
 
-#: Part of a model's least signal below which a run is hopeless.
-HOPELESS = 1.0
-
-
 def factor(times: float) -> str:
     """Write a factor with two digits, as 2.4 or 6,100.
 
@@ -37,7 +33,7 @@ def by_signal(signal: float, least: float, enough: float, sought: str, fewer: st
     ``fewer`` names the other remedy. Below ``least`` no run found ``sought``, and from ``enough`` on most runs did.
     tests/models/test_signals.py has the data that the limits were fitted on, and others.
     """
-    if signal < HOPELESS * least:
+    if signal < least:
         fewer = f", or fewer {fewer}" if fewer else ""
         helps = f"{factor(least / signal)} times the records or the epsilon{fewer}"
         text = f"forecast: mostly noise; {sought} cannot be found. What helps: {helps}"
