@@ -18,8 +18,14 @@ from vips_fast.engine.checkpoint import Checkpoint, RunFolder, ledger_in
 from vips_fast.engine.ledger import Ledger
 from vips_fast.jobs import Job, TextFile
 from vips_fast.mechanisms import GaussianMechanism
-from vips_fast.models.vocabulary.model import VocabularyModel, names_of
-from vips_fast.models.vocabulary.threshold import LARGEST_DELTA, ThresholdSampler, threshold_delta, threshold_for
+from vips_fast.models.vocabulary.model import (
+    LARGEST_DELTA,
+    ThresholdSampler,
+    VocabularyModel,
+    names_of,
+    threshold_delta,
+    threshold_for,
+)
 from vips_fast.store.log import Log
 
 ROUNDS = 4

@@ -24,9 +24,7 @@ from vips_fast.engine.model import Release
 from vips_fast.mechanisms import GaussianMechanism
 from vips_fast.models.vocabulary import PrivateCountVectorizer, PrivateVocabulary, TokenRows
 from vips_fast.models.vocabulary import model as model_module
-from vips_fast.models.vocabulary import threshold as threshold_module
-from vips_fast.models.vocabulary.model import VocabularyModel
-from vips_fast.models.vocabulary.threshold import ThresholdSampler, threshold_delta, threshold_for
+from vips_fast.models.vocabulary.model import ThresholdSampler, VocabularyModel, threshold_delta, threshold_for
 
 WORDS = [f"w{i}" for i in range(40)]
 
@@ -545,7 +543,7 @@ def later_weights_without_a_bound(patch):
 
 
 def no_allowance_for_own_weights(patch):
-    patch.setattr(threshold_module, "_bounds", lambda most, rounds: (np.arange(1.0, most + 1), np.zeros(most)))
+    patch.setattr(model_module, "_bounds", lambda most, rounds: (np.arange(1.0, most + 1), np.zeros(most)))
 
 
 def only_the_gaussian_is_charged(patch):

@@ -17,9 +17,8 @@ from vips_fast.accounting import (
     rounded_up,
 )
 from vips_fast.models.vocabulary import TokenRows, plan_vocabulary
-from vips_fast.models.vocabulary.forecast import forecast
-from vips_fast.models.vocabulary.planning import enough_for_words
-from vips_fast.models.vocabulary.threshold import ThresholdSampler
+from vips_fast.models.vocabulary.model import ThresholdSampler
+from vips_fast.models.vocabulary.planning import enough_for_words, forecast
 
 
 @pytest.fixture(scope="module")

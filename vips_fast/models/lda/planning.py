@@ -329,7 +329,7 @@ def default_clip(doc_length: int | None, rows_per_group: int | None = 1) -> floa
 def usual_length(n_features: int) -> float:
     """Estimate a usual document's number of common words: 8 to 40.
 
-    These are among V common ones. The share follows the law of `vips_fast.models.vocabulary.forecast`. Posts have 7, 14
+    These are among V common ones. The share follows the law of `vips_fast.models.vocabulary.planning`. Posts have 7, 14
     and 20 of the 500, 2,000 and 5,000 commonest words.
     """
     missed, all_missed = (float((size / 300 + 1) ** -0.25) for size in (n_features, 10**6))

@@ -30,11 +30,10 @@ from ..estimator import ArraySpec, PrivateEstimator
 from ..fit import Fit
 from ..parameters import BudgetLike
 from ..plots import plot_shares
-from .model import VocabularyModel, names_of
+from .model import LARGEST_DELTA, ThresholdSampler, VocabularyModel, names_of
 from .planning import THRESHOLD_SHARE, enough_for_words
 from .published import purchase_text
 from .records import TokenRows
-from .threshold import LARGEST_DELTA, ThresholdSampler
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
