@@ -241,7 +241,7 @@ def test_words_outside_stay_with_their_rows_or_nowhere():
 def test_a_word_of_a_table_may_be_outside():
     table = pd.DataFrame(documents(N, V).toarray(), columns=["outside", *map(str, range(1, V))])
     found = [topics().set_unsafe(test_key=bytes(32)).fit(X) for X in (table, table.to_numpy())]
-    assert found[0]._restored().outside == found[1]._restored().outside
+    assert found[0]._restored()._lengths.outside == found[1]._restored()._lengths.outside
 
 
 def twin(counts, expected):
@@ -297,7 +297,7 @@ def test_the_gain_is_that_of_predicting_each_unit_by_the_others(most):
 def test_the_gains_entry_moves_as_its_proof_says(relation, share):
     stage = at(SCORE, options={"relation": relation})
     model, spacing, rng = stage.model, stage.plan.mechanism.spacing, np.random.default_rng(0)
-    cells, most, units = model._half.cells, model._most_kept, model._gain_units
+    cells, most, units = model._half.cells, model._lengths.kept, model._gain_units
 
     def entry(counts):
         return int(model.round(np.concatenate([np.zeros(cells + 2, np.int64), counts]), spacing)[cells + 1])
@@ -482,7 +482,7 @@ def test_lengths_that_are_no_numbers_are_refused_and_huge_ones_are_read():
     with pytest.raises(ValueError, match="release: expected finite numbers"):
         model.update(Release(0, np.ones(model.shape, np.int64), math.nan, math.nan))
     model.restore({**model.state(), "lengths": np.full(12, 1.7e308)})
-    assert 1 <= model.length <= 630 and 0 < model._mean_kept <= 630
+    assert 1 <= model._lengths.median <= 630 and 0 < model._lengths.mean_kept <= 630
 
 
 # -- the lengths
@@ -490,10 +490,10 @@ def test_lengths_that_are_no_numbers_are_refused_and_huge_ones_are_read():
 
 @pytest.mark.parametrize("length", [3, 8, 40, 150])
 def test_the_lengths_are_found(length):
-    found = fitted(documents(N, V, length=length), noise_multiplier=10.0)._restored()
-    assert found.length == pytest.approx(length, rel=0.45)
-    assert found._most_kept == math.ceil(found.length)
-    assert found.empty[0] == pytest.approx(0, abs=0.1)
+    found = fitted(documents(N, V, length=length), noise_multiplier=10.0)._restored()._lengths
+    assert found.median == pytest.approx(length, rel=0.45)
+    assert found.kept == math.ceil(found.median)
+    assert found.shares()[0][0] == pytest.approx(0, abs=0.1)
 
 
 def test_lengths_that_noise_hides_are_as_stated():
@@ -503,7 +503,7 @@ def test_lengths_that_noise_hides_are_as_stated():
     state["public_steps"][3] = 50.0
     for _ in range(400):
         model.restore({**state, "lengths": 50.0 * rng.standard_normal(12)})
-        hidden += model.length == 17.0
+        hidden += model._lengths.median == 17.0
     assert hidden > 380  # all but 1 in 60
 
 
@@ -511,7 +511,7 @@ def test_records_without_counted_words_are_said():
     X = documents(N, V).toarray()
     X[: N // 4] = 0
     model = fitted(X, noise_multiplier=10.0)
-    share, sd = model._restored().empty
+    share, sd = model._restored()._lengths.shares()[0]
     assert abs(share - 0.25) < 6 * sd
     assert "About 2" in model.verdict_.text and "have none of the counted words" in model.verdict_.text
 
@@ -636,7 +636,7 @@ def test_each_way_of_drawing_finds_the_same(how):
     for _ in range(20 if partial else 1):
         (model.partial_fit if partial else model.fit)(X, **call)
     restored = model._restored()
-    assert restored.length == pytest.approx(80 if groups else 40, rel=0.45)
+    assert restored._lengths.median == pytest.approx(80 if groups else 40, rel=0.45)
     assert model.verdict_.worth == "useful", model.found_gain_
     if partial:  # what comes after the last step makes the score more exact
         model.partial_fit(X)

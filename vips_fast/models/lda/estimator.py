@@ -451,10 +451,7 @@ class LatentDirichletAllocation(Transformer):
         """The worth of the topics in words, from releases only: `found_gain_`, and how much was counted."""
         unit, restored = self._fitted().privacy.unit, self._restored()
         if isinstance(restored, PublicTopicsModel):
-            shares = restored.empty, restored.outside
-            return Verdict.of_topics(
-                self.found_gain_, unit, *shares, hidden=restored.hides_gain, unlike=restored.unlike_public_text
-            )
+            return restored.verdict(unit)
         return Verdict.of_topics(self.found_gain_, unit)
 
     @kept
