@@ -398,7 +398,7 @@ def test_without_privacy_the_prior_is_ignored():
         for prior in (prior_of(V), None)
     )
     np.testing.assert_array_equal(with_it.components_, without.components_)
-    assert with_it.lift_ is None and with_it.word_lift_ is None
+    assert with_it.lift_ is None
 
 
 # -- state
@@ -554,13 +554,11 @@ def test_a_good_prior_helps_and_a_wrong_one_harms_little():
     assert wrong.found_gain_.gain < good.found_gain_.gain
 
 
-def test_the_lift_of_topics_and_words_is_over_public_text(no_own_topics):
-    """Documents of the first topic, with one word eight times as often."""
-    rng, p = np.random.default_rng(0), prior_of(V).topics()[0].copy()
-    p[9] *= 8
-    model = fitted(rng.multinomial(40, p / p.sum(), N).astype(np.int32), noise_multiplier=3.0)
+def test_the_lift_of_topics_is_over_public_text(no_own_topics):
+    """Documents of the first topic."""
+    rng, p = np.random.default_rng(0), prior_of(V).topics()[0]
+    model = fitted(rng.multinomial(40, p, N).astype(np.int32), noise_multiplier=3.0)
     assert model.lift_[0] > 3 > 0.5 > model.lift_[1:].max()
-    assert np.argmax(model.word_lift_) == 9 and model.word_lift_[9] > 2
     shares = model.components_.sum(axis=1)
     np.testing.assert_allclose(model.lift_, shares / shares.sum() / prior_of(V).weights, rtol=1e-9)
 

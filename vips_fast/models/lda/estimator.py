@@ -429,6 +429,11 @@ class LatentDirichletAllocation(Transformer):
         model.restore(result.state)
         return model
 
+    def _public(self) -> PublicTopicsModel | None:
+        """The restored model, if it has public topics."""
+        restored = self._restored()
+        return restored if isinstance(restored, PublicTopicsModel) else None
+
     @property
     @kept
     def found_gain_(self) -> FoundGain | None:
@@ -439,20 +444,17 @@ class LatentDirichletAllocation(Transformer):
         (`vips_fast.models.lda.public_topics.frequency_gain`); without one it is estimated from the noise in the
         released frequencies. None without a score.
         """
-        restored = self._restored()
-        if isinstance(restored, PublicTopicsModel):
-            return restored.found_gain
-        found = super().found_gain_
+        if (public := self._public()) is not None:
+            return public.found_gain
+        found, restored = super().found_gain_, cast(LdaModel, self._restored())
         return None if found is None else over_frequencies(found, restored.frequency_loss())
 
     @property
     @kept
     def verdict_(self) -> Verdict:
         """The worth of the topics in words, from releases only: `found_gain_`, and how much was counted."""
-        unit, restored = self._fitted().privacy.unit, self._restored()
-        if isinstance(restored, PublicTopicsModel):
-            return restored.verdict(unit)
-        return Verdict.of_topics(self.found_gain_, unit)
+        unit, public = self._fitted().privacy.unit, self._public()
+        return Verdict.of_topics(self.found_gain_, unit) if public is None else public.verdict(unit)
 
     @kept
     def _clear(self) -> np.ndarray:
@@ -461,42 +463,29 @@ class LatentDirichletAllocation(Transformer):
         All entries are candidates: the first words of a topic were chosen by the noise, too. Public topics share one
         release of words, in which each word is one candidate; a forecast counts by the same rule.
         """
-        restored = self._restored()
-        found = restored.deviations()
-        lift = self._lifts()[0]
+        found, lift = self._restored().deviations(), self.lift_
         different = len(found) if lift is None else int(np.isnan(lift).sum()) + 1
         return np.asarray(found >= clear_deviations(different * found.shape[1]))
 
     @property
+    @kept
     def lift_(self) -> Vector | None:
         """How many times its share in public text each topic has in the records, (K,); None without a public prior.
 
         NaN for topics of the records' own.
         """
-        return self._lifts()[0]
-
-    @property
-    def word_lift_(self) -> Vector | None:
-        """How many times as often as in the fitted mixture of public topics the records use each word, (V,)."""
-        return self._lifts()[1]
-
-    @kept
-    def _lifts(self) -> tuple[Vector | None, Vector | None]:
-        restored = self._restored()
-        if not isinstance(restored, PublicTopicsModel):
-            return None, None
-        shares, public = restored.public_part
+        if (model := self._public()) is None:
+            return None
+        shares, public = model.public_part
         with np.errstate(invalid="ignore"):
-            lift = np.where(public > 0.0, shares / shares.sum() / public, np.nan)
-        return lift, restored.read_out.masses / restored.read_out.mixture
+            return np.where(public > 0.0, shares / shares.sum() / public, np.nan)
 
     @kept
     def _word_scores(self) -> Matrix:
         """Score a topic's words for showing, (K, V): by probability, or by how far they are above public text."""
-        restored = self._restored()
-        if not isinstance(restored, PublicTopicsModel):
+        if (public := self._public()) is None:
             return np.asarray(self.components_)
-        return np.asarray(np.exp(restored.above_public_text[0]))  # above 0, as weights are
+        return np.asarray(np.exp(public.above_public_text[0]))  # above 0, as weights are
 
     @kept
     def _topic_order(self) -> tuple[np.ndarray, int]:
@@ -507,12 +496,11 @@ class LatentDirichletAllocation(Transformer):
         (`PublicTopicsModel.above_public_text`). Topics whose first words are names, half of `_SHOWN` or more, come
         last. Counted are topics of the records' own and public ones that the records raise, without those of names.
         """
-        shares, (lift, _) = self.components_.sum(axis=1) / self.components_.sum(), self._lifts()
-        restored = self._restored()
-        if lift is None or not isinstance(restored, PublicTopicsModel):
+        shares, lift, public = self.components_.sum(axis=1) / self.components_.sum(), self.lift_, self._public()
+        if lift is None or public is None:
             return np.argsort(-shares, kind="stable"), len(shares)
         beyond = np.where(np.isnan(lift), shares, shares - shares / np.maximum(lift, 1e-9))
-        worth = np.where(beyond > 0.0, beyond * restored.above_public_text[1], beyond)
+        worth = np.where(beyond > 0.0, beyond * public.above_public_text[1], beyond)
         raised, words = ~(lift <= 1.0), column_names(self._fitted().public)
         if words is not None:
             listed = np.isin(words, list(first_names()))
@@ -545,10 +533,9 @@ class LatentDirichletAllocation(Transformer):
     @kept
     def _relative_spread(self) -> Matrix:
         """Standard deviation of each word's share of a topic by the noise, over the share, (K, V)."""
-        restored = self._restored()
-        if isinstance(restored, PublicTopicsModel):
-            return restored.relative_spread()
-        return np.full(self.components_.shape, np.nan if restored.noised else 0.0)
+        if (public := self._public()) is not None:
+            return public.relative_spread()
+        return np.full(self.components_.shape, np.nan if cast(LdaModel, self._restored()).noised else 0.0)
 
     @property
     @kept
@@ -581,8 +568,8 @@ class LatentDirichletAllocation(Transformer):
 
     @kept
     def _fitted_alpha(self) -> float | np.ndarray:
-        if isinstance(restored := None if self.public_prior is None else self._restored(), PublicTopicsModel):
-            return restored.alpha
+        if self.public_prior is not None and (public := self._public()) is not None:
+            return public.alpha
         result, model = self._fitted(), self._as_fitted()
         if model._plain and model._options.doc_topic_prior is None:
             return plain_read_out_prior(self.components_.sum(axis=1))
