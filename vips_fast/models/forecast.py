@@ -5,6 +5,10 @@ from ..engine.model import Model
 from ..engine.plan import RunForecast, RunSchedule
 
 
+#: Part of a model's least signal below which a run is hopeless.
+HOPELESS = 1.0
+
+
 class HopelessWarning(UserWarning):
     """A fit that is expected to learn nothing but noise."""
 
@@ -33,7 +37,7 @@ def by_signal(signal: float, least: float, enough: float, sought: str, fewer: st
     ``fewer`` names the other remedy. Below ``least`` no run found ``sought``, and from ``enough`` on most runs did.
     tests/models/test_signals.py has the data that the limits were fitted on, and others.
     """
-    if signal < least:
+    if signal < HOPELESS * least:
         fewer = f", or fewer {fewer}" if fewer else ""
         helps = f"{factor(least / signal)} times the records or the epsilon{fewer}"
         text = f"forecast: mostly noise; {sought} cannot be found. What helps: {helps}"
