@@ -129,7 +129,7 @@ def test_a_vocabulary_of_nothing_says_what_was_spent(ward, refused, monkeypatch)
     said = refused(*fit_ward(ward, "--vocab", "private", "--vocab-share", 0.001), code=Exit.FAILED)
     assert said.startswith("--vocab private: no word can be released; epsilon = 0.006 is spent; expected about ")
     assert "--resume" not in said and not (ward / "m.run").exists()  # nothing is there to go on with
-    need = enough_for_words(600, purchased[0].privacy_.epsilon, 1e-5, 4, 100)
+    need = enough_for_words(600, purchased[0].privacy_.epsilon, 1e-5, 4, 1000)
     assert (
         f"about --epsilon {rounded_up(need[0] / 0.001, 2)}, or some {need[1]:.2g} patients in place of 600, or a"
         in said

@@ -4,7 +4,6 @@ from ..engine.averaging import Schedule, averaged_variance
 from ..engine.model import Model
 from ..engine.plan import RunForecast, RunSchedule
 
-
 #: Part of a model's least signal below which a run is hopeless.
 HOPELESS = 1.0
 

@@ -31,7 +31,7 @@ from ..fit import Fit
 from ..parameters import BudgetLike
 from ..plots import plot_shares
 from .model import LARGEST_DELTA, ThresholdSampler, VocabularyModel, names_of
-from .planning import THRESHOLD_SHARE, enough_for_words
+from .planning import MOST_TOKENS, ROUNDS, THRESHOLD_SHARE, enough_for_words
 from .published import purchase_text
 from .records import TokenRows
 
@@ -107,9 +107,9 @@ class PrivateVocabulary(PrivateEstimator):
     """
 
     sampling: str = "full"
-    n_rounds: int = 4
+    n_rounds: int = ROUNDS
     analyzer: str | Analyzer | Callable[[str], Sequence[str]] = "unicode"
-    max_tokens: int = 1000
+    max_tokens: int = MOST_TOKENS
     max_share: float = 1.0
     stop_words: Sequence[str] | None = None
     max_features: int | None = None
