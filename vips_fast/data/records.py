@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -176,7 +176,7 @@ def opened(source: str | os.PathLike[str], format: str | None = None) -> Iterato
     Raises ValueError if the file is empty, or of a format that no reader takes.
     """
     with broken_gzip(), contextlib.nullcontext(sys.stdin.buffer) if source == "-" else open(source, "rb") as raw:
-        file: Any = expanded(raw)
+        file: Any = expanded(cast(Any, raw))
         head = file.peek(512)[:512]
         if not head:
             raise ValueError("is empty")

@@ -172,7 +172,7 @@ class PublicPrior:
         """Read the bytes of `to_bytes`; ValueError for others."""
         if not isinstance(content, np.ndarray) or content.dtype != np.uint8 or content.ndim != 1:
             raise ValueError("public_prior: expected the bytes of a prior")
-        return cls._of_arrays("public_prior", read_npz("public_prior", file=io.BytesIO(content)))
+        return cls._of_arrays("public_prior", read_npz("public_prior", file=io.BytesIO(content.tobytes())))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
