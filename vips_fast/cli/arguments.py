@@ -13,6 +13,7 @@ from .signature import (
     Folder,
     Integer,
     Kind,
+    Natural,
     Place,
     Positive,
     Probability,
@@ -355,13 +356,13 @@ class Start(Input, Target, command="start", function="start:start", one_of=("eps
     person : COLUMN
         column that identifies the person, or none
     unit : NAME
-        name of the privacy unit, such as patient
+        name of the privacy unit in the statement, default person
     encoding
         of the file, if it is not UTF-8
     epsilon
         privacy loss of one person; default 2
     doc_length : N
-        about the words of a usual text, without stop words; 0 if unknown
+        about the words of a usual text, without stop words; default 0, if unknown
     language
         of the texts, default en
     vocab
@@ -389,7 +390,7 @@ class Start(Input, Target, command="start", function="start:start", one_of=("eps
     person: str | None = None
     unit: str | None = None
     encoding: str | None = None
-    doc_length: Integer | None = None
+    doc_length: Natural | None = None
     language: str | None = None
     vocab: Literal["public", "private"] | None = None
     topics: Whole | None = None

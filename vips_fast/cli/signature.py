@@ -72,12 +72,14 @@ PLACE = "by position"
 Place = Annotated[T, PLACE]
 POSITIVE = Kind(float, lambda v: 0 < v < math.inf, "a number above 0")
 WHOLE = Kind(int, lambda v: v >= 1, "a whole number of at least 1")
+NATURAL = Kind(int, lambda v: v >= 0, "a whole number, 0 or more")
 Positive = Annotated[float, POSITIVE]
 Probability = Annotated[float, Kind(float, lambda v: 0 < v < 1, "a number between 0 and 1")]
 Share = Annotated[float, Kind(float, lambda v: 0 < v <= 1, "a share above 0, at most 1")]
 Success = Annotated[float, Kind(float, lambda v: 0.5 < v < 1, "a number between 0.5, which is chance, and 1")]
 Whole = Annotated[int, WHOLE]
 Integer = Annotated[int, Kind(int, expected="a whole number")]
+Natural = Annotated[int, NATURAL]
 Threads = Annotated[int, Kind(int, lambda v: v >= 1 or v == -1, "a number of threads, or -1 for all")]
 Seed = Annotated[int, Kind(int, lambda v: 0 <= v < 2**32, "a whole number from 0 to 2**32 - 1")]
 File = Annotated[str, Kind(path="file")]

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import sys
 import webbrowser
 from collections.abc import Callable
@@ -23,14 +22,13 @@ from typing import Any
 from ...accounting.printing import rounded_up
 from ...data import column_names, public_vocabulary, stop_words, word_frequencies
 from ...data.delimited import missing_column
-from ...data.embeddings import INSTALL, packaged_model
-from ...data.frames import PERSON_COLUMNS, names_persons
+from ...data.frames import names_persons
 from ...data.records import is_utf8
 from ...data.tokens import load_segmenter, segmenter_of
 from ...engine.plan import RunForecast
 from ...jobs.folder import releases_folder
 from ...jobs.text import NONE, TextFile
-from ...models.lda import Plan, load_prior, plan, prior_file
+from ...models.lda import Plan, load_prior, plan
 from ...report import paragraph
 from ...report.html import environment
 from ...store.atomic import replace_text
@@ -38,7 +36,7 @@ from ...store.words import counted
 from ..arguments import FitLda, Start
 from ..messages import say, width
 from ..parser import parse
-from ..signature import POSITIVE, WHOLE
+from ..signature import NATURAL, POSITIVE, WHOLE
 from .lda import fit
 
 #: Words in the name of a column of texts, the likeliest first.
@@ -91,13 +89,14 @@ def start(args: Start) -> int:
     """Ask, write a job file, run it, and open the report."""
     ask, out = Questions(args).ask, Path(args.out)
     path = out.with_name(f"{out.name}.toml")
-    report = _look_for_packages(args.language)
-    options = _table(args, ask)
+    report = _look_for_packages()
+    known = _public_knowledge(args, ask)
+    options = known | _table(args, ask)
     options |= (target := _target(args, ask))
-    question = "About how many words does a text have without stop words, which are half of all? 0 if unknown"
-    if length := ask("doc_length", question, 0, _whole):
-        options["doc_length"] = max(5, length)
-    options |= _words(args, ask, options)
+    if "public_prior" not in known:
+        options |= _words(args, ask, options)
+    elif args.doc_length:
+        options["doc_length"] = args.doc_length
     options |= {"out": os.path.relpath(out, path.parent), "resume": True, "report": report}
     options["transcript"] = os.path.relpath(releases_folder(out), path.parent)
     _write(path, options, ask, args.force)
@@ -115,24 +114,39 @@ def start(args: Start) -> int:
     return code
 
 
-def _look_for_packages(language: str | None) -> bool:
-    """Look for packages before the first question.
-
-    Tells whether a report can be made.
+def _look_for_packages() -> bool:
+    """Look for packages before the first question; tell whether a report can be made.
 
     Raises ImportError, with the remedy, without those that every run needs.
     """
     word_frequencies(("a",), "en")
     stop_words("public:en")
-    _language(language or "en")
-    if language in (None, "en") and packaged_model() is None and not prior_file("en").exists():
-        say(f"warning: without public topics a fit takes thousands of persons; {INSTALL}")
     try:
         environment()
     except ImportError as error:
         say(f"warning: {error}")
         return False
     return True
+
+
+def _public_knowledge(args: Start, ask: Callable[..., Any]) -> dict[str, Any]:
+    """Ask for the language, and look for its stop words and public topics."""
+    language = ask("language", "Language of the texts", "en", _language)
+    public = f"public:{language}"
+    options = {"language": language}
+    try:
+        stop_words(public)
+    except ValueError as error:
+        print(f"No words are left out: {error}")
+        options["stop_words"] = NONE
+    if args.vocab != "private":
+        try:
+            load_prior(public)
+            options["public_prior"] = public
+        except (ValueError, ImportError) as error:
+            public_vocabulary(public, size=1)  # refuses an unknown language
+            print(f"No public topics: {error}")
+    return options
 
 
 def _language(text: str) -> str:
@@ -180,9 +194,7 @@ def _table(args: Start, ask: Callable[..., Any]) -> dict[str, Any]:
     person = ask("person", question, whose, lambda name: name if name == NONE else column(name))
     options = {"input": path, "text": [text], "encoding": encoding}
     if person != NONE:
-        stem = re.sub(r"[ _-]?id$", "", person.strip().lower())
-        unit = stem if stem in PERSON_COLUMNS else "person"
-        options |= {"person": person, "unit": ask("unit", "Word for one such person", unit)}
+        options |= {"person": person} | ({} if args.unit is None else {"unit": args.unit})
     TextFile(
         path, [text], None if person == NONE else person, encoding=encoding
     ).count()  # refuses what the fit cannot read
@@ -190,33 +202,24 @@ def _table(args: Start, ask: Callable[..., Any]) -> dict[str, Any]:
 
 
 def _words(args: Start, ask: Callable[..., Any], asked: dict[str, Any]) -> dict[str, Any]:
-    """Ask for the source of words and topics."""
-    language = ask("language", "Language of the texts", "en", _language)
-    options, public = {"language": language}, f"public:{language}"
-    try:
-        stop_words(public)
-    except ValueError as error:
-        print(f"No words are left out: {error}")
-        options["stop_words"] = NONE
+    """Ask for the source of words and the number of topics, where none are public."""
+    question = "About how many words does a text have without stop words, which are half of all? 0 if unknown"
+    length = ask("doc_length", question, 0, NATURAL.value)
+    options = {"doc_length": length} if length else {}
     print("\nA public list of words costs nothing. If no list fits your texts, private words are")
     print("purchased with a part of epsilon; that takes thousands of persons.")
-    choices: list[_Choice] = []
-    try:
-        load_prior(public)
-    except (ValueError, ImportError) as error:
-        print(f"No public topics: {error}")
-        public_vocabulary(public, size=1)  # refuses an unknown language
-        choices = _choices(args.input, asked, (None, *_SIZES))
-    usual = "private" if choices and max(choices).size is None else "public"
+    choices = _choices(args.input, asked | options, (None, *_SIZES))
+    usual = "private" if max(choices).size is None else "public"
     words = ask("vocab", "Words: public or private", usual, _source)
-    if words == "public" and not choices:
-        return {**options, "public_prior": public}
-    best = max(
-        one for one in choices or _choices(args.input, asked, (None,)) if (one.size is None) == (words == "private")
-    )
+    best = max(one for one in choices if (one.size is None) == (words == "private"))
     topics = ask("topics", "Number of topics", best.plan.n_components, WHOLE.value)
     size = {} if best.size is None else {"vocab_size": best.size}
-    return {**options, "vocab": "private" if best.size is None else public, **size, "topics": topics}
+    return {
+        **options,
+        "vocab": "private" if best.size is None else f"public:{asked['language']}",
+        **size,
+        "topics": topics,
+    }
 
 
 @dataclass(frozen=True)
@@ -266,10 +269,6 @@ def _source(text: str) -> str:
     if text not in ("public", "private"):
         raise ValueError(f"{text!r}: expected public or private")
     return text
-
-
-def _whole(text: str) -> int:
-    return 0 if text == "0" else int(WHOLE.value(text))
 
 
 def _write(path: Path, options: dict[str, Any], ask: Callable[..., Any], force: bool) -> None:
