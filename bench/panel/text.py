@@ -3,6 +3,7 @@
     python -m bench.panel.text            # measures what is missing: each row goes to bench/panel/text.json at once
     python -m bench.panel.text --page     # writes the tables of docs/panel.md, from the stored rows
     python -m bench.panel.text --own      # measures topics of the records' own beside public ones only
+    python -m bench.panel.text --parts    # measures fits without one part of the path, on some cells
 
 A cell is a corpus, a number of persons, an epsilon (delta is 1e-6) and a seed. Half of an unseen person's words are
 told, and the other half is predicted. The true gain is over the exact word frequencies of the persons of the fit.
@@ -13,6 +14,8 @@ import json
 import math
 import time
 import warnings
+from contextlib import nullcontext
+from itertools import product
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -29,12 +32,28 @@ from vips_fast.models.verdict import Verdict
 
 from .corpora import NAMES, PanelCorpus, load
 
-STORED, OWN = (Path(__file__).with_name(name) for name in ("text.json", "own.json"))
+STORED, OWN, PARTS = (Path(__file__).with_name(name) for name in ("text.json", "own.json", "parts.json"))
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "panel.md"
 PERSONS, EPSILONS, SEEDS, DELTA = (300, 800, 3000, 10**9), (1.0, 2.0, 4.0), (0, 1), 1e-6
 #: Signals from which topics of the records' own may begin, and what may widen an interval: `choice`.
 SIGNALS = (1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 6.0, 8.0, 12.0, math.inf)
 WIDENINGS = tuple(miss / 100 for miss in range(2, 11))
+#: What takes one part out of the path; corpora that show what it wins.
+WITHOUT = {
+    "lengths: units are as long as stated": (public_topics.Lengths, "shown", False),
+    "mixture: public topics have their public weights": (
+        public_topics,
+        "topic_weights",
+        lambda x, sd, _, w: (w, x.sum()),
+    ),
+    "ratios: their distribution is not fitted": (public_topics, "_ROUNDS", 0),
+    "score: the middle of its totals is taken": (
+        public_topics.PublicTopicsModel,
+        "_taken",
+        property(lambda model: (public_topics.TOTALS[0], False, np.eye(3)[0])),
+    ),
+}
+SHOWN = ("snippets", "posts", "bbc", "alexa")
 RIVALS = ("one_histogram", "public", "released_frequencies")
 
 
@@ -202,6 +221,25 @@ def measure_own(names: tuple[str, ...], stored: Path) -> None:
                 print(key, row, flush=True)
 
 
+def measure_parts(names: tuple[str, ...], stored: Path) -> None:
+    """Measure perplexity with the whole path, and without each part."""
+    rows = json.loads(stored.read_text()) if stored.exists() else {}
+    for name in names:
+        corpus = load(name)
+        told, asked = halves(corpus.test[:3000])
+        for n, epsilon, seed in product(
+            sorted({min(n, corpus.train.shape[0]) for n in (800, 3000)}), (1.0, 2.0), SEEDS
+        ):
+            row = rows.setdefault(f"{name} {n} {epsilon:g} {seed}", {})
+            train = chosen(corpus, n, seed)
+            for part, change in {"whole": None, **WITHOUT}.items():
+                if part not in row:
+                    with patch.object(*change) if change else nullcontext():
+                        row[part] = of_user(fitted(corpus, train, epsilon), told, asked)
+            stored.write_text(json.dumps(rows, indent=0, sort_keys=True))
+            print(name, n, epsilon, seed, row, flush=True)
+
+
 def left_out(rows: dict[str, dict[str, Any]], own: dict[str, dict[str, float]]) -> dict[str, dict[str, Any]]:
     """Choose the constants of the text path without each corpus, and judge the choice on it.
 
@@ -296,10 +334,17 @@ def _means(rows: dict[str, dict[str, Any]], epsilon: str) -> dict[tuple[str, int
 def tables(rows: dict[str, dict[str, Any]]) -> dict[str, str]:
     """The tables of the page, by name."""
     rivals = ["one histogram", "public topics", "released counts", "exact counts"]
-    lines = []
+    parts = []
+    for part in WITHOUT:
+        lost: dict[str, list[float]] = {}
+        for key, row in json.loads(PARTS.read_text()).items():
+            lost.setdefault(key.split()[0], []).append(100 * math.log(row[part] / row["whole"]))
+        each = (sum(lost.values(), []), *(lost[name] for name in SHOWN))
+        parts.append([part, *(f"{np.mean(one):+.1f} %" for one in each)])
+    others, lines = ["without_prior", "without_privacy"], []
     for (name, n), cell in _means(rows, "2").items():
-        figures = ("words", "ours", *RIVALS, "exact")
-        lines.append([name, f"{n:,}", *(f"{np.mean([row[one] for row in cell]):,.0f}" for one in figures)])
+        means = [np.mean([row[one] for row in cell]) for one in ("words", "ours", *RIVALS, "exact")]
+        lines.append([name, f"{n:,}", *(f"{one:,.0f}" for one in (*means, *(cell[0][one] for one in others)))])
     said = {"useful": "useful", "no better": "not better", "unclear": "cannot tell", "": "–"}
     verdicts = []
     for (name, n), (row, *_) in _means(rows, "2").items():
@@ -319,17 +364,14 @@ def tables(rows: dict[str, dict[str, Any]]) -> dict[str, str]:
         + [f"{one['signal']:g}", f"{100 * one['loss']:.1f} %"]
         for name, one in left_out(rows, json.loads(OWN.read_text())).items()
     ]
-    others = []
-    for (name, n), (row, *_) in _means(rows, "2").items():
-        others.append([name, f"{n:,}", *(f"{row[one]:,.0f}" for one in ("ours", "without_prior", "without_privacy"))])
     head = ["corpus left out", "constant", "fits", "held", "useful", "wrongly", "cannot tell", "signal", "lost by it"]
     return {
+        "parts": markdown(["without", "mean", *SHOWN], parts),
         "left out": markdown(head, apart),
-        "without": markdown(
-            ["corpus", "persons", "ours", "without public topics", "without privacy, 20 topics"], others
-        ),
         "summary": markdown([f"{len(rows)} cells", ""], whole),
-        "perplexity": markdown(["corpus", "persons", "words", "ours", *rivals], lines),
+        "perplexity": markdown(
+            ["corpus", "persons", "words", "ours", *rivals, "without public topics", "without privacy"], lines
+        ),
         "verdict": markdown(["corpus", "persons", "true gain", "found", "interval", "verdict"], verdicts),
         "labels": markdown(["corpus, all persons", "agreement with labels (NMI)"], list(labels.values())),
     }
@@ -351,9 +393,12 @@ if __name__ == "__main__":
     parser.add_argument("--rows", type=Path, default=STORED, help="file of the rows")
     parser.add_argument("--page", action="store_true", help="write the tables of docs/panel.md instead")
     parser.add_argument("--own", action="store_true", help="measure topics of the records' own beside public ones")
+    parser.add_argument("--parts", action="store_true", help="measure fits without one part of the path")
     asked = parser.parse_args()
     if asked.own:
         measure_own(tuple(asked.names), OWN)
+    elif asked.parts:
+        measure_parts(SHOWN, PARTS)
     elif asked.page:
         write_page(json.loads(asked.rows.read_text()))
     else:

@@ -16,7 +16,7 @@ A language's topics are public (`vips_fast.models.lda.prior`). The records say t
 With very many units (`_OWN_SIGNAL`) most steps of words become steps of topics of the records' own, fitted by
 `vips_fast.models.lda.model.LdaModel`; the public topics stay beside them.
 
-All read-outs are post-processing of releases. What was tried and did not win on the panel is listed on docs/priors.md.
+All read-outs are post-processing of releases. docs/panel.md has what each part wins.
 """
 
 import math
