@@ -84,14 +84,16 @@ def check_invalid(invalid: str) -> bool:
     return bool(invalid == "drop")
 
 
-def check_shape(
-    shape: tuple[int, ...], n_features: int | None, name: str, expected_by: str | None = None, least_rows: int = 1
-) -> None:
-    """Refuse all but matrices with a row and `n_features` columns.
+def checked_form(
+    X: Any, n_features: int | None, name: str, expected_by: str | None, drop: bool, least_rows: int, expected: str
+) -> Any:
+    """Check for a matrix of booleans or real numbers, with rows and `n_features` columns: an array, or sparse as it is.
 
     With `least_rows=0` no rows are fine: where the number of records is public and given, how many there are is not.
     The messages are in scikit-learn's words, which its own tests of estimators look for.
     """
+    matrix = X if sparse.issparse(X) else dense_array(X, name, drop)
+    shape, dtype = matrix.shape, matrix.dtype
     if len(shape) != 2:
         raise ValueError(
             f"{name} has {len(shape)} dimension(s); expected 2, rows by columns. "
@@ -102,12 +104,17 @@ def check_shape(
             raise ValueError(f"{name} has 0 {what}(s) (shape={tuple(shape)}) while a minimum of 1 is required.")
     if shape[1] > INT32_MAX:
         raise ValueError(f"{name} has {shape[1]} columns; expected fewer than 2**31")
-    if n_features is not None and shape[1] != n_features:
+    if n_features not in (None, shape[1]):
         if expected_by is None:
             raise ValueError(f"{name} has {shape[1]} columns; expected {n_features}")
         raise ValueError(
             f"{name} has {shape[1]} features, but {expected_by} is expecting {n_features} features as input"
         )
+    if dtype.kind == "c":
+        raise ValueError(f"Complex data not supported: {name} has dtype {dtype}; expected {expected}")
+    if dtype.kind not in "biuf":
+        raise TypeError(f"{name} has dtype {dtype}; expected {expected}")
+    return matrix
 
 
 def dense_array(X: Any, name: str, drop: bool = False) -> np.ndarray:
@@ -328,13 +335,7 @@ def _row_of(X: Any) -> np.ndarray:
 
 def _matrix(X: Any, n_features: int | None, name: str, expected_by: str, drop: bool, least_rows: int) -> Any:
     """Check for booleans or real numbers (n, J), with sound index arrays."""
-    if not sparse.issparse(X):
-        X = dense_array(X, name, drop)
-    check_shape(X.shape, n_features, name, expected_by, least_rows)
-    if X.dtype.kind == "c":
-        raise ValueError(f"Complex data not supported: {name} has dtype {X.dtype}; expected booleans or numbers")
-    if X.dtype.kind not in "biuf":
-        raise ValueError(f"{name} has dtype {X.dtype}: expected booleans or numbers")
+    X = checked_form(X, n_features, name, expected_by, drop, least_rows, "booleans or numbers")
     if sparse.issparse(X):
         data, indices, indptr = csr_arrays(X, name)
         X = sparse.csr_array((data, indices, indptr), shape=X.shape)

@@ -17,11 +17,10 @@ from .arrays import (
     Parts,
     align,
     check_invalid,
-    check_shape,
+    checked_form,
     column_text,
     csr_arrays,
     csr_of,
-    dense_array,
     is_ascending,
 )
 
@@ -78,15 +77,12 @@ def documents(
     describe a matrix and, with "raise", for an invalid value.
     """
     drop = check_invalid(invalid)
-    is_sparse = sparse.issparse(X)
     try:
-        matrix = X if is_sparse else dense_array(X, name, drop)
-        check_shape(matrix.shape, n_features, name, expected_by, least_rows)
-        _check_kind(matrix.dtype, name)
+        matrix = checked_form(X, n_features, name, expected_by, drop, least_rows, "counts")
     except (TypeError, ValueError):
         _refuse_texts(X, name)
         raise
-    parts = csr_arrays(X, name) if is_sparse else _nonzero(matrix)
+    parts = csr_arrays(X, name) if sparse.issparse(X) else _nonzero(matrix)
 
     # Rows are summed before repeated entries, so that neither can overflow.
     parts = without(parts, _rows_of_invalid(X, parts, name, drop))
@@ -127,13 +123,6 @@ def _refuse_texts(X: Any, name: str) -> None:
         first = np.asarray(X[:1], dtype=object).ravel()
     if len(first) and all(isinstance(cell, str) for cell in first):
         raise TypeError(f"{name}: texts; expected counts, or vips_fast.PrivateTopics, which takes texts and tables")
-
-
-def _check_kind(dtype: np.dtype, name: str) -> None:
-    if dtype.kind == "c":
-        raise ValueError(f"Complex data not supported: {name} is complex; expected counts")
-    if dtype.kind not in "biuf":
-        raise TypeError(f"{name} has entries of type {dtype}; expected counts")
 
 
 def _nonzero(dense: np.ndarray) -> Parts:
