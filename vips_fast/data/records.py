@@ -140,7 +140,7 @@ def column_names(source: Any, encoding: str = "utf-8") -> list[str]:
     no header.
     """
     if not isinstance(source, (str, os.PathLike)):
-        return _names(source)
+        return table_columns(source) or []
     with naming(_name(source)), opened(source) as (_, file, format):
         if format == "parquet":
             return list(_parquet_module().ParquetFile(file).schema_arrow.names)
@@ -433,22 +433,18 @@ def _decode(cell: bytes) -> Any:
         return BROKEN
 
 
-def _names(table: Any) -> list[Any]:
-    names = table_columns(table)
-    return list(table) if names is None else names
-
-
 def _in_memory(
     source: Any, columns: Sequence[str], batch_rows: int, drop: bool
 ) -> Iterator[tuple[Any, dict[str, list[Any]]]]:
     """Read a table or an iterable of texts in batches."""
-    if table_columns(source) is None:
+    names = table_columns(source)
+    if names is None:
         if len(columns) != 1 or not isinstance(source, Iterable):
             raise ValueError(f"records of type {type(source).__name__} have no columns; expected a file or a table")
         yield from batches_of(((k, (text,)) for k, text in enumerate(source, 1)), columns, batch_rows)
         return
     with naming("records"):
-        places_of(columns, _names(source))
+        places_of(columns, names)
         if is_stream(source):
             yield from _stream(source, columns, batch_rows, drop)
             return
