@@ -437,7 +437,7 @@ def test_plain_rows_are_read_as_pythons_reader_reads_them(text, chunk, drop):
 
     def found():
         file = io.BytesIO(content)
-        blocks = delimited.whole_lines(file, "utf-8", [0], drop)
+        blocks = delimited.text_lines(file, "utf-8", [0], drop)
         columns = {"text": [], "who": []}
         try:
             for _, batch in delimited.csv_batches(blocks, list(columns), 3, drop):

@@ -7,7 +7,7 @@ import io
 import lzma
 import os
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
@@ -164,29 +164,44 @@ def broken_gzip() -> Iterator[None]:
 
 
 def blocks(file: BinaryFile, size: int = _BLOCK) -> Iterator[bytes]:
-    """Yield the file in blocks of whole lines.
+    """Yield the file in blocks of whole lines, as `whole_lines` does.
 
-    Lines that end in CR alone, as on old Macs, get LF. Raises ValueError if the file is compressed and its data are
-    broken, or a line has more than 256 MiB.
+    Raises ValueError if the file is compressed and its data are broken, or a line has more than 256 MiB.
     """
-    rest, old_mac = b"", None
-    while True:
-        with broken_gzip():
-            piece = file.read(max(size, len(rest)))
-        if not piece:
-            if rest:
-                yield rest
-            return
+    with broken_gzip():
+        yield from whole_lines(iter(lambda: file.read(size), b""), _MAX_LINE)
+
+
+def whole_lines(pieces: Iterable[Any], most: int, broken: Any = None, done: list[int] | None = None) -> Iterator[Any]:
+    """Cut pieces of bytes or of text behind the ends of lines.
+
+    Lines that end in CR alone, as on old Macs, get LF. ``done[0]`` counts the lines that were yielded. A line of more
+    than ``most`` bytes or characters is replaced by ``broken``, or raises BadLine.
+    """
+    open_: list[Any] = []
+    old_mac, done = None, [0] if done is None else done
+    for piece in pieces:
+        lf, cr, unit = (b"\n", b"\r", "bytes") if isinstance(piece, bytes) else ("\n", "\r", "characters")
         if old_mac is None:  # no line has ended yet
-            piece, rest = rest + piece, b""
-            old_mac = False if b"\n" in piece else True if b"\r" in piece[:-1] else None
-        piece = rest + (piece.replace(b"\r", b"\n") if old_mac else piece)
-        end = piece.rfind(b"\n") + 1
+            after_cr = bool(open_) and open_[-1].endswith(cr)
+            old_mac = False if lf in piece else True if after_cr or cr in piece[:-1] else None
+            if old_mac and after_cr:
+                piece, open_ = piece[:0].join([*open_, piece]), []
+        piece = piece.replace(cr, lf) if old_mac else piece
+        end = piece.rfind(lf) + 1
         if end:
-            yield piece[:end]
-        rest = piece[end:]
-        if len(rest) > _MAX_LINE:
-            raise ValueError(f"has a line of more than {_MAX_LINE} bytes")
+            block = piece[:0].join([*open_, piece[:end]])
+            done[0] += block.count(lf)
+            yield block
+            open_ = []
+        open_.append(piece[end:])
+        if sum(map(len, open_)) > most:
+            if broken is None:
+                raise BadLine(done[0] + 1, f"more than {most} {unit}")
+            open_ = [broken]
+    if any(open_):
+        rest = open_[0][:0].join(open_)
+        yield rest.replace(cr, lf) if old_mac is None else rest
 
 
 def parse(block: bytes, first_line: int, colons: bool = False) -> Integers:

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from ..kernels import native
-from ._files import BadLine
+from ._files import BadLine, whole_lines
 from .schema import BROKEN
 
 #: About as many characters are in a batch.
@@ -56,43 +56,35 @@ def _mark_bytes(error: UnicodeError) -> tuple[str, int]:
 codecs.register_error("vips_fast.bad", _mark_bytes)
 
 
-def whole_lines(file: Any, encoding: str, read: list[int], drop: bool = False) -> Iterator[str]:
-    """Yield a text file's lines with their breaks, many at a time.
+def text_lines(file: Any, encoding: str, read: list[int], drop: bool = False) -> Iterator[str]:
+    """Yield a text file's lines with their breaks, many at a time, as `whole_lines` does.
 
-    ``read[0]`` counts the bytes. With ``drop`` a line that holds other bytes, or too many, holds `BAD`. Lines that end
-    in CR alone, as on old Macs, get LF.
+    ``read[0]`` counts the bytes. With ``drop`` a line that holds other bytes, or too many, holds `BAD`.
     """
-    decoder, rest, done, old_mac = None, "", 0, None
-    while True:
-        raw = file.read(max(_CHUNK, len(rest)))
-        read[0] += len(raw)
-        if decoder is None:
-            marked = raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
-            encoding = "utf-16" if marked else "utf-8-sig" if raw.startswith(codecs.BOM_UTF8) else encoding
+    done = [0]
+
+    def texts() -> Iterator[str]:
+        decoder, known = None, encoding
+        while True:
+            raw = file.read(_CHUNK)
+            read[0] += len(raw)
+            if decoder is None:
+                marked = raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+                known = "utf-16" if marked else "utf-8-sig" if raw.startswith(codecs.BOM_UTF8) else known
+                try:
+                    decoder = codecs.getincrementaldecoder(known)("vips_fast.bad" if drop else "strict")
+                except LookupError:
+                    raise ValueError(f"encoding {known!r} is not known") from None
             try:
-                decoder = codecs.getincrementaldecoder(encoding)("vips_fast.bad" if drop else "strict")
-            except LookupError:
-                raise ValueError(f"encoding {encoding!r} is not known") from None
-        try:
-            text = decoder.decode(raw, not raw)
-        except UnicodeDecodeError as error:
-            good = error.object[: error.start].decode(encoding, "ignore")
-            raise BadLine(done + good.count("\n") + 1, f"not {encoding} text; {WINDOWS}") from None
-        if old_mac is None:  # no line has ended yet
-            text, rest = rest + text, ""
-            old_mac = False if "\n" in text else True if "\r" in (text[:-1] if raw else text) else None
-        text = text.replace("\r", "\n") if old_mac else text
-        done += text.count("\n")
-        rest += text
-        end = rest.rfind("\n") + 1 if raw else len(rest)
-        yield rest[:end]
-        if not raw:
-            return
-        rest = rest[end:]
-        if len(rest) > _MAX_CELL:
-            if not drop:
-                raise BadLine(done + 1, f"more than {_MAX_CELL} characters")
-            rest = BAD
+                text = decoder.decode(raw, not raw)
+            except UnicodeDecodeError as error:
+                good = error.object[: error.start].decode(known, "ignore")
+                raise BadLine(done[0] + good.count("\n") + 1, f"not {known} text; {WINDOWS}") from None
+            yield text
+            if not raw:
+                return
+
+    yield from whole_lines(texts(), _MAX_CELL, BAD if drop else None, done)
 
 
 def split_lines(blocks: Iterable[str]) -> Iterator[str]:

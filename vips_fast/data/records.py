@@ -38,7 +38,7 @@ from .delimited import (
     places_of,
     read_header,
     split_lines,
-    whole_lines,
+    text_lines,
 )
 from .excel import is_excel, sheet_rows
 from .frames import is_stream, table_columns
@@ -122,7 +122,7 @@ def read_batches(
             elif format == "parquet":
                 batches, tell = _parquet(raw, columns, texts, batch_rows, drop, read, size), None
             else:
-                blocks = whole_lines(file, encoding, read, drop)
+                blocks = text_lines(file, encoding, read, drop)
                 if format == "csv":
                     batches = csv_batches(blocks, columns, batch_rows, drop)
                 else:
@@ -148,7 +148,7 @@ def column_names(source: Any, encoding: str = "utf-8") -> list[str]:
             return [str(name or "") for name in next(sheet_rows(file))[1]]
         if format == "jsonl":
             raise ValueError("JSON has no header; expected CSV or Parquet")
-        declared, blocks = declared_delimiter(whole_lines(file, encoding, [0], drop=True))
+        declared, blocks = declared_delimiter(text_lines(file, encoding, [0], drop=True))
         names = read_header(split_lines(blocks), declared=declared)[1]
         if any(BAD in name for name in names):
             raise BadLine(1, f"not {encoding} text; {WINDOWS}")
@@ -162,7 +162,7 @@ def is_utf8(path: str | os.PathLike[str]) -> bool:
     """
     with naming(path), opened(path) as (_, file, format):
         try:
-            for _ in whole_lines(file, "utf-8", [0]) if format in ("csv", "jsonl") else ():
+            for _ in text_lines(file, "utf-8", [0]) if format in ("csv", "jsonl") else ():
                 pass
         except BadLine as error:
             return "not utf-8 text" not in str(error)
@@ -339,7 +339,7 @@ def _folder(
     places = places_of(columns, _FOLDER_COLUMNS)
     for number, path in enumerate(paths, 1):
         with naming(path), open(root / path, "rb") as file:
-            text = "".join(whole_lines(file, encoding, read, drop))
+            text = "".join(text_lines(file, encoding, read, drop))
         cells = None if drop and BAD in text else text, path, path.partition(os.sep)[0]
         yield number, [cells[place] for place in places]
 
