@@ -337,7 +337,7 @@ def test_documents_that_repeat_beyond_chance_are_told():
     assert said(lambda: topics().fit(COUNTS), TWINS) == 0
 
 
-@pytest.mark.parametrize("kind", (sparse.csr_matrix, sparse.csr_array))
+@pytest.mark.parametrize("kind", (sparse.csr_matrix, sparse.csr_array, sparse.csc_array))
 @pytest.mark.parametrize(
     "rows, told",
     [
@@ -352,14 +352,15 @@ def test_documents_that_repeat_beyond_chance_are_told():
     ids=("drawn", "five times", "fifty times", "once", "blank rows", "a form letter", "answers"),
 )
 def test_sparse_documents_that_repeat_are_told(rows, told, kind):
-    assert said(lambda: topics().fit(kind(rows)), TWINS) == told
+    """Rows of another form than CSR are not looked at, so nothing is said of them."""
+    assert said(lambda: topics().fit(kind(rows)), TWINS) == (told and kind is not sparse.csc_array)
     assert said(lambda: topics(options={"invalid": "drop"}).fit(kind(rows)), TWINS) == 0
 
 
 def test_a_matrix_whose_parts_contradict_each_other_is_refused_and_does_not_crash():
     X = sparse.csr_array(np.tile(COUNTS, (2, 1)))
     X.indices[5] = 10**6
-    with pytest.raises(ValueError, match="X"):
+    with warnings.catch_warnings(action="error"), pytest.raises(ValueError, match="X"):
         topics().fit(X)
 
 

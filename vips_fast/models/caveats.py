@@ -134,13 +134,13 @@ def warn_of_twins(X: Any, invalid: str) -> None:
     It looks at dense tables and at CSR matrices.
     """
     rows = X.to_numpy() if hasattr(X, "iloc") and X.ndim == 2 else X
-    if invalid != "raise" or not (isinstance(rows, np.ndarray) or sparse.issparse(rows)):
+    if invalid != "raise" or not (isinstance(rows, np.ndarray) or (sparse.issparse(rows) and rows.format == "csr")):
         return
     if rows.ndim != 2 or rows.shape[0] < 20 or rows.dtype.kind not in "fiub":
         return
     sums, chance = _of_sparse(rows) if sparse.issparse(rows) else _of_dense(rows)
     counts = np.unique(sums, return_counts=True)[1]
-    if chance * len(counts) <= _BY_CHANCE and (counts > 1).sum() >= _SHARE * len(counts):
+    if len(counts) and chance * len(counts) <= _BY_CHANCE and (counts > 1).sum() >= _SHARE * len(counts):
         _warn(TWINS)
 
 
@@ -156,13 +156,10 @@ def _of_dense(rows: np.ndarray) -> tuple[np.ndarray, float]:
 
 def _of_sparse(X: Any) -> tuple[np.ndarray, float]:
     """Do as `_of_dense`, with parts that are checked first: scipy's loops would trust them."""
-    nothing = np.zeros(0), 1.0
-    if X.format != "csr":
-        return nothing
     try:
         data, indices, indptr = csr_arrays(X, "X")
     except ValueError:
-        return nothing  # the one place that reads it says why
+        return np.zeros(0), 1.0  # the one place that reads it says why
     weights, sums = np.random.default_rng(0).random(X.shape[1]), np.zeros(X.shape[0])
     first = 0
     while first < len(sums):
@@ -238,16 +235,14 @@ def _warn_of_pipeline() -> None:
 
 def _earlier_steps() -> Iterator[Any]:
     """List the steps that the calling pipelines of scikit-learn ran before this one."""
-    frame, seen = cast(Any, sys._getframe(1)), set[int]()
-    while frame is not None:
-        if frame.f_globals.get("__name__") == "sklearn.pipeline" and "fit" in frame.f_code.co_name:
-            known = frame.f_locals
-            pipeline = known.get("self")
-            steps = () if id(pipeline) in seen else getattr(pipeline, "steps", ())
+    seen = set[int]()
+    for frame in _frames("sklearn.pipeline"):
+        known = frame.f_locals
+        if "fit" in frame.f_code.co_name and id(pipeline := known.get("self")) not in seen:
             # The inner one of a pipeline's functions says how far it is; none does so of the last step.
             seen.add(id(pipeline))
+            steps = getattr(pipeline, "steps", ())
             yield from (step for _, step in steps[: known.get("step_idx", len(steps) - 1)])
-        frame = frame.f_back
 
 
 def _warn_of_ensemble() -> None:
