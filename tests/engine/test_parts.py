@@ -204,20 +204,6 @@ def test_a_part_has_a_number_of_records(n_records):
         make().partial_fit(Unread(), Unread(), part="a", n_records=n_records)
 
 
-def test_a_ledger_without_parts_is_as_ever():
-    """The head of a ledger of an earlier version, without parts."""
-    ledger = Ledger()
-    ledger.open({"delta": 1e-5})
-    sampled = acc.PoissonSampledEvent(0.25, whole(2.0))
-    for event in (sampled, whole(4.0), sampled):
-        ledger.intend(event, clip_norm=1.0, sensitivity=1.0)
-    ledger.close("digest")
-    assert ledger.head == "0e24d48f181f0512605a4079cd9624f49d52b368eacd314d771c4ebb0b7e4750"
-    assert ledger.parts == () and Ledger.from_dict(ledger.to_dict()).epsilon(1e-5) == ledger.epsilon(1e-5)
-    expected = acc.ComposedEvent((acc.SelfComposedEvent(sampled, 2), whole(4.0)))
-    assert ledger.event() == expected and ledger.epsilon(1e-5) == acc.epsilon(expected, 1e-5)
-
-
 # --------------------------------------------------------------------- budgets
 
 

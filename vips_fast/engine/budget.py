@@ -243,10 +243,9 @@ class Budget:
             return max(0.0, state.epsilon - state.total(reserved=True))
 
     @property
-    def purchase_delta(self) -> float | None:
+    def purchase_delta(self) -> float:
         """Delta for the threshold of one more vocabulary purchase.
 
-        None if the file is of an earlier version.
         Raises BudgetExceededError if the delta that is set apart for purchases is used up.
         """
         with self._reading() as state:

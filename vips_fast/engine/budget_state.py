@@ -101,8 +101,7 @@ class BudgetState:
     ``pot`` is the delta for leaks, which vocabulary purchases share (`vips_fast.engine.filters`), and ``rest_delta`` is
     for everything else outside lists. Both are fixed with the first run outside lists at the latest, and None
     before. The budget's own record has the rule. It sets a ``share`` of the delta outside lists apart for ``number``
-    purchases, ``always`` or only if the first run is a purchase. A file of an earlier version has no rule: the first
-    run's own leak is the pot then.
+    purchases, ``always`` or only if the first run is a purchase.
     """
 
     def __init__(self) -> None:
@@ -114,7 +113,7 @@ class BudgetState:
         self.lists: dict[str, DeclaredList] = {}
         self.rest_delta: float | None = None
         self.pot: float | None = None
-        self._rule: dict[str, Any] | None = None
+        self._rule: dict[str, Any] = {}
         #: Leaks of runs that are closed and of no list.
         self._leaked = 0.0
         # From each part, by runs that are closed and of no list.
@@ -149,11 +148,10 @@ class BudgetState:
             raise ValueError("its filter, epsilon or delta is out of its range")
         if math.fsum(share for _, share in self.orders) > 1.0:
             raise ValueError("the orders of its filter share more than delta")
-        if (rule := record.get("purchases")) is not None:
-            always = bool(rule["always"])
-            self._rule = {"share": float(rule["share"]), "number": int(rule["number"]), "always": always}
-            if not 0.0 <= self._rule["share"] < 1.0 or self._rule["number"] < 0:
-                raise ValueError("its purchases share a delta that is out of its range")
+        rule = record["purchases"]
+        self._rule = {"share": float(rule["share"]), "number": int(rule["number"]), "always": bool(rule["always"])}
+        if not 0.0 <= self._rule["share"] < 1.0 or self._rule["number"] < 0:
+            raise ValueError("its purchases share a delta that is out of its range")
 
     def _reserve(self, record: Record) -> None:
         event, item = event_from_dict(record["event"]), record["item"]
@@ -250,8 +248,6 @@ class BudgetState:
         """Return the pot, which a first run with this leak fixes."""
         if self.pot is not None:
             return self.pot
-        if self._rule is None:
-            return leak
         return self._rule["share"] * self.free_delta if self._rule["number"] and (leak or self._rule["always"]) else 0.0
 
     @property
@@ -261,10 +257,8 @@ class BudgetState:
         return self.pot_of(math.inf) - math.fsum((self._leaked, *held))
 
     @property
-    def purchase_delta(self) -> float | None:
-        """Delta for one more purchase: 0 if spent, None without a rule."""
-        if self._rule is None:
-            return None
+    def purchase_delta(self) -> float:
+        """Delta for one more purchase: 0 if spent."""
         if not self.purchases()["left"]:
             return 0.0
         # The leaks of its rounds add up to -log(1 - delta) at most. Kills may have cost earlier purchases a round more.
@@ -273,10 +267,8 @@ class BudgetState:
 
     def purchases(self) -> dict[str, Any]:
         """Describe the pot, JSON-ready: its delta and purchases, and their rest."""
-        pot, number = self.pot_of(math.inf), 1 if self._rule is None else self._rule["number"]
-        left = max(0.0, self.pot_left) if math.isfinite(pot) else 0.0
-        pot = pot if math.isfinite(pot) else 0.0
-        fixed = self.pot is not None or (self._rule is not None and self._rule["always"])
+        pot, number, left = self.pot_of(math.inf), self._rule["number"], max(0.0, self.pot_left)
+        fixed = self.pot is not None or self._rule["always"]
         return {
             "delta": pot,
             "delta_left": left,
