@@ -34,6 +34,27 @@ class Finding:
     why: str
 
 
+_Check = Callable[[FitResult], tuple[bool, str]]
+#: In the order of the page.
+_CHECKS: list[tuple[Assumption, _Check]] = []
+
+
+def _assumption(name: str, title: str, text: str) -> Callable[[_Check], _Check]:
+    """Add an assumption, whose check follows."""
+
+    def add(check: _Check) -> _Check:
+        _CHECKS.append((Assumption(name, title, text), check))
+        return check
+
+    return add
+
+
+@_assumption(
+    "randomness",
+    "The random numbers cannot be predicted",
+    "ChaCha20 is a pseudorandom function and the operating system's random bits are random. Then no efficient "
+    "observer gains more than a negligible amount over the stated δ.",
+)
 def _randomness(result: FitResult) -> tuple[bool, str]:
     known = [taint for taint in result.ledger.taints if "test_key" in taint]
     if known:
@@ -43,6 +64,11 @@ def _randomness(result: FitResult) -> tuple[bool, str]:
     return True, "A fresh key of the operating system for each release; no seed was taken."
 
 
+@_assumption(
+    "n_records",
+    "The number of records is public",
+    "It is `n_records`, or else the number of rows; in `partial_fit` the number of each call's rows.",
+)
 def _n_records(result: FitResult) -> tuple[bool, str]:
     runs = result.privacy.runs
     counted = sorted({run.n_records for run in runs if not run.stated})
@@ -54,6 +80,12 @@ def _n_records(result: FitResult) -> tuple[bool, str]:
     return False, f"The fit counted {numbers}, and the plan states that number, so it must not be a secret."
 
 
+@_assumption(
+    "columns",
+    "The columns are public",
+    "The vocabulary (unless purchased) or the columns, and how records are read, were not learned from the private "
+    "records.",
+)
 def _columns(result: FitResult) -> tuple[bool, str]:
     n = result.public.n_features
     if result.privacy.vocabulary:
@@ -61,6 +93,7 @@ def _columns(result: FitResult) -> tuple[bool, str]:
     return False, f"Somebody has to vouch that the {n} columns were chosen without looking at the private records."
 
 
+@_assumption("labels", "The labels are public", "The set of labels is no secret; each record's label is.")
 def _labels(result: FitResult) -> tuple[bool, str]:
     if result.public.classes is None:
         return True, "The model has none."
@@ -69,12 +102,24 @@ def _labels(result: FitResult) -> tuple[bool, str]:
     return False, f"The {counted(len(result.public.classes), 'label')} of the records were taken as public."
 
 
+@_assumption(
+    "parameters",
+    "The parameters are public",
+    "Document length, clips, priors and all other parameters were chosen without the private records, and test data "
+    "are public.",
+)
 def _parameters(result: FitResult) -> tuple[bool, str]:
     if (prior := result.settings.get("public_prior_source")) is not None:
         return False, f"Public knowledge used: {prior}. Somebody has to vouch that it was made from public text only."
     return False, "They stand in the settings. No file can show that none was tuned on the private records."
 
 
+@_assumption(
+    "unit",
+    "One record is one row",
+    "Groups can tell which rows belong to one person. Without them, someone with several rows has the guarantee for "
+    "groups of that size.",
+)
 def _unit(result: FitResult) -> tuple[bool, str]:
     unit = result.privacy.unit
     if unit != "record":
@@ -85,6 +130,11 @@ def _unit(result: FitResult) -> tuple[bool, str]:
     )
 
 
+@_assumption(
+    "parts",
+    "Parts do not overlap",
+    "If calls of `partial_fit` name parts, a record lies in one part only, and “replace one” stays within its part.",
+)
 def _parts(result: FitResult) -> tuple[bool, str]:
     parts = result.ledger.parts
     if not parts:
@@ -92,12 +142,12 @@ def _parts(result: FitResult) -> tuple[bool, str]:
     return False, f"{len(parts)} parts were named. Nothing checked that no {result.privacy.unit} lies in two of them."
 
 
-def _refusals(result: FitResult) -> tuple[bool, str]:
-    if result.settings.get("options", {}).get("invalid") == "drop":
-        return True, "Records with invalid values contributed nothing, without a message (invalid='drop')."
-    return False, "invalid='raise': a fit that was not refused shows that no record was invalid."
-
-
+@_assumption(
+    "calls",
+    "No release of a fit decided whether calls follow it",
+    "Calls of `partial_fit` may follow each other by any rule, and their statement holds whenever they end. If the "
+    "releases of a fit decided whether calls follow it, δ is half as large again.",
+)
 def _calls(result: FitResult) -> tuple[bool, str]:
     if not result.privacy.calls:
         return True, "One run, planned before it began, and no call after it."
@@ -106,6 +156,23 @@ def _calls(result: FitResult) -> tuple[bool, str]:
     return False, "Calls followed a fit: somebody has to know whether its releases decided that."
 
 
+@_assumption(
+    "refusals",
+    "A refusal is for the operator",
+    "Whether a fit was refused for an invalid value is outside the guarantee, unless invalid records are dropped.",
+)
+def _refusals(result: FitResult) -> tuple[bool, str]:
+    if result.settings.get("options", {}).get("invalid") == "drop":
+        return True, "Records with invalid values contributed nothing, without a message (invalid='drop')."
+    return False, "invalid='raise': a fit that was not refused shows that no record was invalid."
+
+
+@_assumption(
+    "all_runs",
+    "All other releases are counted",
+    "Whatever else was released from the same records adds to this: other models, other settings that were tried, "
+    "numbers in a report.",
+)
 def _all_runs(result: FitResult) -> tuple[bool, str]:
     if result.privacy.paid_by is not None:
         return True, f"Charged to the budget of {result.privacy.paid_by}, a file that counts them."
@@ -114,108 +181,16 @@ def _all_runs(result: FitResult) -> tuple[bool, str]:
     return False, "No budget paid for all releases of this model: somebody has to know of all others."
 
 
+@_assumption("time", "Time is outside the guarantee", "How long a fit takes depends on the records.")
 def _time(result: FitResult) -> tuple[bool, str]:
     return False, "Seconds, progress lines and logs have to stay with the operator."
 
 
+@_assumption("operator", "The operator sees the data", "Nothing here protects records from the machine they are on.")
 def _operator(result: FitResult) -> tuple[bool, str]:
     return False, "Trust the machine, and the person who runs the fit, with the records."
 
 
-_Check = Callable[[FitResult], tuple[bool, str]]
-
-_CHECKS: tuple[tuple[Assumption, _Check], ...] = (
-    (
-        Assumption(
-            "randomness",
-            "The random numbers cannot be predicted",
-            "ChaCha20 is a pseudorandom function and the operating system's random bits are random. Then no efficient "
-            "observer gains more than a negligible amount over the stated δ.",
-        ),
-        _randomness,
-    ),
-    (
-        Assumption(
-            "n_records",
-            "The number of records is public",
-            "It is `n_records`, or else the number of rows; in `partial_fit` the number of each call's rows.",
-        ),
-        _n_records,
-    ),
-    (
-        Assumption(
-            "columns",
-            "The columns are public",
-            "The vocabulary (unless purchased) or the columns, and how records are read, were not learned from the "
-            "private records.",
-        ),
-        _columns,
-    ),
-    (Assumption("labels", "The labels are public", "The set of labels is no secret; each record's label is."), _labels),
-    (
-        Assumption(
-            "parameters",
-            "The parameters are public",
-            "Document length, clips, priors and all other parameters were chosen without the private records, and test "
-            "data are public.",
-        ),
-        _parameters,
-    ),
-    (
-        Assumption(
-            "unit",
-            "One record is one row",
-            "Groups can tell which rows belong to one person. Without them, someone with several rows has the "
-            "guarantee for groups of that size.",
-        ),
-        _unit,
-    ),
-    (
-        Assumption(
-            "parts",
-            "Parts do not overlap",
-            "If calls of `partial_fit` name parts, a record lies in one part only, and “replace one” stays within "
-            "its part.",
-        ),
-        _parts,
-    ),
-    (
-        Assumption(
-            "calls",
-            "No release of a fit decided whether calls follow it",
-            "Calls of `partial_fit` may follow each other by any rule, and their statement holds whenever they end. If "
-            "the releases of a fit decided whether calls follow it, δ is half as large again.",
-        ),
-        _calls,
-    ),
-    (
-        Assumption(
-            "refusals",
-            "A refusal is for the operator",
-            "Whether a fit was refused for an invalid value is outside the guarantee, unless invalid records are "
-            "dropped.",
-        ),
-        _refusals,
-    ),
-    (
-        Assumption(
-            "all_runs",
-            "All other releases are counted",
-            "Whatever else was released from the same records adds to this: other models, other settings that were "
-            "tried, numbers in a report.",
-        ),
-        _all_runs,
-    ),
-    (Assumption("time", "Time is outside the guarantee", "How long a fit takes depends on the records."), _time),
-    (
-        Assumption(
-            "operator", "The operator sees the data", "Nothing here protects records from the machine they are on."
-        ),
-        _operator,
-    ),
-)
-
-#: In the order of the page.
 ASSUMPTIONS: tuple[Assumption, ...] = tuple(assumption for assumption, _ in _CHECKS)
 
 
