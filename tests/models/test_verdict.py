@@ -83,7 +83,7 @@ def test_every_door_says_it_first(noise, worth):
     model.fit(documents(2000, 64))
     verdict = model.verdict_
     assert verdict.worth == worth and str(verdict) == verdict.text
-    (text,) = beside.write_text(model).values()
+    text = beside.texts(model)["topics.txt"]
     assert text.split("\n")[0] == verdict.text
     assert model._repr_html_().startswith("<p><strong>Verdict")
     assert short_report(make_dossier(model), 10**6).split("\n")[0] == verdict.text

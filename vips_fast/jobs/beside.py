@@ -35,17 +35,14 @@ def describe_budget(budget: Any) -> str:
     )
 
 
-def write_text(model: Any, n_words: int = 10) -> dict[str, str]:
-    """Write the text of the model's family, if any, by file name."""
+def texts(model: Any, n_words: int = 10) -> dict[str, str]:
+    """Write all texts of a model, by file name: that of its family, if any, and the guarantee."""
     from ..report import part_of
 
-    name = family_of(model).text
-    return {name: part_of(model).written(model, column_names(model._fitted().public), n_words)} if name else {}
-
-
-def texts(model: Any, n_words: int = 10) -> dict[str, str]:
-    """Write all texts of a model, by file name."""
-    return {**write_text(model, n_words), PRIVACY: statement(model)}
+    found = {PRIVACY: statement(model)}
+    if name := family_of(model).text:
+        found[name] = part_of(model).written(model, column_names(model._fitted().public), n_words)
+    return found
 
 
 def shown(model: Any, n_words: int = 10) -> str:

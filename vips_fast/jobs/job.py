@@ -25,7 +25,7 @@ from ..data.records import column_names, read_batches
 from ..data.shards import bin_count, says_persons
 from ..engine.budget import Budget
 from ..engine.checkpoint import raised
-from ..engine.plan import Cost, Planner
+from ..engine.plan import Planner
 from ..engine.transcript import TranscriptWriter
 from . import beside
 from .folder import MODEL, JobFolder, belongs, run_folder, tidy
@@ -223,11 +223,6 @@ class Job:
         budget = self.budget.path if isinstance(self.budget, Budget) else self.budget
         return [path for path in (self.source.path, budget, self.transcript) if isinstance(path, (str, os.PathLike))]
 
-    def _cost(self, planner: Planner, budget: Budget | None) -> Cost | None:
-        known: dict[str, Any] = {"unit": self.unit_name, "n_bins": bin_count(self.source.path)}
-        cost: Cost | None = self.model.cost(None, budget=budget, planner=planner, **known)
-        return cost
-
     def _transcript(self) -> Path | None:
         """Find the transcript's folder; ValueError if it is in another folder of the job."""
         if self.transcript is None:
@@ -275,7 +270,8 @@ class Job:
         budget = None if self.budget is None else Budget.of(self.budget)
         if budget is not None and not folder.begun and not self.source.purchases:
             # A fit that the budget refuses does not read the data, if public numbers say so.
-            self._cost(planner, budget)
+            n_bins = bin_count(self.source.path)
+            model.cost(None, unit=self.unit_name, n_bins=n_bins, budget=budget, planner=planner)
         with self.backend() as backend, self._warnings():
             known = self.groups, self.unit_name, self._spent, self.on_forecast
             reading = Reading(model, folder, planner, budget, backend, *known)
@@ -314,11 +310,9 @@ class Job:
         try:
             return {beside.REPORT: beside.report(model)}
         except Exception as error:
-            text = f"no report ({type(error).__name__}); vips-fast show makes it from the written model"
-            if self.on_warning is None:
+            with self._warnings():
+                text = f"no report ({type(error).__name__}); vips-fast show makes it from the written model"
                 warnings.warn(text, stacklevel=2)
-            else:
-                self.on_warning(text)
             return {}
 
     @contextlib.contextmanager

@@ -96,7 +96,7 @@ def _by_file(texts: list[str], files: np.ndarray, part: np.ndarray, words: Seque
 def _write(out: Path, found: PrivateTopics) -> None:
     """Write the private model's folder, with its report if possible."""
     found.save(out)
-    files = {**beside.write_text(found.model_), beside.PRIVACY: beside.statement(found.model_)}
+    files = beside.texts(found.model_)
     try:
         files[beside.REPORT] = beside.report(found.model_)
     except ImportError as error:
