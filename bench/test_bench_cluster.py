@@ -86,7 +86,7 @@ def test_two_workers_beside_one(run, paired):
             sent = len(pickle.dumps(run.model.contributor()))
             print(
                 f"    processor seconds: one worker {alone:.2f}; two {both[0]:.2f} and {both[1]:.2f}, this process "
-                f"{root:.2f}; a step sends {sent:,} bytes to each worker, sums move {two.moved:,} bytes in all; "
+                f"{root:.2f}; a step sends {sent:,} bytes to each worker; "
                 f"load {os.getloadavg()[0]:.1f}",
                 file=sys.__stdout__,
                 flush=True,

@@ -40,8 +40,9 @@ BACK = {
     ("models.lda.estimator", "models.lda.paper"): "`paper` makes the article's variant, a subclass",
     ("models.logistic.estimator", "models.logistic.paper"): "`paper` makes the article's variant, a subclass",
     ("engine.model", "engine.gain"): "the type of a model's score",
-    ("engine.plan", "engine.checkpoint"): "the type of the folder of a run that resumes",
+    ("engine.plan", "engine.checkpoint"): "the type of a run that is resumed",
     ("models.fit", "models.estimator"): "the type of a fit's estimator",
+    ("models.persistence", "models.estimator"): "the type of a saved estimator",
     ("audit.bench", "audit.adapter"): "the type of a bench's adapter",
 }
 

@@ -43,8 +43,8 @@ class OwnPlanner(Planner):
 
     def plan(self, request: Request, budget: Budget | None = None) -> Planned:
         """Plan a run of the estimator whose request this is."""
-        # A design's model is a method of the estimator.
-        own: Any = cast(MethodType, request.design.model).__self__
+        # A request's model is a method of the estimator.
+        own: Any = cast(MethodType, request.model).__self__
         if request.purchase is not None or budget is not None:
             raise ValueError(f"after, budget: expected None for {type(own).__name__}")
         public, terms = request.public, request.terms
@@ -56,7 +56,7 @@ class OwnPlanner(Planner):
         mechanism = kind(z, model.sensitivity(sampler.relation), model.clip)
         model.prepare(mechanism, sampler)
         known = "fitted with private=False" if not own.private else "noise_multiplier=0"
-        taints = tuple(dict.fromkeys((*((known,) if z == 0 else ()), *request.design.taints)))
+        taints = tuple(dict.fromkeys((*((known,) if z == 0 else ()), *request.taints)))
         plan = RunPlan(sampler, mechanism, n_steps, delta, taints=taints)
         return Planned(request, plan, model, request.settings, None)
 

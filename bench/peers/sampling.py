@@ -130,7 +130,8 @@ class VariationalSamplingLogisticRegression(ScoreClassifier):
             raise ValueError(f"bayesian_pairs={pairs}: expected 0 without noise or with sampling='without_replacement'")
 
     def _taints(self) -> tuple[str, ...]:
-        return ("bayesian_pairs: computed from pairs of training records without noise",) if self.bayesian_pairs else ()
+        why = "bayesian_pairs: computed from pairs of training records without noise"
+        return (*([why] if self.bayesian_pairs else []), *super()._taints())
 
     def _backend(self) -> Backend:
         n_threads = resolve_n_threads(self.n_jobs)

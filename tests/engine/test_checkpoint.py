@@ -13,7 +13,6 @@ import time
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from cases import CASES, calling
 from runs import (
     ALL,
@@ -33,7 +32,6 @@ from runs import (
     whole,
 )
 
-from vips_fast import LatentDirichletAllocation
 from vips_fast.engine import checkpoint as checkpoints
 from vips_fast.engine.budget import Budget
 from vips_fast.engine.checkpoint import (
@@ -525,48 +523,3 @@ def test_a_lock_is_freed_though_a_program_that_is_being_started_has_a_copy(tmp_p
     lock.close()
     lock_folder(tmp_path).close()
     os.close(copy)
-
-
-# ------------------------------------------------------------------------ cost
-
-
-def test_what_ledger_and_checkpoints_cost(tmp_path, capsys):
-    """Printed, not asserted.
-
-    Time depends on the disk and on who else uses the machine.
-    """
-    rng = np.random.default_rng(0)
-    corpus = sp.random_array(
-        (16000, 2000),
-        density=0.02,
-        random_state=rng,
-        format="csr",
-        data_sampler=lambda size: rng.integers(1, 4, size).astype(np.int32),
-    )
-
-    def seconds(**options):
-        start = time.perf_counter()
-        LatentDirichletAllocation(20, noise_multiplier=2.0, n_steps=15, random_state=0).fit(corpus, **options)
-        return time.perf_counter() - start
-
-    spent, original = [0.0], {}
-
-    def timed(owner, name):
-        original[owner, name] = function = getattr(owner, name)
-
-        def call(*arguments):
-            start = time.perf_counter()
-            try:
-                return function(*arguments)
-            finally:
-                spent[0] += time.perf_counter() - start
-
-        return call
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Log, "append", timed(Log, "append"))
-        patch.setattr(checkpoints.RunFolder, "_write", timed(checkpoints.RunFolder, "_write"))
-        total = seconds(checkpoint=tmp_path / "r")
-    with capsys.disabled():
-        print(f"\nledger and checkpoints: {spent[0]:.4f} s of {total:.2f} s, {spent[0] / total:.2%}")
-    assert (tmp_path / "r" / CHECKPOINT).exists()

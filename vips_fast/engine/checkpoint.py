@@ -85,6 +85,8 @@ _META, _KIND = "meta", "ledger"
 RELEASE = re.compile(r"\d{8}\.npz|\.\d{8}\.npz\.part")
 #: Bytes of a file beside the noised sums: heads of arrays, the record's hash, the archive's directory.
 _MORE = 4096
+#: The advice about a damaged release.
+_AGAIN = "restore it, or remove it: its step is then done, and paid for, again"
 #: Bytes for the records of ledger and budget, which are written between the space and the release.
 _RECORDS = 1 << 16
 
@@ -158,83 +160,6 @@ class Checkpoint:
         """Read the checkpoint in a file; ValueError if it is damaged."""
         meta, arrays = _opened(path, "expected a checkpoint as it was written", "n_steps")
         return cls(**meta, state={name.removeprefix("state."): array for name, array in arrays.items()})
-
-
-class KeptReleases:
-    """The folder of a run's releases since its last checkpoint."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._found: dict[int, Path] = {}
-
-    def _file(self, step: int) -> Path:
-        return self.path / f"{step:08d}.npz"
-
-    def clear_parts(self) -> None:
-        """Make the folder, and remove what is left of files in the making."""
-        make_folder(self.path, 0o700)
-        for part in self.path.glob(".*.part"):
-            part.unlink()
-
-    def make_room(self, step: int, nbytes: int) -> None:
-        """Make the file of a step's release, of ``nbytes``, in full size, before it is charged.
-
-        Raises OSError if the disk cannot hold it.
-        """
-        try:
-            reserve(self._file(step), nbytes + _MORE, _RECORDS)
-        except OSError as error:
-            if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-                why = f"{os.strerror(error.errno)}: the next release needs {nbytes + _MORE + _RECORDS} bytes"
-                raise OSError(error.errno, why, str(self.path)) from None
-            raise
-
-    def keep(self, release: Release, ledger: Ledger, run: str) -> None:
-        """Bring a release to the disk; OSError if it failed twice, in two files."""
-        meta = {"step": release.step, "n_records": len(ledger.records), "head": ledger.head, "run": run}
-        arrays = _sealed(meta, {"units": release.units, "law": np.array([release.scale, release.noise_sd])})
-        fill(self._file(release.step), lambda file: write_npz(file, arrays))
-
-    def find(self, step: int, n_records: int, ledger: Ledger, run: str) -> int:
-        """Find the releases that continue a checkpoint; return the step after them.
-
-        ``step`` and ``n_records`` are the checkpoint's step and length of the ledger. Raises ValueError if a file is
-        damaged, of another run, or of a ledger that this one does not extend.
-        """
-        self._found = {}
-        while (path := self._file(step)).exists():
-            meta, _ = self._read(path, whole=False)
-            if meta["run"] != run:
-                raise ValueError(f"{path}: is not of the run beside it; expected files of one run")
-            _check_extends(path, "the ledger", ledger, meta["n_records"], meta["head"])
-            if meta["n_records"] <= n_records:
-                break  # of a step that was lost, and done again
-            self._found[step] = path
-            step, n_records = step + 1, meta["n_records"]
-        return step
-
-    def of(self, step: int) -> Release | None:
-        """Read a release that `find` has found; None if it has not."""
-        if step not in self._found:
-            return None
-        _, arrays = self._read(self._found[step])
-        scale, noise_sd = arrays["law"].tolist()
-        return Release(step, arrays["units"], scale, noise_sd)
-
-    @staticmethod
-    def _read(path: Path, *, whole: bool = True) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        advice = "restore it, or remove it: its step is then done, and paid for, again"
-        meta, arrays = _opened(path, advice, whole=whole)
-        if meta["step"] != int(path.stem):
-            raise ValueError(f"{path}: damaged; {advice}")
-        return meta, arrays
-
-    def forget(self, step: int) -> None:
-        """Remove the releases before a step, whose state is kept."""
-        with suppress(OSError):
-            for path in self.path.glob("*.npz"):
-                if path.name < self._file(step).name:
-                    path.unlink()
 
 
 def _check_extends(path: Path, name: str, ledger: Ledger, number: int, head: str) -> None:
@@ -327,7 +252,9 @@ class RunFolder:
         # Steps done, and releases then: if the ledger has no more of them, no further step has begun.
         self._done = (0, 0)
         self._cost, self._spent, self._began = 0.0, 0.0, time.perf_counter()
-        self._lock, self._releases = lock_folder(self.path), KeptReleases(self.path / RELEASES)
+        self._lock = lock_folder(self.path)
+        # The releases that continue the checkpoint, by their steps.
+        self._found: dict[int, Path] = {}
         self._log, self._descriptor = Log(self.path / LEDGER, _KIND), -1
         try:
             self._look(resume)
@@ -443,7 +370,7 @@ class RunFolder:
             kept, known = checkpoint.step, checkpoint.n_records
             end = kept if kept == checkpoint.n_steps else end
         if kept < end:
-            kept = self._releases.find(kept, known, ledger, json_digest(stored))
+            kept = self._find(kept, known, ledger, json_digest(stored))
         spent = _count(ledger, torn, event)
         planned, wanted = (n_events(event, steps) for steps in (range(plan["n_steps"]), range(kept, end)))
         return kept, affordable(spent, event, planned, wanted, target, plan.get("purchase"))
@@ -493,9 +420,11 @@ class RunFolder:
         if checkpoint is not None and step == checkpoint.n_steps:
             self._n_steps = step
             return ledger, range(step, step), settings
-        self._releases.clear_parts()
+        make_folder(self.path / RELEASES, 0o700)
+        for part in (self.path / RELEASES).glob(".*.part"):
+            part.unlink()
         known = 0 if checkpoint is None else checkpoint.n_records
-        self._whole = whole = self._releases.find(step, known, ledger, self._run)
+        self._whole = whole = self._find(step, known, ledger, self._run)
         if whole or len(ledger):
             _log.info("resume: from step %d in %s, %d releases spent", whole, self.path, len(ledger))
         left, length = self._left(), epoch_length(plan.event)
@@ -581,18 +510,57 @@ class RunFolder:
 
     # -------------------------------------------------- releases, checkpoints
 
+    def _file(self, step: int) -> Path:
+        return self.path / RELEASES / f"{step:08d}.npz"
+
+    def _find(self, step: int, n_records: int, ledger: Ledger, run: str) -> int:
+        """Find the releases that continue a checkpoint; return the step after them.
+
+        ``step`` and ``n_records`` are the checkpoint's step and length of the ledger. Raises ValueError if a file is
+        damaged, of another run, or of a ledger that this one does not extend.
+        """
+        self._found = {}
+        while (path := self._file(step)).exists():
+            meta, _ = _opened(path, _AGAIN, whole=False)
+            if meta["step"] != step:
+                raise ValueError(f"{path}: damaged; {_AGAIN}")
+            if meta["run"] != run:
+                raise ValueError(f"{path}: is not of the run beside it; expected files of one run")
+            _check_extends(path, "the ledger", ledger, meta["n_records"], meta["head"])
+            if meta["n_records"] <= n_records:
+                break  # of a step that was lost, and done again
+            self._found[step] = path
+            step, n_records = step + 1, meta["n_records"]
+        return step
+
     def kept(self, step: int) -> Release | None:
         """Read the release of a step that an earlier attempt drew; None if this one draws it."""
-        return self._releases.of(step) if step < self._whole else None
+        if step not in self._found:
+            return None
+        _, arrays = _opened(self._found[step], _AGAIN)
+        scale, noise_sd = arrays["law"].tolist()
+        return Release(step, arrays["units"], scale, noise_sd)
 
     def make_room(self, step: int, nbytes: int) -> None:
-        """Take the space of a step's release, before it is charged."""
-        self._releases.make_room(step, nbytes)
+        """Make the file of a step's release, of ``nbytes``, in full size, before it is charged.
+
+        Raises OSError if the disk cannot hold it.
+        """
+        try:
+            reserve(self._file(step), nbytes + _MORE, _RECORDS)
+        except OSError as error:
+            if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+                why = f"{os.strerror(error.errno)}: the next release needs {nbytes + _MORE + _RECORDS} bytes"
+                raise OSError(error.errno, why, str(self.path / RELEASES)) from None
+            raise
 
     def keep_release(self, release: Release) -> None:
-        """Bring a release to the disk, before anything else uses it."""
-        assert self._ledger is not None
-        self._releases.keep(release, self._ledger, self._run)
+        """Bring a release to the disk, before anything else uses it; OSError if it failed twice, in two files."""
+        ledger = self._ledger
+        assert ledger is not None
+        meta = {"step": release.step, "n_records": len(ledger.records), "head": ledger.head, "run": self._run}
+        arrays = _sealed(meta, {"units": release.units, "law": np.array([release.scale, release.noise_sd])})
+        fill(self._file(release.step), lambda file: write_npz(file, arrays))
         self._whole = release.step + 1
 
     def after(self, step: int) -> None:
@@ -625,7 +593,7 @@ class RunFolder:
         try:
             made.write(self.path / CHECKPOINT)
             self._kept, self._kept_end = made.step, made.n_steps
-            self._releases.forget(made.step)
+            self._forget(made.step)
             _log.info("checkpoint: step %d of %d in %s", made.step, made.n_steps, self.path)
         except OSError as error:
             _log.warning("checkpoint: step %d is not kept: %s", made.step, error)
@@ -638,6 +606,13 @@ class RunFolder:
             )
         self._cost = time.perf_counter() - start
         self._spent += self._cost
+
+    def _forget(self, step: int) -> None:
+        """Remove the releases before a step, whose state is kept."""
+        with suppress(OSError):
+            for path in (self.path / RELEASES).glob("*.npz"):
+                if path.name < self._file(step).name:
+                    path.unlink()
 
     def keep(self, *, whole: bool = False) -> None:
         """Write a checkpoint after an interrupt that came between whole steps.

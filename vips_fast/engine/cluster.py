@@ -9,7 +9,7 @@ nothing on them is a release.
 *Why the bits equal the bits of one process.* The decision about a unit, and its random words, are functions of the
 step's key and of the unit's own number (`vips_fast.engine.sampling.minibatch`). Its contribution is a function of the
 unit, its words and released numbers, and sums of integers have no order. So a part that another worker computes again
-is the same part. Each part counts once. A sum knows its parts (`vips_fast.engine.partial`), and sums with a part in
+is the same part. Each part counts once. A sum knows its parts (`vips_fast.engine.workers`), and sums with a part in
 common are never added. The whole has to contain all parts.
 
 Contributions are the same integers only if the same code runs on the same kind of processor. This matters for privacy
@@ -37,11 +37,10 @@ from ..checks import missing_package
 from ..data.groups import check_whole
 from .checkpoint import versions
 from .model import Model, Records
-from .partial import PartialSum, add
 from .randomness import Randomness
 from .sampling import Sampler
 from .units import Reader
-from .workers import ClusterError, Draw, Sent, difference, first, identity, read_block, rest, sum_part
+from .workers import ClusterError, Draw, PartialSum, Sent, add, difference, first, identity, read_block, rest, sum_part
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -131,8 +130,6 @@ class DaskBackend:
             raise ValueError("client: expected workers in processes of their own, got threads of this one")
         self.client, self.n_partitions, self.n_threads = client, n_partitions, n_threads
         self.timeout = TIMEOUT if timeout is None else timeout
-        #: Bytes of all sums of the last step, packed. Private, as it depends on records: not for logs or pages.
-        self.moved = 0
         self._known: dict[str, str | None] = {}
         for address in self._survey():
             if (difference := self._known[address]) is not None:
@@ -343,7 +340,6 @@ class DaskBackend:
         whole = add(sums, model.capacity)
         if whole.parts != (1 << len(records.parts)) - 1:
             raise RuntimeError("a part of the data set is missing in the sum")
-        self.moved = sum(one.moved for one in sums)
         if diagnostics is not None:
             diagnostics.update(whole.diagnostics)
         return whole.packed.unpack()

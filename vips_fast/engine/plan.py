@@ -3,7 +3,7 @@
     Request  →  Planner.plan  →  Planned: the run's plan, its model, and the settings that were settled
 
 A request has the settings of a run and its public facts. The planner takes delta, minibatches and steps from the
-request's design, and finds the noise once. It refuses a run that exceeds the target or the budget. It draws nothing,
+request, and finds the noise once. It refuses a run that exceeds the target or the budget. It draws nothing,
 reserves nothing and sees no record: one request and one state of the budget always give one plan.
 
 Sampler, noise and accounting are coupled in `RunPlan` by construction: the event to charge is the sampler's own, and
@@ -151,11 +151,16 @@ class RunForecast:
 
 
 @dataclass(frozen=True)
-class Design:
-    """Decisions of a model family: functions of public facts and fixed settings.
+class Request:
+    """Everything that determines a plan: settings, public facts, and what a model family decides from these.
 
     Attributes
     ----------
+    settings : mapping
+        The arguments of the constructor.
+    public : Public
+        Public facts; before the data are read its ``n_features`` is 0.
+    terms : Terms
     schedule : callable(Public, Terms) -> RunSchedule or None
         Minibatches and steps. None if they depend on the columns of the data, which are not known yet.
     model : callable(Public, RunSchedule) -> Model
@@ -168,30 +173,6 @@ class Design:
         Reasons, known from the settings, why the guarantee will not hold.
     measured_from : int or None
         Fewest steps of a run whose last one is a score of its model; None for no score.
-    """
-
-    schedule: Callable[[Public, Terms], RunSchedule | None]
-    model: Callable[[Public, RunSchedule], Model]
-    sensitivity: Callable[[Model, str], float | None] = lambda model, relation: None
-    forecast: Callable[[Public, RunSchedule, Model], RunForecast | None] = lambda public, schedule, model: None
-    taints: tuple[str, ...] = ()
-    measured_from: int | None = None
-
-
-@dataclass(frozen=True)
-class Request:
-    """Everything that determines a plan.
-
-    Attributes
-    ----------
-    kind : str
-        Name of the estimator's class.
-    settings : mapping
-        The arguments of the constructor.
-    design : Design
-    public : Public
-        Public facts; before the data are read its ``n_features`` is 0.
-    terms : Terms
     partial : bool
         Whether this is a call of ``partial_fit``.
     purchase : mapping or None
@@ -202,11 +183,15 @@ class Request:
         Noise multiplier of the interrupted run that is resumed.
     """
 
-    kind: str
     settings: Mapping[str, Any]
-    design: Design
     public: Public
-    terms: Terms = Terms()
+    terms: Terms
+    schedule: Callable[[Public, Terms], RunSchedule | None]
+    model: Callable[[Public, RunSchedule], Model]
+    sensitivity: Callable[[Model, str], float | None]
+    forecast: Callable[[Public, RunSchedule, Model], RunForecast | None]
+    taints: tuple[str, ...] = ()
+    measured_from: int | None = None
     partial: bool = False
     purchase: Mapping[str, Any] | None = None
     earlier: FitResult | None = field(default=None, repr=False)
@@ -417,7 +402,7 @@ class Planner:
         terms, schedule = self.complete_terms(request, budget)
         assert schedule is not None, "the columns of the data are known"
         public, sampler, delta = request.public, schedule.sampler, terms.usual_delta(request.public.n_records)
-        reasons = dict.fromkeys(request.design.taints)
+        reasons = dict.fromkeys(request.taints)
         z = 0.0
         if terms.private:
             count = n_events(sampler, range(schedule.n_steps))
@@ -429,7 +414,7 @@ class Planner:
         else:
             reasons["fitted with private=False"] = None
         schedule = replace(schedule, noise_multiplier=z)
-        model = request.design.model(public, schedule)
+        model = request.model(public, schedule)
         if schedule.measured and model.has_score:
             model = MeasuredModel(model, schedule.n_steps, public.n_records)
         plan = make_plan(
@@ -439,7 +424,7 @@ class Planner:
             schedule.n_steps,
             delta,
             private=terms.private,
-            sensitivity=request.design.sensitivity(model, sampler.relation),
+            sensitivity=request.sensitivity(model, sampler.relation),
             taints=tuple(reasons),
             part=public.part,
             unit=public.unit,
@@ -463,7 +448,7 @@ class Planner:
                 settings["threshold_delta"] = terms.threshold_delta
             if terms.noise_multiplier is None and not terms.targeted:
                 settings["noise_multiplier"] = z
-        forecast = request.design.forecast(public, schedule, model)
+        forecast = request.forecast(public, schedule, model)
         if forecast is not None and plan.event is not None and request.earlier is None:
             before = () if request.purchase_event is None else (request.purchase_event,)
             run = SelfComposedEvent(plan.event, n_events(sampler, range(schedule.n_steps)))
@@ -512,14 +497,14 @@ class Planner:
         if request.earlier is not None and terms.delta is None:
             terms = replace(terms, delta=request.earlier_delta)
         if budget is not None:
-            reasons = request.design.taints if terms.noised else ("no noise is added", *request.design.taints)
+            reasons = request.taints if terms.noised else ("no noise is added", *request.taints)
             _refuse(budget, reasons)
             _check_paid(request, budget)
             if terms.delta is None:
                 terms = replace(terms, delta=budget.delta)
             if request.settings.get("threshold_delta", 0) is None and terms.threshold_delta is None:
                 terms = replace(terms, threshold_delta=budget.purchase_delta)
-        schedule, least = request.design.schedule(request.public, terms), request.design.measured_from
+        schedule, least = request.schedule(request.public, terms), request.measured_from
         if schedule is not None and terms.noised and least is not None:
             schedule = replace(schedule, measured=schedule.n_steps >= least)
         if schedule is not None and terms.private:

@@ -30,7 +30,7 @@ from ..engine.gain import MEASURED, FoundGain, measured_gain
 from ..engine.ledger import Ledger
 from ..engine.loop import Progress
 from ..engine.model import MAX_RECORDS, Model, Records
-from ..engine.plan import Cost, Design, Planner, Request, RunForecast, RunSchedule, Terms
+from ..engine.plan import Cost, Planner, Request, RunForecast, RunSchedule, Terms
 from ..engine.randomness import KeyedRandomness, Randomness, SystemRandomness
 from ..engine.result import FitResult, Public
 from ..engine.sampling import SAMPLINGS, make_sampler
@@ -212,7 +212,7 @@ class PrivateEstimator:
         return True
 
     def _schedule(self, public: Public, terms: Terms) -> RunSchedule | None:
-        """Plan minibatches and steps of a whole fit; see `Design.schedule`."""
+        """Plan minibatches and steps of a whole fit; see `Request.schedule`."""
         size, bins = self.batch_size, public.n_bins
         sampler = make_sampler(self.sampling, self._options.relation, public.n_records, size, bins)
         n_steps = self._horizon(public, terms)
@@ -235,10 +235,6 @@ class PrivateEstimator:
     def _sensitivity(self, model: Model, relation: str) -> float | None:
         """Declare a sensitivity in place of the proven one, or None."""
         return None
-
-    def _taints(self) -> tuple[str, ...]:
-        """List reasons, known from the settings, why the guarantee will not hold."""
-        return ()
 
     def _forecast(self, public: Public, schedule: RunSchedule, model: Model) -> RunForecast | None:
         """Predict the worth of a run; None if nothing predicts it."""
@@ -403,7 +399,7 @@ class PrivateEstimator:
             raise TypeError("partial_fit() takes no checkpoint: a call is one step")
         if callback is not None and not callable(callback):
             raise ValueError(f"callback={callback!r}: expected a callable or None")
-        uncounted = bool(self.private) and budget is None and not (resume or self._unsafe_taints())
+        uncounted = bool(self.private) and budget is None and not (resume or self._taints())
         with self._alone(), open_folder(checkpoint, resume, checkpoint_every) as folder:
             first, resumed = not partial or self._result is None, folder is not None and folder.begun
             writer = None if transcript is None else TranscriptWriter(transcript, first=first, resume=resumed)
@@ -437,22 +433,18 @@ class PrivateEstimator:
         """
         asked = vars(self).get("measure_gain", getattr(self._options, "measure_gain", None))
         return Request(
-            type(self).__name__,
             self._settings(),
-            Design(
-                self._call_schedule if partial else self._schedule,
-                self._model,
-                self._sensitivity,
-                self._forecast,
-                self._taints() + self._unsafe_taints() if taints is None else taints,
-                None if partial or asked is False or not self._has_score else 2 if asked else MEASURED,
-            ),
             public,
             self._terms,
+            self._call_schedule if partial else self._schedule,
+            self._model,
+            self._sensitivity,
+            self._forecast,
+            self._taints() if taints is None else taints,
+            None if partial or asked is False or not self._has_score else 2 if asked else MEASURED,
             partial,
-            None,
-            before,
-            folder.noise_multiplier if folder is not None and folder.begun else None,
+            earlier=before,
+            resumed_noise=folder.noise_multiplier if folder is not None and folder.begun else None,
         )
 
     def _call_schedule(self, public: Public, terms: Terms) -> RunSchedule:
@@ -515,7 +507,8 @@ class PrivateEstimator:
         finally:
             lock.release()
 
-    def _unsafe_taints(self) -> tuple[str, ...]:
+    def _taints(self) -> tuple[str, ...]:
+        """List reasons, known from the settings, why the guarantee will not hold."""
         if not self.private:
             return ()
         known = ("unsafe test_key: noise and sampling are known",) if self._test_key is not None else ()

@@ -264,7 +264,7 @@ def purchase_before(
     given, carried = None if after is None else after.purchase(), carried_purchase(X)
     if given is not None and "event" not in given:
         raise ValueError("after: expected a vocabulary that is private itself")
-    if carried is None or not noised or estimator._unsafe_taints():
+    if carried is None or not noised or estimator._taints():
         return given
     if "event" not in carried:
         raise ValueError("X: its columns come from a vocabulary that is not private; expected public columns")

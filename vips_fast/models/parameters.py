@@ -66,14 +66,14 @@ class Options:
     @classmethod
     def of(cls, given: Any) -> Self:
         """Make the options that ``options`` of an estimator are: an instance, a dict, or None for the defaults."""
-        if given is None or isinstance(given, Mapping):
-            known, given = [one.name for one in fields(cls)], dict(given or {})
-            if unknown := sorted(given.keys() - {*known}, key=repr):
-                raise ValueError(f"options: {unknown[0]!r} is not an option: expected one of {', '.join(known)}")
-            return cls(**given)
-        if not isinstance(given, cls):
+        if given is None or isinstance(given, cls):
+            return cls() if given is None else given
+        if not isinstance(given, Mapping):
             raise ValueError(f"options={given!r}: expected {cls.__name__}, a dict or None")
-        return given
+        known = [one.name for one in fields(cls)]
+        if unknown := sorted(given.keys() - {*known}, key=repr):
+            raise ValueError(f"options: {unknown[0]!r} is not an option: expected one of {', '.join(known)}")
+        return cls(**given)
 
 
 class Words(str):

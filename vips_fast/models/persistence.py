@@ -10,16 +10,15 @@ signature of a publication does (`vips_fast.jobs.signing`), as far as its key is
 
 import json
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from ..engine.ledger import Ledger
-from ..engine.model import Model
 from ..engine.result import FORMAT, FitResult, Public
 from ..store.atomic import PUBLIC, replacing_folder, write_file
 from ..store.folder import Folder
@@ -29,24 +28,10 @@ from .family import FAMILIES, PURCHASE, family_of, files_beside
 from .inputs import column_names
 from .privacy_file import PRIVACY_FILE, privacy_json
 
+if TYPE_CHECKING:
+    from .estimator import PrivateEstimator
 
-class Saved(Protocol):
-    """An estimator, as its files see it."""
-
-    _result: FitResult | None
-
-    @classmethod
-    def _from_settings(cls, settings: Mapping[str, Any]) -> Self:
-        """Make the estimator with these settings."""
-
-    def _array_specs(self, public: Public) -> dict[str, Any]:
-        """List shape, range and type of each published array."""
-
-    def _model(self, public: Public) -> Model:
-        """Make the model, to restore a state."""
-
-
-E = TypeVar("E", bound=Saved)
+E = TypeVar("E", bound="PrivateEstimator")
 
 ARRAYS, META = "model.npz", "model.json"
 #: Texts that fit writes beside any model.
@@ -212,7 +197,7 @@ def _result(meta: dict[str, Any], stored: dict[str, np.ndarray], inputs: dict[st
     return FitResult(meta["model"], settings, public, meta["n_steps"], group(_ARRAY), group(_STATE), ledger)
 
 
-def _check_arrays(estimator: Saved, result: FitResult) -> None:
+def _check_arrays(estimator: "PrivateEstimator", result: FitResult) -> None:
     """Check shapes, ranges and finiteness of published arrays and state."""
     specs = estimator._array_specs(result.public)
     if set(specs) != set(result.arrays):
