@@ -95,10 +95,10 @@ def test_a_terminal_has_at_most_a_page_of_own_topics():
     """The largest 20 of 100, with their numbers; the file keeps all."""
     model = LatentDirichletAllocation(100, private=False, n_steps=1).fit(documents(50, V))
     *rows, more = beside.shown(model).splitlines()[-21:]
-    (text,) = beside.write_text(model).values()
+    text = beside.texts(model)["topics.txt"]
     order = np.argsort(-model.components_.sum(axis=1), kind="stable")
     assert [int(row.split()[0]) - 1 for row in rows] == order[:20].tolist()
     assert set(rows) < set(text.splitlines()) and len(text.splitlines()) >= 100
     assert more.startswith("80 more topics hold ") and more.endswith("; topics.txt has all.")
     few = LatentDirichletAllocation(20, private=False, n_steps=1).fit(documents(50, V))
-    assert beside.shown(few) == next(iter(beside.write_text(few).values()))
+    assert beside.shown(few) == beside.texts(few)["topics.txt"]

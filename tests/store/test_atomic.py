@@ -121,8 +121,7 @@ def opens_for_writing(call):
     name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
     of_module = isinstance(call.func, ast.Attribute) and getattr(call.func.value, "id", "")
     if name in ("write_text", "write_bytes"):
-        # beside.write_text makes texts.
-        return isinstance(call.func, ast.Attribute) and of_module != "beside"
+        return isinstance(call.func, ast.Attribute)
     if name == "open":
         given = (*call.args, *(key.value for key in call.keywords))
         words = [one.value for one in given if isinstance(one, ast.Constant)]
