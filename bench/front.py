@@ -5,6 +5,7 @@ The seconds are the processor's, and the perplexity is of held-out words. Other 
     make front
     OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 python bench/front.py --tools ours scikit-learn --seconds 30
     OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 python bench/front.py --panel --seconds 12 --tools ours tomotopy
+    OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 python bench/front.py --eta
 
 The corpus is the first 4,000 training articles of VIPS_FAST_DATA/wiki, K = 50. Each tool has its own defaults but for
 the number of topics, one thread, and the schedules below. The table shows the processor time of its fit. All topics are
@@ -13,7 +14,8 @@ judged alike: the words of 800 test articles are halved by chance, a document's 
 installed. Writes bench/results/front.{csv,md,png}; a tool ends at the perplexity 1,650 or after --seconds.
 
 With --panel the corpora are those of the panel, at most 8,000 persons of each, K = 20, 50 and 200; it prints the best
-perplexity of each tool within some seconds, and writes it to bench/results/front_panel.md.
+perplexity of each tool within some seconds, and writes it to bench/results/front_panel.md. With --eta it prints how far
+the default prior of a topic's words, 1/K, and 0.5 are behind the best of eight after 320 steps.
 """
 
 import argparse
@@ -36,6 +38,8 @@ LEVELS = (2000, 1900, 1800, 1700)
 #: The panel: seconds within which a tool is judged, and numbers of topics.
 WITHIN, TOPICS = (0.1, 0.3, 1.0, 3.0, 12.0), (20, 50, 200)
 ENOUGH = 1650
+#: Priors of a topic's words that --eta compares with 1/K.
+ETAS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 #: A point of a tool's way: processor seconds of its fit so far, and the topics, (K, V) rows that sum to 1.
 Way = Iterator[tuple[float, np.ndarray]]
 
@@ -49,27 +53,28 @@ def halves(X: sp.csr_array, seed: int = 0) -> tuple[sp.csr_array, sp.csr_array]:
     return parts[0], parts[1]
 
 
-def fold_in(topics: np.ndarray, X: sp.csr_array, rounds: int = 50) -> np.ndarray:
+def fold_in(topics: np.ndarray, X: sp.csr_array, prior: np.ndarray | None = None, rounds: int = 50) -> np.ndarray:
     """Compute documents' topic proportions by EM on fixed topics.
 
-    The law is p(w) = sum_k theta_k beta_kw, with 1/K added to each topic's count. Depends only on the topics'
-    probabilities, so no tool's own inference or prior is in the measure. Returns (D, K).
+    The law is p(w) = sum_k theta_k beta_kw, with a ``prior``, (K,), added to each topic's count; None is 1/K. Depends
+    only on the topics' probabilities, so no tool's own inference or prior is in the measure. Returns (D, K).
     """
     n_topics, (n, _) = len(topics), X.shape
+    more = np.full(n_topics, 1 / n_topics) if prior is None else prior
     rows = np.repeat(np.arange(n), np.diff(X.indptr))
     table = np.ascontiguousarray(topics.T)[X.indices]
-    theta = np.full((n, n_topics), 1 / n_topics)
+    theta = np.tile(more / more.sum(), (n, 1))
     for _ in range(rounds):
         ratio = X.data / np.maximum(np.einsum("ik,ik->i", theta[rows], table), 1e-300)
         theta = theta * (sp.csr_array((ratio, np.arange(len(rows)), X.indptr), shape=(n, len(rows))) @ table)
-        theta += 1 / n_topics
+        theta += more
         theta /= theta.sum(axis=1, keepdims=True)
     return theta
 
 
-def perplexity(topics: np.ndarray, seen: sp.csr_array, unseen: sp.csr_array) -> float:
+def perplexity(topics: np.ndarray, seen: sp.csr_array, unseen: sp.csr_array, prior: np.ndarray | None = None) -> float:
     """Perplexity of the unseen halves of documents, given the seen ones."""
-    theta = fold_in(topics, seen)
+    theta = fold_in(topics, seen, prior)
     rows = np.repeat(np.arange(unseen.shape[0]), np.diff(unseen.indptr))
     p = np.einsum("ik,ki->i", theta[rows], topics[:, unseen.indices])
     return float(np.exp(-(unseen.data @ np.log(np.maximum(p, 1e-300))) / unseen.data.sum()))
@@ -200,6 +205,37 @@ def panel(tools: list[str], limit: float) -> str:
     return markdown(["corpus", "topics", "tool", *(f"{most:g} s" for most in WITHIN)], rows)
 
 
+def etas() -> str:
+    """Tabulate how far priors of a topic's words are behind the best of eight, in % of perplexity, by corpus and K.
+
+    Proportions have a prior by the topics' weights with a total of the root of K, as `transform` has without privacy.
+    """
+    from panel.corpora import NAMES, load
+
+    from vips_fast import LatentDirichletAllocation
+
+    rows = []
+    for name in NAMES:
+        corpus = load(name)
+        X, (seen, unseen) = sp.csr_array(corpus.train[:8000]), halves(sp.csr_array(corpus.test[:800]))
+        for n_topics in TOPICS:
+            found = {}
+            for eta in (1 / n_topics, *(e for e in ETAS if e != 1 / n_topics)):
+                options = {"topic_word_prior": eta}
+                model = LatentDirichletAllocation(
+                    n_topics, private=False, n_steps=320, options=options, random_state=0
+                ).fit(X)
+                weights = model.components_.sum(axis=1)
+                found[eta] = perplexity(
+                    shares(model.components_), seen, unseen, n_topics**0.5 * weights / weights.sum()
+                )
+            best = min(found, key=lambda eta: found[eta])
+            behind = (f"{100 * (found[eta] / found[best] - 1):.1f}" for eta in (1 / n_topics, 0.5))
+            rows.append([name, n_topics, f"{found[best]:,.0f}", f"{best:g}", *behind])
+            print(*rows[-1], flush=True)
+    return markdown(["corpus", "topics", "best", "with", "1/K behind, %", "0.5 behind, %"], rows)
+
+
 def draw(ways: dict[str, list[tuple[float, float]]], folder: Path) -> None:
     """Perplexity over seconds, both on logarithmic axes."""
     figure, axes = subplots(figsize=(6.4, 4.2))
@@ -225,10 +261,14 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--topics", type=int, default=50)
     parser.add_argument("--seconds", type=float, default=120.0, help="most processor seconds of a tool, default 120")
     parser.add_argument("--panel", action="store_true", help="the panel's corpora")
+    parser.add_argument("--eta", action="store_true", help="priors of a topic's words, on the panel's corpora")
     args = parser.parse_args(argv)
     if not (DATA / "wiki").is_dir():
         sys.exit("real data not found: set VIPS_FAST_DATA to the folder that holds wiki/")
     RESULTS.mkdir(parents=True, exist_ok=True)
+    if args.eta:
+        print("\n" + etas())
+        return 0
     if args.panel:
         found = panel(args.tools, args.seconds)
         (RESULTS / "front_panel.md").write_text(found + "\n", encoding="utf-8")
