@@ -14,7 +14,7 @@ N(0, 1.5^2), and the intercept is 0.5. In the "mixed" design half the columns ar
 Weights have a standard deviation of 0.5 or 2 there, and the intercept is -0.8. Each run is another data set with a
 noise key of its own, so that the figures repeat. Of steps, 20 is the default. A slope of 1 is a posterior mean's:
 smaller ones say that estimates are inflated. Effects that are not known
-(`vips_fast.models.logistic.effects.known_changes`) count in ``all`` only.
+(`vips_fast.models.logistic.effects.Reading.known`) count in ``all`` only.
 
 The fraction pairs every two levels of size, columns and correlation at each epsilon, in a Latin square. A cell of the
 output file that has fewer runs gets the seeds that it lacks, and both parts are pooled. So you can stop a sweep and
@@ -35,7 +35,7 @@ import numpy as np
 from scipy.special import expit, ndtri
 
 from vips_fast import BayesianLogisticRegression
-from vips_fast.models.logistic.effects import changes, known_changes
+from vips_fast.models.logistic.effects import reading
 
 #: Share of effects that are known in a known cell, and the coverage that it should have.
 KNOWN, LEAST, MOST = 0.9, 0.86, 0.94
@@ -77,7 +77,7 @@ def run_cell(
         model = BayesianLogisticRegression(row_norm=row_norm, epsilon=epsilon, delta=1e-6, n_steps=steps, n_jobs=1)
         model.set_unsafe(test_key=seed.to_bytes(32, "big")).fit(X, y)
         means[i], variances[i] = model.coef_[0], np.diag(model.covariance_)[:columns]
-        known[i] = known_changes(model, changes(model))[0]
+        known[i] = reading(model).known(reading(model).changes)[0]
         hits[i] = np.abs(means[i] - truth[i]) <= ndtri(0.95) * np.sqrt(variances[i])
     some = known.any(axis=1)
     shares = (hits * known)[some].sum(axis=1) / known[some].sum(axis=1)

@@ -22,7 +22,7 @@ import numpy as np
 from scipy.special import expit, ndtri
 
 from vips_fast import BayesianLogisticRegression, CountRegression
-from vips_fast.models.logistic.effects import changes, known_changes
+from vips_fast.models.logistic.effects import reading
 
 #: Kinds of columns, with their number and the size of the largest coefficient.
 KINDS = {
@@ -108,7 +108,7 @@ def run_cell(kind: str, rate: float, n: int, epsilon: float, runs: int) -> dict[
     """Fit the data sets of a cell."""
     fits = [regression(kind, rate, n, epsilon, seed) for seed in range(runs)]
     z = np.array([(m.coef_[0] - w) / np.sqrt(m.covariance_.diagonal()[: len(w)]) for m, w in fits])
-    known = np.array([known_changes(m, changes(m))[0] for m, _ in fits])
+    known = np.array([reading(m).known(reading(m).changes)[0] for m, _ in fits])
     found = {"kind": kind, "rate": rate, "n": n, "epsilon": epsilon, "runs": runs, "known": float(known.mean())}
     count, hits = int(known.sum()), np.abs(z) <= ndtri(0.95)
     found["count"] = count

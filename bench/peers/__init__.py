@@ -1,7 +1,6 @@
 """Methods of the paper and its field, for comparisons only.
 
-Variational Bayes without privacy is ``BayesianLogisticRegression(private=False,
-options=LogisticOptions(noise_aware=False))``.
+Variational Bayes without privacy is ``BayesianLogisticRegression.paper(private=False, learning_decay=0.0)``.
 """
 
 from .dpsgd import DPSGDLogisticRegression

@@ -60,9 +60,8 @@ SBN = {
 BLR = {
     "centered": BayesianLogisticRegression(),
     "counts_replace": BayesianLogisticRegression(n_trials=7.0, sampling="without_replacement", batch_size=10),
-    "analyze_gauss": BayesianLogisticRegression.paper(update="average", center=True, sensitivity="proven"),
     "uncentered_replace": BayesianLogisticRegression.paper(
-        update="average", form="orthonormal", sensitivity="proven", options={"relation": "replace_one"}
+        form="orthonormal", sensitivity="proven", options={"relation": "replace_one"}
     ),
     "paper": BayesianLogisticRegression.paper(),
     "classes": BayesianLogisticRegression(classes=[0, 1, 2]),

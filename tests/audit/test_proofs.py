@@ -23,8 +23,8 @@ from claims import CLAIMS, PAGE
 from vips_fast.engine.sampling import SAMPLINGS
 from vips_fast.models.conjugate.model import ConjugateModel
 from vips_fast.models.lda.model import LdaModel
+from vips_fast.models.logistic.model import LogisticStatistics
 from vips_fast.models.logistic.paper import replace_one_bound
-from vips_fast.models.logistic.statistics import LogisticStatistics
 from vips_fast.models.sbn import classes
 from vips_fast.models.sbn.network import QuadraticModel
 

@@ -125,10 +125,7 @@ CASES = {
 #: Those, and cases that differ in ways that matter only to results, states and files.
 EVERY = {
     **CASES,
-    "logistic-sparse": (
-        lambda **o: _logistic(paper=True, **{"update": "average", "sensitivity": "proven", **o}),
-        lambda *a, **k: (sp.csr_array(labeled(*a, **k)[0]), labeled(*a, **k)[1]),
-    ),
+    "logistic-sparse": (_logistic, lambda *a, **k: (sp.csr_array(labeled(*a, **k)[0]), labeled(*a, **k)[1])),
     "lda-measured": (_measured, counts),
     "counts": (_regressed, events),
     "logistic-spherical": (lambda **o: _logistic(**{"covariance": "spherical", **o}), labeled),

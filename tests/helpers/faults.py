@@ -18,8 +18,8 @@ from vips_fast.kernels import add_rounded_gaussian
 from vips_fast.models.lda.model import LdaModel
 from vips_fast.models.lda.scaling import word_scales
 from vips_fast.models.logistic.counts import CountModel
+from vips_fast.models.logistic.model import SandwichModel
 from vips_fast.models.logistic.multiclass import OneVsRestModel
-from vips_fast.models.logistic.sandwich import SandwichModel
 from vips_fast.models.logistic.spherical import SphericalModel
 
 # ------------------------------------------------------------------- estimators

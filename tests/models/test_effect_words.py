@@ -9,7 +9,7 @@ from scipy.special import expit
 
 from vips_fast import BayesianLogisticRegression, CountRegression
 from vips_fast.data import Schema
-from vips_fast.models.logistic.effects import Effect, Interval, Told, ratio_text, spreads
+from vips_fast.models.logistic.effects import Effect, Interval, Told, ratio_text, reading
 from vips_fast.report import html_report, make_dossier, part_of, short_report
 from vips_fast.report.parts.coefficients import effect_lines
 
@@ -144,11 +144,11 @@ def test_one_standard_deviation_is_the_records_own_or_of_public_bounds():
     y = (np.random.default_rng(1).random(5000) < 0.5).astype(int)
     inputs = {"schema.toml": SCHEMA.to_toml()}
     sharp = BayesianLogisticRegression(private=False, classes=[0, 1], n_steps=3).fit(X, y, inputs=inputs)
-    np.testing.assert_allclose(spreads(sharp)[0], X.toarray().std(axis=0), rtol=1e-3)
+    np.testing.assert_allclose(reading(sharp).spreads[0], X.toarray().std(axis=0), rtol=1e-3)
     hidden = BayesianLogisticRegression(classes=[0, 1], noise_multiplier=1e4, row_norm=2.0, n_steps=10)
     with pytest.warns(UserWarning):
         hidden.fit(X, y, inputs=inputs)
-    found, told = spreads(hidden)
+    found, told = reading(hidden).spreads
     assert not told.any()
     np.testing.assert_allclose(found, [2 / 12**0.5, 0.5, 12**-0.5, 0.5, 0.5, 0.5, 0.5])
 

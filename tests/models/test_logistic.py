@@ -34,11 +34,6 @@ def keyed(paper=False, **kwargs):
     return kind(**kwargs).set_unsafe(test_key=KEY)
 
 
-def plain(**kwargs):
-    """Options without regard to the noise."""
-    return LogisticOptions(noise_aware=False, **kwargs)
-
-
 def auc(y, s):
     order = np.argsort(s, kind="stable")
     rank = np.empty(len(s))
@@ -63,11 +58,10 @@ def variational_bayes(X, y, b=1.0, a0=0.01, b0=0.01, rounds=400):
     return mean, covariance, alpha
 
 
-def test_the_ablation_without_noise_is_the_fixed_point_of_variational_bayes():
+def test_algorithm_5_without_noise_is_the_fixed_point_of_variational_bayes():
     X, y, _ = data(600, 4)
     mean, covariance, alpha = variational_bayes(np.hstack([X, np.ones((600, 1))]), y)
-    options = dict(update="average", form="orthonormal", sensitivity="proven", noise_aware=False)
-    model = BayesianLogisticRegression.paper(private=False, n_steps=400, **options).fit(X, y)
+    model = BayesianLogisticRegression.paper(private=False, n_steps=400, learning_decay=0.0).fit(X, y)
     # Factors are truncated to 2^-20 of the longest row; the error of an entry of
     # s2 is below 2^-19 of it, a coefficient's below that times a condition number of some tens.
     np.testing.assert_allclose(np.append(model.coef_[0], model.intercept_), mean, rtol=1e-4)
@@ -82,7 +76,7 @@ def test_binomial_counts_are_repeated_trials():
     trials = rng.integers(1, 6, 300)
     y = rng.binomial(trials, expit(X @ m))
     # The curvature correction takes a mean over records or over trials, which are not quite the same.
-    arguments = dict(private=False, options=plain(), n_steps=200)
+    arguments = dict(private=False, n_steps=40)
     counts = BayesianLogisticRegression(n_trials=5, **arguments).fit(X, y, trials=trials)
     rows = np.repeat(np.arange(300), trials)
     ones = np.concatenate([np.r_[np.ones(s, int), np.zeros(b - s, int)] for s, b in zip(y, trials, strict=True)])
@@ -229,11 +223,8 @@ def test_rare_columns_have_wide_intervals():
     assert np.mean(inside, axis=0)[common:].mean() > 0.78
 
 
-def test_center_and_floor_help():
-    """At a small budget.
-
-    Centered above uncentered above the paper's update, in test AUC.
-    """
+def test_it_ranks_better_than_the_papers_algorithm():
+    """At a small budget, in test AUC."""
     X, y, m = data(12_000, 30, scale=8.0)
     train, test = slice(0, 10_000), slice(10_000, None)
     budget = dict(epsilon=0.3, delta=1e-4)
@@ -241,10 +232,9 @@ def test_center_and_floor_help():
     def score(**kwargs):
         return auc(y[test], keyed(**budget, **kwargs).fit(X[train], y[train]).decision_function(X[test]))
 
-    uncentered = score(paper=True, update="average", form="orthonormal", sensitivity="proven")
     paper = score(paper=True, sensitivity="proven", sampling="poisson", batch_size=100, n_steps=50)
-    # One run each with a fixed key; the gaps seen are about 0.03 and 0.05.
-    assert score() > uncentered > paper
+    # One run each with a fixed key; the gap seen is about 0.08.
+    assert score() > paper
 
 
 # ---------------------------------------------------------------- read-outs
@@ -295,7 +285,7 @@ def test_scikit_learn_conventions():
     from sklearn.base import clone, is_classifier
     from sklearn.model_selection import cross_val_score
 
-    model = BayesianLogisticRegression(private=False, row_norm=2.0, options=plain())
+    model = BayesianLogisticRegression(private=False, row_norm=2.0, options=LogisticOptions(prior_rate=0.1))
     assert is_classifier(model) and clone(model).get_params() == model.get_params()
     X, y, _ = data(400, 3)
     assert (cross_val_score(model, X, y, cv=3) > 0.6).all()
@@ -353,11 +343,7 @@ def test_bad_input_spends_nothing(params, arguments, error, text):
         (LogisticOptions, {"linear_share": (1.0, 0.5)}, "linear_share=1.0"),
         (LogisticOptions, {"linear_share": (0.5, 0.5, 0.5)}, "expected a number or a pair"),
         (PaperOptions, {"learning_decay": 2}, "learning_decay=2"),
-        (LogisticOptions, {"noise_aware": 1}, "noise_aware=1"),
         (PaperOptions, {"form": "paper"}, "form='paper'"),
-        (PaperOptions, {"center": True}, "center=True"),
-        (PaperOptions, {"center": "yes"}, "center='yes'"),
-        (PaperOptions, {"update": "average"}, "sensitivity='paper'"),
     ],
 )
 def test_bad_options(kind, options, text):

@@ -16,7 +16,7 @@ import pytest
 from scipy.special import expit
 
 from vips_fast import BayesianLogisticRegression, CountRegression
-from vips_fast.models.logistic.effects import changes, known_changes
+from vips_fast.models.logistic.effects import reading
 
 PATH = Path(__file__).resolve().parents[2] / "bench" / "intervals.py"
 spec = importlib.util.spec_from_file_location("bench_intervals", PATH)
@@ -145,11 +145,11 @@ def test_known_effects_are_told_by_a_public_rule():
     y = np.where(X[:, 0] > 0.0, 1, y)  # almost separated
     model = BayesianLogisticRegression(epsilon=3.0, delta=1e-6, n_jobs=1).set_unsafe(test_key=b"k" * 32).fit(X, y)
     assert [one.known for one in model.effects()] == [True, True, True, True, False]
-    assert known_changes(model, changes(model)).tolist() == [[True, True, True, True, False]]
+    assert reading(model).known(reading(model).changes).tolist() == [[True, True, True, True, False]]
     counts = CountRegression(epsilon=3.0, delta=1e-6, n_jobs=1).set_unsafe(test_key=b"k" * 32).fit(X, y)
-    assert known_changes(counts, changes(counts)).tolist() == [[True, True, True, True, False]]
+    assert reading(counts).known(reading(counts).changes).tolist() == [[True, True, True, True, False]]
     model = BayesianLogisticRegression(private=False).fit(X, y)
-    assert known_changes(model, changes(model)).all()
+    assert reading(model).known(reading(model).changes).all()
 
 
 def test_an_effect_that_is_not_known_has_no_interval():

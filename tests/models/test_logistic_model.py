@@ -14,20 +14,18 @@ from vips_fast.engine.plan import Planner
 from vips_fast.engine.result import Public
 from vips_fast.kernels import native, reference
 from vips_fast.kernels.logistic import factor_spacing, triangle_size
-from vips_fast.models.logistic import spectrum as module
 from vips_fast.models.logistic.paper import replace_one_bound
+from vips_fast.models.logistic.posterior import Spectrum
 from vips_fast.models.logistic.records import LogisticRecords, design
-from vips_fast.models.logistic.spectrum import Spectrum, nonnegative_mean
 
-OURS = dict(update="average", form="orthonormal", sensitivity="proven")
+UNCENTERED = dict(form="orthonormal", sensitivity="proven")
 FORMS = {
     "centered": {},
-    "centered, clip 0.2": dict(OURS, center=True, residual_clip=0.2),
-    "analyze gauss": dict(OURS, center=True, form="analyze_gauss"),
-    "uncentered": OURS,
-    "uncentered, shares": dict(OURS, linear_share=(0.2, 0.7)),
+    "centered, clip 0.2": dict(residual_clip=0.2),
+    "uncentered": UNCENTERED,
+    "uncentered, shares": dict(UNCENTERED, linear_share=(0.2, 0.7)),
     "paper": dict(sensitivity="proven"),
-    "all to s1": dict(OURS, center=True, linear_share=(0.3, 1.0)),
+    "all to s1": dict(linear_share=(0.3, 1.0)),
     "counts": {"n_trials": 4.0},
     "paper's sensitivity": dict(sensitivity="paper"),
 }
@@ -41,10 +39,10 @@ def rows_of(n=300, d=9, seed=0):
 
 def prepare(X, y, step, z=2.0, relation="add_remove", n_records=60, private=True, **form):
     """Return a model with an ordinary released state, mechanism and records."""
-    kind = BayesianLogisticRegression.paper if set(form) - {"n_trials", "row_norm"} else BayesianLogisticRegression
-    estimator = kind(
-        n_records=n_records, n_steps=9, noise_multiplier=z, options={"relation": relation}, private=private, **form
-    )
+    own = {name: form.pop(name) for name in ("n_trials", "row_norm", "fit_intercept") if name in form}
+    kind = BayesianLogisticRegression.paper if "sensitivity" in form else BayesianLogisticRegression
+    options = {"relation": relation, **form}
+    estimator = kind(n_records=n_records, n_steps=9, noise_multiplier=z, options=options, private=private, **own)
     estimator._check_parameters()
     records = LogisticRecords.of(design(X, estimator._constant), np.asarray(y, dtype=float))
     scale = None if private else records.largest()[0]
@@ -114,7 +112,7 @@ def test_worst_case_neighbors_reach_the_bound(form):
     """
     X, y = rows_of(30, 3)
     worst = np.array([[3.0, 0.0, 0.0]])  # twice the bound and more: scaled to it, with its constant
-    kwargs = dict(OURS, center=form == "centered", intercept_scaling=1e-3, n_records=1000)
+    kwargs = FORMS[form] | dict(intercept_scaling=1e-3, n_records=1000)
     base, mechanism = lattice_sum(X, y, 0, **kwargs)
     more, _ = lattice_sum(np.vstack([X, worst]), np.append(y, 1), 0, **kwargs)
     # Truncated factors (2^-20), and the slack, below sqrt(10) g + 4 (g + 2^-19), g <= 2^-21.
@@ -187,7 +185,7 @@ def test_lattices_do_not_know_how_many_records_there_are():
     for clip in (1.0, 1.5, math.hypot(1 / 4, 1 / 2), 3.99, 4.0, 1e-9):
         assert 2.0**38 <= clip / factor_spacing(clip) ** 2 < 2.0**41
     X, y = rows_of(20, 3)
-    fixed = dict(OURS, center=True, residual_clip=0.5, linear_share=(0.3, 0.95))
+    fixed = dict(residual_clip=0.5, linear_share=(0.3, 0.95))
     sums = [fine_sum(*prepare(X, y, 1, n_records=n, **fixed)[::2]) for n in (10, 60, 2**31)]
     np.testing.assert_array_equal(sums[0], sums[1])
     np.testing.assert_array_equal(sums[0], sums[2])
@@ -196,12 +194,9 @@ def test_lattices_do_not_know_how_many_records_there_are():
 
 
 def test_statistics_are_read_back_at_their_scale():
-    """Compare sums that nothing clips with numpy.
-
-    In both forms of the matrix and without privacy.
-    """
+    """Compare sums that nothing clips with numpy, with and without privacy."""
     X, y = rows_of(200, 4)
-    for form in ({}, dict(OURS, center=True, form="analyze_gauss"), {"private": False}):
+    for form in ({}, {"private": False}):
         kwargs = {"row_norm": 20.0} if form.get("private", True) else {}
         model, mechanism, records = prepare(X, y, 1, **form, **kwargs)
         linear, quadratic = model.lattice[2:4]
@@ -226,13 +221,9 @@ def released(model, mechanism, records, step):
 
 
 @pytest.mark.parametrize(
-    "form", ["centered", "uncentered", "paper", "all to s1", "large", "no noise", "minibatch without noise"]
+    "form", ["centered", "uncentered", "paper", "all to s1", "no noise", "minibatch without noise"]
 )
-def test_restored_state_goes_on_with_the_same_bits(monkeypatch, form):
-    if form == "large":
-        # As in many dimensions: a spectrum that is not renewed in each step.
-        for where in (module, __import__("vips_fast.models.logistic.model", fromlist=["LARGE"])):
-            monkeypatch.setattr(where, "LARGE", 3)
+def test_restored_state_goes_on_with_the_same_bits(form):
     X, y = rows_of(60, 30)
     kwargs = FORMS.get(form, {})
     z = 0.0 if "no" in form.split()[0] or "without" in form else 2.0
@@ -265,50 +256,26 @@ def wigner(rng, d, sd):
     return noise + np.triu(noise, 1).T
 
 
-@pytest.mark.parametrize("large", [False, True])
-def test_spectrum_follows_the_law_of_the_noise(monkeypatch, large):
-    """Three eigenvalues above the reach of the noise.
-
-    Size and overlap as the theory says.
-    """
-    if large:
-        monkeypatch.setattr(module, "LARGE", 10)
+def test_spectrum_follows_the_law_of_the_noise():
+    """Three eigenvalues above the reach of the noise, with the overlap that the theory says."""
     d, sd = 400, 0.5
     rng = np.random.default_rng(0)
     hidden = sd * math.sqrt(d)
     vectors = np.linalg.qr(rng.normal(size=(d, 3)))[0]
     true = np.array([1.5, 3.0, 10.0]) * hidden
     spectrum = Spectrum((vectors * true) @ vectors.T + 0.1 * np.eye(d) + wigner(rng, d, sd), sd)
-    assert spectrum.vectors.shape == (d, 3) and spectrum.bulk_upper == hidden
+    assert spectrum.vectors.shape == (d, 3) and spectrum.elsewhere == hidden
     # Fluctuations are of the order of sd = hidden / 20.
     np.testing.assert_allclose(spectrum.upper, true + 0.1, atol=4 * sd)
     overlap = (np.abs(vectors.T @ spectrum.vectors) ** 2).max(axis=0)
     np.testing.assert_allclose(overlap, 1 - (hidden / true) ** 2, atol=0.08)
-    assert spectrum.bulk_likely == pytest.approx(0.1, abs=0.1)
-    np.testing.assert_allclose(spectrum.likely, spectrum.upper * overlap, atol=0.08 * true.max())
     # Nothing but noise: nothing shows (the edge's fluctuations are of the order of d^(-2/3)).
     assert Spectrum(0.9 * wigner(rng, d, sd), sd).vectors.shape == (d, 0)
-    v = rng.normal(size=d)
-    np.testing.assert_allclose(spectrum.matrix(spectrum.upper, 0.3) @ v, spectrum.apply(spectrum.upper, 0.3, v))
-
-
-def test_lanczos_agrees_with_the_full_decomposition(monkeypatch):
-    rng = np.random.default_rng(1)
-    A = rng.normal(size=(300, 12)) * 4
-    matrix = A @ A.T + wigner(rng, 300, 1.0)
-    full = Spectrum(matrix, 1.0)
-    monkeypatch.setattr(module, "LARGE", 10)
-    few = Spectrum(matrix, 1.0)
-    np.testing.assert_allclose(np.sort(few.upper), np.sort(full.upper), rtol=1e-4)
-    np.testing.assert_allclose(few.matrix(few.upper, 0.0), full.matrix(full.upper, 0.0), atol=1e-2 * full.upper.max())
-    # Many shown eigenvalues: falls back on the direct method.
-    many = Spectrum(np.diag(np.arange(300.0)) + wigner(rng, 300, 0.1), 0.1)
-    assert len(many.upper) > 250
 
 
 @pytest.mark.parametrize("d", [25, 60])
 @pytest.mark.parametrize("level", [0.5, 1.0, 2.0, 3.0, 4.0, 10.0])
-def test_no_step_is_longer_than_twice_newtons(monkeypatch, d, level):
+def test_no_step_is_longer_than_twice_newtons(d, level):
     """Curvatures that are alike in all directions, at every level of noise.
 
     Those that it lowers are not believed.
@@ -316,29 +283,23 @@ def test_no_step_is_longer_than_twice_newtons(monkeypatch, d, level):
     rng = np.random.default_rng(d)
     for correlation in (0.0, 0.3):
         S = level * math.sqrt(d) * ((1 - correlation) * np.eye(d) + correlation)
-        for large in (False, True):
-            if large:
-                monkeypatch.setattr(module, "LARGE", 10)
-            noise = wigner(rng, d, 1.0)
-            found = Spectrum(S + noise, 1.0)
-            upper = found.matrix(found.upper, found.bulk_upper) + 1e-9 * np.eye(d)
-            longest = np.linalg.eigvals(np.linalg.solve(upper, S)).real.max()
-            assert longest < 2, (correlation, large, longest)
-        monkeypatch.undo()
+        found = Spectrum(S + wigner(rng, d, 1.0), 1.0)
+        steps = np.stack([found.apply(lambda own: 1 / (own + 1e-9), column) for column in S.T])
+        assert np.linalg.eigvals(steps).real.max() < 2, correlation
 
 
 @pytest.mark.parametrize("factor", [1.0, 2.0])
 def test_a_curvature_above_its_bound_would_break_the_sensitivity(factor, monkeypatch):
     """At a center of 0 the curvature is the bound's; the mutant has twice its root, and a record shows it."""
     X, y = rows_of(30, 3)
-    kwargs = dict(OURS, center=True, linear_share=(0.3, 0.01), n_records=1000)
+    kwargs = dict(linear_share=(0.3, 0.01), n_records=1000)
 
     def weights(*arguments):
         native.logistic_weights(*arguments)
         arguments[17][:] *= factor  # the quadratic factors
 
     mutant = SimpleNamespace(logistic_weights=weights, logistic_accumulate=native.logistic_accumulate)
-    monkeypatch.setattr("vips_fast.models.logistic.statistics.native", mutant)
+    monkeypatch.setattr("vips_fast.models.logistic.model.native", mutant)
     sums = []
     for rows, labels in ((X, y), (np.vstack([X, [[3.0, 0.0, 0.0]]]), np.append(y, 1))):
         model, mechanism, records = prepare(rows, labels, 1, **kwargs)
@@ -383,37 +344,3 @@ def test_the_papers_projection_leaves_no_negative_eigenvalue():
     model.update(release)
     precision = (vectors * np.maximum(values, 0)) @ vectors.T + np.eye(9)
     np.testing.assert_allclose(model.result()["covariance"], np.linalg.inv(precision), rtol=1e-8, atol=1e-10)
-
-
-def test_nonnegative_mean():
-    """Against the integral."""
-    grid = np.linspace(0, 60, 200_001)
-    cases = ((-20.0, 3.0, 1.0), (-1.0, 1.0, 5.0), (0.0, 2.0, 2.0), (4.0, 1.0, 3.0), (30.0, 0.5, 100.0))
-    for observed, sd, prior in cases:
-        log = -0.5 * ((observed - grid) / sd) ** 2 - grid / prior
-        density = np.exp(log - log.max())
-        got = nonnegative_mean(np.array([observed]), sd, prior)[0]
-        # The grid's step is 3e-4.
-        assert got == pytest.approx(float((grid * density).sum() / density.sum()), rel=1e-3, abs=2e-4)
-    # Far below zero, where the formula has no digits left: sd / |z|.
-    assert nonnegative_mean(np.array([-1e9]), 1.0, 1.0)[0] == pytest.approx(1e-9, rel=1e-3)
-    assert (nonnegative_mean(np.linspace(-1e4, 1e4, 999), 1.0, 1.0) > 0).all()
-
-
-def test_likely_matrix_keeps_what_shows_and_the_diagonal():
-    rng = np.random.default_rng(0)
-    d, sd = 120, 1.0
-    vector = rng.normal(size=d)
-    vector /= np.linalg.norm(vector)
-    small = np.where(np.arange(d) < 60, 4.0, 0.0)
-    noise = np.triu(rng.normal(size=(d, d)), 1)
-    noise = sd * (noise + noise.T + np.diag(rng.normal(size=d)) * math.sqrt(2))
-    truth = 500 * np.outer(vector, vector) + np.diag(small)
-    spectrum = Spectrum(truth + noise, sd)
-    assert len(spectrum.upper) < 9 and spectrum.upper.max() == pytest.approx(500, rel=0.1)
-    likely = spectrum.likely_matrix(truth + noise, math.sqrt(2) * sd)
-    assert np.linalg.eigvalsh(likely).min() > -1e-9
-    assert vector @ likely @ vector == pytest.approx(500, rel=0.1)
-    inside = likely - np.outer(vector, vector) * (vector @ likely @ vector)
-    # Noise of 1.4 an entry, 0.2 a mean of 60; the prior pulls both towards 2, as a uniform bulk would give.
-    assert np.diag(inside)[:60].mean() > 2.6 and np.diag(inside)[60:].mean() < 1.6

@@ -64,28 +64,6 @@ def test_second_moment_is_nearer_than_what_was_released():
     assert not none.any()
 
 
-def test_moments_about_means_are_nearer_where_columns_are_never_negative():
-    """Independent columns of shares p have moments of p_i p_j.
-
-    Columns of mean 0 have the same estimate either way.
-    """
-    rng = np.random.default_rng(5)
-    p = np.append(rng.uniform(0.05, 0.6, 20), 1.0)
-    n, sd = 1000.0, 40.0
-    noise = rng.normal(size=(21, 21)) * sd
-    noise = np.triu(noise, 1) + np.triu(noise, 1).T + np.diag(np.diag(noise)) * math.sqrt(2)
-    S = n * (np.outer(p, p) + np.diag(p * (1 - p)))
-    zero, about = (second_moment(S + noise, sd, sd * math.sqrt(2), True, about_means=m) for m in (False, True))
-    assert np.linalg.norm(about[0] - S) < 0.8 * np.linalg.norm(zero[0] - S)
-    assert about[1][:-1].mean() < zero[1][:-1].mean() and np.linalg.eigvalsh(about[0])[0] > 0
-    centered = n * np.eye(21) + noise
-    centered[-1, :-1] = centered[:-1, -1] = 0.0
-    zero, about = (second_moment(centered, sd, sd * math.sqrt(2), True, about_means=m) for m in (False, True))
-    np.testing.assert_allclose(about[0], zero[0], rtol=1e-12, atol=1e-9)
-    for without in (False, True):
-        np.testing.assert_array_equal(second_moment(S, 0.0, 0.0, True, about_means=without)[0], S)
-
-
 def observed(center, gradient, H, variance=0.0, sampling=0.0, hidden=0.0, start=None):
     d = len(gradient)
     start = center if start is None else start

@@ -11,8 +11,7 @@ from scipy.special import expit
 
 from vips_fast import BayesianLogisticRegression
 from vips_fast.models.logistic import LogisticOptions
-from vips_fast.models.logistic.model import LogisticModel
-from vips_fast.models.logistic.sandwich import SandwichModel, unit_sums
+from vips_fast.models.logistic.model import LogisticModel, SandwichModel, unit_sums
 
 
 def persons(seed, n=600, m=8, spread=2.0, size=0.3):
@@ -111,19 +110,11 @@ def test_sums_of_units_are_those_of_their_rows(kind):
 
 
 def test_who_has_such_intervals():
-    """Only the noise-aware regression of two classes of persons.
-
-    Its first step has the shares of the others.
-    """
+    """Only the regression of two classes of persons. Its first step has the shares of the others."""
     X, y, groups = persons(0, 20)
-    for how, kind in (({}, SandwichModel), ({"options": LogisticOptions(noise_aware=False)}, LogisticModel)):
-        run = BayesianLogisticRegression(noise_multiplier=1.0, n_steps=5, **how).prepare(X, y, groups=groups)
-        assert type(run.model) is kind
     assert type(BayesianLogisticRegression(noise_multiplier=1.0, n_steps=5).prepare(X, y).model) is LogisticModel
     model = BayesianLogisticRegression(noise_multiplier=1.0, n_steps=5).prepare(X, y, groups=groups).model
-    state = model.state()
-    with pytest.raises(ValueError, match="'squares_law' is out of its range"):
-        model.restore({**state, "squares_law": -np.ones(1)})
+    assert type(model) is SandwichModel
     options = LogisticOptions(linear_share=(0.3, 0.9))
     given = BayesianLogisticRegression(noise_multiplier=1.0, n_steps=5, options=options)
     assert model._shares == (0.92, 0.92)

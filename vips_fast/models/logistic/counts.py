@@ -21,13 +21,12 @@ from ...engine.result import Public
 from ...store.text import printable
 from ..parameters import Bookkeeping, Call
 from ..readouts import by_pieces
-from .effects import findings, released_moments
+from .effects import findings, reading
+from .model import LogisticSettings, SandwichModel
+from .posterior import NODES, WEIGHTS
 from .records import Problem, read_column, read_events, usable_rows
 from .regression import Outcomes, Regression
-from .sandwich import SandwichModel
 from .score import OutcomePrediction
-from .spectrum import NODES, WEIGHTS
-from .statistics import LogisticSettings
 
 #: Mean count over the largest that a forecast expects.
 _EXPECTED = 0.2
@@ -60,7 +59,7 @@ class CountRegression(Regression):
         that does, and the fit says it.
     dispersion : float
         Public. Intervals correct it as far as noise lets them: releases also have the squares of the records'
-        gradients (`vips_fast.models.logistic.sandwich.SandwichModel`). A value that is too small makes intervals too
+        gradients (`vips_fast.models.logistic.model.SandwichModel`). A value that is too small makes intervals too
         narrow where the noise hides these.
     row_norm, fit_intercept, options
         As in `vips_fast.BayesianLogisticRegression`; ``options.residual_clip`` is not used.
@@ -201,11 +200,10 @@ class CountRegression(Regression):
         r p e^2 / 2 nats a record, p = sigmoid(base), and less than `_DOUBT` r p v in 9 fits of 10. If noise hides how
         many records there are, it hides v, too.
         """
-        found, moments = super().found_gain_, released_moments(self)
+        found, moments = super().found_gain_, reading(self).moments
         if found is None or moments is None:
             return None if found is None else found._replace(low=-1.0)
-        matrix, _, mass, constant = moments
-        row, p = matrix[-1] / (mass * constant), float(expit(self._fitted().state["base"][0]))
+        row, p = moments.means, float(expit(self._fitted().state["base"][0]))
         doubt = _DOUBT * self._as_fitted()._size * p * float(row @ self.covariance_ @ row)
         return found._replace(low=max(-math.expm1(doubt + math.log1p(-min(found.low, 1 - 1e-12))), -1.0))
 
@@ -283,10 +281,6 @@ class CountModel(SandwichModel):
         mean = _EXPECTED * (self._b - self._size)
         return self._size * mean / (mean + self._size)
 
-    def _share_of_labels(self, mean: np.ndarray, rows: np.ndarray, length: float) -> float:
-        # No count is scaled down.
-        return 1.0
-
     def _first_center(self, gradient: float, noise_sd: float) -> np.ndarray:
         """Take the mean count from the first gradient.
 
@@ -295,7 +289,6 @@ class CountModel(SandwichModel):
         unit = self._n * self._constant / 2
         most, size = self._b - self._size, self._size
         if self._exposed:
-            assert self._rows is not None
             trials = 2 * float(self._rows[-1, -1]) / (unit * self._constant)
             size = min(max((trials - gradient / unit) / 2, 0.01 * size), size)
         mean = min(max(size + gradient / unit, 3 * noise_sd / unit, 1e-3 * most), most)

@@ -11,11 +11,13 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Sequence
 from contextlib import suppress
+from functools import cached_property
 from typing import Any, NamedTuple, cast
 
 import numpy as np
 from scipy import sparse
 from scipy.special import expit, ndtri
+from scipy.stats import binomtest
 
 from ...checks import check_number
 from ...data.schema import Change, Schema
@@ -64,7 +66,7 @@ _NEXT_TO_NONE, _HIDES = 0.001, 0.5
 class Interval(NamedTuple):
     """A posterior mean and the central interval around it.
 
-    If the releases say too little (`known_changes`), the interval is the whole line, or for a ratio 0 to infinity. If
+    If the releases say too little (`Reading.known`), the interval is the whole line, or for a ratio 0 to infinity. If
     they say only that an effect is large (`Effect.large`), it has one end.
     """
 
@@ -101,7 +103,8 @@ class Effect(NamedTuple):
     ratio : Interval
         By how much the change multiplies the odds or the rate: the exponentials of ``log_ratio``.
     standard : Interval
-        ``log_ratio`` for one standard deviation of the column (`spreads`). By it columns of different units compare.
+        ``log_ratio`` for one standard deviation of the column (`Reading.spreads`). By it columns of different units
+        compare.
     label : str
         Column and change, as a reader names them: "age +10".
     clear : bool
@@ -122,7 +125,7 @@ class Effect(NamedTuple):
 
     @property
     def known(self) -> bool:
-        """Whether the releases say enough about it: see `known_changes`."""
+        """Whether the releases say enough about it: see `Reading.known`."""
         return self.log_ratio.known
 
     @property
@@ -147,247 +150,260 @@ class Outcome(NamedTuple):
     sign: float
 
 
-def outcomes(model: Any) -> list[Outcome]:
-    """List the classes that effects are about.
+class Moments(NamedTuple):
+    """The released sum of x x^T over the records, with the noise in an entry and the sum of the records' weights."""
 
-    They have the order that ``classes`` states, or are sorted.
+    matrix: np.ndarray
+    noise: float
+    mass: float
+    constant: float
 
-    Of two classes it is the second; of more, each against the rest. A regression of counts has one, the count.
-    """
-    if model._fitted().public.classes is None:
-        return [Outcome("count", 0, 1.0)]
-    labels, stated = model.classes_.tolist(), model._as_fitted().classes
-    order = labels if stated is None else np.asarray(stated).tolist()
-    if len(labels) > 2:
-        return [Outcome(str(label), labels.index(label), 1.0) for label in order]
-    return [Outcome(str(order[1]), 0, 1.0 if order[1] == labels[1] else -1.0)]
+    @property
+    def means(self) -> np.ndarray:
+        """Mean of each column and of the constant; 0 without a constant, which tells it."""
+        if not self.constant:
+            return np.zeros(len(self.matrix))
+        return np.asarray(self.matrix[-1] / (self.mass * self.constant))
 
-
-def changes(model: Any) -> Sequence[Change]:
-    """List the columns' changes, by the schema or +1 each.
-
-    The schema is the model's. Without one the change is +1 of each encoded column. A missing number without a stated
-    center is compared with the released mean of the others, rounded to three digits.
-    """
-    text = model.inputs_.get(SCHEMA)
-    if text is None:
-        return [Change("+1", ((j, 1.0),), step=1.0, per_unit=1.0) for j in range(model.n_features_in_)]
-    made, moments = list(Schema.parse(text).changes), released_moments(model)
-    for j, change in enumerate(made):
-        if change.number is None or moments is None or not model._as_fitted()._constant:
-            continue
-        matrix, _, mass, constant = moments
-        missing, mean = (float(matrix[place, -1]) / (mass * constant) for place in (j, change.number))
-        mean = min(max(mean / max(1.0 - missing, 0.05), -1.0), 1.0)
-        center = float(f"{change.middle + mean / change.per_unit:.3g}")
-        weights = (*change.weights, (change.number, -(center - change.middle) * change.per_unit))
-        made[j] = change._replace(text=f"missing instead of {center:g}, the mean", weights=weights)
-    return made
+    @property
+    def variances(self) -> np.ndarray:
+        """Variance of each column, and of the constant."""
+        return np.asarray(self.matrix.diagonal() / self.mass - self.means**2)
 
 
-def released_moments(model: Any) -> tuple[np.ndarray, float, float, float] | None:
-    """Read the released sum of x x^T, the noise in it, the sum of weights of its records, and the constant.
-
-    None without such a release, or if noise hides the number of records.
-    """
-    state, one = model._fitted().state, model._as_fitted()
-    matrix, law = (state.get(name, state.get(f"class0.{name}")) for name in ("rows", "law"))
-    constant = one._constant
-    if matrix is None or law is None or len(matrix) != model.n_features_in_ + (constant > 0):
-        return None
-    mass = float(matrix[-1, -1]) / constant**2 if constant else model._fitted().public.n_records * one._trials_bound / 4
-    noise = math.sqrt(2 * float(law[4])) if one.private else 0.0
-    return (matrix, noise, mass, constant or 1.0) if mass > SEEN * noise / (constant or 1.0) ** 2 else None
+def reading(model: Any) -> Reading:
+    """Read a fitted regression once."""
+    derived = model._fitted().derived
+    if "reading" not in derived:
+        derived["reading"] = Reading(model)
+    found: Reading = derived["reading"]
+    return found
 
 
-def spreads(model: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Find the encoded columns' standard deviations, (d,), and which of them the releases tell.
+class Reading:
+    """What a fitted regression's releases tell of its rows and effects."""
 
-    They are from the released second moment, and where noise hides them from public bounds: as of numbers that fill
-    their bounds evenly, and of 0 and 1 with equal shares. Without bounds rows are as long as ``row_norm``, of columns
-    that are alike.
-    """
-    d, own, moments = model.n_features_in_, changes(model), released_moments(model)
-    usual = float(model._as_fitted().row_norm) / math.sqrt(d)
-    if SCHEMA in model.inputs_:
-        columns = Schema.parse(model.inputs_[SCHEMA]).columns
-        bounds = [(column.low, column.high) for column in columns if column.kind == "number"]
-        reach = [high - low for low, high in cast(list[tuple[float, float]], bounds)]
-        reach.reverse()
-        known = [_OF_EVEN * one.per_unit * reach.pop() if one.step else _OF_HALVES for one in own]
-        found = np.array(known)
-    else:
-        found = np.full(d, usual)
-    if moments is None:
-        return found, np.zeros(d, dtype=bool)
-    matrix, noise, mass, constant = moments
-    variance = matrix.diagonal()[:d] / mass
-    if model._as_fitted()._constant:
-        variance = variance - (matrix[:d, -1] / (mass * constant)) ** 2
-    told = variance > _SPREAD_SEEN * noise / mass
-    return np.where(told, np.sqrt(np.maximum(variance, 0.0)), found), told
+    def __init__(self, model: Any):
+        result, one = model._fitted(), model._as_fitted()
+        self.public, self.state, self.one = result.public, result.state, one
+        self.d, self.private, self.constant = model.n_features_in_, bool(one.private), float(one._constant)
+        #: Coefficients with the constant's, (K, d) or (K, d + 1), and their covariances; or a variance.
+        self.weights = np.atleast_2d(result.arrays["weights"])
+        self.covariance, self.spherical = model.covariance_, bool(model._spherical)
+        self.labels = [] if self.public.classes is None else model.classes_.tolist()
+        self.schema = Schema.parse(model.inputs_[SCHEMA]) if SCHEMA in model.inputs_ else None
+        #: Whether records are of one of several classes, not of counts.
+        self.classifies = bool(self.labels) and float(one.n_trials) == 1
+        self.law = self._stored("law")
+        self.moments = self._moments()
+        steps = self._stored("path")
+        #: Number of steps of a run that is too short for intervals; 0 if it is not.
+        self.too_few = 0 if steps is None or not self.private or len(steps) >= FEWEST_STEPS - 1 else len(steps)
+        # Else centers were still on their way.
+        self.settled = self.law is not None and self.law[-1] >= LEAST_STEPS and not self.too_few
 
+    def _stored(self, name: str, k: int = 0) -> np.ndarray | None:
+        found: np.ndarray | None = self.state.get(f"class{k}.{name}" if len(self.weights) > 1 else name)
+        return found
 
-def names(model: Any) -> Sequence[str]:
-    """Name the encoded columns; numbers if nothing names them."""
-    return column_names(model._fitted().public) or [f"x{j + 1}" for j in range(model.n_features_in_)]
+    def _moments(self) -> Moments | None:
+        """None without such a release, or if noise hides the number of records."""
+        matrix, constant = self._stored("rows"), self.constant
+        if matrix is None or self.law is None or len(matrix) != self.weights.shape[1]:
+            return None
+        mass = float(matrix[-1, -1]) / constant**2 if constant else self.public.n_records * self.one._trials_bound / 4
+        noise = math.sqrt(2 * float(self.law[0]))
+        return Moments(matrix, noise, mass, constant) if mass > SEEN * noise / (constant or 1.0) ** 2 else None
 
+    @cached_property
+    def names(self) -> Sequence[str]:
+        """Names of the encoded columns; numbers if nothing names them."""
+        return column_names(self.public) or [f"x{j + 1}" for j in range(self.d)]
 
-def too_few_steps(model: Any) -> int:
-    """Give the number of steps of a run that is too short for intervals; 0 if it is not."""
-    state = model._fitted().state
-    steps = len(state.get("path", state.get("class0.path", ())))
-    return steps if model._as_fitted().private and 0 < steps < FEWEST_STEPS - 1 else 0
+    @cached_property
+    def outcomes(self) -> list[Outcome]:
+        """The classes that effects are about, in the order that ``classes`` states, or sorted.
 
+        Of two classes it is the second; of more, each against the rest. A regression of counts has one, the count.
+        """
+        labels = self.labels
+        if not labels:
+            return [Outcome("count", 0, 1.0)]
+        order = labels if self.one.classes is None else np.asarray(self.one.classes).tolist()
+        if len(labels) > 2:
+            return [Outcome(str(label), labels.index(label), 1.0) for label in order]
+        return [Outcome(str(order[1]), 0, 1.0 if order[1] == labels[1] else -1.0)]
 
-def _settled(model: Any) -> bool:
-    """Tell whether as many steps were near the last center as a read-out wants; else centers were on their way."""
-    state = model._fitted().state
-    law = state.get("law", state.get("class0.law"))
-    return law is not None and not 0 < law[-1] < LEAST_STEPS and not too_few_steps(model)
+    @cached_property
+    def changes(self) -> Sequence[Change]:
+        """The columns' changes, by the schema or +1 each.
 
-
-def known_changes(model: Any, of: Sequence[Change]) -> np.ndarray:
-    """Find the changes that the releases say enough about.
-
-    Gives a mask (K, changes).
-
-    The rule is public. Under the narrowest prior a logit has a standard deviation of 2. The interval is at most a third
-    as wide as under that, or it is four standard deviations from 0. And the noise in the column's second moment is at
-    most a fifth of that moment. Intervals divide by a curvature that is in proportion to it. A column that is nearly
-    one value, or tells the label, has no effect apart from the constant's, or one that has no end. Models that release
-    no matrix have intervals of the noise only, and all their changes count as known.
-    """
-    result, one, mean = model._fitted(), model._as_fitted(), np.atleast_2d(model._fitted().arrays["weights"])
-    matrix, law = (result.state.get(name, result.state.get(f"class0.{name}")) for name in ("matrix", "law"))
-    made = np.ones((len(mean), len(of)), dtype=bool)
-    made[list(absent_classes(model))] = False
-    hidden = separating(model)[1] | _without_variance(model)
-    if hidden.any():
-        made[:, [bool(hidden[[place for place, _ in change.weights]].any()) for change in of]] = False
-    if matrix is None or law is None or not one.private or matrix.shape != (mean.shape[1],) * 2:
+        A missing number without a stated center is compared with the released mean of the others, of three digits.
+        """
+        if self.schema is None:
+            return [Change("+1", ((j, 1.0),), step=1.0, per_unit=1.0) for j in range(self.d)]
+        made = list(self.schema.changes)
+        for j, change in enumerate(made):
+            if change.number is None or self.moments is None or not self.constant:
+                continue
+            missing, mean = (float(self.moments.means[place]) for place in (j, change.number))
+            mean = min(max(mean / max(1.0 - missing, 0.05), -1.0), 1.0)
+            center = float(f"{change.middle + mean / change.per_unit:.3g}")
+            weights = (*change.weights, (change.number, -(center - change.middle) * change.per_unit))
+            made[j] = change._replace(text=f"missing instead of {center:g}, the mean", weights=weights)
         return made
-    constant, moments = one._constant, matrix.diagonal()
-    noise = 0.0 if law[2] == 0 else math.sqrt(2 / law[2])
-    settled = _settled(model)
-    length = math.hypot(one.row_norm, constant)
-    if constant and moments[-1] > 0:
-        # A row and its constant have the same weight.
-        length = min(length, constant * math.sqrt(max(float(moments.sum() / moments[-1]), 1.0)))
-    for j, change in enumerate(of):
-        places, weights = _parts(change)
-        limit = (_SHARE_OF_PRIOR * _PRIOR_LOGIT / length) ** 2 * float(weights @ weights)
-        seen = settled and bool((moments[places] >= SEEN * noise).all())
-        for k, own in enumerate(mean):
-            far = (float(weights @ own[places]) / _FAR) ** 2
-            made[k, j] &= seen and variance_of(model, k, places, weights) <= max(limit, far)
-    return made
 
+    @cached_property
+    def spreads(self) -> tuple[np.ndarray, np.ndarray]:
+        """The encoded columns' standard deviations, (d,), and which of them the releases tell.
 
-def limits(model: Any, level: float) -> np.ndarray:
-    """Compute the limits of the coefficients' central intervals, (K, d, 2)."""
-    check_number("level", level, 0, 1, low_open=True, high_open=True)
-    d = model.n_features_in_
-    if model._spherical:
-        variance = np.full((1, d), model.covariance_[0])
-    else:
-        variance = np.atleast_2d(np.diagonal(model.covariance_, axis1=-2, axis2=-1)[..., :d])
-    sure = known_changes(model, [Change("+1", ((j, 1.0),)) for j in range(d)])
-    half = np.where(sure, ndtri(0.5 + level / 2) * np.sqrt(variance), np.inf)
-    return np.stack([model.coef_ - half, model.coef_ + half], axis=-1)
+        Where noise hides them they are from public bounds: as of numbers that fill their bounds evenly, and of 0 and 1
+        with equal shares. Without bounds rows are as long as ``row_norm``, of columns that are alike.
+        """
+        if self.schema is None:
+            found = np.full(self.d, float(self.one.row_norm) / math.sqrt(self.d))
+        else:
+            numbers = (column for column in self.schema.columns if column.kind == "number")
+            reach = iter([cast(float, column.high) - cast(float, column.low) for column in numbers])
+            known = [_OF_EVEN * own.per_unit * next(reach) if own.step else _OF_HALVES for own in self.changes]
+            found = np.array(known)
+        if self.moments is None:
+            return found, np.zeros(self.d, dtype=bool)
+        variance = self.moments.variances[: self.d]
+        told = variance > _SPREAD_SEEN * self.moments.noise / self.moments.mass
+        return np.where(told, np.sqrt(np.maximum(variance, 0.0)), found), told
+
+    @cached_property
+    def flat(self) -> np.ndarray:
+        """The columns of nearly one value other than 0, (d,): as far as noise tells, less than a hundredth varies."""
+        if self.moments is None:
+            return np.zeros(self.d, dtype=bool)
+        variance, square = self.moments.variances[: self.d], self.moments.matrix.diagonal()[: self.d]
+        noise = self.moments.noise / self.moments.mass
+        return np.asarray((variance < _SPREAD_SEEN * noise) & (variance < 0.01 * square / self.moments.mass))
+
+    @cached_property
+    def separating(self) -> tuple[bool, np.ndarray]:
+        """Whether columns almost separate two classes, and those that make most of the logits' spread, (d,).
+
+        Their coefficients say only how completely.
+        """
+        if len(self.weights) > 1 or self.moments is None or not self.constant or not self.classifies:
+            return False, np.zeros(self.d, dtype=bool)
+        (weights,), means = self.weights, self.moments.means
+        square = float(weights @ self.moments.matrix @ weights) / self.moments.mass - float(means @ weights) ** 2
+        own = (weights**2 * self.moments.variances)[: self.d]
+        return square > _SEPARATED**2, (own > _MOSTLY * square) & (square > _SEPARATED**2)
+
+    @cached_property
+    def absent(self) -> dict[int, Any]:
+        """The rows of coefficients that are about a class that does not occur, as far as noise tells, and the class.
+
+        The curvature's entry of the constant is the sum of p (1 - p): about the number of records of a rare class. Such
+        a class has a small share of the records, and not more of them than noise may have made.
+        """
+        absent: dict[int, Any] = {}
+        if self.moments is None or not self.constant or not self.classifies:
+            return absent
+        for k, own in enumerate(self.weights):
+            matrix, law, base = (self._stored(name, k) for name in ("matrix", "law", "base"))
+            if matrix is None or law is None or base is None or matrix.shape != self.moments.matrix.shape:
+                continue
+            count = float(matrix[-1, -1]) / self.constant**2
+            # Of the curvature, and of the gradient that the share of the class was read from.
+            noise = math.hypot(math.sqrt(2 * law[1]) / self.constant**2, math.sqrt(law[3]) / self.constant)
+            # Of classes that columns separate the curvature is small, too.
+            rare = abs(float(base[0])) > _RARE and count < _ABSENT * 4 * self.moments.mass
+            if rare and count < max(_TOLD * noise, _FEW):
+                place = k if len(self.weights) > 1 else int(float(self.moments.matrix[-1] @ own) < 0)
+                absent[k] = self.labels[place]
+        return absent
+
+    def known(self, of: Sequence[Change]) -> np.ndarray:
+        """Find the changes that the releases say enough about, a mask (K, changes).
+
+        The rule is public. Under the narrowest prior a logit has a standard deviation of 2. The interval is at most a
+        third as wide as under that, or it is four standard deviations from 0. And the noise in the column's second
+        moment is at most a fifth of that moment. Intervals divide by a curvature that is in proportion to it. A column
+        that is nearly one value, or tells the label, has no effect apart from the constant's, or one that has no end.
+        Models that release no matrix have intervals of the noise only, and all their changes count as known.
+        """
+        made = np.ones((len(self.weights), len(of)), dtype=bool)
+        made[list(self.absent)] = False
+        hidden = self.separating[1] | self.flat
+        made[:, [bool(hidden[_parts(change)[0]].any()) for change in of]] = False
+        matrix = self._stored("matrix")
+        if matrix is None or self.law is None or not self.private or len(matrix) != self.weights.shape[1]:
+            return made
+        moments, noise = matrix.diagonal(), math.sqrt(2 * float(self.law[2]))
+        length = math.hypot(self.one.row_norm, self.constant)
+        if self.constant and moments[-1] > 0:
+            # A row and its constant have the same weight.
+            length = min(length, self.constant * math.sqrt(max(float(moments.sum() / moments[-1]), 1.0)))
+        for j, change in enumerate(of):
+            places, weights = _parts(change)
+            limit = (_SHARE_OF_PRIOR * _PRIOR_LOGIT / length) ** 2 * float(weights @ weights)
+            seen = self.settled and bool((moments[places] >= SEEN * noise).all())
+            for k, own in enumerate(self.weights):
+                far = (float(weights @ own[places]) / _FAR) ** 2
+                made[k, j] &= seen and self.variance(k, places, weights) <= max(limit, far)
+        return made
+
+    def variance(self, k: int, places: np.ndarray, weights: np.ndarray) -> float:
+        """Compute a weighted sum's posterior variance, of the k-th outcome's coefficients."""
+        if self.spherical:
+            return float(self.covariance[0] * (weights @ weights))
+        d = self.covariance.shape[-1]
+        part = self.covariance.reshape(-1, d, d)[k][np.ix_(places, places)]
+        return max(float(weights @ part @ weights), 0.0)
+
+    def limits(self, level: float) -> np.ndarray:
+        """Compute the limits of the coefficients' central intervals, (K, d, 2)."""
+        check_number("level", level, 0, 1, low_open=True, high_open=True)
+        one, places = np.ones(1), [np.array([j]) for j in range(self.d)]
+        variance = np.array([[self.variance(k, place, one) for place in places] for k in range(len(self.weights))])
+        sure = self.known([Change("+1", ((j, 1.0),)) for j in range(self.d)])
+        half = np.where(sure, ndtri(0.5 + level / 2) * np.sqrt(variance), np.inf)
+        own = self.weights[:, : self.d]
+        return np.stack([own - half, own + half], axis=-1)
+
+    def effects(self, level: float) -> list[Effect]:
+        """Compute the effects of all columns, outcome by outcome.
+
+        An effect that is not known, but four standard deviations from 0, has a one-sided interval, with the ``level``'s
+        end toward 0, if this is large. Where the outcome hardly varies the curvature is next to nothing and hidden by
+        noise, so that nothing bounds such an effect on the other side; and the posterior is drawn toward 0.
+        """
+        ends, sure, (sds, _), made = self.limits(level), self.known(self.changes), self.spreads, []
+        reach = float(ndtri(0.5 + level / 2))
+        least = clear_deviations(len(self.outcomes) * sum(bool(one.text) for one in self.changes), sides=2)
+        for outcome, k, sign in self.outcomes:
+            mean, (low, high) = sign * self.weights[k], np.sort(sign * ends[k], axis=1).T
+            for j, (name, change) in enumerate(zip(self.names, self.changes, strict=True)):
+                places, weights = _parts(change)
+                sd, center = math.sqrt(self.variance(k, places, weights)), float(weights @ mean[places])
+                unit = sds[j] / (change.per_unit * change.step) if change.step else sds[j]
+                end = (abs(center) - reach * sd) * (unit if change.step else 1.0)
+                told = self.settled and k not in self.absent and not self.flat[places].any()
+                large = told and abs(center) > _FAR * sd and end > _LARGE
+                log_ratio = Interval(
+                    center,
+                    center - reach * sd if sure[k, j] or (large and center > 0) else -math.inf,
+                    center + reach * sd if sure[k, j] or (large and center < 0) else math.inf,
+                )
+                label = f"{name.partition('=')[0] if change.beside else name} {change.text}"
+                ratio = Interval(*map(_ratio_of, log_ratio))
+                coefficient = Interval(float(mean[j]), float(low[j]), float(high[j]))
+                standard = Interval(*(float(unit) * value for value in log_ratio))
+                clear = bool(change.text and sure[k, j]) and abs(center) > least * sd
+                made.append(Effect(outcome, name, coefficient, change.text, log_ratio, ratio, standard, label, clear))
+        return made
 
 
 def _parts(change: Change) -> tuple[np.ndarray, np.ndarray]:
     """Split a change into columns and weights."""
     places, weights = np.array([place for place, _ in change.weights], dtype=int), [w for _, w in change.weights]
     return places, np.array(weights, dtype=float)
-
-
-def effects(model: Any, level: float) -> list[Effect]:
-    """Compute the effects of all columns, outcome by outcome.
-
-    An effect that is not known, but four standard deviations from 0, has a one-sided interval, with the ``level``'s end
-    toward 0, if this is large. Where the outcome hardly varies the curvature is next to nothing and hidden by noise, so
-    that nothing bounds such an effect on the other side; and the posterior is drawn toward 0.
-    """
-    ends, named, own, made = limits(model, level), names(model), changes(model), []
-    reach, sure, (sds, _) = float(ndtri(0.5 + level / 2)), known_changes(model, own), spreads(model)
-    stated, settled, none, flat = outcomes(model), _settled(model), absent_classes(model), _without_variance(model)
-    least = clear_deviations(len(stated) * sum(bool(change.text) for change in own), sides=2)
-    for outcome, k, sign in stated:
-        mean, (low, high) = sign * model.coef_[k], np.sort(sign * ends[k], axis=1).T
-        for j, (name, change) in enumerate(zip(named, own, strict=True)):
-            places, weights = _parts(change)
-            sd, center = math.sqrt(variance_of(model, k, places, weights)), float(weights @ mean[places])
-            unit = sds[j] / (change.per_unit * change.step) if change.step else sds[j]
-            end = (abs(center) - reach * sd) * (unit if change.step else 1.0)
-            large = settled and k not in none and not flat[places].any() and abs(center) > _FAR * sd and end > _LARGE
-            log_ratio = Interval(
-                center,
-                center - reach * sd if sure[k, j] or (large and center > 0) else -math.inf,
-                center + reach * sd if sure[k, j] or (large and center < 0) else math.inf,
-            )
-            label = f"{name.partition('=')[0] if change.beside else name} {change.text}"
-            ratio = Interval(*map(_ratio_of, log_ratio))
-            coefficient = Interval(float(mean[j]), float(low[j]), float(high[j]))
-            standard = Interval(*(float(unit) * value for value in log_ratio))
-            clear = bool(change.text and sure[k, j]) and abs(center) > least * sd
-            made.append(Effect(outcome, name, coefficient, change.text, log_ratio, ratio, standard, label, clear))
-    return made
-
-
-def _without_variance(model: Any) -> np.ndarray:
-    """Find the columns of nearly one value other than 0, (d,): as far as noise tells, less than a hundredth varies."""
-    moments, d = released_moments(model), model.n_features_in_
-    if moments is None or not model._as_fitted()._constant:
-        return np.zeros(d, dtype=bool)
-    matrix, noise, mass, constant = moments
-    square = matrix.diagonal()[:d] / mass
-    variance = square - (matrix[:d, -1] / (mass * constant)) ** 2
-    return np.asarray((variance < _SPREAD_SEEN * noise / mass) & (variance < 0.01 * square))
-
-
-def separating(model: Any) -> tuple[bool, np.ndarray]:
-    """Tell whether columns almost separate two classes, and find those that make most of the logits' spread, (d,).
-
-    Their coefficients say only how completely.
-    """
-    weights, moments, one = model._fitted().arrays["weights"], released_moments(model), model._as_fitted()
-    classes, none = model._fitted().public.classes, np.zeros(model.n_features_in_, dtype=bool)
-    if weights.ndim > 1 or moments is None or not one._constant or classes is None or float(one.n_trials) != 1:
-        return False, none
-    matrix, _, mass, constant = moments
-    means = matrix[-1] / (constant * mass)
-    square = float(weights @ matrix @ weights) / mass - float(means @ weights) ** 2
-    own = (weights**2 * (matrix.diagonal() / mass - means**2))[: len(none)]
-    return square > _SEPARATED**2, (own > _MOSTLY * square) & (square > _SEPARATED**2)
-
-
-def absent_classes(model: Any) -> dict[int, Any]:
-    """Find the rows of coefficients that are about a class that does not occur, as far as noise tells.
-
-    The curvature's entry of the constant is the sum of p (1 - p): about the number of records of a rare class. Such a
-    class has a small share of the records, and not more of them than noise may have made. Gives these rows' classes.
-    """
-    weights, state = np.atleast_2d(model._fitted().arrays["weights"]), model._fitted().state
-    moments, absent = released_moments(model), {}
-    public, one = model._fitted().public, model._as_fitted()
-    if moments is None or not one._constant or public.classes is None or float(one.n_trials) != 1:
-        return {}
-    rows, _, mass, constant = moments
-    for k, own in enumerate(weights):
-        head = f"class{k}." if len(weights) > 1 else ""
-        matrix, law = state.get(f"{head}matrix"), state.get(f"{head}law")
-        if matrix is None or law is None or matrix.shape != rows.shape:
-            continue
-        count = float(matrix[-1, -1]) / constant**2
-        # Of the curvature, and of the gradient that the share of the class was read from.
-        noise = math.hypot(math.sqrt(2 * law[5]) / constant**2, math.sqrt(law[0]) / constant)
-        # Of classes that columns separate the curvature is small, too.
-        base = abs(float(state[f"{head}base"][0]))
-        if base > _RARE and count < _ABSENT * 4 * mass and count < max(_TOLD * noise, _FEW):
-            absent[k] = public.classes[k if head else int(float(rows[-1] @ own) < 0)].item()
-    return absent
 
 
 class Told(NamedTuple):
@@ -404,8 +420,9 @@ class Told(NamedTuple):
     @classmethod
     def of(cls, model: Any, names: Sequence[str] | None = None) -> Told:
         """Sort the effects of a fitted regression; ``names`` replace those of its columns."""
-        none, every = absent_classes(model), effects(model, 0.9)
-        absent = [label for label, k, _ in outcomes(model) if k in none]
+        read = reading(model)
+        none, every = read.absent, read.effects(0.9)
+        absent = [label for label, k, _ in read.outcomes if k in none]
         if names is not None:
             own = (names[j % len(names)] for j in range(len(every)))
             every = [
@@ -489,33 +506,25 @@ def ratio_text(value: float) -> str:
     return f"{float(f'{value:.{digits}g}'):,.{max(digits, size + 1)}g}"
 
 
-def variance_of(model: Any, k: int, places: np.ndarray, weights: np.ndarray) -> float:
-    """Compute a weighted sum's posterior variance, of the k-th outcome's coefficients."""
-    if model._spherical:
-        return float(model.covariance_[0] * (weights @ weights))
-    d = model.covariance_.shape[-1]
-    part = model.covariance_.reshape(-1, d, d)[k][np.ix_(places, places)]
-    return max(float(weights @ part @ weights), 0.0)
-
-
 def marginal(model: Any, X: Any, level: float) -> list[tuple[str, str, str, Interval]]:
     """Compute average marginal effects on a probability over public rows.
 
     The effect of a number is the average slope of the probability times the change. The effect of another change is the
     average difference between rows that are set to one side of it and to the other. Draws of the coefficients from
     their posterior, from a fixed seed, give the interval. It is the whole line if the change is not known
-    (`known_changes`). Returns outcome, column, change and effect.
+    (`Reading.known`). Returns outcome, column, change and effect.
     """
     check_number("level", level, 0, 1, low_open=True, high_open=True)
     if len(model.classes_) > 2:
         raise ValueError(f"{len(model.classes_)} classes: expected a model of two classes for marginal effects")
-    ((label, _, sign),), named, tail = outcomes(model), names(model), (1 - level) / 2
+    read, tail = reading(model), (1 - level) / 2
+    ((label, _, sign),) = read.outcomes
     (matrix, scale), mean = model._rows_of(X), model._fitted().arrays["weights"]
     covariance = model.covariance_[0] * np.eye(len(mean)) if model._spherical else model.covariance_
     values, vectors = np.linalg.eigh(covariance)
     draws = np.random.default_rng(0).standard_normal((_DRAWS, len(mean))) * np.sqrt(np.maximum(values, 0)) @ vectors.T
     m = sign * np.vstack([mean, mean + draws]).T
-    told = [(name, change) for name, change in zip(named, changes(model), strict=True) if change.text]
+    told = [(name, change) for name, change in zip(read.names, read.changes, strict=True) if change.text]
     sums, n = np.zeros((len(told), _DRAWS + 1)), matrix.shape[0]
     if n == 0:
         raise ValueError("X has no rows: expected at least one")
@@ -532,7 +541,7 @@ def marginal(model: Any, X: Any, level: float) -> list[tuple[str, str, str, Inte
             to, start = (sum(max(side * w, 0.0) * m[place] for place, w in change.weights) for side in (1, -1))
             sum_ += (expit(without + to) - expit(without + start)).sum(axis=0)
     ends = np.quantile(sums[:, 1:] / n, (tail, 1 - tail), axis=1).T
-    ends[~known_changes(model, [change for _, change in told])[0]] = -np.inf, np.inf
+    ends[~read.known([change for _, change in told])[0]] = -np.inf, np.inf
     return [
         (label, name, change.text, Interval(float(sum_[0] / n), *own))
         for (name, change), sum_, own in zip(told, sums, ends.tolist(), strict=True)
@@ -553,37 +562,38 @@ def calibration(model: Any, X: Any, y: Any, bins: int) -> list[tuple[float, Inte
         labels = labels.astype(model.classes_.dtype if model.classes_.dtype.kind != "U" else str)
     if labels.shape != (len(p),) or not np.isin(labels, model.classes_).all():
         raise ValueError(f"y has shape {labels.shape}: expected ({len(p)},), labels of the model's classes")
-    column = int(outcomes(model)[0].sign > 0)
+    column = int(reading(model).outcomes[0].sign > 0)
     predicted, hit = p[:, column], labels == model.classes_[column]
-    made, z = [], float(ndtri(0.95))
+    made = []
     for rows in np.array_split(np.argsort(predicted, kind="stable"), bins):
         if n := len(rows):
-            share = float(hit[rows].mean())
-            center = (share + z * z / (2 * n)) / (1 + z * z / n)
-            half = z / (1 + z * z / n) * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
-            made.append((float(predicted[rows].mean()), Interval(share, center - half, center + half), n))
+            tested = binomtest(int(hit[rows].sum()), n)
+            ends = tested.proportion_ci(0.9, method="wilson")
+            made.append((float(predicted[rows].mean()), Interval(tested.statistic, *map(float, ends)), n))
     return made
 
 
-def _of_unknown(model: Any, but: Collection[str] = ()) -> list[str]:
+def _of_unknown(read: Reading, told: Told, but: Collection[str] = ()) -> list[str]:
     """Say in words which effects are not known, ``but`` those of some columns."""
-    told = Told.of(model)
-    of = len(told.known) + len(told.unknown)
     unknown = [one for one in told.unknown if one.name not in but and not one.large]
     if not unknown:
         return []
-    if steps := too_few_steps(model):
+    if read.too_few:
         return [
-            f"effects: {steps} steps are too few for intervals, since the centers are still on their way; expected "
-            f"n_steps={FEWEST_STEPS} or more"
+            f"effects: {read.too_few} steps are too few for intervals, since the centers are still on their way; "
+            f"expected n_steps={FEWEST_STEPS} or more"
         ]
-    named = list(dict.fromkeys(one.name for one in unknown))
-    more = ", …" if len(named) > MOST_NAMED else ""
     return [
-        f"effects: the data say little or nothing about {len(unknown)} of {of} at this "
-        f"epsilon, so they have no intervals ({', '.join(named[:MOST_NAMED])}{more}); expected more records or "
+        f"effects: the data say little or nothing about {len(unknown)} of {len(told.known) + len(told.unknown)} at "
+        f"this epsilon, so they have no intervals ({_some([one.name for one in unknown])}); expected more records or "
         "epsilon, or fewer columns"
     ]
+
+
+def _some(found: Sequence[str]) -> str:
+    """List the first names."""
+    listed = list(dict.fromkeys(found))
+    return ", ".join(listed[:MOST_NAMED]) + ", …" * (len(listed) > MOST_NAMED)
 
 
 def counted_findings(model: Any, level: float = 0.99) -> list[str]:
@@ -591,12 +601,12 @@ def counted_findings(model: Any, level: float = 0.99) -> list[str]:
 
     With probability ``level`` no share is said that only noise made. Columns of 0 and 1 have no bounds.
     """
-    state, one, found = model._fitted().state, model._as_fitted(), []
-    counts = model._fitted().public.classes is None
-    if "shares" in state:
-        *shares, sd = state["shares"].tolist()
-        n = model._fitted().public.n_records
-        numbers = zip(names(model), changes(model), shares, strict=False)
+    read, found = reading(model), []
+    counts, one = not read.labels, read.one
+    if "shares" in read.state:
+        *shares, sd = read.state["shares"].tolist()
+        n = read.public.n_records
+        numbers = zip(read.names, read.changes, shares, strict=False)
         own = [(name, share) for name, change, share in numbers if change.step]
         if counts:
             own.append(("", shares[-1]))
@@ -616,10 +626,10 @@ def counted_findings(model: Any, level: float = 0.99) -> list[str]:
                     f"largest={float(one.largest):g}: {about} of the counts are above it and were cut, so that effects "
                     "are on the mean of the cut counts; expected a larger public bound"
                 )
-    matrix, squares = state.get("matrix"), state.get("squares_law")
-    if counts and one.private and matrix is not None and squares is not None and len(matrix):
+    matrix, squares = read.state.get("matrix"), read.state.get("squares")
+    if counts and read.private and matrix is not None and squares is not None and len(matrix):
         # A curvature that noise brought to 0 or less hides it, too.
-        if math.sqrt(float(squares[0])) > _HIDES * float(np.linalg.norm(np.maximum(matrix.diagonal(), 0.0))):
+        if math.sqrt(float(squares[-1])) > _HIDES * float(np.linalg.norm(np.maximum(matrix.diagonal(), 0.0))):
             found.append(
                 f"dispersion={float(one.dispersion):g}: the noise hides whether counts are spread more than that, so "
                 "intervals rest on it; expected more records or epsilon, a smaller largest=, or a dispersion known to "
@@ -637,85 +647,65 @@ def findings(model: Any) -> list[str]:
     Its last row gives the mean of the logits, and S itself their spread. The law of the noise in S is known. The last
     step counts values that were moved to a bound, and counts that were cut.
     """
-    state, constant = model._fitted().state, model._as_fitted()._constant
-    matrix, law = state.get("rows"), state.get("law")
-    weights = model._fitted().arrays["weights"]
-    found = _of_unknown(model) + counted_findings(model, _SURELY)
-    if weights.ndim > 1 and constant:
-        return found + [_of_rare(name) for name in absent_classes(model).values()]
-    if matrix is None or law is None or matrix.shape != (len(weights),) * 2 or not constant:
-        return found
-    noise, mass = _noise(law), float(matrix[-1, -1]) / constant**2
-    shown = mass > _CLEAR * noise / constant**2
-    if not mass > 0:
-        return found  # not a record
-    if model._as_fitted().private:
-        bound = float(model._as_fitted().row_norm)
-        square = float(matrix.diagonal()[:-1].sum()) / mass
-        error, limit = _CLEAR * noise * math.sqrt(len(weights) - 1) / mass, (_LONGER * bound) ** 2
-        if shown and square - error > limit:
-            found.append(
-                f"row_norm={bound:g}: rows are about {math.sqrt(square):.2g} long and were scaled down, which biases "
-                "coefficients; expected a public bound above that, such as the schema's largest row norm"
-            )
-        elif SCHEMA not in model.inputs_ and (not shown or square + error > limit):
-            found.append(
-                f"row_norm={bound:g}: the noise hides whether rows are longer and were scaled down, which would bias "
-                "coefficients; expected a bound that follows from public facts, such as a schema"
-            )
-    if not shown:
-        return found
-    if float(model._as_fitted().n_trials) != 1:
-        return found
-    rare, (separated, by_these) = list(absent_classes(model).values()), separating(model)
-    if separated or rare:
-        # That is why nothing is known.
-        found = [text for text in found if not text.startswith("effects: ")]
-    if separated:
-        mostly = [name for name, one in zip(names(model), by_these, strict=True) if one]
-        by = f" (mostly {', '.join(mostly[:MOST_NAMED])})" if mostly else ""
-        found.append(
-            f"classes {model.classes_.tolist()}: almost separated by the columns{by}, so that coefficients say only "
-            "how completely; expected no column that tells the label: leave it out"
-        )
-    elif rare:
-        found += map(_of_rare, rare)
-    elif values := _of_values(model):
-        # Which is why nothing is known of them, and they are not named again.
-        named = {one.name for one in values}
-        found = [text for text in found if not text.startswith("effects: ")] + _of_unknown(model, named)
-        listed = ", ".join(f"{one.name.partition('=')[0]} {one.change}" for one in values[:MOST_NAMED])
-        found.append(
-            f"effects: nearly all records of a value have one class ({listed}), so that its odds ratio says only that "
-            "it is large; expected values with records of both classes: leave the column out, or join the value with "
-            "another"
-        )
-    return found
-
-
-def _noise(law: np.ndarray) -> float:
-    """Compute the standard deviation of an entry of S."""
-    return math.sqrt(2 * float(law[4]))
-
-
-def _of_rare(name: Any) -> str:
-    """Say that a class hardly occurs."""
-    return (
+    read, told = reading(model), Told.of(model)
+    unknown, counted, moments = _of_unknown(read, told), counted_findings(model, _SURELY), read.moments
+    rare = [
         f"classes: {name!r} occurs in hardly any record, so that no effect on it can be seen; expected classes "
         "that occur: join it with another, or check its spelling"
-    )
+        for name in read.absent.values()
+    ]
+    if len(read.weights) > 1 or read.law is None or not read.constant:
+        return unknown + counted + rare
+    found = counted + _of_long_rows(read)
+    if moments is None or not read.classifies:
+        return unknown + found
+    separated, by_these = read.separating
+    if separated:
+        mostly = [name for name, one in zip(read.names, by_these, strict=True) if one]
+        by = f" (mostly {', '.join(mostly[:MOST_NAMED])})" if mostly else ""
+        # That is why nothing is known.
+        return [
+            *found,
+            f"classes {read.labels}: almost separated by the columns{by}, so that coefficients say only how "
+            "completely; expected no column that tells the label: leave it out",
+        ]
+    if rare:
+        return found + rare
+    # Of values whose records have nearly all one class the curvature is next to nothing: noise hides their intervals.
+    telling = [
+        one
+        for one, change in zip(read.effects(0.9), read.changes, strict=True)
+        if change.text and not change.step and abs(one.log_ratio.mean) > _TELLING and (one.clear or not one.known)
+    ]
+    if not telling:
+        return unknown + found
+    listed = ", ".join(f"{one.name.partition('=')[0]} {one.change}" for one in telling[:MOST_NAMED])
+    return [
+        *found,
+        *_of_unknown(read, told, {one.name for one in telling}),
+        f"effects: nearly all records of a value have one class ({listed}), so that its odds ratio says only that it "
+        "is large; expected values with records of both classes: leave the column out, or join the value with another",
+    ]
 
 
-def _of_values(model: Any) -> list[Effect]:
-    """List values of the schema whose records have nearly all one class.
-
-    Their curvature is next to nothing, so that noise mostly hides their intervals.
-    """
-    own = changes(model)
-    if not any(change.text and not change.step for change in own):
+def _of_long_rows(read: Reading) -> list[str]:
+    """Say whether rows are longer than their bound, or that noise hides it."""
+    moments, bound = read.moments, float(read.one.row_norm)
+    if not read.private:
+        return []
+    if moments is not None:
+        square, limit = float(moments.matrix.diagonal()[:-1].sum()) / moments.mass, (_LONGER * bound) ** 2
+        error = _CLEAR * moments.noise * math.sqrt(read.d) / moments.mass
+        if square - error > limit:
+            return [
+                f"row_norm={bound:g}: rows are about {math.sqrt(square):.2g} long and were scaled down, which biases "
+                "coefficients; expected a public bound above that, such as the schema's largest row norm"
+            ]
+        if square + error <= limit:
+            return []
+    if read.schema is not None:
         return []
     return [
-        one
-        for one, change in zip(effects(model, 0.9), own, strict=True)
-        if change.text and not change.step and abs(one.log_ratio.mean) > _TELLING and (one.clear or not one.known)
+        f"row_norm={bound:g}: the noise hides whether rows are longer and were scaled down, which would bias "
+        "coefficients; expected a bound that follows from public facts, such as a schema"
     ]

@@ -22,13 +22,12 @@ from ...store.text import printable
 from ..parameters import Bookkeeping, Call, Common
 from ..plots import plot_coefficients
 from ..readouts import Classifier, by_pieces
-from .effects import Interval, calibration, findings, marginal, outcomes
-from .model import LogisticModel
+from .effects import Interval, calibration, findings, marginal, reading
+from .model import LogisticModel, SandwichModel
 from .multiclass import OneVsRestModel
+from .posterior import NODES, WEIGHTS
 from .records import read_counts, read_labels, usable_rows
 from .regression import Outcomes, Regression, n_models
-from .sandwich import SandwichModel
-from .spectrum import NODES, WEIGHTS
 from .spherical import SphericalModel
 
 if TYPE_CHECKING:
@@ -50,12 +49,9 @@ class PaperParameters(Common, total=False):
     prior_rate: float
     linear_share: float | Sequence[float] | None
     residual_clip: float
-    noise_aware: bool
     learning_decay: float
     learning_offset: float
     measure_gain: bool | None
-    update: str
-    center: bool
     form: str
     sensitivity: str
 
@@ -99,10 +95,11 @@ class BayesianLogisticRegression(Regression, Classifier):
     -----
     *Sensitivity.* A record's contribution is (s1/C1, s2/C2), s2 with its Frobenius norm, scaled down to norm 1. So
     adding or removing a record moves the sum by at most 1 and replacing one by at most 2. Sums are exact, and the most
-    that their rounding to the noise's lattice can add is taken off beforehand (`statistics.LogisticStatistics`).
+    that their rounding to the noise's lattice can add is taken off beforehand
+    (`vips_fast.models.logistic.model.LogisticStatistics`).
 
     *Persons.* With ``groups``, two classes and a full covariance, intervals are about the sampling of persons, whose
-    rows may be alike (`vips_fast.models.logistic.sandwich.SandwichModel`).
+    rows may be alike (`vips_fast.models.logistic.model.SandwichModel`).
 
     *Figures.* ``diagnostics_`` say for each step how many ``records`` were drawn and how many ``clipped``.
 
@@ -225,8 +222,7 @@ class BayesianLogisticRegression(Regression, Classifier):
     def _model(self, public: Public, schedule: RunSchedule | None = None) -> Model:
         kind: type[LogisticModel | OneVsRestModel | SphericalModel]
         kind = LogisticModel if n_models(public.classes) == 1 else OneVsRestModel
-        units = public.unit != "record"
-        if kind is LogisticModel and units and self._options.noise_aware:
+        if kind is LogisticModel and public.unit != "record":
             kind = SandwichModel
         if self.covariance == "spherical":
             kind = SphericalModel
@@ -293,7 +289,7 @@ class BayesianLogisticRegression(Regression, Classifier):
         """
         if len(self.classes_) > 2:
             return None
-        label: str | float = self.classes_[int(outcomes(self)[0].sign > 0)].item()
+        label: str | float = self.classes_[int(reading(self).outcomes[0].sign > 0)].item()
         return label
 
     @property

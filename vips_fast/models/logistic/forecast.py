@@ -15,7 +15,7 @@ than 1 on either side of 0. An effect of that size ranks three pairs of records 
 seen.
 
 An effect is known only if its column's second moment stands clear of the noise in it
-(`vips_fast.models.logistic.effects.known_changes`). So the forecast also compares the expected moment, n b f q, with
+(`vips_fast.models.logistic.effects.Reading.known`). So the forecast also compares the expected moment, n b f q, with
 the least that is known. Of tables below 1 (32 fits of eight designs) 0 to 3 effects of 8 or 22 were known, from 1 to 4
 some, and above 4 most.
 """

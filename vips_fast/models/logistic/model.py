@@ -1,22 +1,44 @@
-"""The steps of logistic regression: from noised statistics to the next center, and at last to the posterior."""
+"""Logistic regression from noised statistics: settings, contributions with their proof, steps and read-out."""
 
 import math
-from collections.abc import Mapping
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy import sparse
 from scipy.special import expit, logit
 
-from ...engine.model import Release, array_of
+from ...checks import check_flag, check_number
+from ...engine.lattice import Fraction, rounded
+from ...engine.model import Model, Release, array_of, diagnose, reuse, room
+from ...engine.result import Public
 from ...engine.sampling import Sampler
-from ...kernels.logistic import pg_mean
+from ...engine.units import unpack_block
+from ...kernels import native
+from ...kernels.lattice import checked_spacing
+from ...kernels.logistic import Lattice, Rows, factor_spacing, triangle_size, unpack_upper, workspace
 from ...kernels.threads import one_blas_thread
 from ...mechanisms import GaussianMechanism
-from .posterior import FACTORS, Observed, calibrating_factor, posterior_given, second_moment, solved, weighted
+from ..parameters import Options
+from .posterior import (
+    FACTORS,
+    NODES,
+    WEIGHTS,
+    Observed,
+    Spectrum,
+    calibrating_factor,
+    posterior_given,
+    second_moment,
+    shrink,
+    solved,
+)
 from .score import OutcomePrediction, Prediction
-from .spectrum import LARGE, NODES, WEIGHTS, Spectrum, inverse
-from .statistics import LogisticStatistics, base_rate
 
+#: Share of the squared contribution bound that goes to the linear statistic. The first is of step one, the second of
+#: the others, where both are released around a center.
+LINEAR_SHARE = (0.3, 0.95)
 #: Variance of the noise over that of outcomes, in the gradient's entry of a usual column, which is small.
 _SMALL = 0.02
 #: Mean of p (1 - p) that plans assume; fewest steps of an average; the bound of |s1| over b R if noise is not small.
@@ -25,8 +47,8 @@ _SLOPE, _FEWEST, _TIGHT = 0.2, 3, 0.5
 _QUIET_SHARE = 0.6
 #: Largest change of a row's logit by one step of the center, if columns are alike; and by one column alone.
 _REACH, _REACH_OF_ONE = 1.2, 3.0
-#: Standard deviation of the mean curvature's change between the average and the last steps, before it is seen.
-_CHANGE = 0.3
+#: Standard deviation of a logit under the prior in a step: that of the read-out's most likely one.
+_STEP_LOGITS = 2.0
 #: By how much, of what it is for normal rows, the curvature along the logits may differ for others.
 _OTHER_LAW = 1.0
 #: Largest eigenvalue of noise over the mean curvature in an average that is no longer.
@@ -35,6 +57,309 @@ _PART = 0.1
 _MOST_ODDS = 30.0
 #: Root mean square logit from the last centers, beyond their own, of a step that counts.
 _NEAR = 0.3
+#: Arrays of a state whose shapes grow.
+_GROWING = ("rows", "late", "matrix", "path")
+#: Norm of the squares over the bound of a contribution. It makes the noise of s1 and s2 0.5 % larger.
+SQUARES = 0.1
+#: Share of s1 in the squared bound for units. Over 20 steps s2 has the noise that (0.3, 0.95) would give it.
+UNIT_SHARE = 0.92
+#: Spread of the ratio of a gradient's variance to the model's, before anything is released; least ratio.
+_SPREAD, _LEAST = 1.0, 0.02
+
+
+@dataclass(frozen=True)
+class LogisticOptions(Options):
+    """Options of `vips_fast.BayesianLogisticRegression`.
+
+    Parameters
+    ----------
+    intercept_scaling : float or None
+        The constant that is appended to each row for the intercept. It counts in the
+        norm: rows are bounded by hypot(row_norm, intercept_scaling). None is 0.3 row_norm, and
+        1 with private=False, which has no bound.
+    prior_shape, prior_rate : float
+        a0 and b0 of alpha's Gamma prior. A spherical q(m) takes their ratio for alpha.
+    linear_share : float, pair of float, or None
+        How the noise is split. It is the share of the squared bound of a contribution that s1 may use, in the first
+        step and in the others (or in all). The noise of s1 has a standard deviation in proportion to share^-1/2, the
+        noise of s2 to (1 - share)^-1/2. None is (0.3, 0.95), or (0.3, 0.6) if public numbers say that the noise of s1
+        is small. A spherical q(m) has no s2.
+    residual_clip : float or None
+        A record's s1 is bounded by residual_clip * b * row norm. (The largest that can be is 1.) A weight that does not
+        depend on its y does that. At 0.5 and less the weight is in proportion to 1/max(p, 1 - p), p the released
+        model's probability for the record. None is 0.5, or 1, so that no record has a weight, if public numbers (of
+        records and columns, row_norm, the noise) say that the noise of s1 is small.
+    measure_gain : bool or None
+        Whether the last step of a private `fit` measures the finished regression in place of improving it. Then
+        ``found_gain_`` says how much better the columns predict than the base rate does. It costs no epsilon. None
+        measures runs of at least 10 steps. Not used without an intercept, or with covariance="spherical", whose rows
+        predict mostly themselves.
+
+    Raises ValueError if an option is out of its range.
+    """
+
+    intercept_scaling: float | None = None
+    prior_shape: float = 0.01
+    prior_rate: float = 0.01
+    linear_share: float | Sequence[float] | None = None
+    residual_clip: float | None = None
+    measure_gain: bool | None = None
+
+    def __post_init__(self) -> None:
+        check_number("intercept_scaling", self.intercept_scaling, 1e-12, 1e12, optional=True)
+        for name in ("prior_shape", "prior_rate"):
+            check_number(name, getattr(self, name), 0, 1e12, low_open=True)
+        check_number("residual_clip", self.residual_clip, 0, 1, low_open=True, optional=True)
+        if self.measure_gain is not None:
+            check_flag("measure_gain", self.measure_gain)
+        _ = self.shares  # reading them checks them
+
+    def _default_share(self) -> float | Sequence[float]:
+        return LINEAR_SHARE
+
+    @property
+    def shares(self) -> tuple[float, float]:
+        """The linear statistic's share in the first step and in the others."""
+        share = self._default_share() if self.linear_share is None else self.linear_share
+        pair = tuple(share) if isinstance(share, (tuple, list)) else (share, share)
+        if len(pair) != 2:
+            raise ValueError(f"linear_share={share!r}: expected a number or a pair")
+        first = check_number("linear_share", pair[0], 0, 1, low_open=True, high_open=True)
+        return first, check_number("linear_share", pair[1], 0, 1, low_open=True)
+
+
+@dataclass(frozen=True)
+class LogisticSettings:
+    """Settings that a model takes from its estimator; `BayesianLogisticRegression` has the names."""
+
+    constant: float  #: The entry that is appended to each row for the intercept; 0 without one.
+    row_norm: float
+    n_trials: float
+    n_steps: int
+    private: bool
+    partial: bool  #: Whether the posterior of every step is asked for, as by `partial_fit`.
+    options: LogisticOptions
+
+
+class LogisticStatistics(Model):
+    """The statistics s1 and s2 of records, around a released center.
+
+    s1 = (y - b/2 - <xi> x . m0) x, s2 = <xi> x x^T, and m0 is the center. With a center s2 is b p (1 - p) x x^T, p =
+    sigmoid(x . m0): the curvature of the likelihood, which is less than its bound's.
+
+    A contribution is (s1/C1, s2/C2), s2 with its Frobenius norm, scaled down to L2 norm ``clip`` if it is longer.
+
+    Notes
+    -----
+    *Fine lattice.* s1/C1 is truncated toward zero to multiples of the noise's spacing g. s2/C2 = f f^T is truncated
+    through its factor f, toward zero to integers a in units of h (`factor_spacing`). So a contribution is a a^T,
+    exactly. Truncation makes no norm larger, and the kernel checks g^2 |q|^2 + (h^2 |a|^2)^2 <= L^2 in integers. An
+    entry of a a^T is at most |a|^2 <= L/h^2 < 2^41, so sums of 2^21 records stay below 2^62 (`capacity`). Nothing is
+    rounded before they are finished, so they are additive.
+
+    *Curvature.* With a center the joint clip counts s2 with <xi> >= b p (1 - p). Its factor f has b p (1 - p), and the
+    integers that the kernel checks are of this f.
+
+    *Units of several rows.* The rows of a unit are weighted as records and then all by one factor u, their a by
+    sqrt(u). So the unit's sum, (u s1/C1, u s2/C2) but for truncation, has a norm of at most L. The kernel
+    `logistic_units` takes u from the inner products of the unit's rows, with the worst labels if ``label_free``. It
+    then checks the truncated integers themselves. Let q and A be the unit's sums of q_r and a_r a_r^T. Then g^2 |q|^2 +
+    h^4 |A|^2 <= L^2. Here |A|^2 is the sum of (a_r . a_s)^2 over pairs of rows. Each term is an exact integer, and the
+    sum is rounded up. A unit's contribution has all properties of a record's, but A has a rank above 1. Entries of A
+    are at most |A|, so the capacity is the same number of units.
+
+    *Rounding.* `round` brings the finished sum of the D = d (d + 1)/2 entries of the triangle to the noise's lattice,
+    those off the diagonal times sqrt(2) (rounded down). These are coordinates in the orthonormal basis {E_ii, (E_ij +
+    E_ji)/sqrt(2)}, whose Euclidean norm is the Frobenius norm. It is exact, so two sums that differ by x differ by at
+    most |x| + 1 in each coordinate afterwards, in units of g. Their distance grows by at most e = sqrt(D) g.
+
+    *The slack is absorbed.* Let t = 1 - e / clip and C1, C2 be divided by t before anything is clipped, at L = t clip.
+    Every contribution is t times its size without that, the short ones too. Adding or removing a record moves the sum
+    by at most t clip + e = clip. Suppose that without rounding replacing one moved it by at most B. It now moves it by
+    at most t B + e = B - e (B/clip - 1), which is at most B because B >= clip. (Clipping at clip - e would leave short
+    contributions as they are, and a pair of them would move by up to B + e.)
+    """
+
+    #: The arrays of a state, and the attributes that hold them.
+    kept: ClassVar[dict[str, str]] = {"weights": "_mean", "covariance": "_covariance", "point": "point"}
+    #: Records are scaled down by a weight that does not depend on their own y.
+    label_free = True
+    #: Coordinates of entries off the diagonal over the entries themselves.
+    off_diagonal = math.sqrt(2.0)
+    #: Most records whose sums fit int64 on the fine lattice.
+    capacity = 2**21
+    #: Norm of (s1, s2) over the bound of a contribution; below 1 the rest is for other parts.
+    own_part = 1.0
+    at_root = ("_mean", "_covariance", "_rows", "_late", "_path")
+
+    def __init__(self, public: Public, settings: LogisticSettings):
+        self.options, options, constant = settings.options, settings.options, settings.constant
+        self._n, self.n_features = public.n_records, public.n_features + (constant > 0)
+        self._b, self._n_steps = settings.n_trials, settings.n_steps
+        self.private, self._constant, self._partial = settings.private, constant, settings.partial
+        self._of_records = public.unit == "record"
+        self.shape = (self.n_features + triangle_size(self.n_features),)
+        if self.private:
+            self._bound, self.clip = math.hypot(settings.row_norm, constant), self._private_clip()
+        else:
+            # Both parts are at most 1 in their units: no record reaches the joint norm.
+            self._bound, self.clip = (public.scale or 1.0) * (1 + 1e-12), 1.5
+        self._grid = factor_spacing(self.clip)
+        self.step = 0
+        self._prior = float(options.prior_shape), float(options.prior_rate)
+        self._mean, self.point = np.zeros(self.n_features), np.zeros(self.n_features)
+        self._covariance = np.zeros((self.n_features, self.n_features))
+        #: <m m^T> of q(m), (d, d), without a center; None before the first step, and with one.
+        self.moment: np.ndarray | None = None
+
+    def _private_clip(self) -> float:
+        return 1.0
+
+    @property
+    def _shares(self) -> tuple[float, float]:
+        """Give s1's shares of the squared bound: first step, others."""
+        return self.options.shares
+
+    def _block_bounds(self, share: float) -> tuple[float, float]:
+        """Bound |s1|/C1 and |s2|/C2, by the linear statistic's share.
+
+        The share is of the squared bound.
+        """
+        return math.sqrt(share), math.sqrt(1 - share)
+
+    def _residual_bound(self, first: bool) -> float:
+        """Bound |s1| over b R.
+
+        Beyond that records are scaled down, or it is the most there is.
+        """
+        return 0.5 if self.options.residual_clip is None else self.options.residual_clip
+
+    def unit_scales(self, first: bool) -> tuple[float, float]:
+        """C1 and C2 of the first step, or of the others; an infinite one leaves its part out."""
+        share = self._shares[0 if first else 1]
+        linear, quadratic = self._b * self._bound, self._b * self._bound**2 / 4
+        if not self.private:
+            return linear, quadratic
+        linear_bound, bound = self._block_bounds(share)
+        return self._residual_bound(first) * linear / linear_bound, quadratic / bound if bound > 0 else math.inf
+
+    def sensitivity(self, relation: str) -> float:
+        """Return the clip to add or remove, twice that to replace."""
+        return self.clip * (1.0 if relation == "add_remove" else 2.0)
+
+    def _slack(self, spacing: float) -> float:
+        """Bound how far rounding can move two sums apart."""
+        return math.sqrt(triangle_size(self.n_features)) * spacing
+
+    def prepare(self, mechanism: GaussianMechanism, sampler: Sampler) -> None:
+        """Take lattice and scale; refuse noise that is too coarse.
+
+        Its lattice would be too coarse for the dimension.
+        """
+        spacing = checked_spacing(mechanism.spacing, self.clip)
+        slack = self._slack(spacing) if self.private else 0.0
+        kept = self.clip - slack
+        if slack > 0.25 * self.clip or kept < 4 * spacing:
+            raise ValueError(
+                f"noise_multiplier={mechanism.noise_multiplier:.4g}: too large for {self.n_features} features, the "
+                f"rounding of their second moments would take {slack / self.clip:.0%} of a contribution; expected at "
+                "most 25 %"
+            )
+        self._noise_free = mechanism.noise_multiplier == 0
+        self._fraction = sampler.expected_batch_size / self._n
+        #: Of the first step and of later ones.
+        self.lattices = []
+        for linear, quadratic in map(self.unit_scales, (True, False)):
+            own = self.own_part * kept
+            scales = linear * self.clip / own, quadratic * self.clip / own
+            self.lattices.append(Lattice(self._bound, self._b, *scales, own, spacing, self._grid))
+        unit = self._grid * self._grid / spacing
+        self._on, self._off = Fraction.below(unit), Fraction.below(unit * self.off_diagonal)
+        #: The factor off the diagonal as it is, a little below sqrt(2).
+        self._ratio = self._off.value / unit
+
+    @property
+    def lattice(self) -> Lattice:
+        """The lattice of this step."""
+        return self.lattices[min(self.step, 1)]
+
+    def center(self) -> np.ndarray | None:
+        """m0 of this step, (d,); None before the first."""
+        return self.point if self.step else None
+
+    def contribute(self, block: Any, words: np.ndarray, out: np.ndarray, scratch: dict[str, Any]) -> None:
+        """See `Model.contribute`; ``block`` is a `vips_fast.kernels.logistic.Rows` or units of them."""
+        block, _, starts = unpack_block(block, words)
+        self._add(block, starts, out, scratch)
+
+    def _add(self, block: Rows, starts: np.ndarray | None, out: np.ndarray, scratch: dict[str, Any]) -> np.ndarray:
+        """Add the contributions of rows, or of units that begin at ``starts``; return the rows' factors of s1."""
+        # Without privacy nothing is scaled down, and a unit is the sum of its rows.
+        several = self.private and starts is not None and bool((np.diff(starts) > 1).any())
+        n, d = block.n_rows, self.n_features
+        linear, quadratic, norms = room(scratch, "weights", 3, n)
+        work, lattice = reuse(scratch, "workspace", lambda: workspace(d, block.indptr is None)), self.lattice
+        indptr, indices, values, unit = block.indptr, block.indices, block.values, block.unit
+        state = self.moment, self.center(), *lattice, self.label_free
+        measured = norms if several or "diagnostics" in scratch else None
+        native.logistic_weights(
+            d, indptr, indices, values, block.y, block.trials, *state, work, linear, quadratic, None, measured, unit
+        )
+        if several and starts is not None:
+            native.logistic_units(starts, d, indptr, indices, values, *state, work, linear, quadratic, norms, unit)
+        triangle = out[d : d + triangle_size(d)] if math.isfinite(lattice.scale_quadratic) else None
+        native.logistic_accumulate(d, 0, d, indptr, indices, values, linear, quadratic, work, out[:d], triangle, unit)
+        if "diagnostics" in scratch:
+            diagnose(scratch, clipped=(norms > lattice.clip_norm).sum())
+        return np.asarray(linear)
+
+    def round(self, fine: np.ndarray, spacing: float) -> np.ndarray:
+        """See the class's notes; ``spacing`` is the one of `prepare`."""
+        d = self.n_features
+        sums = np.empty(len(fine), dtype=np.int64)
+        sums[:d] = fine[:d]
+        sums[d:] = rounded(fine[d:], self._off)
+        i = np.arange(d)
+        diagonal = d + i * (2 * d - i + 1) // 2
+        sums[diagonal] = rounded(fine[diagonal], self._on)
+        return sums
+
+    def _unpack(self, values: np.ndarray) -> np.ndarray:
+        """Unpack s2/C2 as a symmetric matrix from the values of a release."""
+        return unpack_upper(values[self.n_features :], self.n_features, 1 / self._ratio)
+
+    @property
+    def _alpha(self) -> float:
+        """<alpha>, the expected precision of the coefficients."""
+        return self._prior[0] / self._prior[1]
+
+    def _set_point(self, point: np.ndarray) -> None:
+        self.point = point
+
+    def update(self, release: Release) -> None:
+        with one_blas_thread(self.n_features):
+            self._update(release)
+
+    @abstractmethod
+    def _update(self, release: Release) -> None:
+        """Compute the next posterior from a release."""
+
+    def state(self) -> dict[str, np.ndarray]:
+        arrays = {name: getattr(self, attribute).copy() for name, attribute in self.kept.items()}
+        return {"progress": np.array([self.step, *self._prior]), **arrays}
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        step, shape, rate = array_of(state, "progress", (3,)).tolist()
+        if step != int(step) or step < 0 or not (shape > 0 and rate > 0):
+            raise ValueError("state: 'progress' is out of its range")
+        arrays = {a: array_of(state, name, getattr(self, a).shape) for name, a in self.kept.items()}
+        self.step, self._prior = int(step), (shape, rate)
+        vars(self).update(arrays)
+        self._set_point(self.point)
+
+    def result(self) -> dict[str, np.ndarray]:
+        """Mean and covariance of q(m), and q(alpha)'s shape and rate."""
+        return {"weights": self._mean, "covariance": self._covariance, "prior": np.array(self._prior)}
 
 
 class LogisticModel(LogisticStatistics):
@@ -42,48 +367,40 @@ class LogisticModel(LogisticStatistics):
 
     In the first step <xi> is b/4 for all records: s2 is the rows' second moment. Its constant tells the base rate, from
     which the center starts. From then on s1 is the weighted gradient of the log likelihood at the center, and s2 is its
-    curvature there, the sum of w b p (1 - p) x x^T. The center moves by Newton steps. Gradient, center and curvature
-    are averaged over the last steps: as many as bring the noise's variance to `_SMALL` of the outcomes', and at most
-    all after the first quarter. So without noise the read-out is the maximum a posteriori estimate, whatever the
-    records are, and with noise it solves an equation whose expectation is 0 at the true coefficients.
+    curvature there, the sum of w b p (1 - p) x x^T. The center moves by Newton steps, cautiously where noise hides the
+    curvature. Gradients and centers are averaged over the last steps: as many as bring the noise's variance to `_SMALL`
+    of the outcomes', and at most all after the first quarter. So without noise the read-out is the maximum a posteriori
+    estimate, whatever the records are, and with noise it solves an equation whose expectation is 0 at the true
+    coefficients.
     """
 
     kept: ClassVar[dict[str, str]] = {
         **LogisticStatistics.kept,
-        "gradient": "_gradient",
-        "at": "_at",
         "base": "_base",
         "along": "_along",
         "factor": "_factor",
+        "law": "_law",
     }
     #: What s2 was divided by in later steps, for a stack of several.
     stacked: ClassVar[float] = 1.0
     #: Whether releases calibrate logits.
     _calibrates: ClassVar[bool] = True
 
-    def __init__(self, *args: Any, **kwargs: Any):
-        super().__init__(*args, **kwargs)
-        self._gradient, self._at = np.zeros(self.n_features), np.zeros(self.n_features)
+    def __init__(self, public: Public, settings: LogisticSettings):
+        super().__init__(public, settings)
+        d = self.n_features
         #: Log odds of the released base rate.
         self._base = np.zeros(1)
         #: How far m . g is from that of a calibrated m, its variance, and m . H m.
         self.told = 0.0, 0.0, 0.0
         # See `calibrating_factor`. A factor of 0 means no factor.
-        self._along, self._factor = np.zeros(2 * self.n_features + 2), np.zeros(2)
-        # Variance of the noise in an entry of the gradient; the variance of sampling, over the curvature.
-        self._variance = self._sampling = 0.0
-        # The rows' second moment, the average of later s2, and variances of the noise off their diagonals.
-        self._rows: np.ndarray | None = None
-        self._late: np.ndarray | None = None
-        self._variances = np.zeros(2)
-        # What both tell of the curvature, with its precision (0 without noise), and that when its spectrum was taken.
-        self._matrix: np.ndarray | None = None
-        self._precision = self._seen = 0.0
-        self._spectrum: Spectrum | None = None
-        #: Steps that counted in the read-out; 0 before it.
-        self._counted = 0
-        # Center, gradient, and variances of its noise and of sampling, a row a step.
-        self._path = np.empty((0, 2 * self.n_features + 3))
+        self._along, self._factor = np.zeros(2 * d + 2), np.zeros(2)
+        # The rows' second moment, the average of later s2, and what both tell of the curvature; (0, 0) before them.
+        self._rows = self._late = self._matrix = np.empty((0, 0))
+        # Variances of the noise in an entry off their diagonals, and in the averaged gradient; steps that counted.
+        self._law = np.zeros(5)
+        # Center, gradient, variances of its noise and of sampling, and more that a step averages: a row a step.
+        self._path, self._more = np.empty((0, 2 * d + 2)), np.empty(0)
         self._quiet = False
         self.plan(0.0, 1.0)
 
@@ -117,24 +434,6 @@ class LogisticModel(LogisticStatistics):
     def _usual_slope(self) -> float:
         return _SLOPE * self._b
 
-    def rate(self, step: int, fewest: int = 1) -> float:
-        """Share of a step in the averages of gradients and centers, over ``fewest`` steps at least."""
-        return 1.0 if step <= self._burn else max(1 / (1 + step - self._burn), 1 / fewest)
-
-    def _fewest(self, noise_sd: float) -> int:
-        """Find how many steps bring the gradient's noise to `_SMALL` of the outcomes', by the released curvature."""
-        if self._late is None or self._noise_free:
-            return _FEWEST
-        outcomes = self._usual(self._late)
-        noise = noise_sd**2 / outcomes + (1 / self._fraction - 1)
-        return max(_FEWEST, math.ceil(min(noise / _SMALL, self._n_steps)))
-
-    def _usual(self, curvature: np.ndarray) -> float:
-        """Mean curvature of a column, not of the constant."""
-        own = curvature.diagonal()
-        own = own[:-1] if self._constant and len(own) > 1 else own
-        return max(float(own.mean()), 1e-300)
-
     def _residual_bound(self, first: bool) -> float:
         if self.options.residual_clip is not None:
             return self.options.residual_clip
@@ -145,307 +444,140 @@ class LogisticModel(LogisticStatistics):
         self.plan(mechanism.noise_sd, sampler.expected_batch_size / self._n)
         super().prepare(mechanism, sampler)
 
-    def _reads_out(self) -> bool:
-        """Whether the last step knows the laws of outcomes and noise."""
-        return self.options.noise_aware and self.n_features <= LARGE
-
-    def _next_point(self, point: np.ndarray, mean: np.ndarray) -> np.ndarray:
-        """Choose the next center."""
-        return point
-
     def _update(self, release: Release) -> None:
         linear, quadratic = self.lattice.scale_linear, self.lattice.scale_quadratic
-        values, noise = release.values, release.noise_sd * self._n
-        fresh, noise_gradient = values[: self.n_features] * (self._n * linear), noise * linear
-        self._follow(fresh, noise_gradient)
-        exact = self._noise_free and self._fraction == 1
-        rate = self._rate_now = 1.0 if exact else self.rate(self.step, self._fewest(noise_gradient))
-        self._gradient += rate * (fresh - self._gradient)
-        self._at += rate * ((np.zeros(self.n_features) if self.center() is None else self.point) - self._at)
-        self._variance = (1 - rate) ** 2 * self._variance + (rate * noise_gradient) ** 2
-        self._sampling = (1 - rate) ** 2 * self._sampling + rate**2 * (1 / self._fraction - 1)
-        trace = 0.0
+        noise = release.noise_sd * self._n
+        gradient, noise_sd = release.values[: self.n_features] * (self._n * linear), noise * linear
+        if self.step > 0:
+            self._follow(gradient, noise_sd)
+        row = [*self.point, *gradient, noise_sd**2, 1 / self._fraction - 1, *self._more]
+        self._path = np.vstack([self._path, row])
         if math.isfinite(quadratic):
             scale = quadratic * (self.stacked if self.step else 1.0)
-            seen = self._unpack(values) * (self._n * scale)
-            trace = float(np.trace(seen))
-            self._average_matrix(seen, noise * scale / self._ratio, exact)
-        mean, covariance = self._read_out()
-        point = self._newton(fresh, noise_gradient)
-        alpha, sampled = None, 1 / self._fraction - 1
-        if self._reads_out():
-            self._path = np.vstack([self._path, [*self.point, *fresh, noise_gradient**2, sampled, trace]])
-        if self._last() and self.step > 0 and self._reads_out():
-            rows = self._second_moment_of_rows()
-            mean, covariance, alpha = self._final(mean, rows)
-            self._base = self._mean_rate(mean, covariance, rows)
-        self._set_posterior(mean, covariance, self._next_point(point, mean))
-        if alpha is not None:
-            self._prior = self._prior[0], self._prior[0] / alpha
+            self._average(self._unpack(release.values) * (self._n * scale), noise * scale / self._ratio)
+        spectrum = Spectrum(self._matrix, math.sqrt(self._law[2]))
+        self._mean = self._cautious(spectrum)
+        point = self._newton(gradient, noise_sd, spectrum)
+        if self.finishes:
+            self._read_out()
+        self.step += 1
+        self._set_point(point)
 
-    def _follow(self, fresh: np.ndarray, noise_sd: float) -> None:
-        """Add a step to the averages of `calibrating_factor`."""
-        known = self._calibrates and self.options.noise_aware and self.n_features <= LARGE
-        if self.step > 0 and noise_sd > 0 and known:
-            rate, mean = 3 / (self.step + 2), self._mean
-            now = np.array([mean @ fresh, 0.0, *mean, *self.point])
-            variance = (1 - rate) ** 2 * self._along[1] + rate**2 * noise_sd**2 * float(mean @ mean)
-            self._along += rate * (now - self._along)
-            self._along[1] = variance
+    @property
+    def finishes(self) -> bool:
+        """Whether this step's posterior is published."""
+        return self._partial or self.step + 1 >= self._n_steps
 
-    def _final(self, start: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
-        """Compute the last step's q(m), and alpha, from the laws of noise and outcomes."""
-        assert self._matrix is not None
-        sd, about = self._noise_of(self._precision), self._constant > 0
-        H, hidden = second_moment(self._matrix, sd, sd * self._ratio, about, about_means=True)
-        center, gradient, variance, sampling = self._converged(rows)
-        doubt = np.zeros(self.n_features)
-        if self._late is not None and math.isfinite(self.lattice.scale_quadratic):
-            H *= self._recent(float(np.trace(self._matrix)))
-            H, doubt = self._along_logits(H, rows, center)
-        length = math.sqrt(float(np.trace(rows)))
-        labels = self._labels(self._share_of_labels(start, rows, length) * H)
-        if self._along[2:].any():
-            mean, average = np.split(self._along[2:], 2)
-            curved = mean @ H
-            known = float(self._along[1] + mean @ (labels + self._sampling * H) @ mean)
-            self.told = float(self._along[0] - curved @ (mean - average)), known, float(curved @ mean)
-            self._factor = calibrating_factor(self.told[0], known, (self.told[2] * (FACTORS - 1)).tolist())
-        observed = Observed(center, gradient, variance, sampling, H, hidden, labels, start, length, doubt)
-        prior = float(self.options.prior_shape), float(self.options.prior_rate)
-        return posterior_given(observed, prior, start)
+    # ---- averages over the steps
 
-    def _mean_rate(self, mean: np.ndarray, covariance: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """Find the log odds of the mean probability at coefficients, (1,): the base rate as all steps tell it.
+    def _average(self, fresh: np.ndarray, sd: float) -> None:
+        """Average the later s2, and join them with the first to an estimate of the curvature."""
+        if not self._rows.size:
+            self._rows = self._matrix = fresh
+            self._law[[0, 2]] = sd**2
+            return
+        rate = 1.0
+        if self._late.size and not self._exact:
+            # As many steps as bring the noise's largest eigenvalue to a tenth of the mean one.
+            mean = self._usual(self._late)
+            rate = max(2 / (self.step + 1), min(1.0, len(fresh) ** -0.5 * _PART * mean / max(2 * sd, 1e-300)) ** 2)
+        self._late = self._late + rate * (fresh - self._late) if self._late.size else fresh
+        self._law[1] = (1 - rate) ** 2 * self._law[1] + (rate * sd) ** 2
+        self._matrix, self._law[2] = self._joined() if sd > 0 else (self._late, 0.0)
 
-        A score compares with it. Of a rare outcome the first step alone tells a rate that noise may have made, beside
-        which a model without effects would look useful. It takes normal logits.
+    @property
+    def _exact(self) -> bool:
+        """Whether neither noise nor sampling moves a step."""
+        return self._noise_free and self._fraction == 1
+
+    def _joined(self) -> tuple[np.ndarray, float]:
+        """Join the first s2 and the later ones to an estimate of the curvature; give the variance of an entry, too.
+
+        With a common factor r, r times the first is the curvature but for an unknown error of variance t. Where
+        outcomes are rare it has far less noise. Both are averaged by their precision, t by the moments of their
+        difference. The constant's entries, which are far larger than noise and others, are the later ones' own.
         """
-        if not self._constant:
-            return self._base
-        center = float(rows[-1] @ mean) / self._constant
-        logits = center + math.sqrt(max(float(mean @ rows @ mean) - center**2, 0.0)) * NODES
-        found = self._log_odds(logits, math.sqrt(max(float((covariance * rows).sum()), 0.0)))
-        return np.clip([found], -_MOST_ODDS, _MOST_ODDS) if not math.isnan(found) else self._base
+        k = self.n_features - 1 if self._constant and self.n_features > 1 else self.n_features
+        before, after = float(np.trace(self._rows)), float(np.trace(self._late))
+        least = float(expit(self._base[0]) * expit(-self._base[0]))
+        # A trace that noise brought to 0 or less tells nothing.
+        ratio = min(max(after / before, least), 1.0) if before > 0 else 1.0
+        noise, variance = float(ratio**2 * self._law[0]), float(self._law[1])
+        apart = self._late[:k, :k] - ratio * self._rows[:k, :k]
+        # The diagonal has twice the noise, and two standard deviations of the mean are no difference. They may hide
+        # one: that counts where outcomes are rare, for the first then has hardly any noise of its own.
+        error = 2 * (variance + noise) / k
+        other = max(float((apart**2).mean()) - (1 + 1 / k) * (variance + noise) - 2 * error, 0.0)
+        most = other + error * max(1 - 4 * noise / variance, 0.0)
+        trust = (noise + other) / (noise + other + variance)
+        joined = self._late.copy()
+        joined[:k, :k] -= (1 - trust) * apart
+        return joined, trust**2 * variance + (1 - trust) ** 2 * (noise + most)
 
-    def _log_odds(self, logits: np.ndarray, sd: float) -> float:
-        """Log odds of the mean probability of logits at `NODES`, whose posterior has about the ``sd``."""
-        return float(logit(WEIGHTS @ expit(logits)))
+    def _usual(self, curvature: np.ndarray) -> float:
+        """Mean curvature of a column, not of the constant."""
+        own = curvature.diagonal()
+        own = own[:-1] if self._constant and len(own) > 1 else own
+        return max(float(own.mean()), 1e-300)
 
-    def _converged(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, float, float]:
-        """Average centers and gradients, with their laws, over the last steps.
+    def _fewest(self) -> int:
+        """Find how many steps bring the gradient's noise to `_SMALL` of the outcomes', by the released curvature."""
+        if not self._late.size or self._noise_free:
+            return _FEWEST
+        noise = float(self._path[-1, 2 * self.n_features]) / self._usual(self._late) + (1 / self._fraction - 1)
+        return max(_FEWEST, math.ceil(min(noise / _SMALL, self._n_steps)))
 
-        They are as many as `_fewest` asks for, but none from before the centers came near to the last quarter's.
+    def _averages(self, first: int) -> tuple[np.ndarray, np.ndarray, float, float]:
+        """Average centers and gradients, with the variances of noise and of sampling.
+
+        They are of the steps from ``first`` on, but no more than `_fewest` asks for.
         """
-        d, n_steps = self.n_features, len(self._path)
-        points = self._path[:, :d]
-        tail = max(n_steps // 4, 2)
+        d, count = self.n_features, max(min(len(self._path) - first, self._fewest()), 1)
+        center, gradient, noise, _ = np.split(self._path[-count:].mean(axis=0), [d, 2 * d, 2 * d + 2])
+        self._law[3], self._law[4] = float(noise[0]) / count, count
+        return center, gradient, float(noise[0]) / count, float(noise[1]) / count
+
+    def _arrived(self, rows: np.ndarray) -> int:
+        """Find the first step whose center was near to the last quarter's."""
+        points = self._path[:, : self.n_features]
+        tail = max(len(points) // 4, 2)
         way = points - points[-tail:].mean(axis=0)
         square = np.einsum("ti,ij,tj->t", way, rows, way)
         far = np.flatnonzero(square > 4 * square[-tail:].mean() + _NEAR**2)
-        first = max(self._burn, int(far[-1]) + 1 if len(far) else 0)
-        count = max(min(n_steps - first, self._fewest(math.sqrt(self._path[-1, -3]))), 1)
-        self._counted = count
-        center, gradient, noise = np.split(self._path[-count:].mean(axis=0), [d, 2 * d])
-        return center, gradient, float(noise[0]) / count, float(noise[1]) / count
-
-    def _along_logits(self, H: np.ndarray, rows: np.ndarray, mean: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Correct the curvature along the direction that logits spread in, and tell how uncertain that is.
-
-        Rows that have little curvature are the ones with large logits. So along u, the covariance of rows and logits,
-        the curvature is less than elsewhere: an error that noise hides in single entries, and which scales all effects
-        alike. Normal rows tell by how much, and the release as far as noise lets it. The second result is u, as long
-        as the standard deviation of u . H u.
-        """
-        assert self._late is not None
-        k = self.n_features - (self._constant > 0)
-        middle = rows[:k, -1] / self._constant if k < len(rows) else np.zeros(k)
-        u = (rows[:k, :k] - np.outer(middle, middle)) @ mean[:k]
-        spread = float(mean[:k] @ u)
-        if not self._calibrates or spread <= 0 or self._variances[1] == 0:
-            return H, np.zeros(len(H))
-        center = float(middle @ mean[:k]) + (self._constant * float(mean[-1]) if k < len(rows) else 0.0)
-        logits = center + math.sqrt(spread) * NODES
-        slope = expit(logits) * expit(-logits)
-        share = float(WEIGHTS @ (slope * NODES**2)) / max(float(WEIGHTS @ slope), 1e-300)
-        u = np.append(u / np.linalg.norm(u), np.zeros(len(H) - k))
-        now, seen, noise = float(u @ H @ u), float(u @ self._late @ u), 2 * self._variances[1]
-        guess, error = share * now, max((_OTHER_LAW * (1 - share) * now) ** 2, 1e-12 * now**2)
-        found = (guess / error + seen / noise) / (1 / error + 1 / noise)
-        # A fall below the first bound would leave a matrix that is not positive definite.
-        found = min(max(found, now - 0.9 / max(float(u @ solved(H, u)), 1e-300)), 2 * now)
-        return H + (found - now) * np.outer(u, u), u * (1 / error + 1 / noise) ** -0.25
-
-    def _recent(self, whole: float) -> float:
-        """Give the mean curvature of the steps that count over that of the average, whose trace is ``whole``.
-
-        It tells as far as noise lets it; the curvature falls or grows on the way of the centers.
-        """
-        if whole <= 0:
-            return 1.0  # noise hides all
-        found = float(self._path[-self._counted :, -1].mean())
-        noise = 2 * self.n_features * self._variances[1] * 0.75 * len(self._path) / self._counted
-        trust = 1 / (1 + (min(math.sqrt(noise) / whole, 1e100) / _CHANGE) ** 2)
-        ratio = min(max(found / whole, 0.0), 4.0)
-        return float(min(max(1 + trust * (ratio - 1), 0.25), 2.0))
+        return max(self._burn, int(far[-1]) + 1 if len(far) else 0)
 
     def _second_moment_of_rows(self) -> np.ndarray:
         """Estimate the mean of x x^T, (d, d), from the first release."""
-        assert self._rows is not None
-        sd = math.sqrt(self._variances[0])
-        rows, _ = second_moment(self._rows, sd, sd * self._ratio, self._constant > 0, about_means=True)
+        sd = math.sqrt(self._law[0])
+        rows, _ = second_moment(self._rows, sd, sd * self._ratio, self._constant > 0)
         if self._constant and rows[-1, -1] <= 0:
             return rows  # not a record
         # The constant tells the number of rows.
         return rows * (self._constant**2 / rows[-1, -1] if self._constant else 4 / (self._b * self._n))
 
-    def _share_of_labels(self, mean: np.ndarray, rows: np.ndarray, length: float) -> float:
-        """Compute the mean of w^2 p (1 - p) over that of w p (1 - p), for the clip's weights w.
+    # ---- the next center
 
-        It takes rows of one length and normal logits. Where weights differ much, noise is most of the variance.
+    @property
+    def _alpha(self) -> float:
+        """Precision of the coefficients in a step."""
+        return (self._length() / _STEP_LOGITS) ** 2
+
+    def _cautious(self, spectrum: Spectrum) -> np.ndarray:
+        """Read the mean as if the curvature were the largest that there could be.
+
+        Too large a step is worse than too small a one.
         """
-        if not self.private or not self._of_records or self._quiet:
-            return 1.0
-        center = float(rows[-1] @ mean) / self._constant if self._constant else 0.0
-        logits = center + math.sqrt(max(float(mean @ rows @ mean) - center**2, 0.0)) * NODES
-        xi, lattice = self._b * pg_mean(logits), self.lattices[1]
-        linear, quadratic = length / lattice.scale_linear, length**2 / lattice.scale_quadratic
-        norms = np.hypot((self._b / 2 + xi * np.abs(logits)) * linear, xi * quadratic)
-        w, slope = np.minimum(1.0, lattice.clip_norm / np.maximum(norms, 1e-300)), expit(logits) * expit(-logits)
-        return float(WEIGHTS @ (w * w * slope) / (WEIGHTS @ (w * slope)))
+        center, gradient, variance, sampling = self._averages(self._burn)
 
-    def _labels(self, expected: np.ndarray) -> np.ndarray:
-        """Correct the outcomes' expected variance, (d, d), by the releases."""
-        return expected
-
-    def _set_point(self, point: np.ndarray) -> None:
-        # m is the center itself: s1 is the gradient of the likelihood, and s2 its curvature.
-        self.point = point
-
-    def _average_matrix(self, fresh: np.ndarray, sd: float, exact: bool) -> None:
-        """Average the later s2, and join them with the first to an estimate of the curvature.
-
-        With a common factor r, r times the first is that too, but for an unknown error of variance t. Where outcomes
-        are rare it has far less noise. Both are averaged by their precision, t by the moments of their difference.
-        """
-        if self._rows is None:
-            self._rows, self._variances[0] = fresh, sd**2
-            self._take(fresh.copy(), sd**-2 if sd > 0 else 0.0)
-            return
-        rate = 1.0
-        if self._late is not None and not exact:
-            # As many steps as bring the noise's largest eigenvalue to a tenth of the mean one.
-            mean = self._usual(self._late)
-            rate = max(2 / (self.step + 1), min(1.0, len(fresh) ** -0.5 * _PART * mean / max(2 * sd, 1e-300)) ** 2)
-        self._late = fresh if self._late is None else self._late + rate * (fresh - self._late)
-        self._variances[1] = (1 - rate) ** 2 * self._variances[1] + (rate * sd) ** 2
-        if sd == 0:
-            self._take(self._late.copy(), 0.0)
-            return
-        self._take(*self._joined(self._rows, self._late))
-
-    def _joined(self, rows: np.ndarray, late: np.ndarray) -> tuple[np.ndarray, float]:
-        """Join the rows' second moment and the curvature, and give the precision of an entry.
-
-        The constant's entries, which are far larger than noise and others, are the curvature's own.
-        """
-        share = 4 * float(expit(self._base[0]) * expit(-self._base[0]))
-        k = len(rows) - 1 if self._constant and len(rows) > 1 else len(rows)
-        first, second = rows[:k, :k], late[:k, :k]
-        traces = [float(np.trace(matrix)) for matrix in (rows, late, first, second)]
-        # A trace that noise brought to 0 or less tells nothing.
-        whole = min(max(traces[1] / traces[0], 0.25 * share), 1.0) if traces[0] > 0 else 1.0
-        ratio = whole
-        if traces[2] > 0:
-            # The columns' own ratio is near that of all, within a fifth.
-            noise = math.sqrt(2 * k * self._variances[1]) / traces[2]
-            trust = 1 / (1 + (5 * noise / whole) ** 2) if noise < 1e100 else 0.0
-            found = min(max(traces[3] / traces[2], 0.0), 1.0)
-            ratio = min(max(whole + trust * (found - whole), 0.25 * share), 1.0)
-        noise, variance = ratio**2 * self._variances[0], self._variances[1]
-        guess = ratio * first
-        apart = second - guess
-        # The diagonal has twice the noise, and two standard deviations of the mean are no difference. They may
-        # hide one: that counts where outcomes are rare, for the first then has hardly any noise of its own.
-        error = 2 * (variance + noise) / k
-        other = max(float((apart**2).mean()) - (1 + 1 / k) * (variance + noise) - 2 * error, 0.0)
-        most = other + error * max(1 - 4 * noise / variance, 0.0)
-        trust = (noise + other) / (noise + other + variance)
-        joined = late.copy()
-        joined[:k, :k] = ratio * first + trust * apart
-        return joined, 1 / (trust**2 * variance + (1 - trust) ** 2 * (noise + most))
-
-    def _take(self, matrix: np.ndarray, precision: float) -> None:
-        """Take an estimate of the curvature, and its spectrum."""
-        self._matrix, self._precision = matrix, precision
-        renewed = self._spectrum is None or self.n_features <= LARGE or self._last() or precision == 0
-        if renewed or precision > 1.1 * self._seen:
-            # Above that dimension only when the noise has fallen by 5 %.
-            self._seen = precision
-            self._spectrum = Spectrum(matrix, self._noise_of(precision))
-
-    @staticmethod
-    def _noise_of(precision: float) -> float:
-        return 0.0 if precision == 0 else precision**-0.5
-
-    def _known(self) -> Spectrum:
-        assert self._spectrum is not None  # made in the first step
-        return self._spectrum
-
-    def _last(self) -> bool:
-        return self.step + 1 >= self._n_steps
-
-    def _read_out(self) -> tuple[np.ndarray, np.ndarray]:
-        """Compute q(m) given the averages.
-
-        They are the gradient + S (m0 - m) seen with noise, and the prior.
-        """
-        spectrum, alpha, aware = self._known(), self._alpha, self.options.noise_aware
-
-        def parts(values: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-            """Return posterior precision, and the mean's two factors.
-
-            They are factors of the gradient and of the center in the mean.
-            """
-            curvature = np.asarray(values)
-            if not aware:
-                return curvature + alpha, np.ones_like(curvature), curvature
-            noise = self._variance + self._sampling * curvature
+        def gain(curvature: np.ndarray) -> np.ndarray:
+            noise = variance + sampling * curvature
             trust = np.divide(curvature, curvature + noise, out=np.ones_like(curvature), where=curvature + noise > 0)
-            return trust * curvature + alpha, trust, trust * curvature
+            return np.asarray(trust / (trust * curvature + self._alpha))
 
-        # If the noise hides the curvature, the mean moves as if it were the largest there could be. Too large a step is
-        # worse than too small a one.
-        top, bulk = parts(spectrum.upper), parts(spectrum.bulk_upper)
-        mean = spectrum.apply(top[1] / top[0], float(bulk[1] / bulk[0]), self._gradient)
-        mean += spectrum.apply(top[2] / top[0], float(bulk[2] / bulk[0]), self._at)
-        if aware and not self._noise_free and (self.n_features <= LARGE or self._last()):
-            return mean, self._aware_covariance()
-        if aware:
-            top, bulk = parts(spectrum.likely), parts(spectrum.bulk_likely)
-        return mean, spectrum.matrix(1 / top[0], float(1 / bulk[0]))
+        # Of the gradient + S (m0 - m), seen with noise.
+        return spectrum.apply(gain, gradient) + spectrum.apply(lambda own: own * gain(own), center)
 
-    def _aware_covariance(self) -> np.ndarray:
-        """Posterior covariance with the likely curvature of each column.
-
-        A column of few records has little curvature though the noise could hide more.
-        """
-        assert self._matrix is not None
-        L = self._known().likely_matrix(self._matrix, self._precision**-0.5 * self._ratio)
-        # Let c be an eigenvalue of L and noise of variance v + k c in the gradient. The precision is alpha + c^2 / (v +
-        # (1 + k) c).
-        seen = L * (1 + self._sampling)
-        seen.flat[:: self.n_features + 1] += self._variance
-        precision = weighted(seen, L)
-        precision.flat[:: self.n_features + 1] += self._alpha
-        return inverse(precision)
-
-    def _first_center(self, gradient: float, noise_sd: float) -> np.ndarray:
-        """Find the center after the first step from the constant's entry."""
-        unit = self._n * self._b * self._constant
-        return base_rate(self._constant, self.n_features, unit, gradient, noise_sd)
-
-    def _newton(self, gradient: np.ndarray, noise_sd: float) -> np.ndarray:
+    def _newton(self, gradient: np.ndarray, noise_sd: float, spectrum: Spectrum) -> np.ndarray:
         """Compute the next center: one Newton step.
 
         It takes the largest curvature there could be. It is damped where the noise of one release says less than the
@@ -455,15 +587,12 @@ class LogisticModel(LogisticStatistics):
             start = self._first_center(gradient[-1], noise_sd)
             self._base = start[-1:] * self._constant
             return start
-        spectrum, alpha = self._known(), self._alpha
-        damping = alpha * noise_sd**2 if self.options.noise_aware else 0.0
+        alpha = self._alpha
 
-        def gain(curvature: float) -> float:
-            return 1 / (curvature + alpha + damping / curvature) if curvature > 0 else 1 / alpha
+        def gain(curvature: np.ndarray) -> np.ndarray:
+            return np.asarray(1 / (curvature + alpha + alpha * noise_sd**2 / np.maximum(curvature, 1e-300)))
 
-        top = np.array([gain(value) for value in spectrum.upper])
-        bulk = gain(spectrum.bulk_upper) if len(spectrum.upper) < self.n_features else 0.0
-        change = spectrum.apply(top, bulk, gradient - alpha * self.point)
+        change = spectrum.apply(gain, gradient - alpha * self.point)
         size = self._length() * np.abs(change)
         # As far as noise is not what moves it, the columns may share the way.
         signal = max(1 - len(size) * noise_sd**2 / max(float(gradient @ gradient), 1e-300), 0.0)
@@ -472,13 +601,96 @@ class LogisticModel(LogisticStatistics):
         point: np.ndarray = self.point + change / max(reach, 1.0)
         return point
 
+    def _first_center(self, gradient: float, noise_sd: float) -> np.ndarray:
+        """Find the center after the first step from the constant's entry."""
+        unit = self._n * self._b * self._constant
+        return base_rate(self._constant, self.n_features, unit, gradient, noise_sd)
+
     def _length(self) -> float:
         """Root mean square length of rows, or their bound if noise hides it."""
-        assert self._rows is not None
-        total, noise = float(np.trace(self._rows)), math.sqrt(2 * self.n_features * self._variances[0])
+        total, noise = float(np.trace(self._rows)), math.sqrt(2 * self.n_features * self._law[0])
         unit = self._rows[-1, -1] / self._constant**2 if self._constant else self._n * self._b / 4
         shown = unit > 5 * noise / self._bound**2
         return min(self._bound, math.sqrt((total + 2 * noise) / unit)) if shown and total > 0 else self._bound
+
+    # ---- the read-out
+
+    def _follow(self, gradient: np.ndarray, noise_sd: float) -> None:
+        """Add a step to the averages of `calibrating_factor`."""
+        if self._calibrates and noise_sd > 0:
+            rate, mean = 3 / (self.step + 2), self._mean
+            now = np.array([mean @ gradient, 0.0, *mean, *self.point])
+            variance = (1 - rate) ** 2 * self._along[1] + rate**2 * noise_sd**2 * float(mean @ mean)
+            self._along += rate * (now - self._along)
+            self._along[1] = variance
+
+    def _read_out(self) -> None:
+        """Set q(m) and alpha from the laws of noise and outcomes, and the factor of logits."""
+        sd = math.sqrt(self._law[2])
+        H, hidden = second_moment(self._matrix, sd, sd * self._ratio, self._constant > 0)
+        rows = self._second_moment_of_rows()
+        center, gradient, variance, sampling = self._averages(self._arrived(rows))
+        H, doubt = self._along_logits(H, rows, center)
+        labels, start = self._labels(H), self._mean
+        if self._along[2:].any():
+            mean, average = np.split(self._along[2:], 2)
+            curved = mean @ H
+            known = float(self._along[1] + mean @ (labels + sampling * H) @ mean)
+            self.told = float(self._along[0] - curved @ (mean - average)), known, float(curved @ mean)
+            self._factor = calibrating_factor(self.told[0], known, (self.told[2] * (FACTORS - 1)).tolist())
+        length = math.sqrt(float(np.trace(rows)))
+        observed = Observed(center, gradient, variance, sampling, H, hidden, labels, start, length, doubt)
+        prior = float(self.options.prior_shape), float(self.options.prior_rate)
+        self._mean, self._covariance, alpha = posterior_given(observed, prior, start)
+        self._prior = prior[0], prior[0] / alpha
+        if self._constant and self.step > 0:
+            self._base = self._mean_rate(rows)
+
+    def _along_logits(self, H: np.ndarray, rows: np.ndarray, mean: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Correct the curvature along the direction that logits spread in, and tell how uncertain that is.
+
+        Rows that have little curvature are the ones with large logits. So along u, the covariance of rows and logits,
+        the curvature is less than elsewhere: an error that noise hides in single entries, and which scales all effects
+        alike. Normal rows tell by how much, and the release as far as noise lets it. The second result is u, as long
+        as the standard deviation of u . H u.
+        """
+        k = self.n_features - (self._constant > 0)
+        middle = rows[:k, -1] / self._constant if k < len(rows) else np.zeros(k)
+        u = (rows[:k, :k] - np.outer(middle, middle)) @ mean[:k]
+        spread = float(mean[:k] @ u)
+        if not self._calibrates or spread <= 0 or not self._late.size or self._law[1] == 0:
+            return H, np.zeros(len(H))
+        center = float(middle @ mean[:k]) + (self._constant * float(mean[-1]) if k < len(rows) else 0.0)
+        logits = center + math.sqrt(spread) * NODES
+        slope = expit(logits) * expit(-logits)
+        share = float(WEIGHTS @ (slope * NODES**2)) / max(float(WEIGHTS @ slope), 1e-300)
+        u = np.append(u / np.linalg.norm(u), np.zeros(len(H) - k))
+        now, seen, noise = float(u @ H @ u), float(u @ self._late @ u), 2 * float(self._law[1])
+        guess, error = share * now, max((_OTHER_LAW * (1 - share) * now) ** 2, 1e-12 * now**2)
+        found = (guess / error + seen / noise) / (1 / error + 1 / noise)
+        # A fall below the first bound would leave a matrix that is not positive definite.
+        found = min(max(found, now - 0.9 / max(float(u @ solved(H, u)), 1e-300)), 2 * now)
+        return H + (found - now) * np.outer(u, u), u * (1 / error + 1 / noise) ** -0.25
+
+    def _labels(self, expected: np.ndarray) -> np.ndarray:
+        """Correct the outcomes' expected variance, (d, d), by the releases."""
+        return expected
+
+    def _mean_rate(self, rows: np.ndarray) -> np.ndarray:
+        """Find the log odds of the mean probability, (1,): the base rate as all steps tell it.
+
+        A score compares with it. Of a rare outcome the first step alone tells a rate that noise may have made, beside
+        which a model without effects would look useful. It takes normal logits.
+        """
+        mean = self._mean
+        center = float(rows[-1] @ mean) / self._constant
+        logits = center + math.sqrt(max(float(mean @ rows @ mean) - center**2, 0.0)) * NODES
+        found = self._log_odds(logits, math.sqrt(max(float((self._covariance * rows).sum()), 0.0)))
+        return np.clip([found], -_MOST_ODDS, _MOST_ODDS) if not math.isnan(found) else self._base
+
+    def _log_odds(self, logits: np.ndarray, sd: float) -> float:
+        """Log odds of the mean probability of logits at `NODES`, whose posterior has about the ``sd``."""
+        return float(logit(WEIGHTS @ expit(logits)))
 
     @property
     def has_score(self) -> bool:
@@ -491,43 +703,126 @@ class LogisticModel(LogisticStatistics):
     @property
     def prediction(self) -> Prediction:
         """The finished prediction, for a score."""
-        optimism = max(self.n_features - self._alpha * float(np.trace(self._covariance)), 0.0)
+        optimism = max(self.n_features - self._prior[0] / self._prior[1] * float(np.trace(self._covariance)), 0.0)
         return Prediction.of(self._mean, self._covariance, self._factor, optimism, float(self._base[0]))
 
     def state(self) -> dict[str, np.ndarray]:
-        """Return the state; see `Model.state`.
-
-        A spectrum is stored if the matrix has moved on since it was taken.
-        """
-        empty = {"vectors": np.empty((self.n_features, 0)), "eigenvalues": np.empty((2, 0)), "bulk": np.zeros(2)}
-        matrices = {
-            name: np.empty((0, 0)) if matrix is None else matrix.copy()
-            for name, matrix in (("matrix", self._matrix), ("rows", self._rows), ("late", self._late))
-        }
-        law = np.array([self._variance, self._sampling, self._precision, self._seen, *self._variances, self._counted])
-        spectrum = empty if self._spectrum is None or self.n_features <= LARGE else self._spectrum.state()
-        return {**super().state(), **matrices, "law": law, "path": self._path.copy(), **spectrum}
+        return {**super().state(), **{name: getattr(self, f"_{name}").copy() for name in _GROWING}}
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
-        d = self.n_features
-        law, spectrum = array_of(state, "law", (7,)), Spectrum.from_state(state, d)
-        matrices = {name: array_of(state, name) for name in ("matrix", "rows", "late")}
-        for name, matrix in matrices.items():
-            if matrix.shape not in ((0, 0), (d, d)):
-                raise ValueError(f"state: '{name}' has shape {matrix.shape}, expected ({d}, {d})")
-        if (law < 0).any():
+        d, grown = self.n_features, {name: array_of(state, name) for name in _GROWING}
+        for name, array in grown.items():
+            expected = ((len(array), self._path.shape[1]),) if name == "path" else ((0, 0), (d, d))
+            if array.shape not in expected:
+                raise ValueError(f"state: '{name}' has shape {array.shape}, expected {expected[-1]}")
+        if (array_of(state, "law", (5,)) < 0).any():
             raise ValueError("state: 'law' is out of its range")
-        path = array_of(state, "path")
-        if path.ndim != 2 or path.shape[1] != 2 * d + 3:
-            raise ValueError(f"state: 'path' has shape {path.shape}, expected (steps, {2 * d + 3})")
         super().restore(state)
-        self._path = path
-        self._variance, self._sampling, self._precision, self._seen = law[:4].tolist()
-        self._variances, self._counted = law[4:6].copy(), int(law[6])
-        self._matrix, self._rows, self._late = (
-            matrix if matrix.size else None for matrix in (matrices[name] for name in ("matrix", "rows", "late"))
-        )
-        self._spectrum = None
-        if self._matrix is not None:
-            with one_blas_thread(d):
-                self._spectrum = spectrum if d > LARGE else Spectrum(self._matrix, self._noise_of(self._precision))
+        for name, array in grown.items():
+            setattr(self, f"_{name}", array)
+
+
+class SandwichModel(LogisticModel):
+    """`LogisticModel` with released variances of units' gradients.
+
+    The model knows the variance J of the sum of the rows' gradients if rows are independent and their outcomes have the
+    stated law. Rows of one person are often alike, and counts more spread than stated. So each release has d more
+    numbers: s3_j, the sum of squares of the units' gradients in column j. At read-out sqrt(s3_j / J_jj) scales row and
+    column j of J. It is the "sandwich" of Huber (1967), by units (Liang & Zeger 1986). It has the model's correlations.
+    Ratios that the noise hides are shrunk toward a common one, and this toward 1.
+
+    Notes
+    -----
+    *Sensitivity.* Let L be the bound of `LogisticStatistics` on a contribution, so that with it neighbors are at most
+    clip (or 2 clip) apart after rounding. Here (s1, s2) is clipped at L' = sqrt(1 - c^2) L, c = `SQUARES`, by the same
+    proof. A unit's integers q, the sum of its rows' s1 in units of g, keep g |q| <= L' < L. Its third part has the
+    entries t_j = trunc(c g q_j^2 / L (1 - 2^-40)) in units of g, which are >= 0. Products have relative errors below
+    2^-48, so g t_j <= c (g q_j)^2 / L. The norm of a vector is at most the sum of its absolute entries: g |t| <= c g^2
+    |q|^2 / L <= c L. The parts lie in different coordinates, and L'^2 + (c L)^2 = L^2. So a contribution has a norm of
+    at most L, and the rest of the proof holds. Only s2 is rounded, and s3 is on the noise's lattice already. A release
+    has the same event.
+
+    *Capacity.* t_j is at most L / g, as other entries of s1.
+    """
+
+    own_part = math.sqrt(1 - SQUARES**2)
+    kept: ClassVar[dict[str, str]] = {**LogisticModel.kept, "squares": "_squares"}
+
+    def __init__(self, public: Public, settings: LogisticSettings):
+        super().__init__(public, settings)
+        self._split = self.shape[0]
+        self.shape = (self._split + self.n_features,)
+        # A step's squares, with the variance of their noise, and their averages at read-out.
+        self._more, self._squares = np.zeros((2, self.n_features + 1))
+        self._path = np.empty((0, 3 * self.n_features + 3))
+
+    @property
+    def _shares(self) -> tuple[float, float]:
+        # Equal ones scale a unit's rows down alike in all steps, so that S is a sum of one kind of terms.
+        if self._of_records or self.options.linear_share is not None:
+            return super()._shares
+        return UNIT_SHARE, UNIT_SHARE
+
+    def _add(self, block: Rows, starts: np.ndarray | None, out: np.ndarray, scratch: dict[str, Any]) -> np.ndarray:
+        linear = super()._add(block, starts, out[: self._split], scratch)
+        starts = np.arange(block.n_rows + 1) if starts is None else starts
+        sums = unit_sums(block, starts, linear)
+        factor = SQUARES * self.lattice.spacing / (self.lattice.clip_norm / self.own_part) * (1 - 2**-40)
+        squares = (sums.astype(np.float64) ** 2 * factor).astype(np.int64)
+        out[self._split :] += np.asarray(squares.sum(axis=0)).reshape(-1)
+        return linear
+
+    def round(self, fine: np.ndarray, spacing: float) -> np.ndarray:
+        """See `LogisticStatistics.round`; the squares are on the noise's lattice already."""
+        squares = fine[self._split :].astype(np.int64)
+        return np.concatenate([super().round(fine[: self._split], spacing), squares])
+
+    def _update(self, release: Release) -> None:
+        unit = self._n * self.lattice.scale_linear**2 * self.lattice.clip_norm / (self.own_part * SQUARES)
+        self._more = np.append(release.values[self._split :] * unit, (release.noise_sd * unit) ** 2)
+        super()._update(Release(release.step, release.units[: self._split], release.scale, release.noise_sd))
+
+    def _labels(self, expected: np.ndarray) -> np.ndarray:
+        count = int(self._law[4])
+        self._squares = self._path[-count:, -len(self._more) :].mean(axis=0)
+        self._squares[-1] /= count
+        own = np.diag(expected)
+        own = np.where(own > 0, own, 1.0)  # a column that no record has
+        ratio, noise = self._squares[:-1] / own, self._squares[-1] / own**2
+        if noise.any():
+            # One more ratio, 1 with the standard deviation _SPREAD, stands for earlier knowledge.
+            ratio = shrink(np.append(ratio, 1.0), np.append(noise, _SPREAD**2), common=True)[0][:-1]
+        root = np.sqrt(np.maximum(ratio, _LEAST))
+        return np.asarray(expected * np.outer(root, root))
+
+
+def unit_sums(block: Rows, starts: np.ndarray, linear: np.ndarray) -> Any:
+    """Sum the truncated s1 of units, int64, (units, d), dense or CSR."""
+    d = block.n_features
+    if block.indptr is None:
+        # A row that is not finite has the weight 0.
+        rows = np.where(linear[:, None] == 0, 0.0, block.values.reshape(-1, d))
+        entries = (linear[:, None] * rows).astype(np.int64)
+        sums, several = np.zeros((len(starts) - 1, d), np.int64), np.diff(starts) > 0
+        if several.any():
+            sums[several] = np.add.reduceat(entries, starts[:-1][several], axis=0)
+        return sums
+    rows = np.repeat(linear, np.diff(block.indptr))
+    entries = (rows if block.unit else rows * np.where(rows == 0, 0.0, block.values)).astype(np.int64)
+    sums = sparse.csr_array((entries, block.indices, block.indptr[starts]), shape=(len(starts) - 1, d))
+    sums.sum_duplicates()
+    return sums
+
+
+def base_rate(constant: float, d: int, unit: float, gradient: float, noise_sd: float) -> np.ndarray:
+    """Find the first center, (d,), from the share of successes.
+
+    Only the constant has a weight. ``gradient`` is the constant's entry of the first gradient, sum (y - b/2) x, which
+    is ``unit`` / 2 if all trials succeed. ``noise_sd`` is its noise. The noise hides directions where later steps are
+    too short to correct an error. A start from there keeps the part that all records have in common out of them.
+    """
+    least = min(0.5, max(3 * noise_sd / unit, 1e-3))
+    share = min(max(0.5 + gradient / unit, least), 1 - least)
+    point = np.zeros(d)
+    point[-1] = math.log(share / (1 - share)) / constant
+    return point

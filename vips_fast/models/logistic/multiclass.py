@@ -15,10 +15,9 @@ from ...kernels import native
 from ...kernels.logistic import Lattice, Rows, pg_mean, triangle_size, workspace
 from ...mechanisms import GaussianMechanism
 from ..per_class import PerClassModel
-from .model import LogisticModel
+from .model import LogisticModel, LogisticSettings
 from .posterior import FACTORS, calibrating_factor
 from .score import OutcomePrediction
-from .statistics import LogisticSettings
 
 #: Draws of records for the factor of logits.
 _DRAWS = 1000
@@ -63,11 +62,6 @@ class ClassModel(LogisticModel):
         draws = np.random.default_rng(0).standard_normal((n, len(mean)))
         return np.asarray(mean + (np.sqrt(np.maximum(values, 0.0)) * draws) @ vectors.T)
 
-    @property
-    def finished(self) -> bool:
-        """Whether the last step is done."""
-        return self.step >= self._n_steps
-
     def calibrate(self, factor: float) -> None:
         """Take the factor of logits.
 
@@ -86,10 +80,6 @@ class ClassModel(LogisticModel):
 
     def _slack(self, spacing: float) -> float:
         return math.sqrt(self._n_classes) * super()._slack(spacing)
-
-    def _share_of_labels(self, mean: np.ndarray, rows: np.ndarray, length: float) -> float:
-        # The weights depend on the logits of all classes.
-        return 1.0
 
 
 class OneVsRestModel(PerClassModel):
@@ -235,14 +225,14 @@ class OneVsRestModel(PerClassModel):
 
     def update(self, release: Release) -> None:
         """See `Model.update`: each class takes its gradient and curvature."""
-        d, first = self.n_features, release.step == 0
+        d, first, finishes = self.n_features, release.step == 0, self.classes[0].finishes
         shared = self._parts(0, d)[d:]
         for k, one in enumerate(self.classes):
             places = self._parts(k, d)
             if first:
                 places[d:] = shared
             one.update(Release(release.step, release.units[places], release.scale, release.noise_sd))
-        if self.classes[0].finished:
+        if finishes:
             self._calibrate()
         self._set_state()
 

@@ -1,7 +1,4 @@
-"""Run the paper's own private logistic regression, and ablations.
-
-It is Algorithm 5 of Park et al. 2020; the ablations are of ours.
-"""
+"""The paper's own private logistic regression: Algorithm 5 of Park et al. 2020."""
 
 from __future__ import annotations
 
@@ -12,7 +9,7 @@ from typing import Any, ClassVar, Unpack, cast
 
 import numpy as np
 
-from ...checks import check_choice, check_flag, check_number
+from ...checks import check_choice, check_number
 from ...engine.averaging import Schedule
 from ...engine.model import Model, Release
 from ...engine.plan import RunSchedule
@@ -20,12 +17,8 @@ from ...engine.result import Public
 from ...kernels.psd import psd_project
 from ..parameters import Options
 from .estimator import BayesianLogisticRegression, PaperParameters
-from .model import LogisticModel
-from .spectrum import inverse
-from .statistics import LINEAR_SHARE, LogisticOptions, LogisticStatistics
-
-#: The linear statistic's share without a center: the same in every step.
-LINEAR_SHARE_UNCENTERED = 0.5
+from .model import LogisticOptions, LogisticStatistics
+from .posterior import inverse
 
 
 @dataclass(frozen=True)
@@ -34,27 +27,19 @@ class PaperOptions(LogisticOptions):
 
     Parameters
     ----------
-    update : {"paper", "average"}
-        "paper" is Algorithm 5: negative eigenvalues of each noised s2 go to 0 and the
-        natural parameters move by rho_t; it has no center. "average" is the package's own.
-    center : bool
-        Whether the statistics are taken around a released center.
     form : {"analyze_gauss", "orthonormal"}
         Noise of s2 off the diagonal: the same as on it (Eq. 58), or 1/sqrt(2) of that, which the Frobenius sensitivity
         needs.
     sensitivity : {"paper", "proven"}
-        "paper" (with ``update="paper"``) takes Eqs. 57 and 59: 2 b R for s1 and b R^2 / 2 for s2. It takes them as if
-        they were one block's, in place of ``linear_share``. They are larger than needed, so the stated guarantee covers
-        the fit.
+        "paper" takes Eqs. 57 and 59: 2 b R for s1 and b R^2 / 2 for s2. It takes them as if they were one block's, in
+        place of ``linear_share``. They are larger than needed, so the stated guarantee covers the fit.
     linear_share : float, pair of float, or None
-        None is 0.5 without a center.
+        None is 0.5.
     learning_decay, learning_offset : float
-        kappa and tau_0 of Algorithm 5's averaging rate (tau_0 + t)^-kappa, t = 0, 1, …
+        kappa and tau_0 of the averaging rate (tau_0 + t)^-kappa, t = 0, 1, …
     """
 
     intercept_scaling: float | None = 1.0
-    update: str = "paper"
-    center: bool = False
     form: str = "analyze_gauss"
     sensitivity: str = "paper"
     learning_decay: float = 0.5
@@ -64,19 +49,13 @@ class PaperOptions(LogisticOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_choice("update", self.update, ("paper", "average"))
         check_choice("form", self.form, ("analyze_gauss", "orthonormal"))
         check_choice("sensitivity", self.sensitivity, ("paper", "proven"))
-        check_flag("center", self.center)
         check_number("learning_decay", self.learning_decay, 0, 1)
         check_number("learning_offset", self.learning_offset, 0, 2**53)
-        if self.update == "paper" and self.center:
-            raise ValueError("center=True: expected False with update='paper', which has no center")
-        if self.sensitivity == "paper" and self.update != "paper":
-            raise ValueError("sensitivity='paper': expected 'proven' with update='average', which the paper has not")
 
     def _default_share(self) -> float | Sequence[float]:
-        return LINEAR_SHARE if self.center else LINEAR_SHARE_UNCENTERED
+        return 0.5
 
 
 class PaperLogisticRegression(BayesianLogisticRegression):
@@ -98,30 +77,18 @@ class PaperLogisticRegression(BayesianLogisticRegression):
         options = self._options
         if options.sensitivity == "paper" and public.unit != "record":
             raise ValueError("groups: expected None with sensitivity='paper', which is about records of one row")
-        kind = _MODELS[options.update, bool(options.center)]
-        return kind(public, self._model_settings(schedule))
+        return AlgorithmFive(public, self._model_settings(schedule))
 
     def _sensitivity(self, model: Model, relation: str) -> float | None:
         # Each block's own sensitivity is its unit.
         return 1.0 if self._options.sensitivity == "paper" else None
 
 
-class _PaperForm(LogisticStatistics):
-    """The noise of s2 in either form."""
+class AlgorithmFive(LogisticStatistics):
+    """Running averages of projected statistics, ignoring noise (Eqs. 51-55).
 
-    options: PaperOptions
-
-    def __init__(self, *args: Any, **kwargs: Any):
-        super().__init__(*args, **kwargs)
-        self.off_diagonal = math.sqrt(2.0) if self.options.form == "orthonormal" else 1.0
-
-
-class _CenteredModel(_PaperForm, LogisticModel):
-    """The package's own model."""
-
-
-class _Uncentered(_PaperForm):
-    """s1 = (y - b/2) x.
+    There is no center: s1 = (y - b/2) x. Negative eigenvalues of each noised s2 go to 0, and the natural parameters
+    move by rho_t.
 
     Notes
     -----
@@ -139,6 +106,13 @@ class _Uncentered(_PaperForm):
     """
 
     label_free = False
+    options: PaperOptions
+    kept: ClassVar[dict[str, str]] = {**LogisticStatistics.kept, "first": "_first", "second": "_second"}
+
+    def __init__(self, *args: Any, **kwargs: Any):
+        super().__init__(*args, **kwargs)
+        self.off_diagonal = math.sqrt(2.0) if self.options.form == "orthonormal" else 1.0
+        self._first, self._second = np.zeros(self.n_features), np.zeros((self.n_features, self.n_features))
 
     def _private_clip(self) -> float:
         return math.hypot(1 / 4, 1 / 2) if self.options.sensitivity == "paper" else 1.0
@@ -165,55 +139,9 @@ class _Uncentered(_PaperForm):
         truncation = math.sqrt(self.n_features) * (spacing + 2 * self._grid * math.sqrt(self.clip))
         return super()._slack(spacing) + 2.01 * truncation
 
-
-def replace_one_bound(a: float, c: float) -> float:
-    """Bound the distance of two records' statistics.
-
-    Their parts are at most a and c; see `_Uncentered`.
-    """
-    both = 2 * a * a + 2 * c * c + a**4 / (2 * c * c) if a * a <= 2 * c * c else 4 * a * a
-    return math.sqrt(max(both, 4 * a * a + c * c))
-
-
-class _UncenteredModel(_Uncentered, LogisticModel):
-    """The package's averages and read-out without a center."""
-
-    # s1 without a center is no gradient: it estimates S times m.
-    _calibrates = False
-
-    def _reads_out(self) -> bool:
-        return False
-
-    def _average_matrix(self, fresh: np.ndarray, sd: float, exact: bool) -> None:
-        rate, precision = 1.0, 0.0
-        if sd > 0:
-            precision = self._precision + sd**-2
-            rate = sd**-2 / precision
-        elif not exact:
-            rate = self.rate(self.step)
-        self._take(fresh if self._matrix is None else self._matrix + rate * (fresh - self._matrix), precision)
-
-    def _newton(self, gradient: np.ndarray, noise_sd: float) -> np.ndarray:
-        return self.point
-
     def _set_point(self, point: np.ndarray) -> None:
-        LogisticStatistics._set_point(self, point)
-
-    def _next_point(self, point: np.ndarray, mean: np.ndarray) -> np.ndarray:
-        return mean
-
-
-class _AlgorithmFive(_Uncentered):
-    """Running averages of projected statistics, ignoring noise.
-
-    They are Eqs. 51-55.
-    """
-
-    kept: ClassVar[dict[str, str]] = {**LogisticStatistics.kept, "first": "_first", "second": "_second"}
-
-    def __init__(self, *args: Any, **kwargs: Any):
-        super().__init__(*args, **kwargs)
-        self._first, self._second = np.zeros(self.n_features), np.zeros((self.n_features, self.n_features))
+        super()._set_point(point)
+        self.moment = self._covariance + np.outer(point, point) if self.step else None
 
     def _update(self, release: Release) -> None:
         linear, quadratic = self.lattice.scale_linear, self.lattice.scale_quadratic
@@ -221,17 +149,22 @@ class _AlgorithmFive(_Uncentered):
         rate = Schedule(float(options.learning_offset), float(options.learning_decay)).rate(self.step)
         self._first += rate * (values[: self.n_features] * (self._n * linear) - self._first)
         if math.isfinite(quadratic):
-            # Negative eigenvalues of the noised s2 go to 0.
             self._second += rate * (psd_project(self._unpack(values)) * (self._n * quadratic) - self._second)
         precision = self._second.copy()
         precision.flat[:: self.n_features + 1] += self._alpha
         covariance = inverse(precision)
         mean = covariance @ self._first
-        self._set_posterior(mean, covariance, mean)
+        self._mean, self._covariance = mean, covariance
+        prior_rate = options.prior_rate + 0.5 * (mean @ mean + np.trace(covariance))
+        self._prior = options.prior_shape + self.n_features / 2, float(prior_rate)
+        self.step += 1
+        self._set_point(mean)
 
 
-_MODELS: dict[tuple[str, bool], type[LogisticStatistics]] = {
-    ("paper", False): _AlgorithmFive,
-    ("average", False): _UncenteredModel,
-    ("average", True): _CenteredModel,
-}
+def replace_one_bound(a: float, c: float) -> float:
+    """Bound the distance of two records' statistics.
+
+    Their parts are at most a and c; see `AlgorithmFive`.
+    """
+    both = 2 * a * a + 2 * c * c + a**4 / (2 * c * c) if a * a <= 2 * c * c else 4 * a * a
+    return math.sqrt(max(both, 4 * a * a + c * c))

@@ -1,6 +1,6 @@
-"""Compute the coefficients' posterior given noised statistics of known law.
+"""Read noised statistics of known law: how far a step may go, and at last the coefficients' posterior.
 
-It is the read-out of the last step. Everything here is post-processing of released numbers: it costs no privacy.
+Everything here is post-processing of released numbers: it costs no privacy.
 
 In step t the center is a_t. A record x with the label y contributes (y - b p) x and b p (1 - p) x x^T, p being its
 probability at the center. Both are times the weight w of its clip, which depends on x . a_t and |x|. Averages over the
@@ -8,13 +8,13 @@ last steps were released, with noise of known law:
 
     gradient = sum of w (y - b p) x + noise,    matrix = H + noise.
 
-`second_moment` estimates H from the matrix, `Observed` has the law of the gradient given m, and `posterior_given`
-integrates over the error of H, as Bernstein & Sheldon (2019) do by sampling for linear regression, and over alpha, the
-precision of the prior.
+`Spectrum` says how large H may be, `second_moment` estimates it, `Observed` has the law of the gradient given m, and
+`posterior_given` integrates over the error of H, as Bernstein & Sheldon (2019) do by sampling for linear regression,
+and over alpha, the precision of the prior.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -22,8 +22,10 @@ import numpy as np
 from scipy import linalg
 
 from ...data.types import Vector
-from .spectrum import inverse
 
+#: Nodes and weights of the expectation of a function of a standard normal.
+NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(61)
+WEIGHTS = WEIGHTS / WEIGHTS.sum()
 #: From this many standard deviations of the noise on a positive value is taken as it is seen.
 _AS_SEEN = 300.0
 #: Standard deviations of a logit under the prior, and the logarithms of their weights: around 2, by a factor of 2.
@@ -34,8 +36,41 @@ FACTORS = np.geomspace(0.25, 4.0, 17)
 _FACTOR_WEIGHTS = -0.5 * np.log2(FACTORS) ** 2
 
 
+class Spectrum:
+    """The eigenvalues of a noised symmetric matrix S, as large as they may be.
+
+    The noise is symmetric with independent normal entries of standard deviation s off the diagonal: its eigenvalues
+    fill [-2 s sqrt(d), 2 s sqrt(d)] (Wigner). S is of low rank, or that plus c I. Take an eigenvalue c + L with L > s
+    sqrt(d). It shows as v = c + L + s^2 d / L > c + 2 s sqrt(d). A smaller L does not show (Benaych-Georges &
+    Nadakuditi 2011). So the eigenvalues above the edge are de-biased: L = (v - c + sqrt((v - c)^2 - 4 s^2 d))/2. All
+    others could be up to s sqrt(d) or c.
+
+    A c below s sqrt(d) is hidden, and one above 6 s sqrt(d) shows as it is: both are taken for 0. Between them noise
+    lowers eigenvalues c to near or under the edge. With c = 0 steps along them would be up to three times as long as
+    they should be, and twice is unstable already. The number c is the median eigenvalue.
+    """
+
+    def __init__(self, matrix: np.ndarray, noise_sd: float):
+        values, vectors = np.linalg.eigh(matrix)
+        hidden = noise_sd * math.sqrt(len(matrix))
+        usual = float(np.median(values))
+        usual = usual if hidden < usual < 6 * hidden else 0.0
+        shown = values - usual > 2 * hidden if noise_sd else np.ones(len(values), dtype=bool)
+        excess = np.maximum(values[shown] - usual, 0.0)
+        #: Eigenvectors that show, (d, k), their eigenvalues, and the largest that there may be elsewhere.
+        self.vectors = np.ascontiguousarray(vectors[:, shown])
+        self.upper = usual + (excess + np.sqrt(excess**2 - 4 * hidden**2)) / 2
+        self.elsewhere = max(hidden, usual)
+
+    def apply(self, of: Callable[[np.ndarray], np.ndarray], vector: np.ndarray) -> np.ndarray:
+        """Multiply the matrix with a function of these eigenvalues and a vector."""
+        *shown, rest = of(np.append(self.upper, self.elsewhere))
+        product: np.ndarray = rest * vector + self.vectors @ ((np.array(shown) - rest) * (self.vectors.T @ vector))
+        return product
+
+
 def second_moment(
-    matrix: np.ndarray, noise_sd: float, diagonal_sd: float, constant: bool, about_means: bool = False
+    matrix: np.ndarray, noise_sd: float, diagonal_sd: float, constant: bool
 ) -> tuple[np.ndarray, np.ndarray]:
     """Estimate S and how uncertain its entries are.
 
@@ -43,9 +78,9 @@ def second_moment(
     ``matrix`` is S + noise, of standard deviation ``noise_sd`` off the diagonal and ``diagonal_sd`` on it. The last
     column belongs to the ``constant``, if there is one. `positive_moments` has the entries of the diagonal. S_ij is
     sqrt(S_ii S_jj) r_ij with r_ij ~ N(r, t), r and t fitted to all. That is shrinkage toward a common correlation, with
-    a noise that is known. The constant's column c has r_ic ~ N(0, t), of a t of its own. With ``about_means`` r_ij ~
-    N(r + r_ic r_jc, t): where columns are never negative, independent ones have that; without a constant it says
-    nothing. The second result has the posterior variances of r_ij, r_jj being S_jj over its mean.
+    a noise that is known. The constant's column c has r_ic ~ N(0, t), of a t of its own, and then r_ij ~ N(r + r_ic
+    r_jc, t): where columns are never negative, independent ones have that. The second result has the posterior
+    variances of r_ij, r_jj being S_jj over its mean.
     """
     d = len(matrix)
     if noise_sd == 0:
@@ -62,7 +97,7 @@ def second_moment(
         r[k], variance_of_r[k] = r[:, k], variance_of_r[:, k]
     pairs = np.triu_indices(k, 1)
     if len(pairs[0]):
-        center = np.outer(r[:k, -1], r[:k, -1])[pairs] if about_means and k < d else 0.0
+        center = np.outer(r[:k, -1], r[:k, -1])[pairs] if k < d else 0.0
         found, variance_of_r[pairs] = shrink(seen[pairs] - center, noise[pairs], common=True)
         r[pairs] = found + center
         r.T[pairs], variance_of_r.T[pairs] = r[pairs], variance_of_r[pairs]
@@ -186,8 +221,7 @@ class Observed:
             noise = law * (np.outer(way, way) + own)
             noise.flat[:: d + 1] = law @ (way**2 + own.diagonal())
             noise += known
-            if u.any():
-                noise += (float(u @ way) ** 2 + float(u @ own @ u)) * np.outer(u, u)
+            noise += (float(u @ way) ** 2 + float(u @ own @ u)) * np.outer(u, u)
             precision = weighted(noise, H)
             precision.flat[:: d + 1] += alpha
             covariance = inverse(precision.copy())
@@ -267,3 +301,26 @@ def solved(matrix: np.ndarray, right: np.ndarray) -> np.ndarray:
         return np.linalg.solve(matrix, right)
     except np.linalg.LinAlgError:
         return np.asarray(np.linalg.lstsq(matrix, right, rcond=None)[0])
+
+
+def inverse(matrix: np.ndarray) -> np.ndarray:
+    """Invert a positive definite matrix, and overwrite it.
+
+    The inverse is C-ordered and exactly symmetric.
+
+    If rounding has made the matrix indefinite, eigenvalues below its precision are raised to that. A release is spent
+    by then, and the model has to be read out of it whatever the noise was.
+    """
+    diagonal = np.diag(matrix).copy()
+    # A symmetric matrix is its own transpose: LAPACK works on the upper triangle in place.
+    factor, info = linalg.lapack.dpotrf(matrix.T, lower=0, overwrite_a=1)
+    if info == 0:
+        factor, info = linalg.lapack.dpotri(factor, lower=0, overwrite_c=1)
+    if info:
+        # LAPACK wrote below and on the diagonal; above it the matrix is as it was.
+        upper = np.triu(matrix, 1)
+        values, vectors = np.linalg.eigh(upper + upper.T + np.diag(diagonal))
+        values = np.maximum(values, len(matrix) * np.finfo(float).eps * np.abs(values).max())
+        factor = (vectors / values) @ vectors.T
+    lower = np.tri(len(factor), k=-1, dtype=bool)
+    return np.ascontiguousarray(np.where(lower, factor.T, factor))

@@ -24,13 +24,12 @@ from ..estimator import ArraySpec, PrivateEstimator
 from ..forecast import by_signal
 from ..readouts import Attribute, Published, by_pieces, kept
 from ..verdict import Verdict
-from .effects import Effect, Told, effects, limits
+from .effects import Effect, Told, reading
 from .forecast import forecast
-from .model import LogisticModel
+from .model import LogisticModel, LogisticOptions, LogisticSettings
 from .multiclass import OneVsRestModel
 from .records import LogisticRecords, LogisticShards, Problem, check_scale, design, not_finite, usable_rows
 from .spherical import MAX_COLUMNS, SphericalModel
-from .statistics import LogisticOptions, LogisticSettings
 
 #: Limits of a spherical regression's signal, fitted on articles of Reuters: below the first only a topic of a third of
 #: them was ranked better than .6, from the second on every topic better than .7.
@@ -140,8 +139,8 @@ class Regression(PrivateEstimator):
     def _model_settings(self, schedule: RunSchedule | None) -> LogisticSettings:
         # The last step is the model's last, or the score's.
         steps = self._steps_of(schedule) - (schedule is not None and schedule.measured)
-        private, bound = bool(self.private), float(self.row_norm)
-        return LogisticSettings(self._constant, bound, self._trials_bound, steps, private, self._options)
+        private, bound, partial = bool(self.private), float(self.row_norm), schedule is not None and not schedule.whole
+        return LogisticSettings(self._constant, bound, self._trials_bound, steps, private, partial, self._options)
 
     def _forecast(self, public: Public, schedule: RunSchedule, model: Model) -> RunForecast | None:
         model = model.model if isinstance(model, MeasuredModel) else model
@@ -258,10 +257,10 @@ class Regression(PrivateEstimator):
         """Compute central posterior intervals, (d, 2) or (K, d, 2).
 
         ``level`` is their level. The interval of a coefficient that the releases say too little about is the whole
-        line: see `vips_fast.models.logistic.effects.known_changes`.
+        line: see `vips_fast.models.logistic.effects.Reading.known`.
         """
-        found = limits(self, level)
-        return found if self._fitted().arrays["weights"].ndim > 1 else found[0]
+        found = reading(self).limits(level)
+        return found if len(found) > 1 else found[0]
 
     def effects(self, level: float = 0.9) -> list[Effect]:
         """Compute effects in the columns' own units, with intervals.
@@ -269,7 +268,7 @@ class Regression(PrivateEstimator):
         ``level`` is in (0, 1). Units and reference values come from the schema, if the fit had it among its ``inputs``;
         without one a change is +1 of a column. See `vips_fast.models.logistic.effects.Effect`.
         """
-        return effects(self, level)
+        return reading(self).effects(level)
 
     @property
     def found_gain_(self) -> FoundGain | None:

@@ -11,7 +11,7 @@ from ...data.schema import moved_to_bounds
 from ...engine.gain import GainScore
 from ...engine.units import unpack_block
 from ...kernels.logistic import Rows
-from .spectrum import NODES, WEIGHTS
+from .posterior import NODES, WEIGHTS
 
 #: Products of entries of this many bits are added exactly, in any order, for rows and columns of norm 1.
 _BITS = 24

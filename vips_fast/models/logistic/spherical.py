@@ -12,7 +12,7 @@ from ...engine.sampling import Sampler
 from ...engine.units import unpack_block
 from ...kernels.logistic import Rows, pg_mean
 from ...mechanisms import GaussianMechanism
-from .statistics import LogisticSettings, base_rate
+from .model import LogisticSettings, base_rate
 
 #: What the bound of a row's contribution, and of a unit's, is multiplied with before anything is truncated.
 ROW_MARGIN, UNIT_MARGIN = 1 - 2.0**-20, 1 - 2.0**-21

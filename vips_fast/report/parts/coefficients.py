@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from ...models.family import SCHEMA
-from ...models.logistic.effects import MOST_LISTED, Effect, Interval, Told, counted_findings, outcomes, spreads
+from ...models.logistic.effects import MOST_LISTED, Effect, Interval, Told, counted_findings, reading
 from ...store.text import csv_text
 from .. import figures
 from ..part import MOST_ROWS, Group, Learned, Part
@@ -33,7 +33,7 @@ def effect_lines(
 
 def spread_source(model: Any) -> str:
     """Say where the standard deviations of columns come from."""
-    told = spreads(model)[1]
+    told = reading(model).spreads[1]
     public = "public bounds" if SCHEMA in model.inputs_ else "row_norm"
     if told.all():
         return ", from a release"
@@ -113,7 +113,7 @@ class Coefficients(Part):
         ]
         rows: list[list[object]] = [["class", "feature", "mean", "low_90", "high_90", "change", *heads, "known"]]
         found = model.effects()
-        for label, k, sign in outcomes(model):
+        for label, k, sign in reading(model).outcomes:
             rows.append([label, "(intercept)", f"{sign * model.intercept_[k]:.6g}", *[""] * 10])
             for one in (one for one in found if one.outcome == label):
                 units = [*_cells(one.log_ratio, "{:.6g}"), *_cells(one.ratio, "{:.6g}")] if one.change else [""] * 6
@@ -155,7 +155,7 @@ def _sampling(model: Any) -> str:
         return ", and nothing else: neither sampling nor what the steps left out"
     if unit == "record":
         return ""
-    if "squares" in model._fitted().state:
+    if len(model.coef_) == 1:
         return f", and the chance that brought these units ({unit})"
     return f"; rows of one {unit} count as independent in it"
 
