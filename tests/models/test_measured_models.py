@@ -1,0 +1,205 @@
+"""Mixtures and networks measure themselves in the last step of a fit.
+
+The gain, its bound, its purity, the audit and the verdict.
+"""
+
+import numpy as np
+import pytest
+from first_scores import FirstScore, begins, mutants_are_seen
+
+from vips_fast import BernoulliMixture, ClassConditionalNetwork, GaussianMixture, SigmoidBeliefNetwork, VectorMixture
+from vips_fast.audit import Sizes, audit, conjugate_adapter
+from vips_fast.audit.adapters import ClassesAdapter, SbnAdapter
+from vips_fast.engine.gain import Score
+from vips_fast.models.conjugate.score import ColumnPrediction
+from vips_fast.models.rebuild import verify
+from vips_fast.models.sbn import NetworkOptions
+from vips_fast.models.sbn.score import PixelPrediction
+
+N = 4000
+# A score has few entries, so that 40,000 draws are 10,000 steps or more: other tests look at more.
+SIZES = Sizes(pairs=40, records=12, draws=40_000, releases=1_200, runs=60, rows=2**13)
+NETWORKS = (SigmoidBeliefNetwork, ClassConditionalNetwork)
+ALL = pytest.mark.parametrize("kind", [BernoulliMixture, GaussianMixture, VectorMixture, *NETWORKS])
+
+
+def data(kind, n=N, apart=1.0, seed=0):
+    """Arguments of a fit: three clusters, or two hidden causes in each of two classes; one of all if ``apart`` is 0."""
+    rng = np.random.default_rng(seed)
+    if kind in NETWORKS:
+        parts = np.random.default_rng(5).random((2, 2, 16)) < 0.4
+        label, z = rng.integers(0, 2, n), rng.random((n, 2)) < 0.5
+        logits = 4.0 * apart * np.einsum("nk,nkj->nj", z, parts[label]) - 2.0 * apart
+        X = (rng.random((n, 16)) < 1 / (1 + np.exp(-logits))).astype(np.uint8)
+        return (X, label) if kind is ClassConditionalNetwork else (X,)
+    z = rng.integers(0, 3, n)
+    if kind is BernoulliMixture:
+        shares = 0.5 + apart * (rng.uniform(0.05, 0.95, (3, 20)) - 0.5)
+        return ((rng.random((n, 20)) < shares[z]).astype(np.uint8),)
+    centers = rng.standard_normal((3, 12))
+    centers *= 0.6 * apart / np.linalg.norm(centers, axis=1)[:, None]
+    return (centers[z] + 0.1 * rng.standard_normal((n, 12)),)
+
+
+def known():
+    """Give a mixture a start near the centers."""
+    rng = np.random.default_rng(0)
+    rng.integers(0, 3, N)
+    centers = rng.standard_normal((3, 12))
+    return {"means_init": 0.4 * centers / np.linalg.norm(centers, axis=1)[:, None]}
+
+
+def make(kind, measure=None, **settings):
+    settings = {"random_state": 0, **settings}
+    if kind not in NETWORKS:
+        return kind(3, **settings)
+    own = {"classes": [0, 1]} if kind is ClassConditionalNetwork else {}
+    return kind(4, options=NetworkOptions(measure_gain=measure), delta=1e-5, **own, **settings)
+
+
+def fitted(kind, records, seed=0, **settings):
+    """Return a fit with known noise. The assertions below would fail by chance in one of twenty."""
+    return make(kind, **settings).set_unsafe(test_key=seed.to_bytes(32)).fit(*records)
+
+
+@ALL
+def test_parts_that_are_there_are_useful_and_others_are_noise(kind):
+    spent = dict(epsilon=4.0) if kind in NETWORKS else dict(noise_multiplier=3.0)
+    start = known() if kind is GaussianMixture else {}
+    good = fitted(kind, data(kind), **spent, **start)
+    assert good.found_gain_.low > 0.02 and good.verdict_.worth == "useful"
+    assert "half of a record's columns predict the other half" in good.verdict_.text
+    none = fitted(kind, data(kind, apart=0.0), **spent)
+    assert none.verdict_.worth == "noise" and none.verdict_.text.startswith("Verdict: mostly noise")
+    assert fitted(kind, data(kind, n=200), epsilon=0.5).verdict_.worth == "noise"
+    unmeasured = type("Off", (kind,), {"measure_gain": False}) if kind not in NETWORKS else kind
+    off = {"measure": False} if kind in NETWORKS else {}
+    off = fitted(unmeasured, data(kind), **spent, **off)
+    assert off.found_gain_ is None and off.verdict_.text == ""
+
+
+def test_which_runs_are_measured():
+    X = data(SigmoidBeliefNetwork, 1000)
+    for settings, found in ((dict(n_steps=9), False), (dict(n_steps=10), True)):
+        assert (fitted(SigmoidBeliefNetwork, X, epsilon=2.0, **settings).found_gain_ is not None) == found
+    persons = make(SigmoidBeliefNetwork, epsilon=4.0, n_records=250).fit(*X, groups=np.arange(1000) // 4)
+    assert persons.found_gain_ is not None
+    with pytest.raises(ValueError, match="measure_gain"):
+        make(SigmoidBeliefNetwork, measure="yes").fit(*X)
+
+
+def exact(model, *records):
+    """Return a network's gain on other records, without noise."""
+    restored = model._model(model._fitted().public)
+    restored.restore(model._fitted().state)
+    rows = np.column_stack(records)
+    score, words = restored.gain_score(), np.random.default_rng(1).integers(0, 2**64, len(rows), dtype=np.uint64)
+    found = score.rows(np.ascontiguousarray(rows, np.uint8), words, np.ones(len(rows), bool), 1.0).mean(axis=0)
+    return Score.read(found, 0.0, 1.0, 1e12, score).found().gain
+
+
+@pytest.mark.parametrize("kind", NETWORKS)
+def test_a_fit_predicts_its_own_records_no_better_than_others(kind):
+    """Noise and shrinkage leave little of a record in the weights. The score needs no correction."""
+    gaps = []
+    for seed in range(8):
+        records = data(kind, 600, seed=seed)
+        model = fitted(kind, records, seed=seed, epsilon=8.0)
+        gaps.append(exact(model, *records) - exact(model, *data(kind, 8000, seed=100 + seed)))
+    assert exact(model, *records) > 0.02 and abs(np.mean(gaps)) < 0.01
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n, epsilon", [(1400, 1.0), (4000, 2.0)])
+def test_the_interval_covers_the_true_gain(n, epsilon):
+    hits = []
+    for seed in range(100):
+        model = fitted(SigmoidBeliefNetwork, data(SigmoidBeliefNetwork, n, seed=seed), seed=seed, epsilon=epsilon)
+        low, high = model.found_gain_[1:]
+        hits.append(low <= exact(model, *data(SigmoidBeliefNetwork, 60_000, seed=1000 + seed)) <= high)
+    assert 0.84 <= np.mean(hits) <= 0.97
+
+
+@ALL
+def test_the_gain_is_the_same_for_threads_and_from_the_releases(kind, tmp_path):
+    found = []
+    for n_jobs in (1, 2):
+        model = make(kind, noise_multiplier=3.0, n_steps=10, n_jobs=n_jobs).set_unsafe(test_key=bytes(32))
+        found.append(model.fit(*data(kind), transcript=tmp_path / f"t{n_jobs}").found_gain_)
+    assert found[0] == found[1] and found[0] is not None
+    model.save(tmp_path / "m")
+    assert verify(tmp_path / "m", tmp_path / "t2").ok
+
+
+def scored(kind):
+    """A score, and its records: hardly records, as a fit takes them, and as far from the model as possible."""
+    X, *y = data(kind, 300)
+    if kind in NETWORKS:
+        X[:2], X[2:4] = 0, 1
+        stage = make(kind, noise_multiplier=3.0).prepare(X, *y)
+        model = stage.model.model
+        for one in getattr(model, "classes", [model]):
+            one.w, one.variances = 3.0 * one.start_weights, np.full(one.w.shape, 0.5)
+            one.zeta, one.mean_image = np.full(4, 0.3), np.linspace(0.02, 0.9, 16)
+            one._derive()
+        return model.gain_score(), stage.records
+    X = X.astype(np.float64)
+    X[:7] = np.array([0.0, 1.0, -1e30, 1e30, 1e-30, 1e6, -1e6])[:, None]
+    stage = make(begins(kind), noise_multiplier=3.0, sampling="full").prepare(X)
+    return stage.model._step.score, stage.records
+
+
+@ALL
+def test_a_row_is_within_the_bound_and_a_function_of_its_record(kind):
+    score, records = scored(kind)
+    assert isinstance(score, PixelPrediction if kind in NETWORKS else ColumnPrediction)
+    words, every = np.random.default_rng(1).integers(0, 2**64, 300, dtype=np.uint64), np.arange(300)
+    rows = score.rows(records.block(every), words, np.ones(300, bool), 2.0)
+    assert np.linalg.norm(rows, axis=1).max() <= 2.0 and rows[:, -1].sum() > 0
+    for i in range(0, 300, 5):
+        alone = score.rows(records.block(every[[i]]), words[[i]], np.ones(1, bool), 2.0)
+        np.testing.assert_array_equal(alone[0], rows[i])
+
+
+# -- the audit
+
+
+def judged(adapter):
+    """Return the step that is a score. The network has large weights."""
+
+    class Judged(FirstScore, adapter):
+        def sharp(self, stage):
+            for one in getattr(stage.model.model, "classes", [stage.model.model]):
+                one.w = 3.0 * one.start_weights
+                one._derive()
+            stage.model._begin()
+
+    return Judged
+
+
+def report_of(layers, kind):
+    if kind in NETWORKS:
+        own = {} if kind is SigmoidBeliefNetwork else {"classes": [0, 1]}
+        settings = {"n_components": 2, "options": NetworkOptions(measure_gain=False), **own}
+        adapter = judged(SbnAdapter if kind is SigmoidBeliefNetwork else ClassesAdapter)(settings, begins(kind))
+    else:
+        adapter = conjugate_adapter(begins(kind)(2), *data(kind, 60))
+        adapter.tight, adapter.adds_up = lambda relation: False, lambda: False
+    return audit(adapter, layers=layers, sizes=SIZES, random_state=0)
+
+
+@ALL
+def test_layers(kind):
+    report = report_of("ABC" if kind in NETWORKS else "AB", kind)
+    assert report.passed, report.text()
+
+
+@pytest.mark.parametrize(
+    "kind, prediction", [(BernoulliMixture, ColumnPrediction), (SigmoidBeliefNetwork, PixelPrediction)]
+)
+def test_mutants(kind, prediction, monkeypatch):
+    def failed(layers):
+        report = report_of(layers, kind)
+        return {check.name for layer in report.layers for check in layer.checks if not check.passed}
+
+    mutants_are_seen(monkeypatch, prediction, failed)
