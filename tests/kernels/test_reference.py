@@ -11,11 +11,12 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+import inputs
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from inputs import clipping, documents, network, shrink_means, shrinking, topics
-from sums import sbn_clip, sbn_cross, sbn_gram, sbn_moments, sbn_visible_norms
+import sums
+from inputs import clipping, documents, network, shrinking, topics
 
 import vips_fast
 from vips_fast import kernels
@@ -202,50 +203,16 @@ def units_arguments(rng, size):
         yield args, {"tol": 0, "max_iter": 50, "spacing": 2.0**-20, **settings}
 
 
-def lda_units(
-    starts,
-    indptr,
-    indices,
-    counts,
-    beta,
-    alpha,
-    *,
-    tol,
-    word_tol=0.0,
-    max_iter,
-    clip_norm,
-    word_clip,
-    word_weight,
-    share_floor,
-    spacing,
-    dtype,
-    isa,
-):
+def lda_units(starts, indptr, indices, counts, beta, alpha, *, spacing, clip_norm, dtype, isa, **settings):
     """Return the unchecked entry, which the topic model calls, with its outputs."""
     table = scaled_table(beta, np.dtype(dtype), isa)
-    entries = int(np.diff(indptr[starts]).max())
-    size = native.lda_units_workspace(*beta.shape, int(np.diff(indptr).max()), entries, dtype == SINGLE, isa)
+    longest, entries = int(np.diff(indptr).max()), int(np.diff(indptr[starts]).max())
+    work = np.empty(native.lda_units_workspace(*beta.shape, longest, entries, dtype == SINGLE, isa) // 8 + 1)
     sums, norms = np.zeros(beta.T.shape, dtype=np.int64), np.empty(len(starts) - 1)
-    native.lda_units(
-        starts,
-        indptr,
-        indices.astype(np.int32),
-        counts.astype(np.float64),
-        table,
-        np.full(len(beta), alpha),
-        tol,
-        word_tol,
-        max_iter,
-        clip_norm or 0.0,
-        word_clip,
-        word_weight,
-        share_floor,
-        spacing,
-        np.empty(size // 8 + 1).view(np.uint8),
-        sums,
-        norms,
-        isa,
-    )
+    records = starts, indptr, indices.astype(np.int32), counts.astype(np.float64), table, np.full(len(beta), alpha)
+    stop = settings["tol"], settings.get("word_tol", 0.0), settings["max_iter"]
+    bounds = clip_norm or 0.0, settings["word_clip"], settings["word_weight"], settings["share_floor"], spacing
+    native.lda_units(*records, *stop, *bounds, work.view(np.uint8), sums, norms, isa)
     return sums * spacing, norms
 
 
@@ -644,30 +611,10 @@ def logistic_units_arguments(rng, size):
 
 def logistic_units(starts, X, linear, quadratic, norms, *, clip_norm, spacing, grid, label_free, dtype, isa):
     """Return the unchecked entry, which the logistic model calls, with its outputs."""
-    linear, quadratic, norms = linear.copy(), quadratic.copy(), norms.copy()
-    columns, work = rows_of(X, isa, dtype)
-    native.logistic_units(
-        starts,
-        X.shape[1],
-        *columns,
-        None,
-        None,
-        1.0,
-        1.0,
-        1.0,
-        1.0,
-        clip_norm,
-        spacing,
-        grid,
-        label_free,
-        work,
-        linear,
-        quadratic,
-        norms,
-        False,
-        isa,
-    )
-    return linear, quadratic
+    factors, (columns, work) = (linear.copy(), quadratic.copy(), norms.copy()), rows_of(X, isa, dtype)
+    settings = None, None, 1.0, 1.0, 1.0, 1.0, clip_norm, spacing, grid, label_free
+    native.logistic_units(starts, X.shape[1], *columns, *settings, work, *factors, False, isa)
+    return factors[:2]
 
 
 @pytest.mark.parametrize("sparse", [False, True])
@@ -685,17 +632,10 @@ def test_units_of_many_rows_and_of_many_columns(m, d, label_free, sparse):
     linear *= rng.choice([-1.0, 1.0], m)
     options = dict(clip_norm=1.0, spacing=spacing, grid=grid, label_free=label_free, dtype=np.float64, isa=None)
     wide = np.concatenate([X, np.zeros((m, 300))], axis=1)[: 600 if m > 1000 else None]
-    ways = [
-        logistic_units(
-            np.array([0, len(x)]),
-            sp.csr_array(x) if sparse else x,
-            linear[: len(x)],
-            quadratic[: len(x)],
-            norms[: len(x)],
-            **options,
-        )
-        for x in (X, X[: len(wide)], wide)
-    ]
+    ways = []
+    for x in (X, X[: len(wide)], wide):
+        factors = (part[: len(x)] for part in (linear, quadratic, norms))
+        ways.append(logistic_units(np.array([0, len(x)]), sp.csr_array(x) if sparse else x, *factors, **options))
     q = np.trunc(ways[0][0][:, None] * X).astype(np.int64).sum(axis=0)
     a = np.trunc(ways[0][1][:, None] * X)
     size = math.sqrt(spacing**2 * float(q @ q) + grid**4 * float(((a @ a.T if m < d else a.T @ a) ** 2).sum()))
@@ -729,34 +669,15 @@ def classes_arguments(rng, size):
                 yield (units, rows, labels, *given), options
 
 
-def logistic_classes(
-    starts, X, labels, second_moment, center, *, row_norm, scales, clip_norm, spacing, grid, dtype, isa
-):
+def logistic_classes(starts, X, labels, second_moment, center, *, row_norm, scales, dtype, isa, **clip):
     """Return the unchecked entry of several classes, with its outputs."""
     (n, d), (columns, work) = X.shape, rows_of(X, isa, dtype)
-    linear, quadratic, norms = np.empty((len(center), n)), np.empty(n), np.empty(n)
+    out = np.empty((len(center), n)), np.empty(n), np.empty(n)
     # A center of zeros may be NULL.
     state = second_moment, center if center.any() else None
-    native.logistic_classes(
-        d,
-        *columns,
-        labels,
-        starts,
-        *state,
-        row_norm,
-        1.0,
-        *scales,
-        clip_norm,
-        spacing,
-        grid,
-        True,
-        work,
-        linear,
-        quadratic,
-        norms,
-        isa=isa,
-    )
-    return linear, quadratic, norms
+    settings = row_norm, 1.0, *scales, clip["clip_norm"], clip["spacing"], clip["grid"], True
+    native.logistic_classes(d, *columns, labels, starts, *state, *settings, work, *out, isa=isa)
+    return out
 
 
 def classes_compare(ours, twin, precision):
@@ -1009,41 +930,11 @@ REGISTRY = {
 WITHOUT_INSTRUCTION_SET = {"floor_spectrum", "psd_project"}
 #: Bits that the operating system draws anew: tests/capi/consumers/errors.c sees the call succeed and fail.
 WITHOUT_TWIN = {"os_random"}
-OURS = {
-    "lda_table": lda_table,
-    "lda_gather": lda_gather,
-    "logistic_weights": logistic_weights,
-    "logistic_accumulate": logistic_accumulate,
-    "chacha20_words": chacha20_words,
-    "gaussian_exact": gaussian_exact,
-    "gaussian_flagged": gaussian_flagged,
+#: The kernels without an entry of the twin's form: functions of their names, above and in the helpers.
+WRITTEN = {**vars(inputs), **vars(sums), **globals()}
+OURS = {name: WRITTEN[name] for name in REGISTRY if name in WRITTEN} | {
     "int64_check": verdict(native.int64_check),
     "symmetric_check": verdict(native.symmetric_check),
-    "csv_cells": csv_cells,
-    "integers": integers,
-    "token_numbers": token_numbers,
-    "logistic_classes": logistic_classes,
-    "logistic_units": logistic_units,
-    "lda_units": lda_units,
-    "unit_words": unit_words,
-    "word_histogram": word_histogram,
-    "split_words": split_words,
-    "word_ratios": word_ratios,
-    "blend_release": blend_release,
-    "noise_sums": noise_sums,
-    "noise_units": noise_units,
-    "shrink_means": shrink_means,
-    "table_parameters": table_parameters,
-    "table_shares": table_shares,
-    "table_spread": table_spread,
-    "topic_ratios": topic_ratios,
-    "word_masses": word_masses,
-    "add_rounded_gaussian": add_rounded_gaussian,
-    "sbn_clip": sbn_clip,
-    "sbn_cross": sbn_cross,
-    "sbn_gram": sbn_gram,
-    "sbn_moments": sbn_moments,
-    "sbn_visible_norms": sbn_visible_norms,
 }
 TWINS = {
     "logistic_classes": dense(reference.logistic_classes),

@@ -8,7 +8,7 @@ import pytest
 from vips_fast import ClassConditionalNetwork, SigmoidBeliefNetwork
 from vips_fast.data import Batch, write_shards
 from vips_fast.engine.model import Release
-from vips_fast.models.sbn.classes import COUNT_SHARE, ClassConditionalModel
+from vips_fast.models.sbn.classes import COUNT_SHARE
 
 KEY = bytes(range(32))
 
@@ -160,19 +160,6 @@ def test_a_persons_rows_count_once_whatever_their_classes(releases):
     np.testing.assert_array_equal(sums(single, slice(9)), sums(alone, slice(9)))
 
 
-def test_sums_are_additive_and_have_the_bits_of_any_partition():
-    run = prepare(TRAIN[:300], LABELS[:300], releases=3)
-
-    def total(cuts):
-        fine = np.zeros(run.model.fine_shape, np.int64)
-        for a, b in zip(cuts[:-1], cuts[1:]):
-            run.model.contribute(run.records.block(np.arange(a, b)), np.zeros(b - a, np.uint64), fine, {})
-        return fine
-
-    np.testing.assert_array_equal(total([0, 300]), total(range(301)))
-    np.testing.assert_array_equal(total([0, 300]), total([0, 1, 77, 299, 300]))
-
-
 def test_a_class_without_records_keeps_a_share():
     """No share is zero, as only noise says how many there are. The model runs on."""
     fitted = model(classes=["a", "b", "c", "d"], epsilon=1.0).set_unsafe(test_key=KEY).fit(TRAIN, LABELS)
@@ -237,26 +224,3 @@ def test_labels_of_shards(tmp_path):
     for corpus, words in [(plain, "requires y"), (numbers, "shards of numbers")]:
         with pytest.raises(ValueError, match=words):
             model().fit(corpus)
-
-
-def test_states_that_are_none():
-    run = prepare(TRAIN[:60], LABELS[:60], releases=3)
-    m, before = run.model, run.model.state()
-    assert isinstance(m, ClassConditionalModel)
-    for name, value in [("class_prior", [0.5, 0.5, 0.5]), ("counts", [1.0]), ("class1.step", [1.0]), ("step", [0.5])]:
-        with pytest.raises(ValueError, match="state"):
-            m.restore({**before, name: np.array(value)})
-    after = m.state()
-    assert all(np.array_equal(before[name], after[name]) for name in before)
-
-
-def test_calls_of_partial_fit_go_on_where_the_last_one_stopped():
-    """Calls end like one fit of all their steps. The same key gives the same noise."""
-    settings = dict(noise_multiplier=1.0, n_steps=3)
-    whole, steps = (model(**settings).set_unsafe(test_key=KEY) for _ in range(2))
-    whole.fit(TRAIN[:600], LABELS[:600])
-    for _ in range(3):
-        steps.partial_fit(TRAIN[:600], LABELS[:600])
-    assert steps.n_steps_ == 3 and steps.privacy_.epsilon == whole.privacy_.epsilon
-    np.testing.assert_array_equal(steps.components_, whole.components_)
-    np.testing.assert_array_equal(steps.class_prior_, whole.class_prior_)

@@ -464,14 +464,6 @@ def test_nothing_is_refused_by_the_number_of_rows_when_another_is_public():
         assert "1234" not in str(refusal.value) and "999" not in str(refusal.value)
 
 
-def test_every_dtype_of_records_gives_the_same_model():
-    X, one_step = np.random.default_rng(0).integers(0, 2, (50, 3)), Mean(private=False, n_steps=1)
-    kinds = (np.bool_, np.uint8, np.int64, np.float16, np.float32, float)
-    first, *others = [one_step.fit(X.astype(kind)).average_ for kind in kinds]
-    for other in others:
-        np.testing.assert_array_equal(first, other)
-
-
 # --------------------------------------------------------- as an estimator
 
 

@@ -4,7 +4,6 @@ from importlib import import_module
 
 import numpy as np
 import pytest
-from faults import declaring
 from own_models import POINTS
 
 from vips_fast import BernoulliMixture, GaussianMixture, VectorMixture
@@ -160,28 +159,6 @@ def test_a_projection_that_centers_its_rows_is_seen():
         report = audit(conjugate_adapter(kind(3, random_state=0), POINTS), layers="AB", sizes=SIZES, random_state=0)
         checks[kind] = report.passed
     assert checks[VectorMixture] and not checks[faulty]
-
-
-@pytest.mark.parametrize("kind", [BernoulliMixture, VectorMixture])
-def test_a_declared_sensitivity_below_the_bound_is_seen(kind):
-    words = (np.roll(POINTS, 1, axis=0) > 0).astype(float)
-    passed = []
-    for share in (1.0, 0.9):
-        adapter = conjugate_adapter(declaring(kind, share)(1), POINTS if kind is VectorMixture else words)
-        passed.append(audit(adapter, layers="A", sizes=SIZES, random_state=0).passed)
-    assert passed == [True, False]
-
-
-def test_a_bound_that_leaves_the_counts_out_is_seen():
-    """The engine scales down longer contributions, so privacy holds. A warning says that the proof is wrong."""
-
-    class Forgetful(VectorMixture):
-        def norm_bound(self, n_columns):
-            return 1.0
-
-    X, _ = documents(50)
-    with pytest.warns(RuntimeWarning, match="longer than norm_bound"):
-        Forgetful(2, n_steps=1, private=False).fit(2 * X)
 
 
 def test_responsibilities_are_posteriors_under_the_released_weights():

@@ -207,22 +207,3 @@ def test_denoised_energy_is_right_on_average():
     raw = np.einsum("jk,jk->j", noised @ np.linalg.inv(S), noised)
     np.testing.assert_allclose(raw * factor**2, energy, atol=1e-12)
     assert raw.mean() > 1.05 * truth
-
-
-# ------------------------------------------------------------------ state, rebuild
-
-
-def test_a_model_goes_on_from_its_state():
-    estimator = make(n_steps=20)  # two steps of the mean image
-    model, mechanism = model_of(estimator)
-    for _ in range(4):
-        other, _ = model_of(estimator)
-        state = model.state()
-        other.restore(state)
-        release = release_of(model, mechanism, Y)
-        for each in (model, other):
-            each.update(release)
-        assert all(np.array_equal(a, other.state()[name]) for name, a in model.state().items())
-        assert np.array_equal(fine_of(model, Y), fine_of(other, Y))
-    with pytest.raises(ValueError, match="step"):
-        other.restore({**state, "step": np.array([0.5])})
