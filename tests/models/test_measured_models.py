@@ -146,7 +146,7 @@ def scored(kind):
     X = X.astype(np.float64)
     X[:7] = np.array([0.0, 1.0, -1e30, 1e30, 1e-30, 1e6, -1e6])[:, None]
     stage = make(begins(kind), noise_multiplier=3.0, sampling="full").prepare(X)
-    return stage.model._step.score, stage.records
+    return stage.model.score, stage.records
 
 
 @ALL
