@@ -8,7 +8,6 @@ learned from the rows, so encoding them spends no privacy.
 
 import gzip
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -101,61 +100,29 @@ ABALONE = Schema(
 )
 
 
-def read_adult(*paths: str | Path, missing: str = "category") -> Table:
+def read_adult(*paths: str | Path) -> Table:
     """Read ``adult.data`` and ``adult.test``, plain or gzip, one after the other.
 
-    ``y`` is 1 for an income above 50,000. A "?" becomes, by ``missing``, a "category" of its own (108 columns),
-    "fill", the first category (105 columns), or "drop", which leaves out the row. Most rows have an L2 norm near 3;
-    their bound is sqrt(14).
-
-    Raises OSError if a file cannot be read, and ValueError with the number of the line that has a wrong form.
+    ``y`` is 1 for an income above 50,000. A "?" is a category of its own. Most rows have an L2 norm near 3; their bound
+    is sqrt(14).
     """
-    if missing not in ("category", "fill", "drop"):
-        raise ValueError(f"missing={missing!r}: expected 'category', 'fill' or 'drop'")
-    columns = (
-        column if missing == "category" or column.kind == "number" else replace(column, missing="fill")
-        for column in ADULT.columns
-    )
-    labels = {">50K": 1, "<=50K": 0}
-    schema = Schema(tuple(columns), ADULT.nulls)
-    return _read(paths, schema, lambda text: labels.get(text.removesuffix(".")), whole=missing == "drop")
+    return _read(paths, ADULT, {"<=50K": 0, "<=50K.": 0, ">50K": 1, ">50K.": 1}.__getitem__)
 
 
-def read_abalone(*paths: str | Path, threshold: int = 9) -> Table:
-    """Read ``abalone.data``; files and errors are as for `read_adult`.
-
-    ``y`` is 1 for more rings than ``threshold``. The 10 columns are three for the sex and seven measurements.
-    """
-    return _read(paths, ABALONE, lambda text: int(int(text) > threshold) if text.isdecimal() else None)
+def read_abalone(*paths: str | Path) -> Table:
+    """Read ``abalone.data``: ``y`` is 1 for more than 9 rings; three columns for the sex, seven for measurements."""
+    return _read(paths, ABALONE, lambda rings: int(int(rings) > 9))
 
 
-def _read(
-    paths: tuple[str | Path, ...], schema: Schema, label: Callable[[str], int | None], whole: bool = False
-) -> Table:
-    """Read features, and a label in the last field.
-
-    ``whole`` leaves out rows with a missing value.
-    """
-    rows, targets, numbers = [], [], []
+def _read(paths: tuple[str | Path, ...], schema: Schema, label: Callable[[str], int]) -> Table:
+    """Read features, and a label in the last field."""
+    rows = []
     for path in paths:
         raw = Path(path).read_bytes()
         text = gzip.decompress(raw) if raw.startswith(b"\x1f\x8b") else raw
-        for number, line in enumerate(text.decode().splitlines(), 1):
-            fields = [field.strip() for field in line.split(",")]
-            # Empty lines, comments and a header are no rows.
-            if not line.strip() or line.startswith("|") or fields[0] == schema.columns[0].name:
-                continue
-            if len(fields) != len(schema.columns) + 1:
-                wanted = len(schema.columns) + 1
-                raise ValueError(f"{path}: line {number} has {len(fields)} fields; expected {wanted}")
-            if whole and "?" in fields:
-                continue
-            target = label(fields.pop())
-            if target is None:
-                raise ValueError(f"{path}: line {number}: the label is not one of those of the data set")
-            rows.append(fields)
-            targets.append(target)
-            numbers.append(number)
+        # Empty lines and comments are no rows.
+        lines = [line for line in text.decode().splitlines() if line.strip() and not line.startswith("|")]
+        rows += [[field.strip() for field in line.split(",")] for line in lines]
     cells = {column.name: [row[k] for row in rows] for k, column in enumerate(schema.columns)}
-    X = schema.encode(cells, where=f"{', '.join(map(str, paths))}: line", lines=numbers)
-    return Table(X, np.asarray(targets, dtype=np.int64), schema.feature_names, schema.row_norm)
+    y = np.array([label(row[-1]) for row in rows], dtype=np.int64)
+    return Table(schema.encode(cells), y, schema.feature_names, schema.row_norm)

@@ -4,14 +4,12 @@ import math
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from peers import DPSGDLogisticRegression
 from peers.dpsgd import GradientModel
 from peers.laplace import LaplaceMechanism
 from peers.theorems import zcdp_rho_for_target
 
 from vips_fast import accounting as acc
-from vips_fast.engine.backend import Threads
 from vips_fast.models.logistic.records import LogisticRecords, design
 
 
@@ -86,16 +84,6 @@ def test_poisson_scenario_calibrates_with_renyi_divergences(data):
     assert model.privacy_.epsilon < 1.0
 
 
-@pytest.mark.parametrize("n_rows", [3000, 4000])
-def test_the_rate_is_that_of_the_public_number_of_records(data, n_rows):
-    """Rows may be more or fewer. Neither the rate nor the noise knows."""
-    X, y = data
-    model = DPSGDLogisticRegression("poisson", batch_size=500, n_steps=3, n_records=2000, noise_multiplier=1.0)
-    model.fit(X[:n_rows], y[:n_rows])
-    assert model.ledger_.event().event.sampling_probability == 0.25
-    assert (model.privacy_.n_records, model.privacy_.batch_size) == (2000, 500.0)
-
-
 def contributions(X, y, theta, records, order=2, clip=1.0, spacing=2.0**-20):
     rows = LogisticRecords.of(design(X, 1.0), np.asarray(y, float))
     model = GradientModel(rows.rows.n_features, clip=clip, order=order, rate=1.0, alpha=0.0, first=0)
@@ -119,23 +107,6 @@ def test_contributions_are_bounded_in_integers(order):
     if order == 2:
         # The square of 1e300 overflows: such a record contributes nothing, without a warning.
         assert not units[:, -2:].any()
-
-
-def test_a_contribution_depends_on_its_record_alone(data):
-    X, y = data
-    theta = np.array([1.0, -2.0, 0.5, 3.0, 0.0, 0.1])
-    whole, _ = contributions(X, y.astype(float), theta, np.arange(len(X)))
-    for records in ([17], [4, 17, 3999], list(range(10, 30))):
-        part, _ = contributions(X, y.astype(float), theta, records)
-        np.testing.assert_array_equal(part, whole[:, records])
-    sparse = LogisticRecords.of(design(sp.csr_array(X), 1.0), y.astype(float))
-    model = GradientModel(6, clip=1.0, order=2, rate=1.0, alpha=0.0, first=0)
-    model._theta, model._spacing = theta, 2.0**-20
-    words = np.zeros(len(X), np.uint64)
-    for n_shards in (1, 3):
-        shards = np.array_split(np.arange(len(X)), n_shards)
-        total = sum(Threads(2).sum(model, sparse, shard, words[: len(shard)]) for shard in shards)
-        np.testing.assert_array_equal(total, whole.sum(axis=1))
 
 
 def test_replacing_a_record_moves_the_sum_by_the_sensitivity():

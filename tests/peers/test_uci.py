@@ -1,7 +1,6 @@
-"""Readers of Adult and Abalone. The original format, its variants, and broken files."""
+"""Readers of Adult and Abalone."""
 
 import gzip
-import re
 
 import numpy as np
 import pytest
@@ -28,12 +27,9 @@ def column(table, name):
 
 
 @pytest.mark.parametrize("compress", [False, True])
-@pytest.mark.parametrize(
-    ("before", "after", "stop"),
-    [("", "\n\n", ""), ("|1x3 Cross validator\n", "\n", "."), ("age, workclass" + ", x" * 13 + "\n", "", "")],
-)
-def test_adult_in_every_form(tmp_path, compress, before, after, stop):
-    text = before + "\n".join(row + stop for row in ROWS) + after
+@pytest.mark.parametrize(("before", "stop"), [("", ""), ("|1x3 Cross validator\n", ".")])
+def test_adult_in_both_forms(tmp_path, compress, before, stop):
+    text = before + "\n".join(row + stop for row in ROWS) + "\n\n"
     table = read_adult(write(tmp_path / "adult", text, compress))
     assert table.X.shape == (2, 108) and len(table.feature_names) == 108
     assert table.y.tolist() == [0, 1]
@@ -41,34 +37,8 @@ def test_adult_in_every_form(tmp_path, compress, before, after, stop):
     np.testing.assert_allclose(column(table, "age"), [2 * 23 / 74 - 1, 2 * 34 / 74 - 1])
     np.testing.assert_allclose(column(table, "capital-gain"), [2174 / 20000, MOVED])
     assert column(table, "education=Doctorate").tolist() == [0, 1]
-    assert column(table, "workclass=?").tolist() == [0, 1]
-    assert column(table, "native-country=?").tolist() == [0, 1]
+    assert column(table, "workclass=?").tolist() == column(table, "native-country=?").tolist() == [0, 1]
     assert np.sqrt(table.X.power(2).sum(axis=1)).max() <= table.row_norm == np.sqrt(14)
-
-
-def test_nothing_is_learned_from_the_rows(tmp_path):
-    """A row's encoding is the same in any company."""
-    alone = read_adult(write(tmp_path / "a", ROWS[0])).X.toarray()[0]
-    together = read_adult(write(tmp_path / "b", "\n".join([ROWS[1], ROWS[0], ROWS[1]]))).X.toarray()[1]
-    np.testing.assert_array_equal(alone, together)
-
-
-@pytest.mark.parametrize(
-    ("row", "text"),
-    [
-        (ROWS[0].replace("Bachelors", "secret-school"), "line 2, column 'education': not one of the schema's"),
-        (ROWS[0].replace("77516", "secret"), "line 2, column 'fnlwgt': expected a finite number"),
-        (ROWS[0].replace("77516", "nan"), "line 2, column 'fnlwgt': expected a finite number"),
-        (ROWS[0].replace("Bachelors", "?"), "line 2, column 'education': a missing value"),
-        (ROWS[0].replace("<=50K", "secret"), "line 2: the label"),
-        (ROWS[0] + ", secret", "line 2 has 16 fields; expected 15"),
-    ],
-)
-def test_broken_lines_are_named_and_not_shown(tmp_path, row, text):
-    path = write(tmp_path / "adult", ROWS[1] + "\n" + row)
-    with pytest.raises(ValueError, match=re.escape(text)) as error:
-        read_adult(path)
-    assert "secret" not in str(error.value)
 
 
 def test_abalone(tmp_path):
@@ -78,9 +48,6 @@ def test_abalone(tmp_path):
     assert column(table, "sex=I").tolist() == [0, 1]
     np.testing.assert_allclose(column(table, "length"), [2 * 0.455 - 1, 2 * 0.35 - 1])
     assert column(table, "whole-weight")[1] == MOVED
-    assert read_abalone(tmp_path / "abalone", threshold=15).y.tolist() == [0, 0]
-    with pytest.raises(ValueError, match="line 1: the label"):
-        read_abalone(write(tmp_path / "bad", text.replace(",15", ",many")))
 
 
 @pytest.mark.filterwarnings("ignore:Liblinear failed to converge")
@@ -90,7 +57,6 @@ def test_real_files(data_dir):
     # Counts of adult.names.
     assert table.X.shape == (48_842, 108)
     assert abs(table.y.mean() - 0.2393) < 5e-5
-    assert read_adult(folder / "adult.data.gz", folder / "adult.test.gz", missing="drop").X.shape[0] == 45_222
     # liblinear reads only int32 indices.
     assert table.X.indices.dtype == table.X.indptr.dtype == np.int32
     LogisticRegression(solver="liblinear", max_iter=1).fit(table.X[:50], table.y[:50])
