@@ -6,23 +6,10 @@ Every answer is an upper bound: it is rounded up, never down.
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from functools import wraps
 from typing import Any, ClassVar
 
-from .checks import non_negative, open_probability
-from .events import PrivacyEvent, check_event
+from .events import PrivacyEvent
 from .solver import find_threshold
-
-
-def _checked(method: Any, argument: str, check: Callable[[str, Any], float]) -> Any:
-    @wraps(method)
-    def checked(self: Any, event: PrivacyEvent, at: float, *args: Any, **options: Any) -> float:
-        found = method(self, check_event(event), check(argument, at), *args, **options)
-        # What is no number guarantees nothing.
-        return float(found) if found >= 0.0 else math.inf if argument == "delta" else 1.0
-
-    return checked
 
 
 class Accountant(ABC):
@@ -38,13 +25,6 @@ class Accountant(ABC):
     title: ClassVar[str]
     #: The theorem, and its proof's source.
     source: ClassVar[str]
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        """Check event and number at the door of each accountant's own methods."""
-        super().__init_subclass__(**options)
-        for name, argument, check in (("epsilon", "delta", open_probability), ("delta", "epsilon", non_negative)):
-            if name in vars(cls):
-                setattr(cls, name, _checked(vars(cls)[name], argument, check))
 
     @abstractmethod
     def check(self, event: PrivacyEvent) -> None:
@@ -67,7 +47,6 @@ class Accountant(ABC):
 
         An accountant without a formula for it inverts its `epsilon`.
         """
-        event, epsilon = check_event(event), non_negative("epsilon", epsilon)
 
         def enough(t: float) -> bool:
             return self.epsilon(event, math.exp(t), *args, **options) <= epsilon

@@ -112,8 +112,9 @@ def _answer(
     if known is None and accountant.name != "pld":
         # A closed form needs no accuracy.
         options.pop("rtol", None)
-    ask = accountant.epsilon if quantity == "epsilon" else accountant.delta
-    return ask(event, at, **options)
+    found = (accountant.epsilon if quantity == "epsilon" else accountant.delta)(event, at, **options)
+    # What is no number guarantees nothing.
+    return float(found) if found >= 0.0 else math.inf if quantity == "epsilon" else 1.0
 
 
 def describe(event: PrivacyEvent, delta: float, accountant: str | None = None, **options: Any) -> str:
