@@ -14,7 +14,6 @@ import pandas
 import pytest
 
 from vips_fast import accounting
-from vips_fast.cli.parser import parse
 from vips_fast.data import packaged_model
 from vips_fast.data.tokens import Analyzer
 from vips_fast.data.vocabulary import public_vocabulary, stop_words
@@ -38,15 +37,6 @@ def topics(text):
 def gain(text):
     found = re.search(r"half of a person's words predict the other half (\d+)% better", " ".join(text.split()))
     return int(found[1])
-
-
-def test_the_page_is_short_and_its_commands_are_understood():
-    # Words, without code, output, and the signs of tables and links.
-    prose = re.sub(r"```.*?```|^    .*?$", "", README, flags=re.S | re.M)
-    assert len(re.sub(r"\||---|\]\([^)]*\)", " ", prose).split()) <= 700 and len(CODE.splitlines()) <= 12
-    assert [line.split()[0] for line in COMMANDS] == ["pip"] * 2 + ["vips-fast"] * 5
-    for line in COMMANDS[2:]:
-        assert parse(line.split()[1:]).command, line
 
 
 def test_text_and_pictures_are_of_one_fit():

@@ -26,7 +26,7 @@ from ..models.estimator import PrivateEstimator
 from ..models.family import COLUMNS, FAMILIES, SCHEMA, family_of, resolve
 from ..models.inputs import listed
 from ..store.limits import read_bytes, read_text
-from .arguments import Predict, Prior, Texts
+from .arguments import FitMixture, Predict, Prior, Regression, Texts
 from .output import warn_of_taints
 from .signature import refuse_unused
 
@@ -100,6 +100,14 @@ def read_table(path: str, schema: Schema, invalid: str, others: Sequence[str] = 
             column.extend(batch[name])
         n += rows
     return sparse.vstack(parts, format="csr") if parts else sparse.csr_array((0, len(kept.feature_names))), cells
+
+
+def matrix_names(args: FitMixture | Regression, n: int) -> list[str]:
+    """Read the names of a matrix's columns, or number them."""
+    names = [f"x{j + 1}" for j in range(n)] if args.names is None else read_lines(args.names)
+    if len(names) != n:
+        raise ValueError(f"{args.names}: {len(names)} names; expected {n}, one for each column")
+    return names
 
 
 def column_inputs(names: Sequence[str] | None, schema: Schema | None) -> dict[str, str]:

@@ -214,6 +214,10 @@ class Arguments:
         lines = _section(cls, "Examples").splitlines()
         return [" ".join(line.split()) for line in lines if line]
 
+    def take(self, *names: str) -> dict[str, Any]:
+        """Return some of the fields, for a call whose parameters have their names."""
+        return {name: getattr(self, name) for name in names}
+
     @classmethod
     def load(cls) -> Callable[[Self], int]:
         """Import the function that runs it."""

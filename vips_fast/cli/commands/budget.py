@@ -24,16 +24,8 @@ _MOST_STEPS = 10**8
 
 def create(args: BudgetCreate) -> int:
     """Make a budget."""
-    budget = Budget.create(
-        args.file,
-        args.epsilon,
-        args.delta,
-        dataset=args.dataset,
-        relation=args.relation,
-        unit=args.unit,
-        filter=args.filter,
-        purchases=args.purchases,
-    )
+    how = args.take("dataset", "relation", "unit", "filter", "purchases")
+    budget = Budget.create(args.file, args.epsilon, args.delta, **how)
     print(f"Written to {args.file}: epsilon = {rounded_up(args.epsilon)}, delta = {args.delta:g} for {args.dataset}.")
     print(f"head {budget.head}")
     return 0

@@ -13,6 +13,6 @@ def fit(args: FitClusters) -> int:
     known = None if args.public_prior is None else PublicVectors.load(args.public_prior)
     lines = text_lines(not args.quiet)
     encode, public = encoder_and_knowledge(args.vectors, known, args.n_jobs, lines)
-    how = {name: getattr(args, name) for name in ("text", "person", "format", "encoding")}
+    how = args.take("text", "person", "format", "encoding")
     how |= {"invalid": args.invalid or "raise", "progress": lines}
     return run_fit(args, DocumentClusters, lambda: VectorTexts(args.input, public, encode, **how), public=public)

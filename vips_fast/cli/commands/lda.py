@@ -56,18 +56,9 @@ def plan(args: PlanArguments) -> int:
     """Print settings of a private topic model."""
 
     def found(n_records: int, epsilon: float | None, success: float | None = None) -> Plan:
-        return make_plan(
-            n_records,
-            args.vocab_size,
-            args.topics,
-            doc_length=args.doc_length,
-            epsilon=epsilon,
-            delta=args.delta,
-            vocab_share=args.vocab_share,
-            options=LdaOptions(distinct_words=args.distinct_words, target_attack_success=success),
-            sampling=args.sampling,
-            n_bins=args.n_bins,
-        )
+        how = args.take("doc_length", "delta", "vocab_share", "sampling", "n_bins")
+        how["options"] = LdaOptions(distinct_words=args.distinct_words, target_attack_success=success)
+        return make_plan(n_records, args.vocab_size, args.topics, epsilon=epsilon, **how)
 
     planned = found(args.n_records, args.epsilon, args.target_attack_success)
     if args.json:

@@ -25,10 +25,10 @@ from ..inputs import (
     column_inputs,
     is_table,
     load_model,
+    matrix_names,
     open_shards,
     read_array,
     read_labels,
-    read_lines,
     read_matrix,
     read_new_rows,
     read_table,
@@ -87,9 +87,7 @@ def fit(args: FitBlr | FitCounts) -> int:
             return _of_table(args, estimator, Schema.load(args.schema), label)
         X, y = read_matrix(args.input), _column(label, args.invalid, _counts(args))
         exposure = None if args.exposure is None else _column(args.exposure, args.invalid, counts=True)
-        names = [f"x{j + 1}" for j in range(X.shape[1])] if args.names is None else read_lines(args.names)
-        if len(names) != X.shape[1]:
-            raise ValueError(f"{args.names}: {len(names)} names; expected {X.shape[1]}, one for each column")
+        names = matrix_names(args, X.shape[1])
         if args.family == "blr" and args.classes is not None and y.dtype.kind in "biuf":
             try:
                 estimator.set_params(classes=[float(label) for label in args.classes])
@@ -165,7 +163,7 @@ def _of_shards(args: FitBlr | FitCounts, estimator: Any) -> Material:
     elif (known := shards.text(CLASSES)) is not None and args.classes is None:
         estimator.set_params(classes=parse_json(known))
     _take_norm(args, estimator, shards.schema)
-    names = [f"x{j + 1}" for j in range(shards.n_features)] if shards.schema is None else shards.schema.feature_names
+    names = matrix_names(args, shards.n_features) if shards.schema is None else shards.schema.feature_names
     return _material(shards, shards.labels, names, shards.schema, shards.groups)
 
 

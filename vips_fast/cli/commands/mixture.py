@@ -14,8 +14,8 @@ from ..inputs import (
     IMAGES,
     TEXTS,
     column_inputs,
+    matrix_names,
     open_shards,
-    read_lines,
     read_matrix,
     read_new_rows,
     read_table,
@@ -64,16 +64,8 @@ def _material(args: FitMixture) -> Material:
 
 
 def _names(args: FitMixture, n: int) -> list[str] | None:
-    """Return the names of a matrix's columns.
-
-    None is for vectors, whose columns have no names.
-    """
-    if args.kind == "vector":
-        return None
-    names = [f"x{j + 1}" for j in range(n)] if args.names is None else read_lines(args.names)
-    if len(names) != n:
-        raise ValueError(f"{args.names}: {len(names)} names; expected {n}, one for each column")
-    return names
+    """Return the names of a matrix's columns; columns of vectors have none."""
+    return None if args.kind == "vector" else matrix_names(args, n)
 
 
 def _dense(path: str, rows: Any) -> Any:
