@@ -118,33 +118,3 @@ def test_steps_of_newton_and_of_frank_wolfe_learn_where_there_is_hardly_noise():
     # With next to no budget the vertices are drawn at random.
     drawn = text_logistic.frank_wolfe(X, y, 1e-3, radius=1.0, n_steps=40, rng=np.random.default_rng(3))
     assert len(np.flatnonzero(drawn)) > 15
-
-
-def test_the_table_of_texts_shows_every_cell():
-    names = ("auc", "log_loss", "accuracy")
-    rows = [
-        cell | dict(sound=cell["epsilon"], seconds=1.0, each=dict.fromkeys(names, [0.5 + i / 1e4]))
-        for i, cell in enumerate(text_logistic.cells(10))
-    ]
-    page = text_logistic.report(rows)
-    assert all(f".{5000 + i}" in page for i in range(len(rows)))
-
-
-def test_the_table_of_downstream_accuracy(tmp_path):
-    """Numbers are made up. Each is seen in its row, and the published ones are printed as they are."""
-    import importlib
-
-    module = importlib.import_module("mnist_downstream")
-    rows = [
-        cell | dict(accuracy=0.5 + i / 1e3, images=bytes(10 * 2 * 98).hex(), seconds=1.0)
-        for i, cell in enumerate(cell for cell in module.cells(1) if cell["run"] == 0)
-    ]
-    lines = module.report(rows).splitlines()
-    starts = ["| **ours, ε = 0.5**", "| **ours, ε = 1**", "| **ours, ε = 10**", "| ours, no", "| real"]
-    for i, start in enumerate(starts):
-        (line,) = (line for line in lines if line.startswith(start))
-        own = [f"{50 + (5 * i + j) / 10:.1f}" for j in range(5)]
-        assert line.strip("| ").split(" | ")[2:] == (own[:4] + ["–"] if start == "| real" else own)
-    assert "| DPDM | 10 | 90.8 | 94.8 | 98.1 | – | – |" in lines
-    assert module.draw(rows, tmp_path) == [] and (tmp_path / "mnist_downstream.png").exists()
-    assert "| **ours, ε = 1**" not in module.report(rows[:5])
