@@ -1,7 +1,4 @@
-"""Accountants' paper, Figure 3: epsilon and delta against the order lambda.
-
-For several numbers of steps.
-"""
+"""Accountants' paper, Figure 3: epsilon and delta against the order lambda. For several numbers of steps."""
 
 import math
 

@@ -1,7 +1,4 @@
-"""Models with hidden states on real data, beside others without privacy.
-
-The rest of the family.
-"""
+"""Models with hidden states on real data, beside others without privacy. The rest of the family."""
 
 import gzip
 import json

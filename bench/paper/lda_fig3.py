@@ -1,7 +1,4 @@
-"""VIPS article, Figure 3: perplexity after each iteration.
-
-S = 20,000, sigma = 1.24; methods as in lda_fig2.
-"""
+"""VIPS article, Figure 3: perplexity after each iteration. S = 20,000, sigma = 1.24; methods as in lda_fig2."""
 
 import dataclasses
 from pathlib import Path

@@ -1,7 +1,4 @@
-"""VIPS article, Table 3: top words of matched topics.
-
-Private beside non-private; runs as in lda_fig3.
-"""
+"""VIPS article, Table 3: top words of matched topics. Private beside non-private; runs as in lda_fig3."""
 
 from functools import lru_cache
 from pathlib import Path

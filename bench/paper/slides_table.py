@@ -1,7 +1,4 @@
-"""The slides' three scenarios of private gradient descent, on Adult.
-
-The formula printed and the one that holds.
-"""
+"""The slides' three scenarios of private gradient descent, on Adult. The formula printed and the one that holds."""
 
 import math
 from functools import lru_cache

@@ -1,7 +1,4 @@
-"""EM for a linear dynamical system by whole normal distributions.
-
-No recursion, no clip, no privacy.
-"""
+"""EM for a linear dynamical system by whole normal distributions. No recursion, no clip, no privacy."""
 
 import numpy as np
 

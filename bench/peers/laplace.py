@@ -1,7 +1,4 @@
-"""Add Laplace noise to an integer sum; sample with such releases.
-
-The sampler's releases are made with this noise.
-"""
+"""Add Laplace noise to an integer sum; sample with such releases. The sampler's releases are made with this noise."""
 
 import math
 from dataclasses import dataclass

@@ -1,7 +1,4 @@
-"""Test ``fit counts``.
-
-Rate ratios of a table's columns, in their own units.
-"""
+"""Test ``fit counts``. Rate ratios of a table's columns, in their own units."""
 
 import csv
 

@@ -1,7 +1,4 @@
-"""One bad record in any input.
-
-An unattended job ends as it would without it, and an attended one before it spends.
-"""
+"""One bad record in any input. An unattended job ends as it would without it, and an attended one before it spends."""
 
 import gzip
 import io

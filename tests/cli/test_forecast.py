@@ -1,7 +1,4 @@
-"""A fit prints a forecast before it spends anything.
-
-A hopeless one is refused. ``plan`` prints it too.
-"""
+"""A fit prints a forecast before it spends anything. A hopeless one is refused. ``plan`` prints it too."""
 
 import re
 import shlex

@@ -1,7 +1,4 @@
-"""The table of options.
-
-Every command runs, every setting is one, and nothing else has to know an option.
-"""
+"""The table of options. Every command runs, every setting is one, and nothing else has to know an option."""
 
 from pathlib import Path
 

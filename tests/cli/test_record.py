@@ -1,7 +1,4 @@
-"""What a scheduler reads.
-
-The object of ``--json``, the file of ``--log-file``, and the library's log behind it.
-"""
+"""What a scheduler reads. The object of ``--json``, the file of ``--log-file``, and the library's log behind it."""
 
 import json
 import logging

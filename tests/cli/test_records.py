@@ -1,7 +1,4 @@
-"""Raw records at the shell.
-
-Fitted by person, and read the same way again by the model.
-"""
+"""Raw records at the shell. Fitted by person, and read the same way again by the model."""
 
 import json
 

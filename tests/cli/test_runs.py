@@ -1,7 +1,4 @@
-"""The folder of a run, OUT.run.
-
-Its files after a fit is stopped or cannot write, and the resume from there.
-"""
+"""The folder of a run, OUT.run. Its files after a fit is stopped or cannot write, and the resume from there."""
 
 import os
 import re

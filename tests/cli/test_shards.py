@@ -1,7 +1,4 @@
-"""Shards at the shell.
-
-Records of each kind are written, and fits from them equal fits of the records.
-"""
+"""Shards at the shell. Records of each kind are written, and fits from them equal fits of the records."""
 
 import csv
 

@@ -1,7 +1,4 @@
-"""A first run with questions.
-
-A stranger's path from a table to a page, through a real terminal and from a script.
-"""
+"""A first run with questions. A stranger's path from a table to a page, through a real terminal and from a script."""
 
 import io
 import math

@@ -1,7 +1,4 @@
-"""A survey through the shell.
-
-The outcome is named, effects are in the columns' units, and intervals hold the truth.
-"""
+"""A survey through the shell. The outcome is named, effects are in the columns' units, and intervals hold the truth."""
 
 import csv
 

@@ -1,7 +1,4 @@
-"""Tables at the shell.
-
-A public schema, a label's and a person's column, and the model that keeps the schema.
-"""
+"""Tables at the shell. A public schema, a label's and a person's column, and the model that keeps the schema."""
 
 import numpy as np
 import pandas

@@ -1,8 +1,5 @@
 """Source files as persons, and public topics of what everybody has."""
 
-import asyncio
-import os
-
 import numpy as np
 
 from vips_fast import PrivateTopics
@@ -19,15 +16,6 @@ def test_persons_are_source_files_of_packages_and_none_is_public(monkeypatch):
     assert set(np.diff(files)) == {0, 1} and 500 < files[-1] + 1 <= 1500
     # A few texts are the same by chance, such as "Close the file."
     assert len(set(texts) & set(public_texts())) < 0.01 * len(texts)
-
-
-def test_docstrings_by_file(monkeypatch):
-    monkeypatch.setattr("sysconfig.get_path", lambda name: os.path.dirname(asyncio.__file__))
-    found = docstrings_by_file()
-    assert len(found) > 10 and all(os.path.dirname(path) == os.path.dirname(asyncio.__file__) for path in found)
-    assert len(docstrings_by_file(most=3)) == 3
-    texts = [text for listed in found.values() for text in listed]
-    assert len(texts) == len(set(texts)) and docstrings_by_file(("no_such_package",)) == {}
 
 
 def test_topics_of_the_demo_beat_counting_words():

@@ -1,7 +1,4 @@
-"""The command ``vips-fast``.
-
-A command imports the numerical packages that it uses; others stay unloaded.
-"""
+"""The command ``vips-fast``. A command imports the numerical packages that it uses; others stay unloaded."""
 
 from .main import main
 

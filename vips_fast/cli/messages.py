@@ -1,7 +1,4 @@
-"""Write lines to the terminal, and choose the exit code.
-
-A command survives if its lines cannot be written.
-"""
+"""Write lines to the terminal, and choose the exit code. A command survives if its lines cannot be written."""
 
 import contextlib
 import json

@@ -1,7 +1,4 @@
-"""Write results: tables of numbers, and files.
-
-A file appears whole or not at all.
-"""
+"""Write results: tables of numbers, and files. A file appears whole or not at all."""
 
 import io
 import sys

@@ -1,7 +1,4 @@
-"""Run ``shard`` and ``schema``, the commands about data.
-
-A schema is the public description of a table's columns.
-"""
+"""Run ``shard`` and ``schema``, the commands about data. A schema is the public description of a table's columns."""
 
 import json
 from collections.abc import Iterator
