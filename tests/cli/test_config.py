@@ -5,7 +5,8 @@ import os
 
 import pytest
 
-from vips_fast.cli.arguments import Fit
+from vips_fast.cli.arguments import Fit, FitLda
+from vips_fast.cli.jobfile import read_job
 from vips_fast.cli.parser import parse
 from vips_fast.cli.signature import COMMANDS
 
@@ -162,3 +163,24 @@ def test_lists_and_other_commands(job, refused, tmp_path):
     assert "is not UTF-8 text" in refused("fit", "blr", "--config", path)
     assert "No such file" in refused("fit", "blr", "--config", tmp_path / "absent.toml")
     assert "expected one argument" in refused("fit", "lda", "--config")
+
+
+def test_the_argument_by_position_may_be_missing_only_if_it_is_given(job, refused):
+    path = job(topics=2, out="m")
+    assert f"required: INPUT: expected here or in {path}" in refused("fit", "lda", "--config", path)
+    assert parsed("fit", "lda", "--config", path, "--steps", 2, "x")["input"] == "x"
+    assert parsed("--debug", "fit", "lda", "--config", path, "x")["debug"] is True
+
+
+def test_a_repeated_option_is_a_list(job, tmp_path):
+    given = "tabulate", "--config", job("tabulate", model="m", input="x", by="w", values="v", after=["a", "b"], out="t")
+    assert parsed(*given)["after"] == [str(tmp_path / name) for name in "ab"]
+    assert parsed(*given, "--after", "c")["after"] == ["c"]
+
+
+def test_a_word_is_a_path_if_there_is_such_a_file(job, tmp_path):
+    words = {"input": "-", "vocab": "private", "stop_words": "public:de", "groups": "none"}
+    path = job(**words)
+    assert read_job(str(path), FitLda) == words
+    (tmp_path / "private").touch()
+    assert read_job(str(path), FitLda) == words | {"vocab": str(tmp_path / "private")}

@@ -5,8 +5,6 @@ from pathlib import Path
 import pytest
 from rehearsal import add, call, copy_tree
 
-from vips_fast.cli.arguments import FitLda
-from vips_fast.cli.jobfile import read_job
 from vips_fast.cli.parser import parse
 from vips_fast.cli.signature import COMMANDS
 from vips_fast.models.family import FAMILIES
@@ -36,39 +34,6 @@ def test_the_names_of_a_command_s_options_differ(name):
     for names in ([option.flag for option in options], [option.key for option in options]):
         assert len(set(names)) == len(names)
     assert all(option.help for option in options)
-
-
-def test_the_argument_by_position_may_be_missing_in_a_job_file_only_if_it_is_given(run, tmp_path):
-    path = tmp_path / "job.toml"
-    path.write_text('command = "fit lda"\n[options]\ntopics = 2\nout = "m"\n')
-    code, _, err = run("fit", "lda", "--config", path)
-    assert code == 2 and f"required: INPUT: expected here or in {path}" in err
-    assert parse(["fit", "lda", "--config", str(path), "--steps", "2", "x"]).input == "x"
-    assert parse(["--debug", "fit", "lda", "--config", str(path), "x"]).debug is True
-
-
-def test_a_repeated_option_is_a_list_in_a_job_file(tmp_path):
-    path = tmp_path / "job.toml"
-    path.write_text(
-        'command = "tabulate"\n[options]\nmodel = "m"\ninput = "x.csv"\nby = "ward"\nvalues = "v"\nafter = ["a", "b"]\n'
-        'out = "t"\n'
-    )
-    both = [str(tmp_path / name) for name in "ab"]
-    given = ["tabulate", "--config", str(path)]
-    assert parse(given).after == both
-    assert parse([*given, "--after", "c"]).after == ["c"]
-
-
-def test_a_word_in_a_job_file_is_a_path_if_there_is_such_a_file(tmp_path):
-    path = tmp_path / "job.toml"
-    path.write_text(
-        'command = "fit lda"\n[options]\ninput = "-"\nvocab = "private"\nstop_words = "public:de"\ngroups = "none"\n'
-    )
-    values = read_job(str(path), FitLda)
-    assert values == {"input": "-", "vocab": "private", "stop_words": "public:de", "groups": "none"}
-    (tmp_path / "private").touch()
-    values = read_job(str(path), FitLda)
-    assert values["vocab"] == str(tmp_path / "private")
 
 
 REHEARSED = """
