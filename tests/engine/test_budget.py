@@ -1,7 +1,6 @@
 """The budget of a data set: its sums, its refusals, its charges."""
 
 import copy
-import json
 import math
 import os
 import pickle
@@ -532,12 +531,3 @@ def test_a_signal_handler_is_refused_and_does_not_wait(budget, path, monkeypatch
     held.release()
     # A charge whose end was not seen is taken back or counts; it is never lost once it has returned.
     assert Budget(path).show()["runs"][0]["drawn"] == 1 + caught
-
-
-def test_records_are_plain_lines(budget, path):
-    draw(budget, whole(20.0), 1)
-    first, *lines = path.read_text("ascii").splitlines()
-    assert first.startswith("vips_fast log 1 budget ") and len(lines) == 4
-    lines = [json.loads(line) for line in lines]
-    assert [line["record"]["kind"] for line in lines] == ["budget", "reserve", "release", "close"]
-    assert lines[-1]["hash"] == budget.head

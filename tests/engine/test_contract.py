@@ -532,17 +532,6 @@ def test_a_crash_while_saving_leaves_a_whole_model(existing, tmp_path, monkeypat
     raise AssertionError("save makes more calls than were tried")
 
 
-def test_save_brings_files_and_folder_to_the_disk(tmp_path, monkeypatch):
-    synced = []
-    original = os.fsync
-    monkeypatch.setattr(
-        atomic.os, "fsync", lambda fd: (synced.append(os.readlink(f"/proc/self/fd/{fd}")), original(fd))
-    )
-    fitted("own").save(tmp_path / "m")
-    kinds = {os.path.basename(p) if p.endswith((".npz", ".json")) else "folder" for p in synced}
-    assert kinds == {"model.npz", "model.json", "privacy.json", "folder"} and str(tmp_path) in synced
-
-
 # -------------------------------------------------------------------- rebuild
 
 

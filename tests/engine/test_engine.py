@@ -16,7 +16,7 @@ from vips_fast.engine.backend import Threads
 from vips_fast.engine.lattice import Fraction, rounded
 from vips_fast.engine.ledger import Ledger
 from vips_fast.engine.loop import run
-from vips_fast.engine.model import Model, Release
+from vips_fast.engine.model import Model
 from vips_fast.engine.plan import RunPlan
 from vips_fast.engine.randomness import KeyedRandomness, SystemRandomness
 from vips_fast.engine.sampling import FixedSizeSampler, FullSampler, PoissonSampler, make_sampler
@@ -246,14 +246,6 @@ def test_a_ledger_takes_records_from_several_threads():
     assert len(ledger) == 400 and Ledger.from_dict(ledger.to_dict()).head == ledger.head
 
 
-def test_a_frozen_ledger_takes_no_more():
-    ledger = Ledger().freeze()
-    with pytest.raises(RuntimeError, match="takes no more releases"):
-        ledger.taint("late")
-    ledger.copy().taint("late")
-    assert ledger.taints == ()
-
-
 def test_loop_averages_with_the_schedule():
     average = ran(Sum([7.0, 7.0], Schedule(2.0, 1.0)), FullSampler(4), GaussianMechanism(0.0, 1.0, 10.0), n_steps=3)
     # Mean of records 0..3 is 1.5; rates 1/2, 1/3, 1/4 leave 1/4 of the start.
@@ -338,26 +330,6 @@ def test_tracked_noise_matches_its_law():
     assert average.values.std() == pytest.approx(average.noise_sd, rel=0.025)
 
 
-def test_a_release_knows_its_values():
-    release = Release(0, np.array([3, -2]), 0.25, 1.0)
-    np.testing.assert_array_equal(release.values, [0.75, -0.5])
-
-
-def test_threads_run_each_block_once_and_raise():
-    seen = []
-    run_blocks(100, 3, lambda block, worker: seen.append((block, worker)))
-    assert sorted(block for block, _ in seen) == list(range(100))
-    assert {worker for _, worker in seen} <= {0, 1, 2}
-
-    def fail(block, worker):
-        if block == 5:
-            raise KeyError("five")
-
-    with pytest.raises(KeyError, match="five"):
-        run_blocks(10, 2, fail)
-    assert resolve_n_threads(3) == 3 and resolve_n_threads(-1) >= 1
-
-
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_threads_help_within_threads_and_after_a_fork(monkeypatch):
     def total(n_threads):
@@ -400,6 +372,7 @@ def test_threads_are_for_work_that_takes_long():
 
 
 def test_number_of_threads_is_checked(monkeypatch):
+    assert resolve_n_threads(3) == 3 and resolve_n_threads(-1) >= 1
     for value in (0, -2):
         with pytest.raises(ValueError, match="n_jobs"):
             resolve_n_threads(value)
