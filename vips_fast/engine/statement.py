@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ..accounting import PrivacyEvent, Relation, attack_success, epsilon, group_event, pure_epsilon, rounded_up
+from ..accounting import PrivacyEvent, Relation, attack_success, epsilon, group_event, rounded_up
 from ..accounting.printing import right_guesses
 from ..store.words import a, counted, several
 from .ledger import Ledger
@@ -266,8 +266,6 @@ class Privacy:
         event = None if self.event is None else group_event(self.event, size)
         if self.taints or event is None:
             return math.inf if self.taints else 0.0
-        if delta is None and self.delta == 0.0:
-            return pure_epsilon(event)
         return epsilon(event, self.share * (self.delta if delta is None else delta))
 
     def _several_records(self) -> str:
