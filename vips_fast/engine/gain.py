@@ -145,14 +145,11 @@ class Score:
     shares_sd: float = 0.0
 
     @classmethod
-    def read(
-        cls, values: np.ndarray, noise_sd: float, clip: float, units: float, score: GainScore | type[GainScore]
-    ) -> Self:
+    def read(cls, values: np.ndarray, noise_sd: float, clip: float, units: float, score: GainScore) -> Self:
         """Read a score from the noised mean of contributions, (`GainScore.cells`,).
 
         ``units`` is the number of units that were expected to be asked; ``score`` made the contributions.
         """
-        score = score() if isinstance(score, type) else score
         factor = score.nats * score.norm / (clip * _BELOW)
         nats, last = np.asarray(values) * factor, len(values) - score.n_shares - 2
         predicted, square = (nats[last : last + 2] / (score.nats * score.rest)).tolist()

@@ -18,6 +18,7 @@ from .statement import Privacy
 
 #: Version of a digest's contents and of the files that contain it.
 FORMAT = 3
+_SETTING, _CLASSES = "setting.", "public.classes"
 
 
 @dataclass(frozen=True)
@@ -157,6 +158,22 @@ class FitResult:
             "state": plain(self.state),
         }
         return json_digest(meta)
+
+
+def parted(settings: Mapping[str, Any], public: Public) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Part settings and classes for files: what JSON takes, and arrays by name; `joined` reads them."""
+    arrays = {_SETTING + k: v for k, v in settings.items() if isinstance(v, np.ndarray)}
+    if public.classes is not None:
+        arrays[_CLASSES] = public.classes
+    return {k: v for k, v in settings.items() if not isinstance(v, np.ndarray)}, arrays
+
+
+def joined(
+    settings: Mapping[str, Any], facts: Mapping[str, Any], inputs: Mapping[str, str], arrays: Mapping[str, np.ndarray]
+) -> tuple[dict[str, Any], Public]:
+    """Join what `parted` gave, the facts of `Public.to_dict` and the inputs, unchecked."""
+    own = {k.removeprefix(_SETTING): v for k, v in arrays.items() if k.startswith(_SETTING)}
+    return {**settings, **own}, Public(**{**facts, "inputs": inputs}, classes=arrays.get(_CLASSES))
 
 
 def plain(settings: Mapping[str, Any]) -> dict[str, Any]:

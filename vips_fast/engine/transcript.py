@@ -31,9 +31,8 @@ from ..store.npz import write_npz
 from .ledger import Ledger
 from .model import Release
 from .plan import RunPlan
-from .result import FORMAT, Public, array_digest
+from .result import FORMAT, Public, array_digest, joined, parted
 
-_CLASSES, _SETTING = "classes", "setting."
 RUN, _KIND = "run.jsonl", "run"
 
 
@@ -151,10 +150,7 @@ class TranscriptWriter:
         """
         number = 0 if self._first else self._further(facts["follows"])
         self._path = self._root / _run_name(number)
-        arrays = {_SETTING + k: v for k, v in settings.items() if isinstance(v, np.ndarray)}
-        if public.classes is not None:
-            arrays[_CLASSES] = public.classes
-        plain = {k: v for k, v in settings.items() if not isinstance(v, np.ndarray)}
+        plain, arrays = parted(settings, public)
         run = {"format": FORMAT, "model": kind, "settings": plain, "public": public.to_dict(), "plan": plan, **facts}
         run["inputs"] = dict(public.inputs)
         self._run = {"run": parse_json(json.dumps(run, allow_nan=False, default=list))}
@@ -262,13 +258,12 @@ def _read_run(path: Path) -> Run:
         texts = all(isinstance(text, str) for text in inputs.values())
         if run["format"] != FORMAT or not isinstance(run["plan"]["n_steps"], int) or not texts:
             raise ValueError
-        settings = dict(run["settings"])
-        settings.update({k[len(_SETTING) :]: v for k, v in arrays.items() if k.startswith(_SETTING)})
+        settings, public = joined(run["settings"], run["public"], inputs, arrays)
         return Run(
             path,
             run["model"],
             settings,
-            Public(**{**run["public"], "inputs": inputs}, classes=arrays.get(_CLASSES)),
+            public,
             run["plan"],
             tuple(run["taints"]),
             run["follows"],

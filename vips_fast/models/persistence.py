@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from ..engine.ledger import Ledger
-from ..engine.result import FORMAT, FitResult, Public
+from ..engine.result import FORMAT, FitResult, joined, parted
 from ..store.atomic import PUBLIC, replacing_folder, write_file
 from ..store.folder import Folder
 from ..store.npz import write_npz
@@ -38,7 +38,7 @@ ARRAYS, META = "model.npz", "model.json"
 PRIVACY, REPORT = "privacy.txt", "report.html"
 #: All that the folder of a model may hold.
 MODEL_FILES = files_beside() | {ARRAYS, META, PRIVACY_FILE, PRIVACY, REPORT}
-_ARRAY, _STATE, _SETTING, _CLASSES = "array.", "state.", "setting.", "public.classes"
+_ARRAY, _STATE = "array.", "state."
 
 
 def save(result: FitResult, path: str | Path) -> None:
@@ -81,22 +81,20 @@ def write_into(result: FitResult, folder: Path) -> None:
     The bytes depend only on the result.
     """
     arrays = {_ARRAY + k: v for k, v in result.arrays.items()} | {_STATE + k: v for k, v in result.state.items()}
-    arrays |= {_SETTING + k: v for k, v in result.settings.items() if isinstance(v, np.ndarray)}
-    if result.public.classes is not None:
-        arrays[_CLASSES] = result.public.classes
+    settings, more = parted(result.settings, result.public)
     meta = {
         "format": FORMAT,
         "model": result.kind,
         "n_steps": result.n_steps,
         "public": result.public.to_dict(),
-        "settings": {k: v for k, v in result.settings.items() if not isinstance(v, np.ndarray)},
+        "settings": settings,
         "ledger": result.ledger.to_dict(),
     }
     try:
         text = json.dumps(meta, indent=1, sort_keys=True, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise ValueError(f"settings: an argument of {result.kind} cannot be written as JSON ({error})") from None
-    write_file(folder / ARRAYS, lambda file: write_npz(file, arrays), PUBLIC)
+    write_file(folder / ARRAYS, lambda file: write_npz(file, {**arrays, **more}), PUBLIC)
     write_file(folder / META, lambda file: file.write(text.encode()), PUBLIC)
     for name, said in {**result.public.inputs, PRIVACY_FILE: privacy_json(result)}.items():
         write_file(folder / name, lambda file, said=said: file.write(said.encode()), PUBLIC)
@@ -188,12 +186,11 @@ def _result(meta: dict[str, Any], stored: dict[str, np.ndarray], inputs: dict[st
 
     if not isinstance(meta["settings"], dict) or not isinstance(meta["n_steps"], int):
         raise ValueError("settings or steps are malformed")
-    public = Public(**{**meta["public"], "inputs": inputs}, classes=stored.get(_CLASSES))
+    settings, public = joined(meta["settings"], meta["public"], inputs, stored)
     if not all(isinstance(v, int) for v in (public.n_features, public.n_records, public.seed)):
         raise ValueError("public facts are malformed")
     for array in stored.values():
         array.flags.writeable = False
-    settings = {**meta["settings"], **group(_SETTING)}
     return FitResult(meta["model"], settings, public, meta["n_steps"], group(_ARRAY), group(_STATE), ledger)
 
 
