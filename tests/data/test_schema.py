@@ -232,6 +232,13 @@ def test_a_number_beyond_its_bounds_follows_the_rule(rule, entries, invalid):
         np.testing.assert_array_equal(found, entries)
 
 
+@pytest.mark.filterwarnings("error")
+def test_a_number_of_any_size_is_moved_to_its_bound_without_a_warning():
+    """A warning of an overflow would tell of a record."""
+    found = Schema((Column("x", "number", 0, 0.5),)).encode({"x": [1.7e308, -1.7e308, "1e308"]})
+    assert found.toarray().ravel().tolist() == [MOVED, -MOVED, MOVED]
+
+
 def test_values_that_were_moved_to_a_bound_are_told_from_those_at_it():
     """In float32 too, which shards have."""
     for centered in (True, False):
