@@ -1,4 +1,4 @@
-"""check_counts and documents. Every form of input, every kind of fault, and rows that are dropped."""
+"""Matrices of counts and the corpus of them: every form of input, every kind of fault, and rows that are dropped."""
 
 import tracemalloc
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import sparse
 
-from vips_fast.data import check_counts, documents
+from vips_fast.data import Corpus, check_counts, documents
 
 FORMATS = ("csr", "csc", "coo", "bsr", "lil", "dok", "dia")
 WIDTHS = (
@@ -351,3 +351,25 @@ def test_arrays_that_are_not_aligned(form, misaligned):
             X.coords = tuple(map(misaligned, X.coords))
     canonical(check_counts(X), small())
     canonical(documents(X), small(), np.int64)
+
+
+COUNTS = np.array([[0, 2, 0, 1], [0, 0, 0, 0], [3, 0, 0, 7]])
+
+
+def test_corpus():
+    corpus = Corpus(COUNTS, ["a", "b", "c", "d"], "made up")
+    assert corpus.vocabulary == ("a", "b", "c", "d")
+    assert (corpus.n_documents, corpus.n_features, corpus.n_tokens) == (3, 4, 13)
+    assert len(corpus) == 3
+    assert repr(corpus) == "Corpus(3 documents, 4 words, made up)"
+    with pytest.raises(AttributeError):
+        corpus.source = "other"
+
+
+def test_corpus_and_its_vocabulary():
+    with pytest.raises(ValueError, match="vocabulary has 3 words; expected 4"):
+        Corpus(COUNTS, ["a", "b", "c"])
+    with pytest.raises(TypeError, match="vocabulary must hold strings"):
+        Corpus(COUNTS, ["a", "b", "c", 4])
+    with pytest.raises(ValueError, match="counts contains a negative"):
+        Corpus(-COUNTS)

