@@ -20,7 +20,7 @@ from ..checks import check_choice
 from ..store.limits import most_expanded
 from ..store.npz import read_npz
 from ._files import BadLine, Integers, blocks, broken_gzip, naming, open_text, parse
-from .arrays import check_invalid
+from .arrays import check_invalid, csr_arrays
 from .corpus import Corpus
 from .counts import check_counts
 from .excel import is_excel
@@ -117,17 +117,15 @@ def holds_records(path: Any, format: str | None = None, text: Any = None, person
     return (format or _guess(Path(path))) in RECORD_FORMATS
 
 
-def read_sparse(
-    path: PathLike, vocabulary: Vocabulary | None = None, *, invalid: str = "raise", max_bytes: int | None = None
-) -> Corpus:
+def read_sparse(path: PathLike, vocabulary: Vocabulary | None = None, *, invalid: str = "raise") -> Corpus:
     """Read counts from an ``.npz`` file.
 
     Either written by `scipy.sparse.save_npz` (CSR, CSC or COO), or with arrays ``data``, ``indices``, ``indptr`` and
-    ``shape`` of a CSR matrix. Other arrays of the file are not read, and pickled objects are never loaded.
-    ``max_bytes``, and MemoryError, are as in `read_npz`, other errors as in `load_corpus`.
+    ``shape`` of a CSR matrix. Other arrays of the file are not read, and pickled objects are never loaded. Raises
+    MemoryError as `read_npz` does; other errors as in `load_corpus`.
     """
     words = _given(vocabulary)
-    matrix = _stored_matrix(path, max_bytes)
+    matrix = _stored_matrix(path)
     with naming(path):
         return _corpus(matrix, words, path, invalid)
 
@@ -169,20 +167,16 @@ def read_sparse_matrix(path: PathLike) -> Any:
     if Path(path).suffix != ".npz":
         with naming(path):
             return sparse.csr_array(_market_matrix(path))
-    matrix = _stored_matrix(path, None)
+    stored = _stored_matrix(path)
     with naming(path):
-        if matrix.format == "coo":
-            for indices, size in zip((matrix.row, matrix.col), matrix.shape, strict=True):
-                if len(indices) and not (0 <= indices.min() and indices.max() < size):
-                    raise ValueError("an index is outside of the array 'shape'")
-        else:
-            matrix.check_format(full_check=True)
-        return sparse.csr_array(matrix)
+        matrix = sparse.csr_array(csr_arrays(stored, "the matrix"), shape=stored.shape)
+    matrix.sum_duplicates()
+    return matrix
 
 
-def _stored_matrix(path: PathLike, max_bytes: int | None) -> Any:
+def _stored_matrix(path: PathLike) -> Any:
     """Read the arrays of a matrix, whose indices are not looked at."""
-    arrays = read_npz(path, max_bytes=max_bytes, names=("format", "data", "indices", "indptr", "row", "col", "shape"))
+    arrays = read_npz(path, names=("format", "data", "indices", "indptr", "row", "col", "shape"))
     with naming(path):
         kind = arrays.get("format", np.array("csr")).tobytes().replace(b"\0", b"").decode("ascii", "replace")
         if kind not in _INDEX_NAMES:

@@ -117,25 +117,23 @@ def paragraph(text: str, width: int = 100) -> str:
     return textwrap.fill(text, max(20, width), break_long_words=False, break_on_hyphens=False)
 
 
-def unigram_perplexity(train: Any, test: Any, pseudocount: float = 1.0) -> float:
+def unigram_perplexity(train: Any, test: Any) -> float:
     """Compute held-out perplexity of a single topic: words drawn by frequency.
 
     The yardstick for a topic model: one that does no better has learned nothing of how words go together. Equivalent to
     ``exp(-(test.sum(0) * log(p)).sum() / test.sum())`` with
-    ``p = (train.sum(0) + pseudocount) / (train.sum() + V * pseudocount)``, which the pseudocount keeps above 0. The
-    frequencies come from `train`, shape (D, V), without noise: the figure flatters the yardstick, and is not private.
+    ``p = (train.sum(0) + 1) / (train.sum() + V)``. The frequencies come from `train`, shape (D, V), without noise: the
+    figure flatters the yardstick, and is not private.
 
     Raises ValueError if `train` or `test`, shape (E, V), a Corpus, sparse matrix or array_like, is not a matrix of
-    counts. It also does so if their columns differ, `test` has no words, or `pseudocount` is not above 0.
+    counts, if their columns differ, or if `test` has no words.
     """
-    if not pseudocount > 0:
-        raise ValueError(f"pseudocount is {pseudocount}; expected a number above 0")
     train = _counts(train, "train")
     test = _counts(test, "test", train.shape[1])
     seen, asked = (np.bincount(X.indices, weights=X.data, minlength=X.shape[1]) for X in (train, test))
     if not asked.any():
         raise ValueError("test has no words")
-    probability = seen + pseudocount
+    probability = seen + 1.0
     probability /= probability.sum()
     return float(np.exp(-(asked @ np.log(probability)) / asked.sum()))
 
