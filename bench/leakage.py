@@ -24,7 +24,7 @@ from common import DATA, ROOT, save, subplots
 
 from vips_fast import LatentDirichletAllocation
 from vips_fast.audit.membership import ShadowFits, ShadowModels, join_fits, likelihood_ratios, measure
-from vips_fast.data.readers import read_docword
+from vips_fast.data import load_corpus
 from vips_fast.models.lda import LdaOptions
 
 RESULTS = ROOT / "bench" / "results" / "leakage"
@@ -42,9 +42,9 @@ def counts(corpus):
     if not DATA.is_dir():
         sys.exit(f"real data not found in {DATA}: set VIPS_FAST_DATA")
     if corpus == "kos":
-        X = read_docword(DATA / "text" / "kos_uci" / "docword.kos.txt.gz").counts
+        X = load_corpus(DATA / "text" / "kos_uci" / "docword.kos.txt.gz", format="docword").counts
     elif corpus == "reuters":
-        X = read_docword(DATA / "text" / "reuters" / "docword.reuters.txt.gz").counts
+        X = load_corpus(DATA / "text" / "reuters" / "docword.reuters.txt.gz", format="docword").counts
     else:
         X = sp.csr_array(sp.load_npz(DATA / "wiki" / "train.npz"))
     return X[: CORPORA[corpus][0]]

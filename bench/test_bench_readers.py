@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from vips_fast.data import read_docword
+from vips_fast.data import load_corpus
 
 N_DOCUMENTS, N_WORDS, DISTINCT = 20_000, 7_000, 150
 
@@ -18,7 +18,7 @@ def test_docword(paired, tmp_path):
     lines = "\n".join(map("{} {} {}".format, documents, words, counts))
     path.write_text(f"{head}{lines}\n")
     paired(
-        lambda: read_docword(path),
+        lambda: load_corpus(path, format="docword"),
         {"pandas.read_csv, numbers alone": lambda: pandas.read_csv(path, sep=" ", skiprows=3, header=None)},
         f"{len(words):,} entries of a docword file, read, checked and made CSR",
     )

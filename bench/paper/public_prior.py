@@ -19,7 +19,7 @@ import scipy.sparse as sp
 from common import DATA, crossed, newsgroup_posts
 
 from vips_fast import LatentDirichletAllocation, PublicPrior, plan, prior_from_documents
-from vips_fast.data.readers import read_docword
+from vips_fast.data import load_corpus
 from vips_fast.data.tokens import Analyzer
 from vips_fast.data.vocabulary import count_matrix, public_vocabulary, stop_words
 from vips_fast.kernels.lda import estep_blocks, scaled_table
@@ -89,10 +89,10 @@ def corpus(part: str):
             tuple((DATA / "wiki" / "vocab.txt").read_text().split()),
         )
     if part == "blogs":
-        X = sp.csr_array(read_docword(DATA / "text" / "kos_uci" / "docword.kos.txt.gz").counts)
+        X = sp.csr_array(load_corpus(DATA / "text" / "kos_uci" / "docword.kos.txt.gz", format="docword").counts)
         rows = np.random.default_rng(0).permutation(X.shape[0])
         return X[rows[500:]], None, X[rows[:500]], tuple(map(str, range(X.shape[1])))
-    X = sp.csr_array(read_docword(DATA / "text" / "reuters" / "docword.reuters.txt.gz").counts)
+    X = sp.csr_array(load_corpus(DATA / "text" / "reuters" / "docword.reuters.txt.gz", format="docword").counts)
     rows = np.random.default_rng(0).permutation(X.shape[0])
     listed = (DATA / "text" / "reuters" / "vocab.reuters.txt").read_text().split()
     return X[rows[2000:]], None, X[rows[:1500]], tuple(listed)

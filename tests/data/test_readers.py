@@ -4,6 +4,7 @@ import bz2
 import gzip
 import io
 import lzma
+from functools import partial
 
 import numpy as np
 import pytest
@@ -12,8 +13,10 @@ from hypothesis import strategies as st
 from scipy import sparse
 from scipy.io import mmwrite
 
-from vips_fast.data import _files, column_names, load_corpus, load_vocabulary, read_docword, read_ldac, read_sparse
+from vips_fast.data import _files, column_names, load_corpus, load_vocabulary
 from vips_fast.data.readers import docword_pieces
+
+read_docword, read_ldac, read_sparse = (partial(load_corpus, format=name) for name in ("docword", "ldac", "npz"))
 
 VOCABULARY = ("alpha", "beta", "gamma", "delta")
 DENSE = np.array([[0, 2, 0, 1], [0, 0, 0, 0], [3, 0, 0, 70000]])

@@ -5,7 +5,7 @@ from .corpus import Corpus
 from .counts import check_counts, documents
 from .embeddings import SentenceEncoder, load_word_vectors, packaged_model, wordpiece_vectors
 from .idx import binarize, read_idx
-from .readers import FORMATS, holds_records, load_corpus, read_docword, read_ldac, read_sparse
+from .readers import FORMATS, holds_records, load_corpus
 from .records import Records, column_names, read_batches
 from .schema import Column, Schema
 from .shards import Batch, ShardedCorpus, write_shards
@@ -37,10 +37,7 @@ __all__ = [
     "packaged_model",
     "public_vocabulary",
     "read_batches",
-    "read_docword",
     "read_idx",
-    "read_ldac",
-    "read_sparse",
     "stop_words",
     "word_frequencies",
     "wordpiece_vectors",

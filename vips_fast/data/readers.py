@@ -1,8 +1,8 @@
 """Readers of count files, and the one entry to all corpora.
 
-Every reader checks the whole file before it returns. Text is read plain, gzip, bzip2 or xz. A broken file raises a
+The whole file is checked before a corpus is returned. Text is read plain, gzip, bzip2 or xz. A broken file raises a
 one-line ValueError that names the file and, where the fault is in its form, the line. The contents of a line are never
-shown, since they are private. ``vocabulary`` and ``invalid`` have the same meaning in every reader as in `load_corpus`.
+shown, since they are private.
 """
 
 import io
@@ -89,13 +89,13 @@ def load_corpus(
         records = Records(path, ("text",) if text is None else text, person, format, encoding, invalid, progress)
         corpus = records.corpus(vocabulary, analyzer, vocabulary_size=vocabulary_size)
     else:
-        format = format or _guess(Path(path))
-        if format == "ldac":
-            return read_ldac(path, vocabulary, n_features, invalid=invalid)
-        if format in ("svmlight", "svmlight0"):
-            return read_svmlight(path, vocabulary, n_features, int(format == "svmlight"), invalid=invalid)
-        read = {"npz": read_sparse, "mtx": read_matrix_market}.get(format, read_docword)
-        corpus = read(path, vocabulary, invalid=invalid)
+        words = None if vocabulary is None else public_vocabulary(vocabulary)
+        matrix = _count_matrix(path, format or _guess(Path(path)), words, n_features, check_invalid(invalid))
+        with naming(path):
+            counts = check_counts(matrix, name="the matrix", invalid=invalid)
+            if words is not None and len(words) != counts.shape[1]:
+                raise ValueError(f"has {counts.shape[1]} words, but the vocabulary has {len(words)}")
+        corpus = Corpus(counts, words, _name(path))
     if n_features is not None and n_features != corpus.n_features:
         raise ValueError(f"{path}: has {corpus.n_features} words; expected {n_features}")
     return corpus
@@ -117,24 +117,21 @@ def holds_records(path: Any, format: str | None = None, text: Any = None, person
     return (format or _guess(Path(path))) in RECORD_FORMATS
 
 
-def read_sparse(path: PathLike, vocabulary: Vocabulary | None = None, *, invalid: str = "raise") -> Corpus:
-    """Read counts from an ``.npz`` file.
-
-    Either written by `scipy.sparse.save_npz` (CSR, CSC or COO), or with arrays ``data``, ``indices``, ``indptr`` and
-    ``shape`` of a CSR matrix. Other arrays of the file are not read, and pickled objects are never loaded. Raises
-    MemoryError as `read_npz` does; other errors as in `load_corpus`.
-    """
-    words = _given(vocabulary)
-    matrix = _stored_matrix(path)
+def _count_matrix(
+    path: PathLike, format: str, words: tuple[str, ...] | None, n_features: int | None, drop: bool
+) -> Any:
+    """Read the matrix of a file of counts, whose values are not checked."""
+    if format == "npz":
+        return _stored_matrix(path)
     with naming(path):
-        return _corpus(matrix, words, path, invalid)
-
-
-def read_matrix_market(path: PathLike, vocabulary: Vocabulary | None = None, *, invalid: str = "raise") -> Corpus:
-    """Read counts in the MatrixMarket format (.mtx, .mm), a row for each document; errors as in `load_corpus`."""
-    words = _given(vocabulary)
-    with naming(path):
-        return _corpus(_market_matrix(path), words, path, invalid)
+        if format == "mtx":
+            return _market_matrix(path)
+        if format == "docword":
+            return _docword_matrix(path, drop)
+        n_features = _n_features(format, words, n_features)
+        if format == "ldac":
+            return _ldac_matrix(path, n_features, drop)
+        return _svmlight_matrix(path, n_features, int(format == "svmlight"), drop)
 
 
 def _market_matrix(path: PathLike) -> Any:
@@ -163,7 +160,7 @@ def _market_matrix(path: PathLike) -> Any:
 
 
 def read_sparse_matrix(path: PathLike) -> Any:
-    """Read a matrix of any numbers in CSR form, from .npz as `read_sparse` or from MatrixMarket; errors as there."""
+    """Read a matrix of any numbers in CSR form, from .npz or MatrixMarket; errors as in `load_corpus`."""
     if Path(path).suffix != ".npz":
         with naming(path):
             return sparse.csr_array(_market_matrix(path))
@@ -175,7 +172,10 @@ def read_sparse_matrix(path: PathLike) -> Any:
 
 
 def _stored_matrix(path: PathLike) -> Any:
-    """Read the arrays of a matrix, whose indices are not looked at."""
+    """Read a matrix that `scipy.sparse.save_npz` wrote (CSR, CSC or COO), or the four arrays of a CSR matrix.
+
+    Other arrays of the file are not read, pickled objects are never loaded, and indices are not looked at.
+    """
     arrays = read_npz(path, names=("format", "data", "indices", "indptr", "row", "col", "shape"))
     with naming(path):
         kind = arrays.get("format", np.array("csr")).tobytes().replace(b"\0", b"").decode("ascii", "replace")
@@ -210,24 +210,22 @@ def _stored_matrix(path: PathLike) -> Any:
         return matrix
 
 
-def read_docword(path: PathLike, vocabulary: Vocabulary | None = None, *, invalid: str = "raise") -> Corpus:
-    """Read counts in UCI's bag-of-words format; errors as in `load_corpus`.
+def _docword_matrix(path: PathLike, drop: bool) -> Any:
+    """Read counts in UCI's bag-of-words format.
 
     Three lines with the number of documents, of words and of entries, or one line with all three, then a line
     "document word count" for each entry, numbered from 1.
     """
-    words = _given(vocabulary)
-    with naming(path), open_text(path) as file:
-        header: list[int] = []
-        counts, rows, columns = _joined(list(_docword_entries(file, header, check_invalid(invalid))), np.int32)
-        matrix = sparse.coo_array((counts, (rows, columns)), shape=(header[0], header[1]))
-        return _corpus(matrix, words, path, invalid)
+    header: list[int] = []
+    with open_text(path) as file:
+        counts, rows, columns = _joined(list(_docword_entries(file, header, drop)), np.int32)
+    return sparse.coo_array((counts, (rows, columns)), shape=(header[0], header[1]))
 
 
 def docword_pieces(path: PathLike) -> Iterator[sparse.coo_array]:
     """Yield the documents of a docword file in order, counts unchecked.
 
-    Raises as `read_docword` does, and ValueError if the lines of the file are not in the order of the documents.
+    Raises as `load_corpus` does, and ValueError if the lines of the file are not in the order of the documents.
     """
     with naming(path), open_text(path) as file:
         header: list[int] = []
@@ -335,24 +333,18 @@ def count_pieces(
     ``invalid="drop"``, which insists on no order, a docword file is read as a whole.
     """
     if (format or _guess(Path(path))) == "docword" and invalid == "raise":
-        return _given(vocabulary), docword_pieces(path)
+        return None if vocabulary is None else public_vocabulary(vocabulary), docword_pieces(path)
     corpus = load_corpus(path, vocabulary, format, n_features=n_features, invalid=invalid)
     return corpus.vocabulary, iter([corpus.counts])
 
 
-def read_ldac(
-    path: PathLike, vocabulary: Vocabulary | None = None, n_features: int | None = None, *, invalid: str = "raise"
-) -> Corpus:
-    """Read counts in the format of Blei's LDA-C; errors as in `load_corpus`.
+def _ldac_matrix(path: PathLike, n_features: int, drop: bool) -> Any:
+    """Read counts in the format of Blei's LDA-C.
 
-    Each line is a document: "N word:count word:count ...", N being the number of pairs, words numbered from 0. The file
-    does not say how many words there are, and the largest number in it depends on the documents. So give `vocabulary`
-    or `n_features`, the number of words.
+    Each line is a document: "N word:count word:count ...", N being the number of pairs, words numbered from 0.
     """
-    words, n_features = _words_and_number(path, vocabulary, n_features, "an LDA-C")
-    drop = check_invalid(invalid)
-    with naming(path), open_text(path) as file:
-        parts, next_line = [], 1
+    parts, next_line = [], 1
+    with open_text(path) as file:
         for block in blocks(file):
             try:
                 found, n_lines = _ldac_block(block, next_line, n_features)
@@ -363,35 +355,25 @@ def read_ldac(
                 found, n_lines = _ldac_block(block, next_line, n_features)
             parts.append(found)
             next_line += n_lines
-        lengths, columns, counts = _joined(parts, np.int64)
-        # Blank lines at the end are marked -1; anywhere else they are a fault.
-        filled = np.flatnonzero(lengths >= 0)
-        n_documents = int(filled[-1]) + 1 if len(filled) else 0
-        if len(filled) < n_documents and not drop:
-            raise BadLine(int((lengths < 0).argmax()) + 1, "blank; an empty document is the line 0")
-        lengths = np.maximum(lengths, 0)
-        indptr = np.zeros(n_documents + 1, np.int64)
-        np.cumsum(lengths[:n_documents], out=indptr[1:])
-        matrix = sparse.csr_array((counts, columns.astype(np.int32), indptr), shape=(n_documents, n_features))
-        return _corpus(matrix, words, path, invalid)
+    lengths, columns, counts = _joined(parts, np.int64)
+    # Blank lines at the end are marked -1; anywhere else they are a fault.
+    filled = np.flatnonzero(lengths >= 0)
+    n_documents = int(filled[-1]) + 1 if len(filled) else 0
+    if len(filled) < n_documents and not drop:
+        raise BadLine(int((lengths < 0).argmax()) + 1, "blank; an empty document is the line 0")
+    lengths = np.maximum(lengths, 0)
+    indptr = np.zeros(n_documents + 1, np.int64)
+    np.cumsum(lengths[:n_documents], out=indptr[1:])
+    return sparse.csr_array((counts, columns.astype(np.int32), indptr), shape=(n_documents, n_features))
 
 
-def read_svmlight(
-    path: PathLike,
-    vocabulary: Vocabulary | None = None,
-    n_features: int | None = None,
-    first: int = 1,
-    *,
-    invalid: str = "raise",
-) -> Corpus:
-    """Read counts in the format of svmlight and LIBSVM; errors as in `load_corpus`.
+def _svmlight_matrix(path: PathLike, n_features: int, first: int, drop: bool) -> Any:
+    """Read counts in the format of svmlight and LIBSVM.
 
-    Each line is a document: "label word:count word:count ...", words numbered from ``first``; the label is not used. As
-    in LDA-C, the file does not say how many words there are.
+    Each line is a document: "label word:count word:count ...", words numbered from ``first``; the label is not used.
     """
-    words, n_features = _words_and_number(path, vocabulary, n_features, "an svmlight")
-    drop, counts, columns, indptr = check_invalid(invalid), list[float](), list[int](), [0]
-    with naming(path), open_text(path) as file:
+    counts, columns, indptr = list[float](), list[int](), [0]
+    with open_text(path) as file:
         for number, line in enumerate(chain.from_iterable(map(io.BytesIO, blocks(file))), 1):
             if not (parts := line.partition(b"#")[0].split()):
                 continue
@@ -404,8 +386,8 @@ def read_svmlight(
             columns += found[0]
             counts += found[1]
             indptr.append(len(columns))
-        arrays = np.array(counts, np.float64), np.array(columns, np.int32), np.array(indptr, np.int64)
-        return _corpus(sparse.csr_array(arrays, shape=(len(indptr) - 1, n_features)), words, path, invalid)
+    arrays = np.array(counts, np.float64), np.array(columns, np.int32), np.array(indptr, np.int64)
+    return sparse.csr_array(arrays, shape=(len(indptr) - 1, n_features))
 
 
 def _svmlight_line(fields: list[bytes], first: int, n_features: int) -> tuple[list[int], list[float]]:
@@ -424,20 +406,18 @@ def _svmlight_line(fields: list[bytes], first: int, n_features: int) -> tuple[li
     return columns, counts
 
 
-def _words_and_number(
-    path: PathLike, vocabulary: Vocabulary | None, n_features: int | None, kind: str
-) -> tuple[tuple[str, ...] | None, int]:
-    """Load the words, and check their number, which a file of this kind does not say."""
-    words = _given(vocabulary)
+def _n_features(format: str, words: tuple[str, ...] | None, n_features: int | None) -> int:
+    """Find the number of words, which the file does not say: the largest in it depends on the documents."""
     if words is not None:
         if n_features not in (None, len(words)):
             raise ValueError(f"vocabulary has {len(words)} words; expected {n_features}")
         n_features = len(words)
     if n_features is None:
-        raise ValueError(f"{path}: {kind} file does not say how many words there are; give vocabulary= or n_features=")
+        kind = "an LDA-C" if format == "ldac" else "an svmlight"
+        raise ValueError(f"{kind} file does not say how many words there are; give vocabulary= or n_features=")
     if not 1 <= n_features < 2**31:
         raise ValueError(f"n_features is {n_features}; expected 1 to 2**31 - 1")
-    return words, n_features
+    return n_features
 
 
 def _joined(parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]], dtype: Any) -> Iterator[np.ndarray]:
@@ -505,17 +485,6 @@ def _ldac_lines(numbers: Integers, first_line: int) -> tuple[np.ndarray, np.ndar
     if numbers.n_colons != np.count_nonzero(is_count):
         raise ValueError("has a colon in the wrong place")
     return pairs, values[place % 2 == 1], values[is_count]
-
-
-def _given(vocabulary: Vocabulary | None) -> tuple[str, ...] | None:
-    return None if vocabulary is None else public_vocabulary(vocabulary)
-
-
-def _corpus(matrix: Any, words: tuple[str, ...] | None, path: PathLike, invalid: str) -> Corpus:
-    counts = check_counts(matrix, name="the matrix", invalid=invalid)
-    if words is not None and len(words) != counts.shape[1]:
-        raise ValueError(f"has {counts.shape[1]} words, but the vocabulary has {len(words)}")
-    return Corpus(counts, words, _name(path))
 
 
 def _name(path: Any) -> str:
