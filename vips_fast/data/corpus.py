@@ -1,6 +1,5 @@
 """A corpus: word counts with their vocabulary."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,9 +15,8 @@ class Corpus:
 
     ``counts``, a matrix of shape (D, V), has the number of times that each word occurs in each document, brought to
     canonical CSR by `check_counts`. ``vocabulary``, V strings or None, has the word of each column. It is public: it
-    must not depend on the documents. ``source`` says in words where the counts come from, ``details`` has numbers about
-    the making of the corpus, such as documents per package. ``groups``, int64 of shape (D,) or None, numbers the person
-    of each document; it is as private as the documents. The attribute ``outside`` of
+    must not depend on the documents. ``source`` says in words where the counts come from. ``groups``, int64 of shape
+    (D,) or None, numbers the person of each document; it is as private as the documents. The attribute ``outside`` of
     `vips_fast.data.vocabulary.count_matrix` stays with ``counts``.
 
     Raises ValueError if `counts` is not a matrix of counts. So it does if `vocabulary` has another length than its
@@ -28,7 +26,6 @@ class Corpus:
     counts: sparse.csr_array
     vocabulary: tuple[str, ...] | None = None
     source: str = ""
-    details: Mapping[str, int] | None = None
     groups: np.ndarray | None = None
 
     def __post_init__(self) -> None:
@@ -49,23 +46,13 @@ class Corpus:
             object.__setattr__(self, "vocabulary", words)
 
     @property
-    def n_documents(self) -> int:
-        """Number of documents D, the empty ones included."""
-        return int(self.counts.shape[0])
-
-    @property
     def n_features(self) -> int:
         """Number of columns V."""
         return int(self.counts.shape[1])
 
-    @property
-    def n_tokens(self) -> int:
-        """Sum of all counts."""
-        return int(self.counts.data.sum(dtype=np.int64))
-
     def __len__(self) -> int:
-        return self.n_documents
+        return int(self.counts.shape[0])
 
     def __repr__(self) -> str:
         source = f", {self.source}" if self.source else ""
-        return f"Corpus({self.n_documents} documents, {self.n_features} words{source})"
+        return f"Corpus({len(self)} documents, {self.n_features} words{source})"

@@ -60,8 +60,11 @@ class Mapped(NamedTuple):
 
     @classmethod
     def of(cls, path: Path) -> Self:
-        """Map a ``.npy`` file."""
-        array: Any = np.load(path, mmap_mode="r", allow_pickle=False)
+        """Map a ``.npy`` file; ValueError, with its path, for another."""
+        try:
+            array: Any = np.load(path, mmap_mode="r", allow_pickle=False)
+        except (ValueError, EOFError):
+            raise ValueError(f"{path}: not a .npy file; expected it as it was written") from None
         return cls(path, array.view(np.ndarray), array.base, array.offset)
 
     def drop(self, first: int, last: int) -> None:
@@ -257,7 +260,7 @@ class ShardedCorpus:
             if found is None:
                 found = {}
                 for name, said in self._shards[k]["arrays"].items():
-                    mapped = found[name] = _map(self._file(k, name))
+                    mapped = found[name] = Mapped.of(self._file(k, name))
                     if (mapped.array.dtype.str, list(mapped.array.shape)) != (said["dtype"], said["shape"]):
                         raise ValueError(f"{mapped.path}: expected {said['dtype']} of shape {said['shape']}")
             self._mapped[k] = found
@@ -391,13 +394,6 @@ def _read_manifest(path: Path) -> dict[str, Any]:
     if not whole:
         raise ValueError(f"{path}: cut or altered; expected a manifest as it was written")
     return dict(said)
-
-
-def _map(path: Path) -> Mapped:
-    try:
-        return Mapped.of(path)
-    except (ValueError, EOFError):
-        raise ValueError(f"{path}: not a .npy file; expected it as it was written") from None
 
 
 def _ascends(rows: np.ndarray) -> bool:

@@ -102,9 +102,6 @@ _REMEMBERED = 1 << 18
 _AT_ONCE = 1 << 16
 _SPACE = re.compile(r"[ \t\n\r]")
 
-#: What a user may give for an analyzer: None and "unicode" are the default, "paper" is `Analyzer(words="paper")`.
-AnyAnalyzer = "Analyzer | str | Callable[[str], Sequence[str]] | None"
-
 
 @cache
 def _pattern() -> re.Pattern[str]:
@@ -233,14 +230,9 @@ class Analyzer:
 
     def __call__(self, text: str) -> list[str]:
         """Return a text's tokens, n-grams after the words in them."""
-        return list(self.with_ngrams(self.unigrams(text)))
-
-    def with_ngrams(self, words: list[str]) -> Iterator[str]:
-        """Yield a text's words, then their n-grams."""
-        return chain(
-            words,
-            *(map(" ".join, zip(*(words[k:] for k in range(n)), strict=False)) for n in range(2, self.ngrams + 1)),
-        )
+        words = self.unigrams(text)
+        several = (zip(*(words[k:] for k in range(n)), strict=False) for n in range(2, self.ngrams + 1))
+        return [*words, *map(" ".join, chain.from_iterable(several))]
 
     def unigrams(self, text: str) -> list[str]:
         """Find the words of a text, without excluded ones."""
