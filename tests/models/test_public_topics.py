@@ -350,7 +350,7 @@ def test_each_word_is_as_likely_to_be_kept():
         (20, 0.02, [LENGTHS] + [WORDS] * 15 + [SCORE] * 4),
         (100, 0.05, [LENGTHS] + [WORDS] * 79 + [SCORE] * 20),
         (20, 0.001, [LENGTHS] + [WORDS] * 18 + [SCORE]),  # one step tells the gain
-        (100, 0.01, [LENGTHS] + [WORDS] * 94 + [SCORE] * 5),
+        (100, 0.01, [LENGTHS] + [WORDS] * 95 + [SCORE] * 4),
         (20, 1.0, [LENGTHS] + [WORDS] * 19),  # noise would hide it
     ],
 )
@@ -482,7 +482,7 @@ def test_lengths_that_are_no_numbers_are_refused_and_huge_ones_are_read():
     with pytest.raises(ValueError, match="release: expected finite numbers"):
         model.update(Release(0, np.ones(model.shape, np.int64), math.nan, math.nan))
     model.restore({**model.state(), "lengths": np.full(12, 1.7e308)})
-    assert 1 <= model._lengths.median <= 630 and 0 < model._lengths.mean_kept <= 630
+    assert 1 <= model._lengths.median <= 630 and 0 < model._lengths.mean_kept[0] <= 630
 
 
 # -- the lengths
@@ -494,6 +494,21 @@ def test_the_lengths_are_found(length):
     assert found.median == pytest.approx(length, rel=0.45)
     assert found.kept == math.ceil(found.median)
     assert found.shares()[0][0] == pytest.approx(0, abs=0.1)
+
+
+@pytest.mark.parametrize("length", [1, 4, 12, 60])
+def test_lengths_tell_how_many_words_are_kept_and_predicted(length):
+    """A word is kept once, however often it stands there, and is predicted only beside another."""
+    rng, shares = np.random.default_rng(0), 1.0 / np.arange(3, 2003)
+    totals = 1 + rng.poisson(length - 1, 1500)
+    counts = np.array([rng.multinomial(total, shares / shares.sum()) for total in totals])
+    cells = np.searchsorted(public_topics.LENGTH_CELLS, totals, side="right") - 1
+    told = public_topics.Lengths(1500, 40.0, np.bincount(cells, minlength=len(public_topics.LENGTH_CELLS)), 1e-9)
+    kept = np.minimum((counts > 0).sum(axis=1), told.kept).mean()
+    first = rng.binomial(counts, 0.5).sum(axis=1)
+    predicted = np.where(first > 0, np.minimum(totals - first, told.halves[0]), 0).mean()
+    assert told.mean_kept[0] == pytest.approx(kept, rel=0.15)
+    assert told.mean_predicted[0] == pytest.approx(predicted, rel=0.15, abs=0.1)
 
 
 def test_lengths_that_noise_hides_are_as_stated():

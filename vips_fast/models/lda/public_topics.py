@@ -60,7 +60,7 @@ _POWER = 0.5
 #: score; then as many times less and more. docs/panel.md has how they were chosen.
 TOTALS = (6.0, 1.5, 24.0)
 #: Parts of a unit's squared norm in a score: predictions, the exact frequencies' gain, the number of words for it.
-_PARTS = (0.50, 0.45, 0.05)
+_PARTS = (0.35, 0.53, 0.12)
 #: A word's log ratio of exact to released frequencies is brought into this range; occurrences that each word has before
 #: the records.
 _LOW, _HIGH, _BEFORE = -3.0, 4.0, 0.2
@@ -76,7 +76,7 @@ _FEWEST = 10
 _FIRST_OWN = 1 + _OWN_WORDS
 #: Spread of the estimate of a gain beside noise and chance, in nats a word: texts differ from what the score assumes.
 #: docs/panel.md has how it was chosen, and what such a choice is worth on a corpus that it was made without.
-_MISS = 0.07
+_MISS = 0.06
 #: Standard deviations to either side that hold 90 % of a normal distribution.
 _NINETY = 1.6449
 #: Noise in nats a word that a score of few steps may have, and from which on a score would say nothing: words have its
@@ -84,8 +84,10 @@ _NINETY = 1.6449
 _TELLS, _HIDES = 0.025, 0.25
 #: Nats a word that say nothing of a gain.
 _NOTHING = 50.0
-#: How far the mean number of words that count is known from the lengths; where these are hidden, it may be twice.
-_BY_LENGTHS = 0.3
+#: How far a mean number of words is known from exact lengths. On corpora of the panel 7 % are the usual miss.
+_BY_LENGTHS = 0.1
+#: Different words of N, as a power of N.
+_DIFFERENT = 0.9
 #: A cell of the lengths that is this many standard deviations above 0 shows that the noise does not hide them.
 _SHOWN = 3.0
 #: Nats a word from the best mixture of public topics, from which on the words are hardly of its language.
@@ -246,24 +248,26 @@ class Lengths:
         return math.ceil(self.median)
 
     @cached_property
-    def mean_kept(self) -> float:
-        """Words that a unit is expected to keep."""
-        return self.mean(1.0, self.kept)
+    def mean_kept(self) -> tuple[float, float]:
+        """Words that a unit is expected to keep, each once, and how far that is known."""
+        return self._mean(lambda n: np.minimum(n**_DIFFERENT, self.kept))
 
-    def mean(self, part: float, most: float) -> float:
-        """Expected words of a ``part`` of a unit, of which at most ``most`` count."""
+    @cached_property
+    def mean_predicted(self) -> tuple[float, float]:
+        """Words of a unit that are expected to be predicted, and how far that is known: none if a half is empty."""
+        most, _ = self.halves
+        return self._mean(lambda n: np.minimum(n / 2.0, most) * (1.0 - 2.0 ** (1.0 - n)))
+
+    def _mean(self, words: Callable[[np.ndarray], np.ndarray]) -> tuple[float, float]:
+        """Average a number of ``words`` over the lengths, with its standard deviation."""
         if not self.shown:
-            return min(part * self.median, most)
+            stated = max(float(words(np.array(self.median))), 0.1)
+            return stated, stated
         shares = np.maximum(self.cells, 0.0) / max(self.n_records, self.cells.max())
         shares /= max(shares.sum(), 1.0)
-        middles = np.append((LENGTH_CELLS[:-1] + LENGTH_CELLS[1:] - 1) / 2.0, 1.5 * LENGTH_CELLS[-1])
-        return max(float(shares @ np.minimum(part * middles, most)), 0.1)
-
-    def joined(self, released: float, noise: float, expected: float) -> tuple[float, float]:
-        """Join a released mean of words and the one that the lengths let expect; give it with its deviation."""
-        spread = expected * (_BY_LENGTHS if self.shown else 1.0)
-        weight = spread**2 / (spread**2 + noise**2)
-        return max(expected + weight * (released - expected), 0.1 * expected), math.sqrt(weight) * noise
+        each = words(np.append((LENGTH_CELLS[:-1] + LENGTH_CELLS[1:] - 1) / 2.0, 1.5 * LENGTH_CELLS[-1]))
+        mean, noise = max(float(shares @ each), 0.1), self.noise / self.n_records * math.sqrt(each @ each)
+        return mean, math.hypot(_BY_LENGTHS * mean, noise)
 
     @property
     def halves(self) -> tuple[float, float]:
@@ -419,11 +423,11 @@ class PublicTopicsModel(Model):
         """Standard deviation that the noise of this many scores is expected to leave in the nats a word; 0 before."""
         if not self._lengths.noise:
             return 0.0
-        lengths, (most, bound) = self._lengths, self._lengths.halves
+        lengths, (_, bound) = self._lengths, self._lengths.halves
         noise = lengths.noise / math.sqrt(steps) / self.n_records / self._share
         norm = norm_of(len(self._totals), REACH, HalfPrediction.rest, not self._adds)
-        nats = noise * bound * norm / math.sqrt(_PARTS[0]) / lengths.mean(0.5, most)
-        return math.hypot(nats, noise * _HIGH / math.sqrt(_PARTS[1]) * lengths.kept / lengths.mean_kept)
+        nats = noise * bound * norm / math.sqrt(_PARTS[0]) / lengths.mean_predicted[0]
+        return math.hypot(nats, noise * _HIGH / math.sqrt(_PARTS[1]) * lengths.kept / lengths.mean_kept[0])
 
     @property
     def kind(self) -> int:
@@ -440,7 +444,7 @@ class PublicTopicsModel(Model):
         kind = self.kind
         if kind == SCORE:
             self._half = self._score
-            self._expected = self._judges * self._lengths.mean_kept * self.read_out.masses
+            self._expected = self._judges * self._lengths.mean_kept[0] * self.read_out.masses
         sizes = {LENGTHS: len(LENGTH_CELLS) + 1, WORDS: self.n_words, TOPICS: self.n_words * self._own_topics}
         self.shape = (sizes[kind],) if self._half is None else (self._half.cells + 2,)
 
@@ -646,8 +650,7 @@ class PublicTopicsModel(Model):
         values = self._scored[: half.cells] / (self._scores * self._share)
         noise = self._scored_noise / math.sqrt(self._scores) / self._share
         score = Score.read(values, noise, bound, self._judges, half)
-        expected = self._lengths.mean(0.5, half.most)
-        predicted, predicted_sd = self._lengths.joined(score.predicted, score.predicted_sd, expected)
+        predicted, predicted_sd = _joined(score.predicted, score.predicted_sd, *self._lengths.mean_predicted)
         return replace(score, predicted=predicted, predicted_sd=predicted_sd)
 
     @property
@@ -681,12 +684,12 @@ class PublicTopicsModel(Model):
             return 0.0, _NOTHING  # the noise hides a whole unit
         mean = self._scored[cells:] / (self._scores * self._share)
         noise = self._scored_noise / math.sqrt(self._scores) / self._share
-        kept, kept_sd = lengths.joined(mean[0] / kept_unit, noise / kept_unit, lengths.mean_kept)
+        kept, kept_sd = _joined(mean[0] / kept_unit, noise / kept_unit, *lengths.mean_kept)
         gain, gain_sd = mean[1] / gain_unit, noise / gain_unit
         # The frequencies of the words add up to 1 with the occurrences before the records.
         words = self._judges * kept
         total = words + _BEFORE * self.n_words
-        loss = gain / kept - math.log(total / (self._judges * lengths.mean_kept))
+        loss = gain / kept - math.log(total / (self._judges * lengths.mean_kept[0]))
         spread = math.hypot(gain_sd, (gain / kept + words / total) * kept_sd) / kept
         return float(loss), spread
 
@@ -851,6 +854,12 @@ class PublicTopicsModel(Model):
         count = len(_OWN_TOTALS) + 1 if own else len(self._totals)
         self._scored = array_of(state, "scored", (count + 4,) if scores else (0,))
         self._begin()
+
+
+def _joined(released: float, noise: float, expected: float, spread: float) -> tuple[float, float]:
+    """Join a released mean of words and the one that the lengths let expect; give it with its deviation."""
+    weight = spread**2 / (spread**2 + noise**2)
+    return max(expected + weight * (released - expected), 0.1 * expected), math.sqrt(weight) * noise
 
 
 def gain_of(nats: float, sd: float, miss: float = _MISS) -> FoundGain:
