@@ -18,7 +18,7 @@ from vips_fast.models.lda.planning import (
     default_clip,
     fitting_prior,
     histogram_steps,
-    read_out_prior,
+    read_out_priors,
     usual_length,
 )
 from vips_fast.report import predictive_perplexity, split_words
@@ -56,9 +56,10 @@ def test_noise_of_the_average_is_the_loops():
 
 def test_histograms_are_for_masses_that_topics_would_hide():
     # Where noise hides word frequencies, and where it does not.
-    assert [histogram_steps(20, 20, signal) for signal in (0.0, 6.4, 6.5, 47.9, 1e9)] == [5, 5, 3, 3, 1]
-    # The clearer topics stand, the fewer histograms are enough.
-    assert [histogram_steps(60, 4, signal) for signal in (2.8, 2.9, 30.0, 50.0, 99.0, 101.0)] == [15, 9, 9, 4, 2, 1]
+    assert [histogram_steps(20, 20, signal) for signal in (0.0, 6.4, 6.5, 20.0, 36.0)] == [5, 5, 3, 3, 1]
+    # The clearer topics stand, the fewer histograms are enough; those of clear topics have more noise.
+    assert [histogram_steps(60, 20, signal) for signal in (6.4, 6.5, 15.0, 30.0, 36.0)] == [15, 9, 6, 2, 1]
+    assert [histogram_steps(60, 4, signal) for signal in (2.9, 30.0, 50.0, 99.0, 101.0)] == [9, 9, 4, 2, 1]
     assert [histogram_steps(steps, 20, 5.0) for steps in (1, 9, 10, 60)] == [0, 0, 2, 15]
 
 
@@ -105,7 +106,6 @@ def test_rules():
     assert default_batch_size(400_000) == 100_000
     assert default_clip(500) == pytest.approx(0.034, abs=5e-4) and default_clip(1) <= 1
     assert default_clip(None) == default_clip(200)
-    assert [read_out_prior(length) for length in (1, 4, 8, 1000)] == [2.0, 1.0, 0.5, 0.01]
     assert [round(usual_length(words)) for words in (1, 500, 2000, 5000, 10**6)] == [8, 10, 18, 24, 40]
     big = plan(400_000, 7702, 50, doc_length=500, epsilon=2.38, delta=1e-4)
     small = plan(400_000, 7702, 50, doc_length=500, epsilon=0.3, delta=1e-4)
@@ -160,7 +160,8 @@ def test_bad_numbers_are_named(change, name):
 
 def test_short_documents_are_fitted_with_a_larger_prior():
     assert [fitting_prior(length, 5) for length in (None, 30, 11, 10, 4)] == [0.2, 0.2, 0.2, 0.4, 1.0]
-    assert fitting_prior(8, 2) == 0.5
+    assert fitting_prior(8, 2) == 0.5 and fitting_prior(1, 50) == 2.0
+    assert read_out_priors(0.02) == (0.02, 0.08, 0.32)
 
 
 def short_documents(n, seed):

@@ -23,8 +23,9 @@ from .units import GOLDEN, scramble
 NATS = 20.0
 #: A unit with more predictions is brought to this number.
 MOST = 60.0
-#: Another candidate has to be better than the usual one by this many standard deviations of the noise.
-_CLEAR = 2.0
+#: Another candidate has to be better than the usual one by this many standard deviations of the noise, and by this many
+#: nats a prediction: 1 % of perplexity.
+_CLEAR, _WORTH = 2.0, 0.01
 #: Standard deviations to either side that hold 90 % of a normal distribution.
 _NINETY = 1.6449
 #: The least number of predictions, where noise leaves less.
@@ -181,7 +182,7 @@ class Score:
     def best(self) -> int:
         """Choose a candidate: the usual one, unless that gains nothing or another is clearly better."""
         best = int(np.argmax(self.nats))
-        sure = self.nats[best] - self.nats[0] > _CLEAR * self.sd
+        sure = self.nats[best] - self.nats[0] > max(_CLEAR * self.sd, _WORTH * self.predicted)
         return best if sure or self.nats[0] <= 0 else 0
 
     def noise(self, candidate: int) -> float:

@@ -273,10 +273,11 @@ class LatentDirichletAllocation(Transformer):
         # How many calls of partial_fit will come is not known: their releases are not to be spent on a start.
         starts = self._begins and whole and self.private and self.noise_multiplier != 0
         known = self.doc_length is not None or public.unit != "record"
-        priors, given = read_out_priors(case.length, n_topics), self._prior_of_proportions
+        given = self._prior_of_proportions
+        alpha = fitting_prior(self.doc_length, n_topics) if given is None else given
         return LdaSettings(
             n_topics,
-            alpha=fitting_prior(self.doc_length, n_topics) if given is None else given,
+            alpha=alpha,
             eta=1.0 / n_topics if options.topic_word_prior is None else float(options.topic_word_prior),
             doc_length=None if length is None else int(length),
             clip=(case.clip if self.private else 1.0) * float(length or public.scale or 1),
@@ -289,7 +290,7 @@ class LatentDirichletAllocation(Transformer):
             / math.sqrt(case.distinct_words)
             * (CLEAR_NORM if clear else 1.0 if known else UNKNOWN_NORM),
             count_power=1.0 if clear else COUNT_POWER,
-            read_out_alphas=priors if given in (None, priors[0]) else (given,),
+            read_out_alphas=read_out_priors(alpha) if given is None else (alpha,),
         )
 
     def _array_specs(self, public: Public) -> dict[str, ArraySpec]:
