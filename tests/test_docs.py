@@ -1,6 +1,7 @@
 """The code blocks of the documentation run as they stand."""
 
 import ast
+import importlib
 import os
 import re
 import shlex
@@ -145,6 +146,16 @@ def test_a_broken_link_is_found(tmp_path):
     (tmp_path / "a.md").write_text(f"# A b, c: `d`\n{links}\n")
     (tmp_path / "b.md").write_text("## One & two\n```sh\n# three\n```\n")
     assert broken_links(tmp_path / "a.md") == ["gone.md", "b.md#three"]
+
+
+def test_the_reference_names_what_there_is():
+    """The names that no ``__all__`` lists stand in docs/_ext/pages.py, which only Sphinx can import."""
+    tree = ast.parse((ROOT / "docs" / "_ext" / "pages.py").read_text("utf-8"))
+    (listed,) = (n.value for n in tree.body if isinstance(n, ast.Assign) and n.targets[0].id == "OTHERS")
+    for package, modules in ast.literal_eval(listed).items():
+        for module, names in modules.items():
+            found = importlib.import_module(f"{package}.{module}")
+            assert [name for name in names if not hasattr(found, name)] == [], found
 
 
 def test_every_page_is_in_a_table_of_contents():

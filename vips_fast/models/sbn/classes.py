@@ -249,7 +249,7 @@ class ClassConditionalModel(PerClassModel):
 
     The statistic is the sizes of the classes, (C,), and then the networks' statistics, one after the other. A record
     (y, c) contributes e_c times `COUNT_SHARE` to the first. Its own contribution in network c, times sqrt(1 -
-    `COUNT_SHARE`^2), goes to block c, and zeros go to the blocks of all other classes.
+    ``COUNT_SHARE**2``), goes to block c, and zeros go to the blocks of all other classes.
 
     Notes
     -----
