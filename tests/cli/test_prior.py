@@ -133,9 +133,10 @@ def test_the_prior_of_english_is_made_where_there_is_none(cache, monkeypatch):
 
 
 def test_show_has_the_words_that_a_topic_has_beyond_the_language(run, tmp_path):
-    words = [f"word{v}" for v in range(30)]
+    words = [f"word{v}" for v in range(27)] + ["the", "of", "and"]
     ratios = np.ones((2, 30))
     ratios[0, 10:13] = ratios[1, 20:23] = 8.0
+    ratios[:, 27:] = 9.0  # which a fit leaves out
     frequencies = np.ones(30)
     frequencies[0] = 200.0  # a word that everybody writes
     PublicPrior(words, ratios, [1, 1], frequencies, "a test").save(tmp_path / "prior.npz")

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from ...data import coarse_words, holds_records, load_word_vectors, packaged_model, stop_words, wordpiece_vectors
+from ...data import holds_records, load_word_vectors, packaged_model, stop_words, wordpiece_vectors
 from ...data.embeddings import PACKAGE, check_packaged
-from ...jobs.text import NONE
+from ...jobs.text import NONE, TextFile
 from ...models.lda import (
     PRIOR_WORDS,
     PublicPrior,
@@ -81,13 +81,12 @@ def _of_vectors(args: Prior, language: str, dropped: Sequence[str]) -> PublicPri
 
 
 def show(args: Show) -> int:
-    """Print the source, the digest and the topics of a public prior."""
+    """Print the source and the digest of a public prior, and its topics over the words that a fit counts."""
     prior = load_prior(args.model)
     rows = [("source", prior.name), ("language", prior.language), ("digest", prior.digest)]
     print(table([*rows, ("topics", prior.n_topics), ("words", len(prior.words))]))
-    listed = args.coarse_words or f"public:{prior.language}"
-    dropped = frozenset(() if listed == NONE else coarse_words(listed))
-    shown = prior.restricted_to([word for word in prior.words if word not in dropped])
+    counted = TextFile((), public_prior=prior, coarse_words=args.coarse_words).public_words()
+    shown = prior.restricted_to(counted or ())
     probabilities = shown.topics()  # words with the most nats above the language's frequencies come first
     nats = probabilities * np.log(probabilities / shown.frequencies)
     print(f"\n{topics_table(np.exp(nats), shown.words, args.words, width=width())}", end="")
