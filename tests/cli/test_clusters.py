@@ -32,4 +32,5 @@ def test_lines_count_the_texts(notes, capsys, monkeypatch):
     monkeypatch.setattr("vips_fast.jobs.progress.time.perf_counter", lambda: next(ticks))
     assert main([one for one in FIT.split() if one != "--quiet"]) == 0
     printed = capsys.readouterr()
+    assert printed.err.index("vips-fast: forecast: not known for clusters") < printed.err.index("fit: step 1 of")
     assert "read: 128 texts, 1.0 s" in printed.err and printed.out.startswith("Verdict: useful.")

@@ -19,7 +19,7 @@ from ...checks import check_number
 from ...data.arrays import dense_array, not_finite_text
 from ...data.types import Column, Data, Labels, Matrix, Vector
 from ...engine.model import Model, Release, array_of, diagnose
-from ...engine.plan import RunSchedule, Terms
+from ...engine.plan import RunForecast, RunSchedule, Terms
 from ...engine.result import Public
 from ...engine.sampling import Sampler
 from ...engine.units import UnitBlock, unpack_block
@@ -156,6 +156,9 @@ class DocumentClusters(PrivateEstimator):
             self._horizon(public, self._terms), public.n_records, noise, n_clusters, n_words > 0
         )
         return ClusterModel(public=self._known, n_clusters=n_clusters, n_words=n_words, steps=steps, seed=public.seed)
+
+    def _forecast(self, public: Public, schedule: RunSchedule, model: Model) -> RunForecast:
+        return RunForecast(0.0, "forecast: not known for clusters; the verdict after the fit tells what they are worth")
 
     def _array_specs(self, public: Public) -> dict[str, ArraySpec]:
         k, known = int(self.n_components), self._known
