@@ -82,7 +82,7 @@ class Verdict:
             worth, text = "unclear", f"Verdict: cannot tell. Noise hides whether {claim} better {than}. {remedy}"
         if told:
             facts = "; ".join(told)
-            advice = "Look at the language and the vocabulary (language, vocab_size, vocab)."
+            advice = "Look at the language and the vocabulary."
             text = f"{text} {facts[0].upper()}{facts[1:]}. {advice}".strip()
         return cls(worth, found, None, text)
 
