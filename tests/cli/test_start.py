@@ -217,7 +217,7 @@ def test_without_public_topics_the_plan_chooses(table, tmp_path, monkeypatch, ca
         answer(line)
     said = expect(b"(--vocab): ").decode()
     planned = {size: plan(1200, size, None, doc_length=6, epsilon=8.0) for size in (None, 500, 2000, 8000)}
-    assert "Forecasts for 1,200 rows, whose number is taken as public:" in said
+    assert "1,200 rows, whose number is taken as public, with texts of 6 words without stop words:" in said
     for size, one in planned.items():
         words = "private words" if size is None else f"{size:,} public words"
         assert f"{words}, {one.n_components} topics: {one.forecast().removeprefix('forecast: ')}" in said
@@ -264,12 +264,12 @@ def test_a_hopeless_fit_is_refused_unless_asked_for(table, tmp_path, monkeypatch
 @pytest.mark.parametrize(
     "text, more, message",
     [
-        ("who;what", (), "--text: expected a value; it has no default here"),
+        ("who;what", (), "--text: expected the column of the texts, which has no default here"),
         ("who;Note", ("--text", "note"), "--text: no column 'note'; did you mean 'Note'? It has 'who', 'Note'"),
         ("who:Note", (), "notes.csv: the header is one column; expected commas, semicolons"),
         ("who;Note", ("--vocab", "public", "--language", "tlh"), "public:tlh: the package wordfreq has no words"),
         ("who;Note", ("--doc-length", "-3"), "argument --doc-length: '-3': expected a whole number, 0 or more"),
-        ('{"note": "cough", "who": 1}', (), "'text'"),
+        ('{"note": "cough"}', (), "with 'text', each key once; if the texts have another key, give --text"),
         ('{"note": "cough", "who": 1}', ("--text", "note", "--person", "patient"), "'patient'"),
         ('{"note": ["cough"]}', ("--text", "note"), "note"),
         ("who,note\n1,cough,fever", (), "expected 2"),

@@ -156,8 +156,10 @@ def import_lemmas(args: Texts) -> Any:
     if (name := args.lemmas) is None:
         return None
     module, _, function = name.partition(":")
-    if (found := getattr(import_module(module), function, None)) is None:
-        raise ValueError(f"--lemmas {name}: expected MODULE:FUNCTION")
+    try:
+        found = getattr(import_module(module), function)
+    except (ImportError, AttributeError, ValueError):
+        raise ValueError(f"--lemmas {name}: expected MODULE:FUNCTION, of a module that Python finds") from None
     return Analyzer(lemmas=found).lemmas
 
 

@@ -387,15 +387,22 @@ def table() -> str:
 
 
 #: Names of parameters that messages use for a field of another name.
-_ALSO = {"vocabulary": "vocab", "n_features": "features", "private": "non_private"}
+_ALSO = {"vocabulary": "vocab", "n_features": "features", "private": "non_private", "n_components": "topics"}
+_ALSO |= {"n_topics": "topics", "y": "label", "persons": "groups", "names": "vocab"}
+#: Arguments of Python that messages begin with, as in "X has 2 features" and "layers: 'Q' is not one of".
+_SUBJECT = re.compile(r"(X|y|groups|persons|names|layers)(?= has |: )")
 _IN_OPTIONS = re.compile(r"""options=\{["'](\w+)["']: ["'](\w+)["']\}""")
 _PARAMETER = re.compile(r"(?<![\w.])([a-z_]+)=(True\b|False\b|None\b|'[^']*')?")
 
 
 def in_options(command: type[Arguments], text: str) -> str:
-    """Write a message's parameters, ``name=value``, as the command's options."""
+    """Write a message's first word, and its parameters, ``name=value``, as the command's options."""
     text = _IN_OPTIONS.sub(r"\1='\2'", text)
     known = {option.name: option for option in command.options() if not option.positional}
+    if found := _SUBJECT.match(text):
+        option = known.get(found[1]) or known.get(_ALSO.get(found[1], ""))
+        subject = "INPUT" if found[1] == "X" else found[1] if option is None else option.flag
+        text = subject + text[found.end() :]
 
     def typed(found: re.Match[str]) -> str:
         option, value = known.get(found[1]) or known.get(_ALSO.get(found[1], "")), found[2]

@@ -296,7 +296,9 @@ def _json(lines: Iterator[str], columns: Sequence[str], drop: bool) -> Rows:
         except (ValueError, LookupError, TypeError):
             if not drop:
                 names = ", ".join(map(repr, columns))
-                wanted = f"expected a JSON object with {names}, each key once; name the keys of text and person"
+                wanted = f"expected a JSON object with {names}, each key once"
+                if "text" in columns:  # which nobody need have said
+                    wanted += "; if the texts have another key, give text="
                 raise BadLine(n, wanted) from None
             cells = [BROKEN] * len(columns)
         yield n, cells

@@ -352,6 +352,8 @@ class Job:
 
 def _shown(value: object) -> str:
     """Write a setting in a line."""
+    if value is None:
+        return "none"
     return f"another array {value.shape}" if isinstance(value, np.ndarray) else repr(value)
 
 

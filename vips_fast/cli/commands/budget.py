@@ -165,7 +165,11 @@ def _event(path: str, number: int, plan: Any) -> Any:
             return SelfComposedEvent(event_from_dict(given["event"]), steps)
         noise, records = given.pop("noise_multiplier"), given.pop("records")
         sampling, relation = given.pop("sampling", "poisson"), given.pop("relation", None)
-        sampler = make_sampler(sampling, relation, records, given.pop("batch_size", None))
+        size = given.pop("batch_size", None)
+        for name, value in {"noise_multiplier": noise, "records": records, "batch_size": size or 1}.items():
+            if isinstance(value, bool) or not isinstance(value, int | float):
+                raise ValueError(f"{name}={str(value)[:20]!r}: expected a number")
+        sampler = make_sampler(sampling, relation, records, size)
         if given:
             raise ValueError(f"unknown key {sorted(given)[0]!r}")
         check_steps(sampler, steps)

@@ -127,4 +127,4 @@ def show_forecast(args: Fit) -> Callable[[RunForecast], None]:
 
 
 def _refusal(why: str) -> ValueError:
-    return ValueError(f"{why}; nothing was spent on it; expected other settings, or --anyway")
+    return ValueError(f"{why.removesuffix('.')}; nothing was spent on it; expected other settings, or --anyway")

@@ -29,6 +29,7 @@ from ...engine.plan import RunForecast
 from ...jobs.folder import releases_folder
 from ...jobs.text import NONE, TextFile
 from ...models.lda import Plan, load_prior, plan
+from ...models.lda.planning import DOC_LENGTH
 from ...report import paragraph
 from ...report.html import environment
 from ...store.atomic import replace_text
@@ -40,7 +41,10 @@ from ..signature import NATURAL, POSITIVE, WHOLE
 from .lda import fit
 
 #: Words in the name of a column of texts, the likeliest first.
-_TEXTS = "note text comment narrative message review feedback description complaint answer body content".split()
+_TEXTS = """
+note text comment narrative message review feedback description complaint answer body content
+testo texto texte nota kommentar beschreibung
+""".split()
 #: The expected gain, or the share of words that can stand clear of the noise, below which a fit is no default.
 _LITTLE = 0.01
 #: Sizes of public vocabularies that are compared.
@@ -81,7 +85,7 @@ class Questions:
             except ValueError as error:
                 print(error)
         if default is None:
-            raise ValueError(f"{option}: expected a value; it has no default here")
+            raise ValueError(f"{option}: expected the {question.lower()}, which has no default here")
         return convert(str(default))
 
 
@@ -255,7 +259,8 @@ def _choices(path: str, asked: dict[str, Any], sizes: tuple[int | None, ...]) ->
     persons, target = asked.get("person"), asked.get("attack_success")
     n = TextFile(path, asked["text"], persons, encoding=asked["encoding"]).count()
     units = counted(n, "row" if persons is None else "person", ",")
-    print(f"\nForecasts for {units}, whose number is taken as public:")
+    length = asked.get("doc_length") or DOC_LENGTH
+    print(f"\nForecasts for {units}, whose number is taken as public, with texts of {length} words without stop words:")
     terms: dict[str, Any] = {"epsilon": asked.get("epsilon"), "options": {"target_attack_success": target}}
     terms |= {"doc_length": asked.get("doc_length"), "unit": "record" if persons is None else "person"}
     found = [_Choice(size, plan(n, size, None, **terms)) for size in sizes]

@@ -187,11 +187,11 @@ class PublicPrior:
         wanted = ("words", *_ARRAYS, "name", "language")
         missing = [name for name in ("public_prior", *wanted) if name not in arrays]
         if missing:
-            raise ValueError(f"{path}: has no array {missing[0]!r}; expected a file of PublicPrior.save")
+            raise ValueError(f"{path}: has no array {missing[0]!r}; expected a file of vips-fast prior")
         if arrays["public_prior"].shape != () or arrays["public_prior"] != _FORMAT:
             raise ValueError(f"{path}: another version of the format; expected {_FORMAT}: build the prior again")
         if arrays["words"].ndim != 1 or any(arrays[name].ndim for name in ("name", "language")):
-            raise ValueError(f"{path}: words, name or language have another shape; expected a file of PublicPrior.save")
+            raise ValueError(f"{path}: words, name or language have another shape; expected a file of vips-fast prior")
         try:
             ratios, weights, frequencies = (arrays[name] for name in _ARRAYS)
             words, name, language = (arrays[name].tolist() for name in ("words", "name", "language"))
