@@ -1,6 +1,12 @@
 """What a page says is not less than what holds, and it shows words as words."""
 
+import warnings
+
+import numpy as np
+
+from vips_fast import BayesianLogisticRegression
 from vips_fast.accounting import GaussianEvent
+from vips_fast.report import html_report
 from vips_fast.report.figures import intervals
 from vips_fast.report.html import environment
 from vips_fast.report.words import secret_risks
@@ -20,3 +26,12 @@ def test_an_interval_is_pale_where_it_holds_zero():
 
 def test_words_of_the_data_are_no_markup():
     assert environment().from_string("{{ word }}").render(word="<b>&") == "&lt;b&gt;&amp;"
+
+
+def test_a_page_without_a_known_effect_shows_none():
+    X = np.random.default_rng(0).normal(size=(60, 2)) / 3
+    model = BayesianLogisticRegression(classes=[0, 1], epsilon=0.01).set_unsafe(test_key=bytes(32))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it is hopeless
+        page = html_report(model.fit(X, np.arange(60) % 2))
+    assert "none is known at this epsilon" in page and "The 0 largest" not in page

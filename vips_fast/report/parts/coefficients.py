@@ -75,13 +75,14 @@ class Coefficients(Part):
             listed = [*own, *(one for one in told.unknown if one.outcome == outcome)]
             table += [_row(title, one) for one in listed[: max(1, _MOST_CELLS // len(model.coef_))]]
         shown = sum(len(group.rows.rows) for group in groups)
+        drawn = f"The {shown} largest of these are shown. " if shown else ""
         lines = tuple(effect_lines(model, names, most=None))
         return Learned(
             f"An effect is how much a change of one column adds to the log {self.measure}, all others being the same. "
             f"Here the change is one standard deviation of the column{spread_source(model)}, by which columns of "
             "different units compare. The point is the posterior mean and the line the 90 % interval, which takes the "
             f"noise into account{_sampling(model)}. Pale intervals hold 0: their sign is not known. {told.sentence} "
-            f"The {shown} largest of these are shown. The table has effects in the columns' own units, and "
+            f"{drawn}The table has effects in the columns' own units, and "
             f"{self.measure} ratios.{''.join(f' {text}.' for text in counted_findings(model))}",
             groups=tuple(groups),
             note=_listed([one.label for one in told.unknown if not one.large]),
