@@ -15,20 +15,13 @@ import numpy as np
 import pytest
 
 import vips_fast
-from vips_fast import (
-    BayesianLogisticRegression,
-    CountRegression,
-    GaussianMixture,
-    LatentDirichletAllocation,
-    SigmoidBeliefNetwork,
-)
+from vips_fast import BayesianLogisticRegression, CountRegression, GaussianMixture, LatentDirichletAllocation
 from vips_fast.models.estimator import PrivateEstimator
 from vips_fast.models.lda.estimator import PaperParameters as OfTopics
 from vips_fast.models.logistic import LogisticOptions
 from vips_fast.models.logistic.estimator import PaperParameters as OfCoefficients
 from vips_fast.models.logistic.paper import PaperOptions
 from vips_fast.models.parameters import Bookkeeping, Call, Common, Options
-from vips_fast.models.sbn.network import PaperParameters as OfPictures
 from vips_fast.models.vocabulary.estimator import Purchase
 
 
@@ -37,12 +30,7 @@ def test_the_common_keywords_are_the_fields():
 
 
 @pytest.mark.parametrize(
-    "kind, known",
-    [
-        (LatentDirichletAllocation, OfTopics),
-        (SigmoidBeliefNetwork, OfPictures),
-        (BayesianLogisticRegression, OfCoefficients),
-    ],
+    "kind, known", [(LatentDirichletAllocation, OfTopics), (BayesianLogisticRegression, OfCoefficients)]
 )
 def test_those_of_paper_are_what_its_estimator_takes(kind, known):
     taken = set(inspect.signature(type(kind.paper()).__init__).parameters) - {"self", "n_components"}
@@ -98,7 +86,7 @@ def test_help_shows_them_and_methods_stay_what_they_are():
     assert paper.startswith("(*, sampling: str = ..., ") and "Ellipsis" not in paper
     assert LatentDirichletAllocation.fit.__qualname__ == "LatentDirichletAllocation.fit"
     assert pickle.loads(pickle.dumps(LatentDirichletAllocation.fit)) is LatentDirichletAllocation.fit
-    signature = inspect.signature(SigmoidBeliefNetwork.paper)
+    signature = inspect.signature(LatentDirichletAllocation.paper)
     assert pickle.loads(pickle.dumps(signature)) == signature
 
 
