@@ -153,7 +153,6 @@ def test_which_runs_have_a_forecast():
         warnings.simplefilter("error")
         for model in (
             SigmoidBeliefNetwork(3, private=False, n_steps=2),
-            SigmoidBeliefNetwork.paper(3, epsilon=0.1, n_steps=2),
             BernoulliMixture(1, epsilon=0.1, n_steps=2),
             GaussianMixture(2, radius=8.0, epsilon=50.0, n_steps=2),
         ):
