@@ -1,6 +1,6 @@
 """A job from Python is the job of the shell.
 
-The same bits, statuses that are true, and a run that goes on.
+Statuses that are true, and a run that goes on; tests/cli/test_doors.py compares the bits.
 """
 
 import re
@@ -12,11 +12,7 @@ import pytest
 from vips_fast import LatentDirichletAllocation, PrivateVocabulary
 from vips_fast.cli import main
 from vips_fast.engine.budget import Budget, BudgetExceededError
-from vips_fast.engine.randomness import KeyedRandomness
 from vips_fast.jobs import Job, PurchaseError, Status, TextFile
-from vips_fast.models.estimator import PrivateEstimator
-
-KEY = bytes(range(32))
 
 
 @pytest.fixture
@@ -29,35 +25,12 @@ def notes(tmp_path):
     return path
 
 
-@pytest.fixture
-def keyed(monkeypatch):
-    """Draw from a known key, and say that fits are private.
-
-    Every fit of this process.
-    """
-    monkeypatch.setattr(PrivateEstimator, "_randomness", lambda self, public: KeyedRandomness(KEY))
-    monkeypatch.setattr("vips_fast.models.fit.public_seed", lambda random_state: 3)
-
-
 def model(**settings):
     return LatentDirichletAllocation(2, **{"epsilon": 6.0, "delta": 1e-5, "random_state": 3} | settings)
 
 
 def quiet(forecast):
     """Take any forecast."""
-
-
-def test_six_lines_of_python_are_the_line_at_the_shell(notes, tmp_path, keyed):
-    source = TextFile(notes, text=["note"], person="patient", max_share=1.0)
-    done = Job(model(), source, tmp_path / "python", on_forecast=quiet).run()
-    line = ["fit", "lda", notes, "--text", "note", "--person", "patient", "--topics", 2, "--epsilon", 6]
-    line += ["--delta", 1e-5, "--seed", 3, "--max-share", 1, "--out", tmp_path / "shell", "--quiet", "--anyway"]
-    assert main([str(word) for word in line]) == 0
-    folders = [{p.name: p.read_bytes() for p in (tmp_path / one).iterdir()} for one in ("python", "shell")]
-    assert folders[0].keys() == folders[1].keys()
-    for name in folders[0]:
-        assert folders[0][name] == folders[1][name], name
-    assert done.words is not None and done.model.privacy_.unit == "person" and not (tmp_path / "python.run").exists()
 
 
 def test_a_job_that_was_stopped_goes_on_and_purchases_once(notes, tmp_path, monkeypatch):
