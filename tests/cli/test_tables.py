@@ -3,22 +3,13 @@
 import numpy as np
 import pandas
 import pytest
+from written import AGE, TABLE
 
 from vips_fast import BayesianLogisticRegression, ColumnEncoder
 from vips_fast.cli import main
 from vips_fast.data import Schema
 
-SCHEMA = """[columns.age]
-kind = "number"
-low = 0
-high = 100
-[columns.work]
-kind = "category"
-values = ["private", "state"]
-[columns.ill]
-kind = "binary"
-values = ["no", "yes"]
-"""
+SCHEMA = AGE + TABLE
 N = 1500
 
 
