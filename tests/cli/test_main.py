@@ -149,3 +149,13 @@ def test_reading_is_shown_where_it_takes_long(monkeypatch):
     clock[0] += 2
     line(5_000_000, 0)
     assert err.getvalue().endswith("read: 5.0 MB, 2.0 s\n")
+
+
+def test_reading_by_a_sentence_model_counts_texts(here, run, monkeypatch, tmp_path):
+    ticks = iter(map(float, range(1000)))
+    monkeypatch.setattr("vips_fast.jobs.progress.time.perf_counter", lambda: next(ticks))
+    (tmp_path / "notes.csv").write_text("note\n" + "cough\nrent\n" * 150)
+    fit = "--text note --vectors sentences --public-prior public.npz --components 2 --epsilon 6".split()
+    code, _, err = run("fit", "clusters", tmp_path / "notes.csv", *fit, "--out", tmp_path / "m")
+    assert code == 0 and "read: 128 texts, 1.0 s" in err
+    assert err.index("forecast: not known for clusters") < err.index("fit: step 1 of")
