@@ -209,6 +209,8 @@ class Bookkeeping(Rows, total=False):
 class Call(Rows, total=False):
     """Keywords of every ``partial_fit``: `Rows`, and the records of the call.
 
+    A model's own settings are those of the first call; noise and minibatches may be others.
+
     Attributes
     ----------
     part : str or None
