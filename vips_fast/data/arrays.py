@@ -5,7 +5,7 @@ invalid values.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -65,6 +65,14 @@ def rows_of(parts: Parts, rows: np.ndarray) -> Parts:
     ends = np.concatenate(([0], np.cumsum(sizes)))
     entries = np.repeat(starts - ends[:-1], sizes) + np.arange(ends[-1])
     return data[entries], indices[entries], ends
+
+
+def stacked(matrices: Sequence[Parts]) -> Parts:
+    """Put the rows of CSR matrices below each other."""
+    data, indices, ends = (list(arrays) for arrays in zip(*matrices, strict=True))
+    starts = np.cumsum([0, *(int(end[-1]) for end in ends)])
+    shifted = (end[1:] + start for end, start in zip(ends, starts, strict=False))
+    return np.concatenate(data), np.concatenate(indices), np.concatenate([np.zeros(1, np.int64), *shifted])
 
 
 def csr_of(parts: Parts, n_features: int, kind: type[sparse.csr_array] = sparse.csr_array) -> Any:

@@ -32,7 +32,7 @@ from ..checks import check_choice, check_number
 from ..store.atomic import replacing_folder, sync_folder, write_file
 from ..store.folder import MOST_TEXT
 from ..store.limits import file_digest, parse_json, read_bytes
-from .arrays import INT32_MAX, Parts, binary_records, check_invalid, csr_of, finite_records, rows_of, select
+from .arrays import INT32_MAX, Parts, binary_records, check_invalid, csr_of, finite_records, rows_of, select, stacked
 from .counts import documents, without
 from .groups import Numbering, Runs
 from .schema import Schema
@@ -315,17 +315,11 @@ class ShardedCorpus:
             found = self.take(rows[order])
             return rows_of(found, inverse) if self.sparse else found[inverse]
         pieces = [self._taken(k, local) for k, _, local in self._split(rows)]
-        if len(pieces) == 1:
-            return pieces[0]
-        if not self.sparse:
-            return np.concatenate([np.empty((0, self.n_features), self.dtype), *pieces])
-        values, indices, ends = ([piece[i] for piece in pieces] for i in range(3))
-        starts = np.cumsum([0, *(int(end[-1]) for end in ends)])
-        return (
-            np.concatenate([np.empty(0, self.dtype), *values]),
-            np.concatenate([np.empty(0, np.int32), *indices]),
-            np.concatenate([np.zeros(1, np.int64), *(e[1:] + s for e, s in zip(ends, starts, strict=False))]),
-        )
+        if not pieces and self.sparse:
+            return np.empty(0, self.dtype), np.empty(0, np.int32), np.zeros(1, np.int64)
+        if not pieces:
+            return np.empty((0, self.n_features), self.dtype)
+        return pieces[0] if len(pieces) == 1 else stacked(pieces) if self.sparse else np.concatenate(pieces)
 
     def _taken(self, k: int, local: np.ndarray) -> Any:
         arrays = self._open(k)
@@ -704,12 +698,7 @@ def _shard(folder: Path, number: int, pieces: list[_Rows]) -> dict[str, Any]:
         arrays[name] = np.concatenate(parts)
     bodies = [piece.body for piece in pieces]
     if isinstance(bodies[0], tuple):
-        for k, name in enumerate(("values", "indices")):
-            arrays[name] = np.concatenate([body[k] for body in bodies])
-        starts = np.cumsum([0, *(int(body[2][-1]) for body in bodies)])
-        arrays["indptr"] = np.concatenate(
-            [np.zeros(1, np.int64), *(body[2][1:] + start for body, start in zip(bodies, starts, strict=False))]
-        )
+        arrays |= zip(("values", "indices", "indptr"), stacked(cast(list[Parts], bodies)), strict=True)
     else:
         arrays["values"] = np.concatenate(bodies)
     rows, said = sum(map(len, pieces)), {}
