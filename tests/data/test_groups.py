@@ -292,21 +292,11 @@ DAY = np.array(["2020-01-01"], dtype="datetime64[s]")
 @pytest.mark.parametrize(
     "blocks",
     [
-        ([1, "a"], [1, 2]),
+        ([1, "a"], [1, 2]),  # of two kinds, here and below
         (["x", 1.0], [1, 2]),
         (DAY, DAY.astype("datetime64[ns]")),
         (np.float32([0.1]), np.array([0.1])),
         (["a\0"], np.array(["a\0"])),
-    ],
-)
-def test_a_person_of_two_kinds_in_two_blocks(blocks):
-    with pytest.raises(ValueError, match="^groups: expected all rows of a person in one block$"):
-        check_whole(blocks)
-
-
-@pytest.mark.parametrize(
-    "blocks",
-    [
         ([1, 2, 2], [], np.array([3, 2], dtype=np.uint8)),
         (["x", 1.0], ["y", 1]),
         ([("x", 1)], [("y", 1), ("x", 1)]),
