@@ -575,7 +575,7 @@ class LogisticModel(LogisticStatistics):
             return np.asarray(trust / (trust * curvature + self._alpha))
 
         # Of the gradient + S (m0 - m), seen with noise.
-        return spectrum.apply(gain, gradient) + spectrum.apply(lambda own: own * gain(own), center)
+        return np.asarray(spectrum.apply(gain, gradient) + spectrum.apply(lambda own: own * gain(own), center))
 
     def _newton(self, gradient: np.ndarray, noise_sd: float, spectrum: Spectrum) -> np.ndarray:
         """Compute the next center: one Newton step.
