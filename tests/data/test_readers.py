@@ -382,11 +382,19 @@ def test_the_format_is_told_from_the_contents(tmp_path, content, n_documents):
         assert len(load_corpus(path, n_features=n_features)) == n_documents
 
 
-@pytest.mark.parametrize("size", (1, 5, 17, 64))
-def test_where_blocks_end_changes_no_old_mac_file(tmp_path, size):
-    raw = as_docword(DENSE).replace("\n", "\r").encode()
-    with _files.open_text(written(tmp_path / "data", raw)) as file:
-        assert b"".join(_files.blocks(file, size)).rstrip() == as_docword(DENSE).encode().rstrip()
+@given(st.lists(st.text("ab", max_size=3)), st.sampled_from(("\n", "\r\n", "\r")), st.integers(1, 5), st.booleans())
+def test_where_pieces_end_changes_no_line(lines, newline, size, of_bytes):
+    """Lines of old Macs get LF. A line beyond the limit is refused with its number, or replaced."""
+    coded = str.encode if of_bytes else str
+    text, end = newline.join(lines), coded("\n")
+    expected = coded(text.replace("\r", "\n") if newline == "\r" else text)
+    pieces = [coded(text[at : at + size]) for at in range(0, len(text), size)]
+    found = list(_files.whole_lines(pieces, 100))
+    assert end[:0].join(found) == expected and all(block.endswith(end) for block in found[:-1])
+    long = [*pieces, coded(newline), *[coded("a")] * 101, coded(newline)]
+    with pytest.raises(ValueError, match=f"^line {expected.count(end) + 2}: more than 100 (bytes|characters)$"):
+        list(_files.whole_lines(long, 100))
+    assert end[:0].join(_files.whole_lines(long, 100, coded("!"))).split()[-1:] == [coded("!")]
 
 
 def test_load_corpus_refuses(tmp_path):
