@@ -27,7 +27,6 @@ def fitted(taint, kind):
     return model.set_unsafe(**unsafe).fit(*{"lda": (COUNTS,), "blr": (BITS, np.arange(40) % 2), "sbn": (BITS,)}[kind])
 
 
-# The paper's sensitivity of the belief network, sqrt(7), is above the proven sqrt(6) and no taint.
 @pytest.mark.parametrize(
     "taint, kind",
     [("sensitivity", "lda")]

@@ -10,7 +10,6 @@ from runs import Stop, ends, fail
 from vips_fast import LatentDirichletAllocation
 from vips_fast.accounting import attack_success
 from vips_fast.accounting.printing import percent
-from vips_fast.cli import main
 from vips_fast.engine.budget import Budget, BudgetExceededError
 from vips_fast.models.privacy_file import privacy_record
 from vips_fast.report import html_report
@@ -107,28 +106,3 @@ def test_contradictions_are_refused(settings, match):
 def test_a_call_has_no_target():
     with pytest.raises(ValueError, match="noise_multiplier=None: expected a number with partial_fit"):
         LatentDirichletAllocation(2, options={"target_attack_success": 0.6}).partial_fit(COUNTS)
-
-
-def test_the_shell(tmp_path, capsys):
-    np.save(tmp_path / "rows.npy", np.random.default_rng(0).standard_normal((200, 3)))
-    (tmp_path / "labels.txt").write_text("yes\nno\n" * 100)
-    labels = str(tmp_path / "labels.txt")
-    fit = ["fit", "blr", str(tmp_path / "rows.npy"), "--label", labels, "--row-norm", "2", "--quiet", "--anyway"]
-    assert main([*fit, "--attack-success", "0.6", "--out", str(tmp_path / "m")]) == 0
-    assert "at most 60.0 % of the time" in " ".join(capsys.readouterr().out.split())
-    job = 'command = "fit blr"\n[options]\ninput = "rows.npy"\nlabel = "labels.txt"\nrow_norm = 2\nout = "j"\n'
-    (tmp_path / "job.toml").write_text(job + "attack_success = 0.6\nanyway = true\n")
-    assert main(["fit", "blr", "--config", str(tmp_path / "job.toml"), "--quiet"]) == 0
-    assert "at most 60.0 % of the time" in " ".join(capsys.readouterr().out.split())
-    capsys.readouterr()
-    assert main([*fit, "--attack-success", "0.6", "--epsilon", "1", "--out", str(tmp_path / "n")]) == 2
-    assert "--epsilon" in capsys.readouterr().err and not (tmp_path / "n").exists()
-    assert main([*fit, "--attack-success", "0.4", "--out", str(tmp_path / "n")]) == 2
-    assert "between 0.5, which is chance, and 1" in capsys.readouterr().err
-    run = ["privacy", "--records", "1000", "--steps", "5", "--delta", "1e-6", "--attack-success", "0.6"]
-    assert main(run) == 0
-    said = capsys.readouterr().out
-    figures = dict(line.rsplit(None, 1) for line in said.split("\n\n")[0].splitlines())
-    assert "right guesses at most 60.0 %" in " ".join(said.split()) and figures["epsilon"] == "2.2872"
-    assert main("plan --records 15000 --vocab-size 5000 --topics 10 --attack-success 0.6".split()) == 0
-    assert "noise multiplier" in capsys.readouterr().out
