@@ -52,6 +52,7 @@ def test_from_a_table_to_a_page(table, encoding, tmp_path, monkeypatch, capsys):
     assert main(["start", "notes.csv"]) == 0 and time.perf_counter() - began < 120
     said = capsys.readouterr()
     assert "Columns of notes.csv: Patient ID, Größe, Note" in said.out and "\nVerdict: " in said.out
+    assert max(map(len, said.out[said.out.index("\nVerdict: ") :].splitlines())) <= 100
     assert ("not UTF-8. All its bytes were read" in said.out) == (encoding == "cp1252")
     assert SECRET not in said.out + said.err
     assert "person of" in (tmp_path / "topics" / "privacy.txt").read_text()

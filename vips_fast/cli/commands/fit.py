@@ -13,9 +13,10 @@ from typing import Any
 from ...accounting import rounded_up
 from ...engine.budget import Budget, BudgetExceededError
 from ...jobs import Job, Outcome, Source, Status, beside
+from ...report import paragraph
 from ...report.html import environment
 from ..arguments import Fit
-from ..messages import Exit, object_line, report, say
+from ..messages import Exit, object_line, report, say, width
 from ..output import privacy_object, warn_of_delta, warn_of_drops, warn_of_taints
 from .jobs import given, job_of, settings_of
 
@@ -98,9 +99,11 @@ def _said(outcome: Outcome) -> str:
     if outcome.words is not None:
         words = f"{(n := outcome.model.n_features_in_)} {'words were' if n > 1 else 'word was'} purchased"
         closing += f" Its {words} for epsilon = {rounded_up(outcome.words.privacy_.epsilon)}."
-    lines = [outcome.shown] if outcome.shown else []
-    if (verdict := outcome.model.verdict_.text) and verdict not in outcome.shown:
-        lines.insert(0, verdict)
+    verdict = outcome.model.verdict_.text
+    wrapped = paragraph(verdict, width())
+    lines = [outcome.shown.replace(verdict, wrapped, 1)] if outcome.shown else []
+    if verdict not in outcome.shown:
+        lines.insert(0, wrapped)
     lines.append(beside.statement(outcome.model) + closing)
     if outcome.budget is not None:
         # The model is written and paid for, even if the budget cannot be read now.
