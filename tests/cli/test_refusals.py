@@ -141,6 +141,7 @@ REFUSED = {
     "show topics --vocab two.txt": "--vocab: 2 were given; expected 6",
     "show topics --transcript t": "expected with --out, for the page",
     "show public:fr": "no public topics of this language are stored",
+    "verify absent": "absent: no such folder",
     "verify topics --verify-key y.txt": "only vips-fast publish --key signs",
     "predict bare X.npy": "model.json",
     "predict regression X.npy": "INPUT has 2 features, but BayesianLogisticRegression",

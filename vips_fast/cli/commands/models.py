@@ -106,12 +106,12 @@ def verify(args: Verify) -> int:
 def _of_model(args: Verify) -> rebuild.VerifyReport:
     """Compare a model with its releases, and the texts beside it."""
     refuse_unused(args, {"verify_key"}, f"{args.model} is no publication; only vips-fast publish --key signs")
+    model, folder = _load_model(args), Path(args.model)
     beside = releases_folder(args.model)
     given = args.transcript or ([str(beside)] if beside.is_dir() else [])
     if len(given) != 1:
         there = counted(len(given), "folder")
         raise ValueError(f"--transcript: {there}; expected the one that fit --transcript wrote, or {beside.name}")
-    model, folder = _load_model(args), Path(args.model)
     report = rebuild.compare(model, folder, given[0])
     nobody = rebuild.VerifyCheck("signature", None, "only a publication has one: nothing shows who made this")
     checks = (*report.checks, *check_texts(model, folder), nobody)

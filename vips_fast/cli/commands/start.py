@@ -28,7 +28,7 @@ from ...data.tokens import load_segmenter, segmenter_of
 from ...engine.plan import RunForecast
 from ...jobs.folder import releases_folder
 from ...jobs.text import NONE, TextFile
-from ...models.lda import Plan, load_prior, plan
+from ...models.lda import Plan, load_prior, plan, prior_file
 from ...models.lda.planning import DOC_LENGTH
 from ...report import paragraph
 from ...report.html import environment
@@ -148,15 +148,16 @@ def _public_knowledge(args: Start, ask: Callable[..., Any]) -> dict[str, Any]:
             load_prior(public)
             options["public_prior"] = public
         except (ValueError, ImportError) as error:
-            public_vocabulary(public, size=1)  # refuses an unknown language
             print(f"No public topics: {error}")
     return options
 
 
 def _language(text: str) -> str:
-    """Take a language whose words can be found."""
+    """Take a language whose words can be found, or that has public topics."""
     if (segmenter := segmenter_of(text)) is not None:
         load_segmenter(segmenter)
+    if not prior_file(text).exists():
+        public_vocabulary(f"public:{text}", size=1)
     return text
 
 
