@@ -53,7 +53,7 @@ def test_a_hopeless_fit_is_refused_and_spends_nothing(few, refused, early):
     assert (budget.spent, budget.left) == (0, 3)
 
 
-@pytest.mark.parametrize("line", [line for line in FITS if "clusters" not in line])  # which have no forecast
+@pytest.mark.parametrize("line", [line for line in FITS if "clusters" not in line])  # which are never refused
 def test_a_hopeless_fit_of_any_family_is_refused_and_writes_nothing(here, run, refused, tmp_path, line):
     job = [*shlex.split(line), *"--noise-multiplier 900 --delta 1e-6 --quiet --out".split(), tmp_path / "m"]
     said = refused(*job)

@@ -158,4 +158,4 @@ def test_reading_by_a_sentence_model_counts_texts(here, run, monkeypatch, tmp_pa
     fit = "--text note --vectors sentences --public-prior public.npz --components 2 --epsilon 6".split()
     code, _, err = run("fit", "clusters", tmp_path / "notes.csv", *fit, "--out", tmp_path / "m")
     assert code == 0 and "read: 128 texts, 1.0 s" in err
-    assert err.index("forecast: not known for clusters") < err.index("fit: step 1 of")
+    assert err.index("forecast: ") < err.index("fit: step 1 of")

@@ -48,6 +48,18 @@ def test_clusters_shares_and_words_in_spite_of_noise():
     assert not DocumentClusters(2, public=knowledge(), private=False, random_state=0).fit(X, y).verdict_.text
 
 
+@pytest.mark.parametrize("n, epsilon", [(6000, 8.0), (6000, 1.0), (400, 1.0), (150, 0.5)])
+def test_the_forecast_is_the_noise_that_the_verdict_tells(n, epsilon):
+    """From public numbers, before anything is spent."""
+    X, y, _ = documents(n)
+    model = DocumentClusters(2, public=knowledge(), epsilon=epsilon, sampling="full", random_state=0)
+    said = model.prepare(X, y).forecast
+    vectors, noise = model.fit(X, y)._released().worth
+    assert f"noise of about {noise:.1%}" in said.text and ("can move the clusters" in said.text) == vectors
+    assert ("What helps: more records" in said.text) == (not vectors or 2 * noise > 1)
+    assert said.worth in ("", model.verdict_.worth)
+
+
 def test_without_words_keywords_are_those_near_the_centers():
     X, _, _ = documents()
     assert {words[0] for words in fitted(X).keywords(1)} == {"cough", "wheel"}

@@ -18,6 +18,7 @@ from scipy import sparse
 from ...checks import check_number
 from ...data.arrays import dense_array, not_finite_text
 from ...data.types import Column, Data, Labels, Matrix, Vector
+from ...engine.averaging import Schedule
 from ...engine.model import Model, Release, array_of, diagnose
 from ...engine.plan import RunForecast, RunSchedule, Terms
 from ...engine.result import Public
@@ -27,6 +28,7 @@ from ...kernels.lattice import checked_spacing
 from ...mechanisms import GaussianMechanism
 from ...store.words import several
 from ..estimator import ArraySpec, PrivateEstimator
+from ..forecast import noise_of_mean
 from ..lda.records import Documents
 from ..parameters import Bookkeeping
 from ..readouts import Published, kept
@@ -157,8 +159,18 @@ class DocumentClusters(PrivateEstimator):
         )
         return ClusterModel(public=self._known, n_clusters=n_clusters, n_words=n_words, steps=steps, seed=public.seed)
 
-    def _forecast(self, public: Public, schedule: RunSchedule, model: Model) -> RunForecast:
-        return RunForecast(0.0, "forecast: not known for clusters; the verdict after the fit tells what they are worth")
+    def _forecast(self, public: Public, schedule: RunSchedule, model: Model) -> RunForecast | None:
+        """Forecast the noise in a share, and whether releases can move the clusters."""
+        assert isinstance(model, ClusterModel)
+        if schedule.noise_multiplier == 0:
+            return None
+        vectors, noise = model.expected_worth(schedule)
+        told = "releases can move the clusters" if vectors else "only the shares of public clusters can be told"
+        text = f"forecast: {told}, each with noise of about {noise:.1%} (one standard deviation)"
+        hidden = noise * model.n_clusters > _MOST_SHARE_NOISE
+        if hidden or not vectors:
+            text += f". What helps: more {several(public.unit)}, a larger epsilon or fewer clusters"
+        return RunForecast(1.0 / (1.0 + noise * model.n_clusters), text, None, "noise" if hidden else "")
 
     def _array_specs(self, public: Public) -> dict[str, ArraySpec]:
         k, known = int(self.n_components), self._known
@@ -499,6 +511,13 @@ class ClusterModel(Model):
         )
         # A cluster has the votes of some prototypes; a unit has about one.
         return moved, sd * (number / self.n_clusters) ** 0.5
+
+    def expected_worth(self, schedule: RunSchedule) -> tuple[bool, float]:
+        """Tell what `worth` will be, from public numbers."""
+        if self._steps.vectors:
+            return True, noise_of_mean(schedule, self, Schedule(1.0, _DECAY), self._steps.vectors) / COUNT
+        noise = noise_of_mean(schedule, self, Schedule(1.0, 1.0), self._steps.votes)
+        return False, noise * (len(self._votes) / self.n_clusters) ** 0.5
 
     def result(self) -> dict[str, np.ndarray]:
         """Give centers, shares, prototypes' shares, and words with their noise."""
