@@ -25,22 +25,19 @@ class Verdict:
     worth : {"useful", "weak", "noise", "no better", "unclear", ""}
         "" if no release shows it. Of topics and outcomes "useful", "no better" or "unclear".
     found : FoundGain or None
-    clear : int or None
-        Known effects of a regression; None of other models.
     text : str
         The verdict in one line, "" without one.
     """
 
     worth: str
     found: FoundGain | None
-    clear: int | None
     text: str
 
     @classmethod
     def of(cls, found: FoundGain | None, claim: str, over: str) -> "Verdict":
         """Judge a found gain of ``claim``, a prediction, over another one; without counts a sure gain is needed."""
         if found is None:
-            return cls("", None, None, "")
+            return cls("", None, "")
         sure = _is_above(found, 0.0)
         worth = "useful" if _is_above(found, _LEAST) else "weak" if sure else "noise"
         if sure:
@@ -48,7 +45,7 @@ class Verdict:
         else:
             gain = f"perhaps no better ({found.low:.0%} to {found.high:.0%})" if found.high > _LEAST else "no better"
         head = "mostly noise" if worth == "noise" else worth
-        return cls(worth, found, None, f"Verdict: {head}. Found in a release: {claim} {gain} than {over}.")
+        return cls(worth, found, f"Verdict: {head}. Found in a release: {claim} {gain} than {over}.")
 
     @classmethod
     def of_topics(
@@ -84,13 +81,13 @@ class Verdict:
             facts = "; ".join(told)
             advice = "Look at the language and the vocabulary."
             text = f"{text} {facts[0].upper()}{facts[1:]}. {advice}".strip()
-        return cls(worth, found, None, text)
+        return cls(worth, found, text)
 
     @classmethod
-    def of_outcomes(cls, found: FoundGain | None, told: str, clear: int, claim: str, than: str) -> "Verdict":
-        """Judge a regression by what it predicts; ``told`` says which effects are known, of which ``clear`` are."""
+    def of_outcomes(cls, found: FoundGain | None, told: str, claim: str, than: str) -> "Verdict":
+        """Judge a regression by what it predicts; ``told`` says which effects are known."""
         worth, text = _judged(found, claim, than, "without columns", "More records or a larger epsilon would tell.")
-        return cls(worth, found, clear, f"{text} {told}".strip())
+        return cls(worth, found, f"{text} {told}".strip())
 
     def __str__(self) -> str:
         return self.text

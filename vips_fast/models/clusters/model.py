@@ -210,25 +210,25 @@ class DocumentClusters(PrivateEstimator):
         released = self._released()
         vectors, noise = released.worth
         if not noise:
-            return Verdict("", None, None, "")
+            return Verdict("", None, "")
         moved = vectors and released.moved
         error = f"Noise in a share: about {noise:.1%} (one standard deviation)."
         unit = self._fitted().privacy.unit
         if moved and self._words_differ():
             text = f"Verdict: useful. Releases moved the clusters, and their words differ. {error}"
-            return Verdict("useful", None, None, text)
+            return Verdict("useful", None, text)
         if moved:
             found = "Releases moved the clusters, but show no difference between their words"
             remedy = f"more {several(unit)}, a larger epsilon, fewer clusters or documents with other words"
-            return Verdict("weak", None, None, f"Verdict: weak. {found}. {error} To improve: {remedy}.")
+            return Verdict("weak", None, f"Verdict: weak. {found}. {error} To improve: {remedy}.")
         remedy = f"more {several(unit)}, a larger epsilon or fewer clusters would let releases move the clusters"
         if vectors:
             found = f"The noise hides whether the clusters are elsewhere than those of public documents. {error}"
-            return Verdict("noise", None, None, f"Verdict: mostly noise. {found} To improve: {remedy}.")
+            return Verdict("noise", None, f"Verdict: mostly noise. {found} To improve: {remedy}.")
         text = f"The clusters are those of public documents; only their shares are from releases. {error}"
         if noise * self.n_components > _MOST_SHARE_NOISE:
-            return Verdict("noise", None, None, f"Verdict: mostly noise. {text} Shares and words say little: {remedy}.")
-        return Verdict("weak", None, None, f"Verdict: weak. {text} To improve: {remedy}.")
+            return Verdict("noise", None, f"Verdict: mostly noise. {text} Shares and words say little: {remedy}.")
+        return Verdict("weak", None, f"Verdict: weak. {text} To improve: {remedy}.")
 
     @kept
     def _words_differ(self) -> bool:

@@ -296,9 +296,7 @@ class Regression(PrivateEstimator):
     @property
     def verdict_(self) -> Verdict:
         """Judge the regression in words, from releases only: what it predicts, and which effects are known."""
-        told = Told.of(self)
-        clear = sum(one.clear for one in told.known)
-        return Verdict.of_outcomes(self.found_gain_, told.sentence, clear, *self._claim)
+        return Verdict.of_outcomes(self.found_gain_, Told.of(self).sentence, *self._claim)
 
 
 def _row_products(a: Any, b: Any) -> np.ndarray:
