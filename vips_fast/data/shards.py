@@ -480,10 +480,10 @@ def write_shards(
     if os.path.lexists(path):
         raise FileExistsError(17, "exists; expected a new folder for shards", str(path))
     kept = {**(files or {}), **({} if words is None else {VOCABULARY: "\n".join(words) + "\n"})}
-    limit, persons = int(shard_mb * 2**20), _Persons(invalid)
+    limit = int(shard_mb * 2**20)
     size = min(PIECE, limit // 4)
     with replacing_folder(path) as folder:
-        rows = _rows(batches, kind, invalid, None if words is None else len(words), persons, size)
+        rows = _rows(batches, kind, invalid, None if words is None else len(words), size)
         first = next(rows, None)
         rows = chain([] if first is None else [first], rows)
         if bins is None and (first is None or "persons" not in first.columns):
@@ -493,34 +493,13 @@ def write_shards(
             spool.mkdir()
             _write(spool, rows, kind, limit, {})
             corpus = ShardedCorpus(spool, verify=False)
-            order, ends, edges = _order(corpus, persons.codes(), bins)
-            _write(folder, _ordered(corpus, order, ends, persons.codes(), size), kind, limit, kept, edges)
+            codes = corpus._column("persons")
+            if codes is not None:
+                codes = codes.astype(np.int64) - codes.min(initial=1)  # 0 is nobody, if a row has no person
+            order, ends, edges = _order(corpus, codes, bins)
+            _write(folder, _ordered(corpus, order, ends, codes, size), kind, limit, kept, edges)
             shutil.rmtree(spool)
     return ShardedCorpus(path, verify=False)
-
-
-class _Persons:
-    """Persons' numbers by first appearance; 0 is nobody.
-
-    Nobody is there if ``invalid="drop"`` met a row without a person.
-    """
-
-    def __init__(self, invalid: str) -> None:
-        self._numbering, self._parts = Numbering(invalid, "persons"), list[np.ndarray]()
-
-    def add(self, labels: Any) -> np.ndarray:
-        """Assign numbers to some labels, from 1; errors as in `Numbering`."""
-        self._parts.append(self._numbering(labels) + 1)
-        return self._parts[-1]
-
-    def codes(self) -> np.ndarray | None:
-        """Find the numbers of all rows, from 0."""
-        if not self._parts:
-            return None
-        codes = np.concatenate(self._parts)
-        codes -= codes.min(initial=1)
-        self._parts = [codes]
-        return codes
 
 
 @dataclass(frozen=True)
@@ -553,14 +532,16 @@ class _Rows:
         return {"values": self.body[0], "indices": self.body[1], "indptr": self.body[2], **self.columns}
 
 
-def _rows(
-    batches: Iterable[Batch], kind: str, invalid: str, width: int | None, persons: _Persons, size: int
-) -> Iterator[_Rows]:
-    """Yield checked batches, in pieces of this size."""
+def _rows(batches: Iterable[Batch], kind: str, invalid: str, width: int | None, size: int) -> Iterator[_Rows]:
+    """Yield checked batches, in pieces of this size.
+
+    Persons are numbered from 1 by their first appearance; 0 is nobody, whom ``invalid="drop"`` met.
+    """
     form: Any = None
+    numbering = Numbering(invalid, "persons")
     for batch in batches:
         X, labels, whose = batch
-        numbers = None if whose is None else persons.add(whose)
+        numbers = None if whose is None else numbering(whose) + 1
         body, columns = _checked(X, kind, invalid, width, numbers)
         n = X.shape[0]
         width = X.shape[1]
