@@ -2,10 +2,9 @@
 
 from dataclasses import replace
 
-import person_faults as faults
+import faults
 import pytest
 from ball_mean import Mean
-from faults import LoudSquares
 
 from vips_fast import (
     BayesianLogisticRegression,
@@ -88,7 +87,7 @@ def test_a_cut_that_depends_on_other_persons():
 
 
 def test_squares_of_gradients_beyond_the_bound():
-    assert any(name.startswith("distance of") for name in failed(LoudSquares(), "A"))
+    assert any(name.startswith("distance of") for name in failed(faults.LoudSquares(), "A"))
 
 
 def test_a_rate_from_rows():
