@@ -283,11 +283,7 @@ def test_a_hopeless_fit_is_refused_unless_asked_for(table, tmp_path, monkeypatch
         ("who;what", (), "--text: expected the column of the texts, which has no default here"),
         ("who;Note", ("--text", "note"), "--text: no column 'note'; did you mean 'Note'? It has 'who', 'Note'"),
         ("who:Note", (), "notes.csv: the header is one column; expected commas, semicolons"),
-        (
-            "who;Note",
-            ("--vocab", "public", "--language", "tlh"),
-            "--language: public:tlh: the package wordfreq",
-        ),
+        ("who;Note", ("--vocab", "public", "--language", "tlh"), "--language: public:tlh: the package wordfreq"),
         ("who;Note", ("--doc-length", "-3"), "argument --doc-length: '-3': expected a whole number, 0 or more"),
         ('{"note": "cough"}', (), "with 'text', each key once; if the texts have another key, give --text"),
         ('{"note": "cough", "who": 1}', ("--text", "note", "--person", "patient"), "'patient'"),
