@@ -431,7 +431,7 @@ class PrivateEstimator:
 
         ``taints`` are given for a run that is rebuilt.
         """
-        asked = vars(self).get("measure_gain", getattr(self._options, "measure_gain", None))
+        asked = getattr(self, "measure_gain", getattr(self._options, "measure_gain", None))
         return Request(
             self._settings(),
             public,
