@@ -6,7 +6,6 @@ It also has the slope of the truth on its estimates.
     python bench/intervals.py --design mixed --out bench/intervals_mixed.json   # half the columns 0/1
     python bench/intervals.py --whole --runs 100           # every cell: hours
     python bench/intervals.py --whole --n 10000 --epsilon 1 3 --rho 0.3
-    python bench/intervals.py --table bench/intervals.json # the table of docs/logistic.md
 
 Columns have a common correlation rho. They are divided by the root of their number, and rows are scaled down to the
 ball of ``row_norm``. delta = 10^-6, adding or removing a record. In the "normal" design columns are normal, weights
@@ -119,60 +118,15 @@ def cells(grid: dict[str, tuple[Any, ...]], whole: bool = False) -> Iterator[dic
             yield {name: values[place] for (name, values), place in zip(grid.items(), places, strict=True)}
 
 
-def table(stored: dict[str, Any]) -> str:
-    """Write the table of a stored sweep."""
-
-    def pooled(found: list[dict[str, Any]]) -> tuple[float, float]:
-        weights = np.array([cell["runs"] * cell["columns"] for cell in found])
-        known = weights * [cell["known"] for cell in found]
-        hits = np.nan_to_num([cell["coverage"] for cell in found])
-        return float(known.sum() / weights.sum()), float(known @ hits / max(known.sum(), 1e-300))
-
-    def summary(values: list[float]) -> str:
-        return f"{min(values):.2f} to {max(values):.2f}" if values else "–"
-
-    lines = [
-        "| records | ε | known effects | their coverage | known cells | their coverage | slope | least of all |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- |",
-    ]
-    groups: dict[tuple[int, float], list[dict[str, Any]]] = {}
-    for cell in stored["cells"]:
-        groups.setdefault((cell["n"], cell["epsilon"]), []).append(cell)
-    for (n, epsilon), found in sorted(groups.items()):
-        sure = [cell for cell in found if cell["known"] >= KNOWN]
-        share, inside = pooled(found)
-        cells = [f"{n:,}", f"{epsilon:g}", f"{share:.2f}", f"{inside:.2f}" if share >= 0.01 else "–"]
-        cells.append(f"{len(sure)} of {len(found)}")
-        cells += [summary([cell[name] for cell in sure]) for name in ("coverage", "slope")]
-        lines.append("| " + " | ".join([*cells, f"{min(cell['all'] for cell in found):.2f}"]) + " |")
-    runs = [cell["runs"] for cell in stored["cells"]]
-    sure = [cell for cell in stored["cells"] if cell["known"] >= KNOWN]
-    how_many = " to ".join(map(str, sorted({min(runs), max(runs)})))
-    within = sum(LEAST <= cell["coverage"] <= MOST for cell in sure)
-    clear = sum(LEAST - 2 * cell["se"] <= cell["coverage"] <= MOST + 2 * cell["se"] for cell in sure)
-    straight = sum(abs(cell["slope"] - 1) <= 0.05 for cell in sure)
-    lines += [
-        "",
-        f"{how_many} runs a cell. Of all known effects {pooled(stored['cells'])[1]:.3f} are covered. "
-        f"Of {len(sure)} known cells {within} cover {LEAST} to {MOST}, {clear} give or take two standard errors, and "
-        f"{straight} have a slope within .05 of 1.",
-    ]
-    return "\n".join(lines) + "\n"
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--runs", type=int, default=40)
     parser.add_argument("--whole", action="store_true", help="every cell of the grid, not a sixth of them")
     parser.add_argument("--design", choices=("normal", "mixed"), default="normal")
     parser.add_argument("--out", type=Path)
-    parser.add_argument("--table", type=Path, help="print the table of a stored sweep, and run nothing")
     for name, values in GRID.items():
         parser.add_argument(f"--{name.replace('_', '-')}", nargs="+", type=type(values[0]), default=values)
     args = vars(parser.parse_args())
-    if args["table"] is not None:
-        print(table(json.loads(args["table"].read_text())), end="")
-        return
     warnings.simplefilter("ignore")
     rows: list[dict[str, Any]] = []
     if args["out"] is not None and args["out"].exists():

@@ -21,14 +21,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from auc import bounded, digits, hospital, of_uci
 from paper.common import DATA, markdown
 from paper.newton import DoubleNoiseNewton
 from peers import ObjectivePerturbationLogisticRegression
 from peers.regressions import GradientDescent, OneRelease
+from peers.uci import read_abalone, read_adult
 from scipy import sparse
 from scipy.special import expit
-from sklearn.datasets import load_breast_cancer
+from sklearn.datasets import load_breast_cancer, load_digits
 from sklearn.metrics import roc_auc_score
 
 from vips_fast import BayesianLogisticRegression
@@ -42,6 +42,44 @@ CONSTANTS = (0.1, 0.2, 0.5, 1.0)
 EPSILONS, SEEDS, DELTA = (0.1, 0.3, 1.0, 3.0, 8.0), (0, 1, 2, 3), 1e-5
 _EPSILONS = ", ".join(f"{epsilon:g}" for epsilon in EPSILONS)
 RIVALS = ("gradient descent", "DP-Newton", "objective perturbation", "one release")
+
+
+def bounded(X: np.ndarray) -> np.ndarray:
+    """Scale columns to [-1, 1] over the root of their number."""
+    low, high = X.min(axis=0), X.max(axis=0)
+    return (2 * (X - low) / np.maximum(high - low, 1e-12) - 1) / np.sqrt(X.shape[1])
+
+
+def hospital() -> tuple[Any, np.ndarray]:
+    """Draw 30,000 stays, and whether a return follows within a month."""
+    rng = np.random.default_rng(0)
+    n = 30_000
+    age, frail = rng.beta(4, 2, n), rng.normal(size=n)
+    conditions = rng.random((n, 10)) < expit(frail[:, None] + 2 * age[:, None] - np.linspace(2.5, 5, 10))
+    wards, values = np.eye(8)[rng.integers(0, 8, n)], np.tanh(rng.normal(size=(n, 2)) + 0.3 * frail[:, None])
+    X = np.column_stack([2 * age - 1, conditions, wards, values]) / np.sqrt(14)
+    logit = 1.5 * age + conditions @ np.linspace(0.1, 0.9, 10) + wards @ np.linspace(-0.4, 0.4, 8) + values[:, 0] - 3
+    return X, (rng.random(n) < expit(logit)).astype(int)
+
+
+def of_uci(name: str) -> Callable[[], tuple[Any, np.ndarray]]:
+    """Make a reader of Adult or Abalone."""
+
+    def read() -> tuple[Any, np.ndarray]:
+        table = (
+            read_adult(DATA / "adult" / "adult.data.gz", DATA / "adult" / "adult.test.gz")
+            if name == "adult"
+            else read_abalone(next((DATA / "abalone").glob("abalone.data*")))
+        )
+        return table.X.tocsr(), np.asarray(table.y)
+
+    return read
+
+
+def digits() -> tuple[Any, np.ndarray]:
+    """Read digits, the label being whether one is above 4."""
+    X, y = load_digits(return_X_y=True)
+    return (X / 8 - 1) / 8, (y > 4).astype(int)
 
 
 def churn() -> tuple[Any, np.ndarray]:

@@ -6,8 +6,6 @@ Bench/intervals.py.
 import importlib.util
 import json
 import math
-import subprocess
-import sys
 import warnings
 from pathlib import Path
 
@@ -93,21 +91,6 @@ def test_a_forecast_says_which_effects_will_be_known():
     few, some, most = (np.array(shares) for shares in known.values())
     assert min(len(few), len(some), len(most)) > 10
     assert few.mean() < 0.02 and 0.2 < some.mean() < 0.8 and most.min() > 0.4 and most.mean() > 0.9
-
-
-def test_the_page_has_the_tables_of_the_stored_sweeps():
-    page = (PATH.parents[1] / "docs" / "logistic.md").read_text()
-    assert coverage.table(json.loads(PATH.with_name("intervals.json").read_text())).strip() in page
-    assert "Of all known effects 0.927 are" in coverage.table(
-        json.loads(PATH.with_name("intervals_mixed.json").read_text())
-    )
-
-
-def test_the_page_has_the_table_of_ranking_of_the_stored_figures():
-    command = [sys.executable, PATH.with_name("auc.py"), "--table", PATH.with_name("auc.json")]
-    tables = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip().split("\n\n")
-    page = (PATH.parents[1] / "docs" / "logistic.md").read_text()
-    assert len(tables) == 3 and tables[0].strip() in page
 
 
 def test_small_data_that_say_nothing_say_so():

@@ -360,8 +360,10 @@ class Reading:
     def limits(self, level: float) -> np.ndarray:
         """Compute the limits of the coefficients' central intervals, (K, d, 2)."""
         check_number("level", level, 0, 1, low_open=True, high_open=True)
-        one, places = np.ones(1), [np.array([j]) for j in range(self.d)]
-        variance = np.array([[self.variance(k, place, one) for place in places] for k in range(len(self.weights))])
+        if self.spherical:
+            variance = np.full((1, self.d), self.covariance[0])
+        else:
+            variance = np.atleast_2d(np.diagonal(self.covariance, axis1=-2, axis2=-1)[..., : self.d])
         sure = self.known([Change("+1", ((j, 1.0),)) for j in range(self.d)])
         half = np.where(sure, ndtri(0.5 + level / 2) * np.sqrt(variance), np.inf)
         own = self.weights[:, : self.d]

@@ -450,8 +450,8 @@ class LogisticModel(LogisticStatistics):
         gradient, noise_sd = release.values[: self.n_features] * (self._n * linear), noise * linear
         if self.step > 0:
             self._follow(gradient, noise_sd)
-        row = [*self.point, *gradient, noise_sd**2, 1 / self._fraction - 1, *self._more]
-        self._path = np.vstack([self._path, row])
+        laws = [noise_sd**2, 1 / self._fraction - 1]
+        self._path = np.vstack([self._path, np.concatenate([self.point, gradient, laws, self._more])])
         if math.isfinite(quadratic):
             scale = quadratic * (self.stacked if self.step else 1.0)
             self._average(self._unpack(release.values) * (self._n * scale), noise * scale / self._ratio)

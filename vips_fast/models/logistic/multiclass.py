@@ -39,36 +39,6 @@ class ClassModel(LogisticModel):
         self._n_classes = len(public.classes)
         super().__init__(public, settings)
 
-    @property
-    def n_records(self) -> int:
-        """The public number of records."""
-        return self._n
-
-    @property
-    def constant(self) -> float:
-        """The intercept's entry of a row, or 0."""
-        return self._constant
-
-    @property
-    def along(self) -> np.ndarray:
-        """Averages for `calibrating_factor`: m . g, its noise's variance, m and the center, (2 d + 2,)."""
-        return self._along
-
-    def draw(self, n: int) -> np.ndarray:
-        """Draw normal rows of the released second moment, (n, d), from a fixed seed."""
-        moments = self._second_moment_of_rows()
-        mean = moments[-1] / self._constant
-        values, vectors = np.linalg.eigh(moments - np.outer(mean, mean))
-        draws = np.random.default_rng(0).standard_normal((n, len(mean)))
-        return np.asarray(mean + (np.sqrt(np.maximum(values, 0.0)) * draws) @ vectors.T)
-
-    def calibrate(self, factor: float) -> None:
-        """Take the factor of logits.
-
-        Its variance is left out: the mean of each class by itself, divided by their sum, would level the classes.
-        """
-        self._factor = np.array([factor, 0.0])
-
     def _residual_bound(self, first: bool) -> float:
         # If all classes are equally likely, a record's residuals with its worst label have a norm of at least sqrt(1 -
         # 1/K). At a residual_clip of 0.5, as with two classes, that is where the weights begin.
@@ -243,23 +213,26 @@ class OneVsRestModel(PerClassModel):
         the released one has beyond it, and that probabilities are divided by their sum, is up to the factor. Units of
         several rows have no factor, for the releases do not tell how many rows they have.
         """
-        first, along = self.classes[0], np.stack([one.along for one in self.classes])
-        means = along[:, 2 : 2 + self.n_features]
-        if not (first.constant and self._of_records and means.any()):
-            for one in self.classes:
-                one.calibrate(0.0)
-            return
-        logits, n = first.draw(_DRAWS) @ means.T, first.n_records
-        rest = (expit(logits) * logits).sum(axis=1)
-        expected = []
-        for factor in FACTORS:
-            p = expit(factor * logits)
-            p /= p.sum(axis=1, keepdims=True)
-            expected.append(n * float(((p * logits).sum(axis=1) - rest).mean()))
-        seen, variance, _ = np.sum([one.told for one in self.classes], axis=0)
-        factor, _ = calibrating_factor(float(seen), float(variance), expected)
+        first, means = self.classes[0], np.stack([one._along[2 : 2 + self.n_features] for one in self.classes])
+        factor = 0.0
+        if first.has_score and self._of_records and means.any():
+            # Normal rows of the released second moment, from a fixed seed.
+            rows = first._second_moment_of_rows()
+            mean = rows[-1] / first._constant
+            values, vectors = np.linalg.eigh(rows - np.outer(mean, mean))
+            draws = np.random.default_rng(0).standard_normal((_DRAWS, len(mean)))
+            logits = (mean + (np.sqrt(np.maximum(values, 0.0)) * draws) @ vectors.T) @ means.T
+            rest = (expit(logits) * logits).sum(axis=1)
+            expected = []
+            for guess in FACTORS:
+                p = expit(guess * logits)
+                p /= p.sum(axis=1, keepdims=True)
+                expected.append(first._n * float(((p * logits).sum(axis=1) - rest).mean()))
+            seen, variance, _ = np.sum([one.told for one in self.classes], axis=0)
+            factor = float(calibrating_factor(float(seen), float(variance), expected)[0])
         for one in self.classes:
-            one.calibrate(float(factor))
+            # Its variance is left out: the mean of each class by itself, divided by their sum, would level the classes.
+            one._factor = np.array([factor, 0.0])
 
     @property
     def has_score(self) -> bool:

@@ -53,7 +53,7 @@ class Spectrum:
     def __init__(self, matrix: np.ndarray, noise_sd: float):
         values, vectors = np.linalg.eigh(matrix)
         hidden = noise_sd * math.sqrt(len(matrix))
-        usual = float(np.median(values))
+        usual = float(values[(len(values) - 1) // 2] + values[len(values) // 2]) / 2
         usual = usual if hidden < usual < 6 * hidden else 0.0
         shown = values - usual > 2 * hidden if noise_sd else np.ones(len(values), dtype=bool)
         excess = np.maximum(values[shown] - usual, 0.0)
