@@ -58,10 +58,7 @@ def bound(exposed):
 @pytest.mark.parametrize("exposed", [False, True])
 @pytest.mark.parametrize(("dispersion", "spread"), [(1.0, 1.0), (0.2, 0.2), (0.3, 2.0), (2.0, 0.01)])
 def test_without_noise_it_is_the_likelihoods_maximum(dispersion, spread, exposed):
-    """Coefficients and robust standard errors equal the maximum's.
-
-    Whether or not the dispersion is the true one.
-    """
+    """Coefficients and robust standard errors equal the maximum's. Whether or not the dispersion is the true one."""
     X, y, exposure = events(0, spread=spread, exposed=exposed)
     model = CountRegression(private=False, largest=200.0, dispersion=dispersion, n_steps=60, **bound(exposed))
     model.fit(X, y, exposure)
@@ -77,10 +74,7 @@ def test_without_noise_it_is_the_likelihoods_maximum(dispersion, spread, exposed
     [(1.0, 4.0, False), (1.0, 30.0, False), (3.0, 30.0, False), (1.0, 4.0, True), (1.0, 30.0, True)],
 )
 def test_intervals_cover(spread, epsilon, exposed):
-    """120 intervals of counts with fixed noise.
-
-    Spread as stated, and three times that.
-    """
+    """120 intervals of counts with fixed noise. Spread as stated, and three times that."""
     hits = 0
     for seed in range(30):
         X, y, exposure = events(seed, spread=spread, exposed=exposed)

@@ -26,10 +26,7 @@ def data(n=4000, d=6, seed=0, scale=3.0, intercept=0.5):
 
 
 def keyed(paper=False, **kwargs):
-    """Return an estimator whose noise is a function of KEY.
-
-    Reproducible, and tainted for it.
-    """
+    """Return an estimator whose noise is a function of KEY. Reproducible, and tainted for it."""
     kind = BayesianLogisticRegression.paper if paper else BayesianLogisticRegression
     return kind(**kwargs).set_unsafe(test_key=KEY)
 
@@ -145,10 +142,7 @@ def test_diagnostics():
 
 @pytest.mark.parametrize("storage", [np.asarray, sp.csr_array])
 def test_invalid_records_contribute_nothing(storage):
-    """With invalid="drop" a fit equals a fit of the other records.
-
-    It gives no message.
-    """
+    """With invalid="drop" a fit equals a fit of the other records. It gives no message."""
     X, y, _ = data(300, 3)
     counts, trials = y.astype(float), np.ones(300)
     bad_X, bad_y, bad_trials = X.copy(), np.array(["no", "yes"], dtype=object)[y], trials.copy()
@@ -195,10 +189,7 @@ def test_stated_classes_make_other_labels_invalid():
 
 @pytest.mark.parametrize("n_rows", [0, 3, 5000])
 def test_the_number_of_rows_is_nobodys_business(n_rows):
-    """With n_records any number of rows is taken.
-
-    A refusal would tell of it.
-    """
+    """With n_records any number of rows is taken. A refusal would tell of it."""
     X, _, _ = data(5000, 3)
     model = BayesianLogisticRegression(n_trials=2, n_records=100, n_steps=2).fit(X[:n_rows], np.ones(n_rows))
     assert model.privacy_.private and model.privacy_.n_records == 100

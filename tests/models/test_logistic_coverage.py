@@ -44,10 +44,7 @@ def test_coverage_where_effects_are_known(n, epsilon, columns, rho, row_norm, st
 
 
 def test_coverage_of_every_cell_of_few_records():
-    """Take all cells of the sweep with 2,000 records, whatever their results.
-
-    1,500 intervals, with fixed noise.
-    """
+    """Take all cells of the sweep with 2,000 records, whatever their results. 1,500 intervals, with fixed noise."""
     found = []
     for cell in coverage.cells(coverage.GRID):
         if cell["n"] == 2_000:
@@ -94,10 +91,7 @@ def test_a_forecast_says_which_effects_will_be_known():
 
 
 def test_small_data_that_say_nothing_say_so():
-    """Intervals are wide, and few effects are called known.
-
-    The fit names the others.
-    """
+    """Intervals are wide, and few effects are called known. The fit names the others."""
     found = coverage.run_cell(range(8), 2_000, 0.1, 12, 0.8, 1.0, 10)
     assert found["known"] < 0.2 and found["all"] > 0.82
     X, y, _ = coverage.simulate(0, 2_000, 12, 0.8, 1.0)
@@ -136,10 +130,7 @@ def test_known_effects_are_told_by_a_public_rule():
 
 
 def test_an_effect_that_is_not_known_has_no_interval():
-    """Every read-out says so.
-
-    Others keep theirs, with the class that an effect is about, and with more classes.
-    """
+    """Every read-out says so. Others keep theirs, with the class that an effect is about, and with more classes."""
     X, y, _ = coverage.simulate(3, 20_000, 4, 0.0, 1.0)
     X[:, 3] *= 0.02
     model = BayesianLogisticRegression(epsilon=3.0, delta=1e-6, n_jobs=1, classes=[1, 0])
@@ -180,10 +171,7 @@ def test_rows_that_may_be_clipped_are_never_silent():
     "cell", list(coverage.cells(coverage.GRID)), ids=lambda cell: "-".join(map(str, cell.values()))
 )
 def test_coverage_over_the_grid(cell):
-    """Hold known effects to .86 to .94, and all to no less.
-
-    Give or take three standard errors.
-    """
+    """Hold known effects to .86 to .94, and all to no less. Give or take three standard errors."""
     found = coverage.run_cell(range(40), **cell)
     if found["known"] >= coverage.KNOWN:
         assert coverage.LEAST - 3 * found["se"] < found["coverage"] < coverage.MOST + 3 * found["se"]

@@ -116,10 +116,7 @@ def test_more_classes_have_effects_each_in_the_stated_order():
     ],
 )
 def test_releases_tell_of_labels_that_cannot_be_regressed(label, text):
-    """Separated classes, and one that does not occur.
-
-    Argument, value and remedy in one line, from releases only.
-    """
+    """Separated classes, and one that does not occur. Argument, value and remedy in one line, from releases only."""
     X = np.random.default_rng(0).uniform(-1, 1, (6000, 3))
     model = BayesianLogisticRegression(row_norm=2.0, epsilon=4.0, delta=1e-6, classes=["well", "ill"])
     with pytest.warns(UserWarning, match=text) as said:
@@ -134,10 +131,7 @@ def test_a_number_without_bounds_is_refused():
 
 @pytest.mark.parametrize("covariance", ["full", "spherical"])
 def test_marginal_effects_are_differences_of_probabilities(covariance):
-    """Of each change, as moving the rows themselves makes them.
-
-    Slopes by a small step.
-    """
+    """Of each change, as moving the rows themselves makes them. Slopes by a small step."""
     X, y, _ = encoded(1500)
     model = BayesianLogisticRegression(
         n_steps=30, classes=["well", "ill"], covariance=covariance, noise_multiplier=0.5, row_norm=2.0, options=None
@@ -186,10 +180,7 @@ def test_calibration_compares_with_public_labels():
 
 
 def test_the_forecast_is_near_the_intervals_of_a_run():
-    """Within a factor of 2, on rows as long as their bound.
-
-    The variance of the average is exact.
-    """
+    """Within a factor of 2, on rows as long as their bound. The variance of the average is exact."""
     for n, d, epsilon in ((6000, 5, 1.0), (20_000, 20, 0.5)):
         rng, told = np.random.default_rng(0), []
         X = rng.normal(size=(n, d))

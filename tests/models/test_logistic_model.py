@@ -68,10 +68,7 @@ def lattice_sum(X, y, step, **kwargs):
 
 
 def distance(a, b):
-    """Compute the Euclidean distance of two lattice sums.
-
-    In Python integers, exactly but for the root.
-    """
+    """Compute the Euclidean distance of two lattice sums. In Python integers, exactly but for the root."""
     return math.sqrt(sum(int(x) ** 2 for x in a - b))
 
 
@@ -81,10 +78,7 @@ def distance(a, b):
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("step", [0, 1])
 def test_replay_of_neighbors(form, step):
-    """Generated neighbors, among them long rows, tiny rows and extreme labels.
-
-    Sums move by no more than stated.
-    """
+    """Generated neighbors, among them long rows, tiny rows and extreme labels. Sums move by no more than stated."""
     rng = np.random.default_rng(3)
     d, kwargs = 4, FORMS[form]
     b = kwargs.get("n_trials", 1.0)
@@ -106,10 +100,7 @@ def test_replay_of_neighbors(form, step):
 
 @pytest.mark.parametrize("form", ["centered", "uncentered"])
 def test_worst_case_neighbors_reach_the_bound(form):
-    """A row at the bound gives nothing away.
-
-    It has <xi> = b/4 in the first step.
-    """
+    """A row at the bound gives nothing away. It has <xi> = b/4 in the first step."""
     X, y = rows_of(30, 3)
     worst = np.array([[3.0, 0.0, 0.0]])  # twice the bound and more: scaled to it, with its constant
     kwargs = FORMS[form] | dict(intercept_scaling=1e-3, n_records=1000)
@@ -178,10 +169,7 @@ def test_rounding_is_absorbed_for_records_below_the_clip(form):
 
 
 def test_lattices_do_not_know_how_many_records_there_are():
-    """The factors' grid is relative to the clip.
-
-    A contribution fits int64 2^21 times.
-    """
+    """The factors' grid is relative to the clip. A contribution fits int64 2^21 times."""
     for clip in (1.0, 1.5, math.hypot(1 / 4, 1 / 2), 3.99, 4.0, 1e-9):
         assert 2.0**38 <= clip / factor_spacing(clip) ** 2 < 2.0**41
     X, y = rows_of(20, 3)
@@ -276,10 +264,7 @@ def test_spectrum_follows_the_law_of_the_noise():
 @pytest.mark.parametrize("d", [25, 60])
 @pytest.mark.parametrize("level", [0.5, 1.0, 2.0, 3.0, 4.0, 10.0])
 def test_no_step_is_longer_than_twice_newtons(d, level):
-    """Curvatures that are alike in all directions, at every level of noise.
-
-    Those that it lowers are not believed.
-    """
+    """Curvatures that are alike in all directions, at every level of noise. Those that it lowers are not believed."""
     rng = np.random.default_rng(d)
     for correlation in (0.0, 0.3):
         S = level * math.sqrt(d) * ((1 - correlation) * np.eye(d) + correlation)
@@ -310,10 +295,7 @@ def test_a_curvature_above_its_bound_would_break_the_sensitivity(factor, monkeyp
 
 
 def test_the_papers_update_step_by_step():
-    """Algorithm 5 without noise against numpy.
-
-    Running average of natural parameters from the prior.
-    """
+    """Algorithm 5 without noise against numpy. Running average of natural parameters from the prior."""
     X, y = rows_of(400, 3)
     design = np.hstack([X, np.ones((400, 1))])
     design *= np.minimum(1, math.sqrt(2) / np.linalg.norm(design, axis=1))[:, None]

@@ -26,10 +26,7 @@ from vips_fast.models.logistic.posterior import (
 
 
 def records(n=100_000, d=4, seed=0, intercept=0.7):
-    """Draw normal rows with a constant, and weights.
-
-    Their logits have a standard deviation of 2 or so.
-    """
+    """Draw normal rows with a constant, and weights. Their logits have a standard deviation of 2 or so."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, d)) @ (np.eye(d) + 0.4 * rng.normal(size=(d, d)))
     return np.hstack([X, np.ones((n, 1))]), np.append(rng.normal(size=d), intercept)
@@ -40,10 +37,7 @@ def weighted(X, f):
 
 
 def test_second_moment_is_nearer_than_what_was_released():
-    """Hidden by noise.
-
-    A fraction of its error; without noise: the matrix itself.
-    """
+    """Hidden by noise. A fraction of its error; without noise: the matrix itself."""
     rng = np.random.default_rng(3)
     d = 30
     A = rng.normal(size=(400, d)) / 20
@@ -148,10 +142,7 @@ def test_small_values_among_large_ones_are_known_as_small():
 
 
 def test_coverage_of_columns_of_zeros_and_ones():
-    """Intervals cover more than 95 % of these.
-
-    Their moments are shrunk toward 0.
-    """
+    """Intervals cover more than 95 % of these. Their moments are shrunk toward 0."""
     covered = []
     for seed in range(16):
         rng = np.random.default_rng([seed, 8])
@@ -166,10 +157,7 @@ def test_coverage_of_columns_of_zeros_and_ones():
 
 
 def test_coverage_of_columns_with_different_correlations():
-    """Check the error of the curvature: .56 without it.
-
-    It shrinks different correlations to a common one.
-    """
+    """Check the error of the curvature: .56 without it. It shrinks different correlations to a common one."""
     covered = []
     for seed in range(8):
         rng = np.random.default_rng([seed, 10])
@@ -230,10 +218,7 @@ def test_the_factor_that_calibrates_logits():
 
 
 def test_probabilities_of_few_records_are_calibrated():
-    """On 455 tumors, beside the posterior's own mean of probabilities.
-
-    The ranking is the same.
-    """
+    """On 455 tumors, beside the posterior's own mean of probabilities. The ranking is the same."""
     X, y = tumors()
     X, (nodes, weights) = X / math.sqrt(X.shape[1]), np.polynomial.hermite_e.hermegauss(31)
     losses, apart = np.zeros((2, 6)), np.zeros((2, 6))

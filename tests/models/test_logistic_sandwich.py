@@ -15,10 +15,7 @@ from vips_fast.models.logistic.model import LogisticModel, SandwichModel, unit_s
 
 
 def persons(seed, n=600, m=8, spread=2.0, size=0.3):
-    """Rows of persons with an effect of their own.
-
-    The last of three columns varies within persons.
-    """
+    """Rows of persons with an effect of their own. The last of three columns varies within persons."""
     rng = np.random.default_rng(seed)
     X, groups = np.repeat(rng.uniform(-1, 1, (n, 3)), m, axis=0), np.repeat(np.arange(n), m)
     X[:, 2] = rng.uniform(-1, 1, n * m)
@@ -51,10 +48,7 @@ def test_without_noise_it_is_the_sandwich_by_persons():
 
 
 def test_a_large_budget_finds_the_same_intervals():
-    """Noise in the squares is small here.
-
-    No person's rows reach the clip.
-    """
+    """Noise in the squares is small here. No person's rows reach the clip."""
     X, y, groups = persons(1)
     model = BayesianLogisticRegression(row_norm=10.0, noise_multiplier=0.002, n_steps=40)
     model.set_unsafe(test_key=bytes(32)).fit(X, y, groups=groups)
@@ -87,10 +81,7 @@ def test_intervals_cover_although_rows_of_a_person_are_alike(monkeypatch):
 
 @pytest.mark.parametrize("kind", ["dense", "sparse", "ones"])
 def test_sums_of_units_are_those_of_their_rows(kind):
-    """Empty units and rows that are not finite add nothing.
-
-    Their weight is 0.
-    """
+    """Empty units and rows that are not finite add nothing. Their weight is 0."""
     rng = np.random.default_rng(0)
     X = np.rint(rng.normal(size=(7, 4))) if kind != "ones" else (rng.random((7, 4)) < 0.5).astype(float)
     starts, weights = np.array([0, 2, 2, 6, 7]), 100 * rng.normal(size=7)

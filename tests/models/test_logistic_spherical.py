@@ -24,10 +24,7 @@ def model(**settings):
 
 
 def texts(n=2000, d=50_000, seed=0):
-    """Rows of 20 words of norm 1 over d columns.
-
-    The first twenty tell the label.
-    """
+    """Rows of 20 words of norm 1 over d columns. The first twenty tell the label."""
     rng = np.random.default_rng(seed)
     y = rng.integers(0, 2, n)
     # Zipf's law for the others.
@@ -53,10 +50,7 @@ def sums(run, rows=None):
 
 
 def statistic(X, y, point, variance, b=1.0, bound=1.0, C=0.5):
-    """Return the weighted first-order statistic of each row.
-
-    As in the paper's equations.
-    """
+    """Return the weighted first-order statistic of each row. As in the paper's equations."""
     X = X * np.minimum(1, bound / np.linalg.norm(X, axis=1))[:, None]
     c = np.sqrt((X @ point) ** 2 + variance * (X**2).sum(axis=1))
     xi = np.where(c == 0, b / 4, b * np.tanh(c / 2) / (2 * np.where(c == 0, 1, c)))

@@ -127,10 +127,7 @@ def test_the_score_is_the_log_loss_over_the_base_rate(form):
 
 
 def test_a_fit_to_its_own_records_is_no_better_measured():
-    """The score takes off the optimism of fits to few records.
-
-    Such fits predict these too well.
-    """
+    """The score takes off the optimism of fits to few records. Such fits predict these too well."""
     biases, raw = [], []
     for seed in range(30):
         X, y = data(600, d=20, effect=0.7, seed=seed)
@@ -192,10 +189,7 @@ def test_threads_files_and_releases_give_the_same(tmp_path):
 
 
 def test_a_run_with_a_score_takes_the_last_read_out_a_step_before(tmp_path):
-    """The model's last step comes before the score.
-
-    So its intervals belong to a whole run.
-    """
+    """The model's last step comes before the score. So its intervals belong to a whole run."""
     X, y = data(2000)
     on = keyed(regression(noise_multiplier=4.0, n_steps=20)).fit(X, y)
     off = keyed(regression(measure=False, noise_multiplier=4.0, n_steps=19)).fit(X, y)

@@ -82,10 +82,7 @@ def test_every_record_is_within_the_joint_bound(seed, k, d, sparse, first_step):
 
 
 def test_the_bound_is_attained_and_does_not_depend_on_the_label():
-    """A long row is brought to the bound with its worst label.
-
-    Every label has the same weight.
-    """
+    """A long row is brought to the bound with its worst label. Every label has the same weight."""
     row, K = np.array([[2.0, 0.0]]), 5
     parts = []
     for label in range(K):
@@ -100,10 +97,7 @@ def test_the_bound_is_attained_and_does_not_depend_on_the_label():
 
 @pytest.mark.parametrize("each", [False, True])
 def test_a_clip_for_each_class_would_break_the_bound(each):
-    """K clips at the bound L let a record reach sqrt(K) L.
-
-    The mutant is seen where the joint clip passes.
-    """
+    """K clips at the bound L let a record reach sqrt(K) L. The mutant is seen where the joint clip passes."""
     X, y = np.repeat([[2.0, 0.0]], 6, axis=0), np.arange(6)
     run = prepare(X, y, classes=list(range(6)), options=LogisticOptions(residual_clip=0.1))
     bound = run.model.lattice.clip_norm
@@ -133,10 +127,7 @@ def test_curvatures_that_are_not_scaled_down_together_break_the_bound(bounded, m
 
 @pytest.mark.parametrize("rows", [1, 2, 7, 50])
 def test_a_persons_rows_are_clipped_once(rows):
-    """A person's sum is within the bound.
-
-    Each of the rows reaches it.
-    """
+    """A person's sum is within the bound. Each of the rows reaches it."""
     X, y = np.repeat([[2.0, 0.0]], 2 * rows, axis=0), np.zeros(2 * rows, dtype=int)
     run = scrambled(prepare(X, y, groups=np.repeat([0, 1], rows)), rows)
     whole = np.linalg.norm(contribution(run, slice(0, 1)))
@@ -223,10 +214,7 @@ def test_a_label_that_is_none_contributes_nothing_where_it_is_dropped():
 
 
 def test_digits():
-    """1,797 images of 64 pixels in [0, 16], a public bound.
-
-    Far above chance at epsilon = 4.
-    """
+    """1,797 images of 64 pixels in [0, 16], a public bound. Far above chance at epsilon = 4."""
     X, y = load_digits(return_X_y=True)
     X, train = X / 16 - 0.5, np.arange(len(y)) % 4 > 0
     common = dict(classes=list(range(10)), row_norm=3.0)
@@ -240,10 +228,7 @@ def test_digits():
 
 @pytest.mark.slow
 def test_mnist(data_dir):
-    """Ten digits, 60,000 images of 14 x 14 means of four bits.
-
-    At epsilon = 1 within three points of no privacy.
-    """
+    """Ten digits, 60,000 images of 14 x 14 means of four bits. At epsilon = 1 within three points of no privacy."""
     train, test, y, told = load_mnist(data_dir / "mnist")
 
     def pooled(images):
@@ -258,10 +243,7 @@ def test_mnist(data_dir):
 
 
 def test_probabilities_of_several_classes_are_calibrated_by_the_releases():
-    """Bound the log loss of ten digits at two epsilons.
-
-    By the posterior it was 1.2 and .8.
-    """
+    """Bound the log loss of ten digits at two epsilons. By the posterior it was 1.2 and .8."""
     X, y = load_digits(return_X_y=True)
     X = (X / 8 - 1) / 8
     rows = np.random.default_rng(0).permutation(len(y))

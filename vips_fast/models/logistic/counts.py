@@ -124,10 +124,7 @@ class CountRegression(Regression):
         return self
 
     def partial_fit(self, X: Data, y: Column, exposure: npt.ArrayLike | None = None, **call: Unpack[Call]) -> Self:
-        """Do one more step, from all rows of X.
-
-        Give a ``noise_multiplier``.
-        """
+        """Do one more step, from all rows of X. Give a ``noise_multiplier``."""
         return self._fit(X, y, exposure=exposure, partial=True, **call)
 
     def _check_parameters(self) -> None:

@@ -140,10 +140,7 @@ class Effect(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """A class, its coefficients' row, and their sign for it.
-
-    Effects are about the class.
-    """
+    """A class, its coefficients' row, and their sign for it. Effects are about the class."""
 
     label: str
     row: int
@@ -456,10 +453,7 @@ class Told(NamedTuple):
         return f"Of {whole} {n} are known, and {some if apart else 'all their 90 % intervals hold a ratio of 1'}."
 
     def lines(self, ratio: str, most: int | None = MOST_LISTED, more: str = "") -> list[str]:
-        """List the known effects, at most ``most`` of them, and name the others.
-
-        ``more`` says where the rest is.
-        """
+        """List the known effects, at most ``most`` of them, and name the others. ``more`` says where the rest is."""
         several = len({one.outcome for one in [*self.known, *self.unknown]}) > 1
         shown, lines = self.known[:most], []
         for one in shown:

@@ -221,17 +221,11 @@ class LogisticStatistics(Model):
         return self.options.shares
 
     def _block_bounds(self, share: float) -> tuple[float, float]:
-        """Bound |s1|/C1 and |s2|/C2, by the linear statistic's share.
-
-        The share is of the squared bound.
-        """
+        """Bound |s1|/C1 and |s2|/C2, by the linear statistic's share. The share is of the squared bound."""
         return math.sqrt(share), math.sqrt(1 - share)
 
     def _residual_bound(self, first: bool) -> float:
-        """Bound |s1| over b R.
-
-        Beyond that records are scaled down, or it is the most there is.
-        """
+        """Bound |s1| over b R. Beyond that records are scaled down, or it is the most there is."""
         return 0.5 if self.options.residual_clip is None else self.options.residual_clip
 
     def unit_scales(self, first: bool) -> tuple[float, float]:

@@ -27,10 +27,7 @@ STACKED = 1.7
 
 
 class ClassModel(LogisticModel):
-    """The posterior of one class against the rest.
-
-    All classes share its bounds.
-    """
+    """The posterior of one class against the rest. All classes share its bounds."""
 
     stacked = STACKED
 

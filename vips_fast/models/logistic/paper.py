@@ -162,9 +162,6 @@ class AlgorithmFive(LogisticStatistics):
 
 
 def replace_one_bound(a: float, c: float) -> float:
-    """Bound the distance of two records' statistics.
-
-    Their parts are at most a and c; see `AlgorithmFive`.
-    """
+    """Bound the distance of two records' statistics. Their parts are at most a and c; see `AlgorithmFive`."""
     both = 2 * a * a + 2 * c * c + a**4 / (2 * c * c) if a * a <= 2 * c * c else 4 * a * a
     return math.sqrt(max(both, 4 * a * a + c * c))

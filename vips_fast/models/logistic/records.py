@@ -293,10 +293,7 @@ def read_events(y: Any, n_rows: int) -> tuple[np.ndarray, list[Problem]]:
 
 
 def usable_rows(problems: list[Problem], invalid: str) -> np.ndarray | None:
-    """Find rows without a problem; None is all.
-
-    With "raise" a problem is a ValueError.
-    """
+    """Find rows without a problem; None is all. With "raise" a problem is a ValueError."""
     bad = np.zeros_like(problems[0][0])
     for mask, message in problems:
         if invalid == "raise" and mask.any():

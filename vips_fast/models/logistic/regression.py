@@ -228,10 +228,7 @@ class Regression(PrivateEstimator):
 
     @by_pieces(np.concatenate)
     def decision_function(self, X: Data) -> Array:
-        """Compute the posterior mean of x . m for rows.
-
-        It is (n,) or (n, K).
-        """
+        """Compute the posterior mean of x . m for rows. It is (n,) or (n, K)."""
         return self._mean(*self._rows_of(X))
 
     def _mean(self, matrix: Any, scale: np.ndarray) -> np.ndarray:

@@ -155,10 +155,7 @@ class OutcomePrediction(GainScore):
 
 
 def _matrix(block: Rows) -> Any:
-    """Make a float64 matrix of a block's rows, sharing nothing.
-
-    The rows are dense or CSR.
-    """
+    """Make a float64 matrix of a block's rows, sharing nothing. The rows are dense or CSR."""
     if block.indptr is None:
         return block.values.reshape(block.n_rows, block.n_features).astype(np.float64)
     values = np.ones(len(block.indices)) if block.unit else block.values.astype(np.float64)
