@@ -5,7 +5,7 @@ import csv
 import numpy as np
 import pandas
 import pytest
-from outcomes import SCHEMA as SURVEY
+from surveys import SCHEMA as SURVEY
 
 from vips_fast import CountRegression
 

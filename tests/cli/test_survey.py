@@ -5,10 +5,10 @@ import csv
 import numpy as np
 import pandas
 import pytest
-from outcomes import EFFECTS as TRUTH
-from outcomes import SCHEMA
-from outcomes import survey as drawn
 from sklearn.linear_model import LogisticRegression
+from surveys import EFFECTS as TRUTH
+from surveys import SCHEMA
+from surveys import survey as drawn
 
 from vips_fast import BayesianLogisticRegression
 from vips_fast.data import Schema
