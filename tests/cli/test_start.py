@@ -250,6 +250,7 @@ def test_without_public_topics_the_plan_chooses(table, tmp_path, monkeypatch, ca
     # Without a hopeful choice, words are not purchased in vain: the refusal costs nothing.
     assert main(["start", "notes.csv", "--yes", "--epsilon", ".1", "--language", "de", "--out", "low"]) == 2
     said = capsys.readouterr()
+    assert "a public prior (--public-prior), or a public vocabulary (--vocab); more persons" in said.out
     assert "The plan's choice: 500 public words, 5 topics." in said.out and "nothing was spent" in said.err
 
 

@@ -96,7 +96,7 @@ def test_a_purchase_that_finds_few_words_is_hopeless():
     """Before anything is spent, with the remedies in order."""
     few, enough = (plan(n, None, None, epsilon=2.0, delta=1e-6) for n in (821, 6652))
     assert few.hopeless and "too few for topics" in few.forecast() and few.run_forecast().warning is HopelessWarning
-    remedies = ("--public-prior", "--vocab public:en", "more persons", "rows", "epsilon")
+    remedies = ("public_prior=", "vocab=", "more persons", "rows", "epsilon")
     assert sorted(remedies, key=few.forecast().index) == [*remedies]
     assert not enough.hopeless and 200 < enough.vocabulary.words < 800 and "purchased ones" in enough.forecast()
     assert enough.run_forecast().warning is None

@@ -17,6 +17,7 @@ from ..arguments import FitLda, Predict
 from ..arguments import Plan as PlanArguments
 from ..inputs import IMAGES, ROWS, open_shards, read_documents, refuse, text_file
 from ..messages import print_object, width
+from ..signature import in_options
 from .fit import run_fit
 
 #: Numbers of records and epsilons of the table, in parts of the given ones.
@@ -64,7 +65,7 @@ def plan(args: PlanArguments) -> int:
     if args.json:
         print_object({**asdict(planned), "hopeless": planned.hopeless, "forecast": planned.forecast()})
         return 0
-    forecast = planned.forecast()
+    forecast = in_options(FitLda, planned.forecast())
     said = paragraph(f"{forecast[0].upper()}{forecast[1:]}.", width())
     if args.table:
         terms = Terms(epsilon=args.epsilon, delta=args.delta, target_attack_success=args.target_attack_success)

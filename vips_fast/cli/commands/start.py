@@ -37,7 +37,7 @@ from ...store.words import counted
 from ..arguments import FitLda, Start
 from ..messages import say, width
 from ..parser import parse
-from ..signature import NATURAL, POSITIVE, WHOLE
+from ..signature import NATURAL, POSITIVE, WHOLE, in_options
 from .lda import fit
 
 #: Words in the name of a column of texts, the likeliest first.
@@ -266,7 +266,7 @@ def _choices(path: str, asked: dict[str, Any], sizes: tuple[int | None, ...]) ->
     terms |= {"doc_length": asked.get("doc_length"), "unit": "record" if persons is None else "person"}
     found = [_Choice(size, plan(n, size, None, **terms)) for size in sizes]
     for one in found:
-        print(f"  {one}: {one.plan.forecast().removeprefix('forecast: ')}")
+        print(f"  {one}: {in_options(FitLda, one.plan.forecast()).removeprefix('forecast: ')}")
     print(f"The plan's choice: {max(found)}.")
     return found
 

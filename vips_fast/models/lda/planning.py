@@ -286,7 +286,7 @@ class Plan:
 
     def _helps(self) -> str:
         if self.vocabulary is not None:
-            public = "a public prior (--public-prior public:en), or a public vocabulary (--vocab public:en)"
+            public = "a public prior (public_prior=), or a public vocabulary (vocab=)"
             return f"{public}; more persons; rows as the unit; more epsilon"
         times = factor(_NAMED_WORDS / self.readable_words) if self.readable_words else "many"
         return (
