@@ -49,15 +49,14 @@ def statements():
 
 def verdicts():
     """Return finding -> verdict, in a line."""
-    words = {"over": "word frequencies", "feature": "word", "enough": 20}
     found = {
         "useful": FoundGain(0.3, 0.28, 0.32),
         "unsure": FoundGain(0.03, -0.02, 0.08),
         "worse": FoundGain(-0.2, -0.3, -0.1),
     }
-    out = {name: Verdict.of(gain, "topics predict words", clear=60, **words).text for name, gain in found.items()}
-    out["few words"] = Verdict.of(found["useful"], "topics predict words", clear=1, **words).text
-    out["noise"] = Verdict.of(found["worse"], "topics predict words", clear=0, **words).text
+    out = {name: Verdict.of(gain, "topics predict words", "word frequencies").text for name, gain in found.items()}
+    out |= {f"topics, {name}": Verdict.of_topics(gain, "person").text for name, gain in found.items()}
+    out["topics, hidden"] = Verdict.of_topics(None, "person", hidden=True, outside=(0.3, 0.01), unlike="en").text
     return out
 
 
