@@ -261,7 +261,7 @@ def test_what_is_left_to_the_defaults_of_a_private_fit_is_what_it_was():
     few = usual_distinct_words(usual_length(X.shape[1]))
     numerics = LdaOptions(topic_mean="arithmetic", word_clip=0.3, word_scale=0.25, distinct_words=few)
     assert numerics.resolved().stop == (0.0, 0.01) and numerics.resolved(plain=True).stop == (0.1, 0.0)
-    said = dict(clip=default_clip(200), doc_length=40, sampling="poisson", batch_size=400, options=numerics)
+    said = dict(clip=default_clip(200), doc_length=80, sampling="poisson", batch_size=400, options=numerics)
     left, named, other = (
         LatentDirichletAllocation(3, **options, **more).set_unsafe(test_key=b"x" * 32).fit(X)
         for more in ({}, said, {**said, "options": LdaOptions(topic_mean="geometric")})

@@ -34,6 +34,7 @@ from ..verdict import Verdict
 from .masses import CLEAR_NORM, COUNT_POWER, UNKNOWN_NORM
 from .model import LdaModel, LdaSettings
 from .planning import (
+    BROUGHT_TO,
     DEFAULT_STEPS,
     DOC_LENGTH,
     MOST_TOPICS,
@@ -115,10 +116,10 @@ class LatentDirichletAllocation(Transformer):
         (`vips_fast.models.lda.public_topics`). Without privacy it is not used.
     doc_length : int or None
         N: about how many words a usual document has, without stop words. Public. Every document is brought to exactly N
-        words. None is 40, or, without privacy, leaves the documents as they are.
+        words. None is 80, or 40 beside a public prior; without privacy it leaves them as they are.
     clip : float or None
         a in (0, 1]: a document's contribution is scaled down to an L2 norm of at most a N (Eq. 29). None is
-        0.48 N^−0.425, or without a doc_length 0.034. With ``groups`` it bounds the sum of a person's documents, and
+        0.48 N^−0.425, or without a doc_length 0.050. With ``groups`` it bounds the sum of a person's documents, and
         None is up to 1.4 times that.
     n_steps : int or None
         Minibatches, each one release. None is 20, or 40 to 60 if `vips_fast.plan` expects the statistics to stand clear
@@ -411,8 +412,11 @@ class LatentDirichletAllocation(Transformer):
 
     @property
     def _length(self) -> int | None:
-        """Words of a document; None takes documents as they are."""
-        return DOC_LENGTH if self.doc_length is None and not self._plain else self.doc_length
+        """Words that documents are brought to; None takes them as they are."""
+        if self.doc_length is not None or self._plain:
+            return self.doc_length
+        # Beside public topics the records' own are no better with more words.
+        return BROUGHT_TO if self.public_prior is None else DOC_LENGTH
 
     @property
     def _prior_of_proportions(self) -> float | None:
