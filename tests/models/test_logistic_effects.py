@@ -223,7 +223,7 @@ def test_a_forecast_falls_with_records_and_budget_and_warns():
     assert forecast(100, 30, 1.0, 100.0, 10.0).warning is HopelessWarning
     none, few, some, most = (forecast(n, 10, 1.0, 5.0, 10.0) for n in (2000, 3000, 11_000, 41_000))
     assert "hardly any effect will be known" in none.text and "What helps: 20 times the records" in none.text
-    assert "hardly any effect of a usual table will be known; with rows as long as row_norm=1 some" in few.text
+    assert "hardly any effect of a usual table will be known; with rows as long as their bound, 1, some" in few.text
     assert "some effects of a usual table will be known, from an odds ratio of about 1." in some.text
     assert [one.worth for one in (none, few, some, most)] == ["weak", "weak", "weak", "useful"]
     assert most.text.startswith("forecast: most effects of a usual table will be known") and "helps" not in most.text

@@ -54,7 +54,7 @@ class Coefficients(Part):
 
     def released(self, model: Any) -> str:
         """Give the number of coefficients."""
-        return f"{model.coef_.size} coefficients, with intervals"
+        return f"{model.coef_.size} coefficients, with intervals of the effects that are known"
 
     def learned(self, model: Any, columns: Sequence[str] | None, n_words: int) -> Learned:
         """Show the largest known effects on each outcome, and a table of all."""
