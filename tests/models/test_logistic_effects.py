@@ -188,7 +188,7 @@ def test_the_forecast_is_near_the_intervals_of_a_run():
         y = (rng.random(n) < expit(2 * X[:, 0])).astype(int)
         model = BayesianLogisticRegression(epsilon=epsilon).fit(X, y, on_forecast=told.append)
         width = np.diff(model.credible_interval()).mean() / 2 * d**-0.5
-        forecast_of = float(re.search(r"row_norm=1 .*?([0-9.]+) \(for", told[0].text)[1])
+        forecast_of = float(re.search(r"their bound, 1, .*?([0-9.]+) \(for", told[0].text)[1])
         assert 0.5 < width / np.log(forecast_of) < 2 and told[0].warning is None
     rate = Schedule(1.0, 0.5)
     average, noise = np.zeros(4), np.eye(4)

@@ -147,11 +147,9 @@ def map_chunks(n: int, size: int, n_threads: int, work: Callable[[int, int, int]
 
 @cache
 def _thread_controller(scipy: bool) -> Any:
-    """Return threadpoolctl's view of the loaded BLAS libraries, or None."""
-    try:
-        from threadpoolctl import ThreadpoolController
-    except ImportError:
-        return None
+    """Return threadpoolctl's view of the BLAS libraries that are loaded by now."""
+    from threadpoolctl import ThreadpoolController
+
     return ThreadpoolController()
 
 

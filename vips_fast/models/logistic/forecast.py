@@ -83,7 +83,9 @@ def forecast(
     worth = "noise" if usual > _NOISY else "weak" if usual > _WIDE or clear < _MOST else "useful"
     from_, shown = f"from {with_article(ratio)} of about ", clear >= _SOME
     table = f"{_some(clear)} of a usual table will be known{f', {from_}{_ratio(usual)}' if shown else ''}"
-    long = f"with rows as long as their bound, {row_norm:.4g}, {_some(most)}, {'from ' if shown else from_}{_ratio(least)}"
+    long = (
+        f"with rows as long as their bound, {row_norm:.4g}, {_some(most)}, {'from ' if shown else from_}{_ratio(least)}"
+    )
     rare = "; an outcome of 5 % needs 3 times the records" if ratio == "odds ratio" else ""
     text = f"forecast: {table}; {long} (for one standard deviation of a column{rare}){helps if clear < _MOST else ''}"
     return RunForecast(1 / usual, text, None, worth)
