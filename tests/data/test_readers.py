@@ -331,12 +331,29 @@ HEAD = "%%MatrixMarket matrix coordinate integer general\n"
         (HEAD + "zq7351\n", "not a MatrixMarket file"),
         (HEAD + "3 4 1\n1 1 -5\n", "negative count"),
         ("%%MatrixMarket zq7351\n1 1 1\n1 1 1\n", "not a whole MatrixMarket file"),
+        # These ended the process, with a signal, inside scipy.
+        (HEAD + "3 4 1\n1 1 5\0\n", "holds a zero byte"),
+        ("%%MatrixMarket matrix array integer general\n0 1", "of 1 to 2\\*\\*31 - 1 rows and columns"),
     ],
 )
 def test_broken_market_matrix(tmp_path, content, message):
     with pytest.raises(ValueError, match=message) as caught:
         load_corpus(written(tmp_path / "data", content))
     assert "zq7351" not in str(caught.value) and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "content, counts",
+    [
+        (HEAD + "1 2 1\n1 1 5 7", [[5, 0]]),
+        ("%%MatrixMarket matrix coordinate pattern general\n1 2 1\n1 2 7", [[0, 1]]),
+        ("%%MatrixMarket matrix array integer general\n1 2\n5 7\n6 7", [[5, 6]]),
+    ],
+)
+def test_a_last_line_of_a_market_matrix_ends_with_the_file(tmp_path, content, counts):
+    """Whatever is behind its entry: scipy read on beyond the file's memory."""
+    for end in ("", "\n"):
+        assert load_corpus(written(tmp_path / "data", content + end)).counts.toarray().tolist() == counts
 
 
 @pytest.mark.parametrize("line", ("zq7351 1:2", "1 2", "1 x:2", "1 2:x", "1 0:2", "1 5:2", "1 1:2 :", "1 1:-3"))

@@ -144,15 +144,18 @@ def _market_matrix(path: PathLike) -> Any:
     lines = (line for line in io.BytesIO(data) if line.strip() and not line.startswith(b"%"))
     sizes = [int(size) for size in next(lines, b"").split() if _INTEGER.fullmatch(size)]
     # scipy would make room for what a header says. An entry takes four bytes at least, a number two.
-    if len(sizes) not in (2, 3) or max(sizes[:2]) >= 2**31:
-        raise ValueError("not a MatrixMarket file of less than 2**31 rows and columns")
+    if len(sizes) not in (2, 3) or not 0 < min(sizes[:2]) <= max(sizes[:2]) < 2**31:
+        raise ValueError("not a MatrixMarket file of 1 to 2**31 - 1 rows and columns")
     n_entries = sizes[2] if len(sizes) == 3 else sizes[0] * sizes[1]
     if n_entries > len(data) // (4 if len(sizes) == 3 else 2) or _has_too_many_rows(sizes[0], n_entries):
         raise ValueError("has fewer entries than its header says")
+    if b"\0" in data:
+        raise ValueError("not a MatrixMarket file: holds a zero byte")
     from scipy.io import mmread  # loads slowly
 
     try:
-        return mmread(io.BytesIO(data))
+        # Of a line that holds more than its entry, scipy looks for the end without a bound: there has to be one.
+        return mmread(io.BytesIO(data + b"\n"))
     except (ValueError, OverflowError) as error:
         at = re.match(r"Line [0-9]+: ", str(error))  # what follows may quote the file
         where = at[0].lower() if at else ""
