@@ -106,6 +106,9 @@ def test_excels_first_line_names_the_delimiter(tmp_path):
         rows(written(tmp_path / "t.csv", "sep=^\na^b\n1^2\n"), "a")
     with pytest.raises(ValueError, match="line 4: 2 cells; expected 3"):
         rows(written(tmp_path / "t.csv", "sep=;\na;b;c\n1;2;3\n1;2\n"), "a")
+    # Commas would make a header of this.
+    with pytest.raises(ValueError, match="line 2: not valid CSV: a quote out of place"):
+        column_names(written(tmp_path / "t.csv", 'sep=;\na;"b",c\n'))
 
 
 @pytest.mark.parametrize(

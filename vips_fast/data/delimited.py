@@ -148,7 +148,7 @@ def read_header(
             if columns and set(columns) <= set(found[delimiter]):
                 return delimiter, found[delimiter]
     if not found:
-        next(_csv_rows(iter(read), ","))  # says why not
+        next(_csv_rows(iter(read), declared or ",", done=int(declared is not None)))  # says why not
     delimiter = declared or find_delimiter(found)
     return delimiter, found[delimiter]
 
