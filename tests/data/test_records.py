@@ -249,12 +249,13 @@ def broken(call, match):
             "line 3: not utf-8 text; expected another encoding=, such as cp1252",
         ),
         ("text,n\nm\u00fcller,1\n".encode() + f"{SECRET}\xfc,2\n".encode("latin-1"), "line 3: not utf-8 text"),
+        (f"text,n\r{SECRET},1\r\xfc,2\r".encode("latin-1"), "line 3: not utf-8 text"),
         ("", "is empty$"),
         ("text,n\n", "has no records$"),
         (gzip.compress(SECRET.encode() * 9, mtime=0)[:-9], "the gzip data are broken or cut off"),
         (b"PAR1" + SECRET.encode(), "not a whole Parquet file"),
     ],
-    ids=range(12),
+    ids=range(13),
 )
 def test_broken_files(tmp_path, content, match):
     path = written(tmp_path / "t.csv", content)

@@ -79,7 +79,8 @@ def text_lines(file: Any, encoding: str, read: list[int], drop: bool = False) ->
                 text = decoder.decode(raw, not raw)
             except UnicodeDecodeError as error:
                 good = error.object[: error.start].decode(known, "ignore")
-                raise BadLine(done[0] + good.count("\n") + 1, f"not {known} text; {WINDOWS}") from None
+                ends = good.count("\n") or good.count("\r")  # of old Macs
+                raise BadLine(done[0] + ends + 1, f"not {known} text; {WINDOWS}") from None
             yield text
             if not raw:
                 return
