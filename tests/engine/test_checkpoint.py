@@ -300,8 +300,9 @@ def test_a_charge_is_given_back_only_if_the_ledger_surely_lacks_it(written, tmp_
     assert counted == len(done.ledger_) == 3 + torn and done.ledger_.lost == torn
 
 
-def test_a_release_of_a_lost_step_is_not_used(tmp_path, monkeypatch):
-    """A damaged one and all after it are done anew, from the state that was left."""
+@pytest.mark.parametrize("restored", [False, True])
+def test_a_release_of_a_lost_step_is_not_used(restored, tmp_path, monkeypatch):
+    """A damaged one and all after it are done anew, from the state that was left; so is one that is restored late."""
     keep = RunFolder.keep_release
 
     def stops(self, release):
@@ -313,7 +314,8 @@ def test_a_release_of_a_lost_step_is_not_used(tmp_path, monkeypatch):
         patch.setattr(RunFolder, "keep_release", stops)
         estimator("own").fit(*data("own"), checkpoint=tmp_path, checkpoint_every=100)
     first, second, third = sorted((tmp_path / RELEASES).iterdir())
-    content = bytearray(second.read_bytes())
+    before = second.read_bytes()
+    content = bytearray(before)
     content[-200] ^= 1
     second.write_bytes(content)
     with pytest.raises(ValueError, match="damaged.*remove it: its step is then done, and paid for, again"):
@@ -323,8 +325,10 @@ def test_a_release_of_a_lost_step_is_not_used(tmp_path, monkeypatch):
     with pytest.raises(Stop):
         ends(estimator("own"), 2, fail).fit(*data("own"), checkpoint=tmp_path, resume=True, checkpoint_every=100)
     assert third.exists()
+    if restored:  # its own step was done again, so the next one would be of a state that it did not make
+        second.write_bytes(before)
     done = estimator("own").fit(*data("own"), checkpoint=tmp_path, resume=True)
-    assert bits(done) == whole("own") and done.ledger_.lost == 3
+    assert bits(done) == whole("own") and done.ledger_.lost == 3 + restored
 
 
 def test_without_a_key_a_resumed_run_draws_anew_from_the_same_public_start(tmp_path):

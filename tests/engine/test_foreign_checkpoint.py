@@ -35,3 +35,17 @@ def test_a_checkpoint_of_an_equal_run_with_another_ledger_is_refused(tmp_path):
     shutil.copy(tmp_path / "straight" / "checkpoint.npz", tmp_path / "resumed")
     with pytest.raises(ValueError, match="does not extend them, so what was spent cannot be known"):
         run(tmp_path / "resumed", 99, resume=True)
+
+
+def test_a_checkpoint_whose_steps_were_done_again_is_refused(tmp_path):
+    """Releases of the later steps belong to another state than its own."""
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path / "run", 2)
+    old = (tmp_path / "run" / "checkpoint.npz").rename(tmp_path / "old")
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path / "run", 3, resume=True)
+    shutil.copy(old, tmp_path / "run" / "checkpoint.npz")
+    with pytest.raises(ValueError, match="its steps were done again since; remove it, or restore"):
+        run(tmp_path / "run", 99, resume=True)
+    (tmp_path / "run" / "checkpoint.npz").unlink()
+    run(tmp_path / "run", 99, resume=True)

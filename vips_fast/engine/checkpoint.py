@@ -33,8 +33,9 @@ room is noticed while nothing is spent. A file gets its name only when it is who
 one is removed by the next run.
 
 *Which releases go on.* A release belongs to the state that it was made from. The run goes on from its checkpoint
-through files whose records in the ledger follow it, each after the one before. A record that does not is of a step that
-was lost and done again, and its file belongs to a state that is no more.
+through the files of the next steps. If the ledger has a resume at a step or before it, behind the record of that step's
+file, the step was lost and done again. Such a file belongs to a state that is no more, also if it is restored later.
+A checkpoint of such a state is refused.
 """
 
 import errno
@@ -170,6 +171,11 @@ def _check_extends(path: Path, name: str, ledger: Ledger, number: int, head: str
             f"{path}: was written with {number} records in the ledger; {name}, with {len(heads)}, does not extend "
             "them, so what was spent cannot be known"
         )
+
+
+def _went_back(ledger: Ledger, number: int, step: int) -> bool:
+    """Tell whether the run went back behind ``step``, its steps done when the ledger had this ``number`` of records."""
+    return any(record["kind"] == "resume" and record["step"] < step for record in ledger.records[number:])
 
 
 class UsedUpError(ValueError):
@@ -364,13 +370,13 @@ class RunFolder:
         """
         stored, path = self._stored(), self.path / CHECKPOINT
         plan, (ledger, torn) = stored["plan"], ledger_in(self.path, strict=True)
-        kept, known, end = 0, 0, plan["n_steps"]
+        kept, end = 0, plan["n_steps"]
         if path.exists():
             checkpoint = Checkpoint.read(path)
-            kept, known = checkpoint.step, checkpoint.n_records
+            kept = checkpoint.step
             end = kept if kept == checkpoint.n_steps else end
         if kept < end:
-            kept = self._find(kept, known, ledger, json_digest(stored))
+            kept = self._find(kept, ledger, json_digest(stored))
         spent = _count(ledger, torn, event)
         planned, wanted = (n_events(event, steps) for steps in (range(plan["n_steps"]), range(kept, end)))
         return kept, affordable(spent, event, planned, wanted, target, plan.get("purchase"))
@@ -423,8 +429,7 @@ class RunFolder:
         make_folder(self.path / RELEASES, 0o700)
         for part in (self.path / RELEASES).glob(".*.part"):
             part.unlink()
-        known = 0 if checkpoint is None else checkpoint.n_records
-        self._whole = whole = self._find(step, known, ledger, self._run)
+        self._whole = whole = self._find(step, ledger, self._run)
         if whole or len(ledger):
             _log.info("resume: from step %d in %s, %d releases spent", whole, self.path, len(ledger))
         left, length = self._left(), epoch_length(plan.event)
@@ -506,6 +511,8 @@ class RunFolder:
         if checkpoint.run != self._run:
             raise ValueError(f"{path}: is not of the run of {RUN}; expected files of one run")
         _check_extends(path, LEDGER, ledger, checkpoint.n_records, checkpoint.head)
+        if _went_back(ledger, checkpoint.n_records, checkpoint.step):
+            raise ValueError(f"{path}: its steps were done again since; remove it, or restore a later one")
         return checkpoint
 
     # -------------------------------------------------- releases, checkpoints
@@ -513,11 +520,10 @@ class RunFolder:
     def _file(self, step: int) -> Path:
         return self.path / RELEASES / f"{step:08d}.npz"
 
-    def _find(self, step: int, n_records: int, ledger: Ledger, run: str) -> int:
-        """Find the releases that continue a checkpoint; return the step after them.
+    def _find(self, step: int, ledger: Ledger, run: str) -> int:
+        """Find the releases that continue a state after ``step`` steps; return the step after them.
 
-        ``step`` and ``n_records`` are the checkpoint's step and length of the ledger. Raises ValueError if a file is
-        damaged, of another run, or of a ledger that this one does not extend.
+        Raises ValueError if a file is damaged, of another run, or of a ledger that this one does not extend.
         """
         self._found = {}
         while (path := self._file(step)).exists():
@@ -527,10 +533,10 @@ class RunFolder:
             if meta["run"] != run:
                 raise ValueError(f"{path}: is not of the run beside it; expected files of one run")
             _check_extends(path, "the ledger", ledger, meta["n_records"], meta["head"])
-            if meta["n_records"] <= n_records:
+            if _went_back(ledger, meta["n_records"], step + 1):
                 break  # of a step that was lost, and done again
             self._found[step] = path
-            step, n_records = step + 1, meta["n_records"]
+            step += 1
         return step
 
     def kept(self, step: int) -> Release | None:
