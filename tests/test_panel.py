@@ -57,9 +57,13 @@ def test_the_page_has_the_stored_tables():
 
 
 def test_ours_is_level_with_each_rival_and_with_what_it_was():
-    """In every cell, within .006; only where nothing but one release is best it may be lower."""
-    short = tables.worse(json.loads(tables.STORED.read_text()), 0.006)
-    assert all(rival == "one release" for _, _, _, rival, _ in short), short
+    """In every cell, within .005; only where nothing but one release is best it may be lower.
+
+    One cell misses that, by .0002.
+    """
+    short = tables.worse(json.loads(tables.STORED.read_text()), 0.005)
+    behind = [(*cell, rival, by) for *cell, _, rival, by in short if rival != "one release"]
+    assert behind == [("wide", "0.1", "gradient descent", "0.0052")]
 
 
 def test_the_constant_is_the_one_that_the_other_tables_choose():
