@@ -328,11 +328,13 @@ HEAD = "%%MatrixMarket matrix coordinate integer general\n"
         ("%%MatrixMarket matrix array real general\n1000000 1000000\n1\n", "fewer entries than its header says"),
         (HEAD + "3 4 1\n1 1 zq7351\n", "line 3: not a whole MatrixMarket file"),
         (HEAD + "3 4 1\n4 1 1\n", "line 3: not a whole MatrixMarket file"),
+        *((HEAD + f"3 4 2\n1 1 1\n2 1 {count}\n", "line 4: not a whole Mat") for count in ("2e3", "1.5", "1,5", "0x9")),
         (HEAD + "zq7351\n", "not a MatrixMarket file"),
         (HEAD + "3 4 1\n1 1 -5\n", "negative count"),
         ("%%MatrixMarket zq7351\n1 1 1\n1 1 1\n", "not a whole MatrixMarket file"),
         # These ended the process, with a signal, inside scipy.
-        (HEAD + "3 4 1\n1 1 5\0\n", "holds a zero byte"),
+        (HEAD.replace("integer", "real") + "3 4 1\n1 1 5\0\n", "holds a zero byte"),
+        (HEAD + "3 4 1\n1 1 5\0\n", "line 3: not a whole MatrixMarket file"),
         ("%%MatrixMarket matrix array integer general\n0 1", "of 1 to 2\\*\\*31 - 1 rows and columns"),
     ],
 )

@@ -33,8 +33,9 @@ FORMATS = (*COUNT_FORMATS, *RECORD_FORMATS)
 
 PathLike = str | os.PathLike[str]
 
-#: Numbers that `parse` takes, a count that no check takes, and a line of LDA-C.
+#: Numbers that `parse` takes, a count that no check takes, what no lines of integers hold, and a line of LDA-C.
 _INTEGER, _TOO_MANY = re.compile(rb"[0-9]{1,18}"), b"9" * 18
+_NO_INTEGERS = re.compile(rb"[^0-9+\-\s]")
 _LDAC = re.compile(rb"[ \t\r]*([0-9]{1,18})((?:[ \t\r]+[0-9]{1,18}:[0-9]{1,18})*)[ \t\r]*")
 
 _INDEX_NAMES = {"csr": ("indices", "indptr"), "csc": ("indices", "indptr"), "coo": ("row", "col")}
@@ -141,7 +142,8 @@ def _market_matrix(path: PathLike) -> Any:
         data = file.read(most + 1)
     if len(data) > most:
         raise ValueError(f"expands to more than {most} bytes; expected a file that is not compressed")
-    lines = (line for line in io.BytesIO(data) if line.strip() and not line.startswith(b"%"))
+    body = io.BytesIO(data)
+    lines = (line for line in body if line.strip() and not line.startswith(b"%"))
     sizes = [int(size) for size in next(lines, b"").split() if _INTEGER.fullmatch(size)]
     # scipy would make room for what a header says. An entry takes four bytes at least, a number two.
     if len(sizes) not in (2, 3) or not 0 < min(sizes[:2]) <= max(sizes[:2]) < 2**31:
@@ -149,6 +151,11 @@ def _market_matrix(path: PathLike) -> Any:
     n_entries = sizes[2] if len(sizes) == 3 else sizes[0] * sizes[1]
     if n_entries > len(data) // (4 if len(sizes) == 3 else 2) or _has_too_many_rows(sizes[0], n_entries):
         raise ValueError("has fewer entries than its header says")
+    wrong = "not a whole MatrixMarket file; expected lines of row, column and count"
+    # scipy would take 2e3 for 2.
+    other = _NO_INTEGERS.search(data, body.tell()) if b"integer" in data[: data.find(b"\n")].lower() else None
+    if other is not None:
+        raise BadLine(data.count(b"\n", 0, other.start()) + 1, wrong)
     if b"\0" in data:
         raise ValueError("not a MatrixMarket file: holds a zero byte")
     from scipy.io import mmread  # loads slowly
@@ -159,7 +166,7 @@ def _market_matrix(path: PathLike) -> Any:
     except (ValueError, OverflowError) as error:
         at = re.match(r"Line [0-9]+: ", str(error))  # what follows may quote the file
         where = at[0].lower() if at else ""
-        raise ValueError(f"{where}not a whole MatrixMarket file; expected lines of row, column and count") from None
+        raise ValueError(f"{where}{wrong}") from None
 
 
 def read_sparse_matrix(path: PathLike) -> Any:
