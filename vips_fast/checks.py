@@ -39,7 +39,8 @@ def check_number(
 def check_choice(name: str, value: Any, choices: tuple[Any, ...]) -> None:
     """Raise a ValueError unless value is one of the choices."""
     for choice in choices:
-        if value is choice or (type(value) is type(choice) and value == choice):
+        # The type keeps 1 apart from True; a string of NumPy, as a grid of parameters has, is a string.
+        if value is choice or ((type(value) is type(choice) or isinstance(value, str)) and value == choice):
             return
     raise ValueError(f"{name}={value!r}: expected one of {', '.join(map(repr, choices))}")
 

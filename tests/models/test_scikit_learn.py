@@ -154,7 +154,8 @@ def test_every_fit_of_a_grid_search_charges_the_budget(tmp_path):
     X, y, _ = rows()
     budget = budget_of(tmp_path, 9.0)
     with sklearn.config_context(enable_metadata_routing=True):
-        search = GridSearchCV(classifier().set_fit_request(budget=True), {"row_norm": [0.5, 1.0]}, cv=3)
+        grid = {"row_norm": [0.5, 1.0], "sampling": np.array(["full"])}  # a string of NumPy
+        search = GridSearchCV(classifier().set_fit_request(budget=True), grid, cv=3)
         search.fit(X, y, budget=budget)
     # And the last one, to all rows.
     assert [run["drawn"] for run in budget.show()["runs"]] == [1] * (2 * 3 + 1)
