@@ -44,8 +44,7 @@ LEAKS = {
     "same_part_counted_once": (faults.OncePerPart(3), {"rebuilt bit for bit", "statement"}),
     "parts_nobody_claimed": (faults.AssumesParts(3), {"statement"}),
     "parts_unsaid": (faults.SilentParts(3), {"rebuilt bit for bit", "statement"}),
-    # Settings are taken before the data are read, so the model does not follow from them.
-    "prior_of_private_counts": (faults.PrivatePrior(3), {"settings", "rebuilt bit for bit"}),
+    "prior_of_private_counts": (faults.PrivatePrior(3), {"settings"}),
     "data_in_pickles": (faults.KeepsData(3), {"nothing else is held"}),
 }
 SEAMS = {"half_of_components_by_seam": Seams(model=faults.HalfExactModel)}

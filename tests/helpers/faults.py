@@ -143,14 +143,15 @@ class ExactMean(BayesianLogisticRegression):
 
 
 class PrivatePrior(LatentDirichletAllocation):
-    """A prior of the counts that it is fitted to."""
+    """A prior of the counts that it is fitted to first."""
 
-    def _read(self, X, y=None, **extra):
-        frequencies = np.asarray(X.sum(axis=0), dtype=np.float64) + 1.0
-        topics, words = int(self.n_components), [f"w{v}" for v in range(len(frequencies))]
-        ratios = np.ones((topics, len(words)))
-        self.public_prior = PublicPrior(words, ratios, np.ones(topics), frequencies, "the records")
-        return super()._read(X, y, **extra)
+    def prepare(self, X, **how):
+        if self.public_prior is None:
+            frequencies = np.asarray(X.sum(axis=0), dtype=np.float64) + 1.0
+            topics, words = int(self.n_components), [f"w{v}" for v in range(len(frequencies))]
+            ratios = np.ones((topics, len(words)))
+            self.public_prior = PublicPrior(words, ratios, np.ones(topics), frequencies, "the records")
+        return super().prepare(X, **how)
 
 
 class KeepsData(LatentDirichletAllocation):

@@ -54,6 +54,14 @@ def _moved(name: str) -> str:
     return f"{name}: expected in options, as options={{{name!r}: ...}}"
 
 
+class _OfInit:
+    """The signature of a class is that of its ``__init__``, though ``__new__`` takes any parameter."""
+
+    def __get__(self, model: Any, owner: type) -> inspect.Signature:
+        found = inspect.signature(owner.__init__)  # type: ignore[misc]
+        return found.replace(parameters=[*found.parameters.values()][1:])
+
+
 class _Moved:
     """An option as an attribute of an estimator: it is neither read nor set there."""
 
@@ -140,6 +148,8 @@ class PrivateEstimator:
 
     #: Class of the ``options`` parameter.
     _options_type: ClassVar[type[Options]] = Options
+
+    __signature__ = _OfInit()
 
     def __new__(cls, *args: Any, **params: Any) -> Self:
         """Say of an option among the parameters where it belongs; the parameters are those of ``__init__``."""
