@@ -188,6 +188,9 @@ class Trial:
         said = self.beside / f"said-{len(list(self.beside.iterdir()))}"
         child = os.fork()
         if child == 0:
+            # A shell that runs tests in the background, or nohup, has them ignore these.
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            signal.signal(signal.SIGHUP, signal.SIG_DFL)
             code = 99
             try:
                 sys.stdout = sys.stderr = open(said, "w", buffering=1)
