@@ -58,6 +58,7 @@ class _OfInit:
     """The signature of a class is that of its ``__init__``, though ``__new__`` takes any parameter."""
 
     def __get__(self, model: Any, owner: type) -> inspect.Signature:
+        # mypy warns of a subclass's __init__ behind an instance; that of the class itself is what is asked for.
         found = inspect.signature(owner.__init__)  # type: ignore[misc]
         return found.replace(parameters=[*found.parameters.values()][1:])
 
