@@ -107,7 +107,7 @@ def trusts_no_transcript(patch):
     ],
 )
 def test_a_wrong_program_is_found(mutate, kind, fault, sound, found, place, monkeypatch):
-    begin, step = (3, 5) if fault in SIGNALS else (4, 2)  # more calls may meet a signal
+    begin, step = (3, 12) if fault in SIGNALS else (4, 2)  # more calls may meet a signal
 
     def points(n_calls):
         return [(point, fault) for point in range(n_calls // begin, n_calls, step)]
