@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy import sparse
+from scipy import linalg, sparse
 from scipy.special import expit, logit
 
 from ...checks import check_flag, check_number
@@ -29,10 +29,10 @@ from .posterior import (
     Observed,
     Spectrum,
     calibrating_factor,
+    cholesky,
     posterior_given,
     second_moment,
     shrink,
-    solved,
 )
 from .score import OutcomePrediction, Prediction
 
@@ -635,7 +635,7 @@ class LogisticModel(LogisticStatistics):
         length = math.sqrt(float(np.trace(rows)))
         observed = Observed(center, gradient, variance, sampling, H, hidden, labels, start, length, doubt)
         prior = float(self.options.prior_shape), float(self.options.prior_rate)
-        self._mean, self._covariance, alpha = posterior_given(observed, prior, start)
+        self._mean, self._covariance, alpha = posterior_given(observed, prior)
         self._prior = prior[0], prior[0] / alpha
         if self._constant and self.step > 0:
             self._base = self._mean_rate(rows)
@@ -663,7 +663,7 @@ class LogisticModel(LogisticStatistics):
         guess, error = share * now, max((_OTHER_LAW * (1 - share) * now) ** 2, 1e-12 * now**2)
         found = (guess / error + seen / noise) / (1 / error + 1 / noise)
         # A fall below the first bound would leave a matrix that is not positive definite.
-        found = min(max(found, now - 0.9 / max(float(u @ solved(H, u)), 1e-300)), 2 * now)
+        found = min(max(found, now - 0.9 / max(float(u @ linalg.lapack.dpotrs(cholesky(H), u)[0]), 1e-300)), 2 * now)
         return H + (found - now) * np.outer(u, u), u * (1 / error + 1 / noise) ** -0.25
 
     def _labels(self, expected: np.ndarray) -> np.ndarray:

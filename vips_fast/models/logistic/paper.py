@@ -18,7 +18,7 @@ from ...kernels.psd import psd_project
 from ..parameters import Options
 from .estimator import BayesianLogisticRegression, PaperParameters
 from .model import LogisticOptions, LogisticStatistics
-from .posterior import inverse
+from .posterior import cholesky, inverse
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ class AlgorithmFive(LogisticStatistics):
             self._second += rate * (psd_project(self._unpack(values)) * (self._n * quadratic) - self._second)
         precision = self._second.copy()
         precision.flat[:: self.n_features + 1] += self._alpha
-        covariance = inverse(precision)
+        covariance = inverse(cholesky(precision))
         mean = covariance @ self._first
         self._mean, self._covariance = mean, covariance
         prior_rate = options.prior_rate + 0.5 * (mean @ mean + np.trace(covariance))

@@ -8,15 +8,13 @@ last steps were released, with noise of known law:
 
     gradient = sum of w (y - b p) x + noise,    matrix = H + noise.
 
-`Spectrum` says how large H may be, `second_moment` estimates it, `Observed` has the law of the gradient given m, and
-`posterior_given` integrates over the error of H, as Bernstein & Sheldon (2019) do by sampling for linear regression,
-and over alpha, the precision of the prior.
+`Spectrum` says how large H may be, `second_moment` estimates it, and `posterior_given` integrates over the error of H,
+as Bernstein & Sheldon (2019) do by sampling for linear regression, and over alpha, the precision of the prior.
 """
 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from scipy import linalg
@@ -28,9 +26,11 @@ NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(61)
 WEIGHTS = WEIGHTS / WEIGHTS.sum()
 #: From this many standard deviations of the noise on a positive value is taken as it is seen.
 _AS_SEEN = 300.0
-#: Standard deviations of a logit under the prior, and the logarithms of their weights: around 2, by a factor of 2.
+#: Standard deviations of a logit under the prior; their weights are around 2, by a factor of 2.
 _PRIOR_LOGITS = np.geomspace(2.0, 8.0, 5)
-_PRIOR_WEIGHTS = -0.5 * np.log2(_PRIOR_LOGITS / 2) ** 2
+#: Most rounds for one alpha, the change in posterior standard deviations that ends them, and by how much less evidence
+#: an alpha ends the search.
+_MOST_ROUNDS, _STILL, _DECIDED = 20, 2e-3, 10.0
 #: Factors of logits, and the logarithms of their weights: around 1, by a factor of 2.
 FACTORS = np.geomspace(0.25, 4.0, 17)
 _FACTOR_WEIGHTS = -0.5 * np.log2(FACTORS) ** 2
@@ -47,15 +47,18 @@ class Spectrum:
 
     A c below s sqrt(d) is hidden, and one above 6 s sqrt(d) shows as it is: both are taken for 0. Between them noise
     lowers eigenvalues c to near or under the edge. With c = 0 steps along them would be up to three times as long as
-    they should be, and twice is unstable already. The number c is the median eigenvalue.
+    they should be, and twice is unstable already. The number c is the median of the eigenvalues above 2 s sqrt(d) if
+    most are, or else the mean of the others.
     """
 
     def __init__(self, matrix: np.ndarray, noise_sd: float):
-        values, vectors = np.linalg.eigh(matrix)
-        hidden = noise_sd * math.sqrt(len(matrix))
-        usual = float(values[(len(values) - 1) // 2] + values[len(values) // 2]) / 2
+        hidden, d = noise_sd * math.sqrt(len(matrix)), len(matrix)
+        edge = 2 * hidden if noise_sd else -math.inf
+        values, vectors = linalg.eigh(matrix, subset_by_value=(edge, math.inf), check_finite=False)
+        rest = d - len(values)
+        usual = float((np.trace(matrix) - values.sum()) / rest if rest > len(values) else np.median(values))
         usual = usual if hidden < usual < 6 * hidden else 0.0
-        shown = values - usual > 2 * hidden if noise_sd else np.ones(len(values), dtype=bool)
+        shown = values - usual > edge
         excess = np.maximum(values[shown] - usual, 0.0)
         #: Eigenvectors that show, (d, k), their eigenvalues, and the largest that there may be elsewhere.
         self.vectors = np.ascontiguousarray(vectors[:, shown])
@@ -102,10 +105,11 @@ def second_moment(
         r[pairs] = found + center
         r.T[pairs], variance_of_r.T[pairs] = r[pairs], variance_of_r[pairs]
     variance_of_r.flat[:: d + 1] = uncertain / diagonal**2
-    values, vectors = np.linalg.eigh(r)
     # What the noise can hide, and no more, keeps the matrix from being singular.
-    values = np.maximum(values, max(min(0.1, float(variance_of_r.sum(axis=1).mean())), 1e-9 * values[-1]))
-    r = (vectors * values) @ vectors.T
+    least = max(min(0.1, float(variance_of_r.sum(axis=1).mean())), 1e-9 * d)
+    if linalg.lapack.dpotrf(_raised(r, -least))[1]:
+        values, vectors = np.linalg.eigh(r)
+        r = (vectors * np.maximum(values, least)) @ vectors.T
     return (r + r.T) * (0.5 * scale), variance_of_r
 
 
@@ -169,18 +173,6 @@ class Observed:
     outcomes bring to the gradient, and ``sampling`` times H that of drawing records. ``start``, (d,), is a cautious
     estimate, which moved as if the curvature were the largest that there could be. ``length`` is that of a row.
     ``doubt``, (d,), is a direction u along which H has a further error, of the standard deviation |u|^2.
-
-    Notes
-    -----
-    A step's expected gradient is 0 at the true coefficients if they are its center, whatever rows and outcomes are, and
-    H (m - a) near it. So the average is H (m - a) + N(0, v I + J + k H), but for the square of the way m - a, which the
-    Newton steps have made short. Let D be the error of H, with independent entries of variance h_ij = H_ii H_jj
-    ``hidden``_ij. Then D (m - a) is further noise. Its covariance has sum_j h_ij E_jj on the diagonal and h_ij E_ij
-    elsewhere. Here E is (m - a) (m - a)^T at the mean, and the variance that m has from the data: C - alpha C C, if C
-    is its covariance. The longer the way from a, the less the gradient says.
-    The mean is s + f K (K + alpha)^-1 (m' - s). Here s is ``start``, m' is the posterior mean without D, and K + alpha
-    the precision with it. And f = tr(K (K + alpha)^-1) / d is the share of the directions that are known. So the prior
-    shrinks toward 0 if noise hides an effect, but toward s if noise hides the curvature: this ranks records better.
     """
 
     center: Vector
@@ -194,70 +186,80 @@ class Observed:
     length: float
     doubt: Vector
 
-    @cached_property
-    def _fixed(self) -> tuple[np.ndarray, ...]:
-        """What does not depend on alpha: h, J + k H + v I, the gradient's weight H (J + …)^-1, and K's eigenvectors."""
-        H = self.curvature
-        known = self.labels + self.sampling * H
-        known.flat[:: len(H) + 1] += self.variance
-        return (
-            np.outer(np.diag(H), np.diag(H)) * self.hidden,
-            known,
-            solved(known, H).T,
-            *np.linalg.eigh(weighted(known, H)),
-        )
 
-    def given(self, alpha: float, mean: Vector, covariance: np.ndarray) -> tuple[Vector, np.ndarray, float]:
-        """Find mean and covariance of m given ``alpha``.
-
-        They come from the ones nearby. The third result is the logarithm of alpha's evidence.
-        """
-        d, H, u = len(mean), self.curvature, self.doubt
-        law, known, trusted, values, vectors = self._fixed
-        for _ in range(20):
-            way = mean - self.center
-            # In a direction that no record has, the covariance is the prior's, but an error of H multiplies nothing.
-            own = covariance - alpha * (covariance @ covariance.T)
-            noise = law * (np.outer(way, way) + own)
-            noise.flat[:: d + 1] = law @ (way**2 + own.diagonal())
-            noise += known
-            noise += (float(u @ way) ** 2 + float(u @ own @ u)) * np.outer(u, u)
-            precision = weighted(noise, H)
-            precision.flat[:: d + 1] += alpha
-            covariance = inverse(precision.copy())
-            step = trusted @ (self.gradient - H @ way) - alpha * mean
-            within = mean + vectors @ ((vectors.T @ step) / (values + alpha)) - self.start
-            share = 1 - alpha * float(covariance.trace()) / d
-            change = self.start + share * (within - alpha * (covariance @ within)) - mean
-            mean = mean + change
-            if np.abs(change).max() <= 1e-3 * np.sqrt(covariance.diagonal().min()):
-                break
-        off = self.gradient - H @ (mean - self.center)
-        # A column that no record has brings no noise, whatever alpha is.
-        told = noise.diagonal() > 0
-        logs = d * math.log(alpha) - np.linalg.slogdet(precision)[1] - np.linalg.slogdet(noise[told][:, told])[1]
-        return mean, covariance, 0.5 * float(logs - off @ solved(noise, off) - alpha * mean @ mean)
-
-
-def posterior_given(observed: Observed, prior: tuple[float, float], start: Vector) -> tuple[Vector, np.ndarray, float]:
+def posterior_given(
+    observed: Observed, prior: tuple[float, float], logits: Vector = _PRIOR_LOGITS
+) -> tuple[Vector, np.ndarray, float]:
     """Compute the mean and covariance of m, and the mean alpha.
 
-    Alpha has a Gamma ``prior`` of this shape and rate. The evidence weighs values of alpha. They give a logit a
-    standard deviation of 1/2 to 16 under the prior of m. A gradient that says nothing so leaves wide intervals.
+    Alpha has a Gamma ``prior`` of this shape and rate. The evidence weighs values of alpha that give a logit standard
+    deviations of ``logits``, the smallest first, under the prior of m. A gradient that says nothing so leaves wide
+    intervals.
+
+    Notes
+    -----
+    A step's expected gradient is 0 at the true coefficients if they are its center, whatever rows and outcomes are, and
+    H (m - a) near it. So the average is H (m - a) + N(0, v I + J + k H), but for the square of the way m - a, which the
+    Newton steps have made short. Let D be the error of H, with independent entries of variance h_ij = H_ii H_jj
+    ``hidden``_ij. Then D (m - a) is further noise. Its covariance has sum_j h_ij E_jj on the diagonal and h_ij E_ij
+    elsewhere. Here E is (m - a) (m - a)^T at the mean, and on the diagonal the variance that m has from the data:
+    that of C - alpha C C, if C is its covariance. (In a direction that no record has, an error of H multiplies
+    nothing.) The longer the way from a, the less the gradient says. E depends on the result: fixed-point iterations
+    find it, and each takes its length from the two changes before (Irons & Tuck 1969).
+
+    The mean is s + f K (K + alpha)^-1 (m' - s). Here s is ``start``, m' is the posterior mean without D, and K + alpha
+    the precision with it. And f = tr(K (K + alpha)^-1) / d is the share of the directions that are known. So the prior
+    shrinks toward 0 if noise hides an effect, but toward s if noise hides the curvature: this ranks records better.
     """
-    alphas = observed.length**2 / _PRIOR_LOGITS**2
-    means, inside, evidence = np.empty((len(alphas), len(start))), [], prior[0] * np.log(alphas) - prior[1] * alphas
-    mean, covariance = start, np.zeros((len(start), len(start)))
-    for k, alpha in enumerate(alphas):
-        mean, covariance, own = observed.given(float(alpha), mean, covariance)
-        means[k], evidence[k] = mean, evidence[k] + own + _PRIOR_WEIGHTS[k]
+    H, center, start, u, d = observed.curvature, observed.center, observed.start, observed.doubt, len(observed.start)
+    law = np.outer(H.diagonal(), H.diagonal()) * observed.hidden
+    known = observed.labels + observed.sampling * H
+    known.flat[:: d + 1] += observed.variance
+    _, half, rest = _whitened(known, H, observed.gradient)
+    told, pull = half.T @ half, half.T @ (rest + half @ center)
+    alphas = observed.length**2 / logits**2
+    priors = prior[0] * np.log(alphas) - prior[1] * alphas - 0.5 * np.log2(logits / 2) ** 2
+    mean, own, means, inside, evidence = start, np.zeros(d), [], [], np.empty(0)
+    for alpha, weight in zip(alphas.tolist(), priors.tolist(), strict=True):
+        root = cholesky(_raised(told, alpha))
+        toward = linalg.lapack.dpotrs(root, pull)[0] - start
+        rate, last = 1.0, np.zeros(2 * d)
+        for _ in range(_MOST_ROUNDS):
+            way = mean - center
+            noise = law * np.outer(way, way)
+            noise.flat[:: d + 1] = law @ (way**2 + own)
+            noise += known
+            if u.any():
+                noise += (float(u @ way) ** 2 + float(u**2 @ own)) * np.outer(u, u)
+            spread, half, rest = _whitened(noise, H, observed.gradient)
+            root = cholesky(_raised(half.T @ half, alpha))
+            covariance = inverse(root)
+            variance = covariance.diagonal()
+            share = 1 - alpha * float(variance.sum()) / d
+            moved = start + share * (toward - alpha * (covariance @ toward)) - mean
+            grown = variance - alpha * np.einsum("ij,ij->i", covariance, covariance) - own
+            change = np.concatenate([moved, grown])
+            if last.any() and (bend := change - last).any():
+                rate = min(max(-rate * float(last @ bend) / float(bend @ bend), 0.3), 1.5)
+            last = change
+            mean, own = mean + rate * moved, np.maximum(own + rate * grown, 0.0)
+            if (np.abs(moved) <= _STILL * np.sqrt(variance)).all() and (np.abs(grown) <= _STILL * variance).all():
+                break
+        off = rest - half @ (mean - center)
+        logs = 0.5 * d * math.log(alpha) - float(np.log(root.diagonal()).sum() + np.log(spread.diagonal()).sum())
+        evidence = np.append(evidence, weight + logs - 0.5 * float(off @ off + alpha * mean @ mean))
+        means.append(mean)
         inside.append(covariance)
-    weight = np.exp(evidence - evidence.max())
-    weight /= weight.sum()
-    mean = weight @ means
-    apart = np.sqrt(weight)[:, None] * (means - mean)
-    covariance = apart.T @ apart + np.einsum("k,kij->ij", weight, np.array(inside))
-    return mean, covariance, float(weight @ alphas)
+        if evidence[-1] < evidence.max() - _DECIDED:
+            break
+    weights = np.exp(evidence - evidence.max())
+    weights /= weights.sum()
+    mean = weights @ np.array(means)
+    apart = np.sqrt(weights)[:, None] * (np.array(means) - mean)
+    covariance = apart.T @ apart
+    for each, one in zip(weights.tolist(), inside, strict=True):
+        covariance += each * one
+    return mean, covariance, float(weights @ alphas[: len(weights)])
 
 
 def calibrating_factor(seen: float, variance: float, expected: Sequence[float]) -> Vector:
@@ -280,47 +282,38 @@ def calibrating_factor(seen: float, variance: float, expected: Sequence[float]) 
     return np.array([factor, float(weight @ (FACTORS - factor) ** 2)])
 
 
-def weighted(noise: np.ndarray, H: np.ndarray) -> np.ndarray:
-    """Compute H ``noise``^-1 H, symmetric; see `solved`."""
-    root, info = linalg.lapack.dpotrf(noise, lower=1)
-    if info:
-        product = solved(noise, H).T @ H
-        return np.asarray((product + product.T) / 2)
-    half, _ = linalg.lapack.dtrtrs(root, H, lower=1)
-    return np.asarray(half.T @ half)
+def _raised(matrix: np.ndarray, by: float) -> np.ndarray:
+    """Add a number to the diagonal of a copy."""
+    raised = matrix.copy()
+    raised.flat[:: len(raised) + 1] += by
+    return raised
 
 
-def solved(matrix: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Solve a system that is positive definite but for rounding.
+def _whitened(noise: np.ndarray, H: np.ndarray, gradient: Vector) -> tuple[np.ndarray, np.ndarray, Vector]:
+    """Compute the root of ``noise``, and H and the gradient over it."""
+    root = cholesky(noise)
+    both, _ = linalg.lapack.dtrtrs(root, np.column_stack([H, gradient]), lower=0, trans=1)
+    return root, both[:, :-1], both[:, -1]
 
-    Of many solutions take the shortest.
 
-    An absurd scale of the rows can round the matrix to a singular one, when the releases are already made.
+def cholesky(matrix: np.ndarray) -> np.ndarray:
+    """Compute the upper Cholesky factor of a matrix that is positive definite but for rounding.
+
+    If an absurd scale of the rows has made it indefinite, or no record has a column, its diagonal is raised by as
+    little as that takes. A release is spent by then, and the model has to be read out of it whatever the noise was.
     """
-    try:
-        return np.linalg.solve(matrix, right)
-    except np.linalg.LinAlgError:
-        return np.asarray(np.linalg.lstsq(matrix, right, rcond=None)[0])
+    # A symmetric matrix is its own transpose, which LAPACK need not copy.
+    root, info = linalg.lapack.dpotrf(matrix.T, lower=0)
+    for more in (1e-10, 1e-6, float(len(matrix))):
+        if info == 0:
+            break
+        diagonal, raised = matrix.diagonal(), matrix.copy()
+        raised.flat[:: len(matrix) + 1] = np.where(diagonal > 0, diagonal * (1 + more), 1.0)
+        root, info = linalg.lapack.dpotrf(raised.T, lower=0, overwrite_a=1)
+    return np.asarray(root)
 
 
-def inverse(matrix: np.ndarray) -> np.ndarray:
-    """Invert a positive definite matrix, and overwrite it.
-
-    The inverse is C-ordered and exactly symmetric.
-
-    If rounding has made the matrix indefinite, eigenvalues below its precision are raised to that. A release is spent
-    by then, and the model has to be read out of it whatever the noise was.
-    """
-    diagonal = np.diag(matrix).copy()
-    # A symmetric matrix is its own transpose: LAPACK works on the upper triangle in place.
-    factor, info = linalg.lapack.dpotrf(matrix.T, lower=0, overwrite_a=1)
-    if info == 0:
-        factor, info = linalg.lapack.dpotri(factor, lower=0, overwrite_c=1)
-    if info:
-        # LAPACK wrote below and on the diagonal; above it the matrix is as it was.
-        upper = np.triu(matrix, 1)
-        values, vectors = np.linalg.eigh(upper + upper.T + np.diag(diagonal))
-        values = np.maximum(values, len(matrix) * np.finfo(float).eps * np.abs(values).max())
-        factor = (vectors / values) @ vectors.T
-    lower = np.tri(len(factor), k=-1, dtype=bool)
-    return np.ascontiguousarray(np.where(lower, factor.T, factor))
+def inverse(root: np.ndarray) -> np.ndarray:
+    """Invert the matrix of a Cholesky factor; the inverse is C-ordered and exactly symmetric."""
+    upper, _ = linalg.lapack.dpotri(root, lower=0)
+    return np.ascontiguousarray(upper + np.triu(upper, 1).T)
