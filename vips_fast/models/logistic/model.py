@@ -395,6 +395,7 @@ class LogisticModel(LogisticStatistics):
         self._law = np.zeros(5)
         # Center, gradient, variances of its noise and of sampling, and more that a step averages: a row a step.
         self._path, self._more = np.empty((0, 2 * d + 2)), np.empty(0)
+        self._spectrum: Spectrum | None = None
         self._quiet = False
         self.plan(0.0, 1.0)
 
@@ -449,8 +450,8 @@ class LogisticModel(LogisticStatistics):
         if math.isfinite(quadratic):
             scale = quadratic * (self.stacked if self.step else 1.0)
             self._average(self._unpack(release.values) * (self._n * scale), noise * scale / self._ratio)
-        spectrum = Spectrum(self._matrix, math.sqrt(self._law[2]))
-        self._mean = self._cautious(spectrum)
+        spectrum = self._spectrum or Spectrum(self._matrix, math.sqrt(self._law[2]))
+        self._spectrum, self._mean = spectrum, self._cautious(spectrum)
         point = self._newton(gradient, noise_sd, spectrum)
         if self.finishes:
             self._read_out()
@@ -468,7 +469,7 @@ class LogisticModel(LogisticStatistics):
         """Average the later s2, and join them with the first to an estimate of the curvature."""
         if not self._rows.size:
             self._rows = self._matrix = fresh
-            self._law[[0, 2]] = sd**2
+            self._law[[0, 2]], self._spectrum = sd**2, None
             return
         rate = 1.0
         if self._late.size and not self._exact:
@@ -477,7 +478,10 @@ class LogisticModel(LogisticStatistics):
             rate = max(2 / (self.step + 1), min(1.0, len(fresh) ** -0.5 * _PART * mean / max(2 * sd, 1e-300)) ** 2)
         self._late = self._late + rate * (fresh - self._late) if self._late.size else fresh
         self._law[1] = (1 - rate) ** 2 * self._law[1] + (rate * sd) ** 2
-        self._matrix, self._law[2] = self._joined() if sd > 0 else (self._late, 0.0)
+        # An average of many changes little: its eigenvalues are found anew when it has twice as many.
+        if self.step < 4 or self.step & (self.step - 1) == 0 or self._exact or self.finishes:
+            self._matrix, self._law[2] = self._joined() if sd > 0 else (self._late, 0.0)
+            self._spectrum = None
 
     @property
     def _exact(self) -> bool:
@@ -569,7 +573,7 @@ class LogisticModel(LogisticStatistics):
             return np.asarray(trust / (trust * curvature + self._alpha))
 
         # Of the gradient + S (m0 - m), seen with noise.
-        return np.asarray(spectrum.apply(gain, gradient) + spectrum.apply(lambda own: own * gain(own), center))
+        return spectrum.apply(gain, gradient) + spectrum.apply(lambda own: own * gain(own), center)
 
     def _newton(self, gradient: np.ndarray, noise_sd: float, spectrum: Spectrum) -> np.ndarray:
         """Compute the next center: one Newton step.
@@ -698,7 +702,11 @@ class LogisticModel(LogisticStatistics):
     def prediction(self) -> Prediction:
         """The finished prediction, for a score."""
         optimism = max(self.n_features - self._prior[0] / self._prior[1] * float(np.trace(self._covariance)), 0.0)
-        return Prediction.of(self._mean, self._covariance, self._factor, optimism, float(self._base[0]))
+        factor, variance = self._factor.tolist()
+        if factor == 0:
+            return Prediction(self._mean, cholesky(self._covariance).T, optimism, float(self._base[0]))
+        spread = math.sqrt(variance) * self._mean[:, None]
+        return Prediction(factor * self._mean, spread, factor * optimism, float(self._base[0]))
 
     def state(self) -> dict[str, np.ndarray]:
         return {**super().state(), **{name: getattr(self, f"_{name}").copy() for name in _GROWING}}
@@ -714,6 +722,7 @@ class LogisticModel(LogisticStatistics):
         super().restore(state)
         for name, array in grown.items():
             setattr(self, f"_{name}", array)
+        self._spectrum = None
 
 
 class SandwichModel(LogisticModel):

@@ -21,24 +21,15 @@ _MOST_COUNTED = 256
 
 
 class Prediction(NamedTuple):
-    """The law N(mean, covariance) of coefficients, for predictions.
+    """The law of coefficients, for predictions: their mean, and columns whose outer products add up to the covariance.
 
     The nats that a fit gains on its own records in all, and the log odds of the base rate, belong to it.
     """
 
     mean: np.ndarray
-    covariance: np.ndarray
+    spread: np.ndarray
     optimism: float
     base: float
-
-    @classmethod
-    def of(
-        cls, mean: np.ndarray, covariance: np.ndarray, factor: np.ndarray, optimism: float, base: float
-    ) -> "Prediction":
-        """Make it from a posterior, or from a mean with its `calibrating_factor`."""
-        if factor[0] == 0:
-            return cls(mean, covariance, optimism, base)
-        return cls(factor[0] * mean, factor[1] * np.outer(mean, mean), factor[0] * optimism, base)
 
 
 class OutcomePrediction(GainScore):
@@ -79,8 +70,7 @@ class OutcomePrediction(GainScore):
         self.n_shares = d + counts if d <= _MOST_COUNTED else 0
         self._tables, self._units = [], []
         for one in models:
-            values, vectors = np.linalg.eigh(one.covariance)
-            table = np.column_stack([one.mean, vectors * np.sqrt(np.maximum(values, 0.0))])
+            table = np.column_stack([one.mean, one.spread])
             unit = float(np.sqrt((table * table).sum(axis=0).max())) or 1.0
             self._tables.append(np.trunc(np.ldexp(table / unit, _BITS)))
             self._units.append(np.ldexp(unit * bound, -2 * _BITS))
