@@ -219,7 +219,7 @@ def posterior_given(
     told, pull = half.T @ half, half.T @ (rest + half @ center)
     alphas = observed.length**2 / logits**2
     priors = prior[0] * np.log(alphas) - prior[1] * alphas - 0.5 * np.log2(logits / 2) ** 2
-    mean, own, means, inside, evidence = start, np.zeros(d), [], [], np.empty(0)
+    mean, own, means, inside, evidence = start, np.zeros(d), [], [], []
     for alpha, weight in zip(alphas.tolist(), priors.tolist(), strict=True):
         root = cholesky(_raised(told, alpha))
         toward = linalg.lapack.dpotrs(root, pull)[0] - start
@@ -243,16 +243,19 @@ def posterior_given(
                 rate = min(max(-rate * float(last @ bend) / float(bend @ bend), 0.3), 1.5)
             last = change
             mean, own = mean + rate * moved, np.maximum(own + rate * grown, 0.0)
-            if (np.abs(moved) <= _STILL * np.sqrt(variance)).all() and (np.abs(grown) <= _STILL * variance).all():
+            off = rest - half @ (mean - center)
+            logs = 0.5 * d * math.log(alpha) - float(np.log(root.diagonal()).sum() + np.log(spread.diagonal()).sum())
+            found = weight + logs - 0.5 * float(off @ off + alpha * mean @ mean)
+            hopeless = found < max(evidence, default=-math.inf) - _DECIDED
+            still = (np.abs(moved) <= _STILL * np.sqrt(variance)).all() and (np.abs(grown) <= _STILL * variance).all()
+            if hopeless or still:
                 break
-        off = rest - half @ (mean - center)
-        logs = 0.5 * d * math.log(alpha) - float(np.log(root.diagonal()).sum() + np.log(spread.diagonal()).sum())
-        evidence = np.append(evidence, weight + logs - 0.5 * float(off @ off + alpha * mean @ mean))
         means.append(mean)
         inside.append(covariance)
-        if evidence[-1] < evidence.max() - _DECIDED:
+        evidence.append(found)
+        if hopeless:
             break
-    weights = np.exp(evidence - evidence.max())
+    weights = np.exp(np.array(evidence) - max(evidence))
     weights /= weights.sum()
     mean = weights @ np.array(means)
     apart = np.sqrt(weights)[:, None] * (np.array(means) - mean)
