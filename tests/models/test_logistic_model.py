@@ -252,9 +252,9 @@ def test_spectrum_follows_the_law_of_the_noise():
     vectors = np.linalg.qr(rng.normal(size=(d, 3)))[0]
     true = np.array([1.5, 3.0, 10.0]) * hidden
     spectrum = Spectrum((vectors * true) @ vectors.T + 0.1 * np.eye(d) + wigner(rng, d, sd), sd)
-    assert spectrum.vectors.shape == (d, 3) and spectrum.elsewhere == hidden
+    assert spectrum.vectors.shape == (d, 3) and spectrum.values[-1] == hidden
     # Fluctuations are of the order of sd = hidden / 20.
-    np.testing.assert_allclose(spectrum.upper, true + 0.1, atol=4 * sd)
+    np.testing.assert_allclose(spectrum.values[:-1], true + 0.1, atol=4 * sd)
     overlap = (np.abs(vectors.T @ spectrum.vectors) ** 2).max(axis=0)
     np.testing.assert_allclose(overlap, 1 - (hidden / true) ** 2, atol=0.08)
     # Nothing but noise: nothing shows (the edge's fluctuations are of the order of d^(-2/3)).
@@ -269,7 +269,7 @@ def test_no_step_is_longer_than_twice_newtons(d, level):
     for correlation in (0.0, 0.3):
         S = level * math.sqrt(d) * ((1 - correlation) * np.eye(d) + correlation)
         found = Spectrum(S + wigner(rng, d, 1.0), 1.0)
-        steps = np.stack([found.apply(lambda own: 1 / (own + 1e-9), column) for column in S.T])
+        steps = np.stack([found.solve(column, 1e-9, 0.0) for column in S.T])
         assert np.linalg.eigvals(steps).real.max() < 2, correlation
 
 

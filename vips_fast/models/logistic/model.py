@@ -396,6 +396,7 @@ class LogisticModel(LogisticStatistics):
         # Center, gradient, variances of its noise and of sampling, and more that a step averages: a row a step.
         self._path, self._more = np.empty((0, 2 * d + 2)), np.empty(0)
         self._spectrum: Spectrum | None = None
+        self._mean_length = 0.0
         self._quiet = False
         self.plan(0.0, 1.0)
 
@@ -531,9 +532,10 @@ class LogisticModel(LogisticStatistics):
         They are of the steps from ``first`` on, but no more than `_fewest` asks for.
         """
         d, count = self.n_features, max(min(len(self._path) - first, self._fewest()), 1)
-        center, gradient, noise, _ = np.split(self._path[-count:].mean(axis=0), [d, 2 * d, 2 * d + 2])
-        self._law[3], self._law[4] = float(noise[0]) / count, count
-        return center, gradient, float(noise[0]) / count, float(noise[1]) / count
+        mean = self._path[-count:].sum(axis=0) / count
+        variance, sampling = (mean[2 * d : 2 * d + 2] / count).tolist()
+        self._law[3], self._law[4] = variance, count
+        return mean[:d], mean[d : 2 * d], variance, sampling
 
     def _arrived(self, rows: np.ndarray) -> int:
         """Find the first step whose center was near to the last quarter's."""
@@ -558,7 +560,7 @@ class LogisticModel(LogisticStatistics):
     @property
     def _alpha(self) -> float:
         """Precision of the coefficients in a step."""
-        return (self._length() / _STEP_LOGITS) ** 2
+        return (self._length / _STEP_LOGITS) ** 2
 
     def _cautious(self, spectrum: Spectrum) -> np.ndarray:
         """Read the mean as if the curvature were the largest that there could be.
@@ -566,14 +568,8 @@ class LogisticModel(LogisticStatistics):
         Too large a step is worse than too small a one.
         """
         center, gradient, variance, sampling = self._averages(self._burn)
-
-        def gain(curvature: np.ndarray) -> np.ndarray:
-            noise = variance + sampling * curvature
-            trust = np.divide(curvature, curvature + noise, out=np.ones_like(curvature), where=curvature + noise > 0)
-            return np.asarray(trust / (trust * curvature + self._alpha))
-
         # Of the gradient + S (m0 - m), seen with noise.
-        return spectrum.apply(gain, gradient) + spectrum.apply(lambda own: own * gain(own), center)
+        return spectrum.solve(gradient + spectrum.times(center), self._alpha, variance, sampling)
 
     def _newton(self, gradient: np.ndarray, noise_sd: float, spectrum: Spectrum) -> np.ndarray:
         """Compute the next center: one Newton step.
@@ -586,12 +582,8 @@ class LogisticModel(LogisticStatistics):
             self._base = start[-1:] * self._constant
             return start
         alpha = self._alpha
-
-        def gain(curvature: np.ndarray) -> np.ndarray:
-            return np.asarray(1 / (curvature + alpha + alpha * noise_sd**2 / np.maximum(curvature, 1e-300)))
-
-        change = spectrum.apply(gain, gradient - alpha * self.point)
-        size = self._length() * np.abs(change)
+        change = spectrum.solve(gradient - alpha * self.point, alpha, noise_sd**2)
+        size = self._length * np.abs(change)
         # As far as noise is not what moves it, the columns may share the way.
         signal = max(1 - len(size) * noise_sd**2 / max(float(gradient @ gradient), 1e-300), 0.0)
         most = max(_REACH * math.sqrt(len(size)) * signal, _REACH_OF_ONE)
@@ -604,12 +596,15 @@ class LogisticModel(LogisticStatistics):
         unit = self._n * self._b * self._constant
         return base_rate(self._constant, self.n_features, unit, gradient, noise_sd)
 
+    @property
     def _length(self) -> float:
         """Root mean square length of rows, or their bound if noise hides it."""
-        total, noise = float(np.trace(self._rows)), math.sqrt(2 * self.n_features * self._law[0])
-        unit = self._rows[-1, -1] / self._constant**2 if self._constant else self._n * self._b / 4
-        shown = unit > 5 * noise / self._bound**2
-        return min(self._bound, math.sqrt((total + 2 * noise) / unit)) if shown and total > 0 else self._bound
+        if not self._mean_length:
+            total, noise = float(np.trace(self._rows)), math.sqrt(2 * self.n_features * self._law[0])
+            unit = self._rows[-1, -1] / self._constant**2 if self._constant else self._n * self._b / 4
+            shown = unit > 5 * noise / self._bound**2 and total > 0
+            self._mean_length = min(self._bound, math.sqrt((total + 2 * noise) / unit)) if shown else self._bound
+        return self._mean_length
 
     # ---- the read-out
 
@@ -722,7 +717,7 @@ class LogisticModel(LogisticStatistics):
         super().restore(state)
         for name, array in grown.items():
             setattr(self, f"_{name}", array)
-        self._spectrum = None
+        self._spectrum, self._mean_length = None, 0.0
 
 
 class SandwichModel(LogisticModel):

@@ -13,7 +13,7 @@ as Bernstein & Sheldon (2019) do by sampling for linear regression, and over alp
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -60,16 +60,22 @@ class Spectrum:
         usual = usual if hidden < usual < 6 * hidden else 0.0
         shown = values - usual > edge
         excess = np.maximum(values[shown] - usual, 0.0)
-        #: Eigenvectors that show, (d, k), their eigenvalues, and the largest that there may be elsewhere.
+        #: Eigenvectors that show, (d, k), their eigenvalues, and at last the largest that there may be elsewhere.
         self.vectors = np.ascontiguousarray(vectors[:, shown])
-        self.upper = usual + (excess + np.sqrt(excess**2 - 4 * hidden**2)) / 2
-        self.elsewhere = max(hidden, usual)
+        self.values = np.append(usual + (excess + np.sqrt(excess**2 - 4 * hidden**2)) / 2, max(hidden, usual))
 
-    def apply(self, of: Callable[[np.ndarray], np.ndarray], vector: np.ndarray) -> np.ndarray:
-        """Multiply the matrix with a function of these eigenvalues and a vector."""
-        *shown, rest = of(np.append(self.upper, self.elsewhere))
-        product: np.ndarray = rest * vector + self.vectors @ ((np.array(shown) - rest) * (self.vectors.T @ vector))
-        return product
+    def times(self, vector: Vector) -> Vector:
+        """Multiply the matrix with a vector."""
+        return self._apply(self.values, vector)
+
+    def solve(self, vector: Vector, alpha: float, variance: float, sampling: float = 0.0) -> Vector:
+        """Estimate S^-1 ``vector`` under N(0, I/alpha), from one seen with noise: ``variance`` I + ``sampling`` S."""
+        values = np.maximum(self.values, 1e-300)
+        return self._apply(1 / (values + alpha * (1 + sampling + variance / values)), vector)
+
+    def _apply(self, values: np.ndarray, vector: Vector) -> Vector:
+        inside = (values[:-1] - values[-1]) * (self.vectors.T @ vector)
+        return np.asarray(values[-1] * vector + self.vectors @ inside)
 
 
 def second_moment(
@@ -129,8 +135,10 @@ def shrink(seen: np.ndarray, noise: np.ndarray, common: bool = False) -> tuple[n
     for _ in range(30):
         if common:
             mean = average(t)
-        trust = t / (t + noise)
+        trust, last = t / (t + noise), t
         t = float(((trust * (seen - mean)) ** 2 + trust * noise).sum()) / len(seen)
+        if abs(t - last) <= 1e-3 * t:
+            break
     trust = t / (t + noise)
     return mean + trust * (seen - mean), trust * noise
 
