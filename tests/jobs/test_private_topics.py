@@ -159,6 +159,22 @@ def test_an_error_after_a_purchase_tells_how_to_resume(tmp_path, monkeypatch):
     assert [path for path in tmp_path.iterdir() if path != out.parent] == []
 
 
+def test_only_the_releases_of_a_fit_without_a_folder_are_kept(prior, tmp_path, monkeypatch):
+    """Neither run folder nor model: nothing of it could resume, and nobody paid."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.delattr("vips_fast.jobs.job.JobFolder")
+    found = topics(prior).fit(notes(), text="note", person="patient")
+    assert [*tmp_path.rglob("run-0000")] == [found.releases_ / "run-0000"] and not [*tmp_path.rglob("*ledger*")]
+    assert [*found.releases_.parent.iterdir()] == [found.releases_]
+    with pytest.raises(ValueError, match="resume=True: expected out="):
+        topics(prior).fit(notes(), text="note", person="patient", resume=True)
+    with monkeypatch.context() as patch:
+        patch.setattr("vips_fast.models.lda.public_topics.PublicTopicsModel.update", lambda self, release: 1 / 0)
+        with pytest.raises(ZeroDivisionError) as caught:
+            topics(prior).fit(notes(), text="note", person="patient")
+    assert "count as spent" in caught.value.__notes__[0] and len([*tmp_path.iterdir()]) == 1
+
+
 def test_the_plan_chooses_topics_without_a_prior(tmp_path):
     (tmp_path / "words").write_text("\n".join(WORDS))
     found = PrivateTopics(8.0, 1e-6, public_prior=None, vocab=tmp_path / "words", doc_length=12, random_state=0)

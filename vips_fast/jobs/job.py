@@ -87,7 +87,8 @@ class Reading:
     """Means of a source while it reads."""
 
     model: Any
-    folder: JobFolder
+    #: None for a job without one, which purchases nothing.
+    folder: JobFolder | None
     planner: Planner
     budget: Budget | None
     backend: Backend | None
@@ -129,7 +130,7 @@ class Outcome:
     Attributes
     ----------
     model : fitted estimator
-    out : Path
+    out : Path or None
         The published folder.
     shown : str
         Lines that show the model; "" if it was fitted by an earlier run of the job.
@@ -142,7 +143,7 @@ class Outcome:
     """
 
     model: Any
-    out: Path
+    out: Path | None
     shown: str = ""
     words: PrivateVocabulary | None = None
     budget: Budget | None = None
@@ -159,8 +160,10 @@ class Job:
         Not fitted; `run` fits it.
     source : Source
         Such as `vips_fast.jobs.TextFile`.
-    out : path
+    out : path or None
         Folder of the published model, which appears whole or not at all. The run folder ``OUT.run`` lies beside it.
+        With None the model stays in memory: only for a job that nothing has to be kept for, neither a budget nor a
+        purchase.
     budget : path, Budget or None
         The budget of the data set.
     transcript : path or None
@@ -194,7 +197,7 @@ class Job:
 
     model: Any
     source: Source
-    out: str | Path
+    out: str | Path | None = None
     budget: str | Path | Budget | None = None
     transcript: str | Path | None = None
     groups: Any = None
@@ -209,7 +212,9 @@ class Job:
     on_warning: Callable[[str], None] | None = None
 
     def __post_init__(self) -> None:
-        self.out, self.status = Path(self.out), Status.PLANNED
+        self.out, self.status = None if self.out is None else Path(self.out), Status.PLANNED
+        if self.out is None and (self.resume or self.budget is not None or self.source.purchases):
+            raise ValueError("out=None: expected a folder, since budget, purchase and resume=True need what it keeps")
         named = self.groups is not None or self.source.person is not None
         self._own = named or says_persons(self.source.path)
 
@@ -223,11 +228,11 @@ class Job:
         budget = self.budget.path if isinstance(self.budget, Budget) else self.budget
         return [path for path in (self.source.path, budget, self.transcript) if isinstance(path, (str, os.PathLike))]
 
-    def _transcript(self) -> Path | None:
+    def _transcript(self, out: Path) -> Path | None:
         """Find the transcript's folder; ValueError if it is in another folder of the job."""
         if self.transcript is None:
             return None
-        path, out = Path(self.transcript).resolve(), Path(self.out)
+        path = Path(self.transcript).resolve()
         for other in (out.resolve(), run_folder(out).resolve()):
             if path.is_relative_to(other):
                 raise ValueError(f"transcript={self.transcript}: expected a folder that is not inside out={other}")
@@ -239,8 +244,11 @@ class Job:
         Raises ValueError, TypeError or OSError if settings, data or places are unusable, BudgetExceededError if the
         budget does not pay. ``status`` then tells how far the job came; the notes of the error tell how to resume.
         """
-        out, transcript = Path(self.out), self._transcript()
-        kept = run_folder(out)
+        if self.out is None:
+            material = self._fit(None, self.transcript)
+            return Outcome(self.model, None, material.shown(self.model), material.words)
+        out = Path(self.out)
+        transcript, kept = self._transcript(out), run_folder(out)
         tidy(out)
         if self.resume and not kept.exists() and (done := self.finished(out)) is not None:
             self.status = Status.PUBLISHED
@@ -266,9 +274,19 @@ class Job:
             folder.publish(out, self.force)
             self.status = Status.PUBLISHED
             return Outcome(done, out, note=f"Written to {out}; nothing more was spent.")
+        model, material = self.model, self._fit(folder, transcript)
+        self.status = Status.KEPT
+        folder.store(model, {**beside.texts(model, material.n_words), **(self._report(model) if self.report else {})})
+        folder.publish(out, self.force)
+        self.status = Status.PUBLISHED
+        budget = None if self.budget is None else Budget.of(self.budget)
+        return Outcome(model, out, material.shown(model), material.words, budget)
+
+    def _fit(self, folder: JobFolder | None, transcript: str | Path | None) -> Material:
+        """Read the records and fit the model, which a folder keeps."""
         model, planner = self.model, Planner()
         budget = None if self.budget is None else Budget.of(self.budget)
-        if budget is not None and not folder.begun and not self.source.purchases:
+        if budget is not None and not (folder is not None and folder.begun) and not self.source.purchases:
             # A fit that the budget refuses does not read the data, if public numbers say so.
             n_bins = bin_count(self.source.path)
             model.cost(None, unit=self.unit_name, n_bins=n_bins, budget=budget, planner=planner)
@@ -296,11 +314,7 @@ class Job:
                     callback=callback,
                     **({} if (after := material.words or material.after) is None else {"after": after}),
                 )
-        self.status = Status.KEPT
-        folder.store(model, {**beside.texts(model, material.n_words), **(self._report(model) if self.report else {})})
-        folder.publish(out, self.force)
-        self.status = Status.PUBLISHED
-        return Outcome(model, out, material.shown(model), material.words, budget)
+        return material
 
     def _spent(self) -> None:
         self.status = Status.SPENT
@@ -340,7 +354,7 @@ class Job:
             free |= {name for name in ("delta", "noise_multiplier") if mine[name] is None}
         for name in sorted(mine.keys() - free - ({"epsilon"} if raised(theirs, mine) else set())):
             if not same(mine[name], theirs.get(name)):
-                if self.force and folder == Path(self.out):
+                if self.force and folder == self.out:
                     return None
                 raise ValueError(
                     f"{folder} holds a finished model with {name} = {_shown(theirs.get(name))}, this fit has "

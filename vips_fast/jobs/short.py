@@ -52,14 +52,18 @@ class TextJob:
     def _run(self, model: Any, source: Source, out: str | os.PathLike[str] | None, resume: bool) -> Any:
         """Run the job and return its fitted model.
 
-        Without ``out`` its folder is a temporary one. It stays if the job fails after it spent something, and the error
-        names it. The releases lie beside it; temporary ones go with this object. Raises the errors of `Job.run`.
+        Without ``out`` only the releases are kept, in a temporary folder that goes with this object. If a budget or a
+        purchase is to be kept, the job has a temporary place, too: it stays if the job fails after it spent something,
+        and the error names it. Raises the errors of `Job.run`.
         """
+        if resume and out is None:
+            raise ValueError("resume=True: expected out= with it, beside which the run is kept")
         own = None if out is not None else Path(tempfile.mkdtemp(prefix="vips_fast-"))
         place = Path(out or "") if own is None else own / "model"
         self.releases_ = releases_folder(place)
         paid = None if self.budget is None else os.fspath(self.budget)
-        job = Job(model, source, place, budget=paid, transcript=self.releases_, resume=resume)
+        kept = None if own is not None and paid is None and not source.purchases else place
+        job = Job(model, source, kept, budget=paid, transcript=self.releases_, resume=resume)
         job.progress = lambda: ProgressLine("fit") if self._shown else nullcontext()
         try:
             fitted = job.run().model
@@ -70,7 +74,7 @@ class TextJob:
                 shutil.rmtree(own)
             raise
         if own is not None:
-            shutil.rmtree(place)
+            shutil.rmtree(place, ignore_errors=True)  # its model is here
             weakref.finalize(self, shutil.rmtree, own, ignore_errors=True)
         return fitted
 

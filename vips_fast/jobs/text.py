@@ -319,6 +319,7 @@ class _Purchase:
 
     def __init__(self, source: TextFile, reading: Reading, analyzer: Analyzer) -> None:
         self._source, self._reading, self._analyzer = source, reading, analyzer
+        assert reading.folder is not None  # a job that purchases has one
         self._model, self._budget, self._folder = reading.model, reading.budget, reading.folder
         self._delta = self._model.delta
         if self._delta is None and self._budget is not None:
