@@ -16,13 +16,11 @@ import pytest
 
 from vips_fast import LatentDirichletAllocation, accounting
 from vips_fast.accounting.dp_events import to_dp_event
-from vips_fast.cli.inputs import read_key
 from vips_fast.data import Analyzer, public_vocabulary
 from vips_fast.data.records import column_names
 from vips_fast.data.tokens import load_segmenter
 from vips_fast.data.vocabulary import stop_words
 from vips_fast.engine.cluster import connected
-from vips_fast.jobs.signing import sign_folder
 from vips_fast.models.mixtures import GaussianMixture
 from vips_fast.models.plots import new_figure
 from vips_fast.report.html import environment
@@ -83,8 +81,6 @@ CASES = {
     "dask": ("dask", "dask", lambda: connected(None, 1).__enter__()),
     "matplotlib": ("plot", "matplotlib", lambda: new_figure(fitted(), 1.0, 1.0)),
     "jinja2": ("report", "jinja2", environment),
-    "cryptography: key": ("sign", "cryptography", lambda: read_key("--key", "absent.pem")),
-    "cryptography: to sign": ("sign", "cryptography", lambda: sign_folder(".", None)),
 }
 
 

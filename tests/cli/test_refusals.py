@@ -142,7 +142,6 @@ REFUSED = {
     "show topics --transcript t": "expected with --out, for the page",
     "show public:fr": "no public topics of this language are stored",
     "verify absent": "absent: no such folder",
-    "verify topics --verify-key y.txt": "only vips-fast publish --key signs",
     "predict bare X.npy": "model.json",
     "predict regression X.npy": "INPUT has 2 features, but BayesianLogisticRegression",
     "predict topics docs.txt --threshold 2": "--threshold: not for a topic model",

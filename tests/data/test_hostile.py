@@ -13,7 +13,7 @@ from scipy import sparse
 from vips_fast.cli import jobfile
 from vips_fast.cli.arguments import BudgetReserve, FitLda
 from vips_fast.cli.commands import budget, tables
-from vips_fast.cli.inputs import read_array, read_key, read_matrix
+from vips_fast.cli.inputs import read_array, read_matrix
 from vips_fast.data import Schema, load_corpus, load_word_vectors, read_idx
 from vips_fast.data.embeddings import read_tensors
 from vips_fast.data.records import read_batches
@@ -132,7 +132,6 @@ CASES = {
     "parquet: a text in many rows": (parquet(100_000, 20 << 20), records),
     "parquet: long texts": (parquet(60, 20 << 20, use_dictionary=False), records),
     "tensors": (tensors, lambda path: read_tensors(path, {"x": (None,)})),
-    "a key": (zeros(40, open), lambda path: read_key("--key", str(path))),
 }
 
 

@@ -204,17 +204,6 @@ def changed(name, data, chosen):
 # ------------------------------------------------------------------ the files
 
 
-def keys(root):
-    """Write a key of a signature, and its public part."""
-    from cryptography.hazmat.primitives import serialization as s
-    from cryptography.hazmat.primitives.asymmetric import ec
-
-    key = ec.derive_private_key(23, ec.SECP256R1())
-    (root / "key").write_bytes(key.private_bytes(s.Encoding.PEM, s.PrivateFormat.PKCS8, s.NoEncryption()))
-    public = key.public_key().public_bytes(s.Encoding.PEM, s.PublicFormat.SubjectPublicKeyInfo)
-    (root / "key.pub").write_bytes(public)
-
-
 def called(*argv):
     """Run a command: exit code, and all that it printed."""
     out = io.StringIO()
@@ -253,7 +242,6 @@ def make(root):
     for number, (_, note) in enumerate(rows[:30]):
         (root / "texts" / f"{number}.txt").write_text(note)
     (root / "names.txt").write_text("a\nb\nc\n")
-    keys(root)
     (root / "groups.txt").write_text("".join(f"g{i // 2}\n" for i in range(60)))
     (root / "vectors.txt").write_text(
         "".join(
@@ -291,7 +279,7 @@ def make(root):
         ["budget", "create", root / "books" / "budget", "--epsilon", 20, "--delta", 1e-5, "--dataset", "d"],
         ["budget", "create", root / "books" / "fresh", "--epsilon", 20, "--delta", 1e-5, "--dataset", "d"],
         [*lda, "--vocab", root / "words.txt", "--out", root / "other", "--budget", root / "books" / "budget"],
-        ["publish", root / "table", "--out", root / "public", "--key", root / "key"],
+        ["publish", root / "table", "--out", root / "public"],
         ["fit", "blr", root / "rows.npy", "--label", root / "labels.npy", "--names", root / "names.txt", "--quiet"]
         + ["--epsilon", 4, "--delta", 1e-3, "--steps", 2, "--out", root / "named", "--report"]
         + ["--transcript", root / "named-releases"],
@@ -362,7 +350,6 @@ def targets(root):
         add(f"counts {name}", file, [*lda, file, *words, *given], [*lda, file, *words, *given, "--invalid", "drop"])
     add("counts gz", root / "zipped.docword.gz", [*lda, root / "zipped.docword.gz", *words, "--format", "docword"])
     add("a text of a folder", root / "texts" / "7.txt", [*lda, root / "texts", *words, "--format", "folder"])
-    add("key", root / "key.pub", ["verify", root / "public", "--verify-key", root / "key.pub"])
     add("names", root / "names.txt", [*both, "--names", root / "names.txt"])
     plain = [*lda, root / "counts.npz"]
     add("vocabulary", root / "words.txt", [*plain, *words])

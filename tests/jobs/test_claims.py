@@ -15,8 +15,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from advised import Signalled
-from cryptography.hazmat.primitives import serialization as s
-from cryptography.hazmat.primitives.asymmetric import ec
 from disk import each_fault
 from fuzz import at_once
 
@@ -26,19 +24,17 @@ from vips_fast.engine.result import FitResult
 from vips_fast.jobs import check_publication, publish
 from vips_fast.jobs import publication as publications
 from vips_fast.jobs.folder import write_model
-from vips_fast.jobs.signing import check_signature, folder_digests, sign_folder
+from vips_fast.jobs.publication import MANIFEST, file_digests
 from vips_fast.models import persistence
 from vips_fast.store.atomic import leftovers, sweep
 
 WORDS = [f"word{k}" for k in range(6)]
-KEY, OTHER = (ec.derive_private_key(number, ec.SECP256R1()) for number in (1234567, 77))
-PUBLIC = KEY.public_key()
 ALL = "Every file follows from releases and public facts."
 
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory):
-    """Two models with tables and transcripts, and a signed publication of each."""
+    """Two models with tables and transcripts, and a publication of each."""
     root, rng = tmp_path_factory.mktemp("root"), np.random.default_rng(0)
     topics = rng.dirichlet(np.full(6, 0.3), 2)
     counts = np.stack([rng.multinomial(12, topics[i % 2]) for i in range(2000)])
@@ -52,9 +48,7 @@ def root(tmp_path_factory):
         tables.fit(model.transform(counts), values, after=model, transcript=root / f"{which}.more")
         write_model(tables, root / f"{which}.tables")
         parts = (root / f"{which}.topics", root / f"{which}.tables")
-        publish(root / which, *parts, dataset="Notes", names=["colds", f"rents {which}"], key=KEY)
-    (root / "key.pub").write_bytes(PUBLIC.public_bytes(s.Encoding.PEM, s.PublicFormat.SubjectPublicKeyInfo))
-    (root / "key").write_bytes(KEY.private_bytes(s.Encoding.PEM, s.PrivateFormat.PKCS8, s.NoEncryption()))
+        publish(root / which, *parts, dataset="Notes", names=["colds", f"rents {which}"])
     return root
 
 
@@ -76,11 +70,10 @@ def line_of(report, name):
 
 
 @pytest.mark.parametrize("n", [0, 1, 2])
-@pytest.mark.parametrize("key", [None, PUBLIC])
-def test_a_report_claims_what_was_given(root, copy, n, key):
-    report = check_publication(copy, transcripts(root, n=n), key=key)
+def test_a_report_claims_what_was_given(root, copy, n):
+    report = check_publication(copy, transcripts(root, n=n))
     assert report.ok and (report.closing == ALL) == (n == 2)
-    assert line_of(report, "model.sig").ok is (True if key else None)
+    assert line_of(report, "model.sig").ok is None
     left = {0: "whether releases gave model, tables-1.", 1: "whether releases gave tables-1.", 2: ALL}[n]
     assert report.closing.endswith(left)
     for k, part in enumerate(("model", "tables-1")):
@@ -113,42 +106,10 @@ def test_the_shell_says_the_same_as_an_object(root, copy, capsys):
 def test_an_older_publication_says_which_it_is(root, copy, tmp_path, monkeypatch):
     newer = tmp_path / "newer"
     monkeypatch.setattr(publications, "_today", lambda: "2031-01-02")
-    publish(newer, root / "b.topics", root / "b.tables", dataset="Notes", names=["x", "y"], key=KEY)
-    said = [dict(check_publication(path, key=PUBLIC).about) for path in (copy, newer)]
+    publish(newer, root / "b.topics", root / "b.tables", dataset="Notes", names=["x", "y"])
+    said = [dict(check_publication(path).about) for path in (copy, newer)]
     assert said[1]["published"].startswith("2031-01-02") and said[0]["published"] < said[1]["published"]
     assert said[0]["ledger head"] != said[1]["ledger head"]
-    # The day and the head are under the signature.
-    text = (newer / "publication.json").read_text()
-    (newer / "publication.json").write_text(text.replace("2031-01-02", "2032-01-02"))
-    assert not check_publication(newer, key=PUBLIC).ok
-
-
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        (lambda path: path.unlink(), "missing, though publication.json says signed"),
-        (lambda path: path.write_text("signed, trust me"), "is no signature"),
-        (lambda path: path.write_bytes(b"\xff\x00"), "is no signature"),
-        (lambda path: path.write_text("{}"), "is no signature"),
-        (lambda path: path.write_text(""), "is no signature"),
-        (lambda path: path.write_text(path.read_text()[:200]), "is no signature"),
-        (lambda path: shutil.copy(path.parents[1] / "other.sig", path), "is changed"),
-    ],
-)
-def test_a_bad_signature_is_said_without_a_key(root, copy, change, said):
-    shutil.copy(root / "b" / "model.sig", copy.parent / "other.sig")
-    change(copy / "model.sig")
-    for key in (None, PUBLIC):
-        report = check_publication(copy, transcripts(root), key=key)
-        assert not report.ok and line_of(report, "model.sig").ok is False
-    assert said in line_of(check_publication(copy), "model.sig").detail
-
-
-def test_a_signature_of_another_key_holds_without_a_key_only(root, copy):
-    (copy / "model.sig").write_bytes(sign_folder(copy, OTHER))
-    found = line_of(check_publication(copy, transcripts(root)), "model.sig")
-    assert found.ok is None and "anybody can have made it" in found.detail
-    assert not check_publication(copy, transcripts(root), key=PUBLIC).ok
 
 
 # --------------------------------------------------------------------------- forgers
@@ -220,7 +181,7 @@ def damages(name, data, other, chosen):
         changed = bytearray(data)
         changed[chosen.randrange(len(data))] ^= chosen.randrange(1, 256)
         yield bytes(changed)
-    if name.endswith((".json", ".sig")):
+    if name.endswith(".json"):
         value = json.loads(data)
         inside = list(places(value))
         for at in {*inside[:8], *chosen.sample(inside, min(12, len(inside)))}:
@@ -234,7 +195,7 @@ def verified(folder, *more):
     return code, out.getvalue(), err.getvalue()
 
 
-OWN = ("names.txt", "report.html", "privacy.json", "publication.json", "model.sig")
+OWN = ("names.txt", "report.html", "privacy.json", "publication.json")
 SAVED = ("model.json", "model.npz", "privacy.json", "privacy.txt")
 FILES = [*OWN, *(f"model/{one}" for one in (*SAVED, "topics.txt", "vocab.txt"))]
 FILES += [f"tables-1/{one}" for one in (*SAVED, "tables.csv")]
@@ -247,7 +208,7 @@ def test_any_damage_is_seen_or_claims_nothing(root, copy, name, seed):
 
     A damage that passes has changed nothing but the version in a privacy.json, which is in no claim.
     """
-    assert set(FILES) == {*folder_digests(copy), "model.sig"}
+    assert set(FILES) == {*file_digests(copy), MANIFEST}
     whole, other = (copy / name).read_bytes(), (root / "b" / name).read_bytes()
     for data in damages(name, whole, other, random.Random(seed)):
         (copy / name).unlink()
@@ -257,19 +218,14 @@ def test_any_damage_is_seen_or_claims_nothing(root, copy, name, seed):
             code, out, err = verified(copy)
         assert "Traceback" not in err and "internal error" not in err, (data or b"")[:500]
         assert code in (0, 1, 2) and (code != 2 or (len(err.splitlines()) == 1 and not out)), err
-        if name == "model.sig" and code == 0:  # without a key nobody says that it holds
-            assert "not checked model.sig: a signature is there" in out
-        else:
-            assert code == (0 if data == whole else code or 3), (data or b"")[:500]
+        assert code == (0 if data == whole else code or 3), (data or b"")[:500]
         if code == 1:
             assert "DIFFERS" in out and out.endswith("DOES NOT FOLLOW.\n") and err == ""
         (copy / name).write_bytes(whole)
 
 
 @pytest.mark.parametrize("kind", ["link", "folder", "pipe"])
-@pytest.mark.parametrize(
-    "name", ["publication.json", "model.sig", "names.txt", "model", "tables-1", "model/privacy.json"]
-)
+@pytest.mark.parametrize("name", ["publication.json", "names.txt", "model", "tables-1", "model/privacy.json"])
 def test_an_entry_of_another_kind_is_refused(copy, name, kind):
     os.rename(copy / name, copy.parent / "old")
     if kind == "link":
@@ -288,9 +244,9 @@ def test_an_entry_of_another_kind_is_refused(copy, name, kind):
 
 def state(out, root, before):
     """Tell whether a folder is the old one or the new one, each whole."""
-    if folder_digests(out) == before:
+    if file_digests(out) == before:
         return "old"
-    assert check_signature(out, PUBLIC) == [] and check_publication(out, key=PUBLIC).ok
+    assert check_publication(out).ok
     assert (
         LatentDirichletAllocation.load(out / "model").ledger_.head
         == LatentDirichletAllocation.load(root / "b.topics").ledger_.head
@@ -314,7 +270,7 @@ EACH = [pytest.param(there, 1, marks=pytest.mark.slow) for there in (True, False
 
 
 @pytest.mark.parametrize(("there", "every"), [(True, 4), (False, 9), *EACH])
-def test_a_kill_leaves_the_old_publication_or_the_new_one_signed(root, tmp_path, quick, there, every):
+def test_a_kill_leaves_the_old_publication_or_the_new_one(root, tmp_path, quick, there, every):
     """A kill before each call on files below the folder, or a part of the calls."""
 
     def place(name):
@@ -327,22 +283,21 @@ def test_a_kill_leaves_the_old_publication_or_the_new_one_signed(root, tmp_path,
     def child(folder, target):
         if (pid := os.fork()) == 0:
             calls = Signalled(folder, target or -1, "SIGKILL")
-            publish(folder / "out", root / "b.topics", root / "b.tables", dataset="Notes", key=KEY, force=True)
+            publish(folder / "out", root / "b.topics", root / "b.tables", dataset="Notes", force=True)
             (tmp_path / "calls").write_text(str(-1 - calls.left))
             os._exit(0)
         return os.waitpid(pid, 0)[1]
 
-    publish(tmp_path / "warm", root / "b.topics", root / "b.tables", dataset="Notes", key=KEY)
+    publish(tmp_path / "warm", root / "b.topics", root / "b.tables", dataset="Notes")
     assert child(place("whole"), 0) == 0
-    n_calls, before = int((tmp_path / "calls").read_text()), folder_digests(root / "a") | {}
-    signature, found = (root / "a" / "model.sig").read_bytes(), set()
+    n_calls, before = int((tmp_path / "calls").read_text()), file_digests(root / "a")
+    found = set()
     for target in sorted({*range(1 + os.getpid() % every, n_calls + 1, every), n_calls}):
         folder = place(f"{target}")
         assert child(folder, target) == signal.SIGKILL
         out = folder / "out"
         if out.exists():
             found.add(state(out, root, before))
-            assert folder_digests(out) != before or (out / "model.sig").read_bytes() == signature
         else:
             assert not there
             found.add("none")
@@ -355,11 +310,11 @@ def test_a_kill_leaves_the_old_publication_or_the_new_one_signed(root, tmp_path,
 
 
 @pytest.mark.parametrize("fault", ["ENOSPC", "EINTR"])
-def test_a_disk_that_fails_leaves_the_old_publication_or_the_new_one_signed(root, tmp_path, monkeypatch, quick, fault):
-    before, found = folder_digests(root / "a"), set()
+def test_a_disk_that_fails_leaves_the_old_publication_or_the_new_one(root, tmp_path, monkeypatch, quick, fault):
+    before, found = file_digests(root / "a"), set()
 
     def work(out):
-        publish(out, root / "b.topics", root / "b.tables", dataset="Notes", key=KEY, force=True)
+        publish(out, root / "b.topics", root / "b.tables", dataset="Notes", force=True)
 
     def prepare(folder):
         return Path(shutil.copytree(root / "a", folder / "out"))
@@ -373,13 +328,6 @@ def test_a_disk_that_fails_leaves_the_old_publication_or_the_new_one_signed(root
         assert not beside or failed in ("rmdir", "unlink") or what == "new", failed
         shutil.rmtree(folder)
     assert found == {"old", "new"}
-
-
-def test_a_signature_that_comes_after_its_folder_is_seen(root, tmp_path, quick):
-    """What a stop leaves if the folder is signed in its place: `state` sees it."""
-    publish(tmp_path / "out", root / "b.topics", root / "b.tables", dataset="Notes")
-    with pytest.raises(ValueError, match="holds no signature"):
-        state(tmp_path / "out", root, {})
 
 
 def test_every_folder_is_on_the_disk_before_it_takes_its_place(root, tmp_path, monkeypatch):
@@ -399,5 +347,5 @@ def test_every_folder_is_on_the_disk_before_it_takes_its_place(root, tmp_path, m
 
     monkeypatch.setattr(os, "fsync", seen)
     monkeypatch.setattr(os, "rename", renames)
-    publish(tmp_path / "out", root / "b.topics", root / "b.tables", dataset="Notes", key=KEY)
+    publish(tmp_path / "out", root / "b.topics", root / "b.tables", dataset="Notes")
     assert exchanged == [set()] and tmp_path in synced

@@ -1,6 +1,6 @@
 """Publications, and all that can be wrong with them.
 
-One folder of a model, its tables, one page and one signature.
+One folder of a model, its tables and one page.
 """
 
 import json
@@ -10,29 +10,21 @@ from pathlib import Path
 import jsonschema
 import numpy as np
 import pytest
-from cryptography.hazmat.primitives import serialization as s
-from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 
 from vips_fast import LatentDirichletAllocation, TopicTables
 from vips_fast.cli import main
 from vips_fast.jobs import check_publication, publish
 from vips_fast.jobs.folder import write_model
-from vips_fast.jobs.signing import check_signature, folder_digests, sign_folder
+from vips_fast.jobs.publication import file_digests
 from vips_fast.models.privacy_file import schema
 
 WORDS = [f"word{k}" for k in range(10)]
 WARDS = ["north", "south"]
-KEY = ec.derive_private_key(1234567, ec.SECP256R1())
-PEM = KEY.private_bytes(s.Encoding.PEM, s.PrivateFormat.PKCS8, s.NoEncryption())
-PUBLIC_PEM = KEY.public_key().public_bytes(s.Encoding.PEM, s.PublicFormat.SubjectPublicKeyInfo)
 
 
 @pytest.fixture(scope="module")
 def parts(tmp_path_factory):
-    """Folders of a model and of two tables, and keys.
-
-    Each with its transcript.
-    """
+    """Folders of a model and of two tables, each with its transcript."""
     root, rng = tmp_path_factory.mktemp("parts"), np.random.default_rng(0)
     topics = rng.dirichlet(np.full(10, 0.3), 3)
     counts = np.stack([rng.multinomial(12, topics[i % 3]) for i in range(3000)])
@@ -48,8 +40,6 @@ def parts(tmp_path_factory):
         tables.fit(shares, values, after=before, transcript=root / f"{name}.releases")
         write_model(tables, root / name)
         before = tables
-    (root / "key").write_bytes(PEM)
-    (root / "key.pub").write_bytes(PUBLIC_PEM)
     return root
 
 
@@ -58,7 +48,6 @@ def whole(parts):
     folders = [parts / name for name in ("topics", "wards", "months")]
     facts = {"dataset": "Notes of ward 3", "date": "July 2026"}
     publish(parts / "whole", *folders, **facts, names=["colds", "rents", "a <b>long</b> name"])
-    (parts / "whole" / "model.sig").write_bytes(sign_folder(parts / "whole", KEY))
     return parts / "whole"
 
 
@@ -84,91 +73,69 @@ def test_a_publication_is_one_page_with_one_statement(parts, whole):
     assert found == sorted(found) and found[0] > 0 and "a &lt;b&gt;long&lt;/b&gt; name by month" in page.lower()
     jsonschema.Draft202012Validator(schema()).validate(said)
     assert sorted(path.name for path in whole.iterdir()) == [
-        *("model", "model.sig", "names.txt", "privacy.json", "publication.json"),
+        *("model", "names.txt", "privacy.json", "publication.json"),
         *("report.html", "tables-1", "tables-2"),
     ]
     transcripts = [parts / name for name in ("releases", "wards.releases", "months.releases")]
-    assert check_publication(whole, transcripts).ok and check_signature(whole, KEY.public_key()) == []
+    assert check_publication(whole, transcripts).ok
 
 
-def test_every_changed_added_or_missing_file_is_seen(copy, tmp_path):
-    names = [name for name in folder_digests(copy) if "model." not in name]
-    assert len(names) == 14 and "report.html" in names
+def test_every_changed_added_or_missing_file_is_seen(copy):
+    def said():
+        (found,) = (check for check in check_publication(copy).checks if check.name == "publication.json")
+        return found.detail
+
+    names = [name for name in file_digests(copy) if "model." not in name]
+    assert len(names) == 13 and "report.html" in names and said() == ""
     for name in [*names, "added", "tables-1/added"]:
         place = copy / name
         before = place.read_bytes() if place.exists() else None
-        place.write_bytes((before or b"") + b"x\n")
-        assert [one for one, _ in check_signature(copy, KEY.public_key())] == [name]
-        try:
-            assert not check_publication(copy).ok, name
-        except ValueError as error:  # a part's source cannot be read
-            assert name in ("names.txt", "model/vocab.txt", "publication.json"), error
-        place.unlink()
+        for data, why in ((b"x\n", "not listed" if before is None else "changed"), (None, "missing")):
+            if data is not None:
+                place.write_bytes((before or b"") + data)
+            else:
+                place.unlink()
+            try:
+                assert not check_publication(copy).ok and said() == f"{name} is {why}"
+            except (ValueError, OSError) as error:  # a part's source cannot be read
+                assert name in ("names.txt", "model/vocab.txt"), error
+            if before is None:
+                place.unlink(missing_ok=True)
+                break
         if before is not None:
-            assert check_signature(copy, KEY.public_key()) == [(name, "missing")]
             place.write_bytes(before)
-    assert check_signature(copy, KEY.public_key()) == [] and check_publication(copy).ok
+    assert check_publication(copy).ok
     (copy / "link").symlink_to(copy / "report.html")
     with pytest.raises(ValueError, match="is a link"):
-        check_signature(copy, KEY.public_key())
+        check_publication(copy)
 
 
-def test_another_signature_does_not_hold(copy):
-    with pytest.raises(ValueError, match="does not hold under the given key"):
-        check_signature(copy, ec.derive_private_key(77, ec.SECP256R1()).public_key())
-    text = (copy / "model.sig").read_text()
-    for old, new, message in (
-        ("bundle.v0.3", "bundle.v0.9", "not a bundle of OpenSSF model signing"),
-        ('"dsseEnvelope"', '"envelope"', "malformed"),
-        ('"payload": "', '"payload": "AAAA', "does not hold under the given key"),
-        (text, "[]", "malformed"),
-        (text, "{", "not a JSON file"),
-    ):
-        (copy / "model.sig").write_text(text.replace(old, new, 1))
-        with pytest.raises(ValueError, match=message):
-            check_signature(copy, KEY.public_key())
-    (copy / "model.sig").unlink()
-    with pytest.raises(ValueError, match="holds no signature"):
-        check_signature(copy, KEY.public_key())
-    other = ed25519.Ed25519PrivateKey.from_private_bytes(bytes(32))
-    for key in (other, ec.derive_private_key(77, ec.SECP256K1())):
-        with pytest.raises(TypeError, match="expected an elliptic-curve private key on P-256"):
-            sign_folder(copy, key)
+def test_a_signature_of_others_is_left_to_their_tool(parts, copy):
+    for said, write in (("there is none", False), ("model_signing verify tells whose it is", True)):
+        if write:
+            (copy / "model.sig").write_text("{}")
+        (found,) = (check for check in check_publication(copy).checks if check.name == "model.sig")
+        assert found.ok is None and said in found.detail
+    publish(copy, parts / "topics", force=True)  # it is no foreign file
+    assert not (copy / "model.sig").exists()
 
 
-def test_the_tool_of_the_format_holds_our_signatures_and_we_hold_its(copy):
-    # It needs sigstore and its network parts, too heavy for the tests' environment.
-    pytest.importorskip("model_signing", reason="pip install model-signing, which is no part of an extra")
-    from model_signing import signing, verifying
-
-    (copy.parent / "key").write_bytes(PEM)
-    (copy.parent / "key.pub").write_bytes(PUBLIC_PEM)
-    held = verifying.Config().use_elliptic_key_verifier(public_key=copy.parent / "key.pub")
-    held.verify(copy, copy / "model.sig")
-    (copy / "model.sig").unlink()
-    signing.Config().use_elliptic_key_signer(private_key=copy.parent / "key").sign(copy, copy / "model.sig")
-    assert check_signature(copy, KEY.public_key()) == []
-
-
-def test_the_shell_publishes_signs_and_verifies(parts, tmp_path, capsys):
-    out, key = str(tmp_path / "out"), ["--key", str(parts / "key")]
+def test_the_shell_publishes_and_verifies(parts, tmp_path, capsys):
+    out = str(tmp_path / "out")
     (tmp_path / "names").write_text("".join(f"Weather: {line}\n" for line in "abc"))
-    more = ["--names", str(tmp_path / "names"), "--dataset", "Notes of ward 3", "--date", "July 2026", *key]
+    more = ["--names", str(tmp_path / "names"), "--dataset", "Notes of ward 3", "--date", "July 2026"]
     folders = [str(parts / name) for name in ("topics", "wards")]
     assert main(["publish", *folders, "--out", out, *more]) == 0
-    assert capsys.readouterr().out.startswith(f"Written to {out}, and signed.")
+    assert capsys.readouterr().out.startswith(f"Written to {out}.")
     assert (tmp_path / "out/names.txt").read_text() == (tmp_path / "names").read_text()
-    verify = ["verify", out, "--verify-key", str(parts / "key.pub")]
+    verify = ["verify", out]
     verify += [text for name in ("releases", "wards.releases") for text in ("--transcript", str(parts / name))]
     assert main(verify) == 0
-    said = capsys.readouterr().out
-    assert "equal   model.sig: of all files, under the given key\n" in said and said.endswith(
-        "Every file follows from releases and public facts.\n"
-    )
+    assert capsys.readouterr().out.endswith("Every file follows from releases and public facts.\n")
     (tmp_path / "out/names.txt").write_text("one\ntwo\nthree\n")
     assert main(verify) == 1
     said = capsys.readouterr().out
-    assert "DIFFERS model.sig: names.txt is changed" in said and "DIFFERS report.html" in said
+    assert "DIFFERS publication.json: names.txt is changed" in said and "DIFFERS report.html" in said
     assert main(["publish", *folders, "--out", out]) == 2 and "is not empty" in capsys.readouterr().err
     assert main(["publish", *folders, "--out", out, "--force"]) == 2
     assert "names.txt' is not what was published" in capsys.readouterr().err

@@ -742,19 +742,16 @@ class Verify(Fitted, Printed, command="verify", function="models:verify"):
         folder written by fit --transcript; default DIR.releases; repeat for each part of a publication
     cls : MODULE:CLASS
         class of a model of your own
-    verify_key : FILE
-        of a publication: the public key (PEM) that must have signed it
 
     Examples
     --------
     vips-fast verify topics
     vips-fast verify topics --transcript releases
-    vips-fast verify public --verify-key public.pem
+    vips-fast verify public
     """
 
     transcript: Annotated[tuple[str, ...], Kind(path="folder")] = ()
     cls: str | None = None
-    verify_key: File | None = None
 
 
 class Publish(Arguments, command="publish", function="models:publish"):
@@ -772,14 +769,12 @@ class Publish(Arguments, command="publish", function="models:publish"):
         time of the records, for the page, such as 'July 2026'
     names
         names of the topics or clusters, one a line, made from released words
-    key
-        sign all files: private key (PEM, without a password) on P-256, P-384 or P-521
     force
         replace an existing model
 
     Examples
     --------
-    vips-fast publish topics topics-tables --out public --dataset 'Notes of ward 3' --key private.pem
+    vips-fast publish topics topics-tables --out public --dataset 'Notes of ward 3'
     """
 
     parts: Place[Annotated[list[str], Kind(path="folder")]]
@@ -787,7 +782,6 @@ class Publish(Arguments, command="publish", function="models:publish"):
     dataset: str = ""
     date: str = ""
     names: File | None = None
-    key: File | None = None
     force: bool = False
 
 

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ..checks import missing_package
 from ..data import Analyzer, Corpus, Schema, ShardedCorpus, holds_records, load_corpus
 from ..data.readers import COUNT_FORMATS, read_sparse_matrix
 from ..data.records import read_batches
@@ -249,20 +248,3 @@ def load_model(folder: str, expected: type[PrivateEstimator] | tuple[type[Privat
     if not issubclass(kind, expected):
         raise ValueError(f"{folder} holds a {kind.__name__}; expected a model written by vips-fast {name}")
     return kind.load(folder)
-
-
-def read_key(option: str, name: str) -> Any:
-    """Read the private elliptic-curve key of ``--key``, or the public one of ``--verify-key``."""
-    try:
-        from cryptography.exceptions import UnsupportedAlgorithm
-        from cryptography.hazmat.primitives import serialization
-        from cryptography.hazmat.primitives.asymmetric import ec
-    except ImportError:
-        raise missing_package("a signature", "cryptography", "sign") from None
-    data, private, key = read_bytes(name), option == "--key", None
-    with contextlib.suppress(ValueError, TypeError, UnsupportedAlgorithm):
-        key = serialization.load_pem_private_key(data, None) if private else serialization.load_pem_public_key(data)
-    if not isinstance(key, ec.EllipticCurvePrivateKey if private else ec.EllipticCurvePublicKey):
-        what = "private key without a password" if private else "public key"
-        raise ValueError(f"{option} {name}: expected a {what} on P-256, P-384 or P-521, in PEM form")
-    return key

@@ -1,4 +1,4 @@
-"""Publish a model and its tables with one page and one signature.
+"""Publish a model and its tables in one folder with one page.
 
 The folder has
 
@@ -7,15 +7,16 @@ The folder has
 - ``report.html``: one page of all parts
 - ``privacy.json``: the statement of the last part, which is about all of them
 - ``names.txt``: names of topics or clusters, if given
-- ``publication.json``: the digest of each of these files, the day, the head of the last part's ledger, whether it was
-  signed, and the name and time of the records, if given. By this file the folder is known for a publication, and may be
-  replaced if it holds nothing else
-- ``model.sig``: the signature of all other files, after `vips_fast.jobs.signing.sign_folder`
+- ``publication.json``: the digest of each of these files, the day, the head of the last part's ledger, and the name and
+  time of the records, if given. By this file the folder is known for a publication, and may be replaced if it holds
+  nothing else
+- ``model.sig``, if somebody signed the folder afterwards (OpenSSF model signing); nothing here reads it
 
 Page and statement are functions of the other files, and `check_publication` makes them again. The folder is made
-whole, with its signature, before it takes its place.
+whole before it takes its place.
 """
 
+import hashlib
 import json
 import os
 import re
@@ -23,7 +24,7 @@ from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from ..models import rebuild
@@ -38,12 +39,11 @@ from ..store.folder import Folder
 from ..store.owned import Own, named
 from . import beside
 from .places import check_place, copy_model, kind_in
-from .signing import SIGNATURE, check_key, check_signature, file_digest, folder_digests, sign_folder
 
-MODEL, NAMES, MANIFEST = "model", "names.txt", "publication.json"
+MODEL, NAMES, MANIFEST, SIGNATURE = "model", "names.txt", "publication.json", "model.sig"
 _TABLES = re.compile(r"tables-([1-9]\d{0,2})")
-_KIND = "vips_fast publication 2"
-#: Names that publish gives to files beside the parts.
+_KIND = "vips_fast publication 3"
+#: Names of files beside the parts.
 PUBLICATION_FILES = frozenset((NAMES, MANIFEST, SIGNATURE, beside.REPORT, PRIVACY_FILE))
 _SHA256, _DAY = re.compile(r"[0-9a-f]{64}"), re.compile(r"\d{4}-\d\d-\d\d")
 
@@ -61,7 +61,6 @@ class _Manifest:
     published: str
     #: Head of the last part's ledger.
     head: str
-    signed: bool
     #: Name and time of the records, as the publisher states them; "" for none.
     dataset: str
     date: str
@@ -73,7 +72,7 @@ class _Manifest:
         """Read it in a folder; ValueError if it is malformed."""
         with Folder(path) as folder:
             said = folder.json(MANIFEST)
-        kinds = {"kind": str, "published": str, "head": str, "signed": bool, "dataset": str, "date": str, "files": dict}
+        kinds = {"kind": str, "published": str, "head": str, "dataset": str, "date": str, "files": dict}
         if not isinstance(said, dict) or {key: type(value) for key, value in said.items()} != kinds:
             raise ValueError(f"{Path(path, MANIFEST)}: expected {', '.join(kinds)}, as vips-fast publish writes them")
         if said.pop("kind") != _KIND or not _DAY.fullmatch(said["published"]) or not _SHA256.fullmatch(said["head"]):
@@ -105,14 +104,32 @@ def _check_facts(dataset: str, date: str) -> None:
 
 
 def _is_own(name: str) -> bool:
-    """Tell whether publish gives a name to a file, relative to the folder."""
+    """Tell whether a name is one of a publication's files, relative to the folder."""
     part, _, rest = name.partition("/")
     return rest in MODEL_FILES if rest and (part == MODEL or _TABLES.fullmatch(part)) else name in PUBLICATION_FILES
 
 
-def _listed(path: str | os.PathLike[str]) -> dict[str, str]:
-    """Compute the digest of each file that the manifest lists."""
-    return {name: digest for name, digest in folder_digests(path).items() if name != MANIFEST}
+def file_digests(path: str | os.PathLike[str]) -> dict[str, str]:
+    """Compute the digest of each file below a folder, except manifest and signature.
+
+    Raises ValueError for links, pipes and devices, which have no content of their own.
+    """
+    found: dict[str, str] = {}
+    places = [PurePosixPath()]
+    while places:
+        place = places.pop()
+        with Folder(Path(path) / place, follow=place == PurePosixPath()) as folder:
+            for name in folder.names():
+                if (Path(path) / place / name).is_dir() and not (Path(path) / place / name).is_symlink():
+                    places.append(place / name)
+                elif str(place / name) not in (MANIFEST, SIGNATURE):
+                    found[str(place / name)] = _digest(folder, name)
+    return {name: found[name] for name in sorted(found, key=PurePosixPath)}
+
+
+def _digest(folder: Folder, name: str) -> str:
+    with folder.open(name) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def own_files(path: Path) -> Own:
@@ -125,7 +142,7 @@ def own_files(path: Path) -> Own:
     files = _Manifest.read(path).files
     for name, digest in files.items():
         with suppress(FileNotFoundError), Folder((path / name).parent) as folder:
-            if file_digest(folder, Path(name).name) != digest:
+            if _digest(folder, Path(name).name) != digest:
                 raise ValueError(f"{path}: {name!r} is not what was published")
     return named({*files, MANIFEST, SIGNATURE})
 
@@ -138,7 +155,6 @@ def publish(
     date: str = "",
     names: Sequence[str] = (),
     namer: Namer | None = None,
-    key: Any = None,
     force: bool = False,
 ) -> None:
     """Publish a saved model and its saved tables in a folder.
@@ -154,8 +170,6 @@ def publish(
     names, namer : sequence of str, callable
         Names of the topics or clusters, or a function that gives them from lists of released words; without both,
         words are joined. No name may come from records.
-    key : private key or None
-        Signs all files, as `vips_fast.jobs.signing.sign_folder`.
     force : bool
         Whether to replace a publication. Its folder is replaced only if it holds nothing but what was published.
 
@@ -178,8 +192,6 @@ def publish(
     out = Path(os.path.abspath(out))
     check_place(out, force, (model, *tables), owner=own_files, what="a publication")
     _check_facts(dataset, date)
-    if key is not None:
-        check_key(key, "private")
     with replacing_folder(out, own_files) as folder:
         for name, path in _named(model, tables):
             (folder / name).mkdir()
@@ -191,31 +203,26 @@ def publish(
             _write(folder / NAMES, listed)
         _write(folder / beside.REPORT, _page(every, dataset, date, _names(listed)))
         _write(folder / PRIVACY_FILE, privacy_json(every[-1]._fitted()))
-        manifest = _Manifest(_today(), every[-1].ledger_.head, key is not None, dataset, date, _listed(folder))
+        manifest = _Manifest(_today(), every[-1].ledger_.head, dataset, date, file_digests(folder))
         _write(folder / MANIFEST, manifest.text())
-        if key is not None:
-            signature = sign_folder(folder, key, out.name)
-            write_file(folder / SIGNATURE, lambda file: file.write(signature), PUBLIC)
 
 
 def _today() -> str:
     return datetime.now(UTC).date().isoformat()
 
 
-def check_publication(
-    path: str | os.PathLike[str], transcripts: Sequence[str | os.PathLike[str]] = (), *, key: Any = None
-) -> VerifyReport:
+def check_publication(path: str | os.PathLike[str], transcripts: Sequence[str | os.PathLike[str]] = ()) -> VerifyReport:
     """Make the files of a publication again, and compare them.
 
     ``transcripts`` are folders of releases, of the model and then of its tables; these parts are made again from them.
-    ``key`` is the public key of the signature. What is not given is not checked, and the report says so. Raises
-    ValueError or OSError if a part cannot be read, or there are more transcripts than parts.
+    What is not given is not checked, and the report says so. Raises ValueError or OSError if a part cannot be read, or
+    there are more transcripts than parts.
     """
     every, known, checks = _parts(path), _part_names(path), list[VerifyCheck]()
     if len(transcripts) > len(known):
         raise ValueError(f"transcripts: {len(transcripts)}; expected at most {len(known)}, for {', '.join(known)}")
     manifest = _Manifest.read(path)
-    checks += [_check_seal(path, manifest, key), _check_manifest(path, manifest, every[-1])]
+    checks += [_signature(path), _check_manifest(path, manifest, every[-1])]
     given = dict(zip(known, map(Path, transcripts), strict=False))
     for name, part in zip(known, every, strict=True):
         place = Path(path, name)
@@ -249,27 +256,15 @@ def _claim(known: Sequence[str], given: Collection[str]) -> str:
     return f"{said} Not checked, as no transcript was given: whether releases gave {left}."
 
 
-def _check_seal(path: str | os.PathLike[str], manifest: _Manifest, key: Any) -> VerifyCheck:
-    """Check the signature as far as the key allows."""
-    with Folder(path) as folder:
-        there = folder.holds(SIGNATURE)
-    if not there:
-        if manifest.signed or key is not None:
-            return VerifyCheck(SIGNATURE, False, "missing" + f", though {MANIFEST} says signed" * manifest.signed)
-        return VerifyCheck(SIGNATURE, None, "there is none, so nothing shows who published this")
-    try:
-        changed = check_signature(path, key)
-    except ValueError as error:
-        return VerifyCheck(SIGNATURE, False, str(error) if key is not None else f"is no signature: {error}")
-    if changed:
-        return VerifyCheck(SIGNATURE, False, "; ".join(f"{name} is {why}" for name, why in changed[:10]))
-    if key is None:
-        return VerifyCheck(SIGNATURE, None, "a signature is there; no key was given, so anybody can have made it")
-    return VerifyCheck(SIGNATURE, True, "of all files, under the given key")
+def _signature(path: str | os.PathLike[str]) -> VerifyCheck:
+    """Say that a signature is not ours to check."""
+    there = os.path.lexists(Path(path, SIGNATURE))
+    what = "not read here: model_signing verify tells whose it is" if there else "there is none"
+    return VerifyCheck(SIGNATURE, None, f"{what}; nothing else shows who published this")
 
 
 def _check_manifest(path: str | os.PathLike[str], manifest: _Manifest, last: PrivateEstimator) -> VerifyCheck:
-    differing = [f"{name} is {why}" for name, why in manifest.differing(_listed(path)).items()]
+    differing = [f"{name} is {why}" for name, why in manifest.differing(file_digests(path)).items()]
     if manifest.head != last.ledger_.head:
         differing.append("another ledger's head")
     with Folder(path) as folder:

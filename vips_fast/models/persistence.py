@@ -5,7 +5,7 @@ its inputs (`vips_fast.models.inputs`). It also has ``privacy.json`` with the gu
 written and never read. Nothing in them is trusted. `vips_fast.store.folder` opens them, the statement is computed from
 the ledger. The ledger's last record holds the digest of all else, and shapes and ranges are checked. That catches
 accidents, damage and careless edits. It does not stop somebody who computes every hash anew; the
-signature of a publication does (`vips_fast.jobs.signing`), as far as its key is trusted.
+signature of a publication does (docs/howto/publish.md), as far as its key is trusted.
 """
 
 import json

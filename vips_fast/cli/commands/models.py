@@ -24,7 +24,7 @@ from ...report import html_report, make_dossier, part_of, short_report
 from ...report.html import environment
 from ...store.words import counted
 from ..arguments import Predict, Publish, Show, Verify
-from ..inputs import load_model, load_new, read_key, read_lines
+from ..inputs import load_model, load_new, read_lines
 from ..messages import print_object, width
 from ..output import output_file, privacy_object, write_table
 from ..signature import load, refuse_unused
@@ -93,7 +93,8 @@ def _write_page(args: Show, out: str, model: PrivateEstimator, known: dict[str, 
 
 def verify(args: Verify) -> int:
     """Compare a model with its releases; 0 if all is equal."""
-    report = _of_publication(args) if is_publication(args.model) else _of_model(args)
+    publication = is_publication(args.model)
+    report = check_publication(args.model, args.transcript) if publication else _of_model(args)
     code = 0 if report.ok else 1
     if args.json:
         said = {"model": args.model, "ok": report.ok, "claim": report.closing, "about": dict(report.about)}
@@ -105,7 +106,6 @@ def verify(args: Verify) -> int:
 
 def _of_model(args: Verify) -> rebuild.VerifyReport:
     """Compare a model with its releases, and the texts beside it."""
-    refuse_unused(args, {"verify_key"}, f"{args.model} is no publication; only vips-fast publish --key signs")
     model, folder = _load_model(args), Path(args.model)
     beside = releases_folder(args.model)
     given = args.transcript or ([str(beside)] if beside.is_dir() else [])
@@ -113,24 +113,16 @@ def _of_model(args: Verify) -> rebuild.VerifyReport:
         there = counted(len(given), "folder")
         raise ValueError(f"--transcript: {there}; expected the one that fit --transcript wrote, or {beside.name}")
     report = rebuild.compare(model, folder, given[0])
-    nobody = rebuild.VerifyCheck("signature", None, "only a publication has one: nothing shows who made this")
-    checks = (*report.checks, *check_texts(model, folder), nobody)
+    checks = (*report.checks, *check_texts(model, folder))
     return replace(report, checks=checks, about=(("ledger head", model.ledger_.head),))
-
-
-def _of_publication(args: Verify) -> rebuild.VerifyReport:
-    """Compare a publication with its releases and its signature."""
-    key = None if args.verify_key is None else read_key("--verify-key", args.verify_key)
-    return check_publication(args.model, args.transcript, key=key)
 
 
 def publish(args: Publish) -> int:
     """Write the publication of a model and its tables."""
     model, *tables = args.parts
     names = () if args.names is None else read_lines(args.names)
-    key = None if args.key is None else read_key("--key", args.key)
     environment()  # refused now if the page cannot be made
     facts: dict[str, Any] = {"dataset": args.dataset, "date": args.date, "names": names}
-    publish_parts(args.out, model, *tables, **facts, key=key, force=args.force)
-    print(f"Written to {args.out}{'' if key is None else ', and signed'}.")
+    publish_parts(args.out, model, *tables, **facts, force=args.force)
+    print(f"Written to {args.out}.")
     return 0
