@@ -7,7 +7,6 @@ import pytest
 from vips_fast import LatentDirichletAllocation, PrivateVocabulary, plan
 from vips_fast.accounting.printing import rounded_up
 from vips_fast.cli.messages import Exit
-from vips_fast.data.tokens import _lemmas
 from vips_fast.engine.budget import Budget
 from vips_fast.models.vocabulary.planning import enough_for_words
 
@@ -241,21 +240,6 @@ def test_what_a_private_vocabulary_needs(ward, refused, monkeypatch, change, mes
     epsilon = () if "--noise-multiplier" in change else ("--epsilon", 1)
     said = refused("fit", "lda", *change, "--text", "note", "--topics", 2, *epsilon, "--out", "m")
     assert said.startswith(message) and not (ward / "m.run").exists()
-
-
-def test_base_forms_are_given_again_to_a_saved_model(notes, run, refused):
-    """The model has the name of the function.
-
-    Nothing in a folder makes the shell import a module.
-    """
-    source, lemmas = notes / "notes.csv", ("--lemmas", "textwrap:dedent")
-    how = ("--text", "note", "--vocab", notes / "words", *lemmas)
-    assert run("fit", "lda", source, *how, *FIT, "--out", notes / "m")[0] == 0
-    assert json.loads((notes / "m" / "text.json").read_text())["analyzer"]["lemmas"] == "textwrap:dedent"
-    assert run("predict", notes / "m", source, *lemmas)[0] == 0
-    _lemmas.clear()
-    assert "--lemmas textwrap:dedent: expected a named function that" in refused("predict", notes / "m", source, code=1)
-    assert refused("predict", notes / "m", source, "--lemmas", "textwrap:absent").startswith("--lemmas textwrap:absent")
 
 
 def test_the_language_chooses_stop_words_and_segmenter(notes, run):

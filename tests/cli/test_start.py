@@ -1,6 +1,7 @@
 """A first run with questions. A stranger's path from a table to a page, through a real terminal and from a script."""
 
 import io
+import json
 import math
 import os
 import pty
@@ -66,6 +67,32 @@ def test_from_a_table_to_a_page(table, encoding, tmp_path, monkeypatch, capsys):
     assert main(["start", "notes.csv"]) == 0 and "nothing was spent" in capsys.readouterr().out
     assert main(["start", "notes.csv", "--yes", "--epsilon", "1"]) == 2
     assert "topics.toml: exists, with other settings; expected --force" in capsys.readouterr().err
+
+
+def test_the_keys_of_json_lines_are_its_columns(table, tmp_path, monkeypatch, capsys):
+    head, *rows = (line.split(";") for line in table.splitlines())
+    lines = (json.dumps(dict(zip(head, row, strict=True)), ensure_ascii=False) for row in rows)
+    (tmp_path / "notes.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    answered(monkeypatch, "\n" * 20)
+    assert main(["start", "notes.jsonl"]) == 0 and "Columns of notes.jsonl: Patient ID" in capsys.readouterr().out
+    options = tomllib.loads((tmp_path / "topics.toml").read_text())["options"]
+    assert options["text"] == ["Note"] and options["person"] == "Patient ID"
+    (tmp_path / "notes.jsonl").write_text("{7351\n")
+    assert main(["start", "notes.jsonl", "--yes"]) == 2 and "first record is no JSON object" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_utf_16_without_a_mark_is_named(table, encoding, tmp_path, capsys):
+    (tmp_path / "notes.csv").write_text(table, encoding=encoding)
+    for how in ((), ("--encoding", "cp1252")):
+        assert main(["start", "notes.csv", "--yes", *how]) == 2
+        said = capsys.readouterr().err
+        assert f"notes.csv: looks like UTF-16 without a mark; expected --encoding {encoding}" in said
+    for command in ("schema notes.csv", "fit lda notes.csv --text Note --epsilon 2 --out m --invalid drop"):
+        assert main(command.split()) == 2 and f"expected --encoding {encoding}" in capsys.readouterr().err.replace(
+            f"encoding='{encoding}'", f"--encoding {encoding}"
+        )
+    assert main(["start", "notes.csv", "--yes", "--encoding", encoding]) == 0
 
 
 def test_a_first_run_keeps_what_verify_needs(table, tmp_path, capsys):
@@ -286,7 +313,8 @@ def test_a_hopeless_fit_is_refused_unless_asked_for(table, tmp_path, monkeypatch
         ("who:Note", (), "notes.csv: the header is one column; expected commas, semicolons"),
         ("who;Note", ("--vocab", "public", "--language", "tlh"), "--language: public:tlh: the package wordfreq"),
         ("who;Note", ("--doc-length", "-3"), "argument --doc-length: '-3': expected a whole number, 0 or more"),
-        ('{"note": "cough"}', (), "with 'text', each key once; if the texts have another key, give --text"),
+        ('{"who": "cough"}', (), "--text: expected the column of the texts, which has no default here"),
+        ('{"note": "cough"}\n{"who": 1}', (), "line 2: expected a JSON object with 'note', each key once"),
         ('{"note": "cough", "who": 1}', ("--text", "note", "--person", "patient"), "'patient'"),
         ('{"note": ["cough"]}', ("--text", "note"), "note"),
         ("who,note\n1,cough,fever", (), "expected 2"),

@@ -332,6 +332,14 @@ HEAD = "%%MatrixMarket matrix coordinate integer general\n"
         (HEAD + "zq7351\n", "not a MatrixMarket file"),
         (HEAD + "3 4 1\n1 1 -5\n", "negative count"),
         ("%%MatrixMarket zq7351\n1 1 1\n1 1 1\n", "not a whole MatrixMarket file"),
+        # Of these scipy takes one entry a line, whatever is behind it, and read on beyond the file's memory.
+        (HEAD + "3 4 2\n1 1 5\n\n1 2 5 7351\n", "line 5: not a whole MatrixMarket file"),
+        (HEAD + "1 2 1\n1 1 5 7", "line 3: not a whole MatrixMarket file"),
+        (HEAD + "1 2 1\n1 1", "line 3: not a whole MatrixMarket file"),
+        (HEAD + "3 4 1\n% a remark\n1 1 5\n", "line 3: not a whole MatrixMarket file"),
+        (HEAD.replace("integer", "real") + "3 4 2\n1 1 5\n1 2 5.0 zq7351\n", "line 4: not a whole Mat"),
+        ("%%MatrixMarket matrix coordinate pattern general\n1 2 1\n1 2 7", "line 3: not a whole MatrixMarket"),
+        ("%%MatrixMarket matrix array integer general\n1 2\n5 7\n6 7", "line 3: not a whole MatrixMarket"),
         # These ended the process, with a signal, inside scipy.
         (HEAD.replace("integer", "real") + "3 4 1\n1 1 5\0\n", "holds a zero byte"),
         (HEAD + "3 4 1\n1 1 5\0\n", "line 3: not a whole MatrixMarket file"),
@@ -347,14 +355,13 @@ def test_broken_market_matrix(tmp_path, content, message):
 @pytest.mark.parametrize(
     "content, counts",
     [
-        (HEAD + "1 2 1\n1 1 5 7", [[5, 0]]),
-        ("%%MatrixMarket matrix coordinate pattern general\n1 2 1\n1 2 7", [[0, 1]]),
-        ("%%MatrixMarket matrix array integer general\n1 2\n5 7\n6 7", [[5, 6]]),
+        (HEAD + "1 2 1\n1 1 5", [[5, 0]]),
+        ("%%MatrixMarket matrix coordinate pattern general\n% remarks\n\n1 2 1\n1 2", [[0, 1]]),
+        ("%%MatrixMarket matrix array integer general\n1 2\n5\n\n 6 ", [[5, 6]]),
     ],
 )
 def test_a_last_line_of_a_market_matrix_ends_with_the_file(tmp_path, content, counts):
-    """Whatever is behind its entry: scipy read on beyond the file's memory."""
-    for end in ("", "\n"):
+    for end in ("", "\n", " \r\n\n"):
         assert load_corpus(written(tmp_path / "data", content + end)).counts.toarray().tolist() == counts
 
 

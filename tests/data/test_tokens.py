@@ -281,14 +281,7 @@ def test_coarse_words(tmp_path):
     assert coarse_words(tmp_path / "own.txt") == ("golly",)
 
 
-# Languages without spaces, and base forms
-
-
-def base(word):
-    """Return a base form for tests. Fails for one word, and gives no word for another."""
-    if word == "fails":
-        raise RuntimeError(word)
-    return {"ran": "run", "running": "run", "spaced": "two words"}.get(word, word)
+# Languages without spaces
 
 
 @pytest.mark.parametrize(
@@ -318,20 +311,3 @@ def test_a_segmenter_that_fails_gives_no_words(monkeypatch):
     tokens.load_segmenter.cache_clear()
     assert Analyzer("jieba")("清华 北京 low") == ["清", "华", "low"]
     tokens.load_segmenter.cache_clear()
-
-
-def test_lemmas_keep_their_name_and_run_no_code_of_a_file():
-    analyzer = Analyzer(lemmas=base, stop_words=("ran",))
-    assert analyzer("Running ran walked fails spaced") == ["walked", "fails", "spaced"]  # its base form is left out
-    analyzer = Analyzer(lemmas=base)
-    assert analyzer("Running ran walked") == ["run", "run", "walked"]
-    assert count_matrix([["running ran", "walked"]], ("run", "walked"), analyzer).toarray().tolist() == [[2, 0], [0, 1]]
-    kept = json.loads(json.dumps(analyzer.to_dict()))
-    assert kept["lemmas"] == f"{__name__}:base" and Analyzer.from_dict(kept)("ran") == ["run"]
-    for name in ("not_imported_here:base", "os:system", "builtins:exec"):
-        with pytest.raises(ImportError, match=f"lemmas='{name}': expected a named function that"):
-            Analyzer.from_dict({**kept, "lemmas": name})
-    assert "not_imported_here" not in sys.modules
-    with pytest.raises(ImportError, match="expected a named function"):
-        Analyzer(lemmas=lambda word: word)
-    assert "lemmas" not in Analyzer().to_dict()

@@ -137,8 +137,6 @@ class Texts(Arguments):
         columns of the text, joined by a line break; default: text
     encoding
         of text files, default utf-8
-    lemmas : MODULE:FUNCTION
-        a public function from a word to its base form
     """
 
     input: Place[File]
@@ -147,7 +145,6 @@ class Texts(Arguments):
     features: Whole | None = None
     text: list[str] | None = None
     encoding: str = "utf-8"
-    lemmas: str | None = None
 
 
 class Words(Texts, title="words"):
@@ -834,7 +831,7 @@ class Template(Arguments, command="schema", function="data:schema"):
     Parameters
     ----------
     table : TABLE
-        CSV or Parquet, read only for the names of its columns
+        CSV, Excel, JSON Lines or Parquet, read only for the names of its columns
     out : FILE
         file for the template; default: print
 

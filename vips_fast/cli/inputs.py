@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from importlib import import_module
 from pathlib import Path
 from tokenize import TokenError
 from typing import Any
@@ -13,7 +12,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ..data import Analyzer, Corpus, Schema, ShardedCorpus, holds_records, load_corpus
+from ..data import Corpus, Schema, ShardedCorpus, holds_records, load_corpus
 from ..data.readers import COUNT_FORMATS, read_sparse_matrix
 from ..data.records import read_batches
 from ..data.shards import is_sharded
@@ -33,7 +32,7 @@ from .signature import refuse_unused
 _MATRIX_NAMES = (".npz", ".mtx", ".mm")
 _COUNT_NAMES = (*_MATRIX_NAMES, ".txt", ".ldac", ".svmlight")
 #: Options of ``predict`` that texts, rows and images have alone.
-TEXTS, ROWS, IMAGES = ("vocab", "format", "features", "text", "lemmas"), ("schema",), ("threshold",)
+TEXTS, ROWS, IMAGES = ("vocab", "format", "features", "text"), ("schema",), ("threshold",)
 #: Bytes of the largest file of labels, one a line.
 _MOST_LABELS = 1 << 30
 
@@ -139,27 +138,14 @@ def read_new_rows(args: Predict, model: Any) -> Any:
 
 def text_file(args: Texts, **more: Any) -> TextFile:
     """Make the source of texts, and how they become words."""
-    fields = TextFile.__dataclass_fields__.keys() - {"path", "progress", "n_words", "verify", "lemmas"}
+    fields = TextFile.__dataclass_fields__.keys() - {"path", "progress", "n_words", "verify"}
     given = {name: value for name in fields if (value := getattr(args, name, None)) is not None}
     return TextFile(
         args.input,
         progress=lambda label: nullcontext() if getattr(args, "quiet", True) else ReadingLine(label),
-        lemmas=import_lemmas(args),
         **given,
         **more,
     )
-
-
-def import_lemmas(args: Texts) -> Any:
-    """Import the function of ``--lemmas``, which a saved model only names."""
-    if (name := args.lemmas) is None:
-        return None
-    module, _, function = name.partition(":")
-    try:
-        found = getattr(import_module(module), function)
-    except (ImportError, AttributeError, ValueError):
-        raise ValueError(f"--lemmas {name}: expected MODULE:FUNCTION, of a module that Python finds") from None
-    return Analyzer(lemmas=found).lemmas
 
 
 def read_public(args: Prior) -> Corpus:
@@ -197,7 +183,6 @@ def read_documents(args: Predict, model: Any, vocabulary: Sequence[str] | None) 
         if None not in (vocabulary, shards.vocabulary) and tuple(vocabulary or ()) != shards.vocabulary:
             raise ValueError(f"{args.input}: other words, or another order, than those of {args.model}")
         return shards
-    import_lemmas(args)
     kept = read_settings(model)
     text = args.text
     if text is None and args.format not in COUNT_FORMATS and _ending(args.input) not in _COUNT_NAMES:

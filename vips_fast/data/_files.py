@@ -86,6 +86,14 @@ def refuse_foreign(head: bytes) -> None:
         raise ValueError("looks like a tar archive; unpack it, and give the file or folder in it")
 
 
+def refuse_utf16(head: bytes, encoding: str) -> None:
+    """Raise ValueError if first bytes look like UTF-16 without a mark: every other byte of Latin text is zero."""
+    for name, high, low in (("utf-16-le", head[1::2], head[::2]), ("utf-16-be", head[::2], head[1::2])):
+        told = "16" in encoding or head[:2] in (b"\xff\xfe", b"\xfe\xff")
+        if not told and 0 not in low and 2 * high.count(0) > len(high):
+            raise ValueError(f"looks like UTF-16 without a mark; expected encoding={name!r}")
+
+
 class _Expanded(io.RawIOBase):
     """The bytes that decompressors make of a file's, one for each of its streams."""
 

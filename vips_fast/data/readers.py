@@ -143,6 +143,7 @@ def _market_matrix(path: PathLike) -> Any:
     if len(data) > most:
         raise ValueError(f"expands to more than {most} bytes; expected a file that is not compressed")
     body = io.BytesIO(data)
+    kind = body.readline().lower().split()
     lines = (line for line in body if line.strip() and not line.startswith(b"%"))
     sizes = [int(size) for size in next(lines, b"").split() if _INTEGER.fullmatch(size)]
     # scipy would make room for what a header says. An entry takes four bytes at least, a number two.
@@ -153,20 +154,35 @@ def _market_matrix(path: PathLike) -> Any:
         raise ValueError("has fewer entries than its header says")
     wrong = "not a whole MatrixMarket file; expected lines of row, column and count"
     # scipy would take 2e3 for 2.
-    other = _NO_INTEGERS.search(data, body.tell()) if b"integer" in data[: data.find(b"\n")].lower() else None
+    other = _NO_INTEGERS.search(data, body.tell()) if b"integer" in kind else None
     if other is not None:
         raise BadLine(data.count(b"\n", 0, other.start()) + 1, wrong)
     if b"\0" in data:
         raise ValueError("not a MatrixMarket file: holds a zero byte")
+    # scipy passes over what follows an entry on its line, and looks for the end without a bound.
+    values = {b"pattern": 0, b"complex": 2}.get(kind[3] if len(kind) > 3 else b"", 1)
+    _check_widths(body, data.count(b"\n", 0, body.tell()) + 1, values + 2 * (len(sizes) == 3), wrong)
     from scipy.io import mmread  # loads slowly
 
     try:
-        # Of a line that holds more than its entry, scipy looks for the end without a bound: there has to be one.
         return mmread(io.BytesIO(data + b"\n"))
     except (ValueError, OverflowError) as error:
         at = re.match(r"Line [0-9]+: ", str(error))  # what follows may quote the file
         where = at[0].lower() if at else ""
         raise ValueError(f"{where}{wrong}") from None
+
+
+def _check_widths(body: Any, line: int, width: int, wrong: str) -> None:
+    """Raise BadLine for a line, the first being ``line``, that is neither blank nor has ``width`` words."""
+    for block in blocks(body, 1 << 22):
+        codes = np.frombuffer(block, np.uint8)
+        within = (codes != 10) & (codes != 32) & (codes != 9) & (codes != 13)
+        begins = within & ~np.concatenate(([False], within[:-1]))
+        edges = np.concatenate(([0], np.flatnonzero(codes == 10) + 1, [len(block)]))
+        words = np.diff(np.concatenate(([0], np.cumsum(begins)))[edges])
+        if (bad := (words > 0) & (words != width)).any():
+            raise BadLine(line + int(bad.argmax()), wrong)
+        line += len(edges) - 2
 
 
 def read_sparse_matrix(path: PathLike) -> Any:

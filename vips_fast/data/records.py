@@ -25,7 +25,7 @@ import numpy as np
 
 from ..checks import check_choice, missing_package
 from ..store.limits import json_records, most_expanded, parse_json
-from ._files import BadLine, broken_gzip, expanded, naming, refuse_foreign
+from ._files import BadLine, broken_gzip, expanded, naming, refuse_foreign, refuse_utf16
 from .arrays import check_invalid
 from .corpus import Corpus
 from .delimited import (
@@ -114,7 +114,7 @@ def read_batches(
             size = sum(os.path.getsize(root / path) for path in paths)
             batches = batches_of(_folder(root, paths, columns, encoding, drop, read), columns, batch_rows)
         else:
-            raw, file, format = stack.enter_context(opened(source, format))
+            raw, file, format = stack.enter_context(opened(source, format, encoding))
             if source != "-":
                 size, tell = os.fstat(raw.fileno()).st_size, raw.tell
             if format == "xlsx":
@@ -133,21 +133,26 @@ def read_batches(
                 progress(tell() if tell else read[0], size)
 
 
-def column_names(source: Any, encoding: str = "utf-8") -> list[str]:
-    """Name the columns of a file with header, or a table.
+def column_names(source: Any, encoding: str = "utf-8", keys: bool = False) -> list[str]:
+    """Name the columns of a file with header, or a table; no row is looked at.
 
-    No row is looked at. Raises OSError or ValueError if the source cannot be read, is empty or is JSON Lines, which has
-    no header.
+    JSON has no header: with ``keys`` it is the names in its first record. Raises OSError or ValueError if the source
+    cannot be read, is empty, or is JSON without ``keys``.
     """
     if not isinstance(source, (str, os.PathLike)):
         return table_columns(source) or []
-    with naming(_name(source)), opened(source) as (_, file, format):
+    with naming(_name(source)), opened(source, None, encoding) as (_, file, format):
         if format == "parquet":
             return list(_parquet_module().ParquetFile(file).schema_arrow.names)
         if format == "xlsx":
             return [str(name or "") for name in next(sheet_rows(file))[1]]
         if format == "jsonl":
-            raise ValueError("JSON has no header; expected CSV or Parquet")
+            if not keys:
+                raise ValueError("JSON has no header; expected CSV or Parquet")
+            _, first = next(_json_values(split_lines(text_lines(file, encoding, [0]))), (1, None))
+            if not isinstance(first, dict):
+                raise ValueError("its first record is no JSON object")
+            return list(first)
         declared, blocks = declared_delimiter(text_lines(file, encoding, [0], drop=True))
         names = read_header(split_lines(blocks), declared=declared)[1]
         if any(BAD in name for name in names):
@@ -170,10 +175,12 @@ def is_utf8(path: str | os.PathLike[str]) -> bool:
 
 
 @contextlib.contextmanager
-def opened(source: str | os.PathLike[str], format: str | None = None) -> Iterator[tuple[Any, Any, str]]:
+def opened(
+    source: str | os.PathLike[str], format: str | None = None, encoding: str = "utf-8"
+) -> Iterator[tuple[Any, Any, str]]:
     """Open a file or standard input: as it is, expanded, and the format, by its beginning if it is None.
 
-    Raises ValueError if the file is empty, or of a format that no reader takes.
+    Raises ValueError if the file is empty, or of a format or an encoding that no reader takes.
     """
     with broken_gzip(), contextlib.nullcontext(sys.stdin.buffer) if source == "-" else open(source, "rb") as raw:
         file: Any = expanded(cast(Any, raw))
@@ -185,6 +192,8 @@ def opened(source: str | os.PathLike[str], format: str | None = None) -> Iterato
             format = "xlsx" if is_excel(source) else "parquet" if head.startswith(b"PAR1") else other
         if format != "xlsx":
             refuse_foreign(head)
+        if format in ("csv", "jsonl"):
+            refuse_utf16(head, encoding)
         if format in ("parquet", "xlsx") and (source == "-" or file is not raw):
             raise ValueError(f"{format} must be read from a file of its own; expected CSV or JSON Lines here")
         yield raw, file, format
@@ -286,9 +295,7 @@ def is_json(head: bytes) -> bool:
 
 def _json(lines: Iterator[str], columns: Sequence[str], drop: bool) -> Rows:
     """Read JSON Lines, or an array of objects."""
-    number, first = next(((n, line) for n, line in enumerate(lines, 1) if line.strip()), (1, ""))
-    values = _array if first.lstrip().startswith("[") else _objects
-    for n, record in values(chain([first], lines), number, drop):
+    for n, record in _json_values(lines, drop):
         try:
             cells = [record[name] for name in columns]
             if drop and any(isinstance(cell, str) and BAD in cell for cell in cells):
@@ -302,6 +309,12 @@ def _json(lines: Iterator[str], columns: Sequence[str], drop: bool) -> Rows:
                 raise BadLine(n, wanted) from None
             cells = [BROKEN] * len(columns)
         yield n, cells
+
+
+def _json_values(lines: Iterator[str], drop: bool = False) -> Iterator[tuple[int, Any]]:
+    number, first = next(((n, line) for n, line in enumerate(lines, 1) if line.strip()), (1, ""))
+    values = _array if first.lstrip().startswith("[") else _objects
+    return values(chain([first], lines), number, drop)
 
 
 def _objects(lines: Iterable[str], number: int, drop: bool) -> Iterator[tuple[int, Any]]:

@@ -146,29 +146,6 @@ def _paper(text: str) -> bytes:
     return text.encode("ascii", "ignore")
 
 
-#: Base forms by name: the functions that this process gave to an analyzer. A file that names another one runs no code.
-_lemmas: dict[str, Callable[[str], str]] = {}
-
-
-def _register(lemmas: str | Callable[[str], str]) -> str:
-    """Give a function's name, from now on known; ImportError if unknown."""
-    name = lemmas if isinstance(lemmas, str) else f"{lemmas.__module__}:{lemmas.__qualname__}"
-    if not isinstance(lemmas, str) and "<" not in name:
-        _lemmas[name] = lemmas
-    if name not in _lemmas:
-        raise ImportError(f"lemmas={name!r}: expected a named function that this process knows; give it as lemmas=")
-    return name
-
-
-def _lemma_of(lemma: Callable[[str], str], token: str) -> str:
-    """Give a token's base form, or the token if the function fails."""
-    try:
-        made = lemma(token)
-    except Exception:
-        return token
-    return made if isinstance(made, str) and made and not any(map(str.isspace, made)) else token
-
-
 @dataclass(frozen=True)
 class Analyzer:
     """Public settings of how a text becomes tokens.
@@ -193,9 +170,6 @@ class Analyzer:
         above are left out.
     stop_words : sequence of str
         Tokens to leave out, a public list (`vips_fast.data.vocabulary.stop_words`); brought to the tokens' form.
-    lemmas : function, "MODULE:FUNCTION" or None
-        A public function from a word to its base form, such as "ran" to "run". Files keep its name only. To use such a
-        file, give the function to an analyzer of this process first.
 
     Raises ValueError for other settings.
     """
@@ -205,14 +179,11 @@ class Analyzer:
     numbers: str = "keep"
     ngrams: int = 1
     stop_words: tuple[str, ...] = ()
-    lemmas: str | Callable[[str], str] | None = None
 
     def __post_init__(self) -> None:
         check_choice("words", self.words, ("unicode", "paper", *SEGMENTERS))
         if self.words in SEGMENTERS:
             load_segmenter(self.words)  # refused now if its package is missing
-        if self.lemmas is not None:
-            self._set("lemmas", _register(self.lemmas))
         check_number("min_length", self.min_length, 1, 1000, integer=True)
         check_choice("numbers", self.numbers, ("keep", "mixed", "drop"))
         check_number("ngrams", self.ngrams, 1, 3, integer=True)
@@ -252,16 +223,13 @@ class Analyzer:
     def tokens_of(self, piece: bytes) -> list[str]:
         """Find the words of a piece that the settings leave."""
         text = piece.decode()
-        lemma = None if self.lemmas is None else _lemmas[str(self.lemmas)]
-        if piece.isalnum() and lemma is None:  # only ASCII letters and digits: one word
+        if piece.isalnum():  # only ASCII letters and digits: one word
             return [text] if self._kept(text) else []
         if piece.isascii():
             found = _ASCII.findall(text)
         else:
             folded = _normal(text.replace("\u00ad", "")).casefold()
             found = self._found(_normal(folded).replace("\u2019", "'"))
-        if lemma is not None:
-            found = [_lemma_of(lemma, token) for token in found]
         return [token for token in found if self._kept(token)]
 
     def _found(self, text: str) -> list[str]:
@@ -283,13 +251,13 @@ class Analyzer:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the settings, for JSON."""
-        return {name: value for name, value in asdict(self).items() if (name, value) != ("lemmas", None)}
+        return asdict(self)
 
     @classmethod
     def from_dict(cls, settings: Mapping[str, Any]) -> Self:
         """Make the analyzer of some settings; ValueError for other objects."""
         known = {field.name for field in fields(cls)}
-        if not isinstance(settings, Mapping) or set(settings) | {"lemmas"} != known:
+        if not isinstance(settings, Mapping) or set(settings) != known:
             raise ValueError(f"analyzer: expected settings named {', '.join(sorted(known))}")
         return cls(**{**settings, "stop_words": tuple(settings["stop_words"])})
 
@@ -367,7 +335,7 @@ class TokenIndex:
         self.analyzer, self._other = as_analyzer(analyzer), other
         self.columns: dict[str, int] = {} if columns is None else dict(columns)
         self._fixed = columns is not None
-        self._by_pieces = isinstance(self.analyzer, Analyzer) and self.analyzer.ngrams == 1 and not self.analyzer.lemmas
+        self._by_pieces = isinstance(self.analyzer, Analyzer) and self.analyzer.ngrams == 1
         self._forget()
 
     def _forget(self) -> None:

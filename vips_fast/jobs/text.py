@@ -77,7 +77,7 @@ class TextFile:
         Language of the stop words and the segmenter; None is the prior's language, or English.
     coarse_words : sequence of str, path, "public:LANGUAGE", "none" or None
         Coarse words to leave out; None is the list of the ``language``, except with words or a file of them.
-    analyzer, stop_words, min_length, numbers, ngrams, lemmas
+    analyzer, stop_words, min_length, numbers, ngrams
         How texts become words; see `vips_fast.data.Analyzer`. An analyzer of None is the segmenter of the ``language``
         if it has one, and else "unicode".
     format, features, encoding
@@ -109,7 +109,6 @@ class TextFile:
     min_length: int = 1
     numbers: str | None = None
     ngrams: int = 1
-    lemmas: str | None = None
     format: str | None = None
     features: int | None = None
     encoding: str = "utf-8"
@@ -178,7 +177,7 @@ class TextFile:
         left_out = () if listed in (None, NONE) else stop_words(listed)
         left_out += () if coarse in (None, NONE) else coarse_words(coarse)
         words = self.analyzer or segmenter_of(self._language) or "unicode"
-        return Analyzer(words, self.min_length, numbers or "keep", self.ngrams, left_out, self.lemmas)
+        return Analyzer(words, self.min_length, numbers or "keep", self.ngrams, left_out)
 
     def public_words(self) -> tuple[str, ...] | None:
         """Load the words of a public vocabulary or prior."""

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-#: Bytes of the largest text that is read whole.
-MOST_TEXT = 1 << 24
+#: Bytes of the largest file that is read whole.
+_MOST = 1 << 24
 #: The most values of a JSON text. A ledger takes 13 a release; an empty list takes 2 bytes of text, and 64 of memory.
 MOST_VALUES = 1 << 23
 #: The most bytes that a compressed file may expand to, or the most times its size if that is more. Counts of words
@@ -23,7 +23,7 @@ def most_expanded(size: int) -> int:
     return max(_SMALL, _RATIO * size)
 
 
-def read_bytes(path: str | os.PathLike[str], most: int = MOST_TEXT) -> bytes:
+def read_bytes(path: str | os.PathLike[str], most: int = _MOST) -> bytes:
     """Read a file of at most ``most`` bytes; ValueError, with the path, for a larger one."""
     with Path(path).open("rb") as file:
         data = file.read(most + 1)
@@ -38,7 +38,7 @@ def file_digest(path: str | os.PathLike[str]) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def read_text(path: str | os.PathLike[str], most: int = MOST_TEXT) -> str:
+def read_text(path: str | os.PathLike[str], most: int = _MOST) -> str:
     """Read a text in UTF-8 as `read_bytes`; ValueError, with the path, for other bytes."""
     try:
         return read_bytes(path, most).decode("utf-8-sig")

@@ -83,7 +83,7 @@ def _table(args: Shard, schema: Schema) -> tuple[Iterator[Batch], dict[str, Any]
 
 def schema(args: Template) -> int:
     """Print a template, for a person who knows the public facts."""
-    text = template(column_names(args.table))
+    text = template(column_names(args.table, keys=True))
     if args.out is None:
         print(text, end="")
         return 0

@@ -178,21 +178,16 @@ def _table(args: Start, ask: Callable[..., Any]) -> dict[str, Any]:
         if args.encoding is None:
             print(f"{path} is not UTF-8. All its bytes were read to find that out; no row was used otherwise.")
         encoding = ask("encoding", "Encoding", "cp1252")
-    try:
-        names = column_names(path, encoding)
-        print(f"Columns of {path}: {', '.join(names)}")
-    except ValueError as error:
-        if "has no header" not in str(error):
-            raise
-        names = []  # JSON Lines
+    names = column_names(path, encoding, keys=True)
+    print(f"Columns of {path}: {', '.join(names)}")
 
     def column(name: str) -> str:
-        if names and name not in names:
+        if name not in names:
             raise ValueError(missing_column(name, names))
         return name
 
     found = (name for word in _TEXTS for name in names if word in name.lower() and not names_persons(name))
-    text = ask("text", "Column of the texts", next(found, "text" if not names else None), column)
+    text = ask("text", "Column of the texts", next(found, None), column)
     # A bare id is most often a row's.
     whose = next((name for name in names if names_persons(name) and name.strip().lower() != "id"), NONE)
     question = "Column that identifies the person, or none if each row is another person"
