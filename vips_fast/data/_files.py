@@ -61,8 +61,6 @@ class Integers:
 
     values: np.ndarray  # int64, in order
     lines: np.ndarray  # int64, line of each number, from 0 within the block
-    joined: np.ndarray  # bool, whether only a colon is between it and the number before
-    n_colons: int
     n_lines: int
 
 
@@ -212,8 +210,8 @@ def whole_lines(pieces: Iterable[Any], most: int, broken: Any = None, done: list
         yield rest.replace(cr, lf) if old_mac is None else rest
 
 
-def parse(block: bytes, first_line: int, colons: bool = False) -> Integers:
-    """Parse whole lines of unsigned integers between blanks or, with `colons`, colons.
+def parse(block: bytes, first_line: int) -> Integers:
+    """Parse whole lines of unsigned integers between blanks.
 
     `first_line` is the number of the block's first line, for messages. Raises BadLine at any other byte, and at numbers
     of more than 18 digits.
@@ -222,12 +220,12 @@ def parse(block: bytes, first_line: int, colons: bool = False) -> Integers:
     values, lines, joined = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, bool)
     summary = np.zeros(4, np.int64)
     if block:
-        native.integers(block, colons, values, lines, joined.view(np.uint8), summary)
-    found, line_feeds, n_colons, stopped = summary.tolist()
+        native.integers(block, False, values, lines, joined.view(np.uint8), summary)
+    found, line_feeds, _, stopped = summary.tolist()
     if stopped < len(block):
-        what = "expected non-negative integers" + (" and colons" if colons else "")
+        what = "expected non-negative integers"
         if block[stopped : stopped + 1].isdigit():
             what = "a number has more than 18 digits"
         raise BadLine(first_line + line_feeds, what)
     n_lines = line_feeds + (bool(block) and not block.endswith(b"\n"))
-    return Integers(values[:found], lines[:found], joined[:found], n_colons, n_lines)
+    return Integers(values[:found], lines[:found], n_lines)

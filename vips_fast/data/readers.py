@@ -8,6 +8,7 @@ shown, since they are private.
 import io
 import os
 import re
+from array import array
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
@@ -19,7 +20,7 @@ from scipy import sparse
 from ..checks import check_choice
 from ..store.limits import most_expanded
 from ..store.npz import read_npz
-from ._files import BadLine, Integers, blocks, broken_gzip, naming, open_text, parse
+from ._files import BadLine, blocks, broken_gzip, naming, open_text, parse
 from .arrays import check_invalid, csr_arrays
 from .corpus import Corpus
 from .counts import check_counts
@@ -36,7 +37,7 @@ PathLike = str | os.PathLike[str]
 #: Numbers that `parse` takes, a count that no check takes, what no lines of integers hold, and a line of LDA-C.
 _INTEGER, _TOO_MANY = re.compile(rb"[0-9]{1,18}"), b"9" * 18
 _NO_INTEGERS = re.compile(rb"[^0-9+\-\s]")
-_LDAC = re.compile(rb"[ \t\r]*([0-9]{1,18})((?:[ \t\r]+[0-9]{1,18}:[0-9]{1,18})*)[ \t\r]*")
+_LDAC = re.compile(rb"[0-9]{1,18}( [0-9]{1,9}:[0-9]{1,15})*")
 
 _INDEX_NAMES = {"csr": ("indices", "indptr"), "csc": ("indices", "indptr"), "coo": ("row", "col")}
 
@@ -130,9 +131,7 @@ def _count_matrix(
         if format == "docword":
             return _docword_matrix(path, drop)
         n_features = _n_features(format, words, n_features)
-        if format == "ldac":
-            return _ldac_matrix(path, n_features, drop)
-        return _svmlight_matrix(path, n_features, int(format == "svmlight"), drop)
+        return _lines_matrix(path, format, n_features, drop)
 
 
 def _market_matrix(path: PathLike) -> Any:
@@ -336,15 +335,6 @@ def _docword_line(line: bytes, header: Sequence[int]) -> bytes:
     return line if good else fields[0] + b" 1 " + _TOO_MANY
 
 
-def _ldac_line(line: bytes, n_features: int) -> bytes:
-    """Replace a broken document by an empty one."""
-    found = _LDAC.fullmatch(line)
-    pairs = [] if found is None else found[2].split()
-    if line.strip() and (found is None or len(pairs) != int(found[1])):
-        return b"0"
-    return line if all(int(pair.partition(b":")[0]) < n_features for pair in pairs) else b"0"
-
-
 def count_pieces(
     path: PathLike,
     vocabulary: Vocabulary | None = None,
@@ -364,60 +354,51 @@ def count_pieces(
     return corpus.vocabulary, iter([corpus.counts])
 
 
-def _ldac_matrix(path: PathLike, n_features: int, drop: bool) -> Any:
-    """Read counts in the format of Blei's LDA-C.
+def _lines_matrix(path: PathLike, format: str, n_features: int, drop: bool) -> Any:
+    """Read counts in the formats that have a document in each line.
 
-    Each line is a document: "N word:count word:count ...", N being the number of pairs, words numbered from 0.
+    svmlight and LIBSVM: "label word:count word:count ..."; the label is not used, and blank lines and remarks are no
+    documents. LDA-C, by Blei: "N word:count word:count ...", N being the number of pairs, words numbered from 0.
     """
-    parts, next_line = [], 1
-    with open_text(path) as file:
-        for block in blocks(file):
-            try:
-                found, n_lines = _ldac_block(block, next_line, n_features)
-            except ValueError:
-                if not drop:
-                    raise
-                block = b"\n".join(_ldac_line(line, n_features) for line in block.split(b"\n"))
-                found, n_lines = _ldac_block(block, next_line, n_features)
-            parts.append(found)
-            next_line += n_lines
-    lengths, columns, counts = _joined(parts, np.int64)
-    # Blank lines at the end are marked -1; anywhere else they are a fault.
-    filled = np.flatnonzero(lengths >= 0)
-    n_documents = int(filled[-1]) + 1 if len(filled) else 0
-    if len(filled) < n_documents and not drop:
-        raise BadLine(int((lengths < 0).argmax()) + 1, "blank; an empty document is the line 0")
-    lengths = np.maximum(lengths, 0)
-    indptr = np.zeros(n_documents + 1, np.int64)
-    np.cumsum(lengths[:n_documents], out=indptr[1:])
-    return sparse.csr_array((counts, columns.astype(np.int32), indptr), shape=(n_documents, n_features))
-
-
-def _svmlight_matrix(path: PathLike, n_features: int, first: int, drop: bool) -> Any:
-    """Read counts in the format of svmlight and LIBSVM.
-
-    Each line is a document: "label word:count word:count ...", words numbered from ``first``; the label is not used.
-    """
-    counts, columns, indptr = list[float](), list[int](), [0]
+    ldac, counts, columns, indptr = format == "ldac", array("d"), array("i"), [0]
+    blank = 0  # the first of the last blank lines, which LDA-C has at its end only
     with open_text(path) as file:
         for number, line in enumerate(chain.from_iterable(map(io.BytesIO, blocks(file))), 1):
-            if not (parts := line.partition(b"#")[0].split()):
+            fields = line.split() if ldac else line.partition(b"#")[0].split()
+            if not fields:
+                blank = blank or number
                 continue
+            if blank and ldac:
+                if not drop:
+                    raise BadLine(blank, "blank; an empty document is the line 0")
+                indptr += [len(columns)] * (number - blank)
+            blank = 0
             try:
-                found = _svmlight_line(parts, first, n_features)
+                found = _pairs(fields, n_features) if ldac else _labelled(fields, format == "svmlight", n_features)
             except ValueError as error:
                 if not drop:
                     raise BadLine(number, str(error)) from None
                 found = [], []
-            columns += found[0]
-            counts += found[1]
+            columns.extend(found[0])
+            counts.extend(found[1])
             indptr.append(len(columns))
-    arrays = np.array(counts, np.float64), np.array(columns, np.int32), np.array(indptr, np.int64)
+    arrays = np.frombuffer(counts), np.frombuffer(columns, np.int32), np.array(indptr, np.int64)
     return sparse.csr_array(arrays, shape=(len(indptr) - 1, n_features))
 
 
-def _svmlight_line(fields: list[bytes], first: int, n_features: int) -> tuple[list[int], list[float]]:
-    """Return the columns, from 0, and the counts of a line."""
+def _pairs(fields: list[bytes], n_features: int) -> tuple[list[int], Sequence[float]]:
+    """Return the columns, from 0, and the counts of a line of LDA-C."""
+    text = b" ".join(fields)
+    if not _LDAC.fullmatch(text) or int(fields[0]) != len(fields) - 1:
+        raise ValueError("expected N word:count ... with N pairs")
+    numbers = list(map(int, text.replace(b":", b" ").split()))
+    if max(columns := numbers[1::2], default=0) >= n_features:
+        raise ValueError(f"a word number above {n_features - 1}, the last of {n_features} words")
+    return columns, numbers[2::2]
+
+
+def _labelled(fields: list[bytes], first: int, n_features: int) -> tuple[list[int], list[float]]:
+    """Return the columns, from 0, and the counts of a line of svmlight, whose words are numbered from ``first``."""
     if fields[1:2] and fields[1].startswith(b"qid:"):
         del fields[1]
     pairs = [field.partition(b":") for field in fields[1:]]
@@ -476,41 +457,6 @@ def _triples(values: np.ndarray, lines: np.ndarray) -> np.ndarray:
     if whole != n:
         raise BadLine(int(lines[whole]), "expected three numbers: document word count")
     return values.reshape(-1, 3)
-
-
-def _ldac_block(
-    block: bytes, first_line: int, n_features: int
-) -> tuple[tuple[np.ndarray, np.ndarray, np.ndarray], int]:
-    """Yield the parts that `_ldac_lines` finds, with numbers of lines."""
-    numbers = parse(block, first_line, colons=True)
-    found = _ldac_lines(numbers, first_line)
-    if len(found[1]) and found[1].max() >= n_features:
-        raise ValueError(f"has a word number above {n_features - 1}, the last of {n_features} words")
-    return found, numbers.n_lines
-
-
-def _ldac_lines(numbers: Integers, first_line: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Parse LDA-C lines: pairs a line (-1 if blank), columns and counts."""
-    wrong = "expected N word:count ... with N pairs"
-    values, lines = numbers.values, numbers.lines
-    per_line = np.bincount(lines, minlength=numbers.n_lines)
-    offsets = np.cumsum(per_line) - per_line
-    place = np.arange(values.shape[0]) - offsets[lines]
-    is_count = (place > 0) & (place % 2 == 0)
-    # A count follows its word after one colon and nothing else. No other number has a colon before it: the total of
-    # colons says so.
-    bad = numbers.joined != is_count
-    if bad.any():
-        raise BadLine(first_line + int(lines[bad.argmax()]), wrong)
-    filled = per_line > 0
-    pairs = np.full(numbers.n_lines, -1, np.int64)
-    pairs[filled] = values[offsets[filled]]
-    bad = filled & (per_line != 1 + 2 * pairs)
-    if bad.any():
-        raise BadLine(first_line + int(bad.argmax()), wrong)
-    if numbers.n_colons != np.count_nonzero(is_count):
-        raise ValueError("has a colon in the wrong place")
-    return pairs, values[place % 2 == 1], values[is_count]
 
 
 def _name(path: Any) -> str:
