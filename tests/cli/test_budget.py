@@ -93,18 +93,3 @@ def test_a_torn_end_is_said(run, made):
     held.release()
     made.write_bytes(made.read_bytes()[:-3])
     assert "torn" in run("budget", "show", made)[1] and said(run, made)["runs"][0]["counted"] == 3
-
-
-def test_runs_declared_ahead(run, files, made, tmp_path, refused):
-    plan = tmp_path / "pilot.json"
-    runs = [
-        {"records": 60, "steps": 5, "noise_multiplier": 6.0, "sampling": "full"},
-        {"event": {"type": "gaussian", "noise_multiplier": 9.0, "relation": "add_remove"}, "steps": 2},
-    ]
-    plan.write_text(json.dumps(runs))
-    code, out, _ = run("budget", "reserve", made, plan, "--delta", "5e-7")
-    assert code == 0 and "Declared 2 runs" in out
-    assert run(*files.fit("--noise-multiplier", 6, "--sampling", "full", "--quiet", "--budget", made))[0] == 0
-    shown = run("budget", "show", made)[1]
-    assert "pilot" in shown and "5/7" in shown and "begun" in shown
-    assert "does not fit" in refused("budget", "reserve", made, plan, "--delta", "9e-7", code=3)

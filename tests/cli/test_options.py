@@ -24,8 +24,6 @@ def test_options_may_stand_between_the_arguments_by_position():
     assert (args.model, args.tables, args.words) == ("m", ["a", "b"], 3)
     args = parse("shard in.csv --bins 3 out".split())
     assert (args.input, args.out) == ("in.csv", "out")
-    args = parse("budget reserve b --delta 1e-6 runs.json".split())
-    assert (args.file, args.plan) == ("b", "runs.json")
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -141,31 +141,3 @@ def test_releases_tell_of_rows_that_a_regression_cannot_take(run, tmp_path, norm
     warned = [line for line in error.splitlines() if "warning" in line]
     assert code == 0 and len(warned) == (text is not None) and (text is None or text in warned[0]), error
     assert text is None or "expected" in warned[0]
-
-
-def test_effects_on_probabilities_and_calibration_of_held_out_rows(run, refused, tmp_path):
-    assert run(*fit(tmp_path, survey(0)))[0] == 0
-    effects = ["predict", tmp_path / "m", "--effects"]
-    survey(1, 1000).to_csv(tmp_path / "new.csv", index=False)
-    code, text, _ = run(*effects, tmp_path / "new.csv", "--label", "state")
-    assert code == 0 and text.startswith("Average effects on the probability of ill over 1000 rows")
-    words = {line.split()[0]: line for line in text.splitlines() if line.strip()}
-    age = [float(word) for word in words["age"].split()[2:]]
-    assert 0.004 < age[1] < age[0] < age[2] < 0.012 and "yes instead of no" in words["smoker"]
-    parts = [line.split() for line in text.split("predicted")[-1].splitlines()[2:]]
-    assert [int(row[-1]) for row in parts] == [100] * 10
-    assert np.corrcoef([[float(v) for v in row[:2]] for row in parts], rowvar=False)[0, 1] > 0.9
-    assert run(*effects, tmp_path / "new.csv")[1] in text
-    np.save(tmp_path / "X.npy", np.zeros((5, 7)))
-    assert run(*effects, tmp_path / "X.npy")[0] == 0
-    (tmp_path / "y.txt").write_text("ill\n" * 4)
-    said = refused(*effects, tmp_path / "X.npy", "--label", tmp_path / "y.txt")
-    assert "expected (5,), labels of the model's classes" in said
-    assert "no column 'state'" in refused(*effects, "--label", "state", _without(tmp_path))
-    assert "--out: not with --effects" in refused(*effects, tmp_path / "X.npy", "--out", "effects.csv")
-    assert "--label: expected with --effects" in refused(*effects[:2], tmp_path / "X.npy", "--label", "state")
-
-
-def _without(folder):
-    survey(1, 50).drop(columns="state").to_csv(folder / "no_state.csv", index=False)
-    return folder / "no_state.csv"

@@ -11,8 +11,8 @@ from bounded import bounded
 from scipy import sparse
 
 from vips_fast.cli import jobfile
-from vips_fast.cli.arguments import BudgetReserve, FitLda
-from vips_fast.cli.commands import budget, tables
+from vips_fast.cli.arguments import FitLda
+from vips_fast.cli.commands import tables
 from vips_fast.cli.inputs import read_array, read_matrix
 from vips_fast.data import Schema, load_corpus, load_word_vectors, read_idx
 from vips_fast.data.embeddings import read_tensors
@@ -110,10 +110,6 @@ CASES = {
     "toml: job": (text(DOTS), lambda path: jobfile.read_job(str(path), FitLda)),
     "json: lines, nested": (text('{"text": ' + NESTED + "\n"), records),
     "json: lines, many values": (text('{"text": ' + VALUES + "}\n"), records),
-    "json: plan, nested": (
-        text(NESTED),
-        lambda path: budget.reserve(BudgetReserve(file=made(path), plan=str(path), delta=1e-6)),
-    ),
     "json: shards, nested": (manifest, ShardedCorpus),
     "csv: a long cell": (lines(lambda k: b'text\n"' if k == 0 else b"a" * 10**6, 400), records),
     "gzip: words": (
@@ -133,12 +129,6 @@ CASES = {
     "parquet: long texts": (parquet(60, 20 << 20, use_dictionary=False), records),
     "tensors": (tensors, lambda path: read_tensors(path, {"x": (None,)})),
 }
-
-
-def made(path):
-    from vips_fast.engine.budget import Budget
-
-    return Budget.create(path.with_suffix(".budget"), 1.0, 1e-6, dataset="a").path
 
 
 @pytest.mark.parametrize("case", CASES)

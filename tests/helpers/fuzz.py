@@ -256,12 +256,7 @@ def make(root):
     np.save(root / "labels.npy", np.arange(60) % 2)
     images = rng.integers(0, 256, (20, 3, 3), dtype=np.uint8)
     (root / "images.idx").write_bytes(bytes([0, 0, 8, 3]) + np.array(images.shape, ">i4").tobytes() + images.tobytes())
-    plans = [
-        {"records": 60, "steps": 5, "noise_multiplier": 6.0, "sampling": "full"},
-        {"event": {"type": "gaussian", "noise_multiplier": 9.0, "relation": "add_remove"}, "steps": 2},
-    ]
     (root / "books").mkdir()
-    (root / "books" / "runs.json").write_text(json.dumps(plans))
     lda = ["fit", "lda", root / "notes.csv", "--text", "note", "--epsilon", 4, "--delta", 1e-5, "--steps", 2, "--quiet"]
     lda += ["--topics", 2, "--doc-length", 12, "--anyway", "--seed", 1]
     job = {str(k): v for k, v in {"text": ["note"], "epsilon": 4, "delta": 1e-5, "steps": 2, "topics": 2}.items()}
@@ -277,7 +272,6 @@ def make(root):
         ["shard", root / "notes.csv", root / "shards", "--text", "note", "--person", "patient"]
         + ["--vocab", root / "words.txt"],
         ["budget", "create", root / "books" / "budget", "--epsilon", 20, "--delta", 1e-5, "--dataset", "d"],
-        ["budget", "create", root / "books" / "fresh", "--epsilon", 20, "--delta", 1e-5, "--dataset", "d"],
         [*lda, "--vocab", root / "words.txt", "--out", root / "other", "--budget", root / "books" / "budget"],
         ["publish", root / "table", "--out", root / "public"],
         ["fit", "blr", root / "rows.npy", "--label", root / "labels.npy", "--names", root / "names.txt", "--quiet"]
@@ -385,8 +379,6 @@ def targets(root):
     budget = root / "books" / "budget"
     shown = [["budget", "show", budget], ["budget", "show", budget, "--out", "mended"]]
     add("budget", budget, *shown, [*plain, *words, "--budget", budget], copied=root / "books")
-    runs = root / "books" / "runs.json"
-    add("declared runs", runs, ["budget", "reserve", root / "books" / "fresh", runs], copied=root / "books")
     given = {"topics": "notes.csv", "bought": "notes.csv", "table": "rows.csv", "named": "rows.npy"}
     for kind, data in given.items():
         folder, releases, new = root / kind, root / f"{kind}-releases", "predict"

@@ -1,7 +1,5 @@
 """Small inputs of every command, by name."""
 
-import json
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -76,7 +74,6 @@ def texts(folder):
     """Write the small files that the commands name."""
     lines = [f"p{k // 2},{'north south'.split()[k % 2]},{k % 3},{' '.join(WORDS[k % 3 :][:3])}" for k in range(N)]
     rows = [f"{k},{k % 100},{('private', 'state')[k % 2]},{('no', 'yes')[k % 3 == 0]}" for k in range(N)]
-    jobs = {"noise_multiplier": 1, "records": 60}
     return {
         "words.txt": "\n".join(WORDS),
         "two.txt": "a\nb\n",
@@ -96,25 +93,6 @@ def texts(folder):
         "docs.ldac": "1 0:1\n2 1:1 3:2\n",
         "docs.svmlight": "5 1:1\n7 1:1 3:2\n",
         "bad.txt": f"2\n6\n2\n1 1 -{SECRET}\n2 2 5\n",
-        "none.json": "{",
-        "object.json": "{}",
-        "empty.json": "[]",
-        "numbers.json": "[3]",
-        **{
-            f"runs{k}.json": json.dumps([one])
-            for k, one in enumerate(
-                (
-                    {"records": 60},
-                    {"event": {"type": "x"}},
-                    {**jobs, "epochs": 2},
-                    {**jobs, "steps": 0},
-                    {**jobs, "steps": 10**18},
-                    {**jobs, "noise_multiplier": 1e-300},
-                    {**jobs, "records": "60"},
-                    {**jobs, "records": 10**400},
-                )
-            )
-        },
     }
 
 

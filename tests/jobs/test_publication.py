@@ -154,7 +154,6 @@ def test_the_shell_publishes_and_verifies(parts, tmp_path, capsys):
         (["topics"], {"date": "9" * 201}, "date='99.*: expected a line of at most 200 characters"),
         (["topics"], {"names": ["one"]}, "titles: 1 were given; expected 3"),
         (["topics"], {"names": ["one", " ", "x"]}, "names: expected a line of text for each"),
-        (["topics"], {"namer": lambda lists: ["x"]}, "namer: gave 1 names; expected 3"),
         (["none"], {}, "none"),
     ],
 )

@@ -96,13 +96,4 @@ def test_topics_are_named_by_their_own_words():
     topics = np.array([[5, 4, 3.9, 2, 0.1, 0.1, 0.1], [5, 0.1, 0.1, 0.1, 4, 3, 2]])
     names = report.topic_names(topics, words, 2)
     assert names == ("cough, fever", "wheel, brake")
-    asked = []
-    assert report.topic_names(topics, words, namer=lambda lists: asked.append(lists) or ["illness", "illness"]) == (
-        "illness",
-        "illness (2)",
-    )
-    assert asked[0][0][0] == "cough" and set(asked[0][1]) <= set(words)
     assert report.topic_names(np.ones((2, 3)), ["a", "b", "c"], 1) == ("a", "a (2)")
-    for namer in (lambda lists: ["one"], lambda lists: ["one", "two\nlines"], lambda lists: [1, 2]):
-        with pytest.raises(ValueError, match="namer: gave"):
-            report.topic_names(topics, words, namer=namer)

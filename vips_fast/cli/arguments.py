@@ -660,10 +660,6 @@ class Predict(Fitted, Texts, command="predict", function="models:predict"):
         the table's columns (TOML); default: the one in DIR
     threshold
         networks: as in fit sbn, if INPUT is images; default 1
-    effects
-        of fit blr: instead, its effects on probabilities, averaged over INPUT, which is PUBLIC or held-out
-    label : LABEL
-        with --effects: also the calibration, by these labels: the column of a table; for a matrix a file, .npy or lines
     out : FILE
         .csv or .npy; default: print
     n_jobs
@@ -675,12 +671,9 @@ class Predict(Fitted, Texts, command="predict", function="models:predict"):
     --------
     vips-fast predict model new.npz --out probabilities.csv
     vips-fast predict topics new.jsonl --text note --out proportions.npy
-    vips-fast predict model heldout.csv --effects --label income
     """
 
     schema: File | None = None
-    effects: bool = False
-    label: Named | None = None
     out: Annotated[str, ending(".csv", ".npy")] | None = None
     threshold: Integer | None = None
     n_jobs: Threads | None = None
@@ -1027,31 +1020,10 @@ class BudgetShow(BudgetFile, Printed, command="budget show", function="budget:sh
     give_back: str | None = None
 
 
-class BudgetReserve(BudgetFile, command="budget reserve", function="budget:reserve"):
-    """Reserve future runs, which are then composed as one.
-
-    Parameters
-    ----------
-    plan : PLAN
-        file, named after the purpose of the runs, with a list of them: {"event": {...}, "steps": n}, or {"records",
-        "batch_size", "steps", "noise_multiplier"} with "sampling" and "relation" as for fit
-    delta
-        share of the budget's delta; default: all that is left
-
-    Examples
-    --------
-    vips-fast budget reserve notes.budget nightly.json
-    """
-
-    file: Place[File]
-    plan: Place[File]
-    delta: Probability | None = None
-
-
 _AUDITED = with_adapter()
 
 
-class Audit(Sampled, command="audit", function="audit:run", one_of=("full", "attack")):
+class Audit(Sampled, command="audit", function="audit:run"):
     """Try to break the privacy guarantee of a model and its settings.
 
     Parameters
@@ -1062,13 +1034,10 @@ class Audit(Sampled, command="audit", function="audit:run", one_of=("full", "att
         some of the layers A, B, C, D, E, G and H, default all
     full
         the sizes of the documentation, minutes
-    attack : DOCUMENTS
-        instead of the layers, of lda: guess which of these PUBLIC documents (CSR .npz, UCI docword, or the word
-        invented) published topics were made from
     sampling : WAY
         way to draw minibatches: poisson (default), without_replacement, full, random_allocation
     n_components
-        topics or units, default 2; topics 4, of an attack 10
+        topics or units, default 2; topics 4
     clip
         as for fit
     noise_multiplier
@@ -1086,7 +1055,6 @@ class Audit(Sampled, command="audit", function="audit:run", one_of=("full", "att
     family: Place[Annotated[str, Kind(str, lambda v: v in _AUDITED, f"one of {', '.join(_AUDITED)}")]] = "lda"
     layers: str | None = None
     full: bool = False
-    attack: File | None = None
     sampling: Sampling | None = "poisson"
     n_components: Whole | None = None
     clip: Positive | None = None

@@ -115,16 +115,10 @@ def column_inputs(names: Sequence[str] | None, schema: Schema | None) -> dict[st
     return {} if names is None else {COLUMNS: listed(names)}
 
 
-def is_table(args: Predict, model: Any) -> bool:
-    """Tell whether new rows are a table."""
-    matrix = SCHEMA not in model.inputs_ or _ending(args.input) in (".npy", *_MATRIX_NAMES)
-    return args.schema is not None or not matrix
-
-
 def read_new_rows(args: Predict, model: Any) -> Any:
     """Read new rows for a fitted model: a matrix, or a table."""
     own = model.inputs_.get(SCHEMA)
-    if not is_table(args, model):
+    if args.schema is None and (own is None or _ending(args.input) in (".npy", *_MATRIX_NAMES)):
         return read_matrix(args.input)
     if args.schema is None:
         return read_table(args.input, Schema.parse(own), "raise")[0]

@@ -88,7 +88,7 @@ Folder = Annotated[str, Kind(path="folder")]
 #: Flags that are not the name of their field without ``n_`` or ``target_``.
 _FLAGS = {"random_state": "seed", "cls": "class"}
 #: Values that are no path; `is_path` adds ``public:…``.
-_WORDS = ("-", "invented", "none", "private")
+_WORDS = ("-", "none", "private")
 
 
 def ending(*suffixes: str) -> Kind:

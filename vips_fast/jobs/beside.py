@@ -6,18 +6,18 @@ model's family (`vips_fast.models.family`) writes the texts of a model.
 
 from typing import Any
 
+from ..accounting.printing import rounded_down, rounded_up
 from ..models.family import family_of
 from ..models.inputs import column_names
 from ..models.persistence import PRIVACY as PRIVACY
 from ..models.persistence import REPORT as REPORT
+from ..report import html_report, paragraph, part_of
 from ..store.folder import Folder
 from ..store.text import printable
 
 
 def statement(model: Any) -> str:
     """Write the guarantee, for ``privacy.txt``."""
-    from ..report import paragraph
-
     return printable(paragraph(model.privacy_.statement())) + "\n"
 
 
@@ -26,8 +26,6 @@ def describe_budget(budget: Any) -> str:
 
     Its head shows a rollback of the budget's file.
     """
-    from ..accounting.printing import rounded_down, rounded_up
-
     said = budget.show()
     return (
         f"Charged to the budget of {said['dataset']}: epsilon = {rounded_up(said['spent'])} of {said['epsilon']:g} "
@@ -37,8 +35,6 @@ def describe_budget(budget: Any) -> str:
 
 def texts(model: Any, n_words: int = 10) -> dict[str, str]:
     """Write all texts of a model, by file name: that of its family, if any, and the guarantee."""
-    from ..report import part_of
-
     found = {PRIVACY: statement(model)}
     if name := family_of(model).text:
         found[name] = part_of(model).written(model, column_names(model._fitted().public), n_words)
@@ -47,22 +43,16 @@ def texts(model: Any, n_words: int = 10) -> dict[str, str]:
 
 def shown(model: Any, n_words: int = 10) -> str:
     """Write the lines that show a model on a terminal."""
-    from ..report import part_of
-
     return printable(part_of(model).shown(model, column_names(model._fitted().public), n_words))
 
 
 def report(model: Any) -> str:
     """Write the report of a model, for ``report.html``."""
-    from ..report import html_report
-
     return html_report(model)
 
 
 def follows(model: Any, folder: Folder, name: str) -> bool:
     """Compare a text file with the one that fit would write."""
-    from ..report import part_of
-
     text = folder.read(name).decode("utf-8", "replace")
     if name == PRIVACY:
         return text == statement(model)

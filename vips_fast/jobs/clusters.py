@@ -17,7 +17,7 @@ from ..data.types import Labels
 from ..data.vocabulary import count_matrix
 from ..models.clusters import DocumentClusters, PublicVectors, packaged_vectors
 from ..models.clusters.knowledge import Encode
-from ..report import Namer, component_rows, distinct_names
+from ..report import component_rows, distinct_names
 from ..store.atomic import replace_text
 from ..store.text import printable
 from . import beside
@@ -201,13 +201,10 @@ class PrivateClusters(TextJob):
         self.model_: DocumentClusters = self._run(model, source, out, resume)
         return self
 
-    def clusters(self, n_words: int = 10, namer: Namer | None = None) -> list[ClusterRow]:
-        """List the clusters, the largest first.
-
-        A ``namer`` gets a list of released and public words for each cluster and gives their names; None joins words.
-        """
+    def clusters(self, n_words: int = 10) -> list[ClusterRow]:
+        """List the clusters, the largest first."""
         weights, words = self.model_.weights_, self.model_.keywords(n_words)
-        names = distinct_names([one[: 3 if namer is None else 10] for one in self.model_.keywords(10)], namer)
+        names = distinct_names([one[:3] for one in self.model_.keywords(10)])
         order = np.argsort(-weights, kind="stable").tolist()
         return [ClusterRow(k + 1, float(weights[k]), tuple(words[k]), names[k]) for k in order]
 

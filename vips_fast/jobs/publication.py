@@ -32,7 +32,7 @@ from ..models.estimator import PrivateEstimator
 from ..models.persistence import ARRAYS, META, MODEL_FILES
 from ..models.privacy_file import PRIVACY_FILE, compare_record, privacy_json
 from ..models.rebuild import VerifyCheck, VerifyReport
-from ..report import Namer, html_report, part_of
+from ..report import html_report
 from ..report.whole import chain_models
 from ..store.atomic import PUBLIC, replacing_folder, write_file
 from ..store.folder import Folder
@@ -154,7 +154,6 @@ def publish(
     dataset: str = "",
     date: str = "",
     names: Sequence[str] = (),
-    namer: Namer | None = None,
     force: bool = False,
 ) -> None:
     """Publish a saved model and its saved tables in a folder.
@@ -167,9 +166,8 @@ def publish(
         A new folder; folders of a fit, and of its tables in their order.
     dataset, date : str
         Name and time of the records, public facts for the page; "" for none.
-    names, namer : sequence of str, callable
-        Names of the topics or clusters, or a function that gives them from lists of released words; without both,
-        words are joined. No name may come from records.
+    names : sequence of str
+        Names of the topics or clusters; () joins their words. No name may come from records.
     force : bool
         Whether to replace a publication. Its folder is replaced only if it holds nothing but what was published.
 
@@ -197,8 +195,6 @@ def publish(
             (folder / name).mkdir()
             copy_model(Path(path), folder / name, (beside.REPORT,))
         every = _parts(folder)
-        if namer is not None and not names:
-            names = part_of(every[0]).names(every[0], namer)
         if listed := "".join(f"{name}\n" for name in names):
             _write(folder / NAMES, listed)
         _write(folder / beside.REPORT, _page(every, dataset, date, _names(listed)))

@@ -21,7 +21,7 @@ from ..engine.statement import Privacy
 from ..models.family import VOCABULARY, family_of
 from ..models.lda import LatentDirichletAllocation, PublicPrior, load_prior, plan
 from ..models.lda.planning import DOC_LENGTH
-from ..report import Namer, topic_names
+from ..report import topic_names
 from ..store.atomic import replace_text
 from . import beside
 from .folder import copy_releases, releases_folder, write_model
@@ -243,27 +243,26 @@ class PrivateTopics(TextJob):
         model = self._fitted()
         return model.inputs_[VOCABULARY].split("\n")[: model.n_features_in_]
 
-    def topics(self, n_words: int = 10, level: float = 0.9, namer: Namer | None = None) -> DataFrame | list[TopicWord]:
+    def topics(self, n_words: int = 10, level: float = 0.9) -> DataFrame | list[TopicWord]:
         """List the first words of each topic, topics and words in the order that `print` shows.
 
-        Intervals of the words' probabilities are at a ``level``; a topic of the records' own has none. A ``namer`` gets
-        a list of released words for each topic and gives their names; None joins words
-        (`vips_fast.report.topic_names`). Returns a frame with the fields of `TopicWord` as columns, or a list of
+        Intervals of the words' probabilities are at a ``level``; a topic of the records' own has none. Names join
+        words (`vips_fast.report.topic_names`). Returns a frame with the fields of `TopicWord` as columns, or a list of
         `TopicWord` without pandas.
         """
-        rows = self._rows(n_words, level, namer)
+        rows = self._rows(n_words, level)
         try:
             import pandas
         except ImportError:
             return rows
         return pandas.DataFrame(rows, columns=list(TopicWord._fields))
 
-    def _rows(self, n_words: int, level: float = 0.9, namer: Namer | None = None) -> list[TopicWord]:
+    def _rows(self, n_words: int, level: float = 0.9) -> list[TopicWord]:
         check_number("n_words", n_words, 1, 10**6, integer=True)
         model, words = self._fitted(), self._words()
         sums = model.components_.sum(axis=1)
         intervals = model.components_interval(level) / sums[:, None, None]
-        rows, names = [], topic_names(model.components_, words, namer=namer)
+        rows, names = [], topic_names(model.components_, words)
         scores = model._word_scores()
         for k in model._topic_order()[0].tolist():
             about = k + 1, float(sums[k] / sums.sum()), float("nan" if model.lift_ is None else model.lift_[k])

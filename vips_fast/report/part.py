@@ -14,7 +14,6 @@ from ..models.family import family_of, resolve
 from ..models.inputs import column_names
 from ..store.text import printable
 from . import figures
-from .text import Namer
 
 #: Rows of a table or of a list of bars.
 MOST_ROWS = 40
@@ -99,7 +98,7 @@ class Part:
         """Name the published quantities in a phrase."""
         return f"the arrays {', '.join(model._fitted().arrays)}"
 
-    def names(self, model: Any, namer: Namer | None = None) -> tuple[str, ...]:
+    def names(self, model: Any) -> tuple[str, ...]:
         """Name topics or clusters by their words; () if they have none."""
         return ()
 

@@ -1,7 +1,7 @@
 """Models in plain text: topics, tables, and yardsticks of a topic model."""
 
 import textwrap
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,8 +11,6 @@ from ..data.arrays import largest
 from ..data.counts import check_counts
 from ..store.text import printable
 
-#: Names lists of released words, such as a function that asks a language model.
-Namer = Callable[[list[list[str]]], Sequence[str]]
 #: First words of a topic that may be in its name, and the weight of relevance beside being unlike the others.
 _CANDIDATES, _RELEVANCE = 20, 0.7
 
@@ -35,15 +33,12 @@ def top_words(components: Any, vocabulary: Sequence[str] | None = None, n_words:
     return [[f"#{k}" if vocabulary is None else vocabulary[k] for k in row] for row in best.tolist()]
 
 
-def topic_names(
-    components: Any, vocabulary: Sequence[str], n_words: int = 3, namer: Namer | None = None
-) -> tuple[str, ...]:
+def topic_names(components: Any, vocabulary: Sequence[str], n_words: int = 3) -> tuple[str, ...]:
     """Name each topic by likely words that differ.
 
     ``components``, (K, V), are released weights, so names cost nothing. Words have to be likelier than elsewhere, by
     the relevance of Sievert & Shirley (2014). They are chosen by maximal marginal relevance (Carbonell & Goldstein
-    1998). Two words are alike if the same topics have them, or if they begin alike. A ``namer`` gets the first words of
-    each topic and gives names instead.
+    1998). Two words are alike if the same topics have them, or if they begin alike.
     """
     components = _matrix(components)
     logs = np.log(np.maximum(_distributions(components), 1e-12))
@@ -56,29 +51,22 @@ def topic_names(
         first = np.argsort(-np.where(lift[k] > 0, logs[k], logs[k] - 1e3), kind="stable")[:_CANDIDATES]
         scores, taken = row[first] - row[first].min(), list[int]()
         scores = scores / max(float(scores.max()), 1e-12) - (lift[k, first] <= 0)
-        while len(taken) < min(n_words if namer is None else 10, len(first)):
+        while len(taken) < min(n_words, len(first)):
             near = np.einsum("tu,tv->uv", profiles[:, first], profiles[:, first[taken]]).max(axis=1, initial=0.0)
             forms = [any(_same_form(vocabulary[v], vocabulary[first[t]]) for t in taken) for v in first]
             worth = _RELEVANCE * scores - (1 - _RELEVANCE) * near - 2.0 * np.array(forms)
             worth[taken] = -np.inf
             taken.append(int(worth.argmax()))
         lists.append([vocabulary[v] for v in first[taken]])
-    return distinct_names(lists, namer)
+    return distinct_names(lists)
 
 
-def distinct_names(lists: Sequence[Sequence[str]], namer: Namer | None = None) -> tuple[str, ...]:
-    """Join each list's words to a name, or call ``namer``.
-
-    Equal names are numbered. Raises ValueError if the namer gives other than a line of text for each list.
-    """
-    names = [", ".join(words) for words in lists] if namer is None else list(namer([list(words) for words in lists]))
-    lines = all(isinstance(name, str) and name.strip().isprintable() for name in names)
-    if namer is not None and not (lines and len(names) == len(lists)):
-        raise ValueError(f"namer: gave {len(names)} names; expected {len(lists)} lines of text, one for each list")
-    seen: dict[str, int] = {}
-    for k, name in enumerate(name.strip() or "unnamed" for name in names):
+def distinct_names(lists: Sequence[Sequence[str]]) -> tuple[str, ...]:
+    """Join each list's words to a name; equal names are numbered."""
+    names, seen = list[str](), dict[str, int]()
+    for name in (", ".join(words).strip() or "unnamed" for words in lists):
         seen[name] = seen.get(name, 0) + 1
-        names[k] = name if seen[name] == 1 else f"{name} ({seen[name]})"
+        names.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
     return tuple(names)
 
 

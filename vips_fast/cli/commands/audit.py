@@ -2,11 +2,8 @@
 
 import contextlib
 import json
-from typing import Any
 
 from ... import audit
-from ...audit import invented_documents, membership_attack
-from ...data import load_corpus
 from ...models.family import family_named
 from ..arguments import Audit
 from ..messages import say
@@ -16,37 +13,20 @@ from .jobs import given, settings_of
 
 def run(args: Audit) -> int:
     """Audit a model class with settings; 0 if it passes, else 1."""
-    if args.attack and (args.family != "lda" or args.layers is not None):
-        raise ValueError(f"--attack {args.attack}: expected lda, and no --layers")
     layers = None if args.layers is None else [layer.strip().upper() for layer in args.layers.split(",")]
     # Two topics have scales of entries that hardly differ.
-    args.n_components = args.n_components or (10 if args.attack else 4 if args.family == "lda" else 2)
+    args.n_components = args.n_components or (4 if args.family == "lda" else 2)
     cls = family_named(args.family).estimator()
     settings = settings_of(cls, given(cls, args))
     with contextlib.nullcontext() if args.json is None else output_file(args.json) as file:
-        report: Any
-        if args.attack is not None:
-            report = _attack(cls(**settings), args.attack)
-        else:
-            report = audit.audit(
-                args.family,
-                settings,
-                layers=layers,
-                full=args.full,
-                callback=lambda result: say(f"layer {result.layer} done, {result.seconds:.1f} s"),
-            )
+        report = audit.audit(
+            args.family,
+            settings,
+            layers=layers,
+            full=args.full,
+            callback=lambda result: say(f"layer {result.layer} done, {result.seconds:.1f} s"),
+        )
         if file is not None:
             file.write((json.dumps(report.to_dict(), indent=1) + "\n").encode())
     print(report.text())
     return 0 if report.passed else 1
-
-
-def _attack(estimator: Any, documents: str) -> Any:
-    """Run the membership attack on a file's documents, or on invented ones."""
-    X = invented_documents() if documents == "invented" else load_corpus(documents).counts
-
-    def told(done: int) -> None:
-        if done % 16 == 0:
-            say(f"{done} shadow models done")
-
-    return membership_attack(estimator, X, callback=told)

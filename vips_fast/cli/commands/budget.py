@@ -2,24 +2,18 @@
 
 import json
 import time
-from pathlib import Path
 from typing import Any
 
-from ...accounting import SelfComposedEvent, event_from_dict
 from ...accounting.printing import rounded_down, rounded_up
 from ...engine.budget import Budget
 from ...engine.budget_repair import read_damaged
-from ...engine.sampling import check_steps, make_sampler, run_event
 from ...report import table
-from ...store.limits import parse_json, read_bytes
 from ...store.words import counted
-from ..arguments import BudgetCreate, BudgetReserve, BudgetShow
+from ..arguments import BudgetCreate, BudgetShow
 from ..messages import say
 
 #: Keys of ``budget show --json``.
 BUDGET_KEYS = ("spent", "left", "epsilon", "delta", "dataset", "unit", "runs", "purchases")
-#: Most steps of a declared run.
-_MOST_STEPS = 10**8
 
 
 def create(args: BudgetCreate) -> int:
@@ -127,56 +121,3 @@ def _repair(file: str, out: str) -> int:
     print(table(rows))
     print(f"\nWritten to {out}; {file} is unchanged. head {Budget(out).head}")
     return 0
-
-
-def reserve(args: BudgetReserve) -> int:
-    """Declare runs ahead."""
-    budget = Budget(args.file)
-    try:
-        plans = parse_json(read_bytes(args.plan))
-    except ValueError as error:
-        raise ValueError(f"{args.plan}: {error}; expected a list of runs") from None
-    if not isinstance(plans, list):
-        raise ValueError(f"{args.plan}: expected a list of runs")
-    events = [_event(args.plan, number, plan) for number, plan in enumerate(plans)]
-    try:
-        made = budget.reserve_list(events, name=Path(args.plan).stem, delta=args.delta)
-    except ArithmeticError:
-        raise ValueError(f"{args.plan}: a number is too large or too small to compute with") from None
-    print(
-        f"Declared {counted(len(events), 'run')}: "
-        f"epsilon = {rounded_up(made['epsilon'])} at delta = {made['delta']:g}, "
-        f"{rounded_down(budget.left)} left for others; list {made['list']}, head {budget.head}"
-    )
-    return 0
-
-
-def _event(path: str, number: int, plan: Any) -> Any:
-    """Make the event of a declared run."""
-    where = f"{path}: run {number}"
-    if not isinstance(plan, dict):
-        raise ValueError(f"{where}: expected an object with an event, or with records, steps and noise_multiplier")
-    given = dict(plan)
-    steps = given.pop("steps", 1)
-    if isinstance(steps, bool) or not isinstance(steps, int) or not 1 <= steps <= _MOST_STEPS:
-        raise ValueError(f"{where}: steps={str(steps)[:20]}: expected a whole number from 1 to {_MOST_STEPS:,}")
-    try:
-        if set(given) == {"event"}:
-            return SelfComposedEvent(event_from_dict(given["event"]), steps)
-        noise, records = given.pop("noise_multiplier"), given.pop("records")
-        sampling, relation = given.pop("sampling", "poisson"), given.pop("relation", None)
-        size = given.pop("batch_size", None)
-        for name, value in {"noise_multiplier": noise, "records": records, "batch_size": size or 1}.items():
-            if isinstance(value, bool) or not isinstance(value, int | float):
-                raise ValueError(f"{name}={str(value)[:20]!r}: expected a number")
-        sampler = make_sampler(sampling, relation, records, size)
-        if given:
-            raise ValueError(f"unknown key {sorted(given)[0]!r}")
-        check_steps(sampler, steps)
-        return run_event(sampler, noise, steps)
-    except KeyError as error:
-        raise ValueError(f"{where}: {error.args[0]!r} is missing") from None
-    except ArithmeticError:
-        raise ValueError(f"{where}: a number is too large or too small to compute with") from None
-    except (TypeError, ValueError, RecursionError) as error:
-        raise ValueError(f"{where}: {error}") from None

@@ -10,12 +10,9 @@ from typing import Any
 import numpy as np
 
 from ...data import Schema
-from ...data.schema import text_of
 from ...data.shards import is_sharded
 from ...jobs import Material
-from ...models.family import SCHEMA, family_named
-from ...models.logistic import BayesianLogisticRegression
-from ...report import table
+from ...models.family import family_named
 from ...report.parts.coefficients import effect_lines
 from ...store.limits import parse_json
 from ..arguments import FitBlr, FitCounts, Predict
@@ -23,8 +20,6 @@ from ..inputs import (
     IMAGES,
     TEXTS,
     column_inputs,
-    is_table,
-    load_model,
     matrix_names,
     open_shards,
     read_array,
@@ -170,28 +165,3 @@ def _of_shards(args: FitBlr | FitCounts, estimator: Any) -> Material:
 def _list_effects(model: Any, names: Sequence[str], label: str | None) -> str:
     """List the largest known effects, and name those that are not known."""
     return "\n".join([*effect_lines(model, names, label, more="vips-fast show DIR --all"), ""])
-
-
-def effects(args: Predict) -> int:
-    """Print average marginal effects, and the calibration with labels."""
-    model = load_model(args.model, BayesianLogisticRegression, "fit blr")
-    refuse(args, *TEXTS, *IMAGES)
-    if args.label is None or not is_table(args, model):
-        X, labels = read_new_rows(args, model), None if args.label is None else read_labels(args.label, "raise")
-    else:
-        schema = Schema.parse(model.inputs_[SCHEMA]) if args.schema is None else Schema.load(args.schema)
-        X, cells = read_table(args.input, schema, "raise", [args.label])
-        labels = [text_of(cell) for cell in cells[args.label]]
-    rows = [
-        (name.partition("=")[0], change, *(f"{v:+.4f}" if math.isfinite(v) else "not known" for v in effect))
-        for _, name, change, effect in model.marginal_effects(X)
-    ]
-    parts = [] if labels is None else model.calibration(X, labels)
-    outcome = model.outcome_
-    print(f"Average effects on the probability of {outcome} over {X.shape[0]} rows, with 90 % intervals:\n")
-    print(table(rows, ("column", "change", "effect", "5 %", "95 %")))
-    if parts:
-        told = [(f"{p:.3f}", *(f"{value:.3f}" for value in share), str(n)) for p, share, n in parts]
-        print(f"\nCalibration: the share of {outcome} among rows of a predicted probability, with 90 % intervals:\n")
-        print(table(told, ("predicted", "share", "5 %", "95 %", "rows")))
-    return 0

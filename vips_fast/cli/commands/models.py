@@ -27,16 +27,12 @@ from ..arguments import Predict, Publish, Show, Verify
 from ..inputs import load_model, load_new, read_lines
 from ..messages import print_object, width
 from ..output import output_file, privacy_object, write_table
-from ..signature import load, refuse_unused
+from ..signature import refuse_unused
 from .prior import show as show_prior
 
 
 def predict(args: Predict) -> int:
-    """Print probabilities of classes or clusters, topic proportions or hidden units; or effects of a regression."""
-    if args.effects:
-        refuse_unused(args, {"out", "n_jobs"}, "not with --effects")
-        return int(load("commands.logistic:effects")(args))
-    refuse_unused(args, {"label"}, "expected with --effects")
+    """Print probabilities of classes or clusters, topic proportions or hidden units."""
     model, records = load_new(args)
     if args.n_jobs is not None:
         model.set_params(n_jobs=args.n_jobs)

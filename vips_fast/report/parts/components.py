@@ -8,7 +8,7 @@ import numpy as np
 from ...store.text import csv_text
 from ...store.words import counted
 from ..part import MOST_ROWS, Learned, Part, part_of
-from ..text import Namer, distinct_names
+from ..text import distinct_names
 
 
 class Components(Part):
@@ -75,9 +75,9 @@ class DocumentComponents(Components):
         """Describe each cluster by its keywords."""
         return [", ".join(words) for words in model.keywords(n_words)]
 
-    def names(self, model: Any, namer: Namer | None = None) -> tuple[str, ...]:
+    def names(self, model: Any) -> tuple[str, ...]:
         """Name the clusters by their first keywords."""
-        return distinct_names([words[: 3 if namer is None else 10] for words in model.keywords(10)], namer)
+        return distinct_names([words[:3] for words in model.keywords(10)])
 
     def cells(self, model: Any, columns: Sequence[str] | None) -> tuple[list[str], list[list[str]]]:
         """Give each component's keywords."""

@@ -11,7 +11,7 @@ from ...models.inputs import column_names
 from ...store.words import counted
 from .. import figures
 from ..part import Learned, Part, Topic
-from ..text import Namer, top_words, topic_names, topics_table
+from ..text import top_words, topic_names, topics_table
 
 #: So that a page stays below 3 MB.
 _MOST = 300
@@ -73,10 +73,10 @@ class Topics(Part):
         n_topics, n_words = model.components_.shape
         return f"{counted(n_topics, 'topic')}, with the probability of each of {counted(n_words, 'word')}"
 
-    def names(self, model: Any, namer: Namer | None = None) -> tuple[str, ...]:
+    def names(self, model: Any) -> tuple[str, ...]:
         """Name the topics, if their words are known."""
         words = column_names(model._fitted().public)
-        return () if words is None else topic_names(model.components_, words, namer=namer)
+        return () if words is None else topic_names(model.components_, words)
 
     def text(self, model: Any, columns: Sequence[str] | None, n_words: int = 10) -> str:
         """Write the verdict and the first words of each topic.
