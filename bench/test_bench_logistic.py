@@ -16,8 +16,7 @@ from sklearn.linear_model import LogisticRegression
 
 from vips_fast import BayesianLogisticRegression
 from vips_fast.engine.backend import Threads
-from vips_fast.kernels import logistic_estep, pg_mean, reference
-from vips_fast.kernels.logistic import Lattice, accumulate, check_rows, factor_spacing
+from vips_fast.kernels import pg_mean, reference
 from vips_fast.kernels.threads import run_blocks
 
 N = 10_000_000
@@ -96,49 +95,28 @@ def numpy_estep(X, y, M):
     return X.T @ (y - 0.5), X.T @ (X * xi[:, None])
 
 
-LATTICE = dict(
-    center=None, lattice=Lattice(3.3, 1.0, 1.65, 2.7, 1.0, 2.0**-20, factor_spacing(1.0, 2**17)), label_free=True
-)
+def our_estep(X, y, M):
+    """Return a function of a number of threads: the model's sums of all records, clipped, for the second moment M."""
+    fit = BayesianLogisticRegression(row_norm=3.3, fit_intercept=False, noise_multiplier=30.0).prepare(X, y)
+    fit.model.restore(fit.model.state() | {"progress": np.ones(3), "covariance": M})
+    rows, words = np.arange(len(y)), np.zeros(len(y), np.uint64)
+    return lambda n_threads=1: Threads(n_threads).sum(fit.model, fit.records, rows, words)
 
 
 def test_w5_estep_adult(adult, paired):
     X, ones, y, M = adult
-    rows, unit = check_rows(X, y), check_rows(ones, y)
     dense = X.toarray()
     paired(
-        lambda: accumulate(rows, M, **LATTICE),
+        our_estep(X, y, M),
         {
             "scipy CSR": lambda: scipy_estep(X, y, M),
             "numpy dense": lambda: numpy_estep(dense, y, M),
-            "ours, all entries 1": lambda: accumulate(unit, M, **LATTICE),
+            "ours, all entries 1": our_estep(ones, y, M),
         },
         f"W5 E-step, Adult one-hot, {X.shape[0]} x {X.shape[1]}, {X.nnz / X.shape[0]:.1f} entries a row, clipped, "
         "one thread",
         rounds=9,
     )
-
-
-def test_w5_engine_adult(adult, paired):
-    """The engine's own time beside the kernels.
-
-    It has blocks of the records, and a sum that any backend could make.
-    """
-    X, _, y, M = adult
-    estimator = BayesianLogisticRegression(row_norm=3.3, fit_intercept=False, noise_multiplier=30.0)
-    fit = estimator.prepare(X, y)
-    records, model = fit.records, fit.model
-    d = X.shape[1]
-    model.restore(model.state() | {"progress": np.array([1.0, 1.0, 1.0]), "covariance": M})
-    all_rows, words, rows = np.arange(len(y)), np.zeros(len(y), np.uint64), check_rows(X, y)
-    options = dict(center=np.zeros(d), lattice=model.lattice, label_free=True)
-    paired(
-        lambda: Threads(1).sum(model, records, all_rows, words),
-        {"driver of the kernels": lambda: accumulate(rows, model.moment, **options)},
-        f"W5 E-step by the engine, Adult one-hot, {len(y)} x {d}, one thread",
-        rounds=9,
-    )
-    sums = Threads(1).sum(model, records, all_rows, words)
-    np.testing.assert_array_equal(sums, accumulate(rows, model.moment, **options))
 
 
 @pytest.mark.parametrize("n, d", [(1000, 20), (5000, 300), (200_000, 50)])
@@ -163,10 +141,10 @@ def test_whole_fits(paired, n, d):
 def test_w5_two_threads(adult, paired):
     X, _, y, M = adult
     # Eight times Adult: once takes 3 ms, in which two threads have hardly begun.
-    rows = check_rows(sp.csr_array(sp.vstack([X] * 8)), np.tile(y, 8))
+    ours = our_estep(sp.csr_array(sp.vstack([X] * 8)), np.tile(y, 8), M)
     paired(
-        lambda: accumulate(rows, M, n_threads=2, **LATTICE),
-        {"ours on one thread": lambda: accumulate(rows, M, **LATTICE)},
+        lambda: ours(2),
+        {"ours on one thread": ours},
         f"W5 E-step, Adult one-hot eight times, {8 * X.shape[0]} x {X.shape[1]}, clipped, two threads",
         rounds=9,
     )
@@ -176,9 +154,8 @@ def test_w5_estep_dense(adult, paired):
     X, _, y, M = adult
     dense = np.random.default_rng(1).normal(size=(20_000, 120)) / 12
     M = np.eye(120) + 0.01
-    rows = check_rows(dense, y[:20_000])
     paired(
-        lambda: accumulate(rows, M, **LATTICE),
+        our_estep(dense, y[:20_000], M),
         {"numpy dense": lambda: numpy_estep(dense, y[:20_000], M)},
         "W5 E-step, dense rows, 20000 x 120, clipped, one thread",
     )
@@ -190,25 +167,10 @@ def test_w5_estep_wide(paired):
     weight = 1 / np.arange(5, 4151)
     X = sp.csr_array((rng.random((10_000, 4146)) < 28 * weight / weight.sum()).astype(float))
     y = (rng.random(10_000) < 0.14).astype(float)
-    rows = check_rows(X, y)
     M = np.eye(4146)
     paired(
-        lambda: accumulate(rows, M, **LATTICE),
+        our_estep(X, y, M),
         {"scipy CSR": lambda: scipy_estep(X, y, sp.csr_array(M))},
         f"W5 E-step, 10000 x 4146, {X.nnz / 10_000:.0f} ones a row (peer with a sparse <m m^T>)",
         rounds=3,
     )
-
-
-def test_w5_accuracy(adult):
-    """The speed counts only at this accuracy.
-
-    It is within 10^-12 of float64 numpy on the same lattice.
-    """
-    X, _, y, M = adult
-    few = X[:400]
-    options = dict(row_norm=3.3, scales=(1.65, 2.7), clip_norm=1.0, label_free=True)
-    got = logistic_estep(few, y[:400], M, **options)
-    want = reference.logistic_estep(few, y[:400], M, **options)
-    for a, b in zip(got, want, strict=True):
-        assert np.linalg.norm(a - b) <= 1e-12 * np.linalg.norm(b)

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from common import DATA
 from scipy.special import expit
-from sums import sbn_clip, sbn_moments
 
 from vips_fast import SigmoidBeliefNetwork
 from vips_fast.kernels import reference, sbn_pg, sbn_quadratic
@@ -135,69 +134,6 @@ def test_z_update_quadratic(paired, work):
         f"sbn z update, quadratic bound, J = {J}, K = {K}, {S} records, four sweeps",
     )
     assert ratios["numpy, Gram form"] > 2
-
-
-def numba_moments():
-    """Compile the second moments in Numba, exact sums included.
-
-    Pairs lie in blocks of records, innermost over visible units.
-    """
-    import numba
-
-    @numba.njit(fastmath=True)
-    def update(units, z, scale, sums):
-        n_records, n_visible = units.shape
-        n_hidden = z.shape[1]
-        depth = 256
-        row = np.empty(n_visible)
-        for first in range(0, n_records, depth):
-            last = min(first + depth, n_records)
-            pair = 0
-            for k in range(n_hidden):
-                for m in range(k, n_hidden):
-                    row[:] = 0.0
-                    for n in range(first, last):
-                        weight = np.trunc(scale * z[n, k] * (z[n, m] if m > k else 1.0))
-                        for j in range(n_visible):
-                            row[j] += weight * units[n, j]
-                    for j in range(n_visible):
-                        sums[pair, j] += np.int64(row[j])
-                    pair += 1
-
-    return update
-
-
-def test_second_moments(paired, work):
-    """sum_n xi_nj z_nk z_nl for all j and k <= l."""
-    z, xi = sbn_pg(**work, n_sweeps=2)
-    units, _ = sbn_clip(xi, spacing=2.0**-23)
-    k, m = np.triu_indices(K)
-    pairs = z[:, k] * z[:, m]
-
-    def loop():
-        for j in range(0, J, 16):  # one in sixteen visible units
-            (z * xi[:, j : j + 1]).T @ z
-
-    compiled, few = numba_moments(), S // 16
-    sums = np.zeros((K * (K + 1) // 2, J), np.int64)
-    compiled(units[:few], z[:few], 2.0**22, sums)
-    np.testing.assert_array_equal(sums.T, sbn_moments(units[:few], z[:few]))
-
-    ratios = paired(
-        lambda: sbn_moments(units, z),
-        {
-            "numba, straightforward": lambda: compiled(units[:few], z[:few], 2.0**22, sums),
-            "one float64 GEMM over pair products": lambda: xi.T @ (z[:, k] * z[:, m]),
-            "the same, products formed before": lambda: xi.T @ pairs,
-            "a GEMM for each visible unit": loop,
-        },
-        f"sbn second moments, J = {J}, K = {K}, {S} records",
-        rounds=3,
-        scale={"a GEMM for each visible unit": 1 / 16, "numba, straightforward": 1 / 16},
-    )
-    # Tripwires below the targets of 1.
-    assert ratios["one float64 GEMM over pair products"] > 0.9
-    assert ratios["the same, products formed before"] > 0.7
 
 
 def test_private_epoch(benchmark, images):

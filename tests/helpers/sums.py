@@ -3,7 +3,7 @@
 import numpy as np
 
 from vips_fast.kernels import native
-from vips_fast.kernels.sbn import MAX_PAIR_SCALE, workspaces
+from vips_fast.kernels.sbn import workspaces
 
 
 def sbn_clip(x, center=None, factor=None, *, clip_norm=None, spacing, isa=None):
@@ -29,11 +29,4 @@ def sbn_gram(v, isa=None):
     K = v.shape[1]
     sums = np.zeros(K * (K - 1) // 2, dtype=np.int64)
     native.sbn_gram(v, workspaces("gram", 1, K, 1, isa)[0], sums, isa)
-    return sums
-
-
-def sbn_moments(x, z, *, pair_scale=float(MAX_PAIR_SCALE), isa=None):
-    J, K = x.shape[1], z.shape[1]
-    sums = np.zeros((J, K * (K + 1) // 2), dtype=np.int64)
-    native.sbn_moments(x, z, 0, sums.shape[1], pair_scale, workspaces("moments", J, K, 1, isa)[0], sums, isa)
     return sums

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from vips_fast.kernels import logistic as logistic_module
-from vips_fast.kernels import logistic_estep, native, reference, unpack_upper
-from vips_fast.kernels.logistic import Lattice, accumulate, check_rows, factor_spacing, triangle_size
+from vips_fast.kernels import native, reference, unpack_upper
+from vips_fast.kernels.logistic import Lattice, factor_spacing, triangle_size, workspace
 
 ISAS = native.isas_available()
 
@@ -25,47 +24,69 @@ def forms(X):
     return {"dense": X, "csr": sparse.csr_array(X), "float32": sparse.csr_array(X.astype(np.float32))}
 
 
-def test_second_moment_none_is_zero():
-    X, y, _, _ = problem(30, 7)
-    got, want = logistic_estep(X, y), reference.logistic_estep(X, y)
-    assert (got.xi == 0.25).all()
-    np.testing.assert_array_equal(got.linear, want.linear)
-    np.testing.assert_array_equal(got.quadratic, want.quadratic)
-    clipped = X / np.maximum(1, np.linalg.norm(X, axis=1))[:, None]
-    # Truncation to 2^-30 (linear) and to factors of 2^-20 (quadratic), summed over 30 records.
-    np.testing.assert_allclose(got.linear, (y - 0.5) @ clipped, atol=30 * 2.0**-29)
-    np.testing.assert_allclose(unpack_upper(got.quadratic, 7), clipped.T @ clipped / 4, atol=30 * 2.0**-19)
+LATTICE = Lattice(
+    row_norm=1.3,
+    n_trials=1.0,
+    scale_linear=0.8,
+    scale_quadratic=0.3,
+    clip_norm=0.9,
+    spacing=2.0**-20,
+    factor_spacing=factor_spacing(0.9, 2**16),
+)
+
+
+def sums_of(X, y, M, m0=None, *, trials=None, label_free=False, unit=False, isa=None, **lattice):
+    """Compute the integer sums as the model does, on a fixed lattice. It does not depend on the number of rows."""
+    n, d = X.shape
+    columns, work = (None, np.empty(0, np.int32), np.reshape(X, -1)), workspace(d, not sparse.issparse(X), isa)
+    if sparse.issparse(X):
+        columns = X.indptr.astype(np.int64), X.indices.astype(np.int32), X.data
+    factors, sums = np.empty((2, n)), np.zeros(d + triangle_size(d), np.int64)
+    state = y, trials, M, m0, *LATTICE._replace(**lattice), label_free
+    native.logistic_weights(d, *columns, *state, work, *factors, None, None, unit, isa)
+    native.logistic_accumulate(d, 0, d, *columns, *factors, work, sums[:d], sums[d:], unit, isa)
+    return sums
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"n_trials": 6.0},
+        {"spacing": 2.0**-10, "clip_norm": 1.2},
+        {"clip_norm": 40.0, "factor_spacing": factor_spacing(40.0, 64)},
+    ],
+)
+@pytest.mark.parametrize("label_free", [False, True])
+@pytest.mark.parametrize("d", [1, 16, 65])
+def test_sums_are_the_twins(d, label_free, settings):
+    """To 10^-12 of their norm: no integer of 20 records truncates apart."""
+    X, y, M, m0 = problem(20, d)
+    X, trials = X.astype(np.float32).astype(float), np.full(20, settings.get("n_trials", 1.0))
+    row_norm, _, *scales, clip_norm, spacing, grid = LATTICE._replace(**settings)
+    options = dict(row_norm=row_norm, scales=scales, clip_norm=clip_norm, spacing=spacing, grid=grid)
+    for moment, center in ((M, m0), (None, m0), (M, np.zeros(d))):
+        state = X, y * trials, trials, moment, center
+        linear, quadratic, *_ = reference.logistic_weights(*state, label_free=label_free, **options)
+        twin = np.concatenate(reference.logistic_accumulate(X, linear, quadratic))
+        for rows in forms(X).values():
+            ours = sums_of(rows, y * trials, moment, center, label_free=label_free, **settings)
+            assert np.abs(ours - twin).max() <= 1e-12 * np.linalg.norm(twin.astype(float))
 
 
 def test_trials_of_each_record():
+    """b trials of one record are b records of one trial each (Eq. 34), up to truncation."""
     X, _, M, _ = problem(30, 5)
     rng = np.random.default_rng(3)
-    trials = rng.integers(0, 9, 30)
-    y = rng.binomial(trials, 0.4)
-    got = logistic_estep(X, y, M, trials=trials, n_trials=8)
-    want = reference.logistic_estep(X, y, M, trials=trials, n_trials=8)
-    np.testing.assert_allclose(got.quadratic, want.quadratic, atol=1e-12 * np.linalg.norm(want.quadratic))
-    # b trials of one record are b records of one trial each (Eq. 34), up to truncation.
-    rows = np.repeat(np.arange(30), trials)
-    ones = np.concatenate([np.r_[np.ones(s), np.zeros(b - s)] for s, b in zip(y, trials, strict=True)])
-    each = logistic_estep(X[rows], ones, M)
-    np.testing.assert_allclose(got.linear, each.linear, atol=1e-6)
-    np.testing.assert_allclose(got.quadratic, each.quadratic, atol=240 * 2.0**-18)
-
-
-def sums_of(X, y, M, m0=None, **kwargs):
-    """Compute integer sums on a fixed lattice. It does not depend on the number of rows."""
-    defaults = dict(
-        row_norm=1.3,
-        n_trials=1.0,
-        scale_linear=0.8,
-        scale_quadratic=0.3,
-        clip_norm=0.9,
-        spacing=2.0**-20,
-        factor_spacing=factor_spacing(0.9, 2**16),
-    )
-    lattice = Lattice(**{name: kwargs.pop(name, value) for name, value in defaults.items()})
-    return accumulate(check_rows(X, y), M, m0, lattice, **kwargs)
+    trials = rng.integers(0, 9, 30).astype(float)
+    y = rng.binomial(trials.astype(int), 0.4).astype(float)
+    rows = np.repeat(np.arange(30), trials.astype(int))
+    ones = np.concatenate([np.r_[np.ones(int(s)), np.zeros(int(b - s))] for s, b in zip(y, trials, strict=True)])
+    wide = dict(clip_norm=100.0, factor_spacing=factor_spacing(100.0, 2**16))
+    together, each = sums_of(X, y, M, trials=trials, n_trials=8.0, **wide), sums_of(X[rows], ones, M, **wide)
+    # An integer a record, and a factor's step of at most 1.3 / factor_spacing an entry.
+    np.testing.assert_allclose(together[:5], each[:5], atol=len(rows) + 30)
+    np.testing.assert_allclose(together[5:], each[5:], atol=6 * len(rows) / wide["factor_spacing"])
 
 
 @pytest.mark.parametrize("isa", ISAS)
@@ -85,24 +106,13 @@ def test_contribution_is_a_function_of_the_record(isa, storage):
         np.testing.assert_array_equal(left, alone[:cut].sum(axis=0))
 
 
-@pytest.mark.parametrize("storage", ["dense", "csr"])
-def test_threads_give_the_same_bits(monkeypatch, storage):
-    n, d = 1000, 41
-    X, y, M, m0 = problem(n, d, seed=6)
-    X = forms(X)[storage]
-    one = sums_of(X, y, M, m0)
-    monkeypatch.setattr(logistic_module, "BLOCK_ENTRIES", 500)
-    for n_threads in (1, 2, 7, 16):
-        np.testing.assert_array_equal(sums_of(X, y, M, m0, n_threads=n_threads), one)
-
-
 def test_instruction_sets_share_the_integer_path():
     """With M = 0 all instruction sets give the same bits.
 
     Nothing before the lattice depends on the order of additions.
     """
     X = np.round(problem(200, 20, seed=7)[0] * 16) / 64
-    y = np.arange(200) % 2
+    y = np.arange(200) % 2.0
     results = [sums_of(form, y, None, isa=isa) for isa in ISAS for form in (X, sparse.csr_array(X))]
     for other in results[1:]:
         np.testing.assert_array_equal(other, results[0])
@@ -112,12 +122,8 @@ def test_unit_entries_take_the_same_bits():
     """The path for matrices of ones is chosen from the data. It may not change a record's contribution."""
     X, y, M, m0 = problem(200, 30, seed=8)
     ones = sparse.csr_array((X != 0).astype(float))
-    rows = check_rows(ones, y)
-    assert rows.unit
-    lattice = Lattice(1.3, 1.0, 0.8, 0.3, 0.9, 2.0**-20, 2.0**-21)
     for isa in ISAS:
-        fast = accumulate(rows, M, m0, lattice, isa=isa)
-        slow = accumulate(rows._replace(unit=False), M, m0, lattice, isa=isa)
+        fast, slow = (sums_of(ones, y, M, m0, unit=unit, isa=isa) for unit in (True, False))
         np.testing.assert_array_equal(fast, slow)
 
 
@@ -207,12 +213,9 @@ def test_non_finite_records_contribute_nothing(isa, dense):
     X[1, 0], X[2, 3], X[3] = np.nan, np.inf, 1e200
     y[4] = np.nan
     y[5] = np.inf
-    rows = check_rows(np.zeros((n, d)), np.zeros(n))._replace(values=X.reshape(-1), y=y)
     if not dense:
-        indices = np.tile(np.arange(d, dtype=np.int32), n)
-        rows = rows._replace(indptr=np.arange(0, n * d + 1, d), indices=indices)
-    got = accumulate(rows, M, m0, Lattice(1.3, 1.0, 0.8, 0.3, 0.9, 2.0**-20, factor_spacing(0.9, 2**16)), isa=isa)
-    np.testing.assert_array_equal(got, clean)
+        X = sparse.csr_array((X.reshape(-1), np.tile(np.arange(d), n), np.arange(0, n * d + 1, d)), shape=(n, d))
+    np.testing.assert_array_equal(sums_of(X, y, M, m0, isa=isa), clean)
 
 
 def test_unpack_upper():
@@ -225,53 +228,12 @@ def test_unpack_upper():
 
 
 def test_empty_and_large_sizes():
-    empty = logistic_estep(np.empty((0, 3)), np.empty(0))
-    assert empty.linear.tolist() == [0, 0, 0] and empty.quadratic.tolist() == [0] * 6
-    d = 2000
-    X = sparse.random_array((50, d), density=0.01, rng=np.random.default_rng(13), format="csr")
-    y = np.arange(50) % 2
-    got = logistic_estep(X, y, np.eye(d))
-    dense = logistic_estep(X.toarray(), y, np.eye(d))
-    np.testing.assert_allclose(got.quadratic, dense.quadratic, atol=1e-12 * np.linalg.norm(dense.quadratic))
+    assert not sums_of(np.empty((0, 3)), np.empty(0), None).any()
+    X = sparse.random_array((50, 2000), density=0.01, rng=np.random.default_rng(13), format="csr")
+    got, dense = (sums_of(rows, np.arange(50) % 2.0, np.eye(2000)) for rows in (X, X.toarray()))
+    np.testing.assert_allclose(got, dense, atol=1e-12 * np.linalg.norm(dense.astype(float)))
     sizes = np.diff(X.indptr).astype(int)
-    assert np.count_nonzero(got.quadratic) <= (sizes + 1) @ sizes
-
-
-NAN = float("nan")
-
-
-@pytest.mark.parametrize(
-    ("change", "error", "text"),
-    [
-        ({"X": np.ones(3)}, ValueError, "X has 1 dimensions"),
-        ({"X": np.ones((3, 2)) * 1j}, TypeError, "X has dtype"),
-        ({"X": np.empty((3, 0))}, ValueError, "at least one column"),
-        ({"X": np.array([[1, NAN]] * 3)}, ValueError, "X: expected finite"),
-        ({"X": sparse.csr_array([[1, np.inf]] * 3)}, ValueError, "X: expected finite"),
-        ({"X": sparse.csr_array((3, 40_000))}, ValueError, "at most 32768"),
-        ({"y": [1, 0]}, ValueError, "y has shape"),
-        ({"y": ["a", "b", "c"]}, TypeError, "y has dtype"),
-        ({"y": [1, NAN, 0]}, ValueError, "y: expected finite"),
-        ({"y": [1, 2, 0]}, ValueError, "y: expected values in"),
-        ({"trials": [1, -1, 1], "n_trials": 2}, ValueError, "trials: expected values >= 0"),
-        ({"trials": [1, 3, 1], "n_trials": 2}, ValueError, "trials: expected values of at most"),
-        ({"n_trials": 0}, ValueError, "n_trials=0"),
-        ({"row_norm": NAN}, ValueError, "row_norm=nan"),
-        ({"scales": (1.0, 0.0)}, ValueError, "scales="),
-        ({"second_moment": np.eye(3)}, ValueError, "second_moment has shape"),
-        ({"second_moment": np.full((2, 2), NAN)}, ValueError, "second_moment: expected finite"),
-        ({"center": np.ones(3)}, ValueError, "center has shape"),
-        ({"center": [NAN, 0]}, ValueError, "center: expected finite"),
-        ({"clip_norm": -1}, ValueError, "clip_norm=-1"),
-        ({"spacing": 0.3}, ValueError, "spacing=0.3"),
-        ({"spacing": 1.0, "clip_norm": 1.0}, ValueError, "expected clip_norm / spacing"),
-        ({"n_threads": 0}, ValueError, "n_threads=0"),
-    ],
-)
-def test_bad_arguments(change, error, text):
-    arguments = {"X": np.ones((3, 2)), "y": [1, 0, 1], "second_moment": np.eye(2)} | change
-    with pytest.raises(error, match=text):
-        logistic_estep(**arguments)
+    assert np.count_nonzero(got[2000:]) <= (sizes + 1) @ sizes
 
 
 def test_factor_spacing():

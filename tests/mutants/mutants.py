@@ -108,7 +108,8 @@ class Copy:
             return f"{test} (no end)"
         if done.returncode in (0, 4):  # 4: a test of before, which is no more
             return None
-        found = re.search(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.MULTILINE)
+        # A test's parameters may hold blanks.
+        found = re.search(r"^(?:FAILED|ERROR) (\S+?(?:\[.*?\])?)(?: - .*)?$", done.stdout, re.MULTILINE)
         if done.returncode != 1 or found is None:
             raise RuntimeError(
                 f"{test}: pytest ended with {done.returncode}\n{done.stdout[-3000:]}{done.stderr[-999:]}"

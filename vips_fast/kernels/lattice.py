@@ -25,18 +25,13 @@ def is_power_of_two(x: float) -> bool:
 
 
 def checked_spacing(
-    spacing: float | None,
-    clip_norm: float,
-    *,
-    least_units: int = 1,
-    low: float = MIN_SPACING,
-    high: float = MAX_SPACING,
+    spacing: float | None, clip_norm: float, *, low: float = MIN_SPACING, high: float = MAX_SPACING
 ) -> float:
     """Check the given spacing, or choose one for sums without noise.
 
-    ``clip_norm`` is the L2 bound C > 0 of one record's contribution. ``least_units`` is the least C/g (the largest is
-    below 2^31 for every kernel). ``low`` and ``high`` are the range of the spacing. Raises ValueError with the
-    argument's name and value, and the range that was expected.
+    ``clip_norm`` is the L2 bound C > 0 of one record's contribution; C/g is at least 1, and below 2^31 for every
+    kernel. ``low`` and ``high`` are the range of the spacing. Raises ValueError with the argument's name and value, and
+    the range that was expected.
     """
     bounds = f"[2^{math.frexp(low)[1] - 1}, 2^{math.frexp(high)[1] - 1}]"
     if spacing is None:
@@ -45,9 +40,9 @@ def checked_spacing(
             raise ValueError(f"clip_norm={clip_norm!r}: its lattice spacing is {spacing!r}, expected one in {bounds}")
     if not (is_power_of_two(spacing) and low <= spacing <= high):
         raise ValueError(f"spacing={spacing!r}: expected a power of two in {bounds}")
-    if not least_units <= clip_norm / spacing < MAX_NORM_UNITS:
+    if not 1 <= clip_norm / spacing < MAX_NORM_UNITS:
         raise ValueError(
-            f"spacing={spacing!r}: expected clip_norm / spacing in [{least_units}, 2^31), where clip_norm={clip_norm!r}"
+            f"spacing={spacing!r}: expected clip_norm / spacing in [1, 2^31), where clip_norm={clip_norm!r}"
         )
     return spacing
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 from . import native
 from .threads import resolve_n_threads, run_blocks
 
-__all__ = ["add_rounded_gaussian", "chacha20_fill", "rounded_gaussian", "symmetric_gaussian"]
+__all__ = ["add_rounded_gaussian", "rounded_gaussian", "symmetric_gaussian"]
 
 #: Largest scale, 2^50: with `REACH` it keeps draws below 2^56.
 MAX_SCALE = native.GAUSSIAN_MAX_SCALE
@@ -72,29 +72,6 @@ def _over_blocks(n: int, n_threads: int, work: Callable[[int, int], None]) -> No
         work(0, n)
         return
     run_blocks(-(-n // BLOCK), n_threads, lambda block, _: work(block * BLOCK, min(n, (block + 1) * BLOCK)))
-
-
-def chacha20_fill(
-    n_bytes: int, key: Buffer, *, nonce: Buffer = bytes(12), counter: int = 0, isa: str | None = None
-) -> np.ndarray:
-    """ChaCha20 keystream as RFC 8439 defines it (section 2.4): (n_bytes,) uint8.
-
-    ``key`` has 32 bytes, ``nonce`` 12; ``counter`` is the number of the first 64-byte block, in [0, 2^32). Raises
-    ValueError if a size is wrong or the 32-bit block counter would wrap.
-    """
-    if isinstance(n_bytes, bool) or not isinstance(n_bytes, Integral):
-        raise TypeError(f"n_bytes={n_bytes!r}: expected an integer")
-    if not isinstance(counter, Integral) or not 0 <= counter < 2**32:
-        raise ValueError(f"counter={counter!r}: expected an integer in [0, 2^32)")
-    if n_bytes < 0 or -(-n_bytes // 64) > 2**32 - counter:
-        raise ValueError(f"n_bytes={n_bytes}: expected at least 0 and no more than the blocks left from the counter on")
-    for name, value, size in (("key", key, 32), ("nonce", nonce, 12)):
-        if memoryview(value).nbytes != size:
-            raise ValueError(f"{name}: expected {size} bytes, got {memoryview(value).nbytes}")
-    out = np.empty(int(n_bytes), dtype=np.uint8)
-    with _key(key) as k:
-        native.chacha20_fill(k, memoryview(nonce).cast("B"), int(counter), out, isa)
-    return out
 
 
 def rounded_gaussian(

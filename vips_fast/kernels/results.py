@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-__all__ = ["LdaEStep", "LogisticEStep", "SbnEStep"]
+__all__ = ["LdaEStep", "SbnEStep"]
 
 
 class LdaEStep(NamedTuple):
@@ -14,15 +14,6 @@ class LdaEStep(NamedTuple):
     sstats: np.ndarray  #: (K, V) float64, sum of the (clipped) contributions c_i phi_ik.
     n_iter: np.ndarray  #: (D,) int32, rounds done for each document.
     norms: np.ndarray  #: (D,) float64, L2 norm of each contribution before clipping.
-
-
-class LogisticEStep(NamedTuple):
-    """Result of a logistic regression E-step over n records of d features."""
-
-    linear: np.ndarray  #: (d,) float64, sum of the (clipped) linear statistics.
-    quadratic: np.ndarray  #: (d (d + 1) / 2,) float64, packed upper triangle of the sum of the quadratic statistics.
-    xi: np.ndarray  #: (n,) float64, mean of each record's Polya-Gamma variable.
-    norms: np.ndarray  #: (n,) float64, joint norm of each scaled contribution before clipping.
 
 
 class SbnEStep(NamedTuple):

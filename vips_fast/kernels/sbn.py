@@ -26,9 +26,6 @@ __all__ = ["sbn_pg", "sbn_quadratic"]
 #: Records of one block. A block's z and sums stay in a core's second-level cache.
 BLOCK_RECORDS = 512
 
-#: Finest grid of the second moments' products of z (see csrc/sbn/sums.c).
-MAX_PAIR_SCALE = 2**22
-
 
 def workspaces(kind: str, n_visible: int, n_hidden: int, n_threads: int, isa: str | None = None) -> list[np.ndarray]:
     """Make a workspace of the kernel ``kind`` for each thread."""

@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import sparse
 
-from ..lattice import noise_spacing
-from ..logistic import factor_spacing
-from ..results import LogisticEStep
-
-__all__ = ["logistic_accumulate", "logistic_classes", "logistic_estep", "logistic_units", "logistic_weights", "pg_mean"]
+__all__ = ["logistic_accumulate", "logistic_classes", "logistic_units", "logistic_weights", "pg_mean"]
 
 
 def pg_mean(c: ArrayLike, *, b: float = 1.0) -> np.ndarray:
@@ -97,52 +91,6 @@ def logistic_accumulate(X: np.ndarray, linear: np.ndarray, quadratic: np.ndarray
     q = np.trunc(linear[:, None] * X).astype(np.int64)
     a = np.trunc(quadratic[:, None] * X).astype(np.int64)
     return q.sum(axis=0), (a.T @ a)[np.triu_indices(X.shape[1])]
-
-
-def logistic_estep(
-    X: Any,
-    y: np.ndarray,
-    second_moment: np.ndarray | None = None,
-    *,
-    trials: np.ndarray | None = None,
-    n_trials: float = 1.0,
-    row_norm: float = 1.0,
-    center: np.ndarray | None = None,
-    scales: tuple[float, float] = (1.0, 1.0),
-    clip_norm: float | None = None,
-    label_free: bool = False,
-    spacing: float | None = None,
-    n_threads: int = 1,
-) -> LogisticEStep:
-    """E-step of Eqs. 47-50, one record after the other; see `vips_fast.kernels.logistic_estep`."""
-    X = np.asarray(X.toarray() if sparse.issparse(X) else X, dtype=np.float64)
-    n, d = X.shape
-    b = np.full(n, float(n_trials)) if trials is None else np.asarray(trials, dtype=np.float64)
-    M = None if second_moment is None else np.triu(second_moment) + np.triu(second_moment, 1).T
-    m0 = np.zeros(d) if center is None else np.asarray(center, dtype=np.float64)
-    if clip_norm is None:
-        reach = n_trials * row_norm * (0.5 if center is None else 1.0 + 0.25 * row_norm * np.linalg.norm(m0))
-        clip_norm = 2.0 * math.hypot(reach / scales[0], n_trials * row_norm**2 / (4 * scales[1]))
-    if spacing is None:
-        spacing = noise_spacing(0.0, clip_norm)
-    grid = factor_spacing(clip_norm, n)
-    factors = logistic_weights(
-        X,
-        y,
-        b,
-        M,
-        m0,
-        row_norm=row_norm,
-        scales=scales,
-        clip_norm=clip_norm,
-        label_free=label_free,
-        spacing=spacing,
-        grid=grid,
-    )
-    linear, packed = logistic_accumulate(X, *factors[:2])
-    s1 = linear * (spacing * scales[0]) if math.isfinite(scales[0]) else np.zeros(d)
-    s2 = packed * (grid * grid * scales[1]) if math.isfinite(scales[1]) else np.zeros(len(packed))
-    return LogisticEStep(s1, s2, *factors[2:])
 
 
 def logistic_units(

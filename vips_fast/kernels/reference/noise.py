@@ -57,7 +57,7 @@ def chacha20_blocks(key: bytes, tails: ArrayLike) -> np.ndarray:
 
 
 def chacha20_fill(n_bytes: int, key: bytes, *, nonce: bytes = bytes(12), counter: int = 0) -> np.ndarray:
-    """RFC 8439 keystream; see `vips_fast.kernels.chacha20_fill`."""
+    """RFC 8439 keystream (section 2.4); see csrc/kernels.toml."""
     n_blocks = -(-n_bytes // 64)
     tails = np.empty((n_blocks, 4), dtype=np.uint32)
     tails[:, 0] = counter + np.arange(n_blocks)

@@ -7,7 +7,7 @@ from scipy.special import expit
 
 from .logistic import pg_mean
 
-__all__ = ["sbn_clip", "sbn_cross", "sbn_gram", "sbn_moments", "sbn_pg", "sbn_quadratic", "sbn_visible_norms"]
+__all__ = ["sbn_clip", "sbn_cross", "sbn_gram", "sbn_pg", "sbn_quadratic", "sbn_visible_norms"]
 
 
 def sbn_pg(
@@ -112,16 +112,3 @@ def sbn_gram(v: np.ndarray, *, n_threads: int = 1) -> np.ndarray:
     v = np.asarray(v).astype(np.int64)
     gram: np.ndarray = v.T @ v
     return gram[np.triu_indices(v.shape[1], 1)]
-
-
-def sbn_moments(x: np.ndarray, z: np.ndarray, *, pair_scale: float = 2.0**22, n_threads: int = 1) -> np.ndarray:
-    """Compute weighted second moments, one visible unit after the other."""
-    x, z = np.asarray(x), np.asarray(z, dtype=np.float64)
-    rows, columns = np.triu_indices(z.shape[1])
-    products = z[:, rows] * z[:, columns]
-    products[:, rows == columns] = z
-    products = np.trunc(products * pair_scale).astype(np.int64)
-    out = np.empty((x.shape[1], len(rows)), dtype=np.int64)
-    for j in range(x.shape[1]):
-        out[j] = x[:, j].astype(np.int64) @ products
-    return out
