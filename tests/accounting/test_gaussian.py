@@ -4,17 +4,11 @@ import math
 
 import mpmath
 import pytest
-from events import QUIET
+from events import QUIET, exact_delta
 from hypothesis import given
 from hypothesis import strategies as st
 
 from vips_fast import accounting as acc
-
-
-def exact_delta(mu, eps):
-    with mpmath.workdps(60):
-        mu, eps = mpmath.mpf(mu), mpmath.mpf(eps)
-        return mpmath.ncdf(mu / 2 - eps / mu) - mpmath.exp(eps) * mpmath.ncdf(-mu / 2 - eps / mu)
 
 
 @QUIET
@@ -28,6 +22,13 @@ def test_delta_is_exact_and_rounded_up(log_mu, widths):
     assert got >= exact
     # Cancellation between the two terms costs a factor 1/mu of double rounding.
     assert got <= exact * (1 + 1e-11 / min(mu, 1.0)) + mpmath.mpf(10) ** -300
+
+
+@pytest.mark.parametrize("mu", [50.0, 1e4, 1e9])
+@pytest.mark.parametrize("a", [-3.0, 0.5, 3.0])
+def test_no_digits_are_lost_at_large_epsilon(mu, a):
+    eps = mu * (mu / 2 - a)
+    assert exact_delta(mu, eps) <= acc.gaussian_delta(mu, eps) <= exact_delta(mu, eps) * (1 + 1e-6)
 
 
 @QUIET

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import epsilon_table
 import pytest
-from events import QUIET
+from events import QUIET, fixed
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -49,7 +49,7 @@ def test_rounding_is_outwards_and_close(value, digits):
 def test_statements_never_round_down(target):
     """An epsilon whose last digits rounding to the nearest would drop."""
     z = acc.gaussian_noise_multiplier(target, 1e-5)
-    for event in (acc.GaussianEvent(z), acc.ApproximateDPEvent(target, 0.0)):
+    for event in (acc.GaussianEvent(z), acc.ApproximateDPEvent(target, 0.0), fixed(20000, 400000, 1.24, 20)):
         text = acc.describe(event, 1e-5)
         shown = float(text[1 : text.index(",")])
         assert acc.epsilon(event, 1e-5) <= shown <= acc.epsilon(event, 1e-5) * 1.001

@@ -100,18 +100,9 @@ def test_guesses_under_other_events_take_near_the_best_line(name):
         last = found
 
 
-def test_nothing_private_and_bad_targets():
+def test_nothing_private_and_two_targets():
     assert attack_success(NonPrivateEvent()) == inference_success(NonPrivateEvent(), 0.01) == 1.0
     assert attack_success(PoissonSampledEvent(0.0, GaussianEvent(1.0))) == 0.5
-    for bad in (0.0, 1.0, math.nan):
-        with pytest.raises(ValueError, match="prior"):
-            attack_success(GaussianEvent(1.0), bad)
-    for bad in (0.0, 1.1):
-        with pytest.raises(ValueError, match="baseline"):
-            inference_success(GaussianEvent(1.0), bad)
-    for bad in (0.5, 0.4, 1.0, math.nan):
-        with pytest.raises(ValueError, match="between 0.5, which is chance, and 1"):
-            calibrate_noise_multiplier(GaussianEvent, target_attack_success=bad)
     with pytest.raises(ValueError, match="epsilon=1.0: expected None beside target_attack_success=0.6"):
         calibrate_noise_multiplier(GaussianEvent, 1.0, 1e-6, target_attack_success=0.6)
     assert delta(GaussianEvent(2.0), 0.0) == pytest.approx(2 * norm.cdf(0.25) - 1)
