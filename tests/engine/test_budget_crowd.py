@@ -119,7 +119,7 @@ def killed(tmp_path, rounds):
         for child in children:
             os.waitpid(child, 0)
         said = budget.show()
-        reached = sum(1 for _ in (tmp_path / "t").glob("*/run-*/release-*.npz"))
+        reached = sum(1 for _ in (tmp_path / "t").glob("*/*run-*/release-*.npz"))
         drawn = sum(run["counted"] for run in said["runs"])
         # A release that was paid for and did not reach its file: at most one a kill.
         assert reached <= drawn <= reached + 2 * (number + 1)
@@ -176,7 +176,7 @@ def test_kills_of_the_command(tmp_path):
         time.sleep(float(rng.uniform(1.0, 4.0)))
         child.kill()
         child.wait()
-        reached = sum(1 for _ in (tmp_path / "t").glob("*/run-*/release-*.npz"))
+        reached = sum(1 for _ in (tmp_path / "t").glob("*/*run-*/release-*.npz"))
         drawn = sum(run["counted"] for run in Budget(path).show()["runs"])
         assert reached <= drawn <= reached + number + 1
     assert reached > 0

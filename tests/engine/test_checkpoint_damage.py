@@ -3,7 +3,11 @@
 Some are cut or flipped, others are written to a failing disk.
 """
 
+import contextlib
+import io
+import json
 import os
+import random
 import shutil
 import warnings
 from itertools import pairwise
@@ -12,13 +16,16 @@ import numpy as np
 import pytest
 from cases import CASES
 from disk import FAULTS, each_fault
+from fuzz import of_arrays, of_value
 from runs import Stop, Witnessed, begun, bits, data, drawn, ends, estimator, fail, read_ledger, whole
 
 from vips_fast.engine.budget import Budget
-from vips_fast.engine.checkpoint import CHECKPOINT, LEDGER, LOCK, RELEASES, RUN
+from vips_fast.engine.checkpoint import CHECKPOINT, LEDGER, LOCK, RELEASES, RUN, RunFolder
+from vips_fast.engine.result import plain
 from vips_fast.store.atomic import leftovers
 from vips_fast.store.folder import Folder
-from vips_fast.store.log import _WIDTH, LogDamagedError, _first_line
+from vips_fast.store.log import _WIDTH, LogDamagedError, _first_line, canonical_json, json_digest
+from vips_fast.store.npz import read_npz, write_npz
 
 
 @pytest.fixture
@@ -151,6 +158,61 @@ def test_a_flip_in_another_file_is_refused(file, tmp_path, quick_disk):
         path.write_bytes(content)
         (tmp_path / LEDGER).write_bytes(ledger)
     assert went_on < 30
+
+
+def resealed(path, seed):
+    """Change a file, and compute its digest anew, as its owner can."""
+
+    def changed(facts):
+        del facts["digest"]
+        while True:
+            with contextlib.suppress(ValueError):  # a number that JSON does not have
+                if isinstance(other := json.loads(canonical_json(of_value(facts, chosen))), dict):
+                    return other
+
+    chosen = random.Random(seed)
+    if path.suffix == ".json":
+        facts = changed(json.loads(path.read_bytes()))
+        path.write_bytes(canonical_json({**facts, "digest": json_digest(facts)}))
+        return
+    arrays = read_npz(path)
+    meta = json.loads(arrays.pop("meta").tobytes())
+    if chosen.random() < 0.5:
+        meta = changed(meta)
+    else:
+        del meta["digest"]
+        buffer = io.BytesIO()
+        np.savez(buffer, **arrays)
+        arrays = dict(np.load(io.BytesIO(of_arrays(buffer.getvalue(), chosen))))
+    text = canonical_json({**meta, "digest": json_digest([meta, plain(arrays)])})
+    with open(path, "wb") as file:
+        write_npz(file, {**arrays, "meta": np.frombuffer(text, np.uint8)})
+
+
+@pytest.mark.parametrize("name", ["lda", "own"])
+@pytest.mark.parametrize("file", [CHECKPOINT, RUN, f"{RELEASES}/release-000002.npz"])
+def test_a_file_that_its_owner_sealed_again_is_taken_or_named(file, name, tmp_path, quick_disk, monkeypatch):
+    """Without a key it can hold anything. What is no state, release or fact is named."""
+    keep = RunFolder.keep_release
+
+    def stops(self, release):
+        keep(self, release)
+        if release.step == 2:
+            fail()
+
+    with monkeypatch.context() as patch, pytest.raises(Stop):
+        patch.setattr(RunFolder, "keep_release", stops)
+        estimator(name).fit(*data(name), checkpoint=tmp_path / "r", checkpoint_every=2)
+    refused = 0
+    for seed in range(60):
+        folder = shutil.copytree(tmp_path / "r", tmp_path / str(seed))
+        resealed(folder / file, seed)
+        try:
+            estimator(name).fit(*data(name), checkpoint=folder, resume=True)
+        except ValueError as error:
+            refused += 1
+            assert str(folder) in str(error) and "\n" not in str(error)
+    assert refused > 30
 
 
 # ---------------------------------------------------------------------- faults

@@ -3,13 +3,17 @@
 The model follows from its releases, and lost ones stand apart.
 """
 
+import errno
+import os
 import shutil
 
 import pytest
-from cases import CASES
+from cases import CASES, calling
 from runs import ALL, Stop, data, edit_transcript, ends, estimator, fail
 
+from vips_fast.engine import transcript as transcripts
 from vips_fast.engine.budget import Budget
+from vips_fast.engine.checkpoint import Checkpoint
 from vips_fast.engine.transcript import TranscriptWriter, read_transcript
 from vips_fast.models.rebuild import verify
 
@@ -41,6 +45,20 @@ def test_a_model_of_a_resumed_run_follows_from_its_transcript(name, every, tmp_p
         *data(name), checkpoint=tmp_path / "r", transcript=tmp_path / "t", resume=True
     )
     assert again.ledger_.head == done.ledger_.head
+
+
+def test_a_run_without_noise_has_a_transcript_too(tmp_path):
+    def fit(stops, **more):
+        model = calling(CASES["lda"][0](n_steps=4, private=False, noise_multiplier=None), lambda p: stops and fail())
+        return model.fit(*data("lda"), checkpoint=tmp_path / "r", transcript=tmp_path / "t", resume=True, **more)
+
+    for every in (1, 100):
+        with pytest.raises(Stop):
+            fit(True, checkpoint_every=every)
+    done = fit(False)
+    done.save(tmp_path / "m")
+    report = verify(tmp_path / "m", tmp_path / "t", cls=type(done))
+    assert done.n_steps_ == 4 and all(check.ok for check in report.checks if check.name != "statement"), report
 
 
 @pytest.mark.parametrize("when", ["before a release", "after a release", "before it is saved"])
@@ -76,10 +94,11 @@ def test_calls_continue_from_a_saved_model_after_a_stop(when, first, tmp_path, m
     again.save(tmp_path / "m")
     report = verify(tmp_path / "m", tmp_path / "t")
     assert report.ok, report
-    # The lost releases stay, and the budget counts them.
-    kept = [path for path in (tmp_path / "t").glob("lost-*") if any(path.glob("release-*"))]
-    assert len(kept) == (1 if first else 2) * (2 + (when == "after a release")) and len(again.ledger_) == 3
-    made = 3 + len(kept) + (when == "before a release") * (1 if first else 2)
+    # The runs that no saved model continues stay, and the budget counts the releases of the others, too.
+    times, names = 1 if first else 2, sorted(path.name for path in (tmp_path / "t").iterdir())
+    assert names[-3:] == ["run-0000", "run-0001", "run-0002"] and len(again.ledger_) == 3
+    assert len(names) == 3 + 2 * times and all(name.startswith("lost-") for name in names[:-3])
+    made = len(names) + (when != "before it is saved") * times
     assert sum(run["counted"] for run in budget.show()["runs"]) == made
 
 
@@ -112,22 +131,84 @@ def test_a_run_that_was_shortened_has_as_many_releases(tmp_path):
         verify(tmp_path / "m", tmp_path / "t")
 
 
+def test_files_that_changed_places_are_named(tmp_path):
+    estimator("own").fit(*data("own"), transcript=tmp_path / "t").save(tmp_path / "m")
+    folder = tmp_path / "t" / "run-0000"
+    (folder / "release-000000.npz").rename(folder / "kept")
+    (folder / "release-000001.npz").rename(folder / "release-000000.npz")
+    (folder / "kept").rename(folder / "release-000001.npz")
+    (run,) = read_transcript(tmp_path / "t")
+    with pytest.raises(ValueError, match="release-000000.npz: is of step 1; expected that of 0"):
+        list(run.releases())
+
+
 def test_a_transcript_of_another_run_is_refused_and_left_as_it_is(tmp_path):
-    model = estimator("own")
-    ends(model, 3, fail)
-    with pytest.raises(Stop):
-        model.fit(*data("own"), checkpoint=tmp_path / "r", transcript=tmp_path / "t", checkpoint_every=1)
+    def stopped(folder, **more):
+        model = estimator("own")
+        ends(model, 3, fail)
+        with pytest.raises(Stop):
+            model.fit(*data("own"), checkpoint=folder, checkpoint_every=1, **more)
+
+    def resumed(run, transcript):
+        how = dict(checkpoint=tmp_path / run, resume=True, transcript=tmp_path / transcript)
+        return estimator("own").fit(*data("own"), **how)
+
+    stopped(tmp_path / "r", transcript=tmp_path / "t")
+    assert not (tmp_path / "t").exists()  # a transcript is whole or not there
     estimator("own", noise_multiplier=3.0).fit(*data("own"), transcript=tmp_path / "other")
     before = {path.name: path.read_bytes() for path in (tmp_path / "other" / "run-0000").iterdir()}
-    for folder in ("other", "none"):
-        with pytest.raises(ValueError, match="expected that of the run, with the 2 steps that were done"):
-            estimator("own").fit(*data("own"), checkpoint=tmp_path / "r", resume=True, transcript=tmp_path / folder)
+    with pytest.raises(ValueError, match="other: holds another run; expected a new or an empty folder"):
+        resumed("r", "other")
     assert before == {path.name: path.read_bytes() for path in (tmp_path / "other" / "run-0000").iterdir()}
-    shutil.copytree(tmp_path / "r", tmp_path / "r2")
-    (tmp_path / "t" / "run-0000" / "release-000001.npz").unlink()
-    with pytest.raises(ValueError, match="release-000001.npz: missing"):
-        estimator("own").fit(*data("own"), checkpoint=tmp_path / "r2", resume=True, transcript=tmp_path / "t")
+    for change in ("gone", "none"):
+        shutil.copytree(tmp_path / "r", tmp_path / change)
+    (tmp_path / "gone" / "releases" / "release-000001.npz").unlink()
+    stopped(tmp_path / "late")
+    for run, step in (("gone", 1), ("late", 0)):
+        with pytest.raises(ValueError, match=f"lacks the release of step {step}; .* has one from its start"):
+            resumed(run, "new")
     # Without it the run goes on all the same, and the model names no releases.
-    done = estimator("own").fit(*data("own"), checkpoint=tmp_path / "r", resume=True)
-
+    done = estimator("own").fit(*data("own"), checkpoint=tmp_path / "none", resume=True)
     assert "transcript" not in done.ledger_.records[-1]
+    done = resumed("r", "new")
+    done.save(tmp_path / "m")
+    assert verify(tmp_path / "m", tmp_path / "new", cls=type(done)).ok
+    # A run that is done has its releases still, for the same transcript and for another.
+    assert resumed("r", "new").ledger_.head == resumed("r", "newer").ledger_.head == done.ledger_.head
+    assert verify(tmp_path / "m", tmp_path / "newer", cls=type(done)).ok
+
+
+@pytest.mark.parametrize("where", ["before", "after", "copied"])
+def test_a_transcript_is_put_in_its_place_at_once(where, tmp_path, monkeypatch):
+    """A kill around that moment, and a place on another file system."""
+    put, how = transcripts.put_in_place, dict(checkpoint=tmp_path / "r", transcript=tmp_path / "t", resume=True)
+
+    def ends_here(*arguments):
+        if where != "before":
+            put(*arguments)
+        fail()
+
+    def elsewhere(source, target):
+        raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
+
+    with monkeypatch.context() as patch, pytest.raises(Stop):
+        patch.setattr(transcripts, "put_in_place", ends_here)
+        if where == "copied":
+            patch.setattr(os, "link", elsewhere)
+        estimator("own").fit(*data("own"), **how)
+    assert (tmp_path / "t" / "run-0000").exists() == (where != "before")
+    done = estimator("own").fit(*data("own"), **how)
+    done.save(tmp_path / "m")
+    assert done.ledger_.lost == 0 and verify(tmp_path / "m", tmp_path / "t", cls=type(done)).ok
+    assert not [path for path in (tmp_path / "t").iterdir() if path.name != "run-0000"]
+
+
+def test_a_run_whose_last_checkpoint_was_not_written_keeps_its_releases(tmp_path, monkeypatch):
+    how = dict(checkpoint=tmp_path / "r", transcript=tmp_path / "t", resume=True)
+    with monkeypatch.context() as patch, pytest.warns(RuntimeWarning, match="without this checkpoint"):
+        patch.setattr(Checkpoint, "write", lambda *_: (_ for _ in ()).throw(OSError(28, "no space left")))
+        done = estimator("own").fit(*data("own"), **how)
+    again = estimator("own").fit(*data("own"), **how)
+    assert again.ledger_.lost == 0 and len(again.ledger_) == len(done.ledger_)
+    again.save(tmp_path / "m")
+    assert verify(tmp_path / "m", tmp_path / "t", cls=type(done)).ok

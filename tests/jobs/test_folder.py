@@ -220,7 +220,7 @@ def test_releases_of_a_run_go_with_its_folder(stopped, where):
     """A checkpoint that could not be written leaves them, and so does a kill, whole or in part; other names stay."""
     releases = folders.run_folder(stopped.out) / f"{where}releases"
     releases.mkdir(parents=True, exist_ok=True)
-    for name in ("00000000.npz", ".00000001.npz.part"):
+    for name in ("release-000000.npz", ".release-000001.npz.part"):
         (releases / name).write_bytes(b"noise")
     shutil.copytree(releases.parent, stopped.folder / "kept")
     folders.remove(folders.run_folder(stopped.out))

@@ -208,8 +208,12 @@ def called(*argv):
     return main([str(arg) for arg in argv])
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=lambda one: one.__name__.strip("_"))
-@pytest.mark.parametrize("build", FOLDERS, ids=lambda one: one.__name__)
+#: Each folder with one command, and each command with a folder of each kind: not a model, one and more, nearly one.
+PAIRS = [(COMMANDS[number % len(COMMANDS)], build) for number, build in enumerate(FOLDERS)]
+PAIRS += [(command, build) for command in COMMANDS for build in (of_a_user, a_link_to_a_model, *FOLDERS[8:26:9])]
+
+
+@pytest.mark.parametrize("command, build", dict.fromkeys(PAIRS), ids=lambda one: one.__name__.strip("_"))
 def test_no_command_takes_a_folder_that_holds_anything_else(here, build, command, capsys):
     place = here / "place"
     build(here, place)
@@ -401,8 +405,9 @@ def test_without_an_exchange_the_old_folder_comes_back(here, monkeypatch):
 
 def test_parts_are_known_by_the_names_that_their_writers_give():
     from vips_fast.data.shards import MANIFEST
+    from vips_fast.engine.transcript import TRANSCRIPT_FILES
     from vips_fast.jobs.publication import PUBLICATION_FILES
     from vips_fast.models.persistence import MODEL_FILES
     from vips_fast.store.owned import MADE
 
-    assert MADE == MODEL_FILES | PUBLICATION_FILES | folders.JobFolder.OWN | {MANIFEST}
+    assert MADE == MODEL_FILES | PUBLICATION_FILES | TRANSCRIPT_FILES | folders.JobFolder.OWN | {MANIFEST}

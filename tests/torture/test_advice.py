@@ -58,10 +58,6 @@ def test_the_advice_after_every_fault_leads_to_a_result(kind, fault, place, caps
 # ------------------------------------------------------------------ wrong programs
 
 
-def keeps_no_release(patch):
-    patch.setattr(RunFolder, "keep_release", lambda self, release: None)
-
-
 def gives_no_charge_back(patch):
     patch.setattr(Reservation, "undo", lambda self: None)
 
@@ -90,20 +86,20 @@ def records_nothing(patch):
     patch.setattr(Ledger, "intend", lambda self, *a, **k: intend(self, *a, **k) if len(self) != 1 else None)
 
 
-def trusts_no_transcript(patch):
-    patch.setattr(transcript.TranscriptWriter, "_unused", lambda self: [])
+def refuses_its_own_transcript(patch):
+    init = transcript.TranscriptWriter.__init__
+    patch.setattr(transcript.TranscriptWriter, "__init__", lambda self, path, **_: init(self, path, first=True))
 
 
 @pytest.mark.parametrize(
     "mutate, kind, fault, sound, found",
     [
-        (keeps_no_release, "tabulate", "ENOSPC", True, "1 lost"),
         (gives_no_charge_back, "blr", "EIO", True, "charged 4 for 3"),
         (gives_back_what_was_drawn, "blr", "EIO", False, "releases drawn"),
         (promises_a_resume, "tabulate", "killed", True, "stuck"),
         (charges_nothing, "lda", "SIGKILL", False, "in the budget, before any advice is followed"),
         (records_nothing, "lda", "SIGTERM", False, "the run folder says"),
-        (trusts_no_transcript, "lda", "SIGINT", False, "stuck"),
+        (refuses_its_own_transcript, "lda", "SIGINT", False, "stuck"),
     ],
 )
 def test_a_wrong_program_is_found(mutate, kind, fault, sound, found, place, monkeypatch):

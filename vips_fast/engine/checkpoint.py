@@ -6,7 +6,7 @@ The folder of a run holds
     run.json          class, settings, public facts, plan, versions: a resume has to agree with them
     ledger.jsonl      the log of every release, written ahead (`vips_fast.store.log`)
     checkpoint.npz    ``Model.state()``, its step, and head and length of the ledger then
-    releases/         each release since then, on the disk before anything else uses it
+    releases/         each release since then, on the disk before anything else uses it; all, if a transcript gets them
 
 and never a key, a minibatch or a sum before its noise. A state is a function of releases and public numbers. So the
 folder says nothing that the model would not say.
@@ -42,7 +42,6 @@ import errno
 import json
 import logging
 import os
-import re
 import time
 import warnings
 from collections.abc import Iterator, Mapping
@@ -62,10 +61,11 @@ from ..store.atomic import delete, fill, make_folder, naming, replace_file, rese
 from ..store.limits import parse_json
 from ..store.lock import Lock
 from ..store.log import Log, LogDamagedError, canonical_json, encode, json_digest
-from ..store.npz import read_npz, write_npz
+from ..store.npz import write_npz
 from .ledger import Ledger, bounded_with
 from .model import Model, Release
 from .plan import RunPlan
+from .releases import MORE, opened, release_name, release_of, release_writer, sealed
 from .result import Public, plain
 from .sampling import epoch_length, n_events
 
@@ -81,11 +81,8 @@ _SECONDS, _BYTES_A_SECOND = 0.01, 2e8
 
 #: Settings that may differ between the parts of a run: the result does not depend on them.
 _FREE = ("n_jobs", "epsilon")
-_META, _KIND = "meta", "ledger"
-#: Name of a release's file, also in the making.
-RELEASE = re.compile(r"\d{8}\.npz|\.\d{8}\.npz\.part")
-#: Bytes of a file beside the noised sums: heads of arrays, the record's hash, the archive's directory.
-_MORE = 4096
+_KIND = "ledger"
+_WRITTEN = "expected a checkpoint as it was written"
 #: The advice about a damaged release.
 _AGAIN = "restore it, or remove it: its step is then done, and paid for, again"
 #: Bytes for the records of ledger and budget, which are written between the space and the release.
@@ -97,36 +94,6 @@ def versions() -> dict[str, str]:
     from .. import __version__
 
     return {"vips_fast": __version__, "numpy": np.__version__, "instruction set": native.isa()}
-
-
-def _sealed(meta: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Add facts, and a digest of all, to arrays: without it damaged numbers would look like any others."""
-    meta = {"format": FORMAT, **meta}
-    text = canonical_json({**meta, "digest": _digest(meta, arrays)})
-    return {**arrays, _META: np.frombuffer(text, dtype=np.uint8)}
-
-
-def _opened(path: Path, advice: str, *more: str, whole: bool = True) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Read the facts and arrays of a file that was `_sealed`, or the facts only, unchecked.
-
-    The facts are step, length and hash of the ledger, the run, and ``more``. Raises ValueError, with the advice, if the
-    file is damaged.
-    """
-    try:
-        arrays = read_npz(path, names=None if whole else (_META,))
-        meta = parse_json(arrays.pop(_META).tobytes())
-        digest = meta.pop("digest")
-        if meta["format"] != FORMAT or (whole and digest != _digest(meta, arrays)):
-            raise ValueError
-        if not all(type(meta[name]) is int for name in ("step", "n_records", *more)):
-            raise ValueError
-        return {name: meta[name] for name in ("step", "n_records", "head", "run", *more)}, arrays
-    except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
-        raise ValueError(f"{path}: damaged; {advice}") from None
-
-
-def _digest(meta: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> str:
-    return json_digest([dict(meta), plain(arrays)])
 
 
 @dataclass(frozen=True)
@@ -148,7 +115,7 @@ class Checkpoint:
     def write(self, path: Path) -> None:
         """Write or replace the file in one step."""
         meta = {name: value for name, value in vars(self).items() if name != "state"}
-        arrays = _sealed(meta, {f"state.{k}": v for k, v in self.state.items()})
+        arrays = sealed(meta, {f"state.{k}": v for k, v in self.state.items()})
 
         def fill(file: Any) -> None:
             os.fchmod(file.fileno(), 0o600)  # an unfinished vocabulary purchase has sums that never leave
@@ -159,7 +126,7 @@ class Checkpoint:
     @classmethod
     def read(cls, path: Path) -> Self:
         """Read the checkpoint in a file; ValueError if it is damaged."""
-        meta, arrays = _opened(path, "expected a checkpoint as it was written", "n_steps")
+        meta, arrays = opened(path, _WRITTEN, "n_steps")
         return cls(**meta, state={name.removeprefix("state."): array for name, array in arrays.items()})
 
 
@@ -259,8 +226,10 @@ class RunFolder:
         self._done = (0, 0)
         self._cost, self._spent, self._began = 0.0, 0.0, time.perf_counter()
         self._lock = lock_folder(self.path)
-        # The releases that continue the checkpoint, by their steps.
-        self._found: dict[int, Path] = {}
+        # Steps whose releases continue the checkpoint.
+        self._found = range(0)
+        #: Whether releases of steps before the checkpoint stay.
+        self.keeps = False
         self._log, self._descriptor = Log(self.path / LEDGER, _KIND), -1
         try:
             self._look(resume)
@@ -342,6 +311,10 @@ class RunFolder:
             digest = stored.pop("digest")
             if stored["format"] != FORMAT or digest != json_digest(stored):
                 raise ValueError
+            if not all(isinstance(stored[name], dict) for name in ("settings", "public", "plan")):
+                raise ValueError
+            if type(stored["plan"]["n_steps"]) is not int or not stored["plan"]["noise_multiplier"] >= 0.0:
+                raise ValueError
             return dict(stored)
         except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
             raise ValueError(f"{path}: damaged; expected what a fit wrote (format {FORMAT})") from None
@@ -390,13 +363,14 @@ class RunFolder:
         plan: RunPlan,
         target: Target | None,
         paid: int | None = None,
+        keeps: bool = False,
     ) -> tuple[Ledger, range, dict[str, Any]]:
         """Start the run, or restore the model from the checkpoint.
 
         ``kind`` to ``plan`` describe this fit, as without a folder. ``target`` bounds the plan. ``paid`` is the number
-        of events that a budget pays for, after which the run ends. Returns the ledger with all releases so far, which
-        writes ahead into the folder, the steps left that the target can pay for, and the settings of the run, for its
-        result.
+        of events that a budget pays for, after which the run ends. ``keeps`` retains the releases of steps before a
+        checkpoint, too, for a transcript. Returns the ledger with all releases so far, which writes ahead into the
+        folder, the steps left that the target can pay for, and the settings of the run, for its result.
 
         Raises ValueError if the run is of another plan, model, shape or version, or if the ledger does not extend the
         checkpoint. It also does so if lost releases have used up the target before the first checkpoint.
@@ -410,7 +384,7 @@ class RunFolder:
             self._write_run(fresh)
         stored = self._stored()
         self._compare(stored, fresh)
-        settings.update({name: stored["settings"][name] for name in _FREE if name in settings})
+        settings.update({name: stored["settings"].get(name) for name in _FREE if name in settings})
         self._run = json_digest(stored)
         ledger = self._read(plan)
         if ledger.plan not in (None, stored["plan"]):
@@ -418,16 +392,16 @@ class RunFolder:
         checkpoint = self._checkpoint(ledger)
         step = 0 if checkpoint is None else checkpoint.step
         if checkpoint is not None:
-            model.restore(checkpoint.state)
+            self._restore(model, checkpoint, plan.n_steps)
         self._ledger, self._model, self._done = ledger, model, (step, len(ledger))
-        self._plan, self._target, self._at_first = plan, target, len(ledger)
+        self._plan, self._target, self._at_first, self.keeps = plan, target, len(ledger), keeps
         if checkpoint is not None:
             self._kept, self._kept_end = step, checkpoint.n_steps
         if checkpoint is not None and step == checkpoint.n_steps:
             self._n_steps = step
             return ledger, range(step, step), settings
-        make_folder(self.path / RELEASES, 0o700)
-        for part in (self.path / RELEASES).glob(".*.part"):
+        make_folder(self.releases, 0o700)
+        for part in self.releases.glob(".*.part"):
             part.unlink()
         self._whole = whole = self._find(step, ledger, self._run)
         if whole or len(ledger):
@@ -515,37 +489,69 @@ class RunFolder:
             raise ValueError(f"{path}: its steps were done again since; remove it, or restore a later one")
         return checkpoint
 
+    def _restore(self, model: Model, checkpoint: Checkpoint, planned: int) -> None:
+        try:
+            if not 0 <= checkpoint.step <= checkpoint.n_steps <= planned:
+                raise ValueError
+            model.restore(checkpoint.state)
+        except (LookupError, TypeError, ValueError, AttributeError, OverflowError):
+            raise ValueError(f"{self.path / CHECKPOINT}: damaged; {_WRITTEN}") from None
+
     # -------------------------------------------------- releases, checkpoints
 
+    @property
+    def releases(self) -> Path:
+        """Folder of the releases."""
+        return self.path / RELEASES
+
     def _file(self, step: int) -> Path:
-        return self.path / RELEASES / f"{step:08d}.npz"
+        return self.releases / release_name(step)
+
+    def _continues(self, step: int, ledger: Ledger, run: str) -> bool:
+        """Tell whether a step's release is of the state before it; False if the step was lost, and done again.
+
+        Raises ValueError if its file is damaged, of another run, or of a ledger that this one does not extend.
+        """
+        path = self._file(step)
+        meta, _ = opened(path, _AGAIN, whole=False)
+        if meta["step"] != step:
+            raise ValueError(f"{path}: damaged; {_AGAIN}")
+        if meta["run"] != run:
+            raise ValueError(f"{path}: is not of the run beside it; expected files of one run")
+        _check_extends(path, "the ledger", ledger, meta["n_records"], meta["head"])
+        return not _went_back(ledger, meta["n_records"], step + 1)
 
     def _find(self, step: int, ledger: Ledger, run: str) -> int:
-        """Find the releases that continue a state after ``step`` steps; return the step after them.
-
-        Raises ValueError if a file is damaged, of another run, or of a ledger that this one does not extend.
-        """
-        self._found = {}
-        while (path := self._file(step)).exists():
-            meta, _ = _opened(path, _AGAIN, whole=False)
-            if meta["step"] != step:
-                raise ValueError(f"{path}: damaged; {_AGAIN}")
-            if meta["run"] != run:
-                raise ValueError(f"{path}: is not of the run beside it; expected files of one run")
-            _check_extends(path, "the ledger", ledger, meta["n_records"], meta["head"])
-            if _went_back(ledger, meta["n_records"], step + 1):
-                break  # of a step that was lost, and done again
-            self._found[step] = path
+        """Find the releases that continue a state after ``step`` steps; return the step after them."""
+        first = step
+        while self._file(step).exists() and self._continues(step, ledger, run):
             step += 1
+        self._found = range(first, step)
         return step
 
-    def kept(self, step: int) -> Release | None:
+    def before(self, step: int) -> Iterator[Release]:
+        """Read the releases of the steps before ``step``, which `begin` was told to keep; ValueError if one is gone."""
+        assert self._ledger is not None
+        for number in range(step):
+            if not self._file(number).exists() or not self._continues(number, self._ledger, self._run):
+                raise ValueError(
+                    f"checkpoint {self.path}: lacks the release of step {number}; a run keeps all for a transcript "
+                    "only if it has one from its start"
+                )
+            yield self._release(number)
+
+    def _release(self, step: int) -> Release:
+        path = self._file(step)
+        return release_of(*opened(path, _AGAIN), path, _AGAIN)
+
+    def kept(self, step: int, shape: tuple[int, ...]) -> Release | None:
         """Read the release of a step that an earlier attempt drew; None if this one draws it."""
         if step not in self._found:
             return None
-        _, arrays = _opened(self._found[step], _AGAIN)
-        scale, noise_sd = arrays["law"].tolist()
-        return Release(step, arrays["units"], scale, noise_sd)
+        release = self._release(step)
+        if release.units.shape != shape:
+            raise ValueError(f"{self._file(step)}: damaged; {_AGAIN}")
+        return release
 
     def make_room(self, step: int, nbytes: int) -> None:
         """Make the file of a step's release, of ``nbytes``, in full size, before it is charged.
@@ -553,20 +559,17 @@ class RunFolder:
         Raises OSError if the disk cannot hold it.
         """
         try:
-            reserve(self._file(step), nbytes + _MORE, _RECORDS)
+            reserve(self._file(step), nbytes + MORE, _RECORDS)
         except OSError as error:
             if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-                why = f"{os.strerror(error.errno)}: the next release needs {nbytes + _MORE + _RECORDS} bytes"
-                raise OSError(error.errno, why, str(self.path / RELEASES)) from None
+                why = f"{os.strerror(error.errno)}: the next release needs {nbytes + MORE + _RECORDS} bytes"
+                raise OSError(error.errno, why, str(self.releases)) from None
             raise
 
     def keep_release(self, release: Release) -> None:
         """Bring a release to the disk, before anything else uses it; OSError if it failed twice, in two files."""
-        ledger = self._ledger
-        assert ledger is not None
-        meta = {"step": release.step, "n_records": len(ledger.records), "head": ledger.head, "run": self._run}
-        arrays = _sealed(meta, {"units": release.units, "law": np.array([release.scale, release.noise_sd])})
-        fill(self._file(release.step), lambda file: write_npz(file, arrays))
+        assert self._ledger is not None
+        fill(self._file(release.step), release_writer(release, self._ledger, self._run))
         self._whole = release.step + 1
 
     def after(self, step: int) -> None:
@@ -616,9 +619,10 @@ class RunFolder:
     def _forget(self, step: int) -> None:
         """Remove the releases before a step, whose state is kept."""
         with suppress(OSError):
-            for path in (self.path / RELEASES).glob("*.npz"):
-                if path.name < self._file(step).name:
-                    path.unlink()
+            for number in range(step - 1, -1, -1):
+                if self.keeps or not self._file(number).exists():
+                    break
+                self._file(number).unlink()
 
     def keep(self, *, whole: bool = False) -> None:
         """Write a checkpoint after an interrupt that came between whole steps.

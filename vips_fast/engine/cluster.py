@@ -342,7 +342,7 @@ class DaskBackend:
             raise RuntimeError("a part of the data set is missing in the sum")
         if diagnostics is not None:
             diagnostics.update(whole.diagnostics)
-        return whole.packed.unpack()
+        return whole.total
 
     def _attempt(
         self, model: Sent, capacity: int, placed: Placed, draw: Draw, diagnoses: bool, attempt: int

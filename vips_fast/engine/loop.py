@@ -3,8 +3,8 @@
 One step is (Algorithms 1, 2 and 4 of Park et al. 2020)
 
     draw a minibatch → sum of contributions, clipped and exact → noise lattice
-    → room on the disk → budget → ledger → noise, one draw → Release → run folder
-    → transcript → the model's own M-step
+    → room on the disk → budget → ledger → noise, one draw → Release
+    → run folder, or transcript → the model's own M-step
 
 The budget and the ledger are written before the noise's key is drawn. The release is on the disk before anything else
 uses it, and a run that is resumed takes it from there (`vips_fast.engine.checkpoint`).
@@ -101,7 +101,7 @@ def run(
     start, first = time.perf_counter(), True
     for number in steps:
         step = first_step + number
-        if folder is not None and (kept := folder.kept(number)) is not None:
+        if folder is not None and (kept := folder.kept(number, model.shape)) is not None:
             with uninterrupted():
                 if on_release is not None:
                     on_release(kept)
@@ -126,7 +126,7 @@ def run(
                     ledger.intend(event, clip_norm=clip_norm, sensitivity=sensitivity, part=plan.part)
             mechanism.add_noise(sums, randomness.noise_key(step), backend.n_threads)
             release = Release(step, sums, scale, mechanism.noise_sd / sampler.expected_batch_size)
-            if folder is not None and event is not None:
+            if folder is not None and (event is not None or folder.keeps):
                 folder.keep_release(release)
             if on_release is not None:
                 on_release(release)

@@ -4,26 +4,27 @@ A release is public, and a model is a function of its releases and of public num
 rebuild the model without the data and compare it with the published one. A transcript is a folder with a folder for
 each run, ``run-0000``, …, which holds
 
-    run.jsonl             a log: class, settings, public facts and inputs, plan; in the end the ledger's records of it
+    run.jsonl             a log: class, settings, public facts and inputs, plan; then the ledger's records of the run
     run.npz               settings that are arrays, classes
-    release-000000.npz    each release, …
+    release-000000.npz    each release, …, as `vips_fast.engine.releases` stores it
 
-A resumed run writes the releases after its checkpoint anew; only the ledger has the lost ones. If the model of a
-further run was not saved, as after a kill, the next run puts that run aside as ``lost-…``. Its own model does not
-follow from it.
+The folder of a run appears when the run is done, whole or not at all. Until then its releases are in the run's own
+folder (`vips_fast.engine.checkpoint`), from which a killed run resumes, and the transcript gets links to these files.
+Without such a folder they are in a part beside their place. Of lost releases only the ledger has a record. If the
+model of a further run was not saved, as after a kill, the next run puts that run aside as ``lost-…``. Its own model
+does not follow from it.
 """
 
 import json
 import os
 import secrets
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from ..store.atomic import replace_file, sync_folder, write_file
+from ..store.atomic import delete, link_file, make_folder, new_folder, put_in_place, sweep, write_file
 from ..store.folder import Folder
 from ..store.limits import parse_json
 from ..store.log import Log, LogDamagedError, Record, encode
@@ -31,9 +32,15 @@ from ..store.npz import write_npz
 from .ledger import Ledger
 from .model import Release
 from .plan import RunPlan
-from .result import FORMAT, Public, array_digest, joined, parted
+from .releases import release_digest, release_name, release_of, release_writer, unsealed
+from .result import FORMAT, Public, joined, parted
 
-RUN, _KIND = "run.jsonl", "run"
+if TYPE_CHECKING:
+    from .checkpoint import RunFolder
+
+RUN, ARRAYS, _KIND = "run.jsonl", "run.npz", "run"
+#: Names of a run's files, except the releases'.
+TRANSCRIPT_FILES = frozenset((RUN, ARRAYS))
 
 
 @dataclass(frozen=True)
@@ -100,21 +107,15 @@ class Run:
 
 def _releases(path: Path, numbers: range, first_step: int) -> Iterator[Release]:
     with Folder(path, follow=False) as folder:
-        yield from (_release(folder, number, first_step) for number in numbers)
-
-
-def _release(folder: Folder, number: int, first_step: int) -> Release:
-    name = f"release-{number:06d}.npz"
-    if not folder.holds(name):
-        raise ValueError(f"{folder.path / name}: missing; the transcript is not complete")
-    arrays = folder.arrays(name)
-    try:
-        units, law = arrays["units"], arrays["law"]
-        if units.dtype != np.int64 or law.dtype != np.float64 or law.shape != (2,):
-            raise ValueError
-        return Release(first_step + number, units, float(law[0]), float(law[1]))
-    except (KeyError, ValueError):
-        raise ValueError(f"{folder.path / name}: not a release that this version wrote") from None
+        for number in numbers:
+            name = release_name(number)
+            if not folder.holds(name):
+                raise ValueError(f"{path / name}: missing; the transcript is not complete")
+            arrays, said = folder.arrays(name), "expected a release as fit wrote it"
+            release = release_of(unsealed(arrays, path / name, said), arrays, path / name, said)
+            if release.step != first_step + number:
+                raise ValueError(f"{path / name}: is of step {release.step}; expected that of {first_step + number}")
+            yield release
 
 
 class TranscriptWriter:
@@ -126,12 +127,14 @@ class TranscriptWriter:
 
     def __init__(self, path: str | Path, *, first: bool, resume: bool = False):
         self._root, self._first = Path(path), first
-        # A run that ended before its first release has left nothing to keep.
-        taken = self._root.exists() and (not self._root.is_dir() or [*self._root.iterdir()] != self._unused())
-        if first and not resume and taken:
+        if self._root.is_dir():
+            sweep(self._root / _run_name(0))  # of a killed run without a folder
+        if first and not resume and self._root.exists() and not (self._root.is_dir() and not any(self._root.iterdir())):
             raise FileExistsError(f"transcript {self._root}: expected a new or an empty folder")
         #: Digest of each release so far.
         self.digests: list[str] = []
+        #: The run in the making.
+        self._part: Path | None = None
 
     def begin(
         self,
@@ -139,75 +142,68 @@ class TranscriptWriter:
         settings: Mapping[str, Any],
         public: Public,
         plan: dict[str, Any],
+        ledger: Ledger,
         *,
+        n_before: int,
+        folder: "RunFolder | None" = None,
         done: int = 0,
         **facts: Any,
     ) -> None:
-        """Write everything known before the first release, or find it there.
+        """Take everything known before the first release.
 
-        The folder then holds the releases of the ``done`` steps. Raises ValueError if another run is there, or a
-        release of those steps is missing.
+        The ``folder`` of the run has the releases of the ``done`` steps, and gets those that follow. Raises ValueError
+        if it lacks one, or another run is in the transcript; but the run that is there may be this one.
         """
-        number = 0 if self._first else self._further(facts["follows"])
-        self._path = self._root / _run_name(number)
-        plain, arrays = parted(settings, public)
+        self._ledger, self._n_before, self._folder = ledger, n_before, folder
+        plain, self._arrays = parted(settings, public)
         run = {"format": FORMAT, "model": kind, "settings": plain, "public": public.to_dict(), "plan": plan, **facts}
         run["inputs"] = dict(public.inputs)
         self._run = {"run": parse_json(json.dumps(run, allow_nan=False, default=list))}
-        path = self._path / RUN
-        there = Log.of(path, _KIND).records if path.exists() else []
-        if (any(self._path.glob("release-*")) or done) and [one.get("run") for one in there[:1]] != [self._run["run"]]:
-            raise ValueError(f"transcript {self._root}: expected that of the run, with the {done} steps that were done")
-        if done:
-            self.digests = [release_digest(one) for one in _releases(self._path, range(done), 0)]
-            return
-        self._path.mkdir(parents=True, exist_ok=True)
-        write_file(self._path / "run.npz", lambda file: write_npz(file, arrays))
-        self._write([])
+        self._path = self._root / _run_name(0 if self._first else self._further(facts["follows"]))
+        if folder is None:
+            make_folder(self._root.absolute())
+            self._part = new_folder(self._path)
+        else:
+            self.digests = [release_digest(release) for release in folder.before(done)]
+            if self._path.exists() and _read_log(self._path).records[0].get("run") != self._run["run"]:
+                raise ValueError(f"transcript {self._root}: holds another run; expected a new or an empty folder")
 
     def _further(self, follows: str | None) -> int:
         """Find a further run's number; set aside runs it does not continue."""
         folders = _run_folders(self._root)
-        lost = [number for number, path in enumerate(folders) if _follows(path) == follows]
-        number = min(lost, default=len(folders) - len(self._unused()))
+        number = min((k for k, path in enumerate(folders) if _follows(path) == follows), default=len(folders))
         for path in folders[number:]:
-            # A run without a release is written anew.
-            if path != folders[number] or path not in self._unused():
-                os.rename(path, path.with_name(f"lost-{secrets.token_hex(4)}-{path.name}"))
+            os.rename(path, path.with_name(f"lost-{secrets.token_hex(4)}-{path.name}"))
         return number
 
-    def _unused(self) -> list[Path]:
-        """List the last run if it stopped before its first release."""
-        last = _run_folders(self._root)[-1:]
-        return [path for path in last if not any(path.glob("release-*"))]
-
-    def _write(self, records: list[Record]) -> None:
-        data = encode(_KIND, [self._run, *({"ledger": record} for record in records)])
-        replace_file(self._path / RUN, lambda file: file.write(data))
-
     def __call__(self, release: Release) -> None:
-        """Write one release."""
-        arrays = {"units": release.units, "law": _law(release)}
-        write_file(self._path / f"release-{len(self.digests):06d}.npz", lambda file: write_npz(file, arrays))
-        # A checkpoint that is written next counts on it.
-        sync_folder(self._path)
+        """Take one release, which the folder of the run has, if there is one."""
+        if self._part is not None:
+            write = release_writer(release, self._ledger, "")
+            write_file(self._part / release_name(len(self.digests)), write)
         self.digests.append(release_digest(release))
 
-    def finish(self, ledger: Ledger, n_before: int) -> None:
-        """Write the run's records: those after a ledger's first ``n_before``.
+    def finish(self) -> None:
+        """Put the whole run in its place: its releases, and the ledger's records of it, which is not closed yet."""
+        make_folder(self._root.absolute())
+        self._part = part = self._part or new_folder(self._path)
+        if self._folder is not None:
+            for name in map(release_name, range(len(self.digests))):
+                link_file(self._folder.releases / name, part / name)
+        records = self._ledger.records[self._n_before :]
+        data = encode(_KIND, [self._run, *({"ledger": record} for record in records)])
+        write_file(part / ARRAYS, lambda file: write_npz(file, self._arrays))
+        write_file(part / RUN, lambda file: file.write(data))
+        if self._path.exists():
+            delete(self._path)  # by `begin` of this run
+        put_in_place(part, self._path)
+        self._part = None
 
-        The ledger is not closed yet.
-        """
-        self._write(ledger.records[n_before:])
-
-
-def _law(release: Release) -> np.ndarray:
-    return np.array([release.scale, release.noise_sd])
-
-
-def release_digest(release: Release) -> str:
-    """Compute the digest of a release in the ledger's closing record."""
-    return array_digest(release.units) + array_digest(_law(release))[:16]
+    def close(self) -> None:
+        """Remove what a run that ended early has left."""
+        if self._part is not None:
+            with suppress(OSError):
+                delete(self._part)
 
 
 def read_transcript(path: str | Path) -> list[Run]:
@@ -242,7 +238,7 @@ def _run_folders(root: Path) -> list[Path]:
 def _follows(path: Path) -> Any:
     """Read the head that a run continued; None without a whole record."""
     try:
-        return Log.of(path / RUN, _KIND).records[0]["run"]["follows"]
+        return _read_log(path).records[0]["run"]["follows"]
     except (OSError, ValueError, LookupError, TypeError):
         return object()
 
@@ -250,7 +246,8 @@ def _follows(path: Path) -> Any:
 def _read_run(path: Path) -> Run:
     try:
         with Folder(path, follow=False) as folder:
-            arrays, (first, *rest) = folder.arrays("run.npz"), _log(folder).records
+            arrays = folder.arrays(ARRAYS)
+        first, *rest = _read_log(path).records
     except FileNotFoundError as error:
         raise ValueError(f"{error.filename}: missing; the transcript is not complete") from None
     try:
@@ -275,12 +272,13 @@ def _read_run(path: Path) -> Run:
         raise ValueError(f"{path / RUN}: not a run that this version wrote") from None
 
 
-def _log(folder: Folder) -> Log:
+def _read_log(path: Path) -> Log:
     """Read the log of a run; ValueError if its end is missing."""
-    folder.json_bytes(RUN)  # refuses one that is too large
-    with folder.open(RUN) as file:
-        log = Log(folder.path / RUN, _KIND)
-        log.read(file.fileno())
+    with Folder(path, follow=False) as folder:
+        folder.json_bytes(RUN)  # refuses one that is too large
+        with folder.open(RUN) as file:
+            log = Log(path / RUN, _KIND)
+            log.read(file.fileno())
     log.detach()
     if log.torn or not log.records:
         raise LogDamagedError(f"{log.path}: its last record is missing; the transcript is not complete")

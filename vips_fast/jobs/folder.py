@@ -28,9 +28,10 @@ from typing import Any
 
 from ..accounting import rounded_up
 from ..engine.budget import Budget
-from ..engine.checkpoint import LEDGER, LOCK, RELEASE, RELEASES, RUN, RunFolder, UsedUpError, ledger_in, lock_folder
+from ..engine.checkpoint import LEDGER, LOCK, RELEASES, RUN, RunFolder, UsedUpError, ledger_in, lock_folder
 from ..engine.interrupts import Stopped, uninterrupted
 from ..engine.ledger import Ledger
+from ..engine.releases import RELEASE
 from ..engine.transcript import read_transcript
 from ..models.persistence import MODEL_FILES, own_files, write_into
 from ..store.atomic import (

@@ -34,9 +34,10 @@ from ..engine.model import MAX_RECORDS, Model, Records
 from ..engine.payment import Payment
 from ..engine.plan import Planner, RunForecast, RunPlan
 from ..engine.randomness import Randomness
+from ..engine.releases import release_digest
 from ..engine.result import FitResult, Public, plain
 from ..engine.sampling import RandomAllocationSampler, Sampler, resolve_sampling
-from ..engine.transcript import Run, TranscriptWriter, release_digest
+from ..engine.transcript import Run, TranscriptWriter
 from ..engine.units import Reader
 from ..store.limits import parse_json
 from ..store.log import canonical_json
@@ -91,7 +92,8 @@ class Fit:
         with payment or nullcontext():
             if folder is not None:
                 paid = None if payment is None else payment.paid
-                ledger, steps, settings = folder.begin(kind, settings, self.public, model, plan, self.target, paid)
+                how = (kind, settings, self.public, model, plan, self.target, paid)
+                ledger, steps, settings = folder.begin(*how, keeps=transcript is not None)
             diagnostics: list[dict[str, float]] | None = [] if self.diagnoses else None
             spent = len(ledger)
             try:
@@ -101,6 +103,9 @@ class Fit:
                         settings,
                         self.public,
                         plan.public(),
+                        ledger,
+                        n_before=n_before,
+                        folder=folder,
                         done=0 if steps is None else steps.start,
                         taints=list(plan.taints),
                         follows=self.follows,
@@ -127,8 +132,10 @@ class Fit:
                     )
                 ledger = ledger if folder is None else folder.finish()
                 if transcript is not None:
-                    transcript.finish(ledger, n_before)
+                    transcript.finish()
             except BaseException as error:
+                if transcript is not None:
+                    transcript.close()
                 if folder is not None:
                     folder.keep(whole=isinstance(error, Stopped))
                 if len(ledger) > spent:

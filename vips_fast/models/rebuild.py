@@ -18,8 +18,9 @@ from typing import Any
 import numpy as np
 
 from ..accounting import epsilon, rounded_up
+from ..engine.releases import release_digest
 from ..engine.result import FitResult
-from ..engine.transcript import Run, read_transcript, release_digest
+from ..engine.transcript import Run, read_transcript
 from ..store.folder import Folder
 from ..store.words import counted
 from . import persistence

@@ -293,6 +293,15 @@ def put_in_place(folder: Path, path: Path, owner: Owner | None = None) -> None:
     sweep(path)
 
 
+def link_file(path: Path, place: Path) -> None:
+    """Give a file that is never changed a second name or, on another file system, copy it."""
+    try:
+        os.link(path, place)
+    except OSError:
+        with path.open("rb") as file:
+            write_file(place, lambda out: shutil.copyfileobj(file, out))
+
+
 def _exchange(first: Path, second: Path) -> bool:
     """Swap two names atomically; False if the system cannot."""
     try:

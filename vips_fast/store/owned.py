@@ -59,11 +59,11 @@ def remove(path: Path, own: Own) -> None:
 MADE = frozenset(
     "checkpoint.npz coefficients.csv columns.txt components.csv drift.csv journal ledger.jsonl lock log "
     "model model.json model.npz model.sig names.txt privacy.json privacy.txt publication.json "
-    "releases report.html reserve run.json schema.toml shards.json tables.csv text.json topics.txt "
+    "releases report.html reserve run.json run.jsonl run.npz schema.toml shards.json tables.csv text.json topics.txt "
     "vocab.txt words words.json".split()
 )
 _FOLDERS = re.compile(r"model|words|releases|spool|tables-[1-9]\d{0,2}|\d{6}|\..+\.part")
-_FILES = re.compile(r"\..+\.part|\d{6}/[a-z]+\.npy|releases/\d{8}\.npz")
+_FILES = re.compile(r"\..+\.part|\d{6}/[a-z]+\.npy|\.?release-\d{6,}\.npz(\.part)?")
 
 
 def _made(name: str) -> bool:
