@@ -81,7 +81,7 @@ def release_writer(release: Release, ledger: Ledger, run: str) -> Callable[[IO[b
 def release_of(meta: Mapping[str, Any], arrays: Mapping[str, np.ndarray], path: Path, advice: str) -> Release:
     """Make the release of a file's facts and arrays; ValueError, with the advice, if it is none."""
     units, law = arrays.get("units"), arrays.get("law")
-    if units is None or law is None or (units.dtype, law.dtype, law.shape) != (np.int64, np.float64, (2,)):
+    if units is None or law is None or units.dtype != np.int64 or law.dtype != np.float64 or law.shape != (2,):
         raise ValueError(f"{path}: damaged; {advice}")
     if not (np.isfinite(law).all() and law[0] > 0.0 and law[1] >= 0.0):
         raise ValueError(f"{path}: damaged; {advice}")
