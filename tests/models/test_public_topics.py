@@ -3,6 +3,7 @@
 import math
 import pickle
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -19,8 +20,7 @@ from vips_fast.engine.model import Release
 from vips_fast.models.lda import public_topics
 from vips_fast.models.lda.masses import add_histogram, histogram_scales, topic_weights
 from vips_fast.models.lda.public_topics import (
-    _HIGH,
-    _LOW,
+    _MOST,
     _NAT,
     LENGTHS,
     SCORE,
@@ -253,7 +253,7 @@ def twin(counts, expected):
             slope = (t + 1) * math.log(t + before) - t * math.log(max(t - 1 + before, before))
             step = round(slope * _NAT)
             last = step if last is None else max(last, step)
-            total += min(max(last - center, int(_LOW * _NAT)), int(_HIGH * _NAT))
+            total += min(max(last - center, -int(_MOST * _NAT)), int(_MOST * _NAT))
     return total
 
 
@@ -278,8 +278,8 @@ def test_a_unit_moves_the_gain_of_frequencies_by_its_words_at_most(counts, more,
     one, other = (np.array(data.draw(st.lists(st.booleans(), min_size=size, max_size=size))) for _ in range(2))
     most = max(one.sum(), other.sum())
     without, first, second = (frequency_gain(counts + part, expected) for part in (0 * one, one, other))
-    assert abs(first - without) <= one.sum() * max(-_LOW, _HIGH) * _NAT
-    assert abs(first - second) <= most * (_HIGH - _LOW) * _NAT
+    assert abs(first - without) <= one.sum() * _MOST * _NAT
+    assert abs(first - second) <= most * 2 * _MOST * _NAT
 
 
 @pytest.mark.parametrize("most", [3, 30, 3000])
@@ -366,10 +366,10 @@ def test_the_order_of_steps(n_steps, noise, kinds, no_own_topics):
 
 
 def test_topics_of_the_records_own_begin_where_they_stand_clear():
-    """Many records, or little noise."""
-    for noise, more in ((100.0, 1), (0.3, 1), (100.0, 100)):
-        model = topics(noise_multiplier=noise, n_records=N * more).prepare(documents(50, V)).model
-        assert (model._affordable_topics() > 0) == (noise < 1 or more > 1)
+    """Many records, or little noise, and words enough that go together."""
+    for noise, n, length in product((0.3, 300.0), (N, 100 * N), (8, 40)):
+        model = topics(noise_multiplier=noise, n_records=n, doc_length=length).prepare(documents(50, V)).model
+        assert (model._affordable_topics() > 0) == (length == 40 and (noise < 1 or n > N))
     assert (
         fitted(noise_multiplier=1000.0)._restored()._own is None
         and fitted(noise_multiplier=0.3)._restored()._own is not None

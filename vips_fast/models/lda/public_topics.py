@@ -61,27 +61,28 @@ _POWER = 0.5
 TOTALS = (6.0, 1.5, 24.0)
 #: Parts of a unit's squared norm in a score: predictions, the exact frequencies' gain, the number of words for it.
 _PARTS = (0.35, 0.53, 0.12)
-#: A word's log ratio of exact to released frequencies is brought into this range; occurrences that each word has before
-#: the records.
-_LOW, _HIGH, _BEFORE = -3.0, 4.0, 0.2
+#: Most nats that one more occurrence of a word may say for exact frequencies, or against them; occurrences that each
+#: word has before the records.
+_MOST, _BEFORE = 4.0, 0.2
 #: Integer units of a nat.
 _NAT = 2**20
-#: Words of a unit over the noise of a word, summed over units, from which topics of the records' own win. From 4 on
-#: they gain up to 20 % on the panel and never lose, below they mostly lose (docs/panel.md). Steps of words before them,
-#: the share of public topics beside them, and what `TOTALS` are for them.
-_OWN_SIGNAL, _OWN_WORDS, _BESIDE, _OWN_TOTALS = 4.0, 4, 0.1, (3.0, 1.0, 9.0)
+#: Words of a unit over the noise of a word, summed over units, and counted words of a usual unit, from which topics of
+#: the records' own win (docs/panel.md): shorter texts say little about which words go together.
+_OWN_SIGNAL, _OWN_LENGTH = 4.0, 12.0
+#: Steps of words before topics of the records' own, the share of public topics beside them, and their `TOTALS`.
+_OWN_WORDS, _BESIDE, _OWN_TOTALS = 4, 0.1, (3.0, 1.0, 9.0)
 #: The fewest topics of the records' own.
 _FEWEST = 10
 #: The first step of topics of the records' own, after lengths and words.
 _FIRST_OWN = 1 + _OWN_WORDS
 #: Spread of the estimate of a gain beside noise and chance, in nats a word: texts differ from what the score assumes.
 #: docs/panel.md has how it was chosen, and what such a choice is worth on a corpus that it was made without.
-_MISS = 0.06
+_MISS = 0.04
 #: Standard deviations to either side that hold 90 % of a normal distribution.
 _NINETY = 1.6449
 #: Noise in nats a word that a score of few steps may have, and from which on a score would say nothing: words have its
 #: steps then.
-_TELLS, _HIDES = 0.025, 0.25
+_TELLS, _HIDES = 0.025, 0.15
 #: Nats a word that say nothing of a gain.
 _NOTHING = 50.0
 #: How far a mean number of words is known from exact lengths. On corpora of the panel 7 % are the usual miss.
@@ -167,17 +168,16 @@ def frequency_gain(counts: np.ndarray, expected: np.ndarray) -> int:
     ``counts``, (V,) int64, say how many units have each word; ``expected``, (V,) float64, how many should. It is the
     sum over words v and over t < counts_v of the ratio
 
-        h_v(t) = clip( (t+1) log(t + b) − t log(t − 1 + b) − log expected_v )   in [_LOW, _HIGH], b = `_BEFORE`.
+        h_v(t) = clip( (t+1) log(t + b) − t log(t − 1 + b) − log expected_v )   in [−`_MOST`, `_MOST`], b = `_BEFORE`.
 
     Without the clip the sum over t < c is c log(c − 1 + b) − c log expected_v: each of the c units predicts the word by
     the c − 1 others and the b occurrences before them. So nobody is predicted by her own words. The clip adds a few
-    nats for each frequent word, at its first occurrences. About as much the topics owe to having been fitted to the
-    same records, so it stays.
+    nats for a frequent word, at its first occurrences.
 
     Notes
     -----
-    *Sensitivity.* Each h is an integer in [_LOW, _HIGH] times `_NAT`. So one more unit, which has at most M words,
-    changes the sum by at most M max(|_LOW|, _HIGH), and replacing a unit changes it by at most M (_HIGH − _LOW).
+    *Sensitivity.* Each h is an integer in [−`_MOST`, `_MOST`] times `_NAT`. So one more unit, which has at most M
+    words, changes the sum by at most M `_MOST`, and replacing a unit changes it by at most 2 M `_MOST`.
     """
     most = int(counts.max(initial=0))
     t = np.arange(-(-most // _SLOPES) * _SLOPES, dtype=np.float64)
@@ -186,10 +186,10 @@ def frequency_gain(counts: np.ndarray, expected: np.ndarray) -> int:
     steps = np.maximum.accumulate(np.rint(slopes * _NAT).astype(np.int64))
     sums = np.concatenate(([0], np.cumsum(steps)))
     center = np.rint(np.log(expected) * _NAT).astype(np.int64)
-    low, high = int(_LOW * _NAT), int(_HIGH * _NAT)
-    first = np.minimum(np.searchsorted(steps, center + low), counts)
-    last = np.maximum(np.minimum(np.searchsorted(steps, center + high), counts), first)
-    found = first * low + (sums[last] - sums[first]) - (last - first) * center + (counts - last) * high
+    most_nats = int(_MOST * _NAT)
+    first = np.minimum(np.searchsorted(steps, center - most_nats), counts)
+    last = np.maximum(np.minimum(np.searchsorted(steps, center + most_nats), counts), first)
+    found = (counts - last - first) * most_nats + (sums[last] - sums[first]) - (last - first) * center
     return sum(found.tolist())
 
 
@@ -344,8 +344,8 @@ class PublicTopicsModel(Model):
     - Score: let p₁ + p₂ + p₃ = 1 be `_PARTS`. The predictions move by at most √p₁ C, and √2 times that for replacing
       (`GainScore.clip_rows`). The number of kept words is at most M, and its entry at most √p₃ C. The third entry is a
       function of counts: with G = `frequency_gain` in integers and A = ⌊√p₂ C / g⌋ − 1 lattice units g it is ⌊A G / D⌋.
-      D is the most that G changes: M _HIGH for adding or removing a unit; M (_HIGH − _LOW) / √2 for replacing one,
-      which then changes G by at most √2 D. So the entry moves by at most A + 1 units, that is √p₂ C, and for replacing
+      D is the most that G changes: M `_MOST` for adding or removing a unit; √2 M `_MOST` for replacing one, which
+      then changes G by at most √2 D. So the entry moves by at most A + 1 units, that is √p₂ C, and for replacing
       by at most √2 A + 1 ≤ √2 (A + 1) units. The squares add up to C², and to 2 C² for replacing.
 
     *Choices.* The choice among kinds of steps, the clips' scales and the candidates are functions of earlier releases
@@ -427,7 +427,7 @@ class PublicTopicsModel(Model):
         noise = lengths.noise / math.sqrt(steps) / self.n_records / self._share
         norm = norm_of(len(self._totals), REACH, HalfPrediction.rest, not self._adds)
         nats = noise * bound * norm / math.sqrt(_PARTS[0]) / lengths.mean_predicted[0]
-        return math.hypot(nats, noise * _HIGH / math.sqrt(_PARTS[1]) * lengths.kept / lengths.mean_kept[0])
+        return math.hypot(nats, noise * _MOST / math.sqrt(_PARTS[1]) * lengths.kept / lengths.mean_kept[0])
 
     @property
     def kind(self) -> int:
@@ -512,7 +512,7 @@ class PublicTopicsModel(Model):
     @property
     def _largest(self) -> int:
         """The most that a word of a unit changes `frequency_gain`; over √2 for replacing a unit."""
-        return math.ceil((_HIGH if self._adds else (_HIGH - _LOW) / 2**0.5) * _NAT)
+        return math.ceil(_MOST * (1.0 if self._adds else 2**0.5) * _NAT)
 
     @property
     def _kept_units(self) -> int:
@@ -573,9 +573,10 @@ class PublicTopicsModel(Model):
     # -- topics of the records' own
 
     def _own_signal(self) -> float:
-        """Words of a unit over the noise of a word, summed over units; 0 if no steps are left for own topics."""
+        """Words of a unit over the noise of a word, summed over units; 0 if no steps are left or texts are short."""
         left = self._n_steps - self._score_steps - _FIRST_OWN
-        if left < 5 or self._mechanism is None or self._mechanism[0].noise_multiplier == 0:
+        short = left < 5 or self._lengths.median < _OWN_LENGTH
+        if short or self._mechanism is None or self._mechanism[0].noise_multiplier == 0:
             return 0.0
         mechanism, sampler = self._mechanism
         noise = mechanism.noise_sd / self.clip / sampler.expected_batch_size * self.n_records / math.sqrt(left)
@@ -689,9 +690,22 @@ class PublicTopicsModel(Model):
         # The frequencies of the words add up to 1 with the occurrences before the records.
         words = self._judges * kept
         total = words + _BEFORE * self.n_words
-        loss = gain / kept - math.log(total / (self._judges * lengths.mean_kept[0]))
+        loss = gain / kept - math.log(total / (self._judges * lengths.mean_kept[0])) + self._knows_its_own
         spread = math.hypot(gain_sd, (gain / kept + words / total) * kept_sd) / kept
         return float(loss), spread
+
+    @property
+    def _knows_its_own(self) -> float:
+        """Nats a word by which released frequencies predict the units better that they were read from than others.
+
+        A word's mass is a mean of its posterior, whose slope by the histogram is the posterior's variance over that of
+        the noise. So with a relative variance r², an occurrence, which is 1/n of the histogram x, adds x r² / sd² / n
+        to the logarithm of the mass, and 1 / x / n without noise.
+        """
+        read, sd = self.read_out, self._histogram.mean()[1]
+        x = read.total * read.masses
+        slopes = np.minimum(x * np.expm1(read.spread**2) / sd**2, 1.0 / x)
+        return float(read.masses @ slopes) / self.n_records
 
     @property
     def gained_nats(self) -> tuple[float, float] | None:
