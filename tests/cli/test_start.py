@@ -81,6 +81,22 @@ def test_the_keys_of_json_lines_are_its_columns(table, tmp_path, monkeypatch, ca
     assert main(["start", "notes.jsonl", "--yes"]) == 2 and "first record is no JSON object" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    "head, text, person",
+    [
+        ("Nr;Note;Besucher;Kommentar", "Kommentar", "Besucher"),
+        ("id;note;user", "note", "user"),
+        ("id;text", "text", "none"),
+    ],
+)
+def test_the_likeliest_columns_are_offered(table, head, text, person, tmp_path, monkeypatch, capsys):
+    (tmp_path / "t.csv").write_text(f"{head}\n")
+    answered(monkeypatch, "")
+    assert main(["start", "t.csv"]) == 2
+    said = capsys.readouterr().out
+    assert f"[{text}] (--text)" in said and f"[{person}] (--person)" in said
+
+
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
 def test_utf_16_without_a_mark_is_named(table, encoding, tmp_path, capsys):
     (tmp_path / "notes.csv").write_text(table, encoding=encoding)

@@ -204,7 +204,9 @@ def test_other_columns_draw_no_warning():
 @pytest.mark.parametrize("name, persons", [
     ("patient", True), ("Patient_ID", True), ("pid", True), ("PID", True), ("id", True), ("ID ", True), ("uid", True),
     ("subject id", True), ("respondent", True), ("subject", False), ("grid", False), ("paid", False), ("period", False),
-    ("p", False), ("", False), ("valid", False), ("age", False),
+    ("p", False), ("", False), ("valid", False), ("age", False), ("Besucher", True), ("Kunden-Nr.", True),
+    ("Patientennummer", True), ("student no", True), ("paziente", True), ("Nr", False), ("uno", False),
+    ("number", False),
 ])  # fmt: skip
 def test_names_of_columns_that_are_a_persons(name, persons):
     assert names_persons(name) == persons

@@ -14,20 +14,16 @@ import numpy as np
 from scipy import sparse
 
 #: Names of such columns, in any case and with or without an id, as in "User_ID".
-PERSON_COLUMNS = (
-    "account",
-    "author",
-    "client",
-    "customer",
-    "employee",
-    "household",
-    "member",
-    "participant",
-    "patient",
-    "person",
-    "respondent",
-    "student",
-    "user",
+PERSON_COLUMNS = tuple(
+    """
+    account author client customer employee guest household member participant patient person respondent student user
+    visitor
+    autor besucher besucherin kunde kunden kundin mitarbeiter mitarbeiterin nutzer nutzerin patienten patientin
+    schüler schülerin teilnehmer teilnehmerin
+    auteur élève employé participante personne utilisateur visiteur
+    autore cliente dipendente paziente persona studente utente visitatore
+    alumno empleado paciente usuario visitante
+    """.split()
 )
 #: What stands before "id" in other such names: id, pid, uid, subject_id.
 _BEFORE_ID = ("", "p", "u", "subject")
@@ -96,8 +92,8 @@ def check_names(estimator: str, known: Sequence[str] | None, X: Any) -> Any:
 def names_persons(column: str) -> bool:
     """Tell whether a column's name is a person identifier."""
     name = column.strip().lower()
-    stem = re.sub(r"[ _-]?id$", "", name)
-    return stem in PERSON_COLUMNS or (stem != name and stem in _BEFORE_ID)
+    stem = re.sub(r"[ _-]?(id|nr|no|nummer|number)\.?$", "", name)
+    return stem in PERSON_COLUMNS or (name.endswith("id") and stem in _BEFORE_ID)
 
 
 def is_missing(cell: Any) -> bool:

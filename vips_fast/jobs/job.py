@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from ..checks import same
-from ..data.frames import PERSON_COLUMNS, named_columns, names_persons, reads_once, repeats
+from ..data.frames import named_columns, names_persons, reads_once, repeats
 from ..data.records import column_names, read_batches
 from ..data.shards import bin_count, says_persons
 from ..engine.budget import Budget
@@ -380,10 +380,9 @@ def warn_of_persons(source: Any, invalid: str) -> None:
         if not Path(source).is_file() or Path(source).suffix in (".npy", ".npz"):
             return
         try:
-            names = column_names(source)
+            names = column_names(source, keys=invalid != "drop")
         except (ValueError, OSError, ImportError):
-            # JSON Lines have no header, and counts no names.
-            names = [] if invalid == "drop" else [*PERSON_COLUMNS, "pid", "id"]
+            names = []  # counts have no names
     else:
         names = list(named_columns(source) or ())
     for name in filter(names_persons, names):

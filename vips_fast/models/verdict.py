@@ -65,7 +65,7 @@ class Verdict:
         """
         many, told = several(unit), []
         if empty is not None and empty[0] - 2.0 * empty[1] > _MANY:
-            told.append(f"about {empty[0]:.0%} of the {many} have none of the counted words")
+            told.append(f"about {min(empty[0], 1.0):.0%} of the {many} have none of the counted words")
         if outside is not None and outside[0] - 2.0 * outside[1] > _MANY:
             told.append(f"about {min(outside[0], 1.0):.0%} of {a(unit)}'s words are not counted")
         if unlike is not None:

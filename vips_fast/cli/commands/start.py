@@ -40,10 +40,10 @@ from ..parser import parse
 from ..signature import NATURAL, POSITIVE, WHOLE, in_options
 from .lda import fit
 
-#: Words in the name of a column of texts, the likeliest first.
+#: Words in the name of a column of texts, the likeliest first: a note may be a grade.
 _TEXTS = """
-note text comment narrative message review feedback description complaint answer body content
-testo texto texte nota kommentar beschreibung
+comment kommentar narrative feedback review message description beschreibung complaint text testo texto texte note nota
+answer body content
 """.split()
 #: The expected gain, or the share of words that can stand clear of the noise, below which a fit is no default.
 _LITTLE = 0.01
