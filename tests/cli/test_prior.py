@@ -49,9 +49,6 @@ def test_topics_of_documents(run, refused, public, cache, tmp_path):
     shown = [line.split()[1:] for line in said.splitlines()[-3:]]
     assert {frozenset(line) for line in shown} < {frozenset(c) for g in GROUPS for c in combinations(g)}
     assert run("show", "public:en")[0] == 0
-    (tmp_path / "own.txt").write_text("cat\n")
-    said = run("show", out, "--words", 6, "--coarse-words", tmp_path / "own.txt")[1]
-    assert "dog" in said and "cat" not in said
 
 
 def test_a_fit_with_a_public_prior(run, refused, public, cache, tmp_path):

@@ -10,7 +10,7 @@ import pytest
 def published(run, files):
     """A fitted model with its transcript, and the command that verifies it."""
     transcript = files.folder / "transcript"
-    assert run(*files.fit("--epsilon", 2, "--words", 3, "--quiet", "--transcript", transcript))[0] == 0
+    assert run(*files.fit("--epsilon", 2, "--quiet", "--transcript", transcript))[0] == 0
     return ["verify", files.model, "--transcript", transcript]
 
 
@@ -40,7 +40,7 @@ def test_a_release_that_was_changed_is_seen(run, refused, files, published):
 
 def test_another_model_of_the_same_settings_is_seen(run, files, published):
     shutil.rmtree(files.model)
-    assert run(*files.fit("--epsilon", 2, "--words", 3, "--quiet", "--transcript", files.folder / "other"))[0] == 0
+    assert run(*files.fit("--epsilon", 2, "--quiet", "--transcript", files.folder / "other"))[0] == 0
     assert run(*published)[0] == 1
 
 

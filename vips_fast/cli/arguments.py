@@ -438,8 +438,6 @@ class FitLda(Words, Lengths, Fit, command="fit lda", function="lda:fit", one_of=
         number of topics; more leave fewer readable words for each
     public_prior
         public topics by vips-fast prior: FILE, or public:LANGUAGE; default for texts without --topics
-    words
-        words a topic, default 10
     clip
         L2 bound of a unit's contribution, as a share of --doc-length
 
@@ -453,7 +451,6 @@ class FitLda(Words, Lengths, Fit, command="fit lda", function="lda:fit", one_of=
 
     n_components: Annotated[Whole, "topics"] | None = None
     public_prior: File | None = None
-    words: Whole = 10
     clip: Positive | None = None
 
 
@@ -695,8 +692,6 @@ class Show(Fitted, Printed, command="show", function="models:show"):
         words of a topic model's columns; default: those in DIR
     all
         list all effects of a regression, and not only the largest
-    coarse_words
-        of a prior: coarse words to drop: FILE, public:LANGUAGE or none (default of its language)
     cls : MODULE:CLASS
         class of a model of your own
     out : FILE
@@ -715,7 +710,6 @@ class Show(Fitted, Printed, command="show", function="models:show"):
     words: Whole = 10
     vocab: File | None = None
     all: bool = False
-    coarse_words: File | None = None
     cls: str | None = None
     out: Annotated[str, ending(".html")] | None = None
     transcript: Folder | None = None

@@ -33,17 +33,17 @@ def describe_budget(budget: Any) -> str:
     )
 
 
-def texts(model: Any, n_words: int = 10) -> dict[str, str]:
+def texts(model: Any) -> dict[str, str]:
     """Write all texts of a model, by file name: that of its family, if any, and the guarantee."""
     found = {PRIVACY: statement(model)}
     if name := family_of(model).text:
-        found[name] = part_of(model).written(model, column_names(model._fitted().public), n_words)
+        found[name] = printable(part_of(model).text(model, column_names(model._fitted().public)))
     return found
 
 
-def shown(model: Any, n_words: int = 10) -> str:
+def shown(model: Any) -> str:
     """Write the lines that show a model on a terminal."""
-    return printable(part_of(model).shown(model, column_names(model._fitted().public), n_words))
+    return printable(part_of(model).shown(model, column_names(model._fitted().public)))
 
 
 def report(model: Any) -> str:
@@ -54,8 +54,4 @@ def report(model: Any) -> str:
 def follows(model: Any, folder: Folder, name: str) -> bool:
     """Compare a text file with the one that fit would write."""
     text = folder.read(name).decode("utf-8", "replace")
-    if name == PRIVACY:
-        return text == statement(model)
-    if name == REPORT:
-        return text == report(model)
-    return name == family_of(model).text and part_of(model).follows(model, text)
+    return text == (report(model) if name == REPORT else texts(model).get(name))

@@ -67,8 +67,6 @@ class Material:
         Label of the person of each record.
     words : PrivateVocabulary or None
         The purchase that chose the columns.
-    n_words : int
-        Words of a topic in the text beside the model.
     after : fitted model or None
         An earlier fit to the same records, which the statement includes.
     """
@@ -78,7 +76,6 @@ class Material:
     shown: Callable[[Any], str] = lambda model: ""
     groups: Any = None
     words: PrivateVocabulary | None = None
-    n_words: int = 10
     after: Any = None
 
 
@@ -276,7 +273,7 @@ class Job:
             return Outcome(done, out, note=f"Written to {out}; nothing more was spent.")
         model, material = self.model, self._fit(folder, transcript)
         self.status = Status.KEPT
-        folder.store(model, {**beside.texts(model, material.n_words), **(self._report(model) if self.report else {})})
+        folder.store(model, {**beside.texts(model), **(self._report(model) if self.report else {})})
         folder.publish(out, self.force)
         self.status = Status.PUBLISHED
         budget = None if self.budget is None else Budget.of(self.budget)

@@ -25,7 +25,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, cast
 
 from ..models import rebuild
 from ..models.estimator import PrivateEstimator
@@ -129,7 +129,7 @@ def file_digests(path: str | os.PathLike[str]) -> dict[str, str]:
 
 def _digest(folder: Folder, name: str) -> str:
     with folder.open(name) as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        return hashlib.file_digest(cast(Any, file), "sha256").hexdigest()
 
 
 def own_files(path: Path) -> Own:

@@ -87,8 +87,6 @@ class TextFile:
     public_prior : path, "public:LANGUAGE", PublicPrior or None
         The public prior of `vips_fast.load_prior`, which is restricted to the words. The model needs its number of
         topics.
-    n_words : int
-        Words that are shown of a topic.
     verify : bool
         Whether the bytes of shards are checked.
     progress : callable(str) -> context manager
@@ -114,7 +112,6 @@ class TextFile:
     encoding: str = "utf-8"
     invalid: str = "raise"
     public_prior: str | PublicPrior | None = None
-    n_words: int = 10
     verify: bool = True
     progress: Callable[[str], AbstractContextManager[Any]] = lambda label: nullcontext()
 
@@ -203,10 +200,9 @@ class TextFile:
         return Material(
             (getattr(corpus, "counts", corpus),),
             kept if columns is None else {VOCABULARY: listed(columns), **kept},
-            lambda model: beside.shown(model, self.n_words),
+            beside.shown,
             corpus.groups,
             words,
-            self.n_words,
         )
 
     def _read(self, reading: Reading) -> tuple[Corpus | ShardedCorpus, dict[str, str], PrivateVocabulary | None]:

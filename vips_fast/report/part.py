@@ -11,12 +11,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..models.family import family_of, resolve
-from ..models.inputs import column_names
-from ..store.text import printable
 from . import figures
 
 #: Rows of a table or of a list of bars.
 MOST_ROWS = 40
+#: Words of a topic in a text file and on a terminal.
+N_WORDS = 10
 
 
 @dataclass(frozen=True)
@@ -102,21 +102,13 @@ class Part:
         """Name topics or clusters by their words; () if they have none."""
         return ()
 
-    def text(self, model: Any, columns: Sequence[str] | None, n_words: int = 10) -> str:
+    def text(self, model: Any, columns: Sequence[str] | None) -> str:
         """Write the text file of a fitted model, or ""."""
         return ""
 
-    def written(self, model: Any, columns: Sequence[str] | None, n_words: int = 10) -> str:
-        """Write the file of `text`, whose words and names drive no terminal."""
-        return printable(self.text(model, columns, n_words))
-
-    def shown(self, model: Any, columns: Sequence[str] | None, n_words: int = 10) -> str:
+    def shown(self, model: Any, columns: Sequence[str] | None) -> str:
         """Write a model for a terminal."""
-        return self.text(model, columns, n_words)
-
-    def follows(self, model: Any, text: str) -> bool:
-        """Compare a text with the output of `text` for this model."""
-        return text == self.written(model, column_names(model._fitted().public))
+        return self.text(model, columns)
 
     def outputs(self, model: Any, n: int) -> list[str]:
         """Name the numbers that the model computes for a new record."""

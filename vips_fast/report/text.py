@@ -102,7 +102,9 @@ def table(rows: Iterable[Iterable[object]], header: Iterable[object] | None = No
 
 def paragraph(text: str, width: int = 100) -> str:
     """Break a paragraph into lines."""
-    return textwrap.fill(text, max(20, width), break_long_words=False, break_on_hyphens=False)
+    # No line begins with a percent sign.
+    whole = text.replace(" %", "\xa0%")
+    return textwrap.fill(whole, max(20, width), break_long_words=False, break_on_hyphens=False).replace("\xa0%", " %")
 
 
 def unigram_perplexity(train: Any, test: Any) -> float:

@@ -50,7 +50,7 @@ def fit(args: FitLda) -> int:
     if args.public_prior is not None:
         args.n_components = load_prior(args.public_prior).n_topics
     open_shards(args)  # refuses options that mean nothing to shards
-    return run_fit(args, LatentDirichletAllocation, lambda: text_file(args, n_words=args.words))
+    return run_fit(args, LatentDirichletAllocation, lambda: text_file(args))
 
 
 def plan(args: PlanArguments) -> int:

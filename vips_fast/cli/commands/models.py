@@ -50,10 +50,9 @@ def _load_model(args: Show | Verify) -> PrivateEstimator:
 def show(args: Show) -> int:
     """Print a model's report in short, or write it whole."""
     if args.model.startswith("public:") or os.path.isfile(args.model):
-        others = {one.name for one in args.options()} - {"model", "words", "coarse_words"}
+        others = {one.name for one in args.options()} - {"model", "words"}
         refuse_unused(args, others, "not with a prior")
         return show_prior(args)
-    refuse_unused(args, {"coarse_words"}, "expected with a prior")
     if args.out is None:
         refuse_unused(args, {"transcript"}, "expected with --out, for the page")
     model = _load_model(args)

@@ -85,7 +85,7 @@ def show(args: Show) -> int:
     prior = load_prior(args.model)
     rows = [("source", prior.name), ("language", prior.language), ("digest", prior.digest)]
     print(table([*rows, ("topics", prior.n_topics), ("words", len(prior.words))]))
-    counted = TextFile((), public_prior=prior, coarse_words=args.coarse_words).public_words()
+    counted = TextFile((), public_prior=prior).public_words()
     shown = prior.restricted_to(counted or ())
     probabilities = shown.topics()  # words with the most nats above the language's frequencies come first
     nats = probabilities * np.log(probabilities / shown.frequencies)

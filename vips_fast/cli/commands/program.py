@@ -6,7 +6,6 @@ import numpy
 import scipy
 
 from ... import runtime_info
-from ...report import table
 
 
 def info() -> str:
@@ -22,4 +21,4 @@ def info() -> str:
         ("scipy", scipy.__version__),
         ("machine", f"{platform.system()} {platform.machine()}"),
     ]
-    return table(rows)
+    return "\n".join(f"{name:<15}  {value}" for name, value in rows)

@@ -103,7 +103,7 @@ class Coefficients(Part):
             short=tuple(effect_lines(model, names, more="--all lists them")),
         )
 
-    def text(self, model: Any, columns: Sequence[str] | None, n_words: int = 10) -> str:
+    def text(self, model: Any, columns: Sequence[str] | None) -> str:
         """Write coefficients and effects with intervals, outcome by outcome."""
         if columns is None:
             return ""

@@ -45,7 +45,7 @@ class Components(Part):
         """Give the head and the rows of ``components.csv`` behind number and weight."""
         return list(columns or ()), [[f"{number:.6g}" for number in row] for row in getattr(model, self.means)]
 
-    def text(self, model: Any, columns: Sequence[str] | None, n_words: int = 10) -> str:
+    def text(self, model: Any, columns: Sequence[str] | None) -> str:
         """Write each component, its weight, and its mean in each column."""
         head, rows = self.cells(model, columns)
         weights = enumerate(model.weights_.tolist())

@@ -8,7 +8,7 @@ import numpy as np
 from ...store.text import csv_text
 from ...store.words import counted
 from .. import figures
-from ..part import Group, Learned, Part
+from ..part import N_WORDS, Group, Learned, Part
 from ..text import top_words
 
 #: Words that moved on a page.
@@ -48,17 +48,17 @@ class WordsOverTime(Part):
             groups=tuple(groups),
         )
 
-    def text(self, model: Any, columns: Sequence[str] | None, n_words: int = 10) -> str:
+    def text(self, model: Any, columns: Sequence[str] | None) -> str:
         """Write the shares of the words that moved."""
         head, *rows = model.drift().rows()
         return csv_text([head, *([*row[:3], *(f"{x:.5f}" for x in row[3:])] for row in rows)])
 
-    def shown(self, model: Any, columns: Sequence[str] | None, n_words: int = 10) -> str:
+    def shown(self, model: Any, columns: Sequence[str] | None) -> str:
         """Write each topic's first words in the first and the last period."""
         found = model.drift()
-        ends = [top_words(found.topics[place], found.words, n_words) for place in (0, -1)]
+        ends = [top_words(found.topics[place], found.words, N_WORDS) for place in (0, -1)]
         lines = [f"Topics in {found.periods[0]} and in {found.periods[-1]}; drift.csv has the words that moved:"]
         for k, (first, last) in enumerate(zip(*ends, strict=True)):
             lines += [f"  topic {k + 1}: {', '.join(first)}", f"  {'':>6} {'':>{len(str(k + 1))}}  {', '.join(last)}"]
-        moved = [f"{found.words[v]} in topic {k + 1}" for k, v in found.moved()[:n_words]]
+        moved = [f"{found.words[v]} in topic {k + 1}" for k, v in found.moved()[:N_WORDS]]
         return "\n".join([*lines, f"Moved most clearly: {', '.join(moved) or 'no word'}.", ""])

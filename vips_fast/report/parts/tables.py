@@ -51,7 +51,7 @@ class Tables(Part):
             groups=tuple(groups),
         )
 
-    def text(self, model: Any, columns: Sequence[str] | None, n_words: int = 10) -> str:
+    def text(self, model: Any, columns: Sequence[str] | None) -> str:
         """Write the table of all columns, then one of each.
 
         The values of other columns are empty.
@@ -59,7 +59,7 @@ class Tables(Part):
         head, *rows = model.rows()
         return csv_text([head, *([*row[:-3], *("" if x is None else f"{x:.4f}" for x in row[-3:])] for row in rows)])
 
-    def shown(self, model: Any, columns: Sequence[str] | None, n_words: int = 10) -> str:
+    def shown(self, model: Any, columns: Sequence[str] | None) -> str:
         """Write the largest shares of the groups of each column."""
         lines, tables = [], {name: model.table(name) for name in model._as_fitted().by}
         level = level_of_each(sum(table.shares.size for table in tables.values()))

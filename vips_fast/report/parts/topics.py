@@ -10,7 +10,7 @@ from ...data.arrays import largest
 from ...models.inputs import column_names
 from ...store.words import counted
 from .. import figures
-from ..part import Learned, Part, Topic
+from ..part import N_WORDS, Learned, Part, Topic
 from ..text import top_words, topic_names, topics_table
 
 #: So that a page stays below 3 MB.
@@ -78,16 +78,16 @@ class Topics(Part):
         words = column_names(model._fitted().public)
         return () if words is None else topic_names(model.components_, words)
 
-    def text(self, model: Any, columns: Sequence[str] | None, n_words: int = 10) -> str:
+    def text(self, model: Any, columns: Sequence[str] | None) -> str:
         """Write the verdict and the first words of each topic.
 
         Public topics are sorted by how much the records raise them, with their shares.
         """
-        return _told(model) + "\n".join(self._lines(model, columns, n_words)) + "\n"
+        return _told(model) + "\n".join(self._lines(model, columns)) + "\n"
 
-    def shown(self, model: Any, columns: Sequence[str] | None, n_words: int = 10) -> str:
+    def shown(self, model: Any, columns: Sequence[str] | None) -> str:
         """Write the topics for a terminal, at most a page: the largest, or those that the records raise most."""
-        lines, total = self._lines(model, columns, n_words), len(model.components_)
+        lines, total = self._lines(model, columns), len(model.components_)
         head, shares = len(lines) - total, model.components_.sum(axis=1) / model.components_.sum()
         (order, known), lift = model._topic_order(), model.lift_
         if lift is None:
@@ -102,20 +102,14 @@ class Topics(Part):
             lines[head + number :] = [f"{total - number} {rest} {held:.1%} of the words; topics.txt has all."]
         return _told(model) + "\n".join(lines) + "\n"
 
-    def _lines(self, model: Any, columns: Sequence[str] | None, n_words: int) -> list[str]:
-        rows, lift = topics_table(model._word_scores(), columns, n_words).split("\n"), model.lift_
+    def _lines(self, model: Any, columns: Sequence[str] | None) -> list[str]:
+        rows, lift = topics_table(model._word_scores(), columns, N_WORDS).split("\n"), model.lift_
         if lift is None:
             return rows
         shares = model.components_.sum(axis=1) / model.components_.sum()
         head = "share  of public  topic and its words"
         raised = ["      own" if math.isnan(one) else f"{one:7.1f} ×" for one in lift]
         return [head, *(f"{shares[k]:5.1%}  {raised[k]}  {rows[k]}" for k in model._topic_order()[0])]
-
-    def follows(self, model: Any, text: str) -> bool:
-        """Compare with each possible number of words: no file stores it."""
-        words = column_names(model._fitted().public)
-        longest = max(len(line.split()) for line in text.split("\n"))
-        return any(text == self.written(model, words, n) for n in range(longest, 0, -1))
 
 
 def _spread(lift: np.ndarray | None) -> str:
