@@ -96,4 +96,6 @@ def test_topics_are_named_by_their_own_words():
     topics = np.array([[5, 4, 3.9, 2, 0.1, 0.1, 0.1], [5, 0.1, 0.1, 0.1, 4, 3, 2]])
     names = report.topic_names(topics, words, 2)
     assert names == ("cough, fever", "wheel, brake")
+    clear = np.array([[False, True, True, False, False, False, False], [False] * 7])
+    assert report.topic_names(topics, words, 2, clear) == ("cough, coughs", names[1])  # never by noise, if it can be
     assert report.topic_names(np.ones((2, 3)), ["a", "b", "c"], 1) == ("a", "a (2)")

@@ -21,7 +21,7 @@ from ..engine.statement import Privacy
 from ..models.family import VOCABULARY, family_of
 from ..models.lda import LatentDirichletAllocation, PublicPrior, load_prior, plan
 from ..models.lda.planning import DOC_LENGTH
-from ..report import topic_names
+from ..report import part_of
 from ..store.atomic import replace_text
 from . import beside
 from .folder import copy_releases, releases_folder, write_model
@@ -262,7 +262,7 @@ class PrivateTopics(TextJob):
         model, words = self._fitted(), self._words()
         sums = model.components_.sum(axis=1)
         intervals = model.components_interval(level) / sums[:, None, None]
-        rows, names = [], topic_names(model.components_, words)
+        rows, names = [], part_of(model).names(model)
         scores = model._word_scores()
         for k in model._topic_order()[0].tolist():
             about = k + 1, float(sums[k] / sums.sum()), float("nan" if model.lift_ is None else model.lift_[k])

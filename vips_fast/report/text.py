@@ -33,12 +33,13 @@ def top_words(components: Any, vocabulary: Sequence[str] | None = None, n_words:
     return [[f"#{k}" if vocabulary is None else vocabulary[k] for k in row] for row in best.tolist()]
 
 
-def topic_names(components: Any, vocabulary: Sequence[str], n_words: int = 3) -> tuple[str, ...]:
+def topic_names(components: Any, vocabulary: Sequence[str], n_words: int = 3, clear: Any = None) -> tuple[str, ...]:
     """Name each topic by likely words that differ.
 
     ``components``, (K, V), are released weights, so names cost nothing. Words have to be likelier than elsewhere, by
     the relevance of Sievert & Shirley (2014). They are chosen by maximal marginal relevance (Carbonell & Goldstein
-    1998). Two words are alike if the same topics have them, or if they begin alike.
+    1998). Two words are alike if the same topics have them, or if they begin alike. Of a topic with words that stand
+    ``clear`` of the noise, (K, V), only these name it.
     """
     components = _matrix(components)
     logs = np.log(np.maximum(_distributions(components), 1e-12))
@@ -49,6 +50,8 @@ def topic_names(components: Any, vocabulary: Sequence[str], n_words: int = 3) ->
     for k, row in enumerate(0.4 * logs + 0.6 * lift):
         # Words that other topics have as often name none.
         first = np.argsort(-np.where(lift[k] > 0, logs[k], logs[k] - 1e3), kind="stable")[:_CANDIDATES]
+        if clear is not None and clear[k, first].any():
+            first = first[clear[k, first]]
         scores, taken = row[first] - row[first].min(), list[int]()
         scores = scores / max(float(scores.max()), 1e-12) - (lift[k, first] <= 0)
         while len(taken) < min(n_words, len(first)):

@@ -30,7 +30,7 @@ class Topics(Part):
         totals = components.sum(axis=1)
         scores = model._word_scores()
         names = top_words(scores, columns, n_words)
-        titled = ("",) * len(names) if columns is None else topic_names(components, columns)
+        titled = ("",) * len(names) if columns is None else _names(model, columns)
         best = largest(scores, n_words)
         noisy, clear = bool((errors != 0).any()), np.take_along_axis(model._clear(), best, 1)
         lift = model.lift_
@@ -76,7 +76,7 @@ class Topics(Part):
     def names(self, model: Any) -> tuple[str, ...]:
         """Name the topics, if their words are known."""
         words = column_names(model._fitted().public)
-        return () if words is None else topic_names(model.components_, words)
+        return () if words is None else _names(model, words)
 
     def text(self, model: Any, columns: Sequence[str] | None) -> str:
         """Write the verdict and the first words of each topic.
@@ -110,6 +110,13 @@ class Topics(Part):
         head = "share  of public  topic and its words"
         raised = ["      own" if math.isnan(one) else f"{one:7.1f} ×" for one in lift]
         return [head, *(f"{shares[k]:5.1%}  {raised[k]}  {rows[k]}" for k in model._topic_order()[0])]
+
+
+def _names(model: Any, words: Sequence[str]) -> tuple[str, ...]:
+    """Name the topics; the words of public topics are public, so that noise chose none."""
+    clear, lift = model._clear(), model.lift_
+    clear = clear if lift is None else clear | ~np.isnan(lift)[:, None]
+    return topic_names(model.components_, words, clear=clear)
 
 
 def _spread(lift: np.ndarray | None) -> str:
