@@ -25,7 +25,7 @@ from ..readouts import Classifier, by_pieces
 from .effects import Interval, calibration, findings, marginal, reading
 from .model import LogisticModel, SandwichModel
 from .multiclass import OneVsRestModel
-from .posterior import NODES, WEIGHTS
+from .posterior import NODES, WEIGHTS, class_probabilities
 from .records import read_counts, read_labels, usable_rows
 from .regression import Outcomes, Regression, n_models
 from .spherical import SphericalModel
@@ -233,14 +233,16 @@ class BayesianLogisticRegression(Regression, Classifier):
         """Predict probabilities of the classes, or of failure and success.
 
         Of two classes, with noise, it is the expectation of sigmoid(c x . m) over the factor c that calibrates the
-        posterior mean m (`vips_fast.models.logistic.posterior.calibrating_factor`). More classes share the factor's
-        mean, unless rows have groups; each is against the rest, and probabilities are divided by their sum. Else it is
-        the expectation of sigmoid(x . m) over the posterior of m, or the value at its mean if the covariance is
-        spherical. float64, shape (n, K).
+        posterior mean m (`vips_fast.models.logistic.posterior.calibrating_factor`). Else it is the expectation of
+        sigmoid(x . m) over the posterior of m, or the value at its mean if the covariance is spherical. More classes
+        have `vips_fast.models.logistic.posterior.class_probabilities`. float64, shape (n, K).
         """
         matrix, scale = self._rows_of(X)
         mean, state = self._mean(matrix, scale), self._fitted().state
-        factor, variance = state.get("factor", state.get("class0.factor", (0.0, 0.0)))
+        if mean.ndim == 2:
+            bases = np.concatenate([state[f"class{k}.base"] for k in range(mean.shape[1])])
+            return class_probabilities(mean, bases, float(state["class0.factor"][0]))
+        factor, variance = state.get("factor", (0.0, 0.0))
         if factor > 0:
             mean, sd = factor * mean, np.sqrt(variance) * np.abs(mean)
         else:
@@ -249,11 +251,8 @@ class BayesianLogisticRegression(Regression, Classifier):
         p = np.empty(mean.shape)
         for first in range(0, len(p), 4096):
             part = slice(first, first + 4096)
-            p[part] = (expit(mean[part, ..., None] + sd[part, ..., None] * NODES) * WEIGHTS).sum(axis=-1)
-        if p.ndim == 1:
-            return np.stack([1 - p, p], axis=1)
-        p = np.maximum(p, np.finfo(np.float64).tiny)
-        return np.asarray(p / p.sum(axis=1, keepdims=True))
+            p[part] = (expit(mean[part, None] + sd[part, None] * NODES) * WEIGHTS).sum(axis=-1)
+        return np.stack([1 - p, p], axis=1)
 
     def predict(self, X: Data) -> Labels:
         """Predict the more probable class of each row."""

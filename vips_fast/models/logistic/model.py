@@ -385,8 +385,6 @@ class LogisticModel(LogisticStatistics):
         d = self.n_features
         #: Log odds of the released base rate.
         self._base = np.zeros(1)
-        #: How far m . g is from that of a calibrated m, its variance, and m . H m.
-        self.told = 0.0, 0.0, 0.0
         # See `calibrating_factor`. A factor of 0 means no factor.
         self._along, self._factor = np.zeros(2 * d + 2), np.zeros(2)
         # The rows' second moment, the average of later s2, and what both tell of the curvature; (0, 0) before them.
@@ -612,8 +610,9 @@ class LogisticModel(LogisticStatistics):
         """Add a step to the averages of `calibrating_factor`."""
         if self._calibrates and noise_sd > 0:
             rate, mean = 3 / (self.step + 2), self._mean
-            now = np.array([mean @ gradient, 0.0, *mean, *self.point])
-            variance = (1 - rate) ** 2 * self._along[1] + rate**2 * noise_sd**2 * float(mean @ mean)
+            toward = self._direction(mean)
+            now = np.array([toward @ gradient, 0.0, *mean, *self.point])
+            variance = (1 - rate) ** 2 * self._along[1] + rate**2 * noise_sd**2 * float(toward @ toward)
             self._along += rate * (now - self._along)
             self._along[1] = variance
 
@@ -626,11 +625,7 @@ class LogisticModel(LogisticStatistics):
         H, doubt = self._along_logits(H, rows, center)
         labels, start = self._labels(H), self._mean
         if self._along[2:].any():
-            mean, average = np.split(self._along[2:], 2)
-            curved = mean @ H
-            known = float(self._along[1] + mean @ (labels + sampling * H) @ mean)
-            self.told = float(self._along[0] - curved @ (mean - average)), known, float(curved @ mean)
-            self._factor = calibrating_factor(self.told[0], known, (self.told[2] * (FACTORS - 1)).tolist())
+            self._calibrate(H, labels + sampling * H)
         length = math.sqrt(float(np.trace(rows)))
         observed = Observed(center, gradient, variance, sampling, H, hidden, labels, start, length, doubt)
         prior = float(self.options.prior_shape), float(self.options.prior_rate)
@@ -638,6 +633,17 @@ class LogisticModel(LogisticStatistics):
         self._prior = prior[0], prior[0] / alpha
         if self._constant and self.step > 0:
             self._base = self._mean_rate(rows)
+
+    def _direction(self, mean: np.ndarray) -> np.ndarray:
+        """Take the part of a mean that the factor is for."""
+        return mean
+
+    def _calibrate(self, H: np.ndarray, spread: np.ndarray) -> None:
+        """Find the factor; ``spread`` is the variance of a step's gradient but for its noise."""
+        mean, average = np.split(self._along[2:], 2)
+        curved = mean @ H
+        seen, known = self._along[0] - curved @ (mean - average), self._along[1] + mean @ spread @ mean
+        self._factor = calibrating_factor(float(seen), float(known), float(curved @ mean) * (FACTORS - 1))
 
     def _along_logits(self, H: np.ndarray, rows: np.ndarray, mean: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Correct the curvature along the direction that logits spread in, and tell how uncertain that is.

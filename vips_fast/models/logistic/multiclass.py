@@ -16,11 +16,11 @@ from ...kernels.logistic import Lattice, Rows, pg_mean, triangle_size, workspace
 from ...mechanisms import GaussianMechanism
 from ..per_class import PerClassModel
 from .model import LogisticModel, LogisticSettings
-from .posterior import FACTORS, calibrating_factor
+from .posterior import FACTORS, calibrating_factor, class_probabilities
 from .score import OutcomePrediction
 
-#: Draws of records for the factor of logits.
-_DRAWS = 1000
+#: Draws of records for the factor of logits, and the error of taking rows for normal.
+_DRAWS, _OTHER_ROWS = 1000, 0.1
 #: Frobenius norm of the K curvatures p_k (1 - p_k) of a record over its largest <xi>: 1.65 at most if its
 #: probabilities add up to 1. A record beyond it is scaled down to it.
 STACKED = 1.7
@@ -30,6 +30,8 @@ class ClassModel(LogisticModel):
     """The posterior of one class against the rest. All classes share its bounds."""
 
     stacked = STACKED
+    #: Variance of what gradients said along the effects.
+    told = 0.0
 
     def __init__(self, public: Public, settings: LogisticSettings):
         assert public.classes is not None
@@ -47,6 +49,20 @@ class ClassModel(LogisticModel):
 
     def _slack(self, spacing: float) -> float:
         return math.sqrt(self._n_classes) * super()._slack(spacing)
+
+    def _direction(self, mean: np.ndarray) -> np.ndarray:
+        return np.append(mean[:-1], 0.0) if self._constant else mean
+
+    def _calibrate(self, H: np.ndarray, spread: np.ndarray) -> None:
+        """Leave the factor to all classes: keep the variance of what gradients said along the effects."""
+        effects = self._direction(self._along[2 : 2 + self.n_features])
+        self.told = float(self._along[1] + effects @ spread @ effects)
+
+    def at_centers(self, rows: np.ndarray) -> np.ndarray:
+        """Average the probabilities of rows at the steps' centers, with the weights that gradients have there."""
+        rates = 3 / (np.arange(1, len(self._path)) + 2)
+        weights = rates * np.append(np.cumprod(1 - rates[:0:-1])[::-1], 1.0)
+        return np.asarray(expit(rows @ self._path[1:, : self.n_features].T) @ weights)
 
 
 class OneVsRestModel(PerClassModel):
@@ -84,7 +100,7 @@ class OneVsRestModel(PerClassModel):
     the sum itself is smaller if rows point in different directions. So a person with many rows has less influence than
     the bound allows.)
 
-    *Post-processing.* Probabilities of the classes are divided by their sum.
+    *Post-processing.* `class_probabilities` has the probabilities of the classes.
     """
 
     capacity = LogisticModel.capacity
@@ -204,32 +220,35 @@ class OneVsRestModel(PerClassModel):
         self._set_state()
 
     def _calibrate(self) -> None:
-        """Find the factor of all classes' logits: `calibrating_factor`, for draws of records.
+        """Find the factor of all classes' logits (`class_probabilities`) by draws of records.
 
-        A class's own curvature tells which gradient its mean would have if it were calibrated against the rest. What
-        the released one has beyond it, and that probabilities are divided by their sum, is up to the factor. Units of
-        several rows have no factor, for the releases do not tell how many rows they have.
+        Gradients told the sum of (y_k - p_k) x . m_k, with m_k the effects on class k, and p_k its probability at the
+        steps' centers. Draws of normal rows, of the released second moment, say what it is for each factor. Real rows
+        are not normal: that is an error of `_OTHER_ROWS` of what factors from 1/2 to 2 change. Without a base rate the
+        factor is (K - 1)/K, and if units have several rows, for the releases do not tell how many.
         """
-        first, means = self.classes[0], np.stack([one._along[2 : 2 + self.n_features] for one in self.classes])
-        factor = 0.0
-        if first.has_score and self._of_records and means.any():
-            # Normal rows of the released second moment, from a fixed seed.
+        first, share, factor = self.classes[0], 1 - 1 / self.n_classes, 1.0
+        if first.has_score and self._of_records and first.told > 0:
             rows = first._second_moment_of_rows()
-            mean = rows[-1] / first._constant
-            values, vectors = np.linalg.eigh(rows - np.outer(mean, mean))
-            draws = np.random.default_rng(0).standard_normal((_DRAWS, len(mean)))
-            logits = (mean + (np.sqrt(np.maximum(values, 0.0)) * draws) @ vectors.T) @ means.T
-            rest = (expit(logits) * logits).sum(axis=1)
-            expected = []
-            for guess in FACTORS:
-                p = expit(guess * logits)
-                p /= p.sum(axis=1, keepdims=True)
-                expected.append(first._n * float(((p * logits).sum(axis=1) - rest).mean()))
-            seen, variance, _ = np.sum([one.told for one in self.classes], axis=0)
-            factor = float(calibrating_factor(float(seen), float(variance), expected)[0])
+            middle = rows[-1] / first._constant
+            values, vectors = np.linalg.eigh(rows - np.outer(middle, middle))
+            # From a fixed seed.
+            draws = np.random.default_rng(0).standard_normal((_DRAWS, len(middle)))
+            draws = middle + (np.sqrt(np.maximum(values, 0.0)) * draws) @ vectors.T
+            means = np.stack([one._along[2 : 2 + self.n_features] for one in self.classes])
+            effects = draws[:, :-1] @ means[:, :-1].T
+            before = np.stack([one.at_centers(draws) for one in self.classes], axis=1)
+            bases = np.concatenate([one._base for one in self.classes])
+            each = [class_probabilities(draws @ means.T, bases, share * one) - before for one in FACTORS]
+            expected = np.array([first._n / _DRAWS * float((one * effects).sum()) for one in each])
+            error = _OTHER_ROWS * float(
+                expected[np.abs(FACTORS - 2).argmin()] - expected[np.abs(FACTORS - 0.5).argmin()]
+            )
+            seen = sum(float(one._along[0]) for one in self.classes)
+            known = sum(one.told for one in self.classes) + error**2
+            factor = float(calibrating_factor(seen, known, expected)[0])
         for one in self.classes:
-            # Its variance is left out: the mean of each class by itself, divided by their sum, would level the classes.
-            one._factor = np.array([factor, 0.0])
+            one._factor = np.array([share * factor, 0.0])
 
     @property
     def has_score(self) -> bool:
@@ -238,7 +257,9 @@ class OneVsRestModel(PerClassModel):
 
     def gain_score(self) -> OutcomePrediction:
         first = self.classes[0]
-        return OutcomePrediction([one.prediction for one in self.classes], first._bound, 1.0, first._n)
+        return OutcomePrediction(
+            [one.prediction for one in self.classes], first._bound, 1.0, first._n, factor=float(first._factor[0])
+        )
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         super().restore(state)

@@ -13,11 +13,11 @@ as Bernstein & Sheldon (2019) do by sampling for linear regression, and over alp
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from scipy import linalg
+from scipy.special import log_expit, softmax
 
 from ...data.types import Vector
 
@@ -273,7 +273,7 @@ def posterior_given(
     return mean, covariance, float(weights @ alphas[: len(weights)])
 
 
-def calibrating_factor(seen: float, variance: float, expected: Sequence[float]) -> Vector:
+def calibrating_factor(seen: float, variance: float, expected: Vector) -> Vector:
     """Compute mean and variance of the factor c that calibrates logits, (2,).
 
     ``seen`` is the average over the steps of m . g. Here g is a step's noised gradient and m the mean read from all
@@ -286,11 +286,21 @@ def calibrating_factor(seen: float, variance: float, expected: Sequence[float]) 
     has at the true coefficients, and c m is calibrated if its expected gradient agrees along m. The factor is the
     posterior mean, log c being N(0, log(2)^2).
     """
-    logs = _FACTOR_WEIGHTS - 0.5 * (seen - np.asarray(expected)) ** 2 / max(variance, 1e-300)
+    logs = _FACTOR_WEIGHTS - 0.5 * (seen - expected) ** 2 / max(variance, 1e-300)
     weight = np.exp(logs - logs.max())
     weight /= weight.sum()
     factor = float(weight @ FACTORS)
     return np.array([factor, float(weight @ (FACTORS - factor) ** 2)])
+
+
+def class_probabilities(logits: np.ndarray, bases: np.ndarray, factor: float) -> np.ndarray:
+    """Compute the probabilities of K classes, (n, K), from the logits of each against the rest and their base rates.
+
+    Let classes have the probabilities p_k = exp(z_k) / sum exp(z_j). Where effects are small the logit of class k
+    against the rest is its base rate's and K/(K - 1) times what z_k has beyond its mean. So a ``factor`` of (K - 1)/K
+    is right there, and a larger one where a line cannot follow the logits against the rest.
+    """
+    return np.asarray(softmax(factor * (logits - bases) + log_expit(bases), axis=1))
 
 
 def _raised(matrix: np.ndarray, by: float) -> np.ndarray:

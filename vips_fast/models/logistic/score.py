@@ -64,7 +64,15 @@ class OutcomePrediction(GainScore):
 
     nats, most, rest = 2.0, 1.0, 0.25
 
-    def __init__(self, models: Sequence[Prediction], bound: float, n_trials: float, n: int, counts: bool = False):
+    def __init__(
+        self,
+        models: Sequence[Prediction],
+        bound: float,
+        n_trials: float,
+        n: int,
+        counts: bool = False,
+        factor: float = 1.0,
+    ):
         self._bound, self._n_trials, self._counts = bound, n_trials, counts
         d = len(models[0].mean)
         self.n_shares = d + counts if d <= _MOST_COUNTED else 0
@@ -74,8 +82,11 @@ class OutcomePrediction(GainScore):
             unit = float(np.sqrt((table * table).sum(axis=0).max())) or 1.0
             self._tables.append(np.trunc(np.ldexp(table / unit, _BITS)))
             self._units.append(np.ldexp(unit * bound, -2 * _BITS))
-        share = expit(np.array([one.base for one in models]))
+        bases = np.array([one.base for one in models])
+        share = expit(bases)
         self._base = np.log(share / share.sum() if len(models) > 1 else np.append(1.0 - share, share))
+        # Of several classes: see `class_probabilities`, whose factor the means have.
+        self._offset = self._base - factor * bases
         self._optimism = sum(one.optimism for one in models) / n
 
     def rows(self, block: Any, words: np.ndarray, asked: np.ndarray, clip: float) -> np.ndarray:
@@ -120,28 +131,22 @@ class OutcomePrediction(GainScore):
         norm = np.sqrt(np.bincount(row_of, weights=entries * entries, minlength=len(kept)))
         scale = np.ldexp(1.0 / np.maximum(norm, self._bound), _BITS)
         entries[:] = np.trunc(entries * scale[row_of])
-        p = np.stack([self._probability(matrix, *one) for one in zip(self._tables, self._units, strict=True)], axis=1)
-        if len(self._tables) > 1:
-            p = np.maximum(p, _LEAST)
-            place = y.astype(np.int64)
-            whole = np.zeros(len(p))
-            for column in p.T:
+        found = [np.asarray(matrix @ table) * unit for table, unit in zip(self._tables, self._units, strict=True)]
+        if len(found) > 1:
+            logits = np.stack([one[:, 0] for one in found], axis=1) + self._offset
+            logits -= logits.max(axis=1)[:, None]
+            place, whole = y.astype(np.int64), np.zeros(len(logits))
+            for column in np.exp(logits).T:
                 whole += column
-            return np.log(p[np.arange(len(p)), place] / whole) - self._base[place], np.ones(len(p))
-        one = np.clip(p[:, 0], _LEAST, 1 - 1e-16)
+            return logits[np.arange(len(logits)), place] - np.log(whole) - self._base[place], np.ones(len(logits))
+        variance = np.zeros(len(kept))
+        for column in found[0].T[1:]:
+            variance += column * column
+        p = (expit(found[0][:, :1] + NODES * np.sqrt(variance)[:, None]) * WEIGHTS).sum(axis=1)
+        one = np.clip(p, _LEAST, 1 - 1e-16)
         trials = np.full(len(p), self._n_trials) if block.trials is None else block.trials[kept]
         won, lost = np.log(one) - self._base[1], np.log1p(-one) - self._base[0]
         return y * won + (trials - y) * lost, np.ones(len(p)) if self._counts else trials
-
-    @staticmethod
-    def _probability(matrix: Any, table: np.ndarray, unit: float) -> np.ndarray:
-        """Compute predictive probabilities of success, (n,)."""
-        found = np.asarray(matrix @ table)
-        variance = np.zeros(len(found))
-        for column in found.T[1:]:
-            variance += column * column
-        logits = found[:, :1] + NODES * np.sqrt(variance)[:, None]
-        return np.asarray((expit(logits * unit) * WEIGHTS).sum(axis=1))
 
 
 def _matrix(block: Rows) -> Any:
