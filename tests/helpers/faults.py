@@ -16,8 +16,7 @@ from vips_fast.audit import Part
 from vips_fast.engine.statement import Privacy
 from vips_fast.engine.units import UnitBlock, unpack_block
 from vips_fast.kernels import add_rounded_gaussian
-from vips_fast.models.lda.model import LdaModel
-from vips_fast.models.lda.scaling import word_scales
+from vips_fast.models.lda.model import LdaModel, word_scales
 from vips_fast.models.logistic.counts import CountModel
 from vips_fast.models.logistic.model import SandwichModel
 from vips_fast.models.logistic.multiclass import OneVsRestModel

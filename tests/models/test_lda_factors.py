@@ -7,8 +7,8 @@ import pytest
 import scipy.sparse
 
 from vips_fast import LatentDirichletAllocation
-from vips_fast.models.lda import shrinkage
-from vips_fast.models.lda.shrinkage import Moments, ProductShrinkage, TopicFactors, add_squares
+from vips_fast.models.lda import model as lda
+from vips_fast.models.lda.model import ProductShrinkage, TopicFactors
 
 V, K = 3000, 10
 
@@ -34,47 +34,21 @@ def read(factors, x, base):
     return found / single[1]
 
 
-def factors_of(x, base):
-    return TopicFactors(moments_of(x, base), np.zeros(x.shape[1]))
-
-
-def moments_of(x, base):
-    x, base = x.astype(np.float32), base.astype(np.float32)
-    moments = Moments(add_squares(base))
-    moments.add(x, base)
-    return moments
+def factors_of(x, base, n_threads=1):
+    return TopicFactors(x.astype(np.float32), base.astype(np.float32), n_threads)
 
 
 def read_out(noised, asks):
     shrinkage = ProductShrinkage(K)
     if not asks:
-        predict = shrinkage._predict
+        expect = shrinkage._expect
 
         def without_topics(average):
-            predict(average)
+            expect(average)
 
-        shrinkage._predict = without_topics
+        shrinkage._expect = without_topics
     shrinkage.update(noised, np.ones((1, 1)))
     return shrinkage.means(0, V)
-
-
-def test_moments_are_sums_over_words():
-    _, x, base = statistics(1.0)
-    x, base = x.astype(np.float32), base.astype(np.float32)
-    single = [a.astype(np.float64) for a in (x, base)]
-    weight = single[1] / (1 + np.float64(np.float32(0.3)) * single[1] ** 2)
-    weight /= np.sqrt(((weight * single[1]) ** 2).sum(axis=0))
-    deviation = weight * (single[0] - single[1])
-    products = deviation.T @ deviation - np.diag((weight**2).sum(axis=0))
-    errors = (deviation**2).T @ deviation**2
-    moments, parts = moments_of(x, base), Moments(add_squares(base))
-    parts.add(x[:999], base[:999])
-    rest = Moments(add_squares(base))
-    rest.add(x[999:], base[999:])
-    parts.join(rest)
-    for found in (moments, parts):
-        np.testing.assert_allclose(found.products, products, atol=1e-5)
-        assert np.isclose(found.errors, errors.sum() - np.trace(errors), rtol=1e-5)
 
 
 def test_a_topic_without_a_share_has_no_covariance():
@@ -94,7 +68,7 @@ def test_the_largest_eigenvalues_of_many_topics_are_those_of_few(rank, monkeypat
     ratios = 1 + 0.2 * rng.normal(size=(400, rank)) @ rng.normal(size=(rank, 300)) if rank else np.ones(base.shape)
     x = base * ratios + (rng.standard_normal(base.shape) if rank else 0)
     few, found = factors_of(x, base), []
-    monkeypatch.setattr(shrinkage, "_ALL_PAIRS", 1000)
+    monkeypatch.setattr(lda, "_ALL_PAIRS", 1000)
     found = factors_of(x, base)
     assert few.loadings.shape == found.loadings.shape
     aim = found.loadings @ found.loadings.T

@@ -9,9 +9,8 @@ import pytest
 from vips_fast.engine.model import Release
 from vips_fast.engine.result import Public
 from vips_fast.kernels import native
-from vips_fast.models.lda.model import LdaModel, LdaSettings
+from vips_fast.models.lda.model import EntryScales, LdaModel, LdaSettings, word_scales
 from vips_fast.models.lda.planning import LdaOptions
-from vips_fast.models.lda.scaling import EntryScales, word_scales
 
 V, K = 300, 5
 

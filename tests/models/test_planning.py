@@ -41,17 +41,11 @@ def test_noise_of_the_average_is_the_loops():
     # The same schedule in the engine: the tracked sd of a fit over its one-step noise.
     X = sp.csr_array((40, 30), dtype=np.int64)
     for decay in (0.5, 0.7, 1.0):
-        for topics in (2, 9):
-            settings = dict(
-                n_steps=13,
-                noise_multiplier=2.0,
-                doc_length=50,
-                options=LdaOptions(decay, word_scale=0, measure_gain=False),
-            )
-            model = LatentDirichletAllocation(topics, **settings).fit(X)
-            one = 2.0 * default_clip(50) * 50 / 40
-            steps = 13 - int(model._result.state.get("histograms", [0])[0])
-            assert noise_sd(model) == pytest.approx(one * averaged_noise(steps, decay, topics), rel=1e-12)
+        options = LdaOptions(decay, word_scale=0, measure_gain=False)
+        model = LatentDirichletAllocation(2, n_steps=13, noise_multiplier=2.0, doc_length=50, options=options).fit(X)
+        one = 2.0 * default_clip(50) * 50 / 40
+        steps = 13 - int(model._result.state.get("histograms", [0])[0])
+        assert noise_sd(model) == pytest.approx(one * averaged_noise(steps, decay), rel=1e-12)
 
 
 def test_histograms_are_for_masses_that_topics_would_hide():
@@ -132,7 +126,7 @@ def test_fewer_topics_where_the_noise_is_large():
         return plan(97_750, 7702, None, **{**dict(doc_length=100, delta=1e-4), **settings}).n_components
 
     found = [topics(epsilon=epsilon) for epsilon in (0.01, 0.3, 1.0, 2.0)]
-    assert found == sorted(found) and found[0] == 5 and found[-1] == 50 and 10 < found[1] < 25 < found[2] < 50
+    assert found == sorted(found) and found[0] == 5 and found[-1] == 50 and 10 < found[1] < 25 < found[2] <= 50
     assert topics(noise_multiplier=0.0) == 50
     planned = plan(97_750, 7702, None, doc_length=100, epsilon=0.3, delta=1e-4)
     assert planned == plan(97_750, 7702, found[1], doc_length=100, epsilon=0.3, delta=1e-4)

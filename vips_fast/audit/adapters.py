@@ -36,20 +36,16 @@ class LdaAdapter(Adapter):
 
     def sharp(self, stage: Fit) -> None:
         model = stage.model
-        units, empty = np.zeros((2, *model.shape), dtype=np.int64)
+        units = np.zeros(model.shape, dtype=np.int64)
         n_words, n_topics = units.shape
         units[np.arange(n_words), np.arange(n_words) % n_topics] = 1
         state = model.state()
         counted = int(state["histogram_steps"][0]) if "histogram_steps" in state else 0
-        if "start_steps" not in state or ("histogram" in state and not counted):
+        if "average" not in state or ("histogram" in state and not counted):
             return  # a histogram: each record of enough words reaches the clip
         for step in range(counted):
             model.update(Release(step, np.ones_like(units), 1.0, 0.1))
-        # What a start with fewer topics releases is shared out among their copies: nothing.
-        first = counted + int(state["start_steps"][0])
-        for step in range(counted, first):
-            model.update(Release(step, empty, 1e9, 0.0))
-        model.update(Release(first, units, 1e9, 0.0))
+        model.update(Release(counted, units, 1e9, 0.0))
 
     def scramble(self, stage: Fit, rng: np.random.Generator, releases: int) -> None:
         """Go on as `Adapter.scramble`.
@@ -57,7 +53,7 @@ class LdaAdapter(Adapter):
         In a run that begins with histograms, one release stands for the public start, and more come after them.
         """
         state = stage.model.state()
-        counted = int(state["histogram_steps"][0]) if "start_steps" in state and "histogram_steps" in state else 0
+        counted = int(state["histogram_steps"][0]) if "average" in state and "histogram_steps" in state else 0
         if counted:
             releases += counted - 1 if releases > 1 else -1
         super().scramble(stage, rng, releases)

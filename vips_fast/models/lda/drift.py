@@ -48,10 +48,9 @@ from ..inputs import column_names
 from ..parameters import Bookkeeping
 from ..readouts import kept
 from ..several import clear_deviations
-from .model import LdaModel, LdaSettings
+from .model import EntryScales, LdaModel, LdaSettings, ScaledAverage, word_scales
 from .planning import DOC_LENGTH, LdaOptions, default_clip, fitting_prior, usual_distinct_words
 from .records import Documents
-from .scaling import EntryScales, ScaledAverage, word_scales
 
 #: Standard deviations of its noise that a topic's sum must have, for its shares of a period to be read.
 _CLEAR = 4.0
@@ -123,7 +122,8 @@ class DriftModel(LdaModel):
         n_words = len(self._table) // self.n_periods
         if self._scales is None:
             return np.ones((self.n_topics, n_words))
-        return self._scales.of_entries(n_words, self.n_topics).T
+        table = self._table[:n_words, : self.n_topics]
+        return np.asarray(self._scales.word[:n_words, None] * np.sqrt(table + self._floor)).T
 
     def update(self, release: Release) -> None:
         """Average the releases; the topics stay as they are."""

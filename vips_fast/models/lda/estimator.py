@@ -51,7 +51,6 @@ from .planning import (
     plain_steps,
     read_out_priors,
     stands_clear,
-    start_steps,
     usual_distinct_words,
     usual_length,
     whole_epochs,
@@ -104,7 +103,7 @@ class LatentDirichletAllocation(Transformer):
     This is online variational Bayes. Each document's expected sufficient statistics are clipped to an L2 norm of ``clip
     * doc_length``, summed exactly, and released with Gaussian noise. Everything after that is post-processing (Park et
     al. 2020, section 4 and Algorithm 3). The released statistics are averaged as they are, never cut at 0, and read out
-    by the empirical-Bayes mean of `vips_fast.models.lda.shrinkage`.
+    by the empirical-Bayes mean of `vips_fast.models.lda.model.ProductShrinkage`.
 
     Parameters
     ----------
@@ -173,7 +172,7 @@ class LatentDirichletAllocation(Transformer):
     """
 
     _options_type: ClassVar[type] = LdaOptions
-    #: Whether a whole private fit begins with histograms of words and with fewer topics.
+    #: Whether a whole private fit begins with histograms of words.
     _begins: ClassVar[bool] = True
 
     n_components: int = field(default=10, kw_only=False)
@@ -271,8 +270,6 @@ class LatentDirichletAllocation(Transformer):
                 signal = case.signal(runs, z, float(options.learning_decay))
                 clear = stands_clear(signal, n_topics)
                 histograms = histogram_steps(schedule.n_steps, n_topics, signal) if self._begins else 0
-        # How many calls of partial_fit will come is not known: their releases are not to be spent on a start.
-        starts = self._begins and whole and self.private and self.noise_multiplier != 0
         known = self.doc_length is not None or public.unit != "record"
         given = self._prior_of_proportions
         alpha = fitting_prior(self.doc_length, n_topics) if given is None else given
@@ -285,7 +282,6 @@ class LatentDirichletAllocation(Transformer):
             clips=bool(self.private),
             options=options,
             n_threads=resolve_n_threads(self.n_jobs),
-            start_steps=start_steps(self._steps_of(schedule) - histograms, n_topics) if starts else 0,
             histograms=histograms,
             long_histogram=case.length
             / math.sqrt(case.distinct_words)
@@ -684,7 +680,7 @@ def plan(n_records: int, n_features: int | None, n_components: int | None, **how
     How many topics are worth while, at a small epsilon:
 
     >>> plan(100_000, 7_702, None, doc_length=100, epsilon=0.3).n_components
-    12
+    13
     """
     call = {name: how.pop(name) for name in ("unit", "n_bins", "vocab_share", "planner") if name in how}
     # Nothing of the estimator but its own `plan` is asked, which chooses a number that is None.

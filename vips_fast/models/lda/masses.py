@@ -6,7 +6,7 @@ clip. All functions of this module but `add_histogram` are post-processing.
 
 With a public prior (`vips_fast.models.lda.public_topics`) the power is 1/2, the scales are d_v = (f_v / max f)^(1/4),
 and the norm is that of a unit of the released length. Without one the power is 3/4, the norm is a usual document's, and
-the scales follow the histograms before (`vips_fast.models.lda.scaling`). On eight corpora exact sums of this kind
+the scales follow the histograms before (`.model.EntryScales`). On eight corpora exact sums of this kind
 predict words 0 to 3 % worse than exact frequencies do. Sums of documents that were brought to one length are 1 to 10 %
 worse. If nobody says a length, the norm is half of the usual document's. Documents of six words are then predicted 5 %
 better, and seven corpora of longer ones level within 0.2 %. Persons have several documents, so theirs stays. If topics

@@ -27,11 +27,11 @@ class PaperLdaModel(LdaModel):
 
     def update(self, release: Release) -> None:
         """See Algorithm 3."""
-        repaired = np.maximum(release.values, 0.0)
-        self._average.add_values(repaired, release, self._schedule.rate(release.step))
-        self._fill_table(None)
+        repaired = replace(release, units=np.maximum(release.units, 0))
+        self._average.add(repaired, self._schedule.rate(release.step), None, self._n_threads)
+        self._fill_table()
 
-    def _lambda(self, first: int, last: int, worker: int) -> np.ndarray:
+    def _lambda(self, first: int, last: int) -> np.ndarray:
         return self._eta + self.n_records * self._average.values[first:last]
 
 
@@ -53,7 +53,7 @@ class PaperLatentDirichletAllocation(LatentDirichletAllocation):
         As in `LatentDirichletAllocation`.
     """
 
-    #: The article starts with all topics, and releases only these.
+    #: The article releases only topics.
     _begins: ClassVar[bool] = False
 
     sensitivity: str = "paper"

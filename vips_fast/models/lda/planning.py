@@ -14,14 +14,11 @@ corpora of Wikipedia articles; their reasons:
   Clipping at 0.48 of that for an m of N^0.85 takes half off the noise. It loses little signal, because no word may take
   more than 0.3 of the clip. A person's documents share topics and words: 1.4 times a document's clip is best or near it
   for 2.3 posts and for 8 sections a person.
-- *Scales.* Noise in proportion to the fourth root of a word's share: `vips_fast.models.lda.scaling`.
+- *Scales.* Noise in proportion to the fourth root of a word's share: `vips_fast.models.lda.model.EntryScales`.
 - *Step size.* rho_t = (1 + t)^-kappa. If the statistics stand well above the noise, kappa = 0.5 forgets the first
   topics faster. Else 0.7 averages more noise away.
 - *Topics.* Where the noise is large fewer topics are better: about twice the signal x (below), and at most 50, as more
   were not tried. Sections of articles at x = 8, 23 and 42 were best with 20, 20 and 50.
-- *Start.* Topics that are drawn at random hardly differ, and the noise would choose among them. A quarter of the topics
-  have four times the words each, at the same noise. So a run begins with only these, for three steps. Then all topics
-  start from copies of them, each times random factors, as in vector quantization (Linde, Buzo & Gray 1980).
 - *Words.* A vocabulary that is purchased takes the number of words with which most tokens stand clear of the noise;
   `vips_fast.models.vocabulary.planning` has the split.
 
@@ -87,10 +84,6 @@ _COUNTED, _COUNTED_NOISY, _NOISY_MASSES, _LEAST_STEPS, _ENOUGH, _ENOUGH_CLEAR = 
 #: Topics for each unit of the signal, if they are left to the plan; the fewest and the most of them. The last is the
 #: words from which on there are that many: posts over 500 words were best with 5 to 20, where 2 x is 26 to 100.
 _TOPICS, _FEWEST, MOST_TOPICS, _USUAL_WORDS = 2.0, 5, 50, 3000
-#: Steps of the start, at most a sixth of all.
-_START_STEPS, _START_PART = 3, 6
-#: The topics that begin, and the fewest topics of a model that begins so.
-_FIRST_TOPICS, _LEAST_TOPICS = 0.25, 8
 #: Below this noise multiplier no target is met, and epsilon takes long to compute.
 _LEAST_NOISE = 1e-3
 #: Different words of a text of N words, as a power of N; fewest and most words of a vocabulary that is purchased.
@@ -119,7 +112,7 @@ class LdaOptions(Options):
         share of all others. None is 0.3; 1 is no bound.
     word_scale : float or None
         b in [0, 0.5]. Contributions and noise are scaled by the b-th power of the words' shares, and by the root of
-        topics' shares of each word. These are estimated from earlier releases (`vips_fast.models.lda.scaling`). None is
+        topics' shares of each word, as earlier releases tell them (`vips_fast.models.lda.model.EntryScales`). None is
         0.25; 0 gives all entries the same noise.
     topic_mean : {"geometric", "arithmetic"} or None
         What stands for a topic's word probabilities in the E-step and in the read-outs. It is exp(E[log β]), which the
@@ -396,29 +389,6 @@ def stands_clear(signal: float, n_topics: int) -> bool:
     return signal >= _CLEAR * n_topics
 
 
-def start_steps(n_steps: int, n_topics: int) -> int:
-    """Choose a run's steps with fewer topics; 0 if it is small.
-
-    It is 0 for few steps or few topics.
-    """
-    return min(_START_STEPS, n_steps // _START_PART) if n_topics >= _LEAST_TOPICS else 0
-
-
-def first_topics(n_topics: int) -> int:
-    """Choose the number of first topics: a quarter, rounded up."""
-    return math.ceil(_FIRST_TOPICS * n_topics)
-
-
-def spread(topics: np.ndarray, n_topics: int) -> np.ndarray:
-    """Copy columns of a (V, J) array to (V, K), in shares.
-
-    The columns are taken in turn. The copies of one column add up to it.
-    """
-    parent = np.arange(n_topics) % topics.shape[1]
-    # Rows as they lie elsewhere: sums over them are to have the same bits.
-    return np.ascontiguousarray(topics[:, parent] / np.bincount(parent)[parent])
-
-
 def _harmonic(n: float) -> float:
     """Sum 1/v up to v = n, for any n >= 0."""
     return math.log(n) + 0.58 if n > 1 else 0.58 * n
@@ -434,17 +404,11 @@ def told_share(signal: float, n_features: int) -> float:
     return _harmonic(clear_words(signal, n_features)) / _harmonic(n_features)
 
 
-def averaged_noise(n_steps: int, decay: float, n_topics: int = 1) -> float:
-    """Compute the standard deviation of n_steps unit noises' running average.
-
-    It has rho_t = (1 + t)^-decay. If there are enough topics that the run starts with fewer, the steps after it
-    continue at rho_1, from shares of their average.
-    """
-    variance, first = 0.0, start_steps(n_steps, n_topics)
+def averaged_noise(n_steps: int, decay: float) -> float:
+    """Compute the standard deviation of n_steps unit noises' running average; it has rho_t = (1 + t)^-decay."""
+    variance, schedule = 0.0, Schedule(1.0, decay)
     for t in range(n_steps):
-        if 0 < first == t:
-            variance /= (n_topics // first_topics(n_topics)) ** 2
-        rate = Schedule(1.0, decay).rate(t - max(first - 1, 0) if t >= first else t)
+        rate = schedule.rate(t)
         variance = (1 - rate) ** 2 * variance + rate**2
     return math.sqrt(variance)
 
@@ -534,7 +498,7 @@ class TopicCase:
 
     def signal(self, runs: Minibatches, noise_multiplier: float, decay: float) -> float:
         """Compute x: the sum of all documents for a mean word, over the noise of one entry."""
-        noise = noise_multiplier / runs.share * averaged_noise(runs.n_steps, decay, self.n_components)
+        noise = noise_multiplier / runs.share * averaged_noise(runs.n_steps, decay)
         kept = min(math.sqrt(min(self.distinct_words, self.n_features)), 1 / self.clip)
         return self.n_records * kept / (self.n_features * noise) if noise > 0 else math.inf
 

@@ -40,11 +40,9 @@ from ..several import clear_deviations
 from ..verdict import Verdict
 from .masses import WordHistogram, histogram_scales, topic_weights
 from .model import LdaModel, LdaSettings
-from .planning import start_steps
 from .prior import PublicPrior, word_probabilities
 from .records import DocumentBlock, UnitWords, unit_words, words_outside
 from .score import REACH, HalfPrediction, proportions_prior
-from .shrinkage import KnownMasses
 
 #: Kinds of steps.
 LENGTHS, WORDS, TOPICS, SCORE = range(4)
@@ -588,18 +586,14 @@ class PublicTopicsModel(Model):
         return min(self.n_topics, max(round(1.5 * signal), _FEWEST)) if signal >= _OWN_SIGNAL else 0
 
     def _topics_model(self, number: int) -> LdaModel:
-        left = self._n_steps - self._score_steps - _FIRST_OWN
         settings = replace(
             self._settings,
             n_topics=number,
             alpha=_OWN_TOTALS[0] / number,
             eta=self._settings.options.topic_word_prior or 1.0 / number,
-            start_steps=start_steps(left, number) if self._settings.start_steps else 0,
             histograms=0,  # words were counted before, in a state of the same names
         )
-        read = self.read_out
-        known = KnownMasses(*self._histogram.mean(), read.total * read.masses)
-        model = LdaModel(settings, self._public, known)
+        model = LdaModel(settings, self._public, self._histogram.mean())
         if self._mechanism is not None:
             model.prepare(*self._mechanism)
         return model
