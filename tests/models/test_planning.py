@@ -10,10 +10,10 @@ import pytest
 import scipy.sparse as sp
 
 from vips_fast import LatentDirichletAllocation, plan
+from vips_fast.engine.averaging import Schedule, averaged_variance
 from vips_fast.engine.result import Public
 from vips_fast.models.lda import LdaOptions, estimator
 from vips_fast.models.lda.planning import (
-    averaged_noise,
     default_batch_size,
     default_clip,
     fitting_prior,
@@ -45,7 +45,7 @@ def test_noise_of_the_average_is_the_loops():
         model = LatentDirichletAllocation(2, n_steps=13, noise_multiplier=2.0, doc_length=50, options=options).fit(X)
         one = 2.0 * default_clip(50) * 50 / 40
         steps = 13 - int(model._result.state.get("histograms", [0])[0])
-        assert noise_sd(model) == pytest.approx(one * averaged_noise(steps, decay), rel=1e-12)
+        assert noise_sd(model) == pytest.approx(one * averaged_variance(Schedule(1.0, decay), steps) ** 0.5, rel=1e-12)
 
 
 def test_histograms_are_for_masses_that_topics_would_hide():
@@ -68,7 +68,8 @@ def test_plan_is_what_the_estimator_does():
     assert model.n_steps_ == planned.n_steps
     # 15 % of the steps count words, because the noise does not hide their masses.
     steps = planned.n_steps - round(0.15 * planned.n_steps)
-    sd = planned.noise_multiplier * planned.clip * 20 / 300 * averaged_noise(steps, planned.learning_decay)
+    average = averaged_variance(Schedule(1.0, planned.learning_decay), steps) ** 0.5
+    sd = planned.noise_multiplier * planned.clip * 20 / 300 * average
     assert noise_sd(model) == pytest.approx(sd, rel=2e-3)
     again = LatentDirichletAllocation(3, doc_length=20, epsilon=2.0, delta=1e-5, **planned.parameters())
     assert again.fit(X).privacy_.noise_multiplier == pytest.approx(model.privacy_.noise_multiplier, rel=2e-3)

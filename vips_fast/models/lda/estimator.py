@@ -39,16 +39,13 @@ from .planning import (
     DOC_LENGTH,
     MOST_TOPICS,
     LdaOptions,
-    Minibatches,
     Plan,
     TopicCase,
     default_batch_size,
     default_clip,
     fitting_prior,
     histogram_steps,
-    plain_batch_size,
     plain_read_out_prior,
-    plain_steps,
     read_out_priors,
     stands_clear,
     usual_distinct_words,
@@ -258,16 +255,14 @@ class LatentDirichletAllocation(Transformer):
         return self.public_prior.of_width(n_words)
 
     def _model_settings(self, public: Public, schedule: RunSchedule | None) -> LdaSettings:
-        case, n_topics, whole = self._case(public, self._terms), int(self.n_components), True
-        options, length, z, histograms, clear = self._options.resolved(self._plain), self._length, 0.0, 0, False
-        if schedule is not None:
-            whole, z = schedule.whole, schedule.noise_multiplier
+        case, n_topics = self._case(public, self._terms, schedule), int(self.n_components)
+        options, length, histograms, clear = self._options.resolved(self._plain), self._length, 0, False
+        z = 0.0 if schedule is None else schedule.noise_multiplier
         if schedule is not None and z > 0 and length is not None:
-            runs = Minibatches.of(schedule, schedule.horizon, public.n_records)
             if options.learning_decay is None:
-                options = replace(options, learning_decay=case.decay(runs, z))
-            if whole and self.public_prior is None:
-                signal = case.signal(runs, z, float(options.learning_decay))
+                options = replace(options, learning_decay=case.decay(z))
+            if schedule.whole and self.public_prior is None:
+                signal = case.signal(z, float(options.learning_decay))
                 clear = stands_clear(signal, n_topics)
                 histograms = histogram_steps(schedule.n_steps, n_topics, signal) if self._begins else 0
         known = self.doc_length is not None or public.unit != "record"
@@ -297,23 +292,24 @@ class LatentDirichletAllocation(Transformer):
 
     def _schedule(self, public: Public, terms: Terms) -> RunSchedule | None:
         size, bins, n, n_steps, plain = self.batch_size, public.n_bins, public.n_records, self.n_steps, self._plain
-        sampling, runs = resolve_sampling(self.sampling, self._options.relation, bins), None
+        sampling, planned_size = resolve_sampling(self.sampling, self._options.relation, bins), None
         if plain and bins is None:
-            # Nothing is accounted for: small minibatches, and every document comes up as often as any other.
+            # Nothing is accounted for: minibatches of 256 or n/256, and each document comes up as often as any other.
             if self.sampling is None and self._options.relation is None:
                 sampling = "random_allocation"
             if size is None and sampling != "full":
-                size = plain_batch_size(n)
+                size = min(n, max(256, n // 256))
         if terms.noised and not plain:
             if n_steps is None and not public.n_features:
                 return None
-            runs = self._case(public, terms).minibatches()
-            n_steps = runs.n_steps
+            case = self._case(public, terms).decided()
+            n_steps, planned_size = case.n_steps, case.size
         if size is None and sampling != "full" and not (bins and sampling == "random_allocation"):
-            size = default_batch_size(n) if runs is None else runs.size
+            size = planned_size or default_batch_size(n)
         sampler = make_sampler(sampling, self._options.relation, n, size, bins)
-        if n_steps is None:
-            n_steps = plain_steps(sampler, n) if plain else whole_epochs(sampler, DEFAULT_STEPS)
+        if n_steps is None:  # two epochs without privacy
+            epochs = max(DEFAULT_STEPS * 2, round(2 * n / sampler.expected_batch_size)) if plain else DEFAULT_STEPS
+            n_steps = whole_epochs(sampler, epochs)
         return RunSchedule(sampler, int(n_steps), int(n_steps))
 
     def _horizon(self, public: Public, terms: Terms) -> int:
@@ -324,11 +320,13 @@ class LatentDirichletAllocation(Transformer):
         assert schedule is not None, "the columns are known"
         return schedule.n_steps
 
-    def _case(self, public: Public, terms: Terms) -> TopicCase:
-        """State the settings and public numbers that decide the plan."""
+    def _case(self, public: Public, terms: Terms, schedule: RunSchedule | None = None) -> TopicCase:
+        """State the settings and public numbers that decide the plan; of a schedule, its minibatches and steps."""
         n, given, length = public.n_records, self._options.distinct_words, self._usual_length(public)
         allocates = resolve_sampling(self.sampling, self._options.relation, public.n_bins) == "random_allocation"
-        size = n if self.sampling == "full" else self.batch_size
+        size, n_steps = n if self.sampling == "full" else self.batch_size, self.n_steps
+        if schedule is not None:
+            size, n_steps = min(schedule.sampler.expected_batch_size, n), schedule.horizon
         rows = 1 if public.unit == "record" else self._options.rows_per_group
         return TopicCase(
             n,
@@ -340,7 +338,7 @@ class LatentDirichletAllocation(Transformer):
             target=terms.target(terms.usual_delta(n)),
             size=size,
             noise_multiplier=terms.noise_multiplier,
-            n_steps=self.n_steps,
+            n_steps=n_steps,
             # If a budget decides the noise, minibatches are the same before it has and after.
             may_enlarge=size is None and (terms.targeted or allocates),
             sampling="random_allocation" if allocates else "poisson",
@@ -385,9 +383,10 @@ class LatentDirichletAllocation(Transformer):
             distinct = usual_distinct_words(length) if given is None else given
             case = replace(case, length=length, distinct_words=distinct).purchase(vocab_share, planner, topics)
         elif topics is None:
-            case = case.with_worthwhile_topics(planner)
-        runs = case.minibatches()
-        return case.planned(runs, case.calibrated(runs, planner), own._options.learning_decay)
+            some = replace(case, n_steps=case.n_steps or DEFAULT_STEPS).decided()
+            case = replace(case, n_components=some.with_topics(some.calibrated(planner)).n_components)
+        case = case.decided()
+        return case.planned(case.calibrated(planner), own._options.learning_decay)
 
     def _forecast(self, public: Public, schedule: RunSchedule, model: Model) -> RunForecast | None:
         """Forecast a fit; None without noise."""
@@ -398,8 +397,8 @@ class LatentDirichletAllocation(Transformer):
             return forecast_words(prior, public.n_records, noise / math.sqrt(0.8 * schedule.n_steps), self.doc_length)
         # The forecast was not fitted on a paper's sensitivity below the proven one.
         noise = schedule.noise_multiplier * model.sensitivity(schedule.sampler.relation) / model.clip
-        runs = Minibatches.of(schedule, schedule.n_steps, public.n_records)
-        return self._case(public, self._terms).planned(runs, noise, self._options.learning_decay).run_forecast()
+        case = replace(self._case(public, self._terms, schedule), n_steps=schedule.n_steps)
+        return case.planned(noise, self._options.learning_decay).run_forecast()
 
     @property
     def _plain(self) -> bool:

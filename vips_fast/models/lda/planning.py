@@ -29,17 +29,20 @@ distinct. By Zipf's law the v-th commonest of V words has a share of 1/(v H), H 
 sum stands two standard deviations above the noise if v <= x V / (2 H K).
 """
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple, TypedDict
+from functools import cached_property
+from typing import Literal, TypedDict
 
 import numpy as np
 
-from ...accounting import ComposedEvent, gaussian_noise_multiplier
+from ...accounting import ComposedEvent
 from ...accounting.calibration import Target
 from ...checks import check_choice, check_flag, check_number
-from ...engine.averaging import Schedule
-from ...engine.plan import Planner, RunForecast, RunSchedule
+from ...engine.averaging import Schedule, averaged_variance
+from ...engine.plan import Planner, RunForecast
 from ...engine.sampling import Sampler, epoch_length, make_sampler, n_events, run_event
 from ...store.words import counted
 from ..forecast import HopelessWarning, factor
@@ -59,8 +62,6 @@ _LEAST_BATCH, _BATCH_SHARE, _NOISY_SHARE, _NOISY_STEPS = 100_000, 0.25, 0.5, 30
 #: Steps of a fit that does not say. If the statistics are clear of the noise at kappa = 0.7, the number that uses each
 #: record this often, within bounds.
 DEFAULT_STEPS, _MORE_STEPS, _MOST_STEPS, _USES = 20, 40, 60, 15
-#: Least minibatch without privacy.
-_PLAIN_BATCH = 256
 #: Words of a usual document, those that a document is brought to, and the longest that the clip suits, if nobody says.
 #: Topics of documents that are brought to more words are sharper: in 14 cells of ten corpora 80 words are .8 % better
 #: than 40 on average (-3.6 to +1.8 %), and 160 are .7 % (-6.2 to +4.0 %). Leaving out any corpus with a large effect
@@ -158,7 +159,7 @@ class LdaOptions(Options):
     topic_word_prior: float | None = None
     measure_gain: bool | None = None
 
-    def resolved(self, plain: bool = False) -> "LdaOptions":
+    def resolved(self, plain: bool = False) -> LdaOptions:
         """Fill in a fit's options; ``plain`` is one without privacy."""
         found = self if self.topic_mean is not None else replace(self, topic_mean="arithmetic")
         if plain and found.learning_decay is None:
@@ -297,16 +298,6 @@ def default_batch_size(n_records: int, share: float = _BATCH_SHARE) -> int:
     return min(n_records, max(_LEAST_BATCH, math.ceil(share * n_records)))
 
 
-def plain_batch_size(n_records: int) -> int:
-    """Choose a minibatch without privacy: 256 or n/256, at most all."""
-    return min(n_records, max(_PLAIN_BATCH, n_records // _PLAIN_BATCH))
-
-
-def plain_steps(sampler: Sampler, n_records: int) -> int:
-    """Choose steps without privacy: two epochs, more if below 40 steps."""
-    return whole_epochs(sampler, max(DEFAULT_STEPS * 2, round(2 * n_records / sampler.expected_batch_size)))
-
-
 def whole_epochs(sampler: Sampler, n_steps: int) -> int:
     """Find the least number of steps that fills epochs, from n_steps."""
     length = epoch_length(sampler)
@@ -404,36 +395,13 @@ def told_share(signal: float, n_features: int) -> float:
     return _harmonic(clear_words(signal, n_features)) / _harmonic(n_features)
 
 
-def averaged_noise(n_steps: int, decay: float) -> float:
-    """Compute the standard deviation of n_steps unit noises' running average; it has rho_t = (1 + t)^-decay."""
-    variance, schedule = 0.0, Schedule(1.0, decay)
-    for t in range(n_steps):
-        rate = schedule.rate(t)
-        variance = (1 - rate) ** 2 * variance + rate**2
-    return math.sqrt(variance)
-
-
-class Minibatches(NamedTuple):
-    """A run's minibatches: chosen size, sampler, steps, and records' share."""
-
-    size: float
-    sampler: Sampler
-    n_steps: int
-    share: float
-
-    @classmethod
-    def of(cls, schedule: RunSchedule, n_steps: int, n_records: int) -> "Minibatches":
-        """Take those of a schedule, with this number of steps."""
-        size = min(schedule.sampler.expected_batch_size, n_records)
-        return cls(size, schedule.sampler, n_steps, size / n_records)
-
-
 @dataclass(frozen=True)
 class TopicCase:
     """Settings and public numbers that decide the plan of a topic model; see `plan`.
 
-    ``length`` are the words of a usual document that the fit knows, and ``size`` its records of a minibatch, None for
-    the default. ``may_enlarge`` says whether half of the records may be taken in each step if the statistics are noisy.
+    ``length`` are the words of a usual document that the fit knows. ``size``, the records of a minibatch, and
+    ``n_steps`` are None for the default, which `decided` finds; all else needs both. ``may_enlarge`` says whether half
+    of the records may be taken in each step if the statistics are noisy.
     """
 
     n_records: int
@@ -451,7 +419,17 @@ class TopicCase:
     n_bins: int | None = None
     vocabulary: VocabularyPlan | None = None
 
-    def minibatches(self) -> Minibatches:
+    @cached_property
+    def sampler(self) -> Sampler:
+        """The sampler of the minibatches."""
+        return make_sampler(self.sampling, None, self.n_records, self.size, n_bins=self.n_bins)
+
+    @property
+    def share(self) -> float:
+        """The share of the records in a minibatch."""
+        return self.sampler.expected_batch_size / self.n_records
+
+    def decided(self) -> TopicCase:
         """Choose minibatches and steps.
 
         Whether the statistics stand clear of the noise decides both. The signal falls with 1/noise, so they do if the
@@ -460,59 +438,54 @@ class TopicCase:
         n, size = self.n_records, self.size
         if size is None:
             size = n / self.n_bins if self.n_bins else default_batch_size(n)
-        sampler = make_sampler(self.sampling, None, n, size, n_bins=self.n_bins)
-        share = sampler.expected_batch_size / n
+        case = replace(self, size=size)
         if self.n_steps is not None:
-            return Minibatches(size, sampler, self.n_steps, share)
-        steps = whole_epochs(sampler, min(max(_MORE_STEPS, math.ceil(_USES / share)), _MOST_STEPS))
-        runs = Minibatches(size, sampler, steps, share)
-        least = self.signal(runs, 1.0, 0.7) / (_CLEAR * self.n_components)
-        if self.noise_multiplier is None:
-            clear = self._meets(runs, least)
-        else:
+            return case
+        steps = min(max(_MORE_STEPS, math.ceil(_USES / case.share)), _MOST_STEPS)
+        longer = replace(case, n_steps=whole_epochs(case.sampler, steps))
+        least = longer.signal(1.0, 0.7) / (_CLEAR * self.n_components)
+        if self.noise_multiplier is not None:
             clear = self.noise_multiplier <= least
+        else:
+            clear = least >= _LEAST_NOISE and self.target.met_by(longer.event(least))
         if clear:
-            return runs
+            return longer
         larger = default_batch_size(n, _NOISY_SHARE)
         if self.may_enlarge and self.noise_multiplier is None and self.sampling == "poisson" and larger > size:
             # With the noise given, a larger minibatch would change epsilon.
-            sampler = make_sampler(self.sampling, None, n, larger)
-            return Minibatches(larger, sampler, _NOISY_STEPS, larger / n)
-        return Minibatches(size, sampler, whole_epochs(sampler, DEFAULT_STEPS), share)
+            return replace(case, size=larger, n_steps=_NOISY_STEPS)
+        return replace(case, n_steps=whole_epochs(case.sampler, DEFAULT_STEPS))
 
-    def _meets(self, runs: Minibatches, noise_multiplier: float) -> bool:
-        """Tell whether this noise, after the purchase, meets the target."""
-        if noise_multiplier < _LEAST_NOISE:
-            return False
-        topics = run_event(runs.sampler, noise_multiplier, runs.n_steps)
-        events = (topics,) if self.vocabulary is None else (self.vocabulary.event, topics)
-        return self.target.met_by(ComposedEvent(events))
+    def event(self, noise_multiplier: float) -> ComposedEvent:
+        """The event of the run with this noise, after the purchase."""
+        topics = run_event(self.sampler, noise_multiplier, self.n_steps or 1)
+        return ComposedEvent((topics,) if self.vocabulary is None else (self.vocabulary.event, topics))
 
-    def calibrated(self, runs: Minibatches, planner: Planner) -> float:
-        """Calibrate the noise multiplier of a run."""
+    def calibrated(self, planner: Planner) -> float:
+        """Calibrate the noise multiplier."""
         if self.noise_multiplier is not None:
             return self.noise_multiplier
         before = None if self.vocabulary is None else self.vocabulary.event
-        count = n_events(runs.sampler, range(runs.n_steps))
-        return planner.noise(runs.sampler, count, self.target, before)
+        return planner.noise(self.sampler, n_events(self.sampler, range(self.n_steps or 1)), self.target, before)
 
-    def signal(self, runs: Minibatches, noise_multiplier: float, decay: float) -> float:
+    def signal(self, noise_multiplier: float, decay: float) -> float:
         """Compute x: the sum of all documents for a mean word, over the noise of one entry."""
-        noise = noise_multiplier / runs.share * averaged_noise(runs.n_steps, decay)
+        noise = noise_multiplier / self.share * math.sqrt(averaged_variance(Schedule(1.0, decay), self.n_steps or 1))
         kept = min(math.sqrt(min(self.distinct_words, self.n_features)), 1 / self.clip)
         return self.n_records * kept / (self.n_features * noise) if noise > 0 else math.inf
 
-    def decay(self, runs: Minibatches, noise_multiplier: float) -> float:
+    def decay(self, noise_multiplier: float) -> float:
         """Choose the step size's kappa."""
-        return 0.5 if stands_clear(self.signal(runs, noise_multiplier, 0.5), self.n_components) else 0.7
+        return 0.5 if stands_clear(self.signal(noise_multiplier, 0.5), self.n_components) else 0.7
 
-    def planned(self, runs: Minibatches, noise_multiplier: float, decay: float | None) -> Plan:
-        """Make the plan with these minibatches and noise; None chooses the step size."""
-        decay = self.decay(runs, noise_multiplier) if decay is None else float(decay)
-        signal, K, V = self.signal(runs, noise_multiplier, decay), self.n_components, self.n_features
+    def planned(self, noise_multiplier: float, decay: float | None) -> Plan:
+        """Make the plan with this noise; None chooses the step size."""
+        assert self.size is not None and self.n_steps is not None
+        decay = self.decay(noise_multiplier) if decay is None else float(decay)
+        signal, K, V = self.signal(noise_multiplier, decay), self.n_components, self.n_features
         return Plan(
-            runs.size,
-            runs.n_steps,
+            self.size,
+            self.n_steps,
             self.clip,
             decay,
             noise_multiplier,
@@ -525,7 +498,7 @@ class TopicCase:
             self.vocabulary,
         )
 
-    def purchase(self, share: float | None, planner: Planner, topics: int | None) -> "TopicCase":
+    def purchase(self, share: float | None, planner: Planner, topics: int | None) -> TopicCase:
         """Choose words to purchase, their epsilon and the topics' number together.
 
         The best has the largest share of tokens that stand clear of the noise. Others tell nothing.
@@ -543,37 +516,19 @@ class TopicCase:
             )
             held = max(1.0, self.distinct_words * vocabulary.token_share)
             words = max(1, round(vocabulary.words))
-            case = replace(self, n_features=words, distinct_words=held, may_enlarge=False)
-            runs = case.minibatches()
-            z = case.estimated(runs, planner) * vocabulary.extra_noise
-            case = case.with_topics(case.signal(runs, z, 0.7), topics)
-            told = told_share(case.signal(runs, z, case.decay(runs, z)), words)
+            case = replace(self, n_features=words, distinct_words=held, may_enlarge=False).decided()
+            z = case.calibrated(planner) * vocabulary.extra_noise
+            case = case.with_topics(z, topics)
+            told = told_share(case.signal(z, case.decay(z)), words)
             if (worth := told * vocabulary.token_share) > best[0]:
-                best = worth, replace(case, vocabulary=vocabulary, may_enlarge=self.may_enlarge)
+                chosen = replace(self, n_features=words, distinct_words=held, n_components=case.n_components)
+                best = worth, replace(chosen, vocabulary=vocabulary)
             if vocabulary.words < 0.8 * most:
                 break  # there are no more
             most *= 2
         return best[1]
 
-    def with_topics(self, signal: float, given: int | None) -> "TopicCase":
-        """Copy the case with a given number of topics, or one for a signal."""
-        number = _TOPICS * signal * min(1.0, math.sqrt(self.n_features / _USUAL_WORDS))
+    def with_topics(self, noise_multiplier: float, given: int | None = None) -> TopicCase:
+        """Copy the case with a given number of topics, or one for the signal with this noise."""
+        number = _TOPICS * self.signal(noise_multiplier, 0.7) * min(1.0, math.sqrt(self.n_features / _USUAL_WORDS))
         return replace(self, n_components=given or round(min(max(number, _FEWEST), MOST_TOPICS)))
-
-    def with_worthwhile_topics(self, planner: Planner) -> "TopicCase":
-        """Copy the case with as many topics as are worthwhile."""
-        case = self
-        if self.n_steps is None:
-            runs = replace(self, n_steps=1).minibatches()
-            case = replace(self, n_steps=whole_epochs(runs.sampler, DEFAULT_STEPS))
-        runs = case.minibatches()
-        return self.with_topics(case.signal(runs, case.calibrated(runs, planner), 0.7), None)
-
-    def estimated(self, runs: Minibatches, planner: Planner) -> float:
-        """Estimate a run's noise multiplier, exactly if steps have all records.
-
-        A closed form gives it then.
-        """
-        if self.noise_multiplier is None and runs.share == 1.0:
-            return math.sqrt(runs.n_steps) * gaussian_noise_multiplier(self.target.epsilon, self.target.delta)
-        return self.calibrated(runs, planner)
