@@ -408,21 +408,23 @@ class PublicTopicsModel(Model):
     @cached_property
     def _score_steps(self) -> int:
         """As few steps of the score as tell the gain, at most a fifth; none if its noise would hide the gain."""
-        most = max(1, round(0.2 * self._n_steps)) if self._n_steps >= 3 else 0
-        enough = (steps for steps in range(1, most) if 0.0 < self._noise_of_gain(steps) < _TELLS)
-        return next(enough, most if most and self._noise_of_gain(most) < _HIDES else 0)
+        if self._n_steps < 3:
+            return 0
+        most = max(1, round(0.2 * self._n_steps))
+        noise = self._noise_of_gain / math.sqrt(most)
+        enough = math.ceil(most * (noise / _TELLS) ** 2) or most  # no noise is known before the lengths are
+        return min(enough, most) if noise < _HIDES else 0
 
     @property
     def hides_gain(self) -> bool:
         """Whether there is no score because its noise would hide the gain."""
         return self._n_steps >= 3 and not self._score_steps
 
-    def _noise_of_gain(self, steps: int) -> float:
-        """Standard deviation that the noise of this many scores is expected to leave in the nats a word; 0 before."""
-        if not self._lengths.noise:
-            return 0.0
+    @property
+    def _noise_of_gain(self) -> float:
+        """Standard deviation that the noise of one score is expected to leave in the nats a word; 0 before."""
         lengths, (_, bound) = self._lengths, self._lengths.halves
-        noise = lengths.noise / math.sqrt(steps) / self.n_records / self._share
+        noise = lengths.noise / self.n_records / self._share
         norm = norm_of(len(self._totals), REACH, HalfPrediction.rest, not self._adds)
         nats = noise * bound * norm / math.sqrt(_PARTS[0]) / lengths.mean_predicted[0]
         return math.hypot(nats, noise * _MOST / math.sqrt(_PARTS[1]) * lengths.kept / lengths.mean_kept[0])
@@ -649,26 +651,12 @@ class PublicTopicsModel(Model):
         return replace(score, predicted=predicted, predicted_sd=predicted_sd)
 
     @property
-    def _taken(self) -> tuple[float, bool, np.ndarray]:
-        """The total that predicts best; whether topics are the records' own; candidates' weights in the prediction.
-
-        The nats of the three totals lie on a parabola of the logarithm of the total, and its vertex is taken, if it is
-        within their range.
-        """
+    def _taken(self) -> tuple[float, bool, int]:
+        """The total that predicts best; whether topics are the records' own; the number of this candidate."""
         score, own = self._score_read, self._own is not None
         totals = _OWN_TOTALS if own else self._totals
-        weights = np.zeros(4 if own else len(totals))
-        weights[0] = 1.0
-        if score is None or len(totals) == 1:
-            return totals[0], own, weights
-        less, more = (score.nats[1:3] - score.nats[0]).tolist()
-        if own and score.nats[3] > score.nats[:3].max():
-            return TOTALS[0], False, np.roll(weights, 3)
-        bend = less + more
-        place = (less - more) / (2.0 * bend) if bend < 0.0 else math.copysign(1.0, more - less)
-        place = min(max(place, -1.0), 1.0)
-        weights[:3] = 1.0 - place**2, place * (place - 1.0) / 2.0, place * (place + 1.0) / 2.0
-        return totals[0] * (totals[2] / totals[0]) ** place, own, weights
+        best = 0 if score is None else int(score.nats.argmax())
+        return (totals[best], own, best) if best < len(totals) else (TOTALS[0], False, best)
 
     @property
     def frequency_loss(self) -> tuple[float, float]:
@@ -712,10 +700,9 @@ class PublicTopicsModel(Model):
         if score is None:
             return None
         loss, loss_noise = self.frequency_loss
-        weights = self._taken[2]
-        rate = float(score.nats @ weights) / score.predicted
-        noise = score.sd**2 * (1.0 + float(weights[1:] @ weights[1:]))
-        variance = (noise + score.more**2 + (rate * score.predicted_sd) ** 2) / score.predicted**2
+        best = self._taken[2]
+        rate = float(score.nats[best]) / score.predicted
+        variance = (score.noise(best) ** 2 + score.more**2 + (rate * score.predicted_sd) ** 2) / score.predicted**2
         return rate - loss, math.sqrt(variance + loss_noise**2)
 
     @property
