@@ -17,7 +17,6 @@ from vips_fast.audit.persons import Persons
 from vips_fast.engine.backend import Threads
 from vips_fast.engine.model import Release
 from vips_fast.models.lda import LdaOptions
-from vips_fast.models.logistic import LogisticOptions
 from vips_fast.models.logistic.model import LogisticModel
 from vips_fast.models.rebuild import verify
 
@@ -156,10 +155,9 @@ def test_sparse_and_dense_persons_of_logistic_regression(kind):
     take = (lambda rows: X[rows]) if kind == "dense" else lambda rows: sp.csr_array(X[rows])
 
     def sums(rows, y):
-        options = LogisticOptions(linear_share=(0.3, 0.95))
-        made = BayesianLogisticRegression(
-            n_records=12, random_state=0, noise_multiplier=1.0, sampling="full", options=options
-        ).prepare(take(rows), y[rows], groups=groups[rows])
+        made = BayesianLogisticRegression(n_records=12, random_state=0, noise_multiplier=1.0, sampling="full").prepare(
+            take(rows), y[rows], groups=groups[rows]
+        )
         order = list(dict.fromkeys(groups[rows].tolist()))
         return made, {g: total(made, [i], words_of(1)) for i, g in enumerate(order)}
 

@@ -329,10 +329,7 @@ def test_bad_input_spends_nothing(params, arguments, error, text):
     [
         (LogisticOptions, {"intercept_scaling": -1}, "intercept_scaling=-1"),
         (LogisticOptions, {"prior_rate": 0}, "prior_rate=0"),
-        (LogisticOptions, {"residual_clip": 1.5}, "residual_clip=1.5"),
-        (LogisticOptions, {"linear_share": 0}, "linear_share=0"),
-        (LogisticOptions, {"linear_share": (1.0, 0.5)}, "linear_share=1.0"),
-        (LogisticOptions, {"linear_share": (0.5, 0.5, 0.5)}, "expected a number or a pair"),
+        (PaperOptions, {"linear_share": 0}, "linear_share=0"),
         (PaperOptions, {"learning_decay": 2}, "learning_decay=2"),
         (PaperOptions, {"form": "paper"}, "form='paper'"),
     ],

@@ -10,7 +10,6 @@ from raw_intervals import raw_intervals
 from scipy.special import expit
 
 from vips_fast import BayesianLogisticRegression
-from vips_fast.models.logistic import LogisticOptions
 from vips_fast.models.logistic.model import LogisticModel, SandwichModel, unit_sums
 
 
@@ -106,7 +105,4 @@ def test_who_has_such_intervals():
     assert type(BayesianLogisticRegression(noise_multiplier=1.0, n_steps=5).prepare(X, y).model) is LogisticModel
     model = BayesianLogisticRegression(noise_multiplier=1.0, n_steps=5).prepare(X, y, groups=groups).model
     assert type(model) is SandwichModel
-    options = LogisticOptions(linear_share=(0.3, 0.9))
-    given = BayesianLogisticRegression(noise_multiplier=1.0, n_steps=5, options=options)
     assert model._shares == (0.92, 0.92)
-    assert given.prepare(X, y, groups=groups).model._shares == (0.3, 0.9)

@@ -58,14 +58,14 @@ def statistic(X, y, point, variance, b=1.0, bound=1.0, C=0.5):
     return (np.minimum(1, C * b / most) * residual)[:, None] * X / (C * b * bound)
 
 
-@pytest.mark.parametrize("C, b, variance", [(0.5, 1.0, 0.0), (0.2, 4.0, 0.7), (1.0, 1.0, 3.0)])
-def test_the_statistic_is_that_of_the_equations(C, b, variance):
+@pytest.mark.parametrize("b, variance", [(1.0, 0.0), (4.0, 0.7), (1.0, 3.0)])
+def test_the_statistic_is_that_of_the_equations(b, variance):
     rng = np.random.default_rng(1)
     X, y, point = rng.normal(size=(40, 6)), rng.integers(0, b + 1, 40).astype(float), rng.normal(size=7)
-    given = dict(point=point, variance=variance, n_trials=b, row_norm=2.0, options=LogisticOptions(residual_clip=C))
+    given = dict(point=point, variance=variance, n_trials=b, row_norm=2.0)
     run = prepare(X, y, **given)
     design = np.hstack([X, np.full((40, 1), 0.6)])
-    each = statistic(design, y, point, variance, b, math.hypot(2.0, 0.6), C)
+    each = statistic(design, y, point, variance, b, math.hypot(2.0, 0.6))
     assert (np.linalg.norm(each, axis=1) <= 1 + 1e-12).all()
     np.testing.assert_allclose(sums(run), each.sum(axis=0), atol=1e-5)
     # Sparse rows give the same bits.

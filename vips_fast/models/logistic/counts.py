@@ -62,7 +62,7 @@ class CountRegression(Regression):
         gradients (`vips_fast.models.logistic.model.SandwichModel`). A value that is too small makes intervals too
         narrow where the noise hides these.
     row_norm, fit_intercept, options
-        As in `vips_fast.BayesianLogisticRegression`; ``options.residual_clip`` is not used.
+        As in `vips_fast.BayesianLogisticRegression`.
     **common
         `vips_fast.models.estimator.PrivateEstimator`.
 

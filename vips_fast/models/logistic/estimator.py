@@ -47,8 +47,7 @@ class PaperParameters(Common, total=False):
     intercept_scaling: float | None
     prior_shape: float
     prior_rate: float
-    linear_share: float | Sequence[float] | None
-    residual_clip: float
+    linear_share: float
     learning_decay: float
     learning_offset: float
     measure_gain: bool | None
@@ -240,8 +239,8 @@ class BayesianLogisticRegression(Regression, Classifier):
         matrix, scale = self._rows_of(X)
         mean, state = self._mean(matrix, scale), self._fitted().state
         if mean.ndim == 2:
-            bases = np.concatenate([state[f"class{k}.base"] for k in range(mean.shape[1])])
-            return class_probabilities(mean, bases, float(state["class0.factor"][0]))
+            factors, bases = np.stack([state[f"class{k}.factor"] for k in range(mean.shape[1])], axis=1)
+            return class_probabilities(mean, float(factors[0]), bases)
         factor, variance = state.get("factor", (0.0, 0.0))
         if factor > 0:
             mean, sd = factor * mean, np.sqrt(variance) * np.abs(mean)

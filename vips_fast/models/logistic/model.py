@@ -2,7 +2,7 @@
 
 import math
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -79,16 +79,6 @@ class LogisticOptions(Options):
         1 with private=False, which has no bound.
     prior_shape, prior_rate : float
         a0 and b0 of alpha's Gamma prior. A spherical q(m) takes their ratio for alpha.
-    linear_share : float, pair of float, or None
-        How the noise is split. It is the share of the squared bound of a contribution that s1 may use, in the first
-        step and in the others (or in all). The noise of s1 has a standard deviation in proportion to share^-1/2, the
-        noise of s2 to (1 - share)^-1/2. None is (0.3, 0.95), or (0.3, 0.6) if public numbers say that the noise of s1
-        is small. A spherical q(m) has no s2.
-    residual_clip : float or None
-        A record's s1 is bounded by residual_clip * b * row norm. (The largest that can be is 1.) A weight that does not
-        depend on its y does that. At 0.5 and less the weight is in proportion to 1/max(p, 1 - p), p the released
-        model's probability for the record. None is 0.5, or 1, so that no record has a weight, if public numbers (of
-        records and columns, row_norm, the noise) say that the noise of s1 is small.
     measure_gain : bool or None
         Whether the last step of a private `fit` measures the finished regression in place of improving it. Then
         ``found_gain_`` says how much better the columns predict than the base rate does. It costs no epsilon. None
@@ -101,31 +91,14 @@ class LogisticOptions(Options):
     intercept_scaling: float | None = None
     prior_shape: float = 0.01
     prior_rate: float = 0.01
-    linear_share: float | Sequence[float] | None = None
-    residual_clip: float | None = None
     measure_gain: bool | None = None
 
     def __post_init__(self) -> None:
         check_number("intercept_scaling", self.intercept_scaling, 1e-12, 1e12, optional=True)
         for name in ("prior_shape", "prior_rate"):
             check_number(name, getattr(self, name), 0, 1e12, low_open=True)
-        check_number("residual_clip", self.residual_clip, 0, 1, low_open=True, optional=True)
         if self.measure_gain is not None:
             check_flag("measure_gain", self.measure_gain)
-        _ = self.shares  # reading them checks them
-
-    def _default_share(self) -> float | Sequence[float]:
-        return LINEAR_SHARE
-
-    @property
-    def shares(self) -> tuple[float, float]:
-        """The linear statistic's share in the first step and in the others."""
-        share = self._default_share() if self.linear_share is None else self.linear_share
-        pair = tuple(share) if isinstance(share, (tuple, list)) else (share, share)
-        if len(pair) != 2:
-            raise ValueError(f"linear_share={share!r}: expected a number or a pair")
-        first = check_number("linear_share", pair[0], 0, 1, low_open=True, high_open=True)
-        return first, check_number("linear_share", pair[1], 0, 1, low_open=True)
 
 
 @dataclass(frozen=True)
@@ -218,7 +191,7 @@ class LogisticStatistics(Model):
     @property
     def _shares(self) -> tuple[float, float]:
         """Give s1's shares of the squared bound: first step, others."""
-        return self.options.shares
+        return LINEAR_SHARE
 
     def _block_bounds(self, share: float) -> tuple[float, float]:
         """Bound |s1|/C1 and |s2|/C2, by the linear statistic's share. The share is of the squared bound."""
@@ -226,16 +199,16 @@ class LogisticStatistics(Model):
 
     def _residual_bound(self, first: bool) -> float:
         """Bound |s1| over b R. Beyond that records are scaled down, or it is the most there is."""
-        return 0.5 if self.options.residual_clip is None else self.options.residual_clip
+        return _TIGHT
 
     def unit_scales(self, first: bool) -> tuple[float, float]:
-        """C1 and C2 of the first step, or of the others; an infinite one leaves its part out."""
+        """C1 and C2 of the first step, or of the others."""
         share = self._shares[0 if first else 1]
         linear, quadratic = self._b * self._bound, self._b * self._bound**2 / 4
         if not self.private:
             return linear, quadratic
         linear_bound, bound = self._block_bounds(share)
-        return self._residual_bound(first) * linear / linear_bound, quadratic / bound if bound > 0 else math.inf
+        return self._residual_bound(first) * linear / linear_bound, quadratic / bound
 
     def sensitivity(self, relation: str) -> float:
         """Return the clip to add or remove, twice that to replace."""
@@ -301,7 +274,7 @@ class LogisticStatistics(Model):
         )
         if several and starts is not None:
             native.logistic_units(starts, d, indptr, indices, values, *state, work, linear, quadratic, norms, unit)
-        triangle = out[d : d + triangle_size(d)] if math.isfinite(lattice.scale_quadratic) else None
+        triangle = out[d : d + triangle_size(d)]
         native.logistic_accumulate(d, 0, d, indptr, indices, values, linear, quadratic, work, out[:d], triangle, unit)
         if "diagnostics" in scratch:
             diagnose(scratch, clipped=(norms > lattice.clip_norm).sum())
@@ -395,7 +368,6 @@ class LogisticModel(LogisticStatistics):
         self._path, self._more = np.empty((0, 2 * d + 2)), np.empty(0)
         self._spectrum: Spectrum | None = None
         self._mean_length = 0.0
-        self._quiet = False
         self.plan(0.0, 1.0)
 
     def plan(self, noise_sd: float, fraction: float) -> None:
@@ -403,36 +375,25 @@ class LogisticModel(LogisticStatistics):
 
         ``noise_sd`` is that of an entry of the sum of contributions, and ``fraction`` the share of records in a step.
         """
-        first = max(2, self._n_steps // 4)
+        self._burn = max(2, self._n_steps // 4)
+        self.averaged = max(self._n_steps - self._burn, 1)
         square = max(self._bound**2 - self._constant**2, self._bound**2 / self.n_features)
         outcomes = self._n * self._usual_slope() * square / self.n_features
-
-        def noise(bound: float) -> float:
-            """Variance in a step's gradient over the outcomes'."""
-            self._tight = bound
-            linear = self.unit_scales(False)[0] if self.private else 0.0
-            return (noise_sd / fraction * linear) ** 2 / outcomes + (1 / fraction - 1)
-
-        steps = max(self._n_steps - first, 1)
-        self._quiet = True  # the shares that it would have
-        if not noise(1.0) <= _SMALL * steps:
-            self._quiet = False
-            noise(_TIGHT)
-        self._burn, self.averaged = first, steps
+        self._quiet = True  # with the bound that it would have
+        linear = self.unit_scales(False)[0] if self.private else 0.0
+        noise = (noise_sd / fraction * linear) ** 2 / outcomes + (1 / fraction - 1)
+        self._quiet = noise <= _SMALL * self.averaged
 
     @property
     def _shares(self) -> tuple[float, float]:
-        first, other = super()._shares
-        return (first, _QUIET_SHARE) if self._quiet and self.options.linear_share is None else (first, other)
+        return (LINEAR_SHARE[0], _QUIET_SHARE) if self._quiet else LINEAR_SHARE
 
     def _usual_slope(self) -> float:
         return _SLOPE * self._b
 
     def _residual_bound(self, first: bool) -> float:
-        if self.options.residual_clip is not None:
-            return self.options.residual_clip
         # The first step's residuals are 1/2.
-        return _TIGHT if first else self._tight
+        return 1.0 if self._quiet and not first else _TIGHT
 
     def prepare(self, mechanism: GaussianMechanism, sampler: Sampler) -> None:
         self.plan(mechanism.noise_sd, sampler.expected_batch_size / self._n)
@@ -446,9 +407,8 @@ class LogisticModel(LogisticStatistics):
             self._follow(gradient, noise_sd)
         laws = [noise_sd**2, 1 / self._fraction - 1]
         self._path = np.vstack([self._path, np.concatenate([self.point, gradient, laws, self._more])])
-        if math.isfinite(quadratic):
-            scale = quadratic * (self.stacked if self.step else 1.0)
-            self._average(self._unpack(release.values) * (self._n * scale), noise * scale / self._ratio)
+        scale = quadratic * (self.stacked if self.step else 1.0)
+        self._average(self._unpack(release.values) * (self._n * scale), noise * scale / self._ratio)
         spectrum = self._spectrum or Spectrum(self._matrix, math.sqrt(self._law[2]))
         self._spectrum, self._mean = spectrum, self._cautious(spectrum)
         point = self._newton(gradient, noise_sd, spectrum)
@@ -700,9 +660,13 @@ class LogisticModel(LogisticStatistics):
         return OutcomePrediction([self.prediction], self._bound, self._b, self._n)
 
     @property
+    def _optimism(self) -> float:
+        return max(self.n_features - self._prior[0] / self._prior[1] * float(np.trace(self._covariance)), 0.0)
+
+    @property
     def prediction(self) -> Prediction:
         """The finished prediction, for a score."""
-        optimism = max(self.n_features - self._prior[0] / self._prior[1] * float(np.trace(self._covariance)), 0.0)
+        optimism = self._optimism
         factor, variance = self._factor.tolist()
         if factor == 0:
             return Prediction(self._mean, cholesky(self._covariance).T, optimism, float(self._base[0]))
@@ -763,9 +727,7 @@ class SandwichModel(LogisticModel):
     @property
     def _shares(self) -> tuple[float, float]:
         # Equal ones scale a unit's rows down alike in all steps, so that S is a sum of one kind of terms.
-        if self._of_records or self.options.linear_share is not None:
-            return super()._shares
-        return UNIT_SHARE, UNIT_SHARE
+        return super()._shares if self._of_records else (UNIT_SHARE, UNIT_SHARE)
 
     def _add(self, block: Rows, starts: np.ndarray | None, out: np.ndarray, scratch: dict[str, Any]) -> np.ndarray:
         linear = super()._add(block, starts, out[: self._split], scratch)

@@ -17,7 +17,7 @@ from ...mechanisms import GaussianMechanism
 from ..per_class import PerClassModel
 from .model import LogisticModel, LogisticSettings
 from .posterior import FACTORS, calibrating_factor, class_probabilities
-from .score import OutcomePrediction
+from .score import OutcomePrediction, Prediction
 
 #: Draws of records for the factor of logits, and the error of taking rows for normal.
 _DRAWS, _OTHER_ROWS = 1000, 0.1
@@ -40,7 +40,7 @@ class ClassModel(LogisticModel):
 
     def _residual_bound(self, first: bool) -> float:
         # If all classes are equally likely, a record's residuals with its worst label have a norm of at least sqrt(1 -
-        # 1/K). At a residual_clip of 0.5, as with two classes, that is where the weights begin.
+        # 1/K). There the weights begin, as with two classes.
         return 2 * super()._residual_bound(first) * math.sqrt(1 - 1 / self._n_classes)
 
     def unit_scales(self, first: bool) -> tuple[float, float]:
@@ -57,6 +57,17 @@ class ClassModel(LogisticModel):
         """Leave the factor to all classes: keep the variance of what gradients said along the effects."""
         effects = self._direction(self._along[2 : 2 + self.n_features])
         self.told = float(self._along[1] + effects @ spread @ effects)
+
+    def first_base(self) -> float:
+        """Log odds of the base rate that the first step released."""
+        return float(self._path[1, self.n_features - 1] * self._constant if len(self._path) > 1 else self._base[0])
+
+    @property
+    def prediction(self) -> Prediction:
+        factor = float(self._factor[0])
+        return Prediction(
+            factor * self._mean, np.empty((self.n_features, 0)), factor * self._optimism, float(self._base[0])
+        )
 
     def at_centers(self, rows: np.ndarray) -> np.ndarray:
         """Average the probabilities of rows at the steps' centers, with the weights that gradients have there."""
@@ -149,12 +160,12 @@ class OneVsRestModel(PerClassModel):
         native.logistic_classes(
             d, indptr, indices, values, block.y, *state, work, parts[:K], quadratic, norms, block.unit
         )
-        curved, size = math.isfinite(self.lattice.scale_quadratic), triangle_size(d)
+        size = triangle_size(d)
         with np.errstate(all="ignore"):
-            own = self._curvatures(block) * quadratic if curved else np.zeros((K, n))
+            own = self._curvatures(block) * quadratic
         for k, linear in enumerate(factors):
             first = K * d + k * size
-            triangle = out[first : first + size] if curved and (k == 0 or self.step) else None
+            triangle = out[first : first + size] if k == 0 or self.step else None
             native.logistic_accumulate(
                 d, 0, d, indptr, indices, values, linear, own[k], work, out[k * d : (k + 1) * d], triangle, block.unit
             )
@@ -228,6 +239,8 @@ class OneVsRestModel(PerClassModel):
         factor is (K - 1)/K, and if units have several rows, for the releases do not tell how many.
         """
         first, share, factor = self.classes[0], 1 - 1 / self.n_classes, 1.0
+        # Those of the first step: the last one's take logits for normal.
+        bases = np.array([one.first_base() for one in self.classes])
         if first.has_score and self._of_records and first.told > 0:
             rows = first._second_moment_of_rows()
             middle = rows[-1] / first._constant
@@ -238,8 +251,7 @@ class OneVsRestModel(PerClassModel):
             means = np.stack([one._along[2 : 2 + self.n_features] for one in self.classes])
             effects = draws[:, :-1] @ means[:, :-1].T
             before = np.stack([one.at_centers(draws) for one in self.classes], axis=1)
-            bases = np.concatenate([one._base for one in self.classes])
-            each = [class_probabilities(draws @ means.T, bases, share * one) - before for one in FACTORS]
+            each = [class_probabilities(draws @ means.T, share * one, bases) - before for one in FACTORS]
             expected = np.array([first._n / _DRAWS * float((one * effects).sum()) for one in each])
             error = _OTHER_ROWS * float(
                 expected[np.abs(FACTORS - 2).argmin()] - expected[np.abs(FACTORS - 0.5).argmin()]
@@ -247,8 +259,8 @@ class OneVsRestModel(PerClassModel):
             seen = sum(float(one._along[0]) for one in self.classes)
             known = sum(one.told for one in self.classes) + error**2
             factor = float(calibrating_factor(seen, known, expected)[0])
-        for one in self.classes:
-            one._factor = np.array([share * factor, 0.0])
+        for one, base in zip(self.classes, bases, strict=True):
+            one._factor = np.array([share * factor, base])
 
     @property
     def has_score(self) -> bool:
@@ -256,10 +268,8 @@ class OneVsRestModel(PerClassModel):
         return self.classes[0].has_score
 
     def gain_score(self) -> OutcomePrediction:
-        first = self.classes[0]
-        return OutcomePrediction(
-            [one.prediction for one in self.classes], first._bound, 1.0, first._n, factor=float(first._factor[0])
-        )
+        first, factors = self.classes[0], [one._factor for one in self.classes]
+        return OutcomePrediction([one.prediction for one in self.classes], first._bound, 1.0, first._n, factors=factors)
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         super().restore(state)

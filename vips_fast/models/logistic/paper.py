@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Unpack, cast
 
@@ -33,8 +32,8 @@ class PaperOptions(LogisticOptions):
     sensitivity : {"paper", "proven"}
         "paper" takes Eqs. 57 and 59: 2 b R for s1 and b R^2 / 2 for s2. It takes them as if they were one block's, in
         place of ``linear_share``. They are larger than needed, so the stated guarantee covers the fit.
-    linear_share : float, pair of float, or None
-        None is 0.5.
+    linear_share : float
+        Share of the squared bound of a contribution that s1 may use, with sensitivity="proven".
     learning_decay, learning_offset : float
         kappa and tau_0 of the averaging rate (tau_0 + t)^-kappa, t = 0, 1, …
     """
@@ -42,6 +41,7 @@ class PaperOptions(LogisticOptions):
     intercept_scaling: float | None = 1.0
     form: str = "analyze_gauss"
     sensitivity: str = "paper"
+    linear_share: float = 0.5
     learning_decay: float = 0.5
     learning_offset: float = 1.0
     # The article measures nothing.
@@ -51,11 +51,9 @@ class PaperOptions(LogisticOptions):
         super().__post_init__()
         check_choice("form", self.form, ("analyze_gauss", "orthonormal"))
         check_choice("sensitivity", self.sensitivity, ("paper", "proven"))
+        check_number("linear_share", self.linear_share, 0, 1, low_open=True, high_open=True)
         check_number("learning_decay", self.learning_decay, 0, 1)
         check_number("learning_offset", self.learning_offset, 0, 2**53)
-
-    def _default_share(self) -> float | Sequence[float]:
-        return 0.5
 
 
 class PaperLogisticRegression(BayesianLogisticRegression):
@@ -120,8 +118,9 @@ class AlgorithmFive(LogisticStatistics):
     def _block_bounds(self, share: float) -> tuple[float, float]:
         return (1 / 4, 1 / 2) if self.options.sensitivity == "paper" else super()._block_bounds(share)
 
-    def _residual_bound(self, first: bool) -> float:
-        return 0.5
+    @property
+    def _shares(self) -> tuple[float, float]:
+        return self.options.linear_share, self.options.linear_share
 
     def center(self) -> None:
         return None
@@ -133,7 +132,7 @@ class AlgorithmFive(LogisticStatistics):
         """
         if relation == "add_remove" or not self.private or not self._of_records:
             return super().sensitivity(relation)
-        return max(replace_one_bound(*self._block_bounds(share)) for share in self.options.shares)
+        return replace_one_bound(*self._block_bounds(self.options.linear_share))
 
     def _slack(self, spacing: float) -> float:
         truncation = math.sqrt(self.n_features) * (spacing + 2 * self._grid * math.sqrt(self.clip))
@@ -148,8 +147,7 @@ class AlgorithmFive(LogisticStatistics):
         values, options = release.values, self.options
         rate = Schedule(float(options.learning_offset), float(options.learning_decay)).rate(self.step)
         self._first += rate * (values[: self.n_features] * (self._n * linear) - self._first)
-        if math.isfinite(quadratic):
-            self._second += rate * (psd_project(self._unpack(values)) * (self._n * quadratic) - self._second)
+        self._second += rate * (psd_project(self._unpack(values)) * (self._n * quadratic) - self._second)
         precision = self._second.copy()
         precision.flat[:: self.n_features + 1] += self._alpha
         covariance = inverse(cholesky(precision))

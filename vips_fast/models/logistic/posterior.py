@@ -293,12 +293,13 @@ def calibrating_factor(seen: float, variance: float, expected: Vector) -> Vector
     return np.array([factor, float(weight @ (FACTORS - factor) ** 2)])
 
 
-def class_probabilities(logits: np.ndarray, bases: np.ndarray, factor: float) -> np.ndarray:
-    """Compute the probabilities of K classes, (n, K), from the logits of each against the rest and their base rates.
+def class_probabilities(logits: np.ndarray, factor: float, bases: np.ndarray) -> np.ndarray:
+    """Compute the probabilities of K classes, (n, K), from the logits of each against the rest.
 
     Let classes have the probabilities p_k = exp(z_k) / sum exp(z_j). Where effects are small the logit of class k
-    against the rest is its base rate's and K/(K - 1) times what z_k has beyond its mean. So a ``factor`` of (K - 1)/K
-    is right there, and a larger one where a line cannot follow the logits against the rest.
+    against the rest is that of its base rate, and K/(K - 1) times what z_k has beyond its mean. So a ``factor`` of (K -
+    1)/K is right there, and a larger one where a line cannot follow the logits against the rest. ``bases`` are the log
+    odds of released base rates.
     """
     return np.asarray(softmax(factor * (logits - bases) + log_expit(bases), axis=1))
 

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
-from scipy.special import expit
+from scipy.special import expit, log_expit
 
 from ...data.schema import moved_to_bounds
 from ...engine.gain import GainScore
@@ -71,7 +71,7 @@ class OutcomePrediction(GainScore):
         n_trials: float,
         n: int,
         counts: bool = False,
-        factor: float = 1.0,
+        factors: Sequence[np.ndarray] = (),
     ):
         self._bound, self._n_trials, self._counts = bound, n_trials, counts
         d = len(models[0].mean)
@@ -85,8 +85,8 @@ class OutcomePrediction(GainScore):
         bases = np.array([one.base for one in models])
         share = expit(bases)
         self._base = np.log(share / share.sum() if len(models) > 1 else np.append(1.0 - share, share))
-        # Of several classes: see `class_probabilities`, whose factor the means have.
-        self._offset = self._base - factor * bases
+        # Of several classes: see `class_probabilities`; the means have its factor already.
+        self._offset = np.array([log_expit(base) - factor * base for factor, base in factors])
         self._optimism = sum(one.optimism for one in models) / n
 
     def rows(self, block: Any, words: np.ndarray, asked: np.ndarray, clip: float) -> np.ndarray:

@@ -46,7 +46,7 @@ class SphericalModel(Model):
     -----
     *Clip.* A row x beyond the bound R is scaled down to it, x'. Let its residual of t <= b trials be r = y - t/2 -
     E[xi] x' . m0. Whatever its label is, it has |r| <= e = t/2 + E[xi] |x' . m0|. The record is weighted with w =
-    min(1, C b/e), C = ``residual_clip``. No label enters the weight, so the weighted likelihood is not biased. The
+    min(1, C b/e), C = 1/2. No label enters the weight, so the weighted likelihood is not biased. The
     contribution is w r x' / (C b R), of a norm of at most 1 = ``clip``.
 
     *Sensitivity.* In real numbers |w r| |x'| <= C b R. Each stored entry of the contribution is computed in float64,
@@ -83,7 +83,7 @@ class SphericalModel(Model):
         self._b, self._n_steps, self._private, self._constant = settings.n_trials, settings.n_steps, private, constant
         self.shape, self.clip = (self._d,), 1.0
         self._bound = math.hypot(settings.row_norm, constant) if private else (public.scale or 1.0) * (1 + 1e-12)
-        self._residual = (0.5 if options.residual_clip is None else float(options.residual_clip)) if private else 1.0
+        self._residual = 0.5 if private else 1.0
         self._prior = float(options.prior_shape), float(options.prior_rate)
         self._mean, self._point, self._last = np.zeros(self._d), np.zeros(self._d), np.zeros(self._d)
         # Variance of the noise in a coefficient of the point and of the mean, and their covariance.
