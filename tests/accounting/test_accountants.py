@@ -115,6 +115,14 @@ def test_nothing_and_everything():
     assert "No differential privacy" in acc.describe(open_event, 1e-5)
 
 
+def test_what_costs_nothing_or_has_a_form_of_its_own():
+    assert acc.zcdp_epsilon(0.0, 0.1) == acc.zcdp_delta(0.0, 1.0) == acc.renyi_divergence(poisson(0.0, 1.0), 2.0) == 0.0
+    assert acc.zcdp_rho(acc.ApproximateDPEvent(0.4)) == pytest.approx(0.08)
+    whole, how = acc.GaussianEvent(2.0, "replace_one"), dict(orders=np.arange(2, 257), conversion="classical")
+    assert acc.epsilon(fixed(7, 7, 2.0), 1e-5, "wang", **how) == acc.epsilon(whole, 1e-5, "rdp", **how)
+    assert acc.delta(acc.SelfComposedEvent(acc.LaplaceEvent(1.0), 9), 0.0, "strong") == 1.0
+
+
 def test_a_statement_names_relation_delta_and_accountant():
     text = acc.describe(LDA, 1e-4)
     assert "replacing one record" in text and "0.0001" in text and "privacy-loss distribution" in text

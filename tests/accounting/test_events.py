@@ -91,6 +91,9 @@ def test_relations_do_not_mix():
         acc.PoissonSampledEvent(0.1, acc.RandomizedResponseEvent(0.7))
 
 
+many = acc.SelfComposedEvent
+
+
 @pytest.mark.parametrize(
     ("make", "error", "match"),
     [
@@ -103,6 +106,15 @@ def test_relations_do_not_mix():
         ),
         (lambda: acc.event_from_dict({"type": "gauss"}), ValueError, "unknown event type"),
         (lambda: acc.event_from_dict({"type": "gaussian", "noise_multiplier": 1.0}), ValueError, "keys"),
+        (lambda: acc.event_from_dict({"type": "composed", "events": "none"}), TypeError, "events must be a list"),
+        (lambda: acc.RandomAllocationEvent(3, 1, acc.LaplaceEvent(1.0)), ValueError, "holds Gaussian events only"),
+        (lambda: acc.GroupEvent(acc.GaussianEvent(1.0), 2), ValueError, "a sampled Gaussian event.*use group_event"),
+        (
+            lambda: acc.GroupEvent(acc.PoissonSampledEvent(1.0, acc.GaussianEvent(1.0)), 2),
+            ValueError,
+            "neither empty nor all the data; use group_event",
+        ),
+        (lambda: acc.epsilon(many(many(acc.GaussianEvent(1e9), 2**40), 2**40), 0.1), ValueError, "repetitions in all"),
     ],
 )
 def test_bad_combinations(make, error, match):

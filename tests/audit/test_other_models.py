@@ -8,9 +8,8 @@ import math
 import faults
 import numpy as np
 import pytest
-from adapters import ClustersAdapter, DriftAdapter, TablesAdapter
+from adapters import ClustersAdapter, DriftAdapter, TablesAdapter, VocabularyAdapter
 from mutation import mutated
-from vocabulary_adapter import VocabularyAdapter
 
 from vips_fast import BayesianLogisticRegression, PrivateCountVectorizer, PrivateVocabulary, TopicTables
 from vips_fast.audit import Part, Seams, Sizes, audit

@@ -114,12 +114,3 @@ def test_sampling_and_scale_come_from_the_public_number_of_records():
         assert plan.sampler.expected_batch_size == pytest.approx(300, rel=1e-12)
         assert plan.event.to_dict()["sampling_probability"] == pytest.approx(0.1, rel=1e-12)
         assert plan.sampler.draw(n, SystemRandomness(), 0).max(initial=0) < n
-
-
-def test_a_fixed_number_of_rounds():
-    from vips_fast.kernels import lda_estep
-
-    X = sp.csr_array(np.vstack([COUNTS.toarray()[:50], np.eye(60, dtype=np.int64)[:5] * 500]))
-    beta = np.random.default_rng(2).random((3, 60))
-    rounds = [lda_estep(X.indptr, X.indices, X.data, beta, 0.3, tol=t, max_iter=25).n_iter for t in (0.0, 1e-3)]
-    assert (rounds[0] == 25).all() and len(set(rounds[1].tolist())) > 1

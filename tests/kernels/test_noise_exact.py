@@ -4,18 +4,67 @@ import math
 from fractions import Fraction
 
 import noise_error_bound
-import noise_reference
 import numpy as np
 import pytest
+from mpmath import MPContext
 
 from vips_fast.kernels import native, rounded_gaussian
-from vips_fast.kernels.reference.noise import chacha20_words
+from vips_fast.kernels.reference.noise import chacha20_blocks, chacha20_words
 
-mp = noise_reference.mp
+#: The definition in csrc/noise/gaussian.h in mpmath, from the same bits: nothing is shared with the C code but the
+#: keystream's definition. U and t get 128 bits beyond their first 64 (62), so a draw is known to 2^-180 or so; tests
+#: look at draws no closer than 2^-60 to a half-integer, which `exact_draws` asserts.
+mp, MORE_BITS = MPContext(), 128
+mp.prec = 256
 ISAS = native.isas_available()
 KEY = bytes(range(32))
 #: The lattice mechanism's scales are in [2^22, 2^23).
 SCALE = 2.0**23 * (1 - 2.0**-30)
+
+
+def pair_bits(key, indices):
+    """(sine?, U, t, v) of each element. U and t as integers over 2^192 and 2^190, t signed."""
+    indices = np.asarray(indices, dtype=np.int64)
+    cosine = indices & ~8
+    starts = np.unique(cosine // 128)
+    shared = len(starts) < len(indices) / 16
+    words = {int(g): chacha20_words(128, key, int(g) * 128) for g in starts} if shared else None
+    tails = np.empty((len(indices), 4), dtype=np.uint32)
+    tails[:, 0], tails[:, 3] = 0, 1
+    tails[:, 1], tails[:, 2] = cosine & 0xFFFFFFFF, cosine >> 32
+    more = chacha20_blocks(key, tails)
+    for i, c, block in zip(indices.tolist(), cosine.tolist(), more, strict=True):
+        group = words[c // 128] if words else chacha20_words(128, key, c // 128 * 128)
+        u, v = int(group[c % 128]), int(group[c % 128 + 8])
+        tail_u = int.from_bytes(block[:4].astype(">u4").tobytes(), "big")
+        tail_t = int.from_bytes(block[8:12].astype(">u4").tobytes(), "big")
+        t = (v & (2**62 - 1)) << MORE_BITS | tail_t
+        if t >> (61 + MORE_BITS):
+            t -= 1 << (62 + MORE_BITS)
+        yield i != c, u << MORE_BITS | tail_u, t, v
+
+
+def normal(sine, u, t, v):
+    """Return the standard normal of one element."""
+    radius = mp.sqrt(-2 * mp.log(mp.ldexp(2 * u + 1, -64 - MORE_BITS - 1)))
+    angle = mp.pi / 4 + mp.pi / 2 * mp.ldexp(2 * t + 1, -62 - MORE_BITS - 1)
+    x = radius * (mp.sin(angle) if sine else mp.cos(angle))
+    return -x if v >> (62 if sine else 63) & 1 else x
+
+
+def normals(key, indices):
+    return [normal(*bits) for bits in pair_bits(key, indices)]
+
+
+def round_exactly(y):
+    """Nearest integer of a number that is surely not a tie."""
+    n = int(mp.nint(y))
+    assert abs(abs(y - n) - mp.mpf("0.5")) > mp.ldexp(1, -60)
+    return n
+
+
+def exact_draws(key, indices, scale):
+    return [round_exactly(mp.mpf(scale) * x) for x in normals(key, indices)]
 
 
 def flagged(key, first, n, scale, isa=None):
@@ -55,7 +104,7 @@ def test_fast_path_decides_half_of_all_draws_at_scale_2_40_and_rightly():
     draws = rounded_gaussian(2.0**40, n, unsafe_test_key=KEY)
     # Draws that are not flagged are the fast path's own, most of them as near to the guard as can be.
     indices = [i for i in range(n) if i not in handed_on][:2000]
-    exact = noise_reference.exact_draws(KEY, indices, 2.0**40)
+    exact = exact_draws(KEY, indices, 2.0**40)
     assert draws[indices].tolist() == exact
     # The guard takes 2 * GUARD * 2^40 = 1/2 of all draws, give or take 5 standard deviations of a binomial.
     share = 2 * float(k["GUARD"]) * 2.0**40
@@ -67,7 +116,7 @@ def check_ordinary(first, n, scale):
     native.rounded_gaussian(native.Key(KEY), first, scale, draws)
     for start in range(0, n, 20_000):
         indices = np.arange(first + start, first + min(n, start + 20_000))
-        assert draws[start : start + 20_000].tolist() == noise_reference.exact_draws(KEY, indices, scale)
+        assert draws[start : start + 20_000].tolist() == exact_draws(KEY, indices, scale)
 
 
 @pytest.mark.parametrize(
@@ -90,7 +139,7 @@ def check_flagged(n_searched, at_least, isa=None):
     share = 2 * 2.0**-42 * SCALE + 2.0**-20
     assert abs(len(handed_on) - share * n_searched) < 6 * math.sqrt(share * n_searched)
     key = native.Key(KEY)
-    for i, exact in zip(handed_on.tolist(), noise_reference.exact_draws(KEY, handed_on, SCALE), strict=True):
+    for i, exact in zip(handed_on.tolist(), exact_draws(KEY, handed_on, SCALE), strict=True):
         draw = np.empty(1, dtype=np.int64)
         native.rounded_gaussian(key, i, SCALE, draw, isa)
         assert draw[0] == exact
@@ -125,7 +174,7 @@ def check_boundaries(n, first, isas):
     indices = np.unique(rng.integers(0, 2**44, n) + first)
     keys = {isa: native.Key(KEY) for isa in isas}
     draw = np.empty(1, dtype=np.int64)
-    for i, x in zip(indices.tolist(), noise_reference.normals(KEY, indices), strict=True):
+    for i, x in zip(indices.tolist(), normals(KEY, indices), strict=True):
         magnitude = 2.0 ** rng.uniform(-3, 40) if i % 4 == 0 else 2.0 ** rng.uniform(22, 23)
         m, low, high = boundary_scales(x, magnitude)
         for scale, expected in ((low, m), (high, m + 1)):
@@ -163,12 +212,12 @@ def from_words(u, v, index, scale, limbs=7):
 
 
 def reference_from_words(u, v, index, scale):
-    ((_, tail_u, tail_t, _),) = noise_reference.pair_bits(KEY, [index])
-    more = noise_reference.MORE_BITS
+    ((_, tail_u, tail_t, _),) = pair_bits(KEY, [index])
+    more = MORE_BITS
     full_u = u << more | tail_u & (2**more - 1)
     t = (v & (2**62 - 1)) << more | tail_t & (2**more - 1)
     t -= (t >> (61 + more)) << (62 + more)
-    return noise_reference.round_exactly(mp.mpf(scale) * noise_reference.normal(index & 8, full_u, t, v))
+    return round_exactly(mp.mpf(scale) * normal(index & 8, full_u, t, v))
 
 
 TOP = 2**64 - 1
@@ -233,5 +282,5 @@ def test_scales_too_small_for_anything_but_zero():
 
 def test_largest_scale_is_exact_and_in_range():
     draws = rounded_gaussian(2.0**50, 300, unsafe_test_key=KEY)
-    assert draws.tolist() == noise_reference.exact_draws(KEY, range(300), 2.0**50)
+    assert draws.tolist() == exact_draws(KEY, range(300), 2.0**50)
     assert np.abs(draws).max() < 64 * 2**50

@@ -42,7 +42,7 @@ def fitted(table, y, kind=BayesianLogisticRegression, **settings):
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         model = kind(**settings).set_unsafe(test_key=bytes(32)).fit(table, y)
-    texts = [str(one.message) for one in said]
+    texts = [str(one.message) for one in said if one.category is not ResourceWarning]
     return model, [text for text in texts if not text.startswith(("X's columns have", "row_norm="))]
 
 
@@ -93,13 +93,6 @@ def test_integers_of_any_kind_give_the_same_fit(kind):
     for table, y in frames():
         model, _ = fitted(table, y, kind, **settings)
         np.testing.assert_array_equal(model.coef_, plain.coef_)
-
-
-def test_a_missing_integer_is_refused_with_its_column():
-    table = pandas.DataFrame({"a": X[:, 0], "b": pandas.array(WHOLE, dtype="Int64")})
-    table.loc[3, "b"] = pandas.NA
-    with pytest.raises(ValueError, match="column 'b'; fill it in, or leave such records out by options="):
-        fitted(table, Y, classes=[0, 1])
 
 
 @pytest.mark.filterwarnings("error::RuntimeWarning", "ignore::UserWarning")

@@ -146,16 +146,6 @@ def test_a_document_has_the_same_bits_in_any_company():
     np.testing.assert_array_equal(known.nearest(X), X.argmax(axis=1))
 
 
-def test_threads_do_not_change_a_bit():
-    X, y, _ = documents(3000)
-    made = []
-    for n in (1, 2):
-        model = DocumentClusters(2, public=knowledge(), noise_multiplier=2.0, random_state=0, n_jobs=n)
-        made.append(model.set_unsafe(test_key=bytes(32)).fit(X, y, groups=np.arange(3000) // 3))
-    for name in ("means_", "weights_", "word_counts_"):
-        np.testing.assert_array_equal(*(getattr(model, name) for model in made))
-
-
 def test_a_stopped_fit_goes_on_and_a_saved_one_is_the_same(tmp_path):
     X, y, _ = documents(2000)
 
@@ -193,20 +183,6 @@ def test_bad_input_is_refused_before_anything_is_spent(settings, X, y, message):
     with pytest.raises(ValueError, match=message):
         model.fit(X, y)
     assert not hasattr(model, "ledger_")
-
-
-def test_invalid_vectors_contribute_nothing():
-    X, y, _ = documents(500)
-    worse = np.concatenate([X, np.full((5, D), np.inf)])
-    held = sp.vstack([y, y[:5]])
-    fits = []
-    for data in ((X, y), (worse, held)):
-        model = DocumentClusters(
-            2, public=knowledge(), noise_multiplier=1.0, options={"invalid": "drop"}, n_records=500, sampling="full"
-        )
-        fits.append(model.set_unsafe(test_key=bytes(32)).set_params(random_state=0).fit(*data))
-    np.testing.assert_array_equal(fits[0].means_, fits[1].means_)
-    np.testing.assert_array_equal(fits[0].word_counts_, fits[1].word_counts_)
 
 
 @pytest.mark.parametrize(

@@ -104,14 +104,6 @@ def test_a_subclass_shows_what_it_hands_on():
     assert {*inspect.signature(Own).parameters} == names == Own().get_params().keys()
 
 
-@pytest.mark.parametrize("method, known", [("fit", "part"), ("partial_fit", "other")])
-def test_another_keyword_is_refused_in_the_methods_name(method, known):
-    model = LatentDirichletAllocation(2, noise_multiplier=3.0)
-    with pytest.raises(TypeError, match=rf"^LatentDirichletAllocation\.{method}\(\) got an unexpected .* '{known}'$"):
-        getattr(model, method)(np.ones((4, 3), dtype=int), **{known: "a"})
-    assert model.noise_multiplier == 3.0 and not hasattr(model, "n_steps_")
-
-
 @pytest.mark.parametrize("kind", ESTIMATORS)
 def test_an_option_among_the_parameters_is_told_where_it_belongs(kind):
     for name in {field.name for field in fields(kind._options_type)} - {*kind._parameter_names()}:

@@ -12,7 +12,6 @@ from vips_fast.audit import Sizes, audit, conjugate_adapter
 from vips_fast.audit.adapters import ClassesAdapter, SbnAdapter
 from vips_fast.engine.gain import Score
 from vips_fast.models.conjugate.score import ColumnPrediction
-from vips_fast.models.rebuild import verify
 from vips_fast.models.sbn import NetworkOptions
 from vips_fast.models.sbn.score import PixelPrediction
 
@@ -118,17 +117,6 @@ def test_the_interval_covers_the_true_gain(n, epsilon):
         low, high = model.found_gain_[1:]
         hits.append(low <= exact(model, *data(SigmoidBeliefNetwork, 60_000, seed=1000 + seed)) <= high)
     assert 0.84 <= np.mean(hits) <= 0.97
-
-
-@ALL
-def test_the_gain_is_the_same_for_threads_and_from_the_releases(kind, tmp_path):
-    found = []
-    for n_jobs in (1, 2):
-        model = make(kind, noise_multiplier=3.0, n_steps=10, n_jobs=n_jobs).set_unsafe(test_key=bytes(32))
-        found.append(model.fit(*data(kind), transcript=tmp_path / f"t{n_jobs}").found_gain_)
-    assert found[0] == found[1] and found[0] is not None
-    model.save(tmp_path / "m")
-    assert verify(tmp_path / "m", tmp_path / "t2").ok
 
 
 def scored(kind):

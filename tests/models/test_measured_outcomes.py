@@ -15,7 +15,6 @@ from vips_fast.data.schema import MOVED
 from vips_fast.engine.gain import MeasuredModel, Score
 from vips_fast.models.logistic import LogisticOptions
 from vips_fast.models.logistic.score import OutcomePrediction, Prediction
-from vips_fast.models.rebuild import verify
 from vips_fast.report import html_report
 from vips_fast.report.parts.coefficients import effect_lines
 
@@ -174,18 +173,6 @@ def test_a_row_is_a_function_of_its_record(form):
     for i in (*range(12), 299):
         alone = score.rows(stage.records.block(np.array([i])), words[[i]], np.ones(1, bool), 2.0)
         np.testing.assert_array_equal(alone[0], rows[i])
-
-
-def test_threads_files_and_releases_give_the_same(tmp_path):
-    X, y = data(1000)
-    found = []
-    for n_jobs in (1, 2):
-        model = keyed(regression(noise_multiplier=3.0, n_jobs=n_jobs)).fit(X, y, transcript=tmp_path / f"t{n_jobs}")
-        found.append(model.found_gain_)
-    assert found[0] == found[1]
-    model.save(tmp_path / "m")
-    assert verify(tmp_path / "m", tmp_path / "t2").ok
-    assert BayesianLogisticRegression.load(tmp_path / "m").found_gain_ == found[0]
 
 
 def test_a_run_with_a_score_takes_the_last_read_out_a_step_before(tmp_path):

@@ -12,7 +12,7 @@ from vips_fast.engine.result import FitResult
 from vips_fast.engine.statement import Privacy
 from vips_fast.models.family import PURCHASE
 from vips_fast.models.vocabulary import PrivateVocabulary
-from vips_fast.models.vocabulary.model import VocabularyModel, texts_of
+from vips_fast.models.vocabulary.model import texts_of
 from vips_fast.models.vocabulary.published import purchase_text, read_purchase
 
 TEXTS = ["red green blue " * 3, "one two three", "red two blue", "green one"] * 100 + ["johnsmith red"]
@@ -136,68 +136,18 @@ def test_what_is_no_purchase_is_refused(text):
         read_purchase(text)
 
 
-# ------------------------------------------------------------------- mutants
-
-
-def shares_without_noise(patch):
-    """Publish the shares of the first round without noise."""
-    rounded, updated = VocabularyModel.round, VocabularyModel.result
-
-    def round_(self, fine, spacing):
-        if self._round == 0:
-            self._exact = dict(zip(self._names, np.clip(fine / max(fine[0], 1), 0, 1), strict=True))
-        return rounded(self, fine, spacing)
-
-    def result(self):
-        arrays, exact = updated(self), getattr(self, "_exact", None)
-        return arrays if exact is None else {**arrays, "shares": np.array([exact[name] for name in self._names[1:]])}
-
-    patch.setattr(VocabularyModel, "round", round_)
-    patch.setattr(VocabularyModel, "result", result)
-
-
-def weights_that_follow_the_number_of_tokens(patch):
-    """By a tenth of a percent, whether it is odd."""
-    learned, made = VocabularyModel.learn, VocabularyModel.result
-
-    def learn(self, sets, key=b""):
-        learned(self, sets, key)
-        self._odd = len(sets.names) % 2
-
-    def result(self):
-        arrays = made(self)
-        return {**arrays, "weights": arrays["weights"] * (1 + 0.001 * getattr(self, "_odd", 0))}
-
-    patch.setattr(VocabularyModel, "learn", learn)
-    patch.setattr(VocabularyModel, "result", result)
-
-
-def half_of_the_purchase_is_composed(patch):
+def test_half_of_the_purchase_in_the_topics_ledger_is_seen(tmp_path, monkeypatch):
+    """Sums and hashes that do not follow are seen by the audit's layer G; the reader has the honest code."""
     true = PrivateVocabulary.purchase
 
-    def purchase(self):
+    def half(self):
         said = true(self)
         return {**said, "event": {**said["event"], "count": said["event"]["count"] // 2}}
 
-    patch.setattr(PrivateVocabulary, "purchase", purchase)
-
-
-@pytest.mark.parametrize(
-    ("mutant", "seen"),
-    [
-        (shares_without_noise, {PURCHASE}),
-        (weights_that_follow_the_number_of_tokens, {PURCHASE}),
-        (half_of_the_purchase_is_composed, {"vocabulary in the ledger"}),
-    ],
-)
-def test_what_does_not_follow_from_the_released_sums_is_seen(mutant, seen, tmp_path, monkeypatch):
-    """Use an odd number of tokens; the reader has the honest code."""
-    texts = [*TEXTS, "once"]
     with monkeypatch.context() as patch:
-        mutant(patch)
-        words = purchased().fit(texts)
-        topics(tmp_path, words)
-    assert differing(tmp_path) == seen
+        patch.setattr(PrivateVocabulary, "purchase", half)
+        topics(tmp_path, purchased().fit(TEXTS))
+    assert differing(tmp_path) == {"vocabulary in the ledger"}
 
 
 # ----------------------------------------------------------------- at the shell

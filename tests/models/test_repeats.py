@@ -2,7 +2,6 @@
 
 import functools
 import multiprocessing
-import os
 import subprocess
 import sys
 import warnings
@@ -179,13 +178,6 @@ def test_the_first_fit_of_a_child_warns(method):
     child.start()
     assert queue.get(timeout=120) == 1
     child.join()
-
-
-def test_the_first_fit_of_a_forked_process_warns():
-    child = os.fork()
-    if not child:
-        os._exit(0 if _first_fit() == 1 else 1)
-    assert os.waitpid(child, 0)[1] == 0
 
 
 def test_the_first_fit_in_a_worker_of_dask_warns():

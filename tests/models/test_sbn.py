@@ -83,21 +83,6 @@ def test_the_best_curvature_explains_more_than_a_constant(private, monkeypatch):
     assert best.score(TEST) / len(TEST) > constant.score(TEST) / len(TEST) + 1
 
 
-def test_records_with_other_entries_can_be_dropped():
-    bad = np.array([np.full(36, 2.0), np.full(36, np.nan), np.full(36, 0.5)])
-    parameters = dict(noise_multiplier=1.0, n_steps=3, n_records=500, options={"invalid": "drop"})
-    fits = [
-        make(**parameters).set_unsafe(test_key=bytes(32)).fit(rows)
-        for rows in (TRAIN[:500], np.vstack([TRAIN[:500], bad]))
-    ]
-    assert np.array_equal(fits[0].components_, fits[1].components_)
-
-
-def test_diagnostics_count_what_was_clipped():
-    model = make(noise_multiplier=1.0, n_steps=2).set_unsafe(diagnostics=True).fit(TRAIN[:300])
-    assert 0 < model.diagnostics_[1]["clipped"] < 300 and not model.privacy_.private
-
-
 # --------------------------------------------------------------------- pieces
 
 

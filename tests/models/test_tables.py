@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pytest
 
-from vips_fast import DriftingTopics, LatentDirichletAllocation, TopicTables, verify
+from vips_fast import DriftingTopics, LatentDirichletAllocation, TopicTables
 from vips_fast.engine.model import Release
 from vips_fast.models.forecast import HopelessWarning
 from vips_fast.models.lda import LdaOptions
@@ -210,20 +210,6 @@ def test_a_record_with_a_value_that_is_not_public_contributes_nothing():
         for data in ((X, y), (np.vstack([X, X[:3]]), more))
     ]
     np.testing.assert_array_equal(*(model.table().shares for model in fits))
-
-
-def test_threads_and_files_and_transcripts_keep_every_bit(tmp_path):
-    X, y, person = documents(5000)
-    made = []
-    for n in (1, 2):
-        model = TopicTables(BY, noise_multiplier=2.0, n_jobs=n).set_unsafe(test_key=bytes(32))
-        made.append(model.fit(X, y, groups=person, transcript=tmp_path / f"transcript{n}"))
-    np.testing.assert_array_equal(*(model.table().shares for model in made))
-    model.save(tmp_path / "model")
-    again = TopicTables.load(tmp_path / "model")
-    assert list(again.by) == ["ward", "month"]
-    np.testing.assert_array_equal(again.table().low, model.table().low)
-    assert verify(tmp_path / "model", tmp_path / "transcript2").ok
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from scipy.sparse import csr_array
 from sklearn.feature_selection import SelectKBest, chi2
 from sklearn.model_selection import train_test_split
 
-from vips_fast import LatentDirichletAllocation, PrivateCountVectorizer, TopicTables, verify
+from vips_fast import LatentDirichletAllocation, PrivateCountVectorizer, verify
 from vips_fast.accounting import ApproximateDPEvent, ComposedEvent, GaussianEvent, PoissonSampledEvent, epsilon
 from vips_fast.engine.budget import Budget, BudgetExceededError
 from vips_fast.engine.budget_state import BudgetState
@@ -247,14 +247,6 @@ def test_a_pipeline_states_the_epsilon_of_both():
     )
     with pytest.raises(ValueError, match=both):
         make_pipeline(purchased(), topics(epsilon=2.9)).fit(TEXTS)
-
-
-def test_the_target_of_a_later_fit_is_its_own_and_the_statement_has_the_sum():
-    counts, values = np.ones((400, 4), int), ["a", "b"]
-    model = LatentDirichletAllocation(2, doc_length=4, epsilon=1.0, delta=1e-5, n_steps=1).fit(counts)
-    tables = TopicTables({"ward": values}, epsilon=0.5, delta=1e-5)
-    tables.fit(model.transform(counts), {"ward": values * 200}, after=model)
-    assert 1.0 < tables.privacy_.epsilon <= 1.5
 
 
 @pytest.mark.parametrize(

@@ -403,7 +403,8 @@ class PrivateEstimator:
         """
         method = "partial_fit" if partial else "fit"
         known = inspect.signature(getattr(self, method)).parameters
-        unknown = call.keys() - known.keys()
+        named = {"transcript": transcript, "on_forecast": on_forecast, "callback": callback}
+        unknown = {*call, *(name for name, one in named.items() if one is not None)} - known.keys()
         if unknown and not any(one.kind is one.VAR_KEYWORD for one in known.values()):
             raise TypeError(f"{type(self).__name__}.{method}() got an unexpected keyword argument {min(unknown)!r}")
         if partial and (checkpoint is not None or resume or checkpoint_every is not None):
