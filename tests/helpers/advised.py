@@ -198,7 +198,8 @@ class Trial:
                 if fault.startswith("SIG"):
                     calls = Signalled(self.folder, target or -1, fault)
                 else:
-                    calls = (FullDisk if fault == "full" else FaultyDisk)(Patch, self.folder, target or -1, fault)
+                    disk = FullDisk if fault == "full" and target else FaultyDisk  # undisturbed, it has room
+                    calls = disk(Patch, self.folder, target or -1, fault)
                 code = main(line)
                 (self.beside / "calls").write_text(str(-1 - calls.left))
             except BaseException:
