@@ -201,6 +201,10 @@ def test_a_transcript_is_put_in_its_place_at_once(where, tmp_path, monkeypatch):
     done.save(tmp_path / "m")
     assert done.ledger_.lost == 0 and verify(tmp_path / "m", tmp_path / "t", cls=type(done)).ok
     assert not [path for path in (tmp_path / "t").iterdir() if path.name != "run-0000"]
+    (tmp_path / "t" / "run-0000" / "notes.txt").write_text("mine")
+    with pytest.raises(ValueError, match="holds 'notes.txt', which would be lost"):
+        estimator("own").fit(*data("own"), **how)
+    assert (tmp_path / "t" / "run-0000" / "notes.txt").read_text() == "mine"
 
 
 def test_a_run_whose_last_checkpoint_was_not_written_keeps_its_releases(tmp_path, monkeypatch):

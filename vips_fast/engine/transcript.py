@@ -32,7 +32,7 @@ from ..store.npz import write_npz
 from .ledger import Ledger
 from .model import Release
 from .plan import RunPlan
-from .releases import release_digest, release_name, release_of, release_writer, unsealed
+from .releases import RELEASE, release_digest, release_name, release_of, release_writer, unsealed
 from .result import FORMAT, Public, joined, parted
 
 if TYPE_CHECKING:
@@ -194,9 +194,7 @@ class TranscriptWriter:
         data = encode(_KIND, [self._run, *({"ledger": record} for record in records)])
         write_file(part / ARRAYS, lambda file: write_npz(file, self._arrays))
         write_file(part / RUN, lambda file: file.write(data))
-        if self._path.exists():
-            delete(self._path)  # by `begin` of this run
-        put_in_place(part, self._path)
+        put_in_place(part, self._path, lambda path: _own)  # what is there is of this run, says `begin`
         self._part = None
 
     def close(self) -> None:
@@ -221,6 +219,10 @@ def read_transcript(path: str | Path) -> list[Run]:
     if not runs:
         raise ValueError(f"{path}: holds no run; expected a transcript that fit wrote")
     return runs
+
+
+def _own(name: str) -> bool:
+    return name in TRANSCRIPT_FILES or RELEASE.fullmatch(name) is not None
 
 
 def _run_name(number: int) -> str:
