@@ -32,7 +32,7 @@ def said(run, path):
 
 def test_a_new_budget(run, made, refused):
     shown = said(run, made)
-    assert set(shown) == KEYS
+    assert set(shown) == KEYS | {"exit", "error"}
     assert (shown["spent"], shown["left"], shown["runs"]) == (0.0, 3.0, [])
     assert (shown["epsilon"], shown["delta"], shown["dataset"], shown["unit"]) == (3.0, 1e-6, "ward7", "record")
 

@@ -77,7 +77,7 @@ def test_whole_batches(run):
     assert (code, figures(out), err) == (0, whole, "") and "under replacing one record" in out
 
 
-def test_audit_follows_the_settings(run, refused, monkeypatch, tmp_path):
+def test_audit_follows_the_settings(run, monkeypatch):
     """What reaches the audit; the audit itself has tests of its own."""
     from vips_fast import audit
     from vips_fast.models.lda import LdaOptions
@@ -99,9 +99,10 @@ def test_audit_follows_the_settings(run, refused, monkeypatch, tmp_path):
 
     monkeypatch.setattr(audit, "audit", replaced)
     sets = ["--set", "dtype=float64", "--set", "options.mean_change_tol=0", "--set", "doc_length=20"]
-    argv = ["audit", "lda", "--layers", "b,A", "--clip", 0.2, *sets, "--json", tmp_path / "a.json"]
-    assert run(*argv)[:2] == (0, "passed\n")
-    assert json.loads((tmp_path / "a.json").read_text()) == {"passed": True}
+    argv = ["audit", "lda", "--layers", "b,A", "--clip", 0.2, *sets, "--json"]
+    assert run(*argv[:-1])[:2] == (0, "passed\n")
+    code, text, _ = run(*argv)
+    assert code == 0 and json.loads(text) == {"passed": True, "exit": "done", "error": None}
     options = LdaOptions(dtype="float64", mean_change_tol=0)
     assert asked["settings"] == dict(n_components=4, sampling="poisson", clip=0.2, doc_length=20, options=options)
     assert (asked["model"], asked["layers"], asked["full"]) == ("lda", ["B", "A"], False)

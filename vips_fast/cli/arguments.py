@@ -1017,7 +1017,7 @@ class BudgetShow(BudgetFile, Printed, command="budget show", function="budget:sh
 _AUDITED = with_adapter()
 
 
-class Audit(Sampled, command="audit", function="audit:run"):
+class Audit(Sampled, Printed, command="audit", function="audit:run"):
     """Try to break the privacy guarantee of a model and its settings.
 
     Parameters
@@ -1038,8 +1038,6 @@ class Audit(Sampled, command="audit", function="audit:run"):
         of layer E, default 1
     set : NAME=VALUE
         any other setting of the estimator or its options, as in Python
-    json : FILE
-        also write the report as JSON
 
     Examples
     --------
@@ -1054,4 +1052,3 @@ class Audit(Sampled, command="audit", function="audit:run"):
     clip: Positive | None = None
     noise_multiplier: Positive | None = None
     set: tuple[str, ...] = ()
-    json: File | None = None

@@ -98,4 +98,6 @@ def _finite(value: Any) -> Any:
     """Replace an infinite number, which JSON does not have, by None."""
     if isinstance(value, dict):
         return {name: _finite(one) for name, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(one) for one in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value

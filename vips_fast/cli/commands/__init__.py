@@ -29,7 +29,7 @@ def record_end(args: Arguments, explained: Callable[[BaseException], tuple[str, 
         except (Exception, KeyboardInterrupt) as error:
             message, code = explained(error)
             _log.error("exit %d: %s", code, message)
-            if getattr(args, "json", False) is True:
+            if getattr(args, "json", False):
                 with suppress(OSError):
                     print_object({}, code, message)
             raise

@@ -1,13 +1,9 @@
 """Run ``audit``: try to break a model's privacy guarantee."""
 
-import contextlib
-import json
-
 from ... import audit
 from ...models.family import family_named
 from ..arguments import Audit
-from ..messages import say
-from ..output import output_file
+from ..messages import print_object, say
 from .jobs import given, settings_of
 
 
@@ -17,16 +13,16 @@ def run(args: Audit) -> int:
     # Two topics have scales of entries that hardly differ.
     args.n_components = args.n_components or (4 if args.family == "lda" else 2)
     cls = family_named(args.family).estimator()
-    settings = settings_of(cls, given(cls, args))
-    with contextlib.nullcontext() if args.json is None else output_file(args.json) as file:
-        report = audit.audit(
-            args.family,
-            settings,
-            layers=layers,
-            full=args.full,
-            callback=lambda result: say(f"layer {result.layer} done, {result.seconds:.1f} s"),
-        )
-        if file is not None:
-            file.write((json.dumps(report.to_dict(), indent=1) + "\n").encode())
-    print(report.text())
-    return 0 if report.passed else 1
+    report = audit.audit(
+        args.family,
+        settings_of(cls, given(cls, args)),
+        layers=layers,
+        full=args.full,
+        callback=lambda result: say(f"layer {result.layer} done, {result.seconds:.1f} s"),
+    )
+    code = 0 if report.passed else 1
+    if args.json:
+        print_object(report.to_dict(), code)
+    else:
+        print(report.text())
+    return code

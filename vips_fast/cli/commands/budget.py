@@ -1,6 +1,5 @@
 """Run ``budget``: manage the file with a data set's privacy budget."""
 
-import json
 import time
 from typing import Any
 
@@ -10,10 +9,7 @@ from ...engine.budget_repair import read_damaged
 from ...report import table
 from ...store.words import counted
 from ..arguments import BudgetCreate, BudgetShow
-from ..messages import say
-
-#: Keys of ``budget show --json``.
-BUDGET_KEYS = ("spent", "left", "epsilon", "delta", "dataset", "unit", "runs", "purchases")
+from ..messages import print_object, say
 
 
 def create(args: BudgetCreate) -> int:
@@ -37,7 +33,8 @@ def show(args: BudgetShow) -> int:
         say(f"error: {args.file} does not hold the head {args.head}: another budget, or an older copy was put back")
         return 3
     if args.json:
-        print(json.dumps({key: said[key] for key in BUDGET_KEYS}, sort_keys=True))
+        keys = "spent", "left", "epsilon", "delta", "dataset", "unit", "runs", "purchases"
+        print_object({key: said[key] for key in keys})
         return 0
     how = {"gaussian": "Gaussian filter", "renyi": "Renyi filter", "auto": "the first run decides the filter"}
     rows = [
