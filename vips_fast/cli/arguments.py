@@ -72,6 +72,33 @@ class Printed(Arguments):
     json: bool = False
 
 
+class Threaded(Arguments, title="run"):
+    """Work that takes a while.
+
+    Parameters
+    ----------
+    n_jobs
+        threads, -1 for all
+    quiet
+        no progress
+    """
+
+    n_jobs: Threads | None = None
+    quiet: bool = False
+
+
+class OfClass(Arguments):
+    """Models of any class.
+
+    Parameters
+    ----------
+    cls : MODULE:CLASS
+        class of a model of your own
+    """
+
+    cls: str | None = None
+
+
 class Target(Arguments, title="privacy"):
     """How much may be revealed about a person.
 
@@ -191,10 +218,13 @@ class Rows(Input):
     input : INPUT
         rows: .npy, .npz (scipy sparse) or shards; with a schema CSV, Excel, JSON Lines or Parquet
     schema
-        the table's columns (TOML, see vips-fast schema); predict: default, the one in DIR
+        the table's columns (TOML, see vips-fast schema)
+    names
+        names of a matrix's columns, one a line
     """
 
     schema: File | None = None
+    names: File | None = None
 
 
 class Columns(Input):
@@ -203,11 +233,11 @@ class Columns(Input):
     Parameters
     ----------
     input : INPUT
-        texts with columns: CSV, Excel, JSON Lines or Parquet
+        texts with columns: CSV, Excel, JSON Lines, Parquet, or a folder of .txt files
     format
-        csv, jsonl, parquet or xlsx; default: detected
+        csv, jsonl, parquet, xlsx or folder; default: detected
     text : COLUMN
-        columns of the text, joined by a line break; default: the fit's
+        columns of the text, joined by a line break; default: text; tabulate: the fit's
     encoding
         of text files, default utf-8
     """
@@ -285,7 +315,7 @@ class Privacy(
     unit: str | None = None
 
 
-class Run(Arguments, title="run"):
+class Run(Threaded, title="run"):
     """How a fit runs.
 
     Parameters
@@ -294,8 +324,6 @@ class Run(Arguments, title="run"):
         expected records a step
     n_steps
         number of steps
-    n_jobs
-        threads, -1 for all
     workers : WORKERS
         with the same result, compute in this many processes of this machine, or on the workers of a Dask scheduler,
         tls://HOST:PORT or tcp://HOST:PORT
@@ -303,8 +331,6 @@ class Run(Arguments, title="run"):
         seed of public choices, not of the noise
     anyway
         fit although the forecast, from public numbers, expects nothing but noise
-    quiet
-        no progress
     config
         job file (TOML); options on the command line override it
     json
@@ -321,11 +347,9 @@ class Run(Arguments, title="run"):
 
     batch_size: Whole | None = None
     n_steps: Whole | None = None
-    n_jobs: Threads | None = None
     workers: Workers | None = None
     random_state: Seed | None = None
     anyway: bool = False
-    quiet: bool = False
     config: File | None = None
     json: bool = False
     log_file: File | None = None
@@ -398,7 +422,7 @@ class Start(Input, Target, command="start", function="start:start", one_of=("eps
     quiet: bool = False
 
 
-class Demo(Arguments, command="demo", function="demo:run"):
+class Demo(Threaded, command="demo", function="demo:run"):
     """Show private topics of the docstrings on this machine, with and without privacy.
 
     Parameters
@@ -409,10 +433,6 @@ class Demo(Arguments, command="demo", function="demo:run"):
         number of public topics, default 100
     out : DIR
         folder of the private model and its report, default a new one
-    n_jobs
-        threads, -1 for all
-    quiet
-        no progress
 
     Examples
     --------
@@ -422,8 +442,6 @@ class Demo(Arguments, command="demo", function="demo:run"):
     epsilon: Positive = 2.0
     topics: Whole = 100
     out: Folder | None = None
-    n_jobs: Threads = -1
-    quiet: bool = False
 
 
 # ---------------------------------------------------------------- fits
@@ -461,8 +479,6 @@ class Regression(Rows, Fit):
     ----------
     label : LABEL
         labels, or counts (fit counts, or with --trials): the column of a table; for a matrix a file, .npy or lines
-    names
-        names of a matrix's columns, one a line
     row_norm
         bound for the scale of rows, public; default: the schema's, or 1
     """
@@ -470,7 +486,6 @@ class Regression(Rows, Fit):
     #: The short name of the model's family.
     family: ClassVar[str] = ""
     label: Named | None = None
-    names: File | None = None
     row_norm: Positive | None = None
 
 
@@ -557,8 +572,6 @@ class FitMixture(Rows, Fit, command="fit mixture", function="mixture:fit"):
         bernoulli: rows of 0 and 1, as a survey's answers; gaussian: numbers in a ball; vector: sentence vectors
     n_components
         number of clusters
-    names
-        names of a matrix's columns, one a line
     radius
         public bound of rows' lengths; default 1 (gaussian) or none (bernoulli, from the center); root of N for N
         questions with a column a choice
@@ -571,7 +584,6 @@ class FitMixture(Rows, Fit, command="fit mixture", function="mixture:fit"):
 
     kind: Annotated[str, Kind(str, lambda v: v in _KINDS, f"one of {', '.join(_KINDS)}")]
     n_components: Whole
-    names: File | None = None
     radius: Positive | None = None
 
 
@@ -580,12 +592,6 @@ class FitClusters(Columns, Fit, command="fit clusters", function="clusters:fit")
 
     Parameters
     ----------
-    input : INPUT
-        texts: CSV, JSON Lines, Parquet or a folder of .txt files
-    format
-        csv, jsonl, parquet or folder; default: detected
-    text : COLUMN
-        columns of the text, joined by a line break; default: text
     n_components
         number of clusters, default 20
     vectors : DIR
@@ -640,7 +646,7 @@ class Tabulate(Fitted, Columns, Fit, command="tabulate", function="tables:tabula
 # ---------------------------------------------------------------- fitted models
 
 
-class Predict(Fitted, Texts, command="predict", function="models:predict"):
+class Predict(Fitted, Texts, Threaded, command="predict", function="models:predict"):
     """Print what a model says of each new record, which is as private as the records.
 
     These are probabilities of classes or clusters, topic proportions, or hidden units.
@@ -659,10 +665,6 @@ class Predict(Fitted, Texts, command="predict", function="models:predict"):
         networks: as in fit sbn, if INPUT is images; default 1
     out : FILE
         .csv or .npy; default: print
-    n_jobs
-        threads, -1 for all
-    quiet
-        no progress
 
     Examples
     --------
@@ -673,11 +675,9 @@ class Predict(Fitted, Texts, command="predict", function="models:predict"):
     schema: File | None = None
     out: Annotated[str, ending(".csv", ".npy")] | None = None
     threshold: Integer | None = None
-    n_jobs: Threads | None = None
-    quiet: bool = False
 
 
-class Show(Fitted, Printed, command="show", function="models:show"):
+class Show(Fitted, Printed, OfClass, command="show", function="models:show"):
     """Print the report of a model in short, or write it as a page; or print a public prior. Needs no data.
 
     Parameters
@@ -692,8 +692,6 @@ class Show(Fitted, Printed, command="show", function="models:show"):
         words of a topic model's columns; default: those in DIR
     all
         list all effects of a regression, and not only the largest
-    cls : MODULE:CLASS
-        class of a model of your own
     out : FILE
         write the whole report to this .html file
     transcript
@@ -710,12 +708,11 @@ class Show(Fitted, Printed, command="show", function="models:show"):
     words: Whole = 10
     vocab: File | None = None
     all: bool = False
-    cls: str | None = None
     out: Annotated[str, ending(".html")] | None = None
     transcript: Folder | None = None
 
 
-class Verify(Fitted, Printed, command="verify", function="models:verify"):
+class Verify(Fitted, Printed, OfClass, command="verify", function="models:verify"):
     """Make a model again from its releases, without the data, and compare every file; or check a publication.
 
     Parameters
@@ -724,8 +721,6 @@ class Verify(Fitted, Printed, command="verify", function="models:verify"):
         folder written by fit or by publish
     transcript : DIR
         folder written by fit --transcript; default DIR.releases; repeat for each part of a publication
-    cls : MODULE:CLASS
-        class of a model of your own
 
     Examples
     --------
@@ -735,7 +730,6 @@ class Verify(Fitted, Printed, command="verify", function="models:verify"):
     """
 
     transcript: Annotated[tuple[str, ...], Kind(path="folder")] = ()
-    cls: str | None = None
 
 
 class Publish(Arguments, command="publish", function="models:publish"):
@@ -857,7 +851,7 @@ class Shard(Words, Persons, command="shard", function="data:shard"):
     label: str | None = None
 
 
-class Prior(Words, command="prior", function="prior:build"):
+class Prior(Words, Threaded, command="prior", function="prior:build"):
     """Make topics and word frequencies of PUBLIC documents or word vectors, for fit lda --public-prior.
 
     Parameters
@@ -873,8 +867,6 @@ class Prior(Words, command="prior", function="prior:build"):
         file to write; default: the user's cache, for --public-prior public:LANGUAGE
     random_state
         seed, default 0
-    n_jobs
-        threads, -1 for all
 
     Examples
     --------
@@ -888,7 +880,6 @@ class Prior(Words, command="prior", function="prior:build"):
     topics: Whole = 100
     out: File | None = None
     random_state: Seed = 0
-    n_jobs: Threads | None = None
 
 
 # ---------------------------------------------------------------- guarantees

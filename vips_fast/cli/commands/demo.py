@@ -28,7 +28,7 @@ def run(args: Demo) -> int:
 
     Source files stand for persons.
     """
-    start = time.perf_counter()
+    start, threads = time.perf_counter(), -1 if args.n_jobs is None else args.n_jobs
     if args.out is not None:
         check_place(Path(args.out), force=False)
     texts, files, packages = demo.source_files()
@@ -49,12 +49,12 @@ def run(args: Demo) -> int:
     print('    found.fit(table, text="docstring", person="file")\n')
     table = {"docstring": [texts[d] for d in np.flatnonzero(~held_out)], "file": files[~held_out]}
     found = PrivateTopics(
-        args.epsilon, public_prior=prior, n_jobs=args.n_jobs, random_state=0, progress=not args.quiet
+        args.epsilon, public_prior=prior, n_jobs=threads, random_state=0, progress=not args.quiet
     ).fit(table, text="docstring", person="file")
     print(beside.shown(found.model_))
     _paragraph(found.privacy_.statement())
     train, test = (_by_file(texts, files, part, prior.words) for part in (~held_out, held_out))
-    free = LatentDirichletAllocation(_FREE_TOPICS, private=False, random_state=0, n_jobs=args.n_jobs).fit(train)
+    free = LatentDirichletAllocation(_FREE_TOPICS, private=False, random_state=0, n_jobs=threads).fit(train)
     given, asked = report.split_words(test, random_state=0)
     ours, without = (
         report.predictive_perplexity(model.transform(given), model.components_, asked) for model in (found.model_, free)
