@@ -6,10 +6,12 @@ The model follows from its releases, and lost ones stand apart.
 import errno
 import os
 import shutil
+import warnings
 
 import pytest
 from cases import CASES, calling
-from runs import ALL, Stop, data, edit_transcript, ends, estimator, fail
+from disk import FAULTS, each_fault
+from runs import ALL, Stop, bits, data, drawn, edit_transcript, ends, estimator, fail, whole
 
 from vips_fast.engine import transcript as transcripts
 from vips_fast.engine.budget import Budget
@@ -216,3 +218,141 @@ def test_a_run_whose_last_checkpoint_was_not_written_keeps_its_releases(tmp_path
     assert again.ledger_.lost == 0 and len(again.ledger_) == len(done.ledger_)
     again.save(tmp_path / "m")
     assert verify(tmp_path / "m", tmp_path / "t", cls=type(done)).ok
+
+
+FOLDERS = [False, True]
+
+
+def test_no_run_replaces_the_transcript_of_another_one_that_is_alike(tmp_path):
+    """Equal settings, seed and shape: the releases tell the two apart."""
+    first = CASES["own"][0]().fit(*data("own"), checkpoint=tmp_path / "first", transcript=tmp_path / "t")
+    stopped = ends(CASES["own"][0](), 3, fail)
+    with pytest.raises(Stop):
+        stopped.fit(*data("own"), checkpoint=tmp_path / "r", transcript=tmp_path / "other")
+    with pytest.raises(ValueError, match="t: holds another run; expected a new or an empty folder"):
+        CASES["own"][0]().fit(*data("own"), checkpoint=tmp_path / "r", transcript=tmp_path / "t", resume=True)
+    first.save(tmp_path / "m")
+    assert verify(tmp_path / "m", tmp_path / "t", cls=type(first)).ok
+    # Nothing is lost of the one that was refused.
+    done = CASES["own"][0]().fit(*data("own"), checkpoint=tmp_path / "r", transcript=tmp_path / "other", resume=True)
+    assert len(done.ledger_) == done.n_steps_ + 1
+
+
+@pytest.mark.parametrize("inner", FOLDERS)
+@pytest.mark.parametrize("outer", FOLDERS)
+def test_of_two_runs_into_one_transcript_at_once_one_is_refused(outer, inner, tmp_path):
+    found = []
+
+    def fit(made, name, kept):
+        more = dict(checkpoint=tmp_path / name, resume=True) if kept else {}
+        made.fit(*data("own"), transcript=tmp_path / "t", **more).save(tmp_path / f"{name}.model")
+        found.append(tmp_path / f"{name}.model")
+
+    def meanwhile(progress):
+        if progress.step == 1 and not refused:
+            try:
+                fit(CASES["own"][0](), "second", inner)
+            except FileExistsError as error:
+                refused.append(error)
+
+    refused = []
+    try:
+        fit(calling(CASES["own"][0](), meanwhile), "first", outer)
+    except ValueError as error:
+        refused.append(error)
+    assert len(found) == len(refused) == 1 and "expected a new or an empty folder" in str(refused[0])
+    kind = type(CASES["own"][0]())
+    assert verify(found[0], tmp_path / "t", cls=kind).ok and len(list((tmp_path / "t").iterdir())) == 1
+    if outer and found[0].name.startswith("second"):  # its releases are kept for another place
+        done = CASES["own"][0]().fit(
+            *data("own"), checkpoint=tmp_path / "first", resume=True, transcript=tmp_path / "u"
+        )
+        done.save(tmp_path / "m")
+        assert len(done.ledger_) == done.n_steps_ and verify(tmp_path / "m", tmp_path / "u", cls=kind).ok
+
+
+def test_of_two_further_runs_at_once_none_loses_a_release(tmp_path):
+    records = data("lda")
+    saved = CASES["lda"][0](n_records=200, batch_size=200).partial_fit(*records, transcript=tmp_path / "t")
+    saved.save(tmp_path / "m")
+    other, last = (type(saved).load(tmp_path / "m") for _ in range(2))
+    calling(last, lambda _: other.partial_fit(*records, transcript=tmp_path / "t"))
+    last.partial_fit(*records, transcript=tmp_path / "t")
+    last.save(tmp_path / "last")
+    assert verify(tmp_path / "last", tmp_path / "t").ok
+    other.save(tmp_path / "other")
+    (aside,) = (tmp_path / "t").glob("lost-*")
+    shutil.rmtree(tmp_path / "t" / "run-0001")
+    aside.rename(tmp_path / "t" / "run-0001")
+    assert verify(tmp_path / "other", tmp_path / "t").ok
+
+
+def test_what_is_somebody_elses_in_a_transcript_stays(tmp_path):
+    how = dict(checkpoint=tmp_path / "r", transcript=tmp_path / "t", resume=True)
+    estimator("own").fit(*data("own"), **how)
+    note = tmp_path / "t" / "run-0000" / "notes.txt"
+    note.write_text("mine")
+    with pytest.raises(ValueError, match="holds 'notes.txt', which would be lost; move it away"):
+        estimator("own").fit(*data("own"), **how)
+    assert note.read_text() == "mine"
+
+
+@pytest.mark.parametrize("place", ["a file", "a link to a release"])
+def test_what_a_transcript_cannot_take_is_refused_before_the_run_goes_on(place, tmp_path):
+    model, draws = estimator("own", tmp_path / "draws"), tmp_path / "draws"
+    with pytest.raises(Stop):
+        ends(model, 3, fail).fit(*data("own"), checkpoint=tmp_path / "r", transcript=tmp_path / "t")
+    before, target = drawn(draws), tmp_path / "t"
+    if place == "a file":
+        target = tmp_path / "f"
+        target.write_text("mine")
+    else:
+        release = tmp_path / "r" / "releases" / "release-000000.npz"
+        release.rename(tmp_path / "elsewhere")
+        release.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises((FileExistsError, ValueError), match="expected a new or an empty folder|damaged; restore it"):
+        estimator("own", draws).fit(*data("own"), checkpoint=tmp_path / "r", transcript=target, resume=True)
+    assert drawn(draws) == before
+
+
+@pytest.mark.parametrize(
+    "kept, fault",
+    [
+        pytest.param(kept, fault, marks=[pytest.mark.slow] if kept or fault != "ENOSPC" else [])
+        for kept in FOLDERS
+        for fault in FAULTS
+    ],
+)
+def test_a_fault_at_each_call_of_a_run_with_a_transcript(kept, fault, tmp_path, monkeypatch):
+    """Whatever has failed, no half transcript verifies; with a folder no more is lost than the step it was in."""
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+    kind, seen = type(estimator("own")), set()
+
+    def work(folder):
+        how = dict(checkpoint=folder / "r", resume=True, checkpoint_every=1) if kept else {}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of a checkpoint that could not be written
+            done = estimator("own", folder.with_suffix(".draws")).fit(*data("own"), transcript=folder / "t", **how)
+        made.append(done)
+
+    def follows(folder):
+        shutil.rmtree(tmp_path / "m", ignore_errors=True)
+        made[-1].save(tmp_path / "m")
+        return verify(tmp_path / "m", folder / "t", cls=kind).ok
+
+    made = []
+    for folder, _, failed, error in each_fault(tmp_path, monkeypatch, fault, lambda folder: folder, work):
+        seen.add(failed)
+        there = (folder / "t" / "run-0000").exists()
+        if fault != "killed" and error is None:
+            assert there and follows(folder)
+        if not kept and there:
+            assert len(list(read_transcript(folder / "t")[0].releases())) == 3
+            shutil.rmtree(folder / "t")
+        work(folder)
+        assert follows(folder) and bits(made[-1]) == whole("own")
+        assert {path.name for path in (folder / "t").iterdir()} == {"run-0000"}
+        if kept:
+            assert drawn(folder.with_suffix(".draws")) <= len(made[-1].ledger_) <= made[-1].n_steps_ + 1
+    if fault not in ("short", "killed"):
+        assert seen >= {"open", "write", "fsync", "rename", "mkdir"} | ({"link"} if kept else set())

@@ -514,7 +514,7 @@ class RunFolder:
         """
         path = self._file(step)
         meta, _ = opened(path, _AGAIN, whole=False)
-        if meta["step"] != step:
+        if meta["step"] != step or path.is_symlink():
             raise ValueError(f"{path}: damaged; {_AGAIN}")
         if meta["run"] != run:
             raise ValueError(f"{path}: is not of the run beside it; expected files of one run")

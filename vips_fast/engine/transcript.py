@@ -12,7 +12,8 @@ The folder of a run appears when the run is done, whole or not at all. Until the
 folder (`vips_fast.engine.checkpoint`), from which a killed run resumes, and the transcript gets links to these files.
 Without such a folder they are in a part beside their place. Of lost releases only the ledger has a record. If the
 model of a further run was not saved, as after a kill, the next run puts that run aside as ``lost-…``. Its own model
-does not follow from it.
+does not follow from it. So does a run that finds another one in its place at its end. Only the same run, with the
+same releases, is ever replaced.
 """
 
 import json
@@ -29,6 +30,7 @@ from ..store.folder import Folder
 from ..store.limits import parse_json
 from ..store.log import Log, LogDamagedError, Record, encode
 from ..store.npz import write_npz
+from ..store.owned import Own, is_empty, named
 from .ledger import Ledger
 from .model import Release
 from .plan import RunPlan
@@ -129,8 +131,8 @@ class TranscriptWriter:
         self._root, self._first = Path(path), first
         if self._root.is_dir():
             sweep(self._root / _run_name(0))  # of a killed run without a folder
-        if first and not resume and self._root.exists() and not (self._root.is_dir() and not any(self._root.iterdir())):
-            raise FileExistsError(f"transcript {self._root}: expected a new or an empty folder")
+        if self._root.exists() and not (self._root.is_dir() and (resume or not first or is_empty(self._root))):
+            raise FileExistsError(self._taken)
         #: Digest of each release so far.
         self.digests: list[str] = []
         #: The run in the making.
@@ -161,19 +163,33 @@ class TranscriptWriter:
         self._run = {"run": parse_json(json.dumps(run, allow_nan=False, default=list))}
         self._path = self._root / _run_name(0 if self._first else self._further(facts["follows"]))
         if folder is None:
+            if self._path.exists():  # since this object was made
+                raise FileExistsError(self._taken)
             make_folder(self._root.absolute())
             self._part = new_folder(self._path)
         else:
             self.digests = [release_digest(release) for release in folder.before(done)]
-            if self._path.exists() and _read_log(self._path).records[0].get("run") != self._run["run"]:
-                raise ValueError(f"transcript {self._root}: holds another run; expected a new or an empty folder")
+            if self._path.exists():
+                self._mine(self._path)
+
+    @property
+    def _taken(self) -> str:
+        return f"transcript {self._root}: expected a new or an empty folder"
+
+    def _mine(self, path: Path) -> Own:
+        """Tell what an earlier attempt at this run put in its place; ValueError if another run is there."""
+        found = [release_digest(release) for release in _read_run(path).releases()]
+        same = _read_log(path).records[0].get("run") == self._run["run"]
+        if not same or any(a != b for a, b in zip(found, self.digests, strict=False)):
+            raise ValueError(f"transcript {self._root}: holds another run; expected a new or an empty folder")
+        return named({*TRANSCRIPT_FILES, *map(release_name, range(len(found)))})
 
     def _further(self, follows: str | None) -> int:
         """Find a further run's number; set aside runs it does not continue."""
         folders = _run_folders(self._root)
         number = min((k for k, path in enumerate(folders) if _follows(path) == follows), default=len(folders))
         for path in folders[number:]:
-            os.rename(path, path.with_name(f"lost-{secrets.token_hex(4)}-{path.name}"))
+            _put_aside(path)
         return number
 
     def __call__(self, release: Release) -> None:
@@ -194,7 +210,9 @@ class TranscriptWriter:
         data = encode(_KIND, [self._run, *({"ledger": record} for record in records)])
         write_file(part / ARRAYS, lambda file: write_npz(file, self._arrays))
         write_file(part / RUN, lambda file: file.write(data))
-        put_in_place(part, self._path, lambda path: _own)  # what is there is of this run, says `begin`
+        if self._folder is None and self._path.exists():
+            _put_aside(self._path)  # another process put it there since `begin`
+        put_in_place(part, self._path, self._mine)
         self._part = None
 
     def close(self) -> None:
@@ -221,10 +239,6 @@ def read_transcript(path: str | Path) -> list[Run]:
     return runs
 
 
-def _own(name: str) -> bool:
-    return name in TRANSCRIPT_FILES or RELEASE.fullmatch(name) is not None
-
-
 def _run_name(number: int) -> str:
     return f"run-{number:04d}"
 
@@ -235,6 +249,10 @@ def _run_folders(root: Path) -> list[Path]:
     while (path := root / _run_name(len(found))).is_dir():
         found.append(path)
     return found
+
+
+def _put_aside(path: Path) -> None:
+    os.rename(path, path.with_name(f"lost-{secrets.token_hex(4)}-{path.name}"))
 
 
 def _follows(path: Path) -> Any:
