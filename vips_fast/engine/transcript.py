@@ -34,7 +34,7 @@ from ..store.owned import Own, is_empty, named
 from .ledger import Ledger
 from .model import Release
 from .plan import RunPlan
-from .releases import RELEASE, release_digest, release_name, release_of, release_writer, unsealed
+from .releases import release_digest, release_name, release_of, release_writer, unsealed
 from .result import FORMAT, Public, joined, parted
 
 if TYPE_CHECKING:
