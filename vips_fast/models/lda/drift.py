@@ -349,8 +349,8 @@ class DriftingTopics(PrivateEstimator):
     >>> found = model.fit(counts, names).drift()
     >>> found.topics.shape, sorted(v for _, v in found.moved()[:2])
     ((4, 2, 6), [0, 1])
-    >>> found.topics[:, 0, 0].round(1).tolist(), model.topic_names
-    ([0.5, 0.4, 0.3, 0.2], ('1', '2'))
+    >>> found.topics[:, 0, 0].round(1).tolist()
+    [0.5, 0.4, 0.3, 0.2]
     """
 
     _options_type: ClassVar[type] = LdaOptions
@@ -459,11 +459,6 @@ class DriftingTopics(PrivateEstimator):
         return {"sums": ArraySpec(shape), "noise_sd": ArraySpec(shape[1:], low=0.0)}
 
     # ------------------------------------------------------------ read-outs
-
-    @property
-    def topic_names(self) -> tuple[str, ...]:
-        """Numbers of the topics from 1."""
-        return tuple(str(k + 1) for k in range(len(self._as_fitted()._known_topics())))
 
     def drift(self, *, level: float = 0.9) -> Drift:
         """Follow the words of the topics over the periods.

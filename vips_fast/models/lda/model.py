@@ -39,6 +39,9 @@ _PASS_COST, _DIGAMMA_COST, _MASS_COST, _READ_COST, _EXPECT_COST = 2.0, 60.0, 60.
 #: Below e^-85 a share would be a denormal float32: slow, and without effect.
 _LEAST_LOG = -85.0
 _LEAST_SHARE = math.exp(_LEAST_LOG)
+#: Shapes of the Gamma law of the first topics: that of Hoffman et al. (2010), and one for private fits. With 100 topics
+#: hardly differ, and the noise chooses among them: sections with K = 50 are .6 % worse, web snippets 1.2 %.
+_START, _NOISED_START = 100.0, 20.0
 #: What the noise of a share counts in the floor of the shares.
 _NOISE_IN_FLOOR = 2.0
 #: Largest scale and noise of a release, as the kernel has them.
@@ -189,8 +192,9 @@ class LdaModel(Model):
         return self._histogram.count < self._histograms
 
     def _start(self) -> np.ndarray:
-        """Draw the first parameters, (V, K): Gamma(100, 1/100), as Hoffman et al. (2010)."""
-        return np.random.default_rng(self._seed).gamma(100.0, 0.01, self.shape)
+        """Draw the first parameters, (V, K), from a Gamma law of mean 1."""
+        shape = _NOISED_START if self._clip > 0.0 and self.shrinks else _START
+        return np.random.default_rng(self._seed).gamma(shape, 1.0 / shape, self.shape)
 
     def sensitivity(self, relation: str) -> float:
         """Return a N to add or remove, √2 a N to replace.
@@ -736,13 +740,11 @@ def mean_one(grid: np.ndarray) -> np.ndarray:
 
     r is 1 on the average over topics; where the data do not tell, this is all that the prior knows.
     """
-
-    def weights(c: np.ndarray) -> np.ndarray:
-        return np.asarray(np.exp(-c * (grid - grid[0])))
-
-    ends = np.array(-100.0 / grid[-1]), np.array(100.0, dtype=grid.dtype)
-    low, high = halve_brackets(lambda c: np.asarray(weights(c) @ grid > weights(c).sum()), *ends, 59)
-    found = weights(0.5 * (low + high))
+    places = grid - grid[0]
+    low, high = halve_brackets(
+        lambda c: np.asarray(np.exp(-c * places) @ (grid - 1.0) > 0.0), np.array(-100.0 / grid[-1]), np.array(100.0), 59
+    )
+    found = np.exp(-0.5 * (low + high) * places)
     return np.asarray(found / found.sum())
 
 
