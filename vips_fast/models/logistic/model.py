@@ -4,6 +4,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -57,8 +58,6 @@ _PART = 0.1
 _MOST_ODDS = 30.0
 #: Root mean square logit from the last centers, beyond their own, of a step that counts.
 _NEAR = 0.3
-#: Arrays of a state whose shapes grow.
-_GROWING = ("rows", "late", "matrix", "path")
 #: Norm of the squares over the bound of a contribution. It makes the noise of s1 and s2 0.5 % larger.
 SQUARES = 0.1
 #: Share of s1 in the squared bound for units. Over 20 steps s2 has the noise that (0.3, 0.95) would give it.
@@ -163,6 +162,10 @@ class LogisticStatistics(Model):
     capacity = 2**21
     #: Norm of (s1, s2) over the bound of a contribution; below 1 the rest is for other parts.
     own_part = 1.0
+    #: Bounds of |s1|/C1 and |s2|/C2; None if s1's share of the squared bound says them.
+    blocks: tuple[float, float] | None = None
+    #: <m m^T> of q(m), (d, d), without a center; None before the first step, and with one.
+    moment: np.ndarray | None = None
     at_root = ("_mean", "_covariance", "_rows", "_late", "_path")
 
     def __init__(self, public: Public, settings: LogisticSettings):
@@ -173,7 +176,8 @@ class LogisticStatistics(Model):
         self._of_records = public.unit == "record"
         self.shape = (self.n_features + triangle_size(self.n_features),)
         if self.private:
-            self._bound, self.clip = math.hypot(settings.row_norm, constant), self._private_clip()
+            self._bound = math.hypot(settings.row_norm, constant)
+            self.clip = 1.0 if self.blocks is None else math.hypot(*self.blocks)
         else:
             # Both parts are at most 1 in their units: no record reaches the joint norm.
             self._bound, self.clip = (public.scale or 1.0) * (1 + 1e-12), 1.5
@@ -182,20 +186,11 @@ class LogisticStatistics(Model):
         self._prior = float(options.prior_shape), float(options.prior_rate)
         self._mean, self.point = np.zeros(self.n_features), np.zeros(self.n_features)
         self._covariance = np.zeros((self.n_features, self.n_features))
-        #: <m m^T> of q(m), (d, d), without a center; None before the first step, and with one.
-        self.moment: np.ndarray | None = None
-
-    def _private_clip(self) -> float:
-        return 1.0
 
     @property
     def _shares(self) -> tuple[float, float]:
         """Give s1's shares of the squared bound: first step, others."""
         return LINEAR_SHARE
-
-    def _block_bounds(self, share: float) -> tuple[float, float]:
-        """Bound |s1|/C1 and |s2|/C2, by the linear statistic's share. The share is of the squared bound."""
-        return math.sqrt(share), math.sqrt(1 - share)
 
     def _residual_bound(self, first: bool) -> float:
         """Bound |s1| over b R. Beyond that records are scaled down, or it is the most there is."""
@@ -207,7 +202,7 @@ class LogisticStatistics(Model):
         linear, quadratic = self._b * self._bound, self._b * self._bound**2 / 4
         if not self.private:
             return linear, quadratic
-        linear_bound, bound = self._block_bounds(share)
+        linear_bound, bound = self.blocks or (math.sqrt(share), math.sqrt(1 - share))
         return self._residual_bound(first) * linear / linear_bound, quadratic / bound
 
     def sensitivity(self, relation: str) -> float:
@@ -295,14 +290,6 @@ class LogisticStatistics(Model):
         """Unpack s2/C2 as a symmetric matrix from the values of a release."""
         return unpack_upper(values[self.n_features :], self.n_features, 1 / self._ratio)
 
-    @property
-    def _alpha(self) -> float:
-        """<alpha>, the expected precision of the coefficients."""
-        return self._prior[0] / self._prior[1]
-
-    def _set_point(self, point: np.ndarray) -> None:
-        self.point = point
-
     def update(self, release: Release) -> None:
         with one_blas_thread(self.n_features):
             self._update(release)
@@ -315,14 +302,17 @@ class LogisticStatistics(Model):
         arrays = {name: getattr(self, attribute).copy() for name, attribute in self.kept.items()}
         return {"progress": np.array([self.step, *self._prior]), **arrays}
 
+    def _shape(self, name: str, state: Mapping[str, np.ndarray]) -> tuple[int, ...]:
+        """Shape that an array of a state has to have."""
+        return tuple(getattr(self, self.kept[name]).shape)
+
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         step, shape, rate = array_of(state, "progress", (3,)).tolist()
         if step != int(step) or step < 0 or not (shape > 0 and rate > 0):
             raise ValueError("state: 'progress' is out of its range")
-        arrays = {a: array_of(state, name, getattr(self, a).shape) for name, a in self.kept.items()}
+        arrays = {a: array_of(state, name, self._shape(name, state)) for name, a in self.kept.items()}
         self.step, self._prior = int(step), (shape, rate)
         vars(self).update(arrays)
-        self._set_point(self.point)
 
     def result(self) -> dict[str, np.ndarray]:
         """Mean and covariance of q(m), and q(alpha)'s shape and rate."""
@@ -347,6 +337,10 @@ class LogisticModel(LogisticStatistics):
         "along": "_along",
         "factor": "_factor",
         "law": "_law",
+        "rows": "_rows",
+        "late": "_late",
+        "matrix": "_matrix",
+        "path": "_path",
     }
     #: What s2 was divided by in later steps, for a stack of several.
     stacked: ClassVar[float] = 1.0
@@ -367,7 +361,6 @@ class LogisticModel(LogisticStatistics):
         # Center, gradient, variances of its noise and of sampling, and more that a step averages: a row a step.
         self._path, self._more = np.empty((0, 2 * d + 2)), np.empty(0)
         self._spectrum: Spectrum | None = None
-        self._mean_length = 0.0
         self.plan(0.0, 1.0)
 
     def plan(self, noise_sd: float, fraction: float) -> None:
@@ -414,8 +407,7 @@ class LogisticModel(LogisticStatistics):
         point = self._newton(gradient, noise_sd, spectrum)
         if self.finishes:
             self._read_out()
-        self.step += 1
-        self._set_point(point)
+        self.step, self.point = self.step + 1, point
 
     @property
     def finishes(self) -> bool:
@@ -477,19 +469,17 @@ class LogisticModel(LogisticStatistics):
         own = own[:-1] if self._constant and len(own) > 1 else own
         return max(float(own.mean()), 1e-300)
 
-    def _fewest(self) -> int:
-        """Find how many steps bring the gradient's noise to `_SMALL` of the outcomes', by the released curvature."""
-        if not self._late.size or self._noise_free:
-            return _FEWEST
-        noise = float(self._path[-1, 2 * self.n_features]) / self._usual(self._late) + (1 / self._fraction - 1)
-        return max(_FEWEST, math.ceil(min(noise / _SMALL, self._n_steps)))
-
     def _averages(self, first: int) -> tuple[np.ndarray, np.ndarray, float, float]:
         """Average centers and gradients, with the variances of noise and of sampling.
 
-        They are of the steps from ``first`` on, but no more than `_fewest` asks for.
+        They are of the last steps: from ``first`` on, but no more than bring the gradient's noise to `_SMALL` of the
+        outcomes', by the released curvature.
         """
-        d, count = self.n_features, max(min(len(self._path) - first, self._fewest()), 1)
+        d, fewest = self.n_features, _FEWEST
+        if self._late.size and not self._noise_free:
+            noise = float(self._path[-1, 2 * d]) / self._usual(self._late) + (1 / self._fraction - 1)
+            fewest = max(fewest, math.ceil(min(noise / _SMALL, self._n_steps)))
+        count = max(min(len(self._path) - first, fewest), 1)
         mean = self._path[-count:].sum(axis=0) / count
         variance, sampling = (mean[2 * d : 2 * d + 2] / count).tolist()
         self._law[3], self._law[4] = variance, count
@@ -515,11 +505,6 @@ class LogisticModel(LogisticStatistics):
 
     # ---- the next center
 
-    @property
-    def _alpha(self) -> float:
-        """Precision of the coefficients in a step."""
-        return (self._length / _STEP_LOGITS) ** 2
-
     def _cautious(self, spectrum: Spectrum) -> np.ndarray:
         """Read the mean as if the curvature were the largest that there could be.
 
@@ -527,7 +512,8 @@ class LogisticModel(LogisticStatistics):
         """
         center, gradient, variance, sampling = self._averages(self._burn)
         # Of the gradient + S (m0 - m), seen with noise.
-        return spectrum.solve(gradient + spectrum.times(center), self._alpha, variance, sampling)
+        alpha = (self._length / _STEP_LOGITS) ** 2
+        return spectrum.solve(gradient + spectrum.times(center), alpha, variance, sampling)
 
     def _newton(self, gradient: np.ndarray, noise_sd: float, spectrum: Spectrum) -> np.ndarray:
         """Compute the next center: one Newton step.
@@ -539,7 +525,7 @@ class LogisticModel(LogisticStatistics):
             start = self._first_center(gradient[-1], noise_sd)
             self._base = start[-1:] * self._constant
             return start
-        alpha = self._alpha
+        alpha = (self._length / _STEP_LOGITS) ** 2
         change = spectrum.solve(gradient - alpha * self.point, alpha, noise_sd**2)
         size = self._length * np.abs(change)
         # As far as noise is not what moves it, the columns may share the way.
@@ -554,15 +540,13 @@ class LogisticModel(LogisticStatistics):
         unit = self._n * self._b * self._constant
         return base_rate(self._constant, self.n_features, unit, gradient, noise_sd)
 
-    @property
+    @cached_property
     def _length(self) -> float:
         """Root mean square length of rows, or their bound if noise hides it."""
-        if not self._mean_length:
-            total, noise = float(np.trace(self._rows)), math.sqrt(2 * self.n_features * self._law[0])
-            unit = self._rows[-1, -1] / self._constant**2 if self._constant else self._n * self._b / 4
-            shown = unit > 5 * noise / self._bound**2 and total > 0
-            self._mean_length = min(self._bound, math.sqrt((total + 2 * noise) / unit)) if shown else self._bound
-        return self._mean_length
+        total, noise = float(np.trace(self._rows)), math.sqrt(2 * self.n_features * self._law[0])
+        unit = self._rows[-1, -1] / self._constant**2 if self._constant else self._n * self._b / 4
+        shown = unit > 5 * noise / self._bound**2 and total > 0
+        return float(min(self._bound, math.sqrt((total + 2 * noise) / unit)) if shown else self._bound)
 
     # ---- the read-out
 
@@ -673,21 +657,19 @@ class LogisticModel(LogisticStatistics):
         spread = math.sqrt(variance) * self._mean[:, None]
         return Prediction(factor * self._mean, spread, factor * optimism, float(self._base[0]))
 
-    def state(self) -> dict[str, np.ndarray]:
-        return {**super().state(), **{name: getattr(self, f"_{name}").copy() for name in _GROWING}}
+    def _shape(self, name: str, state: Mapping[str, np.ndarray]) -> tuple[int, ...]:
+        if name == "path":
+            return len(array_of(state, name)), self._path.shape[1]
+        if name in ("rows", "late", "matrix"):
+            return (self.n_features, self.n_features) if array_of(state, name).size else (0, 0)
+        return super()._shape(name, state)
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
-        d, grown = self.n_features, {name: array_of(state, name) for name in _GROWING}
-        for name, array in grown.items():
-            expected = ((len(array), self._path.shape[1]),) if name == "path" else ((0, 0), (d, d))
-            if array.shape not in expected:
-                raise ValueError(f"state: '{name}' has shape {array.shape}, expected {expected[-1]}")
         if (array_of(state, "law", (5,)) < 0).any():
             raise ValueError("state: 'law' is out of its range")
         super().restore(state)
-        for name, array in grown.items():
-            setattr(self, f"_{name}", array)
-        self._spectrum, self._mean_length = None, 0.0
+        self._spectrum = None
+        vars(self).pop("_length", None)
 
 
 class SandwichModel(LogisticModel):

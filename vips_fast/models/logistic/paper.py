@@ -16,7 +16,7 @@ from ...engine.result import Public
 from ...kernels.psd import psd_project
 from ..parameters import Options
 from .estimator import BayesianLogisticRegression, PaperParameters
-from .model import LogisticOptions, LogisticStatistics
+from .model import LogisticOptions, LogisticSettings, LogisticStatistics
 from .posterior import cholesky, inverse
 
 
@@ -107,16 +107,15 @@ class AlgorithmFive(LogisticStatistics):
     options: PaperOptions
     kept: ClassVar[dict[str, str]] = {**LogisticStatistics.kept, "first": "_first", "second": "_second"}
 
-    def __init__(self, *args: Any, **kwargs: Any):
-        super().__init__(*args, **kwargs)
-        self.off_diagonal = math.sqrt(2.0) if self.options.form == "orthonormal" else 1.0
+    def __init__(self, public: Public, settings: LogisticSettings):
+        assert isinstance(settings.options, PaperOptions)
+        share = settings.options.linear_share
+        proven = math.sqrt(share), math.sqrt(1 - share)
+        self.blocks = (1 / 4, 1 / 2) if settings.options.sensitivity == "paper" else None
+        self._replace_one = replace_one_bound(*(self.blocks or proven))
+        super().__init__(public, settings)
+        self.off_diagonal = math.sqrt(2.0) if settings.options.form == "orthonormal" else 1.0
         self._first, self._second = np.zeros(self.n_features), np.zeros((self.n_features, self.n_features))
-
-    def _private_clip(self) -> float:
-        return math.hypot(1 / 4, 1 / 2) if self.options.sensitivity == "paper" else 1.0
-
-    def _block_bounds(self, share: float) -> tuple[float, float]:
-        return (1 / 4, 1 / 2) if self.options.sensitivity == "paper" else super()._block_bounds(share)
 
     @property
     def _shares(self) -> tuple[float, float]:
@@ -132,15 +131,15 @@ class AlgorithmFive(LogisticStatistics):
         """
         if relation == "add_remove" or not self.private or not self._of_records:
             return super().sensitivity(relation)
-        return replace_one_bound(*self._block_bounds(self.options.linear_share))
+        return self._replace_one
 
     def _slack(self, spacing: float) -> float:
         truncation = math.sqrt(self.n_features) * (spacing + 2 * self._grid * math.sqrt(self.clip))
         return super()._slack(spacing) + 2.01 * truncation
 
-    def _set_point(self, point: np.ndarray) -> None:
-        super()._set_point(point)
-        self.moment = self._covariance + np.outer(point, point) if self.step else None
+    @property
+    def moment(self) -> np.ndarray | None:  # type: ignore[override]
+        return self._covariance + np.outer(self.point, self.point) if self.step else None
 
     def _update(self, release: Release) -> None:
         linear, quadratic = self.lattice.scale_linear, self.lattice.scale_quadratic
@@ -149,14 +148,13 @@ class AlgorithmFive(LogisticStatistics):
         self._first += rate * (values[: self.n_features] * (self._n * linear) - self._first)
         self._second += rate * (psd_project(self._unpack(values)) * (self._n * quadratic) - self._second)
         precision = self._second.copy()
-        precision.flat[:: self.n_features + 1] += self._alpha
+        precision.flat[:: self.n_features + 1] += self._prior[0] / self._prior[1]
         covariance = inverse(cholesky(precision))
         mean = covariance @ self._first
         self._mean, self._covariance = mean, covariance
         prior_rate = options.prior_rate + 0.5 * (mean @ mean + np.trace(covariance))
         self._prior = options.prior_shape + self.n_features / 2, float(prior_rate)
-        self.step += 1
-        self._set_point(mean)
+        self.step, self.point = self.step + 1, mean
 
 
 def replace_one_bound(a: float, c: float) -> float:
