@@ -140,10 +140,6 @@ class CountRegression(Regression):
         return f"{what}, cut at {float(fitted.largest):g}"
 
     @property
-    def _has_score(self) -> bool:
-        return self.fit_intercept
-
-    @property
     def intercept_(self) -> Vector:
         """Posterior mean of the log rate at 0, shape (1,)."""
         fitted = self._as_fitted()

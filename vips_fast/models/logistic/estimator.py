@@ -207,16 +207,8 @@ class BayesianLogisticRegression(Regression, Classifier):
         return self.covariance == "full"
 
     @property
-    def _n_models(self) -> int:
-        return n_models(self._known_classes())
-
-    @property
     def _trials_bound(self) -> float:
         return float(self.n_trials)
-
-    @property
-    def _has_score(self) -> bool:
-        return self.fit_intercept and self._full
 
     def _model(self, public: Public, schedule: RunSchedule | None = None) -> Model:
         kind: type[LogisticModel | OneVsRestModel | SphericalModel]

@@ -555,7 +555,7 @@ class LogisticModel(LogisticStatistics):
         if self._calibrates and noise_sd > 0:
             rate, mean = 3 / (self.step + 2), self._mean
             toward = self._direction(mean)
-            now = np.array([toward @ gradient, 0.0, *mean, *self.point])
+            now = np.concatenate([[toward @ gradient, 0.0], mean, self.point])
             variance = (1 - rate) ** 2 * self._along[1] + rate**2 * noise_sd**2 * float(toward @ toward)
             self._along += rate * (now - self._along)
             self._along[1] = variance

@@ -84,9 +84,8 @@ class Regression(PrivateEstimator):
         return True
 
     @property
-    def _n_models(self) -> int:
-        """Count the models of a fit."""
-        return 1
+    def _has_score(self) -> bool:
+        return self.fit_intercept and self._full
 
     @abstractmethod
     def _read_outcomes(self, y: Any, n: int) -> Outcomes:
@@ -116,9 +115,9 @@ class Regression(PrivateEstimator):
         if y is None:
             raise ValueError(f"y=None: {type(self).__name__} requires y to be passed, but the target y is None")
         n, d = matrix.shape if shards is None else (shards.n_rows, matrix.shape[1])
-        if self._full:
-            _check_memory(d, resolve_n_threads(self.n_jobs), self._n_models)
         outcomes, trials, problems, facts = self._read_outcomes(y, n, **more)
+        if self._full:
+            _check_memory(d, resolve_n_threads(self.n_jobs), n_models(facts.get("classes")))
         if shards is None:
             bad = not_finite(matrix)
             said = f"X: expected finite values, {not_finite_text(given, matrix)}" if bad.any() else ""
