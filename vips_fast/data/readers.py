@@ -495,6 +495,5 @@ def _guess(path: Path) -> str:
     if single == [True] * 3 and (len(lines) == 3 or (long is not None and lines[3] == long and len(long) == 3)):
         return "docword"
     raise ValueError(
-        f"{path}: cannot tell the format; give format= one of {', '.join(FORMATS)} "
-        "or, for raw records, the column of the text"
+        f"{path}: cannot tell the format; give text=, the column of the texts, or format= one of {', '.join(FORMATS)}"
     )

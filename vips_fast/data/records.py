@@ -247,7 +247,7 @@ class Records:
             persons = None if self.person is None else numbering(batch[self.person]).tolist()
             for place in (place for place, number in enumerate(persons or ()) if number < 0):
                 if self.invalid == "raise":
-                    what = f"record {first + place}: no person in column {self.person!r}"
+                    what = f"record {first + place}: no person in column {self.person!r}; expected a text or a number"
                     raise ValueError(f"{_name(self.source)}: {what}")
                 texts[place] = ""
             first += len(texts)

@@ -358,7 +358,8 @@ class Schema:
         for column in self.columns:
             if column.name == name:
                 return column
-        raise ValueError(f"the schema has no column {name!r}")
+        listed = ", ".join(repr(column.name) for column in self.columns)
+        raise ValueError(f"the schema has no column {name!r}; it has {listed}")
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -94,6 +94,7 @@ def start(args: Start) -> int:
     """Ask, write a job file, run it, and open the report."""
     ask, out = Questions(args).ask, Path(args.out)
     path = out.with_name(f"{out.name}.toml")
+    os.stat(args.input)  # refused before any question
     report = _look_for_packages()
     known = _public_knowledge(args, ask)
     table, n = _table(args, ask)
