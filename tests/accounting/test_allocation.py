@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from groups import exact_group_profile
+from events import exact_group_profile
 from scipy import integrate, special
 
 from vips_fast import accounting as acc

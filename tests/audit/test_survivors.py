@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from groups import exact_group_profile
+from events import exact_group_profile
 from mutation import mutated
 
 from vips_fast import BayesianLogisticRegression, LatentDirichletAllocation, verify
