@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self, Unpack
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import expit, gammaln, logit, logsumexp
+from scipy.special import expit, gammaln, logsumexp
 
 from ...checks import check_number
 from ...data.arrays import dense_array
@@ -18,18 +18,21 @@ from ...data.types import Array, Column, Data, Vector
 from ...engine.gain import FoundGain
 from ...engine.plan import RunSchedule
 from ...engine.result import Public
+from ...kernels.logistic import Rows
 from ...store.text import printable
 from ..parameters import Bookkeeping, Call
 from ..readouts import by_pieces
 from .effects import findings, reading
 from .model import LogisticSettings, SandwichModel
-from .posterior import NODES, WEIGHTS
-from .records import Problem, read_column, read_events, usable_rows
+from .posterior import WEIGHTS
+from .records import Problem, linear_predictor, read_column, read_events, usable_rows
 from .regression import Outcomes, Regression
-from .score import OutcomePrediction
+from .score import OutcomePrediction, Prediction
 
 #: Mean count over the largest that a forecast expects.
 _EXPECTED = 0.2
+#: A record's largest residual, over that of a record of the mean count that a forecast expects.
+_OF_USUAL = 2.0
 #: Half of the square of a standard normal is below this in 9 cases of 10.
 _DOUBT = 1.35
 #: A count beyond the largest is brought to this part of it: a number that is not whole, which tells it from others.
@@ -42,9 +45,11 @@ class CountRegression(Regression):
 
     The model is negative binomial: E[y | x] = exp(x . w), Var = mean + ``dispersion`` mean^2. Let r = 1 / dispersion,
     and the logit x . m = x . w - log r. Then y is the number of successes of y + r trials. So a Polya-Gamma variable
-    PG(y + r, x . m) makes it conjugate (Polson, Scott & Windle 2013, section 3.3). Then s1 = ((y - r)/2 - <xi> x . m0)
-    x and s2 = <xi> x x^T are the statistics of `vips_fast.BayesianLogisticRegression`, which has the likelihood's own
-    curvature for s2 after the first step.
+    PG(y + r, x . m) makes it conjugate (Polson, Scott & Windle 2013, section 3.3). The statistics are those of
+    `vips_fast.BayesianLogisticRegression`: the gradient s1 = (y (1 - p) - r p) x of the log likelihood, p being the
+    sigmoid of x . m0, and for s2 the expectation r p x x^T of its curvature. A count may have (y + r)/4 as its own
+    curvature, and the noise follows the largest one; the expected one is at most r. A record whose residual may be
+    large, since its mean is small beside M, has a weight below 1. The weight depends on x and released numbers only.
 
     With an exposure e, such as days at risk, E[y | x, e] = e exp(x . w): an offset of log e, with the coefficient 1.
     Let E be ``largest_exposure``. A record then has r e/E trials beside its count, and the logit x . m = x . w + log E
@@ -68,11 +73,14 @@ class CountRegression(Regression):
 
     Notes
     -----
-    *Sensitivity.* It is the proof of `SandwichModel` for b = M + r: a record has y + r <= b trials. Let t = tanh(c/2)
-    (x . m0)/c, |t| <= 1. The factor of x in s1 is y (1 - t)/2 - r (1 + t)/2, between -r and M. So no single record is
-    scaled down beyond its row: C1 is made for max(M, r) R. The rows of a person are scaled down together, by a factor
-    that depends on their counts too. An exposure 0 < e <= E enters by the trials alone: y + r e/E <= b, and the factor
-    of x is y (1 - t)/2 - r e/E (1 + t)/2, between -r and M as well. So every bound holds whatever the exposures are.
+    *Sensitivity.* It is the proof of `SandwichModel`, whose kernel clips whatever record it is given. It is given 4 c
+    trials with f + 2 c successes around the center 0, f and c being the factors of x and of x x^T. So s1 = f x and s2 =
+    c x x^T. In the first step f = (y - r)/2 and c = r. Later f = w (y (1 - p) - r p) and c = w r p, with the weight w =
+    min(1, t/(1 - p)), where t is public. So -r <= f <= t M, and f <= M/2 in the first step; and 0 <= c <= r. C1 is made
+    for max(t M, r) R, and C2 for r R^2: no single record is scaled down beyond its row. The rows of a person are scaled
+    down together, by a factor that depends on their counts too. An exposure 0 < e <= E takes r e/E for r in
+    f and c, so that every bound holds whatever the exposures are. A factor is computed from the row alone, in one
+    order, so that it has the same bits in any block.
 
     Examples
     --------
@@ -160,6 +168,10 @@ class CountRegression(Regression):
         return self.n_trials
 
     @property
+    def _weight_bound(self) -> float:
+        return self._size
+
+    @property
     def _expected_trials(self) -> float:
         # The curvature is r p, in a forecast of trials with p (1 - p) of 0.2 in the mean.
         mean = _EXPECTED * float(self.largest)
@@ -222,9 +234,7 @@ class CountRegression(Regression):
     @by_pieces(np.concatenate)
     def _rates(self, X: Data) -> Array:
         """Predict the mean count of each row at the largest exposure."""
-        matrix, scale = self._rows_of(X)
-        logits = self._mean(matrix, scale) + self._variance(matrix, scale) / 2
-        return np.asarray(self._as_fitted()._size * np.exp(np.minimum(logits, 700.0)))
+        return np.asarray(self._as_fitted()._size * np.exp(np.minimum(self._mean(*self._rows_of(X)), 700.0)))
 
     def score(self, X: Data, y: Column | None = None, exposure: npt.ArrayLike | None = None) -> float:
         """Compute the mean log probability of public counts, without noise."""
@@ -259,16 +269,53 @@ class CountModel(SandwichModel):
         self._size, self._exposed = size, exposed
         super().__init__(public, settings)
 
+    @property
+    def _weight(self) -> float:
+        return self._size
+
+    @property
+    def _most_left(self) -> float:
+        """The largest 1 - p of a record that has the weight 1; of all if noise is small."""
+        usual = self._size / (self._size + _EXPECTED * (self._b - self._size))
+        return min(1.0, _OF_USUAL * usual) if not self._quiet else 1.0
+
+    def center(self) -> np.ndarray | None:
+        """None for the kernel: `_add` gives it records that have the center in them."""
+        return None
+
+    def _add(self, block: Rows, starts: np.ndarray | None, out: np.ndarray, scratch: dict[str, Any]) -> np.ndarray:
+        with np.errstate(all="ignore"):  # a record that is not finite contributes nothing
+            size = block.trials - block.y
+            if self.step:
+                p = expit(linear_predictor(block, self.point, self._bound if self.private else math.inf))
+                weight = np.minimum(1.0, self._most_left / (1 - p))
+                residual, curvature = weight * (block.y * (1 - p) - size * p), weight * size * p
+            else:
+                residual, curvature = (block.y - size) / 2, size
+            # So many trials and successes have this gradient and curvature around 0.
+            block = block._replace(y=residual + 2 * curvature, trials=4 * curvature)
+        return super()._add(block, starts, out, scratch)
+
     def gain_score(self) -> OutcomePrediction:
         return OutcomePrediction([self.prediction], self._bound, self._b, self._n, counts=True)
 
-    def _log_odds(self, logits: np.ndarray, sd: float) -> float:
-        # The mean count over r is the mean of the odds, of probabilities that are predicted.
-        predicted = logit(expit(logits[:, None] + sd * NODES) @ WEIGHTS)
-        return float(logsumexp(predicted, b=WEIGHTS))
+    @property
+    def prediction(self) -> Prediction:
+        """The mean count at the posterior mean of the coefficients."""
+        return super().prediction._replace(spread=np.empty((self.n_features, 0)))
+
+    def _log_odds(self, logits: np.ndarray) -> float:
+        # The mean count over r is the mean of the odds.
+        return float(logsumexp(logits, b=WEIGHTS))
 
     def _residual_bound(self, first: bool) -> float:
-        return max(self._b - self._size, self._size) / self._b
+        left = 0.5 if first else self._most_left
+        return max(left * (self._b - self._size), self._size) / self._b
+
+    def _labels(self, expected: np.ndarray) -> np.ndarray:
+        # A weight is in it twice, and once in the curvature.
+        weight = min(1.0, self._most_left * (1.0 + math.exp(float(self._base[0]))))
+        return super()._labels(weight * expected)
 
     def _usual_slope(self) -> float:
         mean = _EXPECTED * (self._b - self._size)
@@ -277,13 +324,12 @@ class CountModel(SandwichModel):
     def _first_center(self, gradient: float, noise_sd: float) -> np.ndarray:
         """Take the mean count from the first gradient.
 
-        It is sum (y - r)/2 x. The first curvature, sum (y + r)/4 x x^T, tells the mean of r where exposures differ.
+        It is sum (y - r)/2 x. The first curvature, sum r x x^T, tells the mean of r where exposures differ.
         """
         unit = self._n * self._constant / 2
         most, size = self._b - self._size, self._size
         if self._exposed:
-            trials = 2 * float(self._rows[-1, -1]) / (unit * self._constant)
-            size = min(max((trials - gradient / unit) / 2, 0.01 * size), size)
+            size = min(max(float(self._rows[-1, -1]) / (2 * unit * self._constant), 0.01 * size), size)
         mean = min(max(size + gradient / unit, 3 * noise_sd / unit, 1e-3 * most), most)
         point = np.zeros(self.n_features)
         point[-1] = math.log(mean / size) / self._constant

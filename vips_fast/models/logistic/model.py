@@ -44,8 +44,9 @@ LINEAR_SHARE = (0.3, 0.95)
 _SMALL = 0.02
 #: Mean of p (1 - p) that plans assume; fewest steps of an average; the bound of |s1| over b R if noise is not small.
 _SLOPE, _FEWEST, _TIGHT = 0.2, 3, 0.5
-#: Share of s1 in the squared bound of later steps if noise is small.
-_QUIET_SHARE = 0.6
+#: Share of s1 in the squared bound of later steps if the averaged gradient's noise has at most the second number of the
+#: outcomes' variance. Then the noise in s2 is what makes intervals wide and hides which columns go together.
+_EVEN_SHARE, _HIDDEN = 0.6, 0.08
 #: Largest change of a row's logit by one step of the center, if columns are alike; and by one column alone.
 _REACH, _REACH_OF_ONE = 1.2, 3.0
 #: Standard deviation of a logit under the prior in a step: that of the read-out's most likely one.
@@ -57,7 +58,7 @@ _PART = 0.1
 #: Largest log odds of a base rate.
 _MOST_ODDS = 30.0
 #: Root mean square logit from the last centers, beyond their own, of a step that counts.
-_NEAR = 0.3
+_NEAR = 0.1
 #: Norm of the squares over the bound of a contribution. It makes the noise of s1 and s2 0.5 % larger.
 SQUARES = 0.1
 #: Share of s1 in the squared bound for units. Over 20 steps s2 has the noise that (0.3, 0.95) would give it.
@@ -188,6 +189,11 @@ class LogisticStatistics(Model):
         self._covariance = np.zeros((self.n_features, self.n_features))
 
     @property
+    def _weight(self) -> float:
+        """The largest factor of x x^T in s2. The first step has it for all rows."""
+        return self._b / 4
+
+    @property
     def _shares(self) -> tuple[float, float]:
         """Give s1's shares of the squared bound: first step, others."""
         return LINEAR_SHARE
@@ -199,7 +205,7 @@ class LogisticStatistics(Model):
     def unit_scales(self, first: bool) -> tuple[float, float]:
         """C1 and C2 of the first step, or of the others."""
         share = self._shares[0 if first else 1]
-        linear, quadratic = self._b * self._bound, self._b * self._bound**2 / 4
+        linear, quadratic = self._b * self._bound, self._weight * self._bound**2
         if not self.private:
             return linear, quadratic
         linear_bound, bound = self.blocks or (math.sqrt(share), math.sqrt(1 - share))
@@ -372,14 +378,19 @@ class LogisticModel(LogisticStatistics):
         self.averaged = max(self._n_steps - self._burn, 1)
         square = max(self._bound**2 - self._constant**2, self._bound**2 / self.n_features)
         outcomes = self._n * self._usual_slope() * square / self.n_features
-        self._quiet = True  # with the bound that it would have
-        linear = self.unit_scales(False)[0] if self.private else 0.0
-        noise = (noise_sd / fraction * linear) ** 2 / outcomes + (1 / fraction - 1)
-        self._quiet = noise <= _SMALL * self.averaged
+        def noise() -> float:
+            """Variance in the averaged gradient over the outcomes'."""
+            linear = self.unit_scales(False)[0] if self.private else 0.0
+            return ((noise_sd / fraction * linear) ** 2 / outcomes + (1 / fraction - 1)) / self.averaged
+
+        # Each with the bound and the share that it would have.
+        self._quiet = self._even = True
+        self._quiet = noise() <= _SMALL
+        self._even = noise() <= _HIDDEN
 
     @property
     def _shares(self) -> tuple[float, float]:
-        return (LINEAR_SHARE[0], _QUIET_SHARE) if self._quiet else LINEAR_SHARE
+        return (LINEAR_SHARE[0], _EVEN_SHARE) if self._even else LINEAR_SHARE
 
     def _usual_slope(self) -> float:
         return _SLOPE * self._b
@@ -501,7 +512,7 @@ class LogisticModel(LogisticStatistics):
         if self._constant and rows[-1, -1] <= 0:
             return rows  # not a record
         # The constant tells the number of rows.
-        return rows * (self._constant**2 / rows[-1, -1] if self._constant else 4 / (self._b * self._n))
+        return rows * (self._constant**2 / rows[-1, -1] if self._constant else 1 / (self._weight * self._n))
 
     # ---- the next center
 
@@ -544,7 +555,7 @@ class LogisticModel(LogisticStatistics):
     def _length(self) -> float:
         """Root mean square length of rows, or their bound if noise hides it."""
         total, noise = float(np.trace(self._rows)), math.sqrt(2 * self.n_features * self._law[0])
-        unit = self._rows[-1, -1] / self._constant**2 if self._constant else self._n * self._b / 4
+        unit = self._rows[-1, -1] / self._constant**2 if self._constant else self._n * self._weight
         shown = unit > 5 * noise / self._bound**2 and total > 0
         return float(min(self._bound, math.sqrt((total + 2 * noise) / unit)) if shown else self._bound)
 
@@ -628,11 +639,11 @@ class LogisticModel(LogisticStatistics):
         mean = self._mean
         center = float(rows[-1] @ mean) / self._constant
         logits = center + math.sqrt(max(float(mean @ rows @ mean) - center**2, 0.0)) * NODES
-        found = self._log_odds(logits, math.sqrt(max(float((self._covariance * rows).sum()), 0.0)))
+        found = self._log_odds(logits)
         return np.clip([found], -_MOST_ODDS, _MOST_ODDS) if not math.isnan(found) else self._base
 
-    def _log_odds(self, logits: np.ndarray, sd: float) -> float:
-        """Log odds of the mean probability of logits at `NODES`, whose posterior has about the ``sd``."""
+    def _log_odds(self, logits: np.ndarray) -> float:
+        """Log odds of the mean probability of logits at `NODES`."""
         return float(logit(WEIGHTS @ expit(logits)))
 
     @property

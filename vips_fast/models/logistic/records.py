@@ -90,6 +90,19 @@ class LogisticRecords:
         return math.sqrt(square), columns
 
 
+def linear_predictor(block: Rows, point: np.ndarray, bound: float) -> np.ndarray:
+    """Multiply rows, scaled down to ``bound``, with ``point``: (n,). A row has the same bits in any block."""
+    n, d = block.n_rows, block.n_features
+    lengths = np.full(n, d) if block.indptr is None else np.diff(block.indptr)
+    columns = np.tile(np.arange(d), n) if block.indptr is None else block.indices
+    row_of, values = np.repeat(np.arange(n), lengths), 1.0 if block.unit else block.values.astype(np.float64)
+    product = np.bincount(row_of, values * point[columns], n)
+    if bound == math.inf:
+        return product
+    square = np.bincount(row_of, np.ones(len(columns)) * values * values, n)
+    return np.asarray(product * np.minimum(1.0, bound / np.sqrt(square)))
+
+
 def _dense_edges(n_rows: int, n_features: int) -> np.ndarray:
     return np.append(np.arange(0, n_rows, max(LEAST_ROWS, BLOCK_ENTRIES // n_features)), n_rows)
 

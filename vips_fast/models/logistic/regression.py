@@ -69,6 +69,11 @@ class Regression(PrivateEstimator):
         """The most trials of a record."""
 
     @property
+    def _weight_bound(self) -> float:
+        """The largest factor of x x^T in a record's curvature."""
+        return self._trials_bound / 4
+
+    @property
     @abstractmethod
     def _headline(self) -> str:
         """Name the outcome of the effects."""
