@@ -203,18 +203,18 @@ def test_a_forecast_is_as_wide_as_intervals_are(n, epsilon):
     """For columns with means of their own, and categories: what the forecast calls a usual table."""
     rng = np.random.default_rng(n)
     age, sex = np.clip(rng.normal(-0.1, 0.45, n), -1, 1), rng.random(n) < 0.4
-    ward = np.eye(5)[rng.choice(5, n, p=[0.35, 0.25, 0.2, 0.12, 0.08])]
+    ward = np.eye(5)[rng.choice(5, n, p=[0.35, 0.25, 0.2, 0.12, 0.08])][:, 1:]
     X = np.column_stack([age, sex, ward])
-    y = rng.random(n) < expit(X @ [1.2, 0.4, 0.0, 0.3, -0.3, 0.5, 0.2] - 1.2)
+    y = rng.random(n) < expit(X @ [1.2, 0.4, 0.3, -0.3, 0.5, 0.2] - 1.2)
     told = []
     model = BayesianLogisticRegression(row_norm=3**0.5, epsilon=epsilon, delta=1e-6, n_jobs=1)
     model.set_unsafe(test_key=b"f" * 32).fit(X, y, on_forecast=told.append)
     sd = np.sqrt(model.covariance_.diagonal())[:2] * X[:, :2].std(axis=0)
-    assert 0.5 < 1.645 * sd.mean() * told[0].gain < (1.5 if epsilon >= 1 else 1.8)
+    assert 0.4 < 1.645 * sd.mean() * told[0].gain < (1.5 if epsilon >= 1 else 1.8)
     effects = model.effects()
     known = sum(one.known for one in effects)
     said = re.match(r"forecast: (hardly any|some|most) effects?", told[0].text)[1]
-    assert {"hardly any": known <= 4, "some": known >= 1, "most": known >= 6}[said], (said, known)
+    assert {"hardly any": known <= 4, "some": known >= 1, "most": known >= 5}[said], (said, known)
 
 
 def test_a_forecast_falls_with_records_and_budget_and_warns():

@@ -26,6 +26,7 @@ from ...store.words import counted
 from ..family import SCHEMA
 from ..inputs import column_names
 from ..several import clear_deviations
+from .posterior import second_moment
 
 #: Draws from the posterior for marginal effects.
 _DRAWS = 400
@@ -38,8 +39,11 @@ _LARGE = math.log(3)
 #: Steps that a read-out wants near the last center; fewest steps of a run with intervals, with the one that measures.
 #: With 5 the centers are still on their way, and intervals held .84.
 LEAST_STEPS, FEWEST_STEPS = 2, 10
-#: A known effect's second moment is above 0 by this many standard deviations of its noise.
-SEEN = 5.0
+#: A known effect's curvature is above 0 by this many standard deviations of its noise. So much of it is added to a
+#: curvature that is inverted: a direction that no record has, as beside a column for each value, is none of an effect.
+_SEEN, _RIDGE = 3.0, 0.3
+#: The number of records is told if it is above 0 by so many.
+_COUNTED = 5.0
 #: A column's spread is read from the releases if its variance is above 0 by this many.
 _SPREAD_SEEN = 4.0
 #: Standard deviation of 0 and 1 with equal shares, and of numbers that fill their bounds evenly, over the bounds' way.
@@ -208,9 +212,9 @@ class Reading:
         matrix, constant = self._stored("rows"), self.constant
         if matrix is None or self.law is None or len(matrix) != self.weights.shape[1]:
             return None
-        mass = float(matrix[-1, -1]) / constant**2 if constant else self.public.n_records * self.one._trials_bound / 4
+        mass = float(matrix[-1, -1]) / constant**2 if constant else self.public.n_records * self.one._weight_bound
         noise = math.sqrt(2 * float(self.law[0]))
-        return Moments(matrix, noise, mass, constant) if mass > SEEN * noise / (constant or 1.0) ** 2 else None
+        return Moments(matrix, noise, mass, constant) if mass > _COUNTED * noise / (constant or 1.0) ** 2 else None
 
     @cached_property
     def names(self) -> Sequence[str]:
@@ -320,30 +324,44 @@ class Reading:
         """Find the changes that the releases say enough about, a mask (K, changes).
 
         The rule is public. Under the narrowest prior a logit has a standard deviation of 2. The interval is at most a
-        third as wide as under that, or it is four standard deviations from 0. And the noise in the column's second
-        moment is at most a fifth of that moment. Intervals divide by a curvature that is in proportion to it. A column
-        that is nearly one value, or tells the label, has no effect apart from the constant's, or one that has no end.
-        Models that release no matrix have intervals of the noise only, and all their changes count as known.
+        third as wide as under that, or it is four standard deviations from 0. And noise does not hide the curvature
+        that the interval rests on. Let H be the curvature and w the change. The effect is read along v = H^-1 w, where
+        the curvature is v . H v / |v|^2 = v . w / |v|^2, with the noise of an entry of the diagonal whatever v is. It
+        stands above that by `_SEEN`. (Of columns that others do not go with it is the column's own.) A column that is
+        nearly one value, or tells the label, has no effect apart from the constant's, or one that has no end. Models
+        that release no matrix have intervals of the noise only, and all their changes count as known.
         """
         made = np.ones((len(self.weights), len(of)), dtype=bool)
         made[list(self.absent)] = False
         hidden = self.separating[1] | self.flat
         made[:, [bool(hidden[_parts(change)[0]].any()) for change in of]] = False
-        matrix = self._stored("matrix")
-        if matrix is None or self.law is None or not self.private or len(matrix) != self.weights.shape[1]:
-            return made
-        moments, noise = matrix.diagonal(), math.sqrt(2 * float(self.law[2]))
-        length = math.hypot(self.one.row_norm, self.constant)
-        if self.constant and moments[-1] > 0:
-            # A row and its constant have the same weight.
-            length = min(length, self.constant * math.sqrt(max(float(moments.sum() / moments[-1]), 1.0)))
-        for j, change in enumerate(of):
-            places, weights = _parts(change)
-            limit = (_SHARE_OF_PRIOR * _PRIOR_LOGIT / length) ** 2 * float(weights @ weights)
-            seen = self.settled and bool((moments[places] >= SEEN * noise).all())
-            for k, own in enumerate(self.weights):
-                far = (float(weights @ own[places]) / _FAR) ** 2
-                made[k, j] &= seen and self.variance(k, places, weights) <= max(limit, far)
+        if not self.settled and self.private and self._stored("matrix") is not None:
+            made[:] = False
+        for k, own in enumerate(self.weights):
+            matrix, law = self._stored("matrix", k), self._stored("law", k)
+            if matrix is None or law is None or not self.private or len(matrix) != self.weights.shape[1]:
+                continue
+            sd, moments = math.sqrt(float(law[2])), matrix.diagonal()
+            length, noise = math.hypot(self.one.row_norm, self.constant), math.sqrt(2) * sd
+            if self.constant and moments[-1] > 0:
+                # A row and its constant have the same weight.
+                length = min(length, self.constant * math.sqrt(max(float(moments.sum() / moments[-1]), 1.0)))
+            narrow = [
+                self.variance(k, places, weights)
+                <= max(
+                    (_SHARE_OF_PRIOR * _PRIOR_LOGIT / length) ** 2 * float(weights @ weights),
+                    (float(weights @ own[places]) / _FAR) ** 2,
+                )
+                for places, weights in map(_parts, of)
+            ]
+            made[k] &= narrow
+            if noise and made[k].any():
+                curvature = second_moment(matrix, sd, noise, self.constant > 0)[0]
+                inverted = np.linalg.inv(curvature + _RIDGE * noise * np.eye(len(matrix)))
+                for j in np.flatnonzero(made[k]):
+                    places, weights = _parts(of[j])
+                    along = inverted[:, places] @ weights
+                    made[k, j] = float(along[places] @ weights) >= _SEEN * noise * float(along @ along)
         return made
 
     def variance(self, k: int, places: np.ndarray, weights: np.ndarray) -> float:

@@ -14,9 +14,9 @@ least / expected). A run is hopeless if even a column that has all of the length
 than 1 on either side of 0. An effect of that size ranks three pairs of records out of four correctly, and would not be
 seen.
 
-An effect is known only if its column's second moment stands clear of the noise in it
-(`vips_fast.models.logistic.effects.Reading.known`). So the forecast also compares the expected moment, n b f q, with
-the least that is known. Of tables below 1 (32 fits of eight designs) 0 to 3 effects of 8 or 22 were known, from 1 to 4
+An effect is known only if the curvature that it is read along stands clear of its noise
+(`vips_fast.models.logistic.effects.Reading.known`). So the forecast also compares the expected moment of a column, n b
+f q, with the least that is known. Of tables below 1 (32 fits of eight designs) 0 to 3 effects of 8 or 22 were known, from 1 to 4
 some, and above 4 most.
 """
 
@@ -24,7 +24,6 @@ import math
 
 from ...engine.plan import RunForecast
 from ..forecast import HopelessWarning, factor
-from .effects import SEEN
 
 #: Mean of p (1 - p), and the rows' mean square over that of their bound: of long rows, and of a usual table.
 _LONG, _TABLE = (0.2, 1.0), (0.15, 1 / 3)
@@ -38,6 +37,8 @@ _NOISY = 1.0
 _WIDE = 0.3
 #: Half width of a hopeless run, for one standard deviation of a column that is all of a row.
 HOPELESS = 1.0
+#: Standard deviations of its noise that a column's moment is expected to be above 0, if its effect is known.
+_TOLD = 5.0
 #: Expected second moment over the least that is known: below the first no effect is known, from the second on most are.
 _SOME, _MOST = 1.0, 4.0
 
@@ -66,7 +67,7 @@ def forecast(
     cases = []
     for slope, share in (_TABLE, _LONG):
         moment = share * row_norm**2 / max(d, 1)
-        clear = n_records * slope * moment / (SEEN * hidden)
+        clear = n_records * slope * moment / (_TOLD * hidden)
         cases.append((_WIDER * (1 + 1 / clear) * half_width(n_records, noise, moment, slope), clear))
     (usual, clear), (least, most) = cases
     if best > HOPELESS:
