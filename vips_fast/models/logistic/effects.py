@@ -451,6 +451,16 @@ class Told(NamedTuple):
         return cls(known, [one for one in told if not one.known], list(map(str, none.values())))
 
     @property
+    def any(self) -> bool:
+        """Whether something is known of an effect."""
+        return bool(self.known) or any(one.large for one in self.unknown)
+
+    @property
+    def left_out(self) -> list[str]:
+        """Say which classes do not occur."""
+        return [f"{label}: occurs in hardly any record, so that its effects are not listed." for label in self.absent]
+
+    @property
     def sentence(self) -> str:
         """Count the effects that are known, and the intervals that leave out a ratio of 1."""
         n, apart = len(self.known), sum(one.log_ratio.clear for one in self.known)
@@ -496,8 +506,6 @@ class Told(NamedTuple):
             dots = ", …" if len(unknown) > MOST_NAMED else ""
             n, whole = len(unknown), len(self.known) + len(self.unknown)
             lines.append(f"Not known at this epsilon, without interval: {n} of {whole} effects ({named}{dots}).")
-        for label in self.absent:
-            lines.append(f"{label}: occurs in hardly any record, so that its effects are not listed.")
         return lines
 
 

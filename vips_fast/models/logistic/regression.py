@@ -282,7 +282,8 @@ class Regression(PrivateEstimator):
         found = super().found_gain_
         if found is None or (loss := self._base_loss()) is None:
             return found
-        return FoundGain(*(max(-math.log1p(-min(share, 1 - 1e-12)) / loss, -1.0) for share in found))
+        # Noise may make nats that no prediction has: a gain of 1 is a prediction without error.
+        return FoundGain(*(min(max(-math.log1p(-min(share, 1 - 1e-12)) / loss, -1.0), 1.0) for share in found))
 
     def _base_loss(self) -> float | None:
         """Compute the log loss of the released base rate, in nats."""

@@ -19,16 +19,16 @@ _MOST_NAMES = 10
 def effect_lines(
     model: Any, names: Sequence[str], label: str | None = None, most: int | None = MOST_LISTED, more: str = ""
 ) -> list[str]:
-    """List the known effects of a regression for a terminal, the largest first, and name the others."""
-    told = Told.of(model, names)
-    head = f"{model._headline}{f' ({label})' if label else ''}: "
-    if told.known:
-        head += f"{model._ratio} and 90 % interval of a change, and for one standard deviation, the largest first."
-    else:
-        head += "no effect is known."
-    lines = [head, *told.lines(model._ratio, most, more)]
+    """List the known effects of a regression for a terminal, the largest first, and name the others.
+
+    The verdict says it if there are none.
+    """
+    told, found = Told.of(model, names), []
+    if told.any:
+        what = f"{model._ratio} and 90 % interval of a change, and for one standard deviation, the largest first."
+        found = [f"{model._headline}{f' ({label})' if label else ''}: {what}", *told.lines(model._ratio, most, more)]
     source = [f"One sd is{spread_source(model)[1:]}."] if told.known else []
-    return [*lines, *source, *(f"{text}." for text in counted_findings(model))]
+    return [*found, *told.left_out, *source, *(f"{text}." for text in counted_findings(model))]
 
 
 def spread_source(model: Any) -> str:
@@ -81,11 +81,11 @@ class Coefficients(Part):
             f"An effect is how much a change of one column adds to the log {self.measure}, all others being the same. "
             f"Here the change is one standard deviation of the column{spread_source(model)}, by which columns of "
             "different units compare. The point is the posterior mean and the line the 90 % interval, which takes the "
-            f"noise into account{_sampling(model)}. Pale intervals hold 0: their sign is not known. {told.sentence} "
+            f"noise into account{_sampling(model)}. Pale intervals hold 0: their sign is not known. "
             f"{drawn}The table has effects in the columns' own units, and "
             f"{self.measure} ratios.{''.join(f' {text}.' for text in counted_findings(model))}",
             groups=tuple(groups),
-            note=_listed([one.label for one in told.unknown if not one.large]),
+            note=_listed([one.label for one in told.unknown if not one.large]) if told.any else "",
             columns=(
                 "effect",
                 "column",
