@@ -31,9 +31,10 @@ from vips_fast.engine.gain import FoundGain
 from vips_fast.models.lda import public_topics
 from vips_fast.models.verdict import Verdict
 
-from .corpora import NAMES, PanelCorpus, load
+from . import corpora, others
+from .corpora import NAMES, PanelCorpus
 
-STORED, OWN, PARTS = (Path(__file__).with_name(name) for name in ("text.json", "own.json", "parts.json"))
+STORED, OTHERS, OWN, PARTS = (Path(__file__).with_name(f"{name}.json") for name in ("text", "others", "own", "parts"))
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "panel.md"
 PERSONS, EPSILONS, SEEDS, DELTA = (300, 800, 3000, 10**9), (1.0, 2.0, 4.0), (0, 1), 1e-6
 COMMIT = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
@@ -57,6 +58,11 @@ WITHOUT = {
 }
 SHOWN = ("snippets", "posts", "bbc", "alexa")
 RIVALS = ("one_histogram", "public", "released_frequencies")
+
+
+def load(name: str) -> PanelCorpus:
+    """Load a corpus of the panel, or another one; FileNotFoundError without its files."""
+    return others.load(name) if name in others.NAMES else corpora.load(name)
 
 
 def halves(counts: scipy.sparse.csr_matrix, seed: int = 1) -> list[scipy.sparse.csr_matrix]:
@@ -361,6 +367,19 @@ def tables(rows: dict[str, dict[str, Any]]) -> dict[str, str]:
     for (name, _), cell in _means(rows, "2").items():
         if "agreement" in cell[0]:
             labels[name] = [name, f"{np.mean([row['agreement'] for row in cell]):.2f}"]
+    fresh: dict[str, list[dict[str, Any]]] = {}
+    for key, row in json.loads(OTHERS.read_text()).items():
+        fresh.setdefault(key.split()[0], []).append(row)
+    unseen = []
+    for name, cells in [*sorted(fresh.items()), ("all", sum(fresh.values(), []))]:
+        ratios, told = [row["ours"] / min(row[rival] for rival in RIVALS) for row in cells], _verdicts(cells)
+        words = f"{np.median([row['words'] for row in cells]):.0f}"
+        unseen.append(
+            [name, words, f"{len(cells)}", f"{np.exp(np.mean(np.log(ratios))):.2f}", f"{max(ratios):.2f}"]
+            + [f"{np.mean(np.array(ratios) <= 1.02):.0%}", f"{told['holds']} of {told['judged']}"]
+            + [f"{told['useful']}", f"{told['wrong']}", f"{told['unclear']}"]
+        )
+    over = ["corpus", "words", "cells", "ours / best rival", "worst", "within 2 %", "held", "useful", "wrongly"]
     apart = [
         [name, f"{one['widening']:g}", *(f"{one[what]}" for what in ("judged", "holds", "useful", "wrong", "unclear"))]
         + [f"{one['signal']:g}", f"{100 * one['loss']:.1f} %"]
@@ -370,6 +389,7 @@ def tables(rows: dict[str, dict[str, Any]]) -> dict[str, str]:
     return {
         "parts": markdown(["without", "mean", *SHOWN], parts),
         "left out": markdown(head, apart),
+        "others": markdown([*over, "cannot tell"], unseen),
         "summary": markdown([f"{len(rows)} cells", ""], whole),
         "perplexity": markdown(
             ["corpus", "persons", "words", "ours", *rivals, "without public topics", "without privacy"], lines

@@ -1,6 +1,4 @@
-"""Store public knowledge of a language: word frequencies and topics.
-
-Topics are ratios to the frequencies.
+"""Public knowledge of a language: word frequencies, and topics as ratios to them.
 
 Everything here comes from public text. So it costs no privacy, and a model may use it before any release.
 """
@@ -20,9 +18,10 @@ import numpy as np
 from ...data.types import Matrix, Vector, WordVectors
 from ...store.npz import read_npz, write_npz
 
-#: The version of the file, and the fields that are arrays of numbers.
+#: The version of the file; the fields that are arrays of numbers, and all fields.
 _FORMAT = 1
 _ARRAYS = ("ratios", "weights", "frequencies")
+_FIELDS = ("words", *_ARRAYS, "name", "language")
 #: The fewest topics and words: a score of candidates takes this many cells of a release.
 _LEAST_TOPICS, _LEAST_WORDS = 2, 16
 
@@ -69,10 +68,8 @@ class PublicPrior:
     language: str = "en"
 
     def __post_init__(self) -> None:
-        words = tuple(map(str, self.words))
-        arrays = {name: np.asarray(getattr(self, name)) for name in _ARRAYS}
-        n_topics, n_words = len(arrays["weights"]) if arrays["weights"].ndim else 0, len(words)
-        shapes = {"ratios": (n_topics, n_words), "weights": (n_topics,), "frequencies": (n_words,)}
+        words, given = tuple(map(str, self.words)), {name: np.asarray(getattr(self, name)) for name in _ARRAYS}
+        n_topics, n_words = given["weights"].size, len(words)
         if n_topics < _LEAST_TOPICS or n_words < _LEAST_WORDS:
             raise ValueError(
                 f"public prior of {n_topics} topics and {n_words} words: expected at least {_LEAST_TOPICS} topics and "
@@ -80,22 +77,19 @@ class PublicPrior:
             )
         if len(set(words)) < n_words:
             raise ValueError(f"words: {n_words - len(set(words))} of {n_words} are repeated; give each word once")
-        for name, array in arrays.items():
-            if array.shape != shapes[name] or array.dtype.kind not in "fiu":
-                raise ValueError(
-                    f"{name}: {array.dtype} of shape {array.shape}; expected numbers of shape {shapes[name]}"
-                )
+        for (name, array), shape in zip(given.items(), ((n_topics, n_words), (n_topics,), (n_words,)), strict=True):
+            if array.shape != shape or array.dtype.kind not in "fiu":
+                raise ValueError(f"{name}: {array.dtype} of shape {array.shape}; expected numbers of shape {shape}")
             if not (np.isfinite(array).all() and (array > 0).all()):
                 raise ValueError(f"{name}: expected finite numbers > 0; give words that a topic lacks a small ratio")
-        weights, frequencies = (np.asarray(arrays[name], np.float64) for name in _ARRAYS[1:])
-        weights, ratios = _brought_to_one(weights, weights.sum()), np.asarray(arrays["ratios"], np.float64, order="C")
         # Sums follow the order in memory, and files have the order of C.
+        ratios, weights, frequencies = (np.asarray(array, np.float64, order="C") for array in given.values())
+        weights, frequencies = (_brought_to_one(array, array.sum()) for array in (weights, frequencies))
         ratios = _brought_to_one(ratios, weights @ ratios).astype(np.float32, order="C")
-        frequencies = _brought_to_one(frequencies, frequencies.sum())
+        for array in (ratios, weights, frequencies):
+            array.flags.writeable = False
         values = words, ratios, weights, frequencies, str(self.name), str(self.language)
-        for name, value in zip(("words", *_ARRAYS, "name", "language"), values, strict=True):
-            if isinstance(value, np.ndarray):
-                value.flags.writeable = False
+        for name, value in zip(_FIELDS, values, strict=True):
             object.__setattr__(self, name, value)
 
     def __repr__(self) -> str:
@@ -157,9 +151,9 @@ class PublicPrior:
 
     def save(self, path: str | os.PathLike[str] | IO[bytes]) -> None:
         """Write an ``.npz`` file; equal priors give equal bytes."""
-        texts = {"words": np.array(self.words), "name": np.array(self.name), "language": np.array(self.language)}
-        numbers = {name: getattr(self, name) for name in _ARRAYS}
-        write_npz(path, {"public_prior": np.array(_FORMAT), **texts, **numbers})
+        order = ("words", "name", "language", *_ARRAYS)
+        arrays = {name: np.asarray(getattr(self, name)) for name in order}
+        write_npz(path, {"public_prior": np.array(_FORMAT), **arrays})
 
     def to_bytes(self) -> np.ndarray:
         """Return a file's bytes, uint8, for the settings of a fit."""
@@ -184,19 +178,14 @@ class PublicPrior:
 
     @classmethod
     def _of_arrays(cls, path: str | os.PathLike[str], arrays: dict[str, np.ndarray]) -> Self:
-        wanted = ("words", *_ARRAYS, "name", "language")
-        missing = [name for name in ("public_prior", *wanted) if name not in arrays]
-        if missing:
-            raise ValueError(f"{path}: has no array {missing[0]!r}; expected a file of vips-fast prior")
-        if arrays["public_prior"].shape != () or arrays["public_prior"] != _FORMAT:
-            raise ValueError(f"{path}: another version of the format; expected {_FORMAT}: build the prior again")
-        if arrays["words"].ndim != 1 or any(arrays[name].ndim for name in ("name", "language")):
-            raise ValueError(f"{path}: words, name or language have another shape; expected a file of vips-fast prior")
         try:
-            ratios, weights, frequencies = (arrays[name] for name in _ARRAYS)
-            words, name, language = (arrays[name].tolist() for name in ("words", "name", "language"))
-            return cls(words, ratios, weights, frequencies, name, language)
-        except ValueError as error:
+            if arrays["public_prior"].tolist() != _FORMAT:
+                raise ValueError(f"another version of the format; expected {_FORMAT}: build the prior again")
+            found = {name: arrays[name] for name in _FIELDS}
+            return cls(**{name: array if name in _ARRAYS else array.tolist() for name, array in found.items()})
+        except KeyError as missing:
+            raise ValueError(f"{path}: has no array {missing}; expected a file of vips-fast prior") from None
+        except (TypeError, ValueError) as error:
             raise ValueError(f"{path}: {error}") from None
 
 
@@ -210,12 +199,8 @@ def check_topics(prior: object, n_components: int) -> None:
 
 
 def _brought_to_one(values: np.ndarray, total: np.ndarray | float) -> np.ndarray:
-    """Divide values by their sums.
-
-    Sums of 1 are left, so that a prior that is read back keeps its bits.
-    """
-    total = np.where(np.abs(np.asarray(total) - 1.0) > 1e-5, total, 1.0)
-    return np.array(values / total)
+    """Divide by sums, but for those of 1, so that a prior that is read back keeps its bits."""
+    return np.array(values / np.where(np.abs(np.asarray(total) - 1.0) > 1e-5, total, 1.0))
 
 
 def word_probabilities(weights: np.ndarray) -> Matrix:

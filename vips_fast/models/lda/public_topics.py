@@ -293,30 +293,24 @@ def forecast_words(prior: PublicPrior, n_records: int, noise: float, length: flo
     """How many words can stand clear of the noise (`vips_fast.models.several`), from public numbers only.
 
     ``noise`` is the standard deviation of an entry of the histogram over the clip; ``length`` are the counted words of
-    a usual unit. Without it three lengths are told, since the records' own is not known before the first release. The
-    gain is the share of words that noise does not drown: two of its standard deviations, as no one word is picked.
+    a usual unit. Without it three lengths are told, since the records' own is not known before the first release.
     """
-    scales, least = histogram_scales(prior.frequencies), clear_deviations(len(prior.words))
-
-    def clear(words: float, least: float = least) -> int:
+    scales, total, clear = histogram_scales(prior.frequencies), len(prior.words), []
+    for words in (length,) if length is not None else (10.0, 40.0, 160.0):
         held = np.minimum(1.0, words * prior.frequencies)
         norm = math.sqrt(float(held @ scales**-2.0))
-        return int((n_records * held / scales > least * noise * _FILLS * norm).sum())
-
-    def said(words: float) -> str:
-        return f"{float(f'{clear(words):.2g}'):,.0f}"
-
-    total = len(prior.words)
-    if not clear(length or 160.0):
+        clear.append(int((n_records * held / scales > clear_deviations(total) * noise * _FILLS * norm).sum()))
+    told = [f"{float(f'{number:.2g}'):,.0f}" for number in clear]
+    if not clear[-1]:
         about = f"no single word of {total:,} can stand clear of the noise"
     elif length is not None:
-        about = f"{said(length)} of {total:,} words can stand clear of the noise in texts of {length:g} counted words"
+        about = f"{told[0]} of {total:,} words can stand clear of the noise in texts of {length:g} counted words"
     else:
         about = (
-            f"of {total:,} words {said(10)}, {said(40)} or {said(160)} can stand clear of the noise in texts of 10, 40 "
-            "or 160 counted words"
+            f"of {total:,} words {told[0]}, {told[1]} or {told[2]} can stand clear of the noise in texts of 10, 40 or "
+            "160 counted words"
         )
-    return RunForecast(clear(length or 40.0, 2.0) / total, f"forecast: public topics, weighted by the records; {about}")
+    return RunForecast(clear[len(clear) // 2] / total, f"forecast: public topics, weighted by the records; {about}")
 
 
 # ------------------------------------------------------------------ the model
