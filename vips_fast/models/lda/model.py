@@ -181,6 +181,7 @@ class LdaModel(Model):
         start = self._start()
         self._fill_table(start)
         self._average = ScaledAverage((start - self._eta) / self.n_records)
+        self._known = known
         self._shrinkage = ProductShrinkage(n_topics, self._n_threads, known)
         self._scales: EntryScales | None = None
         self._weight: np.ndarray | None = None
@@ -293,8 +294,8 @@ class LdaModel(Model):
             self._histogram.scales = word_scales(word_masses(*known)[0], self._exponent)
 
     def _fill(self) -> None:
-        """Fill the next step's table and scales, after an update."""
-        self._fill_table()
+        """Fill the next step's table and scales, after an update or a restored state, which may be the start."""
+        self._fill_table(self._start() if self._average.initial_weight == 1.0 else None)
         if self.noised and self.shrinks and self._exponent > 0.0:
             mass = self._shrinkage.mass
             share_noise = self.n_words * float(self._average.noise_sd.mean()) / float(mass.sum())
@@ -421,6 +422,8 @@ class LdaModel(Model):
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         self._average.restore(state)
+        self._shrinkage = ProductShrinkage(self.n_topics, self._n_threads, self._known)
+        self._scales, self._weight, self._floor = None, None, 0.0
         if "histogram_steps" in state:
             self._histogram.restore(state)
             (counted,) = array_of(state, "histogram_steps", (1,)).tolist()
