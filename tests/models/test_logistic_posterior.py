@@ -210,7 +210,7 @@ def test_the_curvature_stays_positive_where_noise_hides_it(epsilon, monkeypatch)
 
 def test_the_factor_that_calibrates_logits():
     """The one whose gradient was seen, if noise is little; the prior's if it is much."""
-    expected = (300 * (FACTORS - 1)).tolist()
+    expected = 300 * (FACTORS - 1)
     for truth in (0.5, 1.0, 3.0):
         factor, variance = calibrating_factor(300 * (truth - 1), 30.0, expected)
         assert factor == pytest.approx(truth, rel=0.1) and 0 <= variance < 0.05

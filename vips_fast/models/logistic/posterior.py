@@ -227,7 +227,8 @@ def posterior_given(
     told, pull = half.T @ half, half.T @ (rest + half @ center)
     alphas = observed.length**2 / logits**2
     priors = prior[0] * np.log(alphas) - prior[1] * alphas - 0.5 * np.log2(logits / 2) ** 2
-    mean, own, means, inside, evidence = start, np.zeros(d), [], [], []
+    mean, own, means, inside = start, np.zeros(d), [], []
+    evidence: list[float] = []
     for alpha, weight in zip(alphas.tolist(), priors.tolist(), strict=True):
         root = cholesky(_raised(told, alpha))
         toward = linalg.lapack.dpotrs(root, pull)[0] - start
