@@ -329,6 +329,10 @@ HEAD = "%%MatrixMarket matrix coordinate integer general\n"
         (HEAD + "3 4 1\n1 1 zq7351\n", "line 3: not a whole MatrixMarket file"),
         (HEAD + "3 4 1\n4 1 1\n", "line 3: not a whole MatrixMarket file"),
         *((HEAD + f"3 4 2\n1 1 1\n2 1 {count}\n", "line 4: not a whole Mat") for count in ("2e3", "1.5", "1,5", "0x9")),
+        *(
+            (HEAD.replace("integer", field) + f"3 4 2\n1 1 1\n2 1 {count}\n", "line 4: not a whole Mat")
+            for field, count in (("unsigned-integer", "2e3"), ("real", "2,5"), ("real", "2D3"), ("double", "0x9"))
+        ),
         (HEAD + "zq7351\n", "not a MatrixMarket file"),
         (HEAD + "3 4 1\n1 1 -5\n", "negative count"),
         ("%%MatrixMarket zq7351\n1 1 1\n1 1 1\n", "not a whole MatrixMarket file"),
@@ -338,10 +342,14 @@ HEAD = "%%MatrixMarket matrix coordinate integer general\n"
         (HEAD + "1 2 1\n1 1", "line 3: not a whole MatrixMarket file"),
         (HEAD + "3 4 1\n% a remark\n1 1 5\n", "line 3: not a whole MatrixMarket file"),
         (HEAD.replace("integer", "real") + "3 4 2\n1 1 5\n1 2 5.0 zq7351\n", "line 4: not a whole Mat"),
-        ("%%MatrixMarket matrix coordinate pattern general\n1 2 1\n1 2 7", "line 3: not a whole MatrixMarket"),
+        *(
+            (f"%%MatrixMarket matrix coordinate pattern general\n1 2 1\n{entry}", "line 3: not a whole MatrixMarket")
+            for entry in ("1 2 7", "1 2.5")
+        ),
         ("%%MatrixMarket matrix array integer general\n1 2\n5 7\n6 7", "line 3: not a whole MatrixMarket"),
         # These ended the process, with a signal, inside scipy.
-        (HEAD.replace("integer", "real") + "3 4 1\n1 1 5\0\n", "holds a zero byte"),
+        (HEAD.replace("integer", "real") + "% \0\n3 4 1\n1 1 5\n", "holds a zero byte"),
+        (HEAD.replace("integer", "real") + "3 4 1\n1 1 5\0\n", "line 3: not a whole MatrixMarket file"),
         (HEAD + "3 4 1\n1 1 5\0\n", "line 3: not a whole MatrixMarket file"),
         ("%%MatrixMarket matrix array integer general\n0 1", "of 1 to 2\\*\\*31 - 1 rows and columns"),
     ],

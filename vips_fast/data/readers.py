@@ -34,9 +34,10 @@ FORMATS = (*COUNT_FORMATS, *RECORD_FORMATS)
 
 PathLike = str | os.PathLike[str]
 
-#: Numbers that `parse` takes, a count that no check takes, what no lines of integers hold, and a line of LDA-C.
+#: Numbers that `parse` takes, a count that no check takes, what no lines of integers and of other numbers hold, and a
+#: line of LDA-C.
 _INTEGER, _TOO_MANY = re.compile(rb"[0-9]{1,18}"), b"9" * 18
-_NO_INTEGERS = re.compile(rb"[^0-9+\-\s]")
+_NO_INTEGERS, _NO_NUMBERS = re.compile(rb"[^0-9+\-\s]"), re.compile(rb"[^0-9+\-.eE\snaifNAIF]")
 _LDAC = re.compile(rb"[0-9]{1,18}( [0-9]{1,9}:[0-9]{1,15})*")
 
 _INDEX_NAMES = {"csr": ("indices", "indptr"), "csc": ("indices", "indptr"), "coo": ("row", "col")}
@@ -152,14 +153,15 @@ def _market_matrix(path: PathLike) -> Any:
     if n_entries > len(data) // (4 if len(sizes) == 3 else 2) or _has_too_many_rows(sizes[0], n_entries):
         raise ValueError("has fewer entries than its header says")
     wrong = "not a whole MatrixMarket file; expected lines of row, column and count"
-    # scipy would take 2e3 for 2.
-    other = _NO_INTEGERS.search(data, body.tell()) if b"integer" in kind else None
-    if other is not None:
+    field = kind[3] if len(kind) > 3 else b""
+    # scipy would take 2e3 for the integer 2, and 2,5 or 2D3 for the number 2.
+    whole = field in (b"pattern", b"integer", b"unsigned-integer")
+    if other := (_NO_INTEGERS if whole else _NO_NUMBERS).search(data, body.tell()):
         raise BadLine(data.count(b"\n", 0, other.start()) + 1, wrong)
     if b"\0" in data:
         raise ValueError("not a MatrixMarket file: holds a zero byte")
     # scipy passes over what follows an entry on its line, and looks for the end without a bound.
-    values = {b"pattern": 0, b"complex": 2}.get(kind[3] if len(kind) > 3 else b"", 1)
+    values = {b"pattern": 0, b"complex": 2}.get(field, 1)
     _check_widths(body, data.count(b"\n", 0, body.tell()) + 1, values + 2 * (len(sizes) == 3), wrong)
     from scipy.io import mmread  # loads slowly
 
