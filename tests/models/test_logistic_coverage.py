@@ -206,3 +206,20 @@ def test_an_effect_that_is_only_known_to_be_large_is_at_least_as_large(separated
     # 400 others 3 of 58 missed.
     assert (fits > 10) == separated and large > 10
     assert missed <= 0.05 * large + 2 * math.sqrt(0.05 * large), (missed, large)
+
+
+@pytest.mark.parametrize(("n", "epsilon", "own"), [(4_000, 4.0, 0.02), (20_000, 1.0, 0.03)])
+def test_what_other_columns_leave_of_a_column_decides_whether_its_effect_is_known(n, epsilon, own):
+    """The third column is nearly a sum of two: alone each has a clear moment, and beside the others nearly none.
+
+    Noise hides that, and a half of their effects were known, of which a fifth covered. Others keep their intervals.
+    """
+    known, weights = np.zeros((12, 5), dtype=bool), np.array([2.0, -1.5, -3.0, 0.7, -0.4])
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        u, v, *others = rng.uniform(-1, 1, (4, n))
+        X = np.column_stack([u, v, 0.6 * u - 0.4 * v + own * rng.normal(size=n), *others])
+        y = (rng.random(n) < expit(X @ weights)).astype(int)
+        model = BayesianLogisticRegression(row_norm=5**0.5, epsilon=epsilon, delta=1e-6, classes=[0, 1], n_jobs=1)
+        known[seed] = [one.known for one in model.set_unsafe(test_key=(seed + 1).to_bytes(32)).fit(X, y).effects()]
+    assert known[:, :3].mean() < 0.2 and known[:, 3:].all()

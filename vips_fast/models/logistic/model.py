@@ -378,6 +378,7 @@ class LogisticModel(LogisticStatistics):
         self.averaged = max(self._n_steps - self._burn, 1)
         square = max(self._bound**2 - self._constant**2, self._bound**2 / self.n_features)
         outcomes = self._n * self._usual_slope() * square / self.n_features
+
         def noise() -> float:
             """Variance in the averaged gradient over the outcomes'."""
             linear = self.unit_scales(False)[0] if self.private else 0.0
