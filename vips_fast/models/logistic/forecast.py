@@ -16,8 +16,8 @@ seen.
 
 An effect is known only if the curvature that it is read along stands clear of its noise
 (`vips_fast.models.logistic.effects.Reading.known`). So the forecast also compares the expected moment of a column, n b
-f q, with the least that is known. Of tables below 1 (32 fits of eight designs) 0 to 3 effects of 8 or 22 were known, from 1 to 4
-some, and above 4 most.
+f q, with the least that is known. Of tables below 1 (32 fits of eight designs) 0 to 3 effects of 8 or 22 were known,
+from 1 to 4 some, and above 4 most.
 """
 
 import math
