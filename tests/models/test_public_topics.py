@@ -311,6 +311,11 @@ def test_the_gains_entry_moves_as_its_proof_says(relation, share):
         one, other = unit(), unit()
         assert abs(entry(counts + one) - entry(counts)) <= units + 1
         assert abs(entry(counts + one) - entry(counts + other)) <= share * (units + 1)
+    # One unit has words that all have, the other words that nobody has: all they can say for exact counts, and against.
+    counts, few = np.where(np.arange(V) % 2, 10**7, 0), min(most, V // 2)
+    one, other = (np.bincount(np.arange(first, 2 * few, 2), minlength=V) for first in (1, 0))
+    moved = abs(entry(counts + one) - entry(counts + other)) / (units + 1)
+    assert 0.95 * 2 / share < moved * most / few <= 2 / share
     fine = np.arange(cells + 2 + V)
     model.round(fine, spacing)
     assert (fine == np.arange(len(fine))).all()  # the sums stay

@@ -181,8 +181,9 @@ class PublicPrior:
         try:
             if arrays["public_prior"].tolist() != _FORMAT:
                 raise ValueError(f"another version of the format; expected {_FORMAT}: build the prior again")
-            found = {name: arrays[name] for name in _FIELDS}
-            return cls(**{name: array if name in _ARRAYS else array.tolist() for name, array in found.items()})
+            ratios, weights, frequencies = (arrays[name] for name in _ARRAYS)
+            words, name, language = (arrays[name].tolist() for name in ("words", "name", "language"))
+            return cls(words, ratios, weights, frequencies, name, language)
         except KeyError as missing:
             raise ValueError(f"{path}: has no array {missing}; expected a file of vips-fast prior") from None
         except (TypeError, ValueError) as error:
