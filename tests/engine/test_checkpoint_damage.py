@@ -16,15 +16,16 @@ import numpy as np
 import pytest
 from cases import CASES
 from disk import FAULTS, each_fault
-from fuzz import of_arrays, of_value
+from fuzz import of_arrays, of_log, of_value
 from runs import Stop, Witnessed, begun, bits, data, drawn, ends, estimator, fail, read_ledger, whole
 
 from vips_fast.engine.budget import Budget
 from vips_fast.engine.checkpoint import CHECKPOINT, LEDGER, LOCK, RELEASES, RUN, RunFolder
 from vips_fast.engine.result import plain
+from vips_fast.jobs import folder as folders
 from vips_fast.store.atomic import leftovers
 from vips_fast.store.folder import Folder
-from vips_fast.store.log import _WIDTH, LogDamagedError, _first_line, canonical_json, json_digest
+from vips_fast.store.log import _WIDTH, Log, LogDamagedError, _first_line, canonical_json, encode, json_digest
 from vips_fast.store.npz import read_npz, write_npz
 
 
@@ -171,6 +172,10 @@ def resealed(path, seed):
                     return other
 
     chosen = random.Random(seed)
+    if path.name == LEDGER:
+        with contextlib.suppress(ValueError, TypeError):  # no records, or no JSON
+            path.write_bytes(of_log(path.read_bytes(), chosen))
+        return
     if path.suffix == ".json":
         facts = changed(json.loads(path.read_bytes()))
         path.write_bytes(canonical_json({**facts, "digest": json_digest(facts)}))
@@ -190,7 +195,7 @@ def resealed(path, seed):
 
 
 @pytest.mark.parametrize("name", ["lda", "own"])
-@pytest.mark.parametrize("file", [CHECKPOINT, RUN, f"{RELEASES}/release-000002.npz"])
+@pytest.mark.parametrize("file", [CHECKPOINT, RUN, LEDGER, f"{RELEASES}/release-000002.npz"])
 def test_a_file_that_its_owner_sealed_again_is_taken_or_named(file, name, tmp_path, quick_disk, monkeypatch):
     """Without a key it can hold anything. What is no state, release or fact is named."""
     keep = RunFolder.keep_release
@@ -212,7 +217,25 @@ def test_a_file_that_its_owner_sealed_again_is_taken_or_named(file, name, tmp_pa
         except ValueError as error:
             refused += 1
             assert str(folder) in str(error) and "\n" not in str(error)
+        with contextlib.suppress(LogDamagedError):
+            assert folders.state(folder) and folders.spent(folder)
     assert refused > 30
+
+
+def test_a_plan_that_its_owner_wrote_again_is_described_or_refused(tmp_path):
+    begun(tmp_path)
+    path, refused = tmp_path / LEDGER, 0
+    records = Log.of(path, "ledger").records
+    for name in records[0]["plan"]:
+        for value in (None, True, 0, -1, 0.5, "a", [[]], {}, 2**70):
+            path.write_bytes(
+                encode("ledger", [{**records[0], "plan": {**records[0]["plan"], name: value}}, *records[1:]])
+            )
+            try:
+                assert folders.state(tmp_path) and folders.spent(tmp_path)
+            except LogDamagedError as error:
+                refused += str(path) in str(error)
+    assert refused > 20
 
 
 # ---------------------------------------------------------------------- faults

@@ -6,6 +6,7 @@ damaged, shortened or edited by accident does not load. Recomputing the whole ch
 against that (`vips_fast.models.persistence`).
 """
 
+import math
 import threading
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -54,6 +55,15 @@ def bounded_with(purchase: Mapping[str, Any] | None) -> PrivacyEvent | None:
     An earlier fit has a target of its own. A statement includes both.
     """
     return None if purchase is None or "fit" in purchase else event_from_dict(purchase["event"])
+
+
+def _check_plan(plan: dict[str, Any]) -> None:
+    """Refuse a plan, which anybody may have written, without the numbers that statements are made of."""
+    numbers = [plan["delta"], plan["n_steps"], *(plan.get(name, 0) for name in ("n_records", "batch_size", "limit"))]
+    if not all(type(number) in (int, float) and math.isfinite(number) for number in numbers):
+        raise TypeError
+    if not (0.0 < plan["delta"] < 1.0 and type(plan["n_steps"]) is int and plan["n_steps"] >= 0):
+        raise ValueError("a plan with impossible numbers")
 
 
 @dataclass
@@ -431,8 +441,7 @@ class Ledger:
     def _replay(self, record: dict[str, Any]) -> None:
         kind = record["kind"]
         if kind == "plan":
-            if not isinstance(record["plan"], dict):
-                raise TypeError
+            _check_plan(record["plan"])
             self.open(record["plan"])
         elif kind == "budget":
             self.charge_to({str(key): str(value) for key, value in record["budget"].items()})
