@@ -1,4 +1,4 @@
-"""Corpora that no constant was chosen by: texts of people on the net and in offices, and draws of our own.
+"""Corpora beside the panel's: texts of people on the net and in offices, and draws of our own.
 
 The files are public data sets that the repository does not have; `VIPS_FAST_OTHERS` is their folder. A person is a row,
 if no column names her. Words and public topics are English by default; for German articles they are made from half of

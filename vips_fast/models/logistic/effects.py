@@ -358,7 +358,7 @@ class Reading:
             if noise and made[k].any():
                 curvature = second_moment(matrix, sd, noise, self.constant > 0)[0]
                 inverted = np.linalg.inv(curvature + _RIDGE * noise * np.eye(len(matrix)))
-                for j in np.flatnonzero(made[k]):
+                for j in np.flatnonzero(made[k]).tolist():
                     places, weights = _parts(of[j])
                     along = inverted[:, places] @ weights
                     made[k, j] = float(along[places] @ weights) >= _SEEN * noise * float(along @ along)
