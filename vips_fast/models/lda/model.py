@@ -872,10 +872,10 @@ def word_masses(
     for _ in range(_FIRST_MASS_ROUNDS if prior is None else _MASS_ROUNDS):
         weight = weight * np.sum(map_chunks(len(taken), _CHUNK, n_threads, expect), axis=0) / len(taken)
         known = True
-    mass = np.empty(len(units))
+    mass, work = np.empty(len(units)), [scratch(_CHUNK) for _ in range(n_threads)]
 
     def read(first: int, last: int, worker: int) -> None:
-        likely = scratch(last - first)
+        likely = work[worker][: last - first]
         native.word_masses(units[first:last], grid, width, weight, False, 1.0, likely, None, mass[first:last])
 
     map_chunks(len(units), _CHUNK, n_threads, read)

@@ -424,11 +424,6 @@ class TopicCase:
         """The sampler of the minibatches."""
         return make_sampler(self.sampling, None, self.n_records, self.size, n_bins=self.n_bins)
 
-    @property
-    def share(self) -> float:
-        """The share of the records in a minibatch."""
-        return self.sampler.expected_batch_size / self.n_records
-
     def decided(self) -> TopicCase:
         """Choose minibatches and steps.
 
@@ -441,7 +436,7 @@ class TopicCase:
         case = replace(self, size=size)
         if self.n_steps is not None:
             return case
-        steps = min(max(_MORE_STEPS, math.ceil(_USES / case.share)), _MOST_STEPS)
+        steps = min(max(_MORE_STEPS, math.ceil(_USES * n / case.sampler.expected_batch_size)), _MOST_STEPS)
         longer = replace(case, n_steps=whole_epochs(case.sampler, steps))
         least = longer.signal(1.0, 0.7) / (_CLEAR * self.n_components)
         if self.noise_multiplier is not None:
@@ -470,7 +465,8 @@ class TopicCase:
 
     def signal(self, noise_multiplier: float, decay: float) -> float:
         """Compute x: the sum of all documents for a mean word, over the noise of one entry."""
-        noise = noise_multiplier / self.share * math.sqrt(averaged_variance(Schedule(1.0, decay), self.n_steps or 1))
+        share = self.sampler.expected_batch_size / self.n_records
+        noise = noise_multiplier / share * math.sqrt(averaged_variance(Schedule(1.0, decay), self.n_steps or 1))
         kept = min(math.sqrt(min(self.distinct_words, self.n_features)), 1 / self.clip)
         return self.n_records * kept / (self.n_features * noise) if noise > 0 else math.inf
 
