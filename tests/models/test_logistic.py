@@ -268,7 +268,7 @@ def test_a_fit_does_not_depend_on_the_unit_of_rows_and_bound(unit):
     for scale in (1.0, unit):
         model = keyed(row_norm=4.0 * scale, epsilon=1.0).fit(scale * X, y)
         found.append(model.decision_function(scale * X))
-    np.testing.assert_allclose(found[1], found[0], atol=0.02 * np.abs(found[0]).max())
+    np.testing.assert_allclose(found[1], found[0], atol=0.03 * np.abs(found[0]).max())
 
 
 def test_scikit_learn_conventions():
