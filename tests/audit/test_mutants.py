@@ -131,7 +131,7 @@ def test_division_by_the_realised_batch(layer, check):
     ids=lambda value: getattr(value, "__name__", None),
 )
 def test_wrong_models(layer, model, checks):
-    # The usual topic model refuses releases that are not finite; the paper's takes them.
+    # The paper's topic model has no read-out, which would refuse a state of numbers that overflow.
     poisoned = model in (faults.Unguarded, faults.AfterPoison, faults.AfterPoisonShared)
     given = (
         (LatentDirichletAllocation.paper(2, sampling="poisson", options={"relation": "add_remove"}),)

@@ -55,7 +55,7 @@ def test_one_calibration_whatever_the_plan_decides(how, calibrations):
     assert calibrations == [2.0]
 
 
-def test_two_calibrations_with_a_vocabulary_purchase(calibrations):
+def test_three_calibrations_with_a_vocabulary_purchase(calibrations):
     texts = ["cough and fever", "fever again", "a cold"] * 200
     planner = Planner()
     found = plan(600, None, 2, epsilon=4.0, delta=1e-5, planner=planner).vocabulary
@@ -67,7 +67,8 @@ def test_two_calibrations_with_a_vocabulary_purchase(calibrations):
         warnings.simplefilter("ignore")
         model = LatentDirichletAllocation(2, epsilon=4.0, delta=1e-5)
         model.fit(counts, after=words, planner=planner)
-    assert len(calibrations) == 2 and model.privacy_.epsilon <= 4.0
+    # For the words, in their choice, and for plan and fit together.
+    assert calibrations == [2.4, 4.0, 4.0] and model.privacy_.epsilon <= 4.0
 
 
 def test_a_risk_is_of_purchase_and_fit_together(calibrations):
@@ -81,7 +82,7 @@ def test_a_risk_is_of_purchase_and_fit_together(calibrations):
         model = LatentDirichletAllocation(2, options={"target_attack_success": 0.7}, delta=1e-5)
         model.fit(counts, after=words, planner=planner)
         together = attack_success(model.privacy_.event)
-        assert len(calibrations) == 2 and calibrations[1] == 0.7
+        assert len(calibrations) == 3 and calibrations[1:] == [0.7, 0.7]
         assert attack_success(words.privacy_.event) < 0.69 < together <= 0.7 == model.ledger_.plan["attack_success"]
         with pytest.raises(ValueError, match=r"target_attack_success=0.501: expected more than 0\.\d+, which the voc"):
             LatentDirichletAllocation(2, options={"target_attack_success": 0.501}).fit(counts, after=words)

@@ -58,7 +58,7 @@ def coefficients(n_classes=2):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(4000, 30)) * 0.2
     y = (X[:, :n_classes] + rng.normal(size=(4000, n_classes)) * 0.1).argmax(axis=1)
-    return known(BayesianLogisticRegression(epsilon=2.0, row_norm=2.0, classes=range(n_classes))).fit(X, y)
+    return known(BayesianLogisticRegression(epsilon=1.5, row_norm=2.0, classes=range(n_classes))).fit(X, y)
 
 
 @functools.cache

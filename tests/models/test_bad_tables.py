@@ -109,5 +109,5 @@ def test_no_noise_ends_what_comes_after_the_charge(kind, noise):
             model, y = BayesianLogisticRegression(classes=classes, **settings), np.zeros(60, int)
         model.set_unsafe(test_key=seed.to_bytes(32)).fit(X[:60], y)
         names = ["a", "b", "c"]
-        assert model.verdict_.text and effect_lines(model, names) and part_of(model).text(model, names)
+        assert model.verdict_.text and all(effect_lines(model, names)) and part_of(model).text(model, names)
         assert model.verdict_.text in unescape(html_report(model)) and np.isfinite(model.found_gain_).all()

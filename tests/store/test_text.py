@@ -11,8 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vips_fast.accounting.events import event_from_json
-from vips_fast.cli.main import main
-from vips_fast.engine.budget import Budget
 from vips_fast.models.vocabulary.published import read_purchase
 from vips_fast.store import text as store_text
 from vips_fast.store.folder import Folder
@@ -80,13 +78,6 @@ def test_readers_refuse_a_key_that_stands_twice(read, tmp_path):
     path.write_text(TWICE)
     with pytest.raises(ValueError, match="a key stands twice"):
         read(path)
-
-
-def test_a_command_names_the_file_with_a_key_twice(tmp_path, capsys):
-    (tmp_path / "plan.json").write_text('[{"records": 9, "records": 90, "steps": 1, "noise_multiplier": 9.0}]')
-    Budget.create(tmp_path / "b", epsilon=1.0, delta=1e-5, dataset="d")
-    assert main(["budget", "reserve", str(tmp_path / "b"), str(tmp_path / "plan.json")]) == 2
-    assert "plan.json: not a JSON file: a key stands twice in an object; expected a list" in capsys.readouterr().err
 
 
 @given(st.lists(st.lists(st.text(max_size=4) | st.floats(allow_nan=False), min_size=1, max_size=3), max_size=3))
