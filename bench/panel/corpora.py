@@ -45,7 +45,7 @@ def load(name: str) -> PanelCorpus:
     return _docstrings() if name == "docstrings" else _planted(8.0 if name == "planted-short" else 60.0)
 
 
-def _by_person(counts: scipy.sparse.csr_matrix, person: np.ndarray) -> scipy.sparse.csr_matrix:
+def by_person(counts: scipy.sparse.csr_matrix, person: np.ndarray) -> scipy.sparse.csr_matrix:
     size = int(person.max()) + 1
     sums = (
         scipy.sparse.csr_matrix((np.ones(len(person)), (person, np.arange(len(person)))), (size, len(person))) @ counts
@@ -65,7 +65,7 @@ def _texts(name: str) -> PanelCorpus:
     for part, file in files.items():
         corpus = load_corpus(file, words, None, text=("text",), person="person", analyzer=analyzer)
         _, first, person = np.unique(np.asarray(corpus.groups), return_index=True, return_inverse=True)
-        found[part] = _by_person(scipy.sparse.csr_matrix(corpus.counts), person)
+        found[part] = by_person(scipy.sparse.csr_matrix(corpus.counts), person)
         with gzip.open(file, "rt", encoding="utf-8") as lines:
             labels = np.array([str(json.loads(line)["label"]) for line in lines])[first]
     return PanelCorpus(found["train"], found["test"], prior.restricted_to(words), labels)
@@ -112,11 +112,11 @@ def _docstrings() -> PanelCorpus:
     counts = count_matrix([texts], tuple(sorted(words)), "paper")
     numbers = {path: number for number, path in enumerate(dict.fromkeys(files))}
     person = np.array([numbers[path] for path in files])
-    by_person = _by_person(scipy.sparse.csr_matrix(counts), person)
-    order = np.random.default_rng(0).permutation(by_person.shape[0])
+    counted = by_person(scipy.sparse.csr_matrix(counts), person)
+    order = np.random.default_rng(0).permutation(counted.shape[0])
     cut = len(order) // 5
     prior = load_prior("public:en").restricted_to(tuple(sorted(words)))
-    return PanelCorpus(by_person[order[cut:]], by_person[order[:cut]], prior, None)
+    return PanelCorpus(counted[order[cut:]], counted[order[:cut]], prior, None)
 
 
 def _planted(length: float) -> PanelCorpus:

@@ -16,8 +16,9 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import scipy.sparse
@@ -26,7 +27,7 @@ from vips_fast.data import load_corpus
 from vips_fast.jobs.text import TextFile
 from vips_fast.models.lda import PublicPrior, load_prior
 
-from .corpora import PanelCorpus, _by_person
+from .corpora import PanelCorpus, by_person
 
 DATA = Path(os.environ.get("VIPS_FAST_OTHERS", Path(__file__).resolve().parents[3] / "others"))
 #: Tables: the file, and the columns of the text, the person (None: the row) and the label.
@@ -64,7 +65,7 @@ def load(name: str) -> PanelCorpus:
         analyzer = source.words_analyzer()
         corpus = load_corpus(file, words, None, text=("text",), person="person", analyzer=analyzer)
     _, first, person = np.unique(np.asarray(corpus.groups), return_index=True, return_inverse=True)
-    counts = _by_person(scipy.sparse.csr_matrix(corpus.counts), person)
+    counts = by_person(scipy.sparse.csr_matrix(corpus.counts), person)
     return _split(counts, prior.restricted_to(words), np.array(labels)[first])
 
 
@@ -102,8 +103,9 @@ def _table(
 ) -> Iterator[Row]:
     csv.field_size_limit(10**9)
     with open(DATA / name, encoding="utf-8", newline="") as lines:
+        rows: Iterable[dict[Any, str]]
         if isinstance(text[0], str):
-            rows: Iterator[dict[str | int, str]] = iter(csv.DictReader(lines))  # type: ignore[arg-type]
+            rows = csv.DictReader(lines)
         elif name.endswith("csv"):
             rows = (dict(enumerate(row)) for row in csv.reader(lines, **how))
         else:

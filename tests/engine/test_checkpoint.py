@@ -29,6 +29,7 @@ from runs import (
     estimator,
     fail,
     in_child,
+    stopping_after,
     whole,
 )
 
@@ -302,17 +303,9 @@ def test_a_charge_is_given_back_only_if_the_ledger_surely_lacks_it(written, tmp_
 
 
 @pytest.mark.parametrize("restored", [False, True])
-def test_a_release_of_a_lost_step_is_not_used(restored, tmp_path, monkeypatch):
+def test_a_release_of_a_lost_step_is_not_used(restored, tmp_path):
     """A damaged one and all after it are done anew, from the state that was left; so is one that is restored late."""
-    keep = RunFolder.keep_release
-
-    def stops(self, release):
-        keep(self, release)
-        if release.step == 2:
-            fail()
-
-    with monkeypatch.context() as patch, pytest.raises(Stop):
-        patch.setattr(RunFolder, "keep_release", stops)
+    with stopping_after(2):
         estimator("own").fit(*data("own"), checkpoint=tmp_path, checkpoint_every=100)
     first, second, third = sorted((tmp_path / RELEASES).iterdir())
     before = second.read_bytes()

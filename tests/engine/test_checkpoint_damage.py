@@ -17,10 +17,10 @@ import pytest
 from cases import CASES
 from disk import FAULTS, each_fault
 from fuzz import of_arrays, of_log, of_value
-from runs import Stop, Witnessed, begun, bits, data, drawn, ends, estimator, fail, read_ledger, whole
+from runs import Stop, Witnessed, begun, bits, data, drawn, ends, estimator, fail, read_ledger, stopping_after, whole
 
 from vips_fast.engine.budget import Budget
-from vips_fast.engine.checkpoint import CHECKPOINT, LEDGER, LOCK, RELEASES, RUN, RunFolder
+from vips_fast.engine.checkpoint import CHECKPOINT, LEDGER, LOCK, RELEASES, RUN
 from vips_fast.engine.result import plain
 from vips_fast.jobs import folder as folders
 from vips_fast.store.atomic import leftovers
@@ -196,17 +196,9 @@ def resealed(path, seed):
 
 @pytest.mark.parametrize("name", ["lda", "own"])
 @pytest.mark.parametrize("file", [CHECKPOINT, RUN, LEDGER, f"{RELEASES}/release-000002.npz"])
-def test_a_file_that_its_owner_sealed_again_is_taken_or_named(file, name, tmp_path, quick_disk, monkeypatch):
+def test_a_file_that_its_owner_sealed_again_is_taken_or_named(file, name, tmp_path, quick_disk):
     """Without a key it can hold anything. What is no state, release or fact is named."""
-    keep = RunFolder.keep_release
-
-    def stops(self, release):
-        keep(self, release)
-        if release.step == 2:
-            fail()
-
-    with monkeypatch.context() as patch, pytest.raises(Stop):
-        patch.setattr(RunFolder, "keep_release", stops)
+    with stopping_after(2):
         estimator(name).fit(*data(name), checkpoint=tmp_path / "r", checkpoint_every=2)
     refused = 0
     for seed in range(60):

@@ -3,12 +3,13 @@
 import copy
 import os
 import signal
+from contextlib import contextmanager
 
 import pytest
 from cases import CASES
 
 from vips_fast.engine.backend import Threads
-from vips_fast.engine.checkpoint import settle_ledger
+from vips_fast.engine.checkpoint import RunFolder, settle_ledger
 from vips_fast.engine.randomness import KeyedRandomness, SystemRandomness
 from vips_fast.store.log import Log, encode
 
@@ -110,6 +111,21 @@ def bits(fitted):
 
 def fail():
     raise Stop
+
+
+@contextmanager
+def stopping_after(step):
+    """Stop the run in the block when it has kept the release of this step."""
+    keep = RunFolder.keep_release
+
+    def stops(self, release):
+        keep(self, release)
+        if release.step == step:
+            fail()
+
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(Stop):
+        patch.setattr(RunFolder, "keep_release", stops)
+        yield
 
 
 def die():

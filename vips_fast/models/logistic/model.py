@@ -165,8 +165,6 @@ class LogisticStatistics(Model):
     own_part = 1.0
     #: Bounds of |s1|/C1 and |s2|/C2; None if s1's share of the squared bound says them.
     blocks: tuple[float, float] | None = None
-    #: <m m^T> of q(m), (d, d), without a center; None before the first step, and with one.
-    moment: np.ndarray | None = None
     at_root = ("_mean", "_covariance", "_rows", "_late", "_path")
 
     def __init__(self, public: Public, settings: LogisticSettings):
@@ -187,6 +185,11 @@ class LogisticStatistics(Model):
         self._prior = float(options.prior_shape), float(options.prior_rate)
         self._mean, self.point = np.zeros(self.n_features), np.zeros(self.n_features)
         self._covariance = np.zeros((self.n_features, self.n_features))
+
+    @property
+    def moment(self) -> np.ndarray | None:
+        """<m m^T> of q(m), (d, d), without a center; None before the first step, and with one."""
+        return None
 
     @property
     def _weight(self) -> float:

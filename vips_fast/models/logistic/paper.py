@@ -138,7 +138,7 @@ class AlgorithmFive(LogisticStatistics):
         return super()._slack(spacing) + 2.01 * truncation
 
     @property
-    def moment(self) -> np.ndarray | None:  # type: ignore[override]
+    def moment(self) -> np.ndarray | None:
         return self._covariance + np.outer(self.point, self.point) if self.step else None
 
     def _update(self, release: Release) -> None:
