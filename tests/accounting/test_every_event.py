@@ -428,7 +428,6 @@ def test_a_type_that_nobody_knows_is_refused(wrap, tmp_path):
         lambda: acc.PoissonSampledEvent(0.1, event),
         lambda: acc.RandomAllocationEvent(2, 1, event),
         lambda: Budget.create(tmp_path / "b", 9.0, DELTA, dataset="d", filter="gaussian").reserve(event, 1),
-        lambda: Budget.create(tmp_path / "l", 9.0, DELTA, dataset="d").reserve_list([event]),
     ]
     for call in calls:
         with pytest.raises((TypeError, ValueError)):

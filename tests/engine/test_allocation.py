@@ -251,13 +251,6 @@ def test_budgets(tmp_path):
     X, y = np.random.default_rng(0).normal(size=(40, 3)) / 3, np.arange(40) % 2
     fit = dict(sampling="random_allocation", batch_size=10, n_steps=8, noise_multiplier=4.0, n_records=40)
     model = BayesianLogisticRegression(**fit, delta=1e-5)
-    run = RandomAllocationEvent(4, 2, GaussianEvent(4.0))
-    # Runs that are declared ahead compose by privacy-loss distributions, an epoch being one release.
-    budget = Budget.create(tmp_path / "declared", epsilon=2.0, delta=1e-5, dataset="d")
-    listed = budget.reserve_list([run, run], name="two", delta=None)
-    assert listed["epsilon"] == pytest.approx(epsilon(SelfComposedEvent(run, 2), 1e-5), rel=1e-3)
-    model.fit(X, y, budget=budget)
-    assert [(run["drawn"], run["list"] is None) for run in budget.show()["runs"]] == [(2, False)]
     # A filter that knows the minibatch takes an epoch for one release of all records.
     gaussian = Budget.create(tmp_path / "g", epsilon=9.0, delta=1e-5, dataset="d", filter="gaussian")
     model.fit(X, y, budget=gaussian)
@@ -265,8 +258,6 @@ def test_budgets(tmp_path):
     renyi = Budget.create(tmp_path / "r", epsilon=9.0, delta=1e-5, dataset="d", filter="renyi")
     with pytest.raises(ValueError, match="no Renyi bound of random allocation"):
         model.fit(X, y, budget=renyi)
-    with pytest.raises(ValueError, match="reused minibatches"):
-        budget.reserve_list([RandomAllocationEvent(4, 2, GaussianEvent(4.0), True)], name="r", delta=None)
 
 
 def test_a_budget_pays_for_the_epoch_of_a_resumed_run(tmp_path):

@@ -97,7 +97,7 @@ def test_a_filter_is_never_below_what_is_exact():
     for _ in range(10):
         counts = {poisson(rng.uniform(0.01, 0.3), rng.uniform(1, 5)): int(rng.integers(1, 20)) for _ in "ab"}
         counts[whole(float(rng.uniform(5, 20)))] = 1
-        tight = filters.declared_epsilon(counts, 1e-6)
+        tight = acc.epsilon(acc.ComposedEvent([acc.SelfComposedEvent(*one) for one in counts.items()]), 1e-6)
         assert tight <= filters.renyi_filter_epsilon(counts, 1e-6, orders)
         assert tight <= filters.gaussian_filter_epsilon(counts, 1e-6) * (1 + 1e-4)
 
@@ -150,7 +150,6 @@ def test_reserve_release_give_back(budget, path):
     (run,) = said["runs"]
     assert (run["what"], run["reserved"], run["drawn"], run["state"]) == ("topics", 20, 5, "closed")
     assert budget.spent == filters.renyi_filter_epsilon({event: 5}, 1e-6, filters.renyi_orders(3.0, 1e-6))
-    assert said["tight"] == acc.epsilon(acc.SelfComposedEvent(event, 5), 1e-6) < budget.spent
     with pytest.raises(BudgetExceededError, match="was given back"):
         held.release()
     assert Budget(path).show() == said
@@ -196,40 +195,6 @@ def test_calibration_takes_what_is_left(budget, make):
     assert 2.97 < budget.spent <= 3.0
     with pytest.raises(BudgetExceededError):
         budget.reserve(make(z), 1)
-
-
-def test_a_list_is_composed_as_one(budget):
-    plans = [acc.SelfComposedEvent(poisson(0.25, 3.0), 20), poisson(0.1, 4.0)]
-    made = budget.reserve_list(plans, name="pilot", delta=5e-7)
-    assert made["epsilon"] == acc.epsilon(acc.ComposedEvent(plans), 5e-7)
-    assert budget.left == pytest.approx(3.0 - made["epsilon"]) and budget.spent == 0.0
-    draw(budget, poisson(0.25, 3.0), 20, drawn=4)
-    assert budget.spent == made["epsilon"]  # a list that has begun counts whole
-    draw(budget, poisson(0.25, 3.0), 16)
-    assert budget.show()["lists"][0]["runs"][0][1:] == [20, 20]
-    # All of it is drawn: the next one is outside, with the rest of delta.
-    draw(budget, poisson(0.25, 9.0), 2)
-    rest = filters.renyi_filter_epsilon({poisson(0.25, 9.0): 2}, 5e-7, filters.renyi_orders(3.0, 1e-6))
-    assert budget.spent == pytest.approx(made["epsilon"] + rest)
-    with pytest.raises(BudgetExceededError, match="0 of 1e-06 is left for lists"):
-        budget.reserve_list(plans)
-
-
-def test_a_list_may_take_all_of_delta(budget):
-    budget.reserve_list([poisson(0.1, 4.0)])
-    with pytest.raises(BudgetExceededError, match="all of its delta belongs to lists"):
-        budget.reserve(poisson(0.1, 5.0), 1)
-    draw(budget, poisson(0.1, 4.0), 1)
-
-
-def test_a_list_is_refused(budget):
-    with pytest.raises(BudgetExceededError, match="list would bring"):
-        budget.reserve_list([acc.SelfComposedEvent(whole(1.0), 50)])
-    with pytest.raises(ValueError, match="replace_one"):
-        budget.reserve_list([acc.GaussianEvent(3.0, "replace_one")])
-    with pytest.raises(ValueError, match="at least one"):
-        budget.reserve_list([])
-    assert budget.left == 3.0
 
 
 @pytest.mark.parametrize(

@@ -269,18 +269,6 @@ def test_what_is_reserved_or_torn_counts_in_its_own_part(tmp_path):
         torn.check(whole(4.0), 2, part="a")
 
 
-def test_lists_count_for_every_part(tmp_path):
-    budget = Budget.create(tmp_path / "b", 2.0, 1e-6, dataset="ward7")
-    made = budget.reserve_list([whole(9.0)], delta=5e-7)
-    with budget.reserve(whole(9.0), 1, part="a") as held:
-        held.release()
-    assert budget.spent == made["epsilon"] and budget.show()["parts"] == {}
-    for part in "ab":
-        with budget.reserve(whole(7.0), 1, part=part) as held:
-            held.release()
-    assert budget.spent == pytest.approx(made["epsilon"] + times(whole(7.0), 1, 5e-7))
-
-
 @ALL
 def test_a_call_about_a_part_charges_its_account(name, tmp_path):
     estimator, data = private(name)

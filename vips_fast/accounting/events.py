@@ -519,7 +519,7 @@ def gaussian_mu_squared(event: PrivacyEvent, count: int = 1) -> float:
         kinds = sorted({leaf.kind for leaf in event.leaves() if leaf.gaussian_mu_squared() is None})
         raise ValueError(
             f"no Gaussian mechanism is known to bound {', '.join(kinds)}: expected Gaussian mechanisms, on all the "
-            "data or on samples; or the runs in a list declared ahead"
+            "data or on samples"
         )
     return found
 

@@ -987,8 +987,6 @@ class BudgetShow(BudgetFile, Printed, command="budget show", function="budget:sh
     ----------
     json
         one JSON object with the keys spent, left, epsilon, delta, dataset, unit, runs, purchases
-    out : COPY
-        write a repaired copy of a damaged budget to this new file; it never counts less than was spent
     head : HASH
         the head that a model recorded; exit code 3 if it is not there
     give_back : RUN
@@ -997,10 +995,8 @@ class BudgetShow(BudgetFile, Printed, command="budget show", function="budget:sh
     Examples
     --------
     vips-fast budget show notes.budget --json
-    vips-fast budget show notes.budget --out repaired.budget
     """
 
-    out: File | None = None
     head: str | None = None
     give_back: str | None = None
 

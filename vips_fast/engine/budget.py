@@ -17,8 +17,7 @@ import secrets
 import threading
 import time
 import weakref
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
@@ -33,7 +32,7 @@ from ..store.log import Log, LogDamagedError, Record, encode
 from ..store.process import this_process
 from ..store.words import counted
 from .budget_state import BudgetState, reservation
-from .filters import FILTERS, LARGEST_NOISE, declared_epsilon, leaked, renyi_orders, smallest_noise
+from .filters import FILTERS, LARGEST_NOISE, leaked, renyi_orders, smallest_noise
 from .interrupts import stop_if_asked, uninterrupted
 
 __all__ = ["Budget", "BudgetExceededError", "BudgetInUseError", "LogDamagedError", "Reservation"]
@@ -133,11 +132,11 @@ class Budget:
         unit : str
             Name of the privacy unit.
         filter : {"auto", "gaussian", "renyi"}
-            How runs outside declared lists add up. "auto" takes "gaussian" if the first run uses the whole data set in
+            How runs add up. "auto" takes "gaussian" if the first run uses the whole data set in
             every step, else "renyi". With "gaussian" a run on samples counts as if it used the whole data set.
         purchases : int or None
-            Vocabulary purchases that share a quarter of the delta outside declared lists; the rest is for all else.
-            None sets a quarter apart for 16 purchases if the first run is one, and nothing otherwise.
+            Vocabulary purchases that share a quarter of the delta; the rest is for all else. None sets a quarter apart
+            for 16 purchases if the first run is one, and nothing otherwise.
 
         Raises FileExistsError if the name is taken; ValueError if an argument is out of its range.
         """
@@ -175,12 +174,8 @@ class Budget:
         with uninterrupted(), _entered(), self._lock:
             try:
                 with Lock(self.path, shared=not write, limit=_WAIT, pause=stop_if_asked) as lock:
-                    try:
-                        for record in self._log.read(lock.descriptor):
-                            self._apply(record)
-                    except LogDamagedError as error:
-                        error.add_note(f"vips-fast budget show {self.path} --out COPY writes a repaired copy")
-                        raise
+                    for record in self._log.read(lock.descriptor):
+                        self._apply(record)
                     if not self._log.records:
                         raise LogDamagedError(f"{self.path}: record 0 is damaged or missing; restore a whole copy")
                     if self._name not in (None, self._state.name):
@@ -256,8 +251,8 @@ class Budget:
 
     def knows(self, head: str) -> bool:
         """Tell whether a model's head belongs to this file's history."""
-        with self._reading() as state:
-            return head in self._log.heads or head in state.earlier_heads
+        with self._reading():
+            return head in self._log.heads
 
     def check_history(self, charges: Iterable[tuple[dict[str, str], int]]) -> None:
         """Refuse a file older than a ledger that it paid for.
@@ -266,9 +261,9 @@ class Budget:
         some of its releases.
         """
         with self._reading() as state:
-            heads = {*self._log.heads, *state.earlier_heads}
+            heads = {*self._log.heads}
             for charge, drawn in charges:
-                if charge["budget"] != self.identity or state.exhausted:
+                if charge["budget"] != self.identity:
                     continue
                 run = state.runs.get(charge["run"])
                 if charge["head"] not in heads or run is None or run.spent < drawn:
@@ -278,7 +273,7 @@ class Budget:
                     )
 
     def show(self) -> dict[str, Any]:
-        """Return all amounts, runs and lists, JSON-ready."""
+        """Return all amounts and runs, JSON-ready."""
         with self._reading() as state:
             facts = ("epsilon", "delta", "dataset", "unit", "relation", "filter")
             return {
@@ -286,14 +281,11 @@ class Budget:
                 "spent": state.total(reserved=False),
                 "left": max(0.0, state.epsilon - state.total(reserved=True)),
                 "runs": [{"run": name, **run.to_dict()} for name, run in state.runs.items()],
-                "lists": [{"list": key, **one.to_dict()} for key, one in state.lists.items()],
                 "purchases": state.purchases(),
                 "parts": state.parts(),
-                "tight": state.tight(),
                 "head": self._log.head,
                 "records": len(self._log.records),
                 "torn": self._log.torn,
-                "repaired": bool(state.earlier_heads),
             }
 
     def __repr__(self) -> str:
@@ -323,30 +315,23 @@ class Budget:
         with self._reading() as state:
             state = self._without_abandoned(state)
             if before is not None:
-                item = self._admit(state, before.event, before.count, None)
+                self._admit(state, before.event, before.count, None)
                 state = copy.deepcopy(state)
-                state.apply({"number": -1, **reservation("", before.event, before.count, item)})
+                state.apply({"number": -1, **reservation("", before.event, before.count)})
             self._admit(state, event, count, part)
 
-    def _admit(self, state: BudgetState, event: PrivacyEvent, count: int, part: str | None) -> tuple[str, int] | None:
-        """Find the place in a list that a run draws from.
-
-        It is None outside lists. A run that does not fit is refused.
-        """
+    def _admit(self, state: BudgetState, event: PrivacyEvent, count: int, part: str | None) -> None:
+        """Refuse a run that does not fit."""
         if event.relation != state.relation:
             raise ValueError(
                 f"{self.path}: the event is about relation={event.relation!r}, the budget of {state.dataset} is for "
                 f"{state.relation!r}"
             )
-        item = state.item_for(event, count)
-        if item is not None:
-            return item
         if (leak := leaked({event: count})) and leak > state.pot_left:
             raise BudgetExceededError(self._no_purchase(state))
         total = state.with_run(event, count, part)
         if not total <= state.epsilon:
             raise BudgetExceededError(self._refusal(state, event, count, total))
-        return None
 
     def _no_purchase(self, state: BudgetState) -> str:
         said = state.purchases()
@@ -366,17 +351,12 @@ class Budget:
             if held
             else ""
         )
-        if state.exhausted:
-            why = "records were lost before its repair, so all of it counts as spent; make one for other data"
-        elif state.rest_delta is None and state.free_delta <= 0.0:
-            why = "all of its delta belongs to lists declared ahead, and none of them holds this run"
-        else:
-            why = (
-                f"{counted(count, 'release')} more would bring it to epsilon = {rounded_up(total, 6)}, its limit is "
-                f"{rounded_up(state.epsilon)} at delta = {state.delta:g} ({rounded_up(state.total(reserved=False), 6)} "
-                f"is spent{waiting}; {state.filter_for(event)} filter)"
-            )
-        return f"{self.path}: the budget of {state.dataset} does not hold this run: {why}"
+        return (
+            f"{self.path}: the budget of {state.dataset} does not hold this run: {counted(count, 'release')} more would"
+            f" bring it to epsilon = {rounded_up(total, 6)}, its limit is {rounded_up(state.epsilon)} at delta = "
+            f"{state.delta:g} ({rounded_up(state.total(reserved=False), 6)} is spent{waiting}; "
+            f"{state.filter_for(event)} filter)"
+        )
 
     def _most(self, state: BudgetState, event: PrivacyEvent, least: int, count: int, part: str | None) -> int:
         """Find the most releases that fit, from ``least`` to ``count``."""
@@ -411,69 +391,13 @@ class Budget:
         with self._locked(write=True) as state:
             self._give_back_abandoned(state)
             count = self._most(state, event, count if least is None else least, count, part)
-            item = self._admit(state, event, count, part)
-            holder = this_process()
-            self._append(reservation(run, event, int(count), item, what=what, holder=holder, at=_now(), part=part))
+            self._admit(state, event, count, part)
+            facts = {"what": what, "holder": this_process(), "at": _now(), "part": part}
+            self._append(reservation(run, event, int(count), **facts))
             made = Reservation(self, run, event, int(count), self._log.head)
         # With the file free again: others need not wait for a log.
         _log.info("charge: %d releases reserved in %s as run %s", count, self.path, run)
         return made
-
-    def reserve_list(
-        self, events: Sequence[PrivacyEvent], *, name: str = "", delta: float | None = None
-    ) -> dict[str, Any]:
-        """Declare runs ahead, so that privacy-loss distributions compose them as one.
-
-        ``events`` has one event for each run, repeated steps as `SelfComposedEvent`. A run draws from the list if its
-        event, noise multiplier included, is one of the list's, in any order. ``delta`` is the list's share of the
-        budget's; None takes everything left: then no run outside lists can follow.
-
-        Returns a dict of ``list``, ``epsilon`` and ``delta``. Raises BudgetExceededError if the list does not fit, or
-        no delta is left for it.
-        """
-        items: list[tuple[PrivacyEvent, int]] = []
-        for event in events:
-            count, one = 1, event
-            while isinstance(one, SelfComposedEvent):
-                count, one = count * one.count, one.event
-            if one.reuses_minibatches:
-                raise ValueError(
-                    f"{self.path}: a declared run has reused minibatches, which other runs may share; expected "
-                    "minibatches that are drawn for it"
-                )
-            one, repeats = one.split()
-            count *= repeats
-            if count < 1 or one.relation != self.relation:
-                raise ValueError(
-                    f"{self.path}: a declared run is about relation={one.relation!r} with {counted(count, 'release')}; "
-                    f"expected {self.relation!r} and at least one"
-                )
-            items.append((one, count))
-        if not items:
-            raise ValueError("events: expected at least one run")
-        key = secrets.token_hex(6)
-        with self._locked(write=True) as state:
-            used = state.rest_delta is not None or state.exhausted
-            free = 0.0 if used else state.free_delta - state.pot_of(0.0)
-            share = free if delta is None else open_probability("delta", delta)
-            if not 0.0 < share <= free:
-                raise BudgetExceededError(
-                    f"{self.path}: a list with a delta of {share:g} does not fit the budget of {state.dataset}: "
-                    f"{free:g} of {state.delta:g} is left for lists; declare them before the first run that is in none"
-                )
-            counts: Counter[PrivacyEvent] = Counter()
-            for one, count in items:
-                counts[one] += count
-            cost = declared_epsilon(counts, share)
-            total = state.listed(reserved=True) + cost
-            if not total <= state.epsilon:
-                raise BudgetExceededError(
-                    f"{self.path}: the list would bring the budget of {state.dataset} to epsilon = "
-                    f"{rounded_up(total, 6)}, its limit is {rounded_up(state.epsilon)}"
-                )
-            facts = {"name": name, "epsilon": cost, "delta": share, "at": _now()}
-            self._append({"kind": "list", "list": key, "items": [[e.to_dict(), n] for e, n in items], **facts})
-        return {"list": key, "epsilon": cost, "delta": share}
 
     def noise_multiplier(self, make_event: Callable[[float], PrivacyEvent], count: int) -> float:
         """Return the smallest noise multiplier that lets ``count`` releases fit."""

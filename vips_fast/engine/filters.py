@@ -1,7 +1,7 @@
 """Bound the total of releases if runs depend on earlier results.
 
 Composition theorems for whole curves need events that are fixed beforehand. Across runs they are not: the choice of a
-run may depend on earlier results. A *filter* is a bound that holds in spite of that. There are three, and an odometer.
+run may depend on earlier results. A *filter* is a bound that holds in spite of that. There are two, and an odometer.
 
 Gaussian (Smith & Thakurta 2022; Koskela, Tobaben & Honkela 2023), if every release is a Gaussian mechanism on all the
 data. The sum of mu^2 = 1 / noise_multiplier^2 stays within a limit B. The whole is as private as one Gaussian mechanism
@@ -23,11 +23,6 @@ delta) <= e^epsilon Q(S) + delta. The orders and weights are a function of only 
 best order for a Gaussian mechanism that just meets the target. The rest goes mostly to smaller orders, which serve
 strong noise at small sampling rates.
 
-Declared (`declared_epsilon`): a list of events that is fixed before the first of its releases composes by privacy-loss
-distributions. The order of the releases does not matter, nor whether all are made. *Proof.* Each event has a dominating
-pair; draw one output of each pair beforehand. A release of event i, with any choice of its computation, is a function
-of the i-th output and of coins. So all results are a function of the product of the outputs.
-
 Parts (`vips_fast.accounting.parts`): a run may state that it reads only one named part of the data, and a record lies
 in only one part. A filter then has one account for each part, with the releases of the part and those without a part. A
 release is made if *every* account stays within the limit. *Proof.* Fix neighbors that differ in a record of part p.
@@ -35,11 +30,10 @@ Given earlier results, the releases of other parts have the same law on both sid
 be chosen by them as by all results. All other releases stand in the account of p, which is within the limit. The
 filter's theorem allows choices by outputs and coins, so it gives its (epsilon, delta) for this pair. A refusal by
 another account is one more choice by results. The limit, the orders and their shares of delta are the same for all
-parts and fixed before the first release. So the total is the largest account, and parts do not share delta. Lists
-declared ahead count as read from all records, whatever part their runs name.
+parts and fixed before the first release. So the total is the largest account, and parts do not share delta.
 
 Leaks: a (0, x) event is the chance x that a release shows more than its other parts, such as the threshold of a
-vocabulary. A *pot* of delta is set apart for them before the first result outside lists. The x of all releases, drawn
+vocabulary. A *pot* of delta is set apart for them before the first result. The x of all releases, drawn
 or reserved, in all runs and parts, add up to at most the pot. A release that exceeds it is refused. The filter limits
 everything else to the remaining delta. So runs may purchase vocabularies in view of all results so far. *Proof.* With
 one record more, release i fails with a probability p_i <= x_i that may depend on earlier results. Let N be the
@@ -157,10 +151,9 @@ def renyi_filter_epsilon(counts: Counts, delta: float, orders: tuple[tuple[float
         try:
             _divergences(event, alphas)
         except ValueError:
-            other = "filter='gaussian'" if event.reuses_minibatches else "its runs in a list declared ahead"
             kinds = ", ".join(sorted({leaf.kind.replace("_", " ") for leaf in event.leaves()}))
             raise ValueError(
-                f"no Renyi bound of {kinds} is known here: expected {other}, or sampling='poisson'"
+                f"no Renyi bound of {kinds} is known here: expected filter='gaussian', or sampling='poisson'"
             ) from None
     total = np.sum([count * _divergences(event, alphas) for event, count in counts.items() if count], axis=0) * _UP
     return min(
@@ -259,12 +252,6 @@ def _level(size: float) -> tuple[float, float]:
     if level < size:
         up, level = up + 1, level * 1.125
     return level, 0.375 / (up * (up + 1))
-
-
-def declared_epsilon(counts: Counts, delta: float) -> float:
-    """Compute epsilon of releases with events fixed beforehand, by the tightest accountant."""
-    event = composed(counts)
-    return 0.0 if event is None else epsilon(event, delta)
 
 
 #: No noise multiplier above it is tried.

@@ -13,8 +13,8 @@ them off. Any other end with k >= c - 1 is *torn*. Then k >= n - 1: at most one 
 returned. The reader counts everything reserved as spent, which covers that record:
 
 - a budget counts each open reservation in full. A lost release, or the end of a run, belongs to a reservation that is
-  still open in the records that are left. A lost reservation or list paid for nothing yet, as its first release would
-  be a further record.
+  still open in the records that are left. A lost reservation paid for nothing yet, as its first release would be a
+  further record.
 - a ledger counts one release of its plan. The first record is the plan's; before it nothing is spent.
 
 If k < c - 1, or a further line follows the first one that is not whole, more may be lost than anyone can bound. Then
@@ -120,26 +120,6 @@ def encode(kind: str, records: Iterable[Record] = ()) -> bytes:
         chain.append(record)
     lines = [_line(*pair) for pair in zip(chain.records, chain.heads, strict=True)]
     return b"".join([_first_line(kind, len(lines)), *lines])
-
-
-def salvage(data: bytes, kind: str) -> tuple[int | None, list[tuple[Record, str]]]:
-    """Find the readable records of a damaged log, each with its hash.
-
-    A readable record holds its own hash. The number is the count in the first line, None if that line is damaged.
-    """
-    first, *lines = data.split(b"\n")
-    digits = first[-21:-9]
-    count = int(digits) if digits.isdigit() and first + b"\n" == _first_line(kind, int(digits)) else None
-    found: list[tuple[Record, str]] = []
-    for line in lines:
-        try:
-            record = parse_json(line)["record"]
-            head = json_digest(record)
-            if _line(record, head) == line + b"\n" and type(record["number"]) is int and len(record["before"]) == 64:
-                found.append((record, head))
-        except (ValueError, KeyError, TypeError, RecursionError):
-            continue
-    return count, found
 
 
 class Log(Chain):

@@ -5,9 +5,7 @@ from typing import Any
 
 from ...accounting.printing import rounded_down, rounded_up
 from ...engine.budget import Budget
-from ...engine.budget_repair import read_damaged
 from ...report import table
-from ...store.words import counted
 from ..arguments import BudgetCreate, BudgetShow
 from ..messages import print_object, say
 
@@ -23,8 +21,6 @@ def create(args: BudgetCreate) -> int:
 
 def show(args: BudgetShow) -> int:
     """Print a budget; 3 if its history lacks a head."""
-    if args.out is not None:
-        return _repair(args.file, args.out)
     budget = Budget(args.file)
     if args.give_back is not None:
         budget.give_back(args.give_back)
@@ -43,7 +39,6 @@ def show(args: BudgetShow) -> int:
         ("neighbors", f"{said['relation']}, unit: {said['unit']}"),
         ("spent", f"{rounded_up(said['spent'])} ({how[said['filter']]})"),
         ("left", rounded_down(said["left"])),
-        ("for information", f"{rounded_up(said['tight'])} if all that was drawn had been fixed beforehand"),
         ("head", said["head"]),
     ]
     if (pot := said["purchases"])["delta"]:
@@ -52,24 +47,8 @@ def show(args: BudgetShow) -> int:
     if said["parts"]:
         rows.insert(4, ("parts", f"{len(said['parts'])}; each record in one only, as the runs say: not checked"))
     print(table(rows))
-    if said["repaired"]:
-        print("\nRepaired: every reservation before it counts as spent to the full.")
     if said["torn"]:
         print("\nThe end of the file is torn: every open reservation counts as spent to the full.")
-    if said["lists"]:
-        lines = [
-            (
-                one["list"],
-                one["name"],
-                _time(one["at"]),
-                f"{sum(taken for _, _, taken in one['runs'])}/{sum(count for _, count, _ in one['runs'])}",
-                rounded_up(one["epsilon"]),
-                f"{one['delta']:g}",
-                "begun" if one["begun"] else "reserved",
-            )
-            for one in said["lists"]
-        ]
-        print("\n" + table(lines, ("list", "name", "declared", "releases", "epsilon", "delta", "")))
     if said["runs"]:
         runs = [
             (
@@ -94,27 +73,3 @@ def _state(run: dict[str, Any]) -> str:
         return "done" if run["counted"] == run["reserved"] else "ended early, the rest given back"
     holder = f"process {run['holder']['pid']} on {run['holder']['host']}"
     return f"held by {holder}" if run["state"] == "open" else f"{holder} has ended, the next run takes the rest back"
-
-
-def _repair(file: str, out: str) -> int:
-    """Show the readable part of a damaged budget; write a repaired copy."""
-    found = read_damaged(file)
-    if not found.damage:
-        print(f"{file}: is not damaged; use it as it is.")
-        return 0
-    found.write(out)
-    state = found.state
-    rows = [
-        ("data set", state.dataset),
-        ("damage", found.damage.removeprefix(f"{found.path}: ")),
-        ("readable", f"{counted(found.readable, 'record')}, {counted(len(state.runs), 'run')}"),
-        ("lost", "unknown" if found.lost is None else f"at most {counted(found.lost, 'record')}"),
-        ("counts as spent", "all of it" if state.exhausted else "every reservation in full, also ended ones"),
-        (
-            "spent",
-            f"{rounded_up(state.total(reserved=False))} of {rounded_up(state.epsilon)} at delta = {state.delta:g}",
-        ),
-    ]
-    print(table(rows))
-    print(f"\nWritten to {out}; {file} is unchanged. head {Budget(out).head}")
-    return 0
