@@ -21,7 +21,7 @@ from vips_fast.jobs.progress import ProgressLine
 
 KEYS = set("model epsilon delta unit relation not_private steps seconds paths budget exit error statement".split())
 LINE = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ) (\d+) (INFO|WARNING|ERROR) (vips_fast[\w.]*) (\S.*)")
-SMALL = ("--noise-multiplier", 6, "--delta", "1e-6", "--records", 60, "--checkpoint-every", 100)
+SMALL = ("--noise-multiplier", 6, "--delta", "1e-6", "--records", 60)
 
 
 def read(path):
@@ -79,7 +79,7 @@ def test_the_object_of_a_fit(run, files, inputs, budget, family):
         "paths": {"model": str(out), "transcript": None, "log": str(log)},
         "budget": {"file": str(budget.path), "spent": budget.spent, "left": budget.left},
     }
-    expected = ["charge", "forecast", "plan", "start", "done", "checkpoint", "charge", "written"]
+    expected = ["charge", "forecast", "plan", "start", "done", "charge", "written"]
     assert budget.spent > 0 and words(log) == [*expected, "exit 0"]
 
 
@@ -145,7 +145,7 @@ def test_lines_are_added_and_whole(run, files, budget):
         argv = files.fit(*SMALL, "--budget", budget.path, "--quiet", "--log-file", log, *force)
         assert run(*argv)[0] == 0
     assert run(*argv[:-1])[0] == 2
-    expected = ["charge", "forecast", "plan", "start", "done", "checkpoint", "charge", "written", "exit 0"]
+    expected = ["charge", "forecast", "plan", "start", "done", "charge", "written", "exit 0"]
     assert words(log) == [*expected, *expected, "exit 2"]
     lines = read(log)
     assert {process for _, process, *_ in lines} == {str(os.getpid())} and lines[-1][2] == "ERROR"
@@ -209,7 +209,7 @@ def test_a_program_that_configures_logging_sees_the_same_lines(tmp_path, budget)
     finally:
         logging.getLogger("vips_fast").removeHandler(mine)
     assert [tuple(line[2:]) for line in read(log)] == mine.lines
-    before, after = "charge forecast plan start checkpoint charge", "charge resume plan start done checkpoint charge"
+    before, after = "charge forecast plan start charge", "charge resume plan start done charge"
     assert words(log) == [*before.split(), *after.split(), "written"]
     said = log.read_text()
     for part in (
@@ -217,8 +217,7 @@ def test_a_program_that_configures_logging_sees_the_same_lines(tmp_path, budget)
         "3 of 5 releases of run",
         "resume: from step 3 in",
         "3 releases spent",
-        "start: 2 steps to do, 3 done before",
-        "checkpoint: step 5 of 5 in",
+        "start: 5 steps, 0 done before",
         f"written: {tmp_path}/m",
     ):
         assert part in said, part

@@ -161,7 +161,7 @@ def test_names_are_rebuilt_and_resumed(tmp_path):
 
     model = calling(BayesianLogisticRegression(epsilon=1, n_steps=6), stop)
     with pytest.raises(Stop):
-        model.fit(X, LABELS, checkpoint_every=1, **names)
+        model.fit(X, LABELS, **names)
     calling(model, None)
     with pytest.raises(ValueError, match="holds a run with public: feature_names"):
         model.fit(X[["b", "a", "c"]], LABELS, resume=True, **names)

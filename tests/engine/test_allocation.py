@@ -203,7 +203,7 @@ def test_a_resumed_run_pays_for_the_epoch_that_it_draws_again(at, tmp_path):
     model = make(**options)
     ends(model, at + 1, fail)  # in step `at`, counted from 0, which is lost
     with pytest.raises(Stop):
-        model.fit(*data, checkpoint=tmp_path, checkpoint_every=1)
+        model.fit(*data, checkpoint=tmp_path)
     done = make(**options).fit(*data, checkpoint=tmp_path, resume=True)
     event = RandomAllocationEvent(4, 1, GaussianEvent(3.0))
     assert done.ledger_.event() == SelfComposedEvent(event, 4)
@@ -217,7 +217,7 @@ def test_a_target_holds_for_a_resumed_run(tmp_path):
     model = make(**options)
     ends(model, 2, fail)
     with pytest.raises(Stop):
-        model.fit(*data, checkpoint=tmp_path, checkpoint_every=1)
+        model.fit(*data, checkpoint=tmp_path)
     done = make(**options).fit(*data, checkpoint=tmp_path, resume=True)
     # Two epochs are left to pay for: the rest of the first, and the second.
     assert (done.n_steps_, len(done.ledger_), done.ledger_.lost) == (4, 5, 1)
@@ -234,7 +234,7 @@ def test_with_a_test_key_a_resumed_run_has_the_bits_of_a_whole_one(tmp_path):
             raise Stop
 
     with pytest.raises(Stop):
-        calling(make(**options), stop).set_unsafe(test_key=KEY).fit(*data, checkpoint=tmp_path, checkpoint_every=1)
+        calling(make(**options), stop).set_unsafe(test_key=KEY).fit(*data, checkpoint=tmp_path)
     again = make(**options).set_unsafe(test_key=KEY).fit(*data, checkpoint=tmp_path, resume=True)
     assert np.array_equal(again.coef_, whole.coef_)
 
@@ -268,7 +268,7 @@ def test_a_budget_pays_for_the_epoch_of_a_resumed_run(tmp_path):
     model = make(**options)
     ends(model, 4, fail)  # in the second minibatch of the second epoch
     with pytest.raises(Stop):
-        model.fit(*data, checkpoint=tmp_path / "run", checkpoint_every=1, budget=budget)
+        model.fit(*data, checkpoint=tmp_path / "run", budget=budget)
     assert budget.show()["runs"][0]["drawn"] == 2
     done = make(**options).fit(*data, checkpoint=tmp_path / "run", resume=True, budget=budget)
     assert [run["drawn"] for run in budget.show()["runs"]] == [2, 2]

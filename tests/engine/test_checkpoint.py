@@ -1,4 +1,4 @@
-"""A killed run resumes from its checkpoint, at any moment.
+"""A killed run resumes from its releases, at any moment.
 
 Every release counts.
 """
@@ -35,22 +35,12 @@ from runs import (
 
 from vips_fast.engine import checkpoint as checkpoints
 from vips_fast.engine.budget import Budget
-from vips_fast.engine.checkpoint import (
-    CHECKPOINT,
-    LEDGER,
-    LOCK,
-    RELEASES,
-    RUN,
-    RunFolder,
-    UsedUpError,
-    ledger_in,
-    lock_folder,
-)
+from vips_fast.engine.checkpoint import LEDGER, LOCK, RELEASES, RUN, RunFolder, UsedUpError, ledger_in, lock_folder
 from vips_fast.engine.randomness import KeyedRandomness
+from vips_fast.engine.releases import opened, release_digest, release_of
 from vips_fast.models.rebuild import verify
 from vips_fast.store import log
 from vips_fast.store.log import Log, encode
-from vips_fast.store.npz import read_npz
 
 # --------------------------------------------------------- interrupts and kills
 
@@ -83,7 +73,7 @@ def test_interrupted_at_each_step_by_an_exception(name, tmp_path):
             elif kind == "paid":
                 ends(started, where, fail)
             with pytest.raises(Stop):
-                started.fit(*data(name), checkpoint=folder, checkpoint_every=1)
+                started.fit(*data(name), checkpoint=folder)
             seen = []
             done = calling(estimator(name, draws), lambda p, seen=seen: seen.append((p.step, p.n_steps)))
             done.fit(*data(name), checkpoint=folder, resume=True)
@@ -101,7 +91,7 @@ KILLS = {
     "in a sum": lambda model, where, patch: setattr(model, "_backend", lambda: EndsInSum(where, die)),
     "before the key is drawn": lambda model, where, patch: ends(model, where, die),
     "before an fsync of the ledger": lambda model, where, patch: patch(os, "fsync", 5 + 3 * where),
-    "before a checkpoint is in place": lambda model, where, patch: patch(os, "rename", 1 + where),
+    "before a release is in place": lambda model, where, patch: patch(os, "rename", 1 + where),
     "after a part of a line": lambda model, where, patch: patch(os, "pwrite", 4 + 2 * where),
     "between a record and the first line": lambda model, where, patch: patch(os, "pwrite", 5 + 2 * where, whole=True),
 }
@@ -136,10 +126,10 @@ def test_killed_and_resumed(name, kind, tmp_path):
         def job(at=where, folder=folder):
             model = estimator(name, draws)
             KILLS[kind](model, at, kill_at)
-            model.fit(*data(name), checkpoint=folder, resume=True, checkpoint_every=1)
+            model.fit(*data(name), checkpoint=folder, resume=True)
 
         assert os.WTERMSIG(in_child(job)) == signal.SIGKILL
-        done = estimator(name, draws).fit(*data(name), checkpoint=folder, resume=True, checkpoint_every=1)
+        done = estimator(name, draws).fit(*data(name), checkpoint=folder, resume=True)
         assert bits(done) == whole(name)
         assert drawn(draws) <= len(done.ledger_) <= done.n_steps_ + 1
         assert len(done.ledger_) - done.ledger_.lost == done.n_steps_
@@ -156,7 +146,7 @@ def test_killed_at_random_moments_until_done(name, tmp_path):
             if child == 0:
                 code = 3
                 try:
-                    estimator(name, draws).fit(*data(name), checkpoint=folder, resume=True, checkpoint_every=1)
+                    estimator(name, draws).fit(*data(name), checkpoint=folder, resume=True)
                     code = 0
                 finally:
                     os._exit(code)
@@ -184,7 +174,7 @@ def test_lost_steps_are_paid_for_and_the_target_holds(tmp_path):
         model = make(**options)
         ends(model, 2, fail)
         with pytest.raises(Stop):
-            model.fit(*records(), checkpoint=tmp_path / "r", resume=True, checkpoint_every=1)
+            model.fit(*records(), checkpoint=tmp_path / "r", resume=True)
     done = make(**options).fit(*records(), checkpoint=tmp_path / "r", resume=True)
     assert (done.n_steps_, len(done.ledger_), done.ledger_.lost) == (4, 6, 2)
     assert done.privacy_.private and 0.9 < done.privacy_.epsilon <= 1.0
@@ -203,7 +193,7 @@ def test_a_target_that_pays_for_no_further_step_ends_the_run(tmp_path):
     model = make(**options)
     ends(model, 2, fail)
     with pytest.raises(Stop):
-        model.fit(*records(), checkpoint=tmp_path, checkpoint_every=1)
+        model.fit(*records(), checkpoint=tmp_path)
     heads = set()
     for _ in range(3):
         done = make(**options).fit(*records(), checkpoint=tmp_path, resume=True)
@@ -233,9 +223,8 @@ def test_a_target_that_is_used_up_without_a_step_says_what_pays_for_one(lost, tm
 
 
 @ALL
-@pytest.mark.parametrize("every", [1, 100])
-def test_a_release_on_the_disk_is_neither_drawn_nor_paid_again(name, every, tmp_path, monkeypatch):
-    """Each step ends in the moment after its release is on the disk: before transcript, model and checkpoint."""
+def test_a_release_on_the_disk_is_neither_drawn_nor_paid_again(name, tmp_path, monkeypatch):
+    """Each step ends in the moment after its release is on the disk: before transcript and model."""
     draws, budget = tmp_path / "draws", None
     if not CASES[name][0](n_records=200).prepare(*data(name)).plan.taints:  # no budget pays for the paper's own
         budget = Budget.create(tmp_path / "b", 1e3, 1e-5, dataset="ward")
@@ -246,7 +235,7 @@ def test_a_release_on_the_disk_is_neither_drawn_nor_paid_again(name, every, tmp_
         made._randomness = lambda public: Witnessed(draws)
         return made
 
-    how = dict(checkpoint=tmp_path / "r", transcript=tmp_path / "t", resume=True, checkpoint_every=every, budget=budget)
+    how = dict(checkpoint=tmp_path / "r", transcript=tmp_path / "t", resume=True, budget=budget)
     for _ in range(n_steps):
         with monkeypatch.context() as patch, pytest.raises(Stop):
             patch.setattr(RunFolder, "keep_release", lambda self, release: (keep(self, release), fail()))
@@ -306,7 +295,7 @@ def test_a_charge_is_given_back_only_if_the_ledger_surely_lacks_it(written, tmp_
 def test_a_release_of_a_lost_step_is_not_used(restored, tmp_path):
     """A damaged one and all after it are done anew, from the state that was left; so is one that is restored late."""
     with stopping_after(2):
-        estimator("own").fit(*data("own"), checkpoint=tmp_path, checkpoint_every=100)
+        estimator("own").fit(*data("own"), checkpoint=tmp_path)
     first, second, third = sorted((tmp_path / RELEASES).iterdir())
     before = second.read_bytes()
     content = bytearray(before)
@@ -317,7 +306,7 @@ def test_a_release_of_a_lost_step_is_not_used(restored, tmp_path):
     second.unlink()
     # Stopped after it has done the second step anew: the third's release is of another second one.
     with pytest.raises(Stop):
-        ends(estimator("own"), 2, fail).fit(*data("own"), checkpoint=tmp_path, resume=True, checkpoint_every=100)
+        ends(estimator("own"), 2, fail).fit(*data("own"), checkpoint=tmp_path, resume=True)
     assert third.exists()
     if restored:  # its own step was done again, so the next one would be of a state that it did not make
         second.write_bytes(before)
@@ -331,14 +320,9 @@ def test_without_a_key_a_resumed_run_draws_anew_from_the_same_public_start(tmp_p
     with pytest.raises(Stop):
         model.fit(*records(), checkpoint=tmp_path)
     seed = json.loads((tmp_path / RUN).read_bytes())["public"]["seed"]
-    for name in (CHECKPOINT, None):
-        if name:
-            shutil.copytree(tmp_path, tmp_path / "two")
-        folder = tmp_path / "two" if name else tmp_path
-        done = make(random_state=None).fit(*records(), checkpoint=folder, resume=True)
-        assert done._result.public.seed == seed and done.n_steps_ == 3 and done.privacy_.private
-    held = {p.name for p in tmp_path.iterdir() if p.is_file()}
-    assert held == {LEDGER, RUN, CHECKPOINT, LOCK}
+    done = make(random_state=None).fit(*records(), checkpoint=tmp_path, resume=True)
+    assert done._result.public.seed == seed and done.n_steps_ == 3 and done.privacy_.private
+    assert {path.name for path in tmp_path.iterdir()} == {LEDGER, RUN, LOCK, RELEASES}
 
 
 @pytest.mark.parametrize("options", [dict(private=False, noise_multiplier=None), dict(noise_multiplier=0.0)])
@@ -350,7 +334,7 @@ def test_runs_without_noise_go_on_too(options, tmp_path):
     model = calling(make(**options), lambda p: fail() if p.step == 2 else None)
     model._randomness = lambda public: KeyedRandomness(KEY)
     with pytest.raises(Stop):
-        model.fit(*records(), checkpoint=tmp_path, checkpoint_every=1)
+        model.fit(*records(), checkpoint=tmp_path)
     calling(model, None).fit(*records(), checkpoint=tmp_path, resume=True)
     assert bits(model) == bits(plain) and not model.privacy_.private and model.n_steps_ == 3
 
@@ -381,30 +365,17 @@ def test_each_line_is_on_the_disk_before_the_key_is_drawn(name, tmp_path, monkey
 
 
 @ALL
-def test_the_folder_holds_the_models_state_and_no_key(name, tmp_path):
-    """A checkpoint equals the model of the steps so far.
-
-    That is made from its releases.
-    """
-    begun(tmp_path, name, steps=2)
-    stored = read_npz(tmp_path / CHECKPOINT)
-    meta = json.loads(stored.pop("meta").tobytes())
-    assert set(meta) == {"digest", "format", "head", "n_records", "n_steps", "run", "step"} and meta["step"] == 2
-    model, states = estimator(name), []
-    made = model.prepare(*data(name))
-    update = made.model.update
-    made.model.update = lambda release: (
-        update(release),
-        states.append({k: np.array(v) for k, v in made.model.state().items()}),
-    )
-    made.run()
-    assert {f"state.{key}": np.asarray(value).tobytes() for key, value in states[1].items()} == {
-        key: value.tobytes() for key, value in stored.items()
-    }
-    for path in (one for one in tmp_path.rglob("*") if one.is_file()):
+def test_the_folder_holds_the_releases_and_no_key(name, tmp_path):
+    """Anybody who has the model's releases has all that the folder says."""
+    begun(tmp_path / "r", name, steps=2)
+    estimator(name).fit(*data(name), transcript=tmp_path / "t")
+    for path in (tmp_path / "r" / RELEASES).glob("release-*"):
+        there, here = (release_of(*opened(one, ""), one, "") for one in (tmp_path / "t" / "run-0000" / path.name, path))
+        assert release_digest(there) == release_digest(here)
+    for path in (one for one in (tmp_path / "r").rglob("*") if one.is_file()):
         content = path.read_bytes()
         assert KEY not in content and KEY.hex().encode() not in content
-    kinds = [json.loads(line)["record"]["kind"] for line in (tmp_path / LEDGER).read_bytes().splitlines()[1:]]
+    kinds = [json.loads(line)["record"]["kind"] for line in (tmp_path / "r" / LEDGER).read_bytes().splitlines()[1:]]
     assert set(kinds) == {"plan", "taint", "release"}
 
 
@@ -446,11 +417,8 @@ def test_what_does_not_fit_the_folder_is_refused_in_one_line(tmp_path, monkeypat
 
 def test_arguments_that_do_not_go_together(tmp_path):
     model = estimator("own")
-    for options in (dict(resume=True), dict(checkpoint_every=3)):
-        with pytest.raises(ValueError, match="expected checkpoint="):
-            model.fit(*data("own"), **options)
-    with pytest.raises(ValueError, match="checkpoint_every=0"):
-        model.fit(*data("own"), checkpoint=tmp_path / "r", checkpoint_every=0)
+    with pytest.raises(ValueError, match="expected checkpoint="):
+        model.fit(*data("own"), resume=True)
     (tmp_path / "own.txt").write_text("mine")
     with pytest.raises(FileExistsError, match=r"own\.txt"):
         model.fit(*data("own"), checkpoint=tmp_path)
@@ -471,16 +439,27 @@ def test_missing_and_foreign_files_are_refused(tmp_path):
         for resume in (True, False):
             with pytest.raises(OSError, match=gone):
                 estimator("own").fit(*data("own"), checkpoint=folder, resume=resume)
-    # The ledger of b is shorter than the checkpoint of a knows it to be.
+    # The ledger of b is shorter than the releases of a know it to be.
     shutil.copytree(tmp_path / "a", tmp_path / "mixed")
     records = Log.of(tmp_path / "b" / LEDGER, "ledger").records
     (tmp_path / "mixed" / LEDGER).write_bytes(encode("ledger", records[:-1]))
     with pytest.raises(ValueError, match="does not extend"):
         estimator("own").fit(*data("own"), checkpoint=tmp_path / "mixed", resume=True)
-    # Without its checkpoint a run starts again, and its spending stays spent.
-    (tmp_path / "a" / CHECKPOINT).unlink()
+    # Without its releases a run starts again, and its spending stays spent.
+    shutil.rmtree(tmp_path / "a" / RELEASES)
     done = estimator("own").fit(*data("own"), checkpoint=tmp_path / "a", resume=True)
     assert bits(done) == whole("own") and (len(done.ledger_), done.ledger_.lost) == (6, 3)
+
+
+def test_a_release_of_an_equal_run_with_another_ledger_is_refused(tmp_path):
+    with stopping_after(3):
+        estimator("own", n_steps=6).fit(*data("own"), checkpoint=tmp_path / "straight")
+    for step in (1, 4):
+        with stopping_after(step):
+            estimator("own", n_steps=6).fit(*data("own"), checkpoint=tmp_path / "resumed", resume=True)
+    shutil.copy(tmp_path / "straight" / RELEASES / "release-000003.npz", tmp_path / "resumed" / RELEASES)
+    with pytest.raises(ValueError, match="does not extend them, so what was spent cannot be known"):
+        estimator("own", n_steps=6).fit(*data("own"), checkpoint=tmp_path / "resumed", resume=True)
 
 
 def test_a_second_process_is_refused_before_it_reads(tmp_path):

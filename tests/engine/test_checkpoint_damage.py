@@ -9,7 +9,6 @@ import json
 import os
 import random
 import shutil
-import warnings
 from itertools import pairwise
 
 import numpy as np
@@ -20,7 +19,7 @@ from fuzz import of_arrays, of_log, of_value
 from runs import Stop, Witnessed, begun, bits, data, drawn, ends, estimator, fail, read_ledger, stopping_after, whole
 
 from vips_fast.engine.budget import Budget
-from vips_fast.engine.checkpoint import CHECKPOINT, LEDGER, LOCK, RELEASES, RUN
+from vips_fast.engine.checkpoint import LEDGER, LOCK, RELEASES, RUN
 from vips_fast.engine.result import plain
 from vips_fast.jobs import folder as folders
 from vips_fast.store.atomic import leftovers
@@ -98,7 +97,7 @@ def test_a_run_goes_on_after_a_crash_at_any_byte_of_the_ledger(kept, tmp_path, q
     begun(tmp_path / "s")
     path = tmp_path / "s" / LEDGER
     if not kept:
-        (tmp_path / "s" / CHECKPOINT).unlink()
+        shutil.rmtree(tmp_path / "s" / RELEASES)
     content, first = path.read_bytes(), shutil.copytree(tmp_path / "s", tmp_path / "kept")
     went_on = 0
     for count, state in list(crashes(content))[1::83]:
@@ -109,7 +108,7 @@ def test_a_run_goes_on_after_a_crash_at_any_byte_of_the_ledger(kept, tmp_path, q
         try:
             done = estimator("own").fit(*data("own"), checkpoint=tmp_path / "s", resume=True)
         except ValueError as error:
-            assert kept and "does not extend" in str(error)  # the checkpoint knows better
+            assert kept and "does not extend" in str(error)  # the releases know better
             continue
         went_on += 1
         assert len(done.ledger_) >= spent + (1 if kept else 3) and bits(done) == whole("own")
@@ -138,7 +137,7 @@ def test_no_flip_in_the_ledger_hides_a_release(number, tmp_path, quick_disk):
     assert refused > 500
 
 
-@pytest.mark.parametrize("file", [CHECKPOINT, RUN])
+@pytest.mark.parametrize("file", [f"{RELEASES}/release-000001.npz", RUN])
 def test_a_flip_in_another_file_is_refused(file, tmp_path, quick_disk):
     begun(tmp_path)
     path, rng = tmp_path / file, np.random.default_rng(0)
@@ -151,13 +150,15 @@ def test_a_flip_in_another_file_is_refused(file, tmp_path, quick_disk):
             done = estimator("own").fit(*data("own"), checkpoint=tmp_path, resume=True)
         except ValueError as error:
             assert str(path) in str(error)
-            assert (tmp_path / LEDGER).read_bytes() == ledger
+            there = (tmp_path / LEDGER).read_bytes()
+            assert there == ledger if path.name == RUN else there.count(b'"release"') == ledger.count(b'"release"')
         else:
             # Some bytes of an archive say nothing.
             went_on += 1
             assert bits(done) == whole("own") and len(done.ledger_) == 4
         path.write_bytes(content)
         (tmp_path / LEDGER).write_bytes(ledger)
+        (tmp_path / RELEASES / "release-000002.npz").unlink(missing_ok=True)
     assert went_on < 30
 
 
@@ -195,11 +196,11 @@ def resealed(path, seed):
 
 
 @pytest.mark.parametrize("name", ["lda", "own"])
-@pytest.mark.parametrize("file", [CHECKPOINT, RUN, LEDGER, f"{RELEASES}/release-000002.npz"])
+@pytest.mark.parametrize("file", [RUN, LEDGER, f"{RELEASES}/release-000001.npz"])
 def test_a_file_that_its_owner_sealed_again_is_taken_or_named(file, name, tmp_path, quick_disk):
     """Without a key it can hold anything. What is no state, release or fact is named."""
     with stopping_after(2):
-        estimator(name).fit(*data(name), checkpoint=tmp_path / "r", checkpoint_every=2)
+        estimator(name).fit(*data(name), checkpoint=tmp_path / "r")
     refused = 0
     for seed in range(60):
         folder = shutil.copytree(tmp_path / "r", tmp_path / str(seed))
@@ -240,7 +241,7 @@ def test_a_fault_at_each_call_of_the_system(fault, resumed, tmp_path, monkeypatc
 
     In a new folder, or one with a torn line to be mended.
     """
-    name, went_on, seen = "own", 0, set()
+    name, went_on, seen = "own", set(), set()
 
     def prepare(folder):
         draws = tmp_path / f"{folder.name}.draws"
@@ -248,38 +249,27 @@ def test_a_fault_at_each_call_of_the_system(fault, resumed, tmp_path, monkeypatc
             model = estimator(name, draws)
             ends(model, 2, fail)
             with pytest.raises(Stop):
-                model.fit(*data(name), checkpoint=folder / "r", checkpoint_every=1)
+                model.fit(*data(name), checkpoint=folder / "r")
             ledger = folder / "r" / LEDGER
             ledger.write_bytes(ledger.read_bytes()[:-30])
-        return estimator(name, draws), draws, warnings.catch_warnings(record=True)
+        return estimator(name, draws), draws, folder
 
     def work(made):
-        model, _, warned = made
-        with warned as model.warned:
-            warnings.simplefilter("always")
-            model.fit(*data(name), checkpoint=folder_of(made) / "r", resume=resumed, checkpoint_every=1)
-
-    def folder_of(made):
-        return made[1].with_suffix("")
+        model, _, folder = made
+        model.fit(*data(name), checkpoint=folder / "r", resume=resumed)
 
     for folder, (model, draws, _), failed, error in each_fault(tmp_path, monkeypatch, fault, prepare, work):
         seen.add(failed)
-        if failed == "unlock":
-            # Its descriptor is closed all the same.
-            assert error is None and not model.warned and bits(model) == whole(name)
-        elif error is None and fault not in ("short", "killed") and (fault, failed) != ("EINTR", "write"):
-            # A release is written once more. A checkpoint that cannot be written does not throw a paid run away, but a
-            # warning comes.
-            said = [str(w.message) for w in model.warned]
-            assert len(said) <= 1 and all(os.strerror(FAULTS[fault]) in one and str(folder) in one for one in said)
+        if fault != "killed" and error is None:  # the lock's descriptor is closed; a release is written once more
+            went_on.add(failed)
             assert bits(model) == whole(name)
-            went_on += len(said)
-        done = estimator(name, draws).fit(*data(name), checkpoint=folder / "r", resume=True, checkpoint_every=1)
+        done = estimator(name, draws).fit(*data(name), checkpoint=folder / "r", resume=True)
         assert bits(done) == whole(name)
         assert drawn(draws) <= len(done.ledger_) <= done.n_steps_ + 1 + resumed
-        assert {path.name for path in (folder / "r").iterdir()} == {LEDGER, RUN, CHECKPOINT, LOCK, RELEASES}
+        assert {path.name for path in (folder / "r").iterdir()} == {LEDGER, RUN, LOCK, RELEASES}
     if fault not in ("short", "killed"):
-        assert went_on >= 6 and {"open", "write", "fsync", "rename", "flock", "unlock", "ftruncate", "pwrite"} <= seen
+        assert {"write", "rename", "unlock"} <= went_on
+        assert {"open", "write", "fsync", "rename", "flock", "unlock", "ftruncate", "pwrite"} <= seen
 
 
 @pytest.mark.parametrize(
@@ -311,7 +301,7 @@ def test_a_fault_at_each_call_of_a_paid_run_and_its_files(name, fault, tmp_path,
         model = paid(folder)
         ends(model, 2, fail)
         with pytest.raises(Stop):
-            model.fit(*records(), checkpoint=folder / "r", checkpoint_every=1, budget=folder / "b")
+            model.fit(*records(), checkpoint=folder / "r", budget=folder / "b")
         return folder
 
     def counts(folder):
@@ -319,11 +309,7 @@ def test_a_fault_at_each_call_of_a_paid_run_and_its_files(name, fault, tmp_path,
         return drawn(tmp_path / f"{folder.name}.draws"), sum(spent)
 
     def work(folder):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of a checkpoint that could not be written
-            made = paid(folder).fit(
-                *records(), checkpoint=folder / "r", resume=True, checkpoint_every=1, budget=folder / "b"
-            )
+        made = paid(folder).fit(*records(), checkpoint=folder / "r", resume=True, budget=folder / "b")
         made.save(folder / "m")
 
     for folder, _, failed, _ in each_fault(tmp_path, monkeypatch, fault, prepare, work):

@@ -359,7 +359,7 @@ def test_a_worker_that_fails_for_good_ends_the_fit_in_one_line(end, parts, tmp_p
     before, scheduler.allowed_failures = scheduler.allowed_failures, 0
     try:
         with pytest.raises(ClusterError) as caught:
-            keyed(_failing(end)).fit(*counts(), backend=backend, checkpoint=tmp_path / "run", checkpoint_every=1)
+            keyed(_failing(end)).fit(*counts(), backend=backend, checkpoint=tmp_path / "run")
     finally:
         scheduler.allowed_failures = before
     said = "a worker failed (MemoryError)" if "raise" in end else "workers died again and again"

@@ -187,7 +187,7 @@ def test_an_interrupted_fit_goes_on_with_persons(name, tmp_path):
             raise KeyboardInterrupt
 
     estimator = calling(make(name, n_records=80, sampling="poisson", batch_size=40), stop)
-    how = dict(groups=groups, unit="patient", checkpoint=tmp_path / "run", checkpoint_every=1)
+    how = dict(groups=groups, unit="patient", checkpoint=tmp_path / "run")
     with pytest.raises(KeyboardInterrupt):
         estimator.fit(*data, **how)
     assert estimator._result is None

@@ -105,7 +105,7 @@ def test_a_signal_anywhere_in_a_step_loses_no_step_that_was_done(name, place, tm
         else:
             patch.setattr(Ledger, place, at_second(getattr(Ledger, place)))
         with pytest.raises(Stopped), stoppable():
-            model.fit(*data(name), checkpoint=tmp_path / "r", checkpoint_every=100)
+            model.fit(*data(name), checkpoint=tmp_path / "r")
     done = estimator(name, draws).fit(*data(name), checkpoint=tmp_path / "r", resume=True)
     assert bits(done) == whole(name)
     assert drawn(draws) == len(done.ledger_) == done.n_steps_

@@ -22,7 +22,7 @@ def interrupted(make, records, folder, at=2, **options):
     model = make()
     ends(model, at, fail)
     with pytest.raises(Stop):
-        model.fit(*records, checkpoint=folder, resume=True, checkpoint_every=1, **options)
+        model.fit(*records, checkpoint=folder, resume=True, **options)
 
 
 def drawn(path):
@@ -41,7 +41,7 @@ def test_a_budget_pays_for_every_release_of_an_interrupted_run(tmp_path):
         model = make(**options)
         ends(model, 2, fail)
         with pytest.raises(Stop):
-            model.fit(*records(), checkpoint=tmp_path / "r", resume=True, checkpoint_every=1, budget=budget.path)
+            model.fit(*records(), checkpoint=tmp_path / "r", resume=True, budget=budget.path)
     done = make(**options).fit(*records(), checkpoint=tmp_path / "r", resume=True, budget=budget.path)
     assert (done.n_steps_, len(done.ledger_), done.ledger_.lost) == (4, 6, 2)
     spent = Budget(budget.path).show()

@@ -39,8 +39,7 @@ _TOPICS = f"fit lda {_TEXTS} --topics 2 --records 400 --epsilon 8 --steps 3 --do
 _PARTS = f"{_TEXTS} --values values.toml --epsilon 4"
 #: The command of each kind of job, and whether a budget pays for it.
 JOBS = {
-    "lda": (f"{_TOPICS} --vocab vocab.txt --checkpoint-every 1", True),
-    "spaced": (f"{_TOPICS} --vocab vocab.txt --checkpoint-every 100", True),
+    "lda": (f"{_TOPICS} --vocab vocab.txt", True),
     "purchase": (f"{_TOPICS} --vocab private --max-share 1", True),
     "blr": ("fit blr X.npy --label y.npy --row-norm 2 --epsilon 4 --steps 3", True),
     "tabulate": (f"tabulate topics {_PARTS} --by ward", False),

@@ -206,12 +206,12 @@ def _stopped(name, folder):
     settings = dict(sampling="poisson", n_steps=5, **BATCH)
     stops = calling(make(**settings), lambda progress: progress.step == 2 and fail())
     try:
-        _unsafe(stops).fit(*data(), checkpoint=folder / "run", checkpoint_every=1)
+        _unsafe(stops).fit(*data(), checkpoint=folder / "run")
     except Stop:
         pass
     else:
         raise AssertionError("expected a run that stops")
-    return _unsafe(make(**settings)).fit(*data(), checkpoint=folder / "run", resume=True, checkpoint_every=1)
+    return _unsafe(make(**settings)).fit(*data(), checkpoint=folder / "run", resume=True)
 
 
 def _sharded(folder, name, groups=None, **options):
@@ -266,7 +266,7 @@ def _paid_stopped(name, folder):
     make, data = EVERY[name]
     Budget.create(folder / "b", 3.0, 1e-5, dataset="ward")
     settings = dict(noise_multiplier=None, n_records=200, n_steps=5)
-    keep = dict(checkpoint=folder / "run", checkpoint_every=1, resume=True, budget=folder / "b")
+    keep = dict(checkpoint=folder / "run", resume=True, budget=folder / "b")
     with known_system():
         try:
             calling(make(**settings), lambda progress: progress.step == 2 and fail()).fit(*data(), **keep)

@@ -296,7 +296,7 @@ def trial_of(root, name, new=True):
     words = vocab if vocab == "private" else root / vocab
     command = f"fit lda {root / notes} --text note --person patient --topics 2 --records 400 --epsilon 8 --steps 3"
     more = " --max-share 1" * (vocab == "private")
-    return Trial(root / name, f"{command} --anyway --jobs 1 --checkpoint-every 1 --vocab {words}{more}", True, new)
+    return Trial(root / name, f"{command} --anyway --jobs 1 --vocab {words}{more}", True, new)
 
 
 def stopped(root, name):

@@ -171,9 +171,9 @@ def whole(name):
 
 
 def begun(folder, name="own", steps=2, **options):
-    """Return a run that was interrupted inside the step after ``steps``. It has a checkpoint there."""
+    """Return a run that was interrupted inside the step after ``steps``."""
     model = estimator(name, **options)
     ends(model, steps + 1, fail)
     with pytest.raises(Stop):
-        model.fit(*data(name), checkpoint=folder, checkpoint_every=1)
+        model.fit(*data(name), checkpoint=folder)
     return model

@@ -29,7 +29,7 @@ from written import write_notes
 from vips_fast.cli import main
 from vips_fast.data import Batch, ShardedCorpus, write_shards
 from vips_fast.engine.budget import Budget, BudgetExceededError
-from vips_fast.engine.checkpoint import CHECKPOINT, Checkpoint, ledger_in
+from vips_fast.engine.checkpoint import ledger_in
 from vips_fast.jobs.folder import WORDS
 from vips_fast.models import estimator
 from vips_fast.models.rebuild import verify
@@ -38,8 +38,8 @@ from vips_fast.store.atomic import leftovers
 KINDS = ("lda", "logistic", "network", "shards", "partial")
 #: The cases of other kinds.
 LIKE = {"shards": "lda", "partial": "lda", "purchase": "lda"}
-#: The declared number: steps that a kill may cost.
-EVERY, N_STEPS = 2, 6
+#: Steps that a kill may cost, and those of a run.
+LOST, N_STEPS = 1, 6
 REFUSED, BROKEN = 4, 5
 PARENT = os.getpid()
 _DELTA = 1e-5
@@ -97,7 +97,7 @@ def job(place, kind, stage):
                 Budget.create(budget, epsilon, _DELTA, dataset="ward7", filter="renyi")
         estimator.SystemRandomness = lambda number=number: Witnessed(place / f"{number}-{os.getpid()}.drawn")
         model = make(n_steps=N_STEPS, n_records=200, n_jobs=1, **{**settings, "random_state": number})
-        kept = dict(checkpoint=place / f"run-{number}", resume=True, checkpoint_every=EVERY)
+        kept = dict(checkpoint=place / f"run-{number}", resume=True)
         try:
             if kind == "partial":
                 step_by_step(make, settings, number, records, place, budget)
@@ -155,8 +155,6 @@ def command(data, kind, stage, out, budget, number):
         out,
         "--force",
         "--resume",
-        "--checkpoint-every",
-        EVERY,
         "--jobs",
         1,
         "--steps",
@@ -278,7 +276,7 @@ class Stage:
         lost, self.kept[slot] = recorded - (kept - self.kept[slot]), kept
         counts["over-charged steps"] += lost
         counts["over-charged by torn ends"] += charged - recorded
-        counts["over-charges beyond the declared"] += max(0, lost - EVERY)
+        counts["over-charges beyond the declared"] += max(0, lost - LOST)
 
     def look_at_run(self, slot, number):
         """Steps that the run under way has kept. Its ledger holds the draws of all processes that worked on it."""
@@ -287,13 +285,8 @@ class Stage:
         run = place / ("model.run" if self.commands[slot] else f"run-{number}")
         (ledger, torn), (words, cut) = ledger_in(run), ledger_in(run / WORDS)
         # A torn end counts when it is read.
-        counted, kept = len(ledger) + torn + len(words) + cut, len(words)
-        if (run / CHECKPOINT).exists():
-            try:
-                kept += Checkpoint.read(run / CHECKPOINT).step
-            except ValueError:
-                counts["unreadable checkpoints"] += 1
-        elif not counted and (fitted := self.look_at_model(slot)) is not None and fitted.random_state == number:
+        counted, kept = len(ledger) + torn + len(words) + cut, len(words) + len(list(run.glob("releases/release-*")))
+        if not counted and (fitted := self.look_at_model(slot)) is not None and fitted.random_state == number:
             # It is in its place, and its run removed.
             counted, kept = len(fitted.ledger_) + rounds_of(fitted), steps_of(fitted)
         if self.kinds[slot] == "partial":
@@ -345,7 +338,6 @@ FAULTS = (
     "under-counts",
     "under-counts in a ledger",
     "unreadable models",
-    "unreadable checkpoints",
     "budgets overspent",
     "over-charges beyond the declared",
     "could not go on",

@@ -27,7 +27,7 @@ def stage(tmp_path):
     write_notes(tmp_path / "notes.csv")
     (tmp_path / "words").write_text("\n".join(("cough", "fever", "rash", "sleep", "work")) + "\n")
     command = f"fit lda {tmp_path / 'notes.csv'} --vocab {tmp_path / 'words'} --text note --person patient --topics 2"
-    more = "--records 400 --epsilon 8 --steps 3 --anyway --jobs 1 --checkpoint-every 1"
+    more = "--records 400 --epsilon 8 --steps 3 --anyway --jobs 1"
     return Trial(tmp_path / "job", f"{command} {more}", paid=True)
 
 
@@ -39,15 +39,15 @@ def resumed(trial):
 @pytest.fixture
 def stopped(stage, monkeypatch):
     """A job of this process that was stopped after its second step."""
-    after = RunFolder.after
+    keep = RunFolder.keep_release
 
-    def stops(self, step):
-        after(self, step)
-        if step == 2:
+    def stops(self, release):
+        keep(self, release)
+        if release.step == 1:
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(RunFolder, "after", stops)
+        patch.setattr(RunFolder, "keep_release", stops)
         assert main(stage.line) == 130
     return stage
 
@@ -94,13 +94,13 @@ def test_a_folder_of_another_program_is_refused(stage):
     assert (run / "log").read_text() == "mine"
 
 
-@pytest.mark.parametrize("name", ["run.json", "checkpoint.npz", "ledger.jsonl", "words", "model", "journal", "log"])
+@pytest.mark.parametrize("name", ["run.json", "releases", "ledger.jsonl", "words", "model", "journal", "log"])
 def test_a_planted_link_is_not_followed(stopped, tmp_path, name):
     run, other = folders.run_folder(stopped.out), tmp_path / "other"
     if (run / name).exists():
         (run / name).rename(other)
-    else:
-        other.mkdir()
+    if not other.is_file():
+        other.mkdir(exist_ok=True)
         (other / "file").write_text("mine")
     (run / name).symlink_to(other)
     before = other.read_bytes() if other.is_file() else (other / "file").read_bytes()
@@ -217,7 +217,7 @@ def test_a_stop_before_the_first_release_leaves_a_transcript_that_the_next_run_t
 
 @pytest.mark.parametrize("where", ["", "words/"])
 def test_releases_of_a_run_go_with_its_folder(stopped, where):
-    """A checkpoint that could not be written leaves them, and so does a kill, whole or in part; other names stay."""
+    """Whole ones and parts; other names stay."""
     releases = folders.run_folder(stopped.out) / f"{where}releases"
     releases.mkdir(parents=True, exist_ok=True)
     for name in ("release-000000.npz", ".release-000001.npz.part"):

@@ -14,15 +14,15 @@ from vips_fast import LatentDirichletAllocation, PrivateVocabulary
 from vips_fast.data import load_corpus
 from vips_fast.data.records import Records
 from vips_fast.engine.budget import Budget
-from vips_fast.engine.checkpoint import Checkpoint, RunFolder, ledger_in
+from vips_fast.engine.checkpoint import RunFolder, ledger_in
 from vips_fast.engine.ledger import Ledger
+from vips_fast.engine.releases import opened, release_name, release_of
 from vips_fast.jobs import Job, TextFile
 from vips_fast.mechanisms import GaussianMechanism
 from vips_fast.models.vocabulary.model import (
     LARGEST_DELTA,
     ThresholdSampler,
     VocabularyModel,
-    names_of,
     threshold_delta,
     threshold_for,
 )
@@ -44,12 +44,12 @@ class Killed(BaseException):
 def killed_in_round(monkeypatch, number, place):
     """Kill a run in a round.
 
-    Before its ledger's record, before its noise, before its checkpoint.
+    Before its ledger's record, before its noise, after its release is kept.
     """
     kind, name = {
         "ledger": (Ledger, "intend"),
         "noise": (GaussianMechanism, "add_noise"),
-        "checkpoint": (RunFolder, "after"),
+        "kept": (RunFolder, "keep_release"),
     }[place]
     true, calls = getattr(kind, name), Counter()
 
@@ -58,26 +58,26 @@ def killed_in_round(monkeypatch, number, place):
             return true(self, *arguments, **more)  # records that are read again
         calls["all"] += 1
         if calls["all"] == number:
+            if place == "kept":
+                true(self, *arguments, **more)
             raise Killed
         return true(self, *arguments, **more)
 
     monkeypatch.setattr(kind, name, method)
-    # What a killed process does not do any more.
-    monkeypatch.setattr(RunFolder, "keep", lambda self, whole=False: None)
 
 
-@pytest.mark.parametrize("place", ["ledger", "noise", "checkpoint"])
+@pytest.mark.parametrize("place", ["ledger", "noise", "kept"])
 @pytest.mark.parametrize("number", range(1, ROUNDS + 1))
 @pytest.mark.parametrize("paid", [False, True])
 def test_a_purchase_goes_on_after_a_kill_in_any_round(number, place, paid, tmp_path, monkeypatch):
     budget = Budget.create(tmp_path / "b", 9.0, 1e-5, dataset="d", filter="gaussian", purchases=1) if paid else None
     with monkeypatch.context() as patch, pytest.raises(Killed):
         killed_in_round(patch, number, place)
-        purchase().fit(TEXTS, checkpoint=tmp_path / "run", checkpoint_every=1, budget=budget)
+        purchase().fit(TEXTS, checkpoint=tmp_path / "run", budget=budget)
     lost = place == "noise"
     spent = ledger_in(tmp_path / "run")[0]
     assert len(spent) == number - (place == "ledger")
-    words = purchase().fit(TEXTS, checkpoint=tmp_path / "run", resume=True, checkpoint_every=1, budget=budget)
+    words = purchase().fit(TEXTS, checkpoint=tmp_path / "run", resume=True, budget=budget)
     # A round that was lost is counted, and target and budget pay for the rounds that are left. An exception, unlike a
     # kill, gives a charge without a record back.
     assert len(words.ledger_) == ROUNDS and words.privacy_.lost == lost and words.n_steps_ == ROUNDS - lost
@@ -91,31 +91,23 @@ def test_a_purchase_goes_on_after_a_kill_in_any_round(number, place, paid, tmp_p
     assert again.ledger_.head == words.ledger_.head and again.vocabulary_ == words.vocabulary_
 
 
-def test_what_a_checkpoint_holds_and_until_when(tmp_path, monkeypatch):
-    """Only sums before the last round, then the released words.
-
-    Sums are of all tokens, without a name or a key of noise.
-    """
-    states, true = [], RunFolder._write
-
-    def write(self):
-        true(self)
-        states.append(
-            (Checkpoint.read(self.path / "checkpoint.npz").state, (self.path / "checkpoint.npz").read_bytes())
-        )
-        assert stat.S_IMODE((self.path / "checkpoint.npz").stat().st_mode) == 0o600
-
-    monkeypatch.setattr(RunFolder, "_write", write)
-    words = purchase().fit(TEXTS, checkpoint=tmp_path / "run", checkpoint_every=1)
-    assert [one["sums"].shape for one, _ in states] == [(1, 7), (2, 7), (3, 7), (4, 6)]
-    assert all(set(one) == {"sums", "sets", "key"} for one, _ in states[:-1])
-    assert all(name.encode() not in data for _, data in states[:-1] for name in ("sesame", "zebra", "cough"))
-    last, data = states[-1]
-    assert set(last) == {"sums", "bytes", "lengths"} and names_of(last) == sorted(words.vocabulary_)
-    held = [path for path in (tmp_path / "run").rglob("*") if path.is_file()]
-    assert b"sesame" not in data and all(b"sesame" not in path.read_bytes() for path in held)
-    assert not [path for path in held if path.parent.name == "releases"]
-    assert {one["key"].tobytes() for one, _ in states[:-1]} == {states[0][0]["key"].tobytes()}
+def test_what_the_folder_of_a_purchase_holds(tmp_path):
+    """Sums of all tokens in their numbers' order, and the key of the persons' words: no name, and no key of noise."""
+    words = purchase().fit(TEXTS, checkpoint=tmp_path / "run")
+    held = {path.name: path for path in (tmp_path / "run").rglob("*") if path.is_file()}
+    assert set(held) == {*(release_name(k) for k in range(ROUNDS)), "ledger.jsonl", "lock", "run.json", "start.npz"}
+    for name, path in held.items():
+        content = path.read_bytes()
+        assert all(token not in content for token in (b"sesame", b"zebra", b"cough"))
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        if name.startswith("release"):
+            assert release_of(*opened(path, ""), path, "").units.shape == (7,)
+    assert set(opened(held["start.npz"], "")[1]) == {"sums", "sets", "key"}
+    assert words.vocabulary_
+    # Without the start nobody knows which tokens the sums are of.
+    held["start.npz"].unlink()
+    with pytest.raises(FileNotFoundError, match="start.npz: missing, beside releases"):
+        purchase().fit(TEXTS, checkpoint=tmp_path / "run", resume=True)
 
 
 def test_a_person_keeps_the_same_tokens_after_a_kill(tmp_path, monkeypatch):
@@ -137,18 +129,18 @@ def test_a_person_keeps_the_same_tokens_after_a_kill(tmp_path, monkeypatch):
             if kill is not None:
                 killed_in_round(patch, kill, "ledger")
             try:
-                purchase(**settings).fit(texts, checkpoint=tmp_path / "run", checkpoint_every=1, resume=resume)
+                purchase(**settings).fit(texts, checkpoint=tmp_path / "run", resume=resume)
             except Killed:
                 assert kill is not None
     assert len(held) == 3 and len(set(held)) == 1
-    other = purchase(**settings).fit(texts, checkpoint=tmp_path / "other", checkpoint_every=1)
+    other = purchase(**settings).fit(texts, checkpoint=tmp_path / "other")
     assert len(other.ledger_) == ROUNDS and held[-1] != held[0]
 
 
 def test_other_texts_are_refused_by_a_line_that_names_none(tmp_path, monkeypatch):
     with monkeypatch.context() as patch, pytest.raises(Killed):
         killed_in_round(patch, 3, "ledger")
-        purchase().fit(TEXTS, checkpoint=tmp_path / "run", checkpoint_every=1)
+        purchase().fit(TEXTS, checkpoint=tmp_path / "run")
     with pytest.raises(ValueError, match="holds a run on other texts or persons; expected the same") as error:
         purchase(n_records=451).fit([*TEXTS[:-1], "cough onion"], checkpoint=tmp_path / "run", resume=True)
     assert "onion" not in str(error.value)

@@ -68,7 +68,7 @@ def test_a_resumed_run_keeps_to_the_risk(tmp_path):
         model = make(**options)
         ends(model, 2, fail)
         with pytest.raises(Stop):
-            model.fit(*records(), checkpoint=tmp_path / "r", resume=True, checkpoint_every=1)
+            model.fit(*records(), checkpoint=tmp_path / "r", resume=True)
     done = make(**options).fit(*records(), checkpoint=tmp_path / "r", resume=True)
     assert (done.n_steps_, len(done.ledger_), done.ledger_.lost) == (4, 6, 2)
     assert 0.59 < done.privacy_.attack_success <= 0.6

@@ -159,7 +159,7 @@ def test_a_stopped_fit_goes_on_and_a_saved_one_is_the_same(tmp_path):
     settings = dict(public=knowledge(), noise_multiplier=5.0, random_state=0, sampling="full")
     folder = tmp_path / "run"
     with pytest.raises(Stop):
-        calling(DocumentClusters(2, **settings), stop).fit(X, y, checkpoint=folder, checkpoint_every=1)
+        calling(DocumentClusters(2, **settings), stop).fit(X, y, checkpoint=folder)
     model = DocumentClusters(2, **settings).fit(X, y, checkpoint=folder, resume=True)
     assert model.n_steps_ == 12
     model.save(tmp_path / "model")

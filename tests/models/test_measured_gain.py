@@ -303,7 +303,7 @@ def test_a_run_resumes_before_its_score(stop, tmp_path):
 
     X, how = documents(N, V), dict(checkpoint=tmp_path / "run", transcript=tmp_path / "t", resume=True)
     with pytest.raises(Stop):
-        calling(topics(), stops).fit(X, checkpoint_every=1, **how)
+        calling(topics(), stops).fit(X, **how)
     model = topics().fit(X, **how)
     assert model.ledger_.lost == 0 and len(model.ledger_) == 10 and model.found_gain_.low > 0
     assert topics().fit(X, **how).found_gain_ == model.found_gain_  # the finished run, from its folder
@@ -316,7 +316,7 @@ def test_a_run_resumes_before_its_score(stop, tmp_path):
 
 def test_a_score_that_is_lost_is_paid_for_again(tmp_path):
     """The process ends after the score's record and before its noise."""
-    X, how = documents(N, V), dict(checkpoint=tmp_path / "run", resume=True, checkpoint_every=1)
+    X, how = documents(N, V), dict(checkpoint=tmp_path / "run", resume=True)
     model = topics()
     ends(model, 10, fail)
     with pytest.raises(Stop):
@@ -329,7 +329,7 @@ def test_a_score_that_is_lost_is_paid_for_again(tmp_path):
 
 def test_a_run_that_cannot_pay_for_its_score_has_none(tmp_path):
     X = documents(N, V)
-    how = dict(checkpoint=tmp_path / "run", resume=True, checkpoint_every=100)
+    how = dict(checkpoint=tmp_path / "run", resume=True)
     settings = dict(noise_multiplier=None, epsilon=2.0)
     for _ in range(2):
         model = topics(**settings)

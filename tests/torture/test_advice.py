@@ -14,8 +14,8 @@ from vips_fast.engine.payment import Payment
 
 #: Faults of the disk, and signals. A signal may also come before a call that reads.
 FAULTS, SIGNALS = ("killed", "ENOSPC", "EIO", "full"), ("SIGTERM", "SIGINT", "SIGKILL")
-#: Jobs that are signalled: with checkpoints at each step, with none, and with a purchase.
-SIGNALLED = ("lda", "spaced", "purchase")
+#: Jobs that are signalled: without and with a purchase.
+SIGNALLED = ("lda", "purchase")
 
 
 @pytest.fixture

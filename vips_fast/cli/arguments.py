@@ -337,8 +337,6 @@ class Run(Threaded, title="run"):
         print the result as one JSON object, and nothing else
     log_file
         add a line for each event of the run to this file
-    checkpoint_every : N
-        steps between checkpoints; default: at most 2 % of time
     resume
         continue a stopped run, if there is one; a finished run spends nothing more
     set : NAME=VALUE
@@ -353,7 +351,6 @@ class Run(Threaded, title="run"):
     config: File | None = None
     json: bool = False
     log_file: File | None = None
-    checkpoint_every: Whole | None = None
     resume: bool = False
     set: tuple[str, ...] = ()
 

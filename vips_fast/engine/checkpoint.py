@@ -1,52 +1,48 @@
-"""Keep releases and checkpoints, so that a killed run resumes with what it paid for.
+"""Keep the releases of a run, so that a killed run resumes with what it paid for.
 
 The folder of a run holds
 
     lock              note of the process that uses the folder now (`vips_fast.store.lock`)
     run.json          class, settings, public facts, plan, versions: a resume has to agree with them
     ledger.jsonl      the log of every release, written ahead (`vips_fast.store.log`)
-    checkpoint.npz    ``Model.state()``, its step, and head and length of the ledger then
-    releases/         each release since then, on the disk before anything else uses it; all, if a transcript gets them
+    releases/         the release of each step, on the disk before anything else uses it
+    start.npz         the start, of a model that has a secret one (`Model.secret_start`)
 
-and never a key, a minibatch or a sum before its noise. A state is a function of releases and public numbers. So the
-folder says nothing that the model would not say.
+and never a key of noise, a minibatch or a sum before its noise. A model is a function of its releases and of public
+numbers, so a resumed run makes its state again from them, and the folder says nothing that the model would not say. A
+vocabulary alone has a secret start, and releases about tokens that its result leaves out.
 
 *Why nothing is under-counted.* A release needs its noise, and the noise needs a key. The key is drawn after the append
 to the ledger has returned, which is after fsync. So a release that exists has its record on the disk. Spent is the
-number of releases among the records of ``ledger.jsonl``, and one more if its end is torn; no checkpoint can lower it. A
-checkpoint is taken only if the ledger on the disk extends the one that it was written with, hash by hash. A ledger that
-was shortened below it, or belongs to another run, is refused. ``ledger.jsonl`` is there, empty, before ``run.json``,
-and ``run.json`` before the first record. So a folder that lacks one of the two is refused: someone has tampered with
-it. A release that lies whole in the folder is used, and its step is neither drawn nor paid for again. A step whose
-release is not there draws new randomness (with a test key: the same) and has a record of its own in the ledger. The
-lost step's record stays.
+number of releases among the records of ``ledger.jsonl``, and one more if its end is torn. ``ledger.jsonl`` is there,
+empty, before ``run.json``, and ``run.json`` before the first record. So a folder that lacks one of the two is refused:
+someone has tampered with it. A release that lies whole in the folder is used, and its step is neither drawn nor paid
+for again. A step whose release is not there draws new randomness (with a test key: the same) and has a record of its
+own in the ledger. The lost step's record stays.
 
 *Why a kept release costs no privacy.* A release r of step t is one draw of a mechanism whose event is in the ledger:
-its file names that record, and is refused if the ledger lacks it. All that follows is a function of r, of earlier
-releases and of public numbers, in the first process as in the resumed one. So whatever both show together is
-post-processing of r. A step whose file is not whole is another matter. Its r may have been seen, in this file's bytes
-or in a copy of the folder that was taken in time, and nothing here can prove the contrary. So a new draw is a second
-release, with a record and a charge of its own.
+its file names that record, hash by hash, and is refused if the ledger lacks it, as a shortened or another run's ledger
+does. All that follows is a function of r, of earlier releases and of public numbers, in the first process as in the
+resumed one. So whatever both show together is post-processing of r. A step whose file is not whole is another matter.
+Its r may have been seen, in this file's bytes or in a copy of the folder that was taken in time, and nothing here can
+prove the contrary. So a new draw is a second release, with a record and a charge of its own.
 
 *Why little is lost.* The file for the next release is made, in full size, before the release is charged: a disk without
 room is noticed while nothing is spent. A file gets its name only when it is whole, and what a killed process left of
 one is removed by the next run.
 
-*Which releases go on.* A release belongs to the state that it was made from. The run goes on from its checkpoint
-through the files of the next steps. If the ledger has a resume at a step or before it, behind the record of that step's
-file, the step was lost and done again. Such a file belongs to a state that is no more, also if it is restored later.
-A checkpoint of such a state is refused.
+*Which releases go on.* A release belongs to the state that it was made from. The run goes on through the files of the
+first steps. If the ledger has a resume at a step or before it, behind the record of that step's file, the step was lost
+and done again. Such a file belongs to a state that is no more, also if it is restored later.
 """
 
 import errno
 import json
 import logging
 import os
-import time
-import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -55,7 +51,7 @@ import numpy as np
 from ..accounting import ComposedEvent, PrivacyEvent, SelfComposedEvent, rounded_up
 from ..accounting.calibration import Target
 from ..accounting.solver import find_integer
-from ..checks import check_flag, check_number
+from ..checks import check_flag
 from ..kernels import native
 from ..store.atomic import delete, fill, make_folder, naming, replace_file, reserve
 from ..store.limits import parse_json
@@ -72,17 +68,12 @@ from .sampling import epoch_length, n_events
 _log = logging.getLogger(__name__)
 
 FORMAT = 1
-LEDGER, LOCK, RUN, CHECKPOINT, RELEASES = "ledger.jsonl", "lock", "run.json", "checkpoint.npz", "releases"
-
-#: Share of a fit's time that checkpoints may take by default; the last one, which each run writes, has the rest of 2 %.
-_SHARE = 0.015
-#: Assumed cost of the first checkpoint: seconds, and bytes a second.
-_SECONDS, _BYTES_A_SECOND = 0.01, 2e8
+LEDGER, LOCK, RUN, START, RELEASES = "ledger.jsonl", "lock", "run.json", "start.npz", "releases"
 
 #: Settings that may differ between the parts of a run: the result does not depend on them.
 _FREE = ("n_jobs", "epsilon")
 _KIND = "ledger"
-_WRITTEN = "expected a checkpoint as it was written"
+_WRITTEN = "expected the start of a run as it was written"
 #: The advice about a damaged release.
 _AGAIN = "restore it, or remove it: its step is then done, and paid for, again"
 #: Bytes for the records of ledger and budget, which are written between the space and the release.
@@ -94,40 +85,6 @@ def versions() -> dict[str, str]:
     from .. import __version__
 
     return {"vips_fast": __version__, "numpy": np.__version__, "instruction set": native.isa()}
-
-
-@dataclass(frozen=True)
-class Checkpoint:
-    """A model's state after a step, and the ledger at that time."""
-
-    #: Steps done.
-    step: int
-    #: Steps that the run was to do; it is finished if both are equal.
-    n_steps: int
-    #: Mapping of str to array.
-    state: Mapping[str, np.ndarray]
-    head: str
-    #: Hash and length of the ledger.
-    n_records: int
-    #: Digest of ``run.json``: settings, public facts, plan (with the noise multiplier) and versions.
-    run: str
-
-    def write(self, path: Path) -> None:
-        """Write or replace the file in one step."""
-        meta = {name: value for name, value in vars(self).items() if name != "state"}
-        arrays = sealed(meta, {f"state.{k}": v for k, v in self.state.items()})
-
-        def fill(file: Any) -> None:
-            os.fchmod(file.fileno(), 0o600)  # an unfinished vocabulary purchase has sums that never leave
-            write_npz(file, arrays)
-
-        replace_file(path, fill)
-
-    @classmethod
-    def read(cls, path: Path) -> Self:
-        """Read the checkpoint in a file; ValueError if it is damaged."""
-        meta, arrays = opened(path, _WRITTEN, "n_steps")
-        return cls(**meta, state={name.removeprefix("state."): array for name, array in arrays.items()})
 
 
 def _check_extends(path: Path, name: str, ledger: Ledger, number: int, head: str) -> None:
@@ -150,8 +107,8 @@ class UsedUpError(ValueError):
 
 
 def forget_states(path: Path) -> None:
-    """Remove the states and releases of a run whose result is elsewhere."""
-    (path / CHECKPOINT).unlink(missing_ok=True)
+    """Remove the releases, and the start, of a run whose result is elsewhere."""
+    (path / START).unlink(missing_ok=True)
     delete(path / RELEASES)
 
 
@@ -198,38 +155,29 @@ def settle_ledger(log: Log, descriptor: int, plan: RunPlan) -> Ledger:
 class RunFolder:
     """The folder of one run, locked while this object is open.
 
-    With ``resume`` its run is resumed. ``every`` is the number of steps between checkpoints; None spaces them so that
-    they take less than 2 % of the time.
+    With ``resume`` its run is resumed.
 
     Raises BlockingIOError if another fit is using the folder; FileExistsError if there is a run and ``resume`` is
     False, or there are other files.
     """
 
     #: Names of the files in the folder. Beside one may lie its part in the making, which a killed process left.
-    OWN: ClassVar[frozenset[str]] = frozenset((LEDGER, RUN, CHECKPOINT, LOCK, RELEASES))
+    OWN: ClassVar[frozenset[str]] = frozenset((LEDGER, RUN, START, LOCK, RELEASES))
 
-    def __init__(self, path: str | Path, *, resume: bool = False, every: int | None = None):
-        self.path, self._every = Path(path), every
+    def __init__(self, path: str | Path, *, resume: bool = False):
+        self.path = Path(path)
         if self.path.exists() and not self.path.is_dir():
             raise FileExistsError(f"checkpoint {self.path}: expected a folder or a new name")
         make_folder(self.path.absolute(), 0o700)
         self._ledger: Ledger | None = None
-        self._model: Model | None = None
-        self._run, self._n_steps = "", 0
+        self._run = ""
         self._plan: RunPlan | None = None
         self._target: Target | None = None
-        # Steps whose releases are on the disk; releases of earlier attempts.
-        self._whole, self._at_first = 0, 0
-        # Step of the checkpoint in the folder, and its number of steps in all.
-        self._kept, self._kept_end = -1, -1
-        # Steps done, and releases then: if the ledger has no more of them, no further step has begun.
-        self._done = (0, 0)
-        self._cost, self._spent, self._began = 0.0, 0.0, time.perf_counter()
+        #: Steps whose releases are on the disk, in order.
+        self.whole = 0
+        # Releases of earlier attempts, and steps that these kept.
+        self._at_first, self._found = 0, 0
         self._lock = lock_folder(self.path)
-        # Steps whose releases continue the checkpoint.
-        self._found = range(0)
-        #: Whether releases of steps before the checkpoint stay.
-        self.keeps = False
         self._log, self._descriptor = Log(self.path / LEDGER, _KIND), -1
         try:
             self._look(resume)
@@ -242,13 +190,12 @@ class RunFolder:
         for name in sorted(self.OWN):
             if (self.path / name).is_symlink():
                 raise ValueError(f"{self.path / name}: is a symbolic link, which no fit makes; remove it")
-        ledger, run, checkpoint = (self.path / name for name in (LEDGER, RUN, CHECKPOINT))
+        ledger, run = self.path / LEDGER, self.path / RUN
         #: Whether a run has begun here.
         self.begun = run.exists()
         if not self.begun:
-            lines = ledger.exists() and ledger.read_bytes() != encode(_KIND)
-            if lines or checkpoint.exists():
-                raise FileNotFoundError(f"{run}: missing, beside a {LEDGER if lines else CHECKPOINT}; expected both")
+            if ledger.exists() and ledger.read_bytes() != encode(_KIND):
+                raise FileNotFoundError(f"{run}: missing, beside a {LEDGER}; expected both")
         if self.begun and not ledger.exists():
             raise FileNotFoundError(f"{ledger}: missing, beside {RUN}; what was spent cannot be known")
         if self.begun and not resume:
@@ -319,10 +266,21 @@ class RunFolder:
         except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
             raise ValueError(f"{path}: damaged; expected what a fit wrote (format {FORMAT})") from None
 
-    def state(self) -> dict[str, np.ndarray]:
-        """Read the checkpoint's state, which `begin` checks; empty without one."""
-        path = self.path / CHECKPOINT
-        return dict(Checkpoint.read(path).state) if path.exists() else {}
+    def start(self) -> dict[str, np.ndarray]:
+        """Read the secret start, which `begin` checks; empty without one."""
+        path = self.path / START
+        if not path.exists():
+            return {}
+        meta, arrays = opened(path, _WRITTEN)
+        if meta["run"] != json_digest(self._stored()):
+            raise ValueError(f"{path}: is not of the run of {RUN}; expected files of one run")
+        return arrays
+
+    def _keep_start(self, model: Model, ledger: Ledger) -> None:
+        """Write the start that the releases will belong to, before the first of them."""
+        meta = {"step": 0, "n_records": len(ledger.records), "head": ledger.head, "run": self._run}
+        arrays = sealed(meta, {name: np.asarray(array) for name, array in model.state().items()})
+        replace_file(self.path / START, lambda file: write_npz(file, arrays))
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -341,18 +299,13 @@ class RunFolder:
 
         By the files as they are: how much to reserve of a budget. `begin` checks the files, and may find fewer left.
         """
-        stored, path = self._stored(), self.path / CHECKPOINT
-        plan, (ledger, torn) = stored["plan"], ledger_in(self.path, strict=True)
-        kept, end = 0, plan["n_steps"]
-        if path.exists():
-            checkpoint = Checkpoint.read(path)
-            kept = checkpoint.step
-            end = kept if kept == checkpoint.n_steps else end
-        if kept < end:
-            kept = self._find(kept, ledger, json_digest(stored))
-        spent = _count(ledger, torn, event)
-        planned, wanted = (n_events(event, steps) for steps in (range(plan["n_steps"]), range(kept, end)))
-        return kept, affordable(spent, event, planned, wanted, target, plan.get("purchase"))
+        stored, (ledger, torn) = self._stored(), ledger_in(self.path, strict=True)
+        plan = stored["plan"]
+        whole = self._find(ledger, json_digest(stored))
+        if _is_done(ledger, whole, plan["n_steps"]):
+            return whole, 0
+        planned, wanted = (n_events(event, range(start, plan["n_steps"])) for start in (0, whole))
+        return whole, affordable(_count(ledger, torn, event), event, planned, wanted, target, plan.get("purchase"))
 
     def begin(
         self,
@@ -363,17 +316,16 @@ class RunFolder:
         plan: RunPlan,
         target: Target | None,
         paid: int | None = None,
-        keeps: bool = False,
-    ) -> tuple[Ledger, range, dict[str, Any]]:
-        """Start the run, or restore the model from the checkpoint.
+    ) -> tuple[Ledger, int, dict[str, Any]]:
+        """Start the run, or find how far it is.
 
         ``kind`` to ``plan`` describe this fit, as without a folder. ``target`` bounds the plan. ``paid`` is the number
-        of events that a budget pays for, after which the run ends. ``keeps`` retains the releases of steps before a
-        checkpoint, too, for a transcript. Returns the ledger with all releases so far, which writes ahead into the
-        folder, the steps left that the target can pay for, and the settings of the run, for its result.
+        of events that a budget pays for, after which the run ends. Returns the ledger with all releases so far, which
+        writes ahead into the folder, the steps of the run that the target can pay for, and its settings, for its
+        result.
 
         Raises ValueError if the run is of another plan, model, shape or version, or if the ledger does not extend the
-        checkpoint. It also does so if lost releases have used up the target before the first checkpoint.
+        releases. It also does so if lost releases have used up the target before the first step.
         """
         if not self._lock.held:
             raise ValueError(f"checkpoint {self.path}: closed; expected a folder that is open, or its path")
@@ -389,26 +341,20 @@ class RunFolder:
         ledger = self._read(plan)
         if ledger.plan not in (None, stored["plan"]):
             raise ValueError(f"{self.path / LEDGER}: its plan is not that of {RUN}; expected files of one run")
-        checkpoint = self._checkpoint(ledger)
-        step = 0 if checkpoint is None else checkpoint.step
-        if checkpoint is not None:
-            self._restore(model, checkpoint, plan.n_steps)
-        self._ledger, self._model, self._done = ledger, model, (step, len(ledger))
-        self._plan, self._target, self._at_first, self.keeps = plan, target, len(ledger), keeps
-        if checkpoint is not None:
-            self._kept, self._kept_end = step, checkpoint.n_steps
-        if checkpoint is not None and step == checkpoint.n_steps:
-            self._n_steps = step
-            return ledger, range(step, step), settings
+        self._ledger, self._plan, self._target, self._at_first = ledger, plan, target, len(ledger)
         make_folder(self.releases, 0o700)
         for part in self.releases.glob(".*.part"):
             part.unlink()
-        self._whole = whole = self._find(step, ledger, self._run)
+        self.whole = self._found = whole = self._find(ledger, self._run)
         if whole or len(ledger):
             _log.info("resume: from step %d in %s, %d releases spent", whole, self.path, len(ledger))
+        if whole and model.secret_start and not self.start():
+            raise FileNotFoundError(f"{self.path / START}: missing, beside {RELEASES}; expected both")
+        if _is_done(ledger, whole, plan.n_steps):
+            return ledger, whole, settings
         left, length = self._left(), epoch_length(plan.event)
         left = left if paid is None else min(left, paid)
-        self._n_steps = n_steps = min(plan.n_steps, (whole // length + left) * length) if left else whole
+        n_steps = min(plan.n_steps, (whole // length + left) * length) if left else whole
         if n_steps == 0:
             raise UsedUpError(self.used_up())
         if ledger.plan is None:
@@ -417,17 +363,15 @@ class RunFolder:
             ledger.taint(reason)
         if whole or len(ledger):
             ledger.resume(whole, n_steps)
-        if checkpoint is None and model.secret_start:
-            # A release is worth nothing without the state that it was made from.
-            self._checkpoint_of(0).write(self.path / CHECKPOINT)
-            self._kept, self._kept_end = 0, n_steps
-        return ledger, range(step, n_steps), settings
+        if model.secret_start and not self.start():
+            self._keep_start(model, ledger)
+        return ledger, n_steps, settings
 
     def _left(self) -> int:
         """Count the events that the target still pays for, of those that the plan wants."""
         ledger, plan = self._ledger, self._plan
         assert ledger is not None and plan is not None
-        planned, wanted = (n_events(plan.event, range(start, plan.n_steps)) for start in (0, self._whole))
+        planned, wanted = (n_events(plan.event, range(start, plan.n_steps)) for start in (0, self.whole))
         return affordable(_count(ledger, False, plan.event), plan.event, planned, wanted, self._target, plan.purchase)
 
     def used_up(self) -> str:
@@ -447,7 +391,7 @@ class RunFolder:
     @property
     def can_go_on(self) -> bool:
         """Whether a resume leads to a result: a step is whole, or the target pays for one."""
-        return self._ledger is None or self._whole > 0 or self._left() > 0
+        return self._ledger is None or self.whole > 0 or self._left() > 0
 
     def _read(self, plan: RunPlan) -> Ledger:
         with naming(self._log.path):
@@ -477,27 +421,7 @@ class RunFolder:
             "expected the same"
         )
 
-    def _checkpoint(self, ledger: Ledger) -> Checkpoint | None:
-        path = self.path / CHECKPOINT
-        if not path.exists():
-            return None
-        checkpoint = Checkpoint.read(path)
-        if checkpoint.run != self._run:
-            raise ValueError(f"{path}: is not of the run of {RUN}; expected files of one run")
-        _check_extends(path, LEDGER, ledger, checkpoint.n_records, checkpoint.head)
-        if _went_back(ledger, checkpoint.n_records, checkpoint.step):
-            raise ValueError(f"{path}: its steps were done again since; remove it, or restore a later one")
-        return checkpoint
-
-    def _restore(self, model: Model, checkpoint: Checkpoint, planned: int) -> None:
-        try:
-            if not 0 <= checkpoint.step <= checkpoint.n_steps <= planned:
-                raise ValueError
-            model.restore(checkpoint.state)
-        except (LookupError, TypeError, ValueError, AttributeError, OverflowError):
-            raise ValueError(f"{self.path / CHECKPOINT}: damaged; {_WRITTEN}") from None
-
-    # -------------------------------------------------- releases, checkpoints
+    # ------------------------------------------------------------- releases
 
     @property
     def releases(self) -> Path:
@@ -521,24 +445,16 @@ class RunFolder:
         _check_extends(path, "the ledger", ledger, meta["n_records"], meta["head"])
         return not _went_back(ledger, meta["n_records"], step + 1)
 
-    def _find(self, step: int, ledger: Ledger, run: str) -> int:
-        """Find the releases that continue a state after ``step`` steps; return the step after them."""
-        first = step
+    def _find(self, ledger: Ledger, run: str) -> int:
+        """Count the first steps whose releases continue each other."""
+        step = 0
         while self._file(step).exists() and self._continues(step, ledger, run):
             step += 1
-        self._found = range(first, step)
         return step
 
-    def before(self, step: int) -> Iterator[Release]:
-        """Read the releases of the steps before ``step``, which `begin` was told to keep; ValueError if one is gone."""
-        assert self._ledger is not None
-        for number in range(step):
-            if not self._file(number).exists() or not self._continues(number, self._ledger, self._run):
-                raise ValueError(
-                    f"checkpoint {self.path}: lacks the release of step {number}; a run keeps all for a transcript "
-                    "only if it has one from its start"
-                )
-            yield self._release(number)
+    def found(self) -> Iterator[Release]:
+        """Read the releases of earlier attempts."""
+        return map(self._release, range(self._found))
 
     def _release(self, step: int) -> Release:
         path = self._file(step)
@@ -546,7 +462,7 @@ class RunFolder:
 
     def kept(self, step: int, shape: tuple[int, ...]) -> Release | None:
         """Read the release of a step that an earlier attempt drew; None if this one draws it."""
-        if step not in self._found:
+        if step >= self._found:
             return None
         release = self._release(step)
         if release.units.shape != shape:
@@ -570,82 +486,14 @@ class RunFolder:
         """Bring a release to the disk, before anything else uses it; OSError if it failed twice, in two files."""
         assert self._ledger is not None
         fill(self._file(release.step), release_writer(release, self._ledger, self._run))
-        self._whole = release.step + 1
+        self.whole = release.step + 1
 
-    def after(self, step: int) -> None:
-        """Write a checkpoint after a step if due, for `vips_fast.engine.loop.run`."""
-        assert self._ledger is not None
-        self._done, self._whole = (step, len(self._ledger)), step
-        if step == self._n_steps:
-            return  # `finish` writes the last one
-        if self._every is not None:
-            due = step - max(self._kept, 0) >= self._every
-        else:
-            self._cost = self._cost or _SECONDS + self._size() / _BYTES_A_SECOND
-            due = self._spent + self._cost <= _SHARE * (time.perf_counter() - self._began)
-        if due:
-            self._write()
 
-    def _size(self) -> int:
-        return 0 if self._model is None else sum(array.nbytes for array in self._model.state().values())
-
-    def _checkpoint_of(self, step: int) -> Checkpoint:
-        """Make the checkpoint of the model as it is now."""
-        ledger, model = self._ledger, self._model
-        assert ledger is not None and model is not None
-        state = {name: np.asarray(array) for name, array in model.state().items()}
-        return Checkpoint(step, self._n_steps, state, ledger.head, len(ledger.records), self._run)
-
-    def _write(self) -> None:
-        start = time.perf_counter()
-        made = self._checkpoint_of(self._done[0])
-        try:
-            made.write(self.path / CHECKPOINT)
-            self._kept, self._kept_end = made.step, made.n_steps
-            self._forget(made.step)
-            _log.info("checkpoint: step %d of %d in %s", made.step, made.n_steps, self.path)
-        except OSError as error:
-            _log.warning("checkpoint: step %d is not kept: %s", made.step, error)
-            # The steps are paid for, so the fit continues; an error of the ledger would end the run.
-            warnings.warn(
-                f"{error}: the fit continues without this checkpoint; a resume would take the steps after "
-                f"{max(self._kept, 0)} from their releases",
-                RuntimeWarning,
-                stacklevel=2,
-            )
-        self._cost = time.perf_counter() - start
-        self._spent += self._cost
-
-    def _forget(self, step: int) -> None:
-        """Remove the releases before a step, whose state is kept."""
-        with suppress(OSError):
-            for number in range(step - 1, -1, -1):
-                if self.keeps or not self._file(number).exists():
-                    break
-                self._file(number).unlink()
-
-    def keep(self, *, whole: bool = False) -> None:
-        """Write a checkpoint after an interrupt that came between whole steps.
-
-        The model is then as the last whole step left it. That is so if ``whole`` says so, as after `Stopped`, or if no
-        further step had begun. Without noise no record tells whether one had.
-        """
-        ledger, (step, releases) = self._ledger, self._done
-        if ledger is not None and step > max(self._kept, 0) and (whole or 0 < len(ledger) == releases):
-            with suppress(Exception):
-                self._write()
-
-    def finish(self) -> Ledger:
-        """Write the last checkpoint; return a copy of the ledger.
-
-        The copy is to be closed over the result. The closing record is not written to the folder: it follows from the
-        state.
-        """
-        assert self._ledger is not None
-        self._done = (self._n_steps, len(self._ledger))
-        if (self._kept, self._kept_end) != (self._n_steps, self._n_steps):
-            self._write()
-        return self._ledger.copy()
+def _is_done(ledger: Ledger, whole: int, planned: int) -> bool:
+    """Tell whether a run made all steps that were planned, or that could be paid when it was resumed."""
+    steps = planned if ledger.shortened is None else ledger.shortened[0]
+    lost = len(ledger) > 0 and len(ledger) - ledger.lost != whole
+    return ledger.plan is not None and whole == steps and not lost
 
 
 def raised(there: Mapping[str, Any], here: Mapping[str, Any]) -> bool:
@@ -694,7 +542,7 @@ def affordable(
     The ``spent`` ones come first. The noise was calibrated for ``planned`` times after the vocabulary purchase, if
     there was one. If releases were lost, a few fewer may remain: the accountant finds out how many from the events.
     """
-    if event is None or target is None or spent + wanted <= planned:
+    if event is None or target is None or not wanted or spent + wanted <= planned:
         return wanted
     # All releases of a run are of one event, and the planned number fits.
     before = bounded_with(purchase)
@@ -707,21 +555,19 @@ def affordable(
 
 
 @contextmanager
-def open_folder(path: str | Path | RunFolder | None, resume: bool, every: int | None) -> Iterator[RunFolder | None]:
+def open_folder(path: str | Path | RunFolder | None, resume: bool) -> Iterator[RunFolder | None]:
     """Open a fit's folder while it runs; None without a folder.
 
     An open `RunFolder` stays open. Raises ValueError or OSError as `RunFolder`; ValueError if an argument needs a
     folder.
     """
     check_flag("resume", resume)
-    check_number("checkpoint_every", every, 1, 2**31, integer=True, optional=True)
     if path is None:
-        if resume or every is not None:
-            what = "resume=True" if resume else f"checkpoint_every={every}"
-            raise ValueError(f"{what}: expected checkpoint= with it, the folder of the run")
+        if resume:
+            raise ValueError("resume=True: expected checkpoint= with it, the folder of the run")
         yield None
     elif isinstance(path, RunFolder):
         yield path
     else:
-        with RunFolder(path, resume=resume, every=every) as folder:
+        with RunFolder(path, resume=resume) as folder:
             yield folder

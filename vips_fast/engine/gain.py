@@ -225,7 +225,7 @@ class MeasuredModel(Model):
     (`GainScore.clip_rows`). B is at most the mechanism's sensitivity, divided by sqrt(2) for replacing, so the noise of
     every step covers the score. The model that is scored is a function of earlier releases. The unit's own random word
     decides whether it is asked, and which part of it is predicted. So the last step has the event of all others. The
-    plan, the ledger, a budget, a checkpoint and a transcript treat it like them.
+    plan, the ledger, a budget and a transcript treat it like them.
 
     *Cost.* The run has one step less for the model itself: at 20 steps its noise is 2.6 % larger.
     """

@@ -60,7 +60,7 @@ def run(
     callback: Callable[[Progress], None] | None = None,
     diagnostics: list[dict[str, float]] | None = None,
     charge: Callable[[Ledger], AbstractContextManager[None]] | None = None,
-    steps: range | None = None,
+    n_steps: int | None = None,
     folder: RunFolder | None = None,
 ) -> int:
     """Run a plan, updating model and ledger; return total steps done.
@@ -80,13 +80,13 @@ def run(
     charge : callable(Ledger) -> context manager, or None
         Entered before the key of a step's noise is drawn, if the step starts an event. The charge to the data set's
         budget is then on the disk, and in its block the ledger records the release (`Payment.charge`).
-    steps : range or None
-        Remaining steps of the plan, if its ledger is already open. None is all steps.
+    n_steps : int or None
+        Steps of the run, if its ledger is already open. None is all of the plan.
     folder : RunFolder or None
-        Keeps each release before it is used, and states of the model. Its releases of these steps are used first.
+        Keeps each release before it is used. Its releases of earlier attempts are used first.
     """
-    if steps is None:
-        steps = range(plan.n_steps)
+    if n_steps is None:
+        n_steps = plan.n_steps
         ledger.open(plan.public())
         for reason in plan.taints:
             ledger.taint(reason)
@@ -94,12 +94,11 @@ def run(
         _log.warning("plan: NOT PRIVATE: %s", "; ".join(plan.taints))
     if _log.isEnabledFor(logging.INFO):
         _log.info("plan: %s", ", ".join(f"{name} {value}" for name, value in plan.public().items()))
-    before = first_step + steps.start
-    _log.info("start: %d steps to do, %d done before, %d releases spent", len(steps), before, len(ledger))
+    _log.info("start: %d steps, %d done before, %d releases spent", n_steps, first_step, len(ledger))
     sampler, mechanism = plan.sampler, plan.mechanism
     scale = mechanism.spacing / sampler.expected_batch_size
     start, first = time.perf_counter(), True
-    for number in steps:
+    for number in range(n_steps):
         step = first_step + number
         if folder is not None and (kept := folder.kept(number, model.shape)) is not None:
             with uninterrupted():
@@ -118,27 +117,25 @@ def run(
         # waits until model and run folder both hold a whole number of steps.
         event = plan.event_at(step, first)
         with uninterrupted():
+            if folder is not None:
+                folder.make_room(number, sums.nbytes)
             if event is not None:
-                if folder is not None:
-                    folder.make_room(number, sums.nbytes)
                 with charge(ledger) if charge is not None and starts else nullcontext():
                     clip_norm, sensitivity = mechanism.clip_norm, mechanism.sensitivity
                     ledger.intend(event, clip_norm=clip_norm, sensitivity=sensitivity, part=plan.part)
             mechanism.add_noise(sums, randomness.noise_key(step), backend.n_threads)
             release = Release(step, sums, scale, mechanism.noise_sd / sampler.expected_batch_size)
-            if folder is not None and (event is not None or folder.keeps):
+            if folder is not None:
                 folder.keep_release(release)
             if on_release is not None:
                 on_release(release)
             model.update(release)
-            if folder is not None:
-                folder.after(number + 1)
         del sums, release  # before the next step's
         first = False
         if diagnostics is not None and of_step is not None:
             diagnostics.append(of_step)
         if callback is not None:
-            callback(Progress(number + 1, steps.stop, time.perf_counter() - start, ledger, plan.delta))
+            callback(Progress(number + 1, n_steps, time.perf_counter() - start, ledger, plan.delta))
     model.end()
-    _log.info("done: %d steps in %.3f s", first_step + steps.stop, time.perf_counter() - start)
-    return first_step + steps.stop
+    _log.info("done: %d steps in %.3f s", first_step + n_steps, time.perf_counter() - start)
+    return first_step + n_steps

@@ -20,8 +20,8 @@ class Payment:
     """Payment of one run: a plan's releases are reserved, or the rest of a resumed run.
 
     ``what`` names the run in the budget's file. A resumed ``run`` reserves the releases that are left below ``target``.
-    Raises BudgetExceededError if they do not fit. A run with a checkpoint may resume without a reservation: it then
-    publishes the checkpoint's steps.
+    Raises BudgetExceededError if they do not fit. A run that kept a step may resume without a reservation: it then
+    publishes the steps that it kept.
     """
 
     def __init__(

@@ -459,7 +459,7 @@ class Planner:
         """Find the releases of a run from public numbers.
 
         Returns None if they depend on columns of data that are not read yet. Raises as `plan`. A budget also refuses a
-        run that does not fit it now, and a resumed ``run`` without a checkpoint that can have no further step.
+        run that does not fit it now, and a resumed ``run`` without a step that can have no further one.
         """
         terms, schedule = self.complete_terms(request, budget)
         if schedule is None or not terms.noised:

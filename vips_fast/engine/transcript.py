@@ -148,13 +148,12 @@ class TranscriptWriter:
         *,
         n_before: int,
         folder: "RunFolder | None" = None,
-        done: int = 0,
         **facts: Any,
     ) -> None:
         """Take everything known before the first release.
 
-        The ``folder`` of the run has the releases of the ``done`` steps, and gets those that follow. Raises ValueError
-        if it lacks one, or another run is in the transcript; but the run that is there may be this one.
+        The ``folder`` of the run gets the releases. Raises ValueError if another run is in the transcript; but the run
+        that is there may be this one.
         """
         self._ledger, self._n_before, self._folder = ledger, n_before, folder
         plain, self._arrays = parted(settings, public)
@@ -168,9 +167,8 @@ class TranscriptWriter:
             make_folder(self._root.absolute())
             self._part = new_folder(self._path)
         else:
-            self.digests = [release_digest(release) for release in folder.before(done)]
             if self._path.exists():
-                self._mine(self._path)
+                self._check_mine([release_digest(release) for release in folder.found()])
 
     @property
     def _taken(self) -> str:
@@ -178,11 +176,15 @@ class TranscriptWriter:
 
     def _mine(self, path: Path) -> Own:
         """Tell what an earlier attempt at this run put in its place; ValueError if another run is there."""
-        found = [release_digest(release) for release in _read_run(path).releases()]
-        same = _read_log(path).records[0].get("run") == self._run["run"]
-        if not same or any(a != b for a, b in zip(found, self.digests, strict=False)):
+        return named({*TRANSCRIPT_FILES, *map(release_name, range(self._check_mine(self.digests)))})
+
+    def _check_mine(self, known: list[str]) -> int:
+        """Count the releases of the run in this one's place; ValueError if it is another, by the ``known`` digests."""
+        found = [release_digest(release) for release in _read_run(self._path).releases()]
+        same = _read_log(self._path).records[0].get("run") == self._run["run"]
+        if not same or any(a != b for a, b in zip(found, known, strict=False)):
             raise ValueError(f"transcript {self._root}: holds another run; expected a new or an empty folder")
-        return named({*TRANSCRIPT_FILES, *map(release_name, range(len(found)))})
+        return len(found)
 
     def _further(self, follows: str | None) -> int:
         """Find a further run's number; set aside runs it does not continue."""

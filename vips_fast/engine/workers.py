@@ -39,7 +39,7 @@ def identity() -> dict[str, str]:
     Returns
     -------
     dict of str
-        Versions and instruction set as in checkpoints; a digest of the package's own files; the kind of processor, if
+        Versions and instruction set as in run folders; a digest of the package's own files; the kind of processor, if
         kernels or numpy depend on it.
     """
     root, digest = Path(__file__).resolve().parent.parent, hashlib.sha256()

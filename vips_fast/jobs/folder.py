@@ -4,10 +4,9 @@ It exists until the fit has ended. It is the folder of `vips_fast.engine.checkpo
 
 - ``journal``: the states of the job, each written before it begins (`vips_fast.store.log`)
 - ``log``: a line for each event
-- ``reserve``: bytes without content, reserved so that a full disk cannot prevent the result
 - ``model``: the whole result, after the fit and before it has its place in OUT
 - ``words``: the folder of the vocabulary purchase, a run of its own with a ledger; its result is ``words/model``. Until
-  the purchase ends, checkpoint and releases have noised sums that never leave, in files for only your account
+  the purchase ends, its start and its releases say what never leaves, in files for only your account
 
 A job is *planned*, *reserved*, at a *round* of its purchase, at a *step*, has its *result*, is *published* (`state`).
 The journal records the plan, the digest of the columns, and the head of the result's ledger, which no other model has.
@@ -53,7 +52,7 @@ from . import beside
 from .log import log_to
 from .places import check_place, copy_model, kind_in
 
-JOURNAL, LOG, RESERVE, MODEL, WORDS = "journal", "log", "reserve", "model", "words"
+JOURNAL, LOG, MODEL, WORDS = "journal", "log", "model", "words"
 _KIND = "job"
 _log = logging.getLogger(__name__)
 
@@ -246,18 +245,18 @@ class JobFolder(RunFolder):
     """Run folder of a job, locked while this object is open.
 
     The folder of the job that writes ``out``. It stays until the model has its place, unless it is closed before
-    anything was spent. ``resume`` and ``every`` are as for `RunFolder`; the journal records ``planned``.
+    anything was spent. ``resume`` is as for `RunFolder`; the journal records ``planned``.
 
     Raises BlockingIOError if another fit is writing to the same place. Raises FileExistsError if the folder is not a
     job's. Raises ValueError if a run has not ended and ``resume`` is False.
     """
 
-    OWN = RunFolder.OWN | {JOURNAL, LOG, RESERVE, MODEL, WORDS}
+    OWN = RunFolder.OWN | {JOURNAL, LOG, MODEL, WORDS}
     _fresh = False
 
-    def __init__(self, out: Path, *, resume: bool, every: int | None = None, **planned: str | None):
+    def __init__(self, out: Path, *, resume: bool, **planned: str | None):
         self._stack = ExitStack()
-        super().__init__(run_folder(out), resume=True, every=every)
+        super().__init__(run_folder(out), resume=True)
         try:
             self._note(kind="planned", **planned)
             self._stack.enter_context(log_to(str(self.path / LOG)))
@@ -316,49 +315,6 @@ class JobFolder(RunFolder):
             self._note(kind="columns", digest=digest)
         return bool(_last_record(self.path, "columns").get("digest") == digest)
 
-    def begin(self, *args: Any, **kwargs: Any) -> tuple[Ledger, range, dict[str, Any]]:
-        """Call `RunFolder.begin`, then reserve space for the result.
-
-        Raises OSError if the disk has too little space.
-        """
-        begun = super().begin(*args, **kwargs)
-        model, settings, steps = self._model, begun[2], begun[1]
-        assert model is not None
-        state, result, settled = (
-            sum(getattr(array, "nbytes", 0) for array in arrays.values())
-            for arrays in (model.state(), model.result(), settings)
-        )
-        # A state may grow to thrice the result: an average, its noise, and word weights (`vips_fast.models.lda`).
-        state = max(state, 3 * result)
-        # The last checkpoint and the model: arrays, a kilobyte a record of the ledger, texts, overhead of file systems.
-        size = (2 * state + result + settled) * 17 // 16 + 1024 * (len(begun[0]) + len(steps))
-        self._set_aside(size + (1 << 20))
-        return begun
-
-    def _set_aside(self, size: int) -> None:
-        path = self.path / RESERVE
-        try:
-            write_file(path, lambda file: os.posix_fallocate(file.fileno(), 0, size))
-        except OSError as error:
-            self._free_reserve()
-            if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-                why = f"{os.strerror(error.errno)}: the result needs {size} bytes"
-                raise OSError(error.errno, why, str(path)) from None
-
-    def _free_reserve(self) -> None:
-        with suppress(OSError):
-            (self.path / RESERVE).unlink()
-
-    def keep(self, *, whole: bool = False) -> None:
-        """See `RunFolder.keep`."""
-        self._free_reserve()
-        super().keep(whole=whole)
-
-    def finish(self) -> Ledger:
-        """See `RunFolder.finish`."""
-        self._free_reserve()
-        return super().finish()
-
     def store(self, model: Any, files: Mapping[str, str]) -> None:
         """Write the result and its texts, whole and synced to disk."""
         part, place = self.path / f".{MODEL}.part", self.path / MODEL
@@ -408,13 +364,12 @@ class JobFolder(RunFolder):
     def _worth(self) -> bool:
         """Whether something would be lost with this folder."""
         drawn = self._ledger is not None and len(self._ledger) > 0
-        return not self._fresh or self._kept > 0 or drawn or self._purchased
+        return not self._fresh or self.whole > 0 or drawn or self._purchased
 
     def close(self) -> None:
         """Unlock the folder; remove it if nothing would be lost."""
         self._stack.close()
         if self._lock.held and self.path.exists():
-            self._free_reserve()
             if not self._worth:
                 with suppress(OSError):
                     remove(self.path)

@@ -175,8 +175,6 @@ class Job:
         Whether a model at ``out`` is replaced.
     report : bool
         Whether ``report.html`` is written too.
-    checkpoint_every : int or None
-        Steps between checkpoints.
     backend : callable() -> context manager, or None
         Gives the backend for the sums, such as `vips_fast.engine.cluster.connected`.
     on_forecast : callable(RunForecast) or None
@@ -202,7 +200,6 @@ class Job:
     resume: bool = False
     force: bool = False
     report: bool = False
-    checkpoint_every: int | None = None
     backend: Callable[[], AbstractContextManager[Backend | None]] = nullcontext
     on_forecast: Callable[[RunForecast], None] | None = None
     progress: Callable[[], AbstractContextManager[Callable[[Progress], None] | None]] = nullcontext
@@ -254,7 +251,7 @@ class Job:
         # The run folder is locked before the data are read: a second job does not begin.
         facts = {"model": type(self.model).__name__, "transcript": None if transcript is None else str(transcript)}
         facts["budget"] = None if self.budget is None else str(Budget.of(self.budget).path)
-        with JobFolder(out, resume=self.resume, every=self.checkpoint_every, **facts) as folder:
+        with JobFolder(out, resume=self.resume, **facts) as folder:
             try:
                 if transcript is not None:  # after the run folder, whose refusal says how to resume
                     TranscriptWriter(transcript, first=True, resume=self.resume)  # refuses a folder that is in use

@@ -335,7 +335,7 @@ class _Purchase:
             words = self._again(words, words.privacy_.n_records)
         else:
             try:
-                with RunFolder(self._folder.words, resume=True, every=1) as run:
+                with RunFolder(self._folder.words, resume=True) as run:
                     words = self._purchased(records, run)
             except UsedUpError:
                 why = "the releases of the vocabulary purchase were lost, and its target pays for no further one"

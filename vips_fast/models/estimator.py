@@ -390,7 +390,6 @@ class PrivateEstimator:
         transcript: str | Path | None = None,
         checkpoint: str | Path | RunFolder | None = None,
         resume: bool = False,
-        checkpoint_every: int | None = None,
         budget: BudgetLike = None,
         on_forecast: Callable[[RunForecast], None] | None = None,
         callback: Callable[[Progress], None] | None = None,
@@ -407,12 +406,12 @@ class PrivateEstimator:
         unknown = {*call, *(name for name, one in named.items() if one is not None)} - known.keys()
         if unknown and not any(one.kind is one.VAR_KEYWORD for one in known.values()):
             raise TypeError(f"{type(self).__name__}.{method}() got an unexpected keyword argument {min(unknown)!r}")
-        if partial and (checkpoint is not None or resume or checkpoint_every is not None):
+        if partial and (checkpoint is not None or resume):
             raise TypeError("partial_fit() takes no checkpoint: a call is one step")
         if callback is not None and not callable(callback):
             raise ValueError(f"callback={callback!r}: expected a callable or None")
         uncounted = bool(self.private) and budget is None and not (resume or self._taints())
-        with self._alone(), open_folder(checkpoint, resume, checkpoint_every) as folder:
+        with self._alone(), open_folder(checkpoint, resume) as folder:
             first, resumed = not partial or self._result is None, folder is not None and folder.begun
             writer = None if transcript is None else TranscriptWriter(transcript, first=first, resume=resumed)
             fit = self.prepare(X, y, partial=partial, budget=budget, folder=folder, **call)

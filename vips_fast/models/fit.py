@@ -27,7 +27,6 @@ from ..data.vocabulary import carried_purchase
 from ..engine.backend import Backend
 from ..engine.budget import Budget
 from ..engine.checkpoint import RunFolder, ledger_in
-from ..engine.interrupts import Stopped
 from ..engine.ledger import Ledger
 from ..engine.loop import Progress, run
 from ..engine.model import MAX_RECORDS, Model, Records
@@ -88,12 +87,12 @@ class Fit:
     ) -> None:
         """Run, or resume from the folder, and give the estimator its result."""
         model, plan, ledger, payment, folder = self.model, self.plan, self.ledger, self.payment, self.folder
-        kind, settings, steps, n_before = type(self.estimator).__name__, self.settings, None, len(ledger.records)
+        kind, settings, n_steps, n_before = type(self.estimator).__name__, self.settings, None, len(ledger.records)
         with payment or nullcontext():
             if folder is not None:
                 paid = None if payment is None else payment.paid
                 how = (kind, settings, self.public, model, plan, self.target, paid)
-                ledger, steps, settings = folder.begin(*how, keeps=transcript is not None)
+                ledger, n_steps, settings = folder.begin(*how)
             diagnostics: list[dict[str, float]] | None = [] if self.diagnoses else None
             spent = len(ledger)
             try:
@@ -106,13 +105,12 @@ class Fit:
                         ledger,
                         n_before=n_before,
                         folder=folder,
-                        done=0 if steps is None else steps.start,
                         taints=list(plan.taints),
                         follows=self.follows,
                         n_steps=self.n_steps,
                         partial=self.partial,
                     )
-                if payment is not None and (steps is None or len(steps)):
+                if payment is not None and (folder is None or folder.whole < n_steps):
                     payment.record(ledger)
                 with self.backend.placed(self.records) as records:
                     done = run(
@@ -127,17 +125,15 @@ class Fit:
                         callback=callback,
                         diagnostics=diagnostics,
                         charge=None if payment is None else payment.charge,
-                        steps=steps,
+                        n_steps=n_steps,
                         folder=folder,
                     )
-                ledger = ledger if folder is None else folder.finish()
+                ledger = ledger if folder is None else ledger.copy()  # the folder's own is never closed
                 if transcript is not None:
                     transcript.finish()
             except BaseException as error:
                 if transcript is not None:
                     transcript.close()
-                if folder is not None:
-                    folder.keep(whole=isinstance(error, Stopped))
                 if len(ledger) > spent:
                     made = counted(len(ledger) - spent, "release")
                     error.add_note(

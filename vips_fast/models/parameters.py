@@ -190,11 +190,9 @@ class Bookkeeping(Rows, total=False):
     Attributes
     ----------
     checkpoint : path or None
-        Folder that keeps the run as it goes: its ledger, written ahead of each release, and its last checkpoint.
+        Folder that keeps the run as it goes: its ledger, written ahead of each release, and its releases.
     resume : bool
         Whether a run that is in the folder resumes; lost steps are done and paid for again.
-    checkpoint_every : int or None
-        Steps between checkpoints; None spaces them so that they take less than 2 % of the time.
     on_forecast : callable(RunForecast) or None
         Called with a new run's forecast, before anything is spent on it; may raise. None logs the forecast, or warns if
         the run is hopeless.
@@ -202,7 +200,6 @@ class Bookkeeping(Rows, total=False):
 
     checkpoint: str | Path | RunFolder | None
     resume: bool
-    checkpoint_every: int | None
     on_forecast: Callable[[RunForecast], None] | None
 
 

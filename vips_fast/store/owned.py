@@ -57,10 +57,10 @@ def remove(path: Path, own: Own) -> None:
 #: Names of all files that this package writes into folders. By these a folder in the making is known, which has no file
 #: yet that names what it holds. `tests/jobs/test_replacing.py` compares them with the lists of the writers.
 MADE = frozenset(
-    "checkpoint.npz coefficients.csv columns.txt components.csv drift.csv journal ledger.jsonl lock log "
-    "model model.json model.npz model.sig names.txt privacy.json privacy.txt publication.json "
-    "releases report.html reserve run.json run.jsonl run.npz schema.toml shards.json tables.csv text.json topics.txt "
-    "vocab.txt words words.json".split()
+    "coefficients.csv columns.txt components.csv drift.csv journal ledger.jsonl lock log model model.json "
+    "model.npz model.sig names.txt privacy.json privacy.txt publication.json releases report.html run.json "
+    "run.jsonl run.npz schema.toml shards.json start.npz tables.csv text.json topics.txt vocab.txt words "
+    "words.json".split()
 )
 _FOLDERS = re.compile(r"model|words|releases|spool|tables-[1-9]\d{0,2}|\d{6}|\..+\.part")
 _FILES = re.compile(r"\..+\.part|\d{6}/[a-z]+\.npy|\.?release-\d{6,}\.npz(\.part)?")

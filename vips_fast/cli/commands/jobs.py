@@ -45,7 +45,7 @@ def job_of(args: Fit, model: Any, source: Source) -> Job:
         source,
         args.out,
         groups=None if args.groups is None else read_labels(args.groups, model._options.invalid),
-        **args.take("budget", "transcript", "unit", "resume", "force", "report", "checkpoint_every"),
+        **args.take("budget", "transcript", "unit", "resume", "force", "report"),
         backend=lambda: _cluster(args),
         on_forecast=show_forecast(args),
         progress=lambda: nullcontext() if args.quiet else ProgressLine("fit"),

@@ -51,7 +51,6 @@ class Purchase(TypedDict, total=False):
     planner: Planner | None
     checkpoint: str | Path | RunFolder | None
     resume: bool
-    checkpoint_every: int | None
 
 
 @dataclasses.dataclass(kw_only=True, repr=False, eq=False)
@@ -124,9 +123,9 @@ class PrivateVocabulary(PrivateEstimator):
         are as for every fit (`vips_fast.models.parameters.Rows`). A budget holds several purchases if its first run
         is one (`vips_fast.engine.budget.Budget.create`), and without an ``epsilon`` all of it is spent.
 
-        ``checkpoint`` is a folder to resume a killed run from. Until the last round it has a file for only your
-        account. That holds noised sums of tokens that never leave, and the key of the persons' random words. The last
-        checkpoint has only released tokens. Resume with the same texts.
+        ``checkpoint`` is a folder to resume a killed run from, with the same texts. Its files, for only your account,
+        hold noised sums of tokens that never leave, and the key of the persons' random words: remove it once the
+        vocabulary is saved.
 
         Raises ValueError or TypeError if a parameter or X is unusable, or the run would overspend: nothing has been
         spent then. Warns if no token passed the threshold.
@@ -206,7 +205,7 @@ class PrivateVocabulary(PrivateEstimator):
         rows, _ = self._read(X)
         stage = super().prepare(rows, groups=groups, folder=folder, **call)
         try:
-            state = {} if folder is None else folder.state()
+            state = {} if folder is None else folder.start()
             key = state["key"].tobytes() if "key" in state else stage.randomness.key("tokens", 0)
             sets = rows.sets(groups, self.max_tokens, lambda n: words_of(key, n), self._options.invalid)
             if "sets" in state and state["sets"].tobytes().hex() != sets.digest():
