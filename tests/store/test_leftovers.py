@@ -80,7 +80,8 @@ def _of_a_dead(path):
     [
         lambda part: part.replace(".o.", ".other."),  # of another path
         lambda part: part.replace(".o.", ".o.run."),
-        lambda part: re.sub(r"-[0-9a-f]{8}\.", "-00000000.", part),  # another machine, container or boot
+        lambda part: re.sub(r"-[0-9a-f]{8}(?=-[0-9a-f]{8}-[0-9a-f]{8}\.)", "-00000000", part),  # another machine
+        lambda part: re.sub(r"-[0-9a-f]{8}\.", "-00000000.", part),  # another container
         lambda part: re.sub(r"-[0-9a-f]{8}\.", ".", part),
         lambda part: re.sub(r"\.[0-9]+-[0-9]+-", f".{os.getpid()}-{process._start(os.getpid())}-", part),  # alive
         lambda part: part.removeprefix("."),
@@ -96,6 +97,14 @@ def test_nothing_else_is_removed(foreign, tmp_path):
     os.rename(part, tmp_path / name)
     written(tmp_path / "o")
     assert {entry.name for entry in tmp_path.iterdir()} == {"o", name}
+
+
+def test_parts_of_an_earlier_boot_are_removed(tmp_path):
+    """Their process has ended, whatever number it had."""
+    part = part_of(tmp_path / "o")  # of this process, which runs
+    (tmp_path / re.sub(r"-[0-9a-f]{8}(?=-[0-9a-f]{8}\.)", "-00000000", part.name)).touch()
+    written(tmp_path / "o")
+    assert [path.name for path in tmp_path.iterdir()] == ["o"]
 
 
 def test_where_numbers_of_processes_mean_nothing_no_part_is_removed(tmp_path, monkeypatch):

@@ -292,6 +292,7 @@ class Privacy:
         if self.taints:
             return "NOT PRIVATE: " + "; ".join(self.taints) + "."
         relation, how = self.relation.describe(self.unit), self._runs()
+        fits = "this fit and the earlier one that it includes" if self.earlier_fit else "this fit alone"
         relation += f" of {self.numbers}"
         others = "fits to the same records add up"
         if self.paid_by is not None:
@@ -316,14 +317,12 @@ class Privacy:
         columns, included = (
             ("", " The vocabulary is included.") if self.vocabulary else (", the vocabulary or the columns,", "")
         )
-        if self.earlier_fit:
-            included += " The releases of an earlier fit, of another model, are included."
         if self.attack_success is not None:
             adds = self.relation == Relation.ADD_REMOVE
             included += f" {right_guesses(self.attack_success, self.unit, adds)}"
         return (
             f"({rounded_up(self.epsilon)}, {rounded_up(self.delta)})-differential privacy with respect to {relation}, "
-            f"for this fit alone ({others}): {counted(self.steps, 'release')}{resumed}, {how}, "
+            f"for {fits} ({others}): {counted(self.steps, 'release')}{resumed}, {how}, "
             f"accountant {self.accountant!r}."
             f"{assumed}{included}{self._several_records()} The number of {several(self.unit)}{columns} and "
             "all parameters are taken as public. The time that the fit took is not covered."

@@ -26,7 +26,8 @@ _AT_FDCWD, _RENAME_EXCHANGE = -100, 2
 #: Permissions of a file that is published, less the umask. All others are for their owner only.
 PUBLIC = 0o666
 #: Names of `part_of`, and with an end.
-_PART = re.compile(r"\.(?P<name>.+)\.(?P<tag>[0-9]+-[0-9]+-[0-9a-f]{8})\.[0-9a-f]{8}\.(part|old)(\.[^.]+)?", re.DOTALL)
+_TAG = r"[0-9]+-[0-9]+(-[0-9a-f]{8}){3}"
+_PART = re.compile(rf"\.(?P<name>.+)\.(?P<tag>{_TAG})\.[0-9a-f]{{8}}\.(part|old)(\.[^.]+)?", re.DOTALL)
 
 
 @contextmanager
@@ -216,7 +217,7 @@ def part_of(path: Path) -> Path:
 def leftovers(folder: Path, name: str | None = None) -> list[Path]:
     """List the parts, of any name or of one, that killed processes left.
 
-    A part of another machine, container or boot in a shared folder may be in the making, and is not listed.
+    A part of another machine or container in a shared folder may be in the making, and is not listed.
     """
     found = ((path, _PART.fullmatch(path.name)) for path in sorted(folder.iterdir()))
     return [path for path, of in found if of and name in (None, of["name"]) and is_dead_tag(of["tag"])]

@@ -66,22 +66,19 @@ def is_dead(process: dict[str, Any]) -> bool:
     return start is None or bool(start and process["start"] and start != process["start"])
 
 
-def _numbering() -> str:
-    """Name the boot and the namespace in which numbers of processes mean something; "" if unknown."""
-    host = _host()
-    return sha256(f"{host['boot']} {host['space']}".encode()).hexdigest()[:8] if host["boot"] and host["space"] else ""
+def _short(text: str) -> str:
+    return sha256(text.encode()).hexdigest()[:8] if text else ""
 
 
 def tag() -> str:
-    """Return a short name of this process: its number, its start, and where they count."""
-    return f"{os.getpid()}-{_start(os.getpid()) or ''}-{_numbering()}"
+    """Return a short name of this process: its number, its start, and digests of host, boot and namespace."""
+    return "-".join([str(os.getpid()), _start(os.getpid()) or "", *map(_short, _host().values())])
 
 
 def is_dead_tag(word: str) -> bool:
-    """Tell whether the process of a `tag` has ended for certain.
-
-    Nothing is certain of another machine, container or boot.
-    """
-    pid, start, numbering = (*word.split("-"), "", "")[:3]
-    here = pid.isdigit() and start.isdigit() and numbering == _numbering() != ""
-    return here and is_dead({**_host(), "pid": int(pid), "start": start})
+    """Tell whether the process of a `tag` has ended for certain, as `is_dead` does."""
+    pid, start, *place = word.split("-")
+    said = {
+        name: own if short == _short(own) else short for (name, own), short in zip(_host().items(), place, strict=True)
+    }
+    return start.isdigit() and all(_host().values()) and is_dead({**said, "pid": int(pid), "start": start})
