@@ -1,7 +1,7 @@
 """Read TOML, also a stranger's: the only door to `tomllib`.
 
-`tomllib` keeps every beginning of a dotted key: 60 kB of ``a.a.a`` take 3.6 GB. A key stands in one line, so the dots of
-each line are counted first, wherever they stand; and so are the marks of values.
+`tomllib` keeps every beginning of a dotted key: 60 kB of ``a.a.a`` take 3.6 GB. A key stands in one line, so the dots
+of each line are counted first, wherever they stand; and so are the marks of values.
 """
 
 import os
