@@ -187,7 +187,7 @@ FORMS = {
     ".parquet": of_parquet,
     **dict.fromkeys((".csv", ".txt", ".toml", ".docword", ".ldac", ".ndjson"), of_lines),
 }
-LOGS = ("journal", "budget")
+LOGS = ("budget",)
 
 
 def changed(name, data, chosen):

@@ -1,6 +1,6 @@
 """The run folder of a job.
 
-Its journal, files that are not its own, links, and files that only its owner may read.
+Its facts, files that are not its own, links, and files that only its owner may read.
 """
 
 import os
@@ -56,10 +56,9 @@ def names(run):
     return {path.name for path in run.iterdir()}
 
 
-def test_the_journal_tells_the_state(stopped, capsys):
+def test_the_folder_tells_the_state(stopped, capsys):
     run = folders.run_folder(stopped.out)
-    kinds = [record["kind"] for record in log.Log.of(run / "journal", "job").records]
-    assert kinds == ["planned"] and folders.state(run) == "step 2 of 3"
+    assert folders._facts(run).keys() == {"model", "transcript", "budget"} and folders.state(run) == "step 2 of 3"
     line = [*stopped.line]
     del line[line.index("--transcript") : line.index("--transcript") + 2]
     assert main(line) == 2
@@ -90,11 +89,11 @@ def test_a_folder_of_another_program_is_refused(stage):
     run.mkdir()
     (run / "log").write_text("mine")
     code, said = resumed(stage)
-    assert code == 2 and "out.run: holds 'log', and no journal of a job; expected another place" in said
+    assert code == 2 and "out.run: holds 'log', and no job.json; expected another place" in said
     assert (run / "log").read_text() == "mine"
 
 
-@pytest.mark.parametrize("name", ["run.json", "releases", "ledger.jsonl", "words", "model", "journal", "log"])
+@pytest.mark.parametrize("name", ["run.json", "releases", "ledger.jsonl", "words", "model", "job.json", "log"])
 def test_a_planted_link_is_not_followed(stopped, tmp_path, name):
     run, other = folders.run_folder(stopped.out), tmp_path / "other"
     if (run / name).exists():

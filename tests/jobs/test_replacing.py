@@ -90,7 +90,7 @@ def of_common_names(here, place):
 
 def of_empty_markers(here, place):
     of_common_names(here, place)
-    for name in ("model.json", "publication.json", "journal", "lock"):
+    for name in ("model.json", "publication.json", "job.json", "lock"):
         (place / name).write_text("{}")
 
 

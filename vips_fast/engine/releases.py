@@ -33,7 +33,7 @@ def sealed(meta: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> dict[st
     return {**arrays, _META: np.frombuffer(text, dtype=np.uint8)}
 
 
-def opened(path: Path, advice: str, *more: str, whole: bool = True) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+def opened(path: Path, advice: str, *, whole: bool = True) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Read the facts and arrays of a file that was `sealed`, or the facts only, unchecked.
 
     Errors as `unsealed`.
@@ -42,11 +42,11 @@ def opened(path: Path, advice: str, *more: str, whole: bool = True) -> tuple[dic
         arrays = read_npz(path, names=None if whole else (_META,))
     except ValueError:
         raise ValueError(f"{path}: damaged; {advice}") from None
-    return unsealed(arrays, path, advice, *more, whole=whole), arrays
+    return unsealed(arrays, path, advice, whole=whole), arrays
 
 
-def unsealed(arrays: dict[str, np.ndarray], path: Path, advice: str, *more: str, whole: bool = True) -> dict[str, Any]:
-    """Take the facts out of arrays that were `sealed`: step, length and hash of the ledger, the run, and ``more``.
+def unsealed(arrays: dict[str, np.ndarray], path: Path, advice: str, *, whole: bool = True) -> dict[str, Any]:
+    """Take the facts out of arrays that were `sealed`: step, length and hash of the ledger, and the run.
 
     Raises ValueError, with the advice, if the file is damaged.
     """
@@ -55,9 +55,9 @@ def unsealed(arrays: dict[str, np.ndarray], path: Path, advice: str, *more: str,
         digest = meta.pop("digest")
         if meta["format"] != _FORMAT or (whole and digest != _digest(meta, arrays)):
             raise ValueError
-        if not all(type(meta[name]) is int for name in ("step", "n_records", *more)):
+        if not all(type(meta[name]) is int for name in ("step", "n_records")):
             raise ValueError
-        return {name: meta[name] for name in ("step", "n_records", "head", "run", *more)}
+        return {name: meta[name] for name in ("step", "n_records", "head", "run")}
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
         raise ValueError(f"{path}: damaged; {advice}") from None
 

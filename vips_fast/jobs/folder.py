@@ -2,16 +2,17 @@
 
 It exists until the fit has ended. It is the folder of `vips_fast.engine.checkpoint`, with more files:
 
-- ``journal``: the states of the job, each written before it begins (`vips_fast.store.log`)
+- ``job.json``: the plan of the job, the digest of the columns, and the head of the result's ledger, each written before
+  what it says begins
 - ``log``: a line for each event
 - ``model``: the whole result, after the fit and before it has its place in OUT
 - ``words``: the folder of the vocabulary purchase, a run of its own with a ledger; its result is ``words/model``. Until
   the purchase ends, its start and its releases say what never leaves, in files for only your account
 
 A job is *planned*, *reserved*, at a *round* of its purchase, at a *step*, has its *result*, is *published* (`state`).
-The journal records the plan, the digest of the columns, and the head of the result's ledger, which no other model has.
-The ledgers of purchase and fit record reservations, rounds and steps, also before each begins. So after any kill these
-logs tell the state, and ``resume=True`` continues from it. Files with other names stay, and nothing reads them.
+No other model has the head of the result's ledger. The ledgers of purchase and fit record reservations, rounds and
+steps, also before each begins. So after any kill these files tell the state, and ``resume=True`` continues from it.
+Files with other names stay, and nothing reads them.
 """
 
 from __future__ import annotations
@@ -45,15 +46,15 @@ from ..store.atomic import (
     sync_folder,
     write_file,
 )
-from ..store.log import Log, Record, encode, json_digest
+from ..store.limits import parse_json, read_bytes
+from ..store.log import canonical_json, json_digest
 from ..store.owned import foreign
 from ..store.owned import remove as remove_own
 from . import beside
 from .log import log_to
 from .places import check_place, copy_model, kind_in
 
-JOURNAL, LOG, MODEL, WORDS = "journal", "log", "model", "words"
-_KIND = "job"
+JOB, LOG, MODEL, WORDS = "job.json", "log", "model", "words"
 _log = logging.getLogger(__name__)
 
 
@@ -62,10 +63,10 @@ def run_folder(out: Path) -> Path:
     return Path(os.path.abspath(out) + ".run")
 
 
-def _before_journal(folder: Path) -> list[str]:
-    """List the names that no job writes before its journal."""
+def _before_job(folder: Path) -> list[str]:
+    """List the names that no job writes before its ``job.json``."""
     names = (entry.name for entry in folder.iterdir())
-    return sorted(name for name in names if name != LOCK and not name.startswith(f".{JOURNAL}."))
+    return sorted(name for name in names if name != LOCK and not name.startswith(f".{JOB}."))
 
 
 def _own(name: str) -> bool:
@@ -82,11 +83,13 @@ def _is_part(name: str, of: str) -> bool:
     return name.startswith(f".{of}.") and name.endswith(".part")
 
 
-def _last_record(folder: Path, kind: str) -> Record:
-    """Return the journal's last readable record of a kind; empty without one."""
-    path = folder / JOURNAL
-    records = Log.of(path, _KIND, strict=False).records if path.is_file() and not path.is_symlink() else []
-    return next((record for record in reversed(records) if record.get("kind") == kind), {})
+def _facts(folder: Path) -> dict[str, Any]:
+    """Read what ``job.json`` says; nothing without a readable one."""
+    path = folder / JOB
+    with suppress(OSError, ValueError):
+        if path.is_file() and not path.is_symlink() and isinstance(facts := parse_json(read_bytes(path)), dict):
+            return facts
+    return {}
 
 
 def _ledgers(folder: Path) -> list[tuple[Ledger, bool, str]]:
@@ -141,7 +144,7 @@ def spent(folder: Path) -> str:
 
 def _count_charged(folder: Path, ledger: Ledger) -> int:
     """Count a ledger's releases in the budget, 0 if unreadable."""
-    path, runs = _last_record(folder, "planned").get("budget"), {charge["run"] for charge, _ in ledger.charges}
+    path, runs = _facts(folder).get("budget"), {charge["run"] for charge, _ in ledger.charges}
     if isinstance(path, str) and runs:
         with suppress(OSError, ValueError):
             return sum(run["counted"] for run in Budget(path).show()["runs"] if run["run"] in runs)
@@ -150,7 +153,7 @@ def _count_charged(folder: Path, ledger: Ledger) -> int:
 
 def belongs(model: Path, folder: Path) -> bool:
     """Tell whether a model is the result of a run, by folders."""
-    head = _last_record(folder, "result").get("head")
+    head = _facts(folder).get("head")
     if head is None or not model.is_dir() or not any(model.iterdir()):
         return False
     with suppress(OSError, ValueError):
@@ -174,7 +177,7 @@ def remove(folder: Path) -> None:
     """
     with uninterrupted():
         if foreign(folder, _own):
-            last = (JOURNAL, LOCK)  # by these the rest is known for a run's after a crash
+            last = (JOB, LOCK)  # by these the rest is known for a run's after a crash
             remove_own(folder, lambda name: name == RUN)
             remove_own(folder, lambda name: name not in last and _own(name))
             for name in last:
@@ -245,20 +248,20 @@ class JobFolder(RunFolder):
     """Run folder of a job, locked while this object is open.
 
     The folder of the job that writes ``out``. It stays until the model has its place, unless it is closed before
-    anything was spent. ``resume`` is as for `RunFolder`; the journal records ``planned``.
+    anything was spent. ``resume`` is as for `RunFolder`; ``job.json`` gets what is ``planned``.
 
     Raises BlockingIOError if another fit is writing to the same place. Raises FileExistsError if the folder is not a
     job's. Raises ValueError if a run has not ended and ``resume`` is False.
     """
 
-    OWN = RunFolder.OWN | {JOURNAL, LOG, MODEL, WORDS}
+    OWN = RunFolder.OWN | {JOB, LOG, MODEL, WORDS}
     _fresh = False
 
     def __init__(self, out: Path, *, resume: bool, **planned: str | None):
         self._stack = ExitStack()
         super().__init__(run_folder(out), resume=True)
         try:
-            self._note(kind="planned", **planned)
+            self._note(**planned)
             self._stack.enter_context(log_to(str(self.path / LOG)))
             if self._lock.before is not None:
                 _log.info("lock of %s, which has ended, taken over", self._lock.before)
@@ -272,27 +275,19 @@ class JobFolder(RunFolder):
     def _look(self, resume: bool) -> None:
         if self.path.is_symlink():
             raise FileExistsError(f"{self.path}: is a symbolic link, which no job makes; remove it")
-        others = () if self._ours() else _before_journal(self.path)
+        others = () if self._ours() else _before_job(self.path)
         if others:
-            raise FileExistsError(f"{self.path}: holds {others[0]!r}, and no journal of a job; expected another place")
+            raise FileExistsError(f"{self.path}: holds {others[0]!r}, and no {JOB}; expected another place")
         super()._look(resume)
 
     def _ours(self) -> bool:
-        return (self.path / JOURNAL).exists()
+        return (self.path / JOB).exists()
 
-    def _note(self, **record: Any) -> None:
-        """Write a record into the journal, unless it repeats the last."""
-        if {key: _last_record(self.path, record["kind"]).get(key) for key in record} == record:
-            return
-        path = self.path / JOURNAL
-        if not path.exists():
-            replace_file(path, lambda file: file.write(encode(_KIND)))
-        log, descriptor = Log(path, _KIND), os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
-        try:
-            log.read(descriptor)
-            log.append(record)
-        finally:
-            os.close(descriptor)
+    def _note(self, **facts: Any) -> None:
+        """Bring facts to ``job.json``, unless it has them."""
+        known = _facts(self.path)
+        if not facts.items() <= known.items():
+            replace_file(self.path / JOB, lambda file: file.write(canonical_json({**known, **facts})))
 
     @property
     def words(self) -> Path:
@@ -312,8 +307,8 @@ class JobFolder(RunFolder):
         """Keep the digest of the columns; False if the run has others."""
         digest = json_digest(list(names))
         if not self.begun:
-            self._note(kind="columns", digest=digest)
-        return bool(_last_record(self.path, "columns").get("digest") == digest)
+            self._note(columns=digest)
+        return bool(_facts(self.path).get("columns") == digest)
 
     def store(self, model: Any, files: Mapping[str, str]) -> None:
         """Write the result and its texts, whole and synced to disk."""
@@ -325,7 +320,7 @@ class JobFolder(RunFolder):
         for name, text in files.items():
             write_file(part / name, lambda file, text=text: file.write(text.encode()), PUBLIC)
         sync_folder(part)
-        self._note(kind="result", head=model.ledger_.head)
+        self._note(head=model.ledger_.head)
         os.rename(part, place)
         sync_folder(self.path)
 
