@@ -87,13 +87,13 @@ def test_files_of_others_do_not_stop_a_job_and_stay(stopped):
 def test_a_folder_of_another_program_is_refused(stage):
     run = folders.run_folder(stage.out)
     run.mkdir()
-    (run / "log").write_text("mine")
+    (run / "notes").write_text("mine")
     code, said = resumed(stage)
-    assert code == 2 and "out.run: holds 'log', and no job.json; expected another place" in said
-    assert (run / "log").read_text() == "mine"
+    assert code == 2 and "out.run: holds 'notes', and no job.json; expected another place" in said
+    assert (run / "notes").read_text() == "mine"
 
 
-@pytest.mark.parametrize("name", ["run.json", "releases", "ledger.jsonl", "words", "model", "job.json", "log"])
+@pytest.mark.parametrize("name", ["run.json", "releases", "ledger.jsonl", "words", "model", "job.json"])
 def test_a_planted_link_is_not_followed(stopped, tmp_path, name):
     run, other = folders.run_folder(stopped.out), tmp_path / "other"
     if (run / name).exists():

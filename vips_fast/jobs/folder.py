@@ -4,7 +4,6 @@ It exists until the fit has ended. It is the folder of `vips_fast.engine.checkpo
 
 - ``job.json``: the plan of the job, the digest of the columns, and the head of the result's ledger, each written before
   what it says begins
-- ``log``: a line for each event
 - ``model``: the whole result, after the fit and before it has its place in OUT
 - ``words``: the folder of the vocabulary purchase, a run of its own with a ledger; its result is ``words/model``. Until
   the purchase ends, its start and its releases say what never leaves, in files for only your account
@@ -18,11 +17,10 @@ Files with other names stay, and nothing reads them.
 from __future__ import annotations
 
 import errno
-import logging
 import os
 import shutil
 from collections.abc import Iterable, Mapping
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -51,11 +49,9 @@ from ..store.log import canonical_json, json_digest
 from ..store.owned import foreign
 from ..store.owned import remove as remove_own
 from . import beside
-from .log import log_to
 from .places import check_place, copy_model, kind_in
 
-JOB, LOG, MODEL, WORDS = "job.json", "log", "model", "words"
-_log = logging.getLogger(__name__)
+JOB, MODEL, WORDS = "job.json", "model", "words"
 
 
 def run_folder(out: Path) -> Path:
@@ -254,17 +250,13 @@ class JobFolder(RunFolder):
     job's. Raises ValueError if a run has not ended and ``resume`` is False.
     """
 
-    OWN = RunFolder.OWN | {JOB, LOG, MODEL, WORDS}
+    OWN = RunFolder.OWN | {JOB, MODEL, WORDS}
     _fresh = False
 
     def __init__(self, out: Path, *, resume: bool, **planned: str | None):
-        self._stack = ExitStack()
         super().__init__(run_folder(out), resume=True)
         try:
             self._note(**planned)
-            self._stack.enter_context(log_to(str(self.path / LOG)))
-            if self._lock.before is not None:
-                _log.info("lock of %s, which has ended, taken over", self._lock.before)
             if (self.begun or self._purchased) and not resume:
                 raise ValueError(refusal(self.path))
         except BaseException:
@@ -363,7 +355,6 @@ class JobFolder(RunFolder):
 
     def close(self) -> None:
         """Unlock the folder; remove it if nothing would be lost."""
-        self._stack.close()
         if self._lock.held and self.path.exists():
             if not self._worth:
                 with suppress(OSError):

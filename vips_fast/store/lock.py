@@ -60,8 +60,6 @@ class Lock:
     ) -> None:
         self.path, self._how = path.parent if create else path, fcntl.LOCK_SH if shared else fcntl.LOCK_EX
         self._descriptor: int | None = None
-        #: The last holder, if it left a note.
-        self.before: str | None = None
         flags = os.O_CLOEXEC | (os.O_RDONLY if shared else os.O_RDWR)
         # A link in the place of a new file could lead to someone else's.
         flags |= os.O_CREAT | os.O_NOFOLLOW if create else 0
@@ -99,7 +97,6 @@ class Lock:
             time.sleep(min(0.02, 0.001 + waited / 10))
 
     def _leave_note(self) -> None:
-        self.before = _note(self.descriptor)
         now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         os.ftruncate(self.descriptor, 0)
         os.pwrite(self.descriptor, json.dumps({"pid": os.getpid(), "started": now}).encode() + b"\n", 0)
