@@ -110,7 +110,7 @@ class Fit:
                         n_steps=self.n_steps,
                         partial=self.partial,
                     )
-                if payment is not None and (folder is None or folder.whole < n_steps):
+                if payment is not None and (folder is None or folder.whole < (n_steps or 0)):
                     payment.record(ledger)
                 with self.backend.placed(self.records) as records:
                     done = run(
