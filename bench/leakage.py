@@ -21,10 +21,10 @@ import scipy.sparse as sp
 sys.path.insert(0, str(Path(__file__).resolve().parent / "paper"))
 
 from common import DATA, ROOT, save, subplots
+from peers.uci import bag_of_words
 
 from vips_fast import LatentDirichletAllocation
 from vips_fast.audit.membership import ShadowFits, ShadowModels, join_fits, likelihood_ratios, measure
-from vips_fast.data import load_corpus
 from vips_fast.models.lda import LdaOptions
 
 RESULTS = ROOT / "bench" / "results" / "leakage"
@@ -42,9 +42,9 @@ def counts(corpus):
     if not DATA.is_dir():
         sys.exit(f"real data not found in {DATA}: set VIPS_FAST_DATA")
     if corpus == "kos":
-        X = load_corpus(DATA / "text" / "kos_uci" / "docword.kos.txt.gz", format="docword").counts
+        X = bag_of_words(DATA / "text" / "kos_uci" / "docword.kos.txt.gz")
     elif corpus == "reuters":
-        X = load_corpus(DATA / "text" / "reuters" / "docword.reuters.txt.gz", format="docword").counts
+        X = bag_of_words(DATA / "text" / "reuters" / "docword.reuters.txt.gz")
     else:
         X = sp.csr_array(sp.load_npz(DATA / "wiki" / "train.npz"))
     return X[: CORPORA[corpus][0]]

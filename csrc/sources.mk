@@ -2,7 +2,7 @@
 # Each line is NAME = value; $(NAME) refers to an earlier line.
 
 # Compiled once. Every other file of a folder, and table.c, is compiled once for each instruction set.
-COMMON_SOURCES = dispatch.c status.c noise/gaussian_exact.c noise/os_random.c text/cells.c text/integers.c text/tokens.c
+COMMON_SOURCES = dispatch.c status.c noise/gaussian_exact.c noise/os_random.c text/cells.c text/tokens.c
 
 # -ffp-contract=off: a multiply-add is fused only where the source says so, so
 # that error bounds hold as written. No -ffast-math, no -march=native.

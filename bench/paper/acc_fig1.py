@@ -3,9 +3,8 @@
 import numpy as np
 from acc_common import BATCH, DELTA, EPOCHS, NOISE, Q, bayesian_v1, exact, generic, moments, steps_of
 from common import DATA, STYLES, listed, markdown, order, save, subplots
+from peers.mnist import read_idx
 from peers.theorems import BayesianAccountant
-
-from vips_fast.data import read_idx
 
 TITLE = "Accountants' paper, Figure 1: ε over the epochs of DP-SGD on MNIST"
 NEEDS = ("mnist", "torch", "opacus")
@@ -30,7 +29,7 @@ def load():
     from acc_network import images
 
     parts = [
-        read_idx(DATA / "mnist" / f"{part}-{kind}-ubyte.gz")
+        read_idx(DATA / "mnist" / f"{part}-{kind}-ubyte")
         for part in ("train", "t10k")
         for kind in ("images-idx3", "labels-idx1")
     ]

@@ -16,9 +16,9 @@ import scipy.sparse as sp
 from common import crossed
 from lda_common import DATA, LENGTH, K, load, npmi, overlap, top_words, unigram_perplexity, without_noise
 from lda_fig2 import DELTA, N
+from peers.uci import bag_of_words
 
 from vips_fast import LatentDirichletAllocation, plan
-from vips_fast.data import load_corpus
 from vips_fast.models.lda import LdaOptions
 
 TITLE = "VIPS article's algorithm beside ours: perplexity, coherence and overlap of topics"
@@ -81,7 +81,7 @@ def sections():
 def small(name):
     """(training counts, test counts) of a small corpus, parted by chance."""
     file, _, n_test = SMALL[name]
-    X = sp.csr_array(load_corpus(DATA.parent / "text" / file, format="docword").counts)
+    X = bag_of_words(DATA.parent / "text" / file)
     rows = np.random.default_rng(0).permutation(X.shape[0])
     return X[rows[n_test:]], X[rows[:n_test]]
 

@@ -17,9 +17,9 @@ from functools import lru_cache
 import numpy as np
 import scipy.sparse as sp
 from common import DATA, crossed, newsgroup_posts
+from peers.uci import bag_of_words
 
 from vips_fast import LatentDirichletAllocation, PublicPrior, plan, prior_from_documents
-from vips_fast.data import load_corpus
 from vips_fast.data.tokens import Analyzer
 from vips_fast.data.vocabulary import count_matrix, public_vocabulary, stop_words
 from vips_fast.kernels.lda import estep_blocks, scaled_table
@@ -89,10 +89,10 @@ def corpus(part: str):
             tuple((DATA / "wiki" / "vocab.txt").read_text().split()),
         )
     if part == "blogs":
-        X = sp.csr_array(load_corpus(DATA / "text" / "kos_uci" / "docword.kos.txt.gz", format="docword").counts)
+        X = bag_of_words(DATA / "text" / "kos_uci" / "docword.kos.txt.gz")
         rows = np.random.default_rng(0).permutation(X.shape[0])
         return X[rows[500:]], None, X[rows[:500]], tuple(map(str, range(X.shape[1])))
-    X = sp.csr_array(load_corpus(DATA / "text" / "reuters" / "docword.reuters.txt.gz", format="docword").counts)
+    X = bag_of_words(DATA / "text" / "reuters" / "docword.reuters.txt.gz")
     rows = np.random.default_rng(0).permutation(X.shape[0])
     listed = (DATA / "text" / "reuters" / "vocab.reuters.txt").read_text().split()
     return X[rows[2000:]], None, X[rows[:1500]], tuple(listed)

@@ -1,4 +1,4 @@
-"""Read UCI Adult and Abalone in their original format.
+"""Read UCI Adult, Abalone and bags of words in their original format.
 
 The comparisons read them this way.
 
@@ -126,3 +126,11 @@ def _read(paths: tuple[str | Path, ...], schema: Schema, label: Callable[[str], 
     cells = {column.name: [row[k] for row in rows] for k, column in enumerate(schema.columns)}
     y = np.array([label(row[-1]) for row in rows], dtype=np.int64)
     return Table(schema.encode(cells), y, schema.feature_names, schema.row_norm)
+
+
+def bag_of_words(path: Path) -> sparse.csr_array:
+    """Read a docword file: the numbers of documents, words and entries, then a line "document word count" for each."""
+    with gzip.open(path, "rt") as lines:
+        n_documents, n_words, _ = (int(next(lines)) for _ in range(3))
+        document, word, count = np.loadtxt(lines, dtype=np.int32, unpack=True)
+    return sparse.csr_array(sparse.coo_array((count, (document - 1, word - 1)), (n_documents, n_words)))

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from vectors import Encoder
 from written import write
 
@@ -70,7 +71,7 @@ def refused(run):
 
 
 class Files:
-    """A folder with documents in UCI format and their vocabulary.
+    """A folder with counts of documents and their vocabulary.
 
     `fit` has the arguments that fit topics to them.
     """
@@ -79,10 +80,9 @@ class Files:
         topics = np.array([[0.4, 0.3, 0.3, 0, 0, 0], [0, 0, 0, 0.4, 0.3, 0.3]])
         rng = np.random.default_rng(0)
         X = np.stack([rng.multinomial(30, topics[d % 2]) for d in range(60)])
-        entries = [f"{d + 1} {w + 1} {X[d, w]}" for d, w in zip(*np.nonzero(X), strict=True)]
         self.folder, self.X, self.words = folder, X, WORDS
-        self.docs, self.vocab, self.model = folder / "docs.txt", folder / "words.txt", folder / "model"
-        self.docs.write_text("\n".join(["60", "6", str(len(entries)), *entries, ""]))
+        self.docs, self.vocab, self.model = folder / "docs.npz", folder / "words.txt", folder / "model"
+        sp.save_npz(self.docs, sp.csr_array(X))
         self.vocab.write_text("\n".join(WORDS) + "\n")
 
     def fit(self, *more):

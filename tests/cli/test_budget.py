@@ -65,7 +65,7 @@ def test_refused_before_the_data_are_read(files, made, refused):
     files.docs.write_text("no documents at all")
     options = ["--delta", "1e-6", "--noise-multiplier", 0.5, "--sampling", "full", "--records", 60, "--budget", made]
     assert "limit is 3" in refused(*files.fit(*options, "--quiet"), code=3)
-    assert files.names() == {"docs.txt", "words.txt", "ward7.budget"}
+    assert files.names() == {"docs.npz", "words.txt", "ward7.budget"}
 
 
 def test_show_for_people(run, files, made):

@@ -87,7 +87,7 @@ def test_the_command_line_comes_first(job):
 def test_paths_are_relative_to_the_file(job, run, files, monkeypatch):
     folder = files.folder
     path = job(
-        input="docs.txt",
+        input="docs.npz",
         vocab="words.txt",
         out="model",
         log_file="log",

@@ -48,7 +48,7 @@ def test_a_fit_can_be_checked_read_and_used(here, run, tmp_path, line):
 
 
 @pytest.mark.parametrize(
-    "line", [line for line, (_, records, _) in FITS.items() if records == "docs.txt" or "sbn" in line]
+    "line", [line for line, (_, records, _) in FITS.items() if records == "docs.npz" or "sbn" in line]
 )
 def test_a_fit_without_privacy_says_so_wherever_it_is_used(here, run, tmp_path, line):
     code, text, _ = run(*shlex.split(line), "--non-private", "--quiet", "--out", tmp_path / "m")

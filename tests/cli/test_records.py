@@ -184,7 +184,6 @@ REFUSED = {
     ("--sampling", "without_replacement"): "replace_one",
     ("--batch-size", 4000): "--batch-size 4000: expected a number in (0, 600], the number of records",
     ("--sampling", "random_allocation", "--batch-size", 200, "--steps", 4): "--steps 4: expected a multiple of 3",
-    ("--features", 5): "--features 5: expected only with a public vocabulary",
 }
 
 

@@ -10,7 +10,7 @@ def tree(folder):
     return {path: path.read_bytes() if path.is_file() else None for path in sorted(folder.rglob("*"))}
 
 
-LDA = "fit lda docs.txt --vocab words.txt --topics 2 --steps 5 --doc-length 30 --epsilon 1 --out m --anyway"
+LDA = "fit lda docs.npz --vocab words.txt --topics 2 --steps 5 --doc-length 30 --epsilon 1 --out m --anyway"
 NOTES = "fit lda notes.csv --text note --vocab words.txt --topics 2 --steps 2 --epsilon 2 --out m"
 BLR = "fit blr X.npy --epsilon 1 --out m --quiet"
 ROWS = "fit blr t.csv --schema s.toml --label ill --epsilon 5 --delta 1e-6 --out m --quiet"
@@ -19,7 +19,7 @@ SBN = "fit sbn answers.npy --components 2 --epsilon 1 --out m --anyway"
 MIXTURE = "fit mixture answers.npy --kind bernoulli --components 2 --epsilon 1 --steps 4 --out m"
 VECTORS = "fit mixture vectors.npy --kind vector --components 2 --epsilon 1 --steps 4 --out m"
 CLUSTERS = "fit clusters notes.csv --text note --vectors sentences --public-prior public.npz --epsilon 6 --out m"
-SHARD = "shard docs.txt out --vocab words.txt"
+SHARD = "shard docs.npz out --vocab words.txt"
 TABULATE = "tabulate topics notes.csv --by ward,month --values values.toml --person patient --epsilon 2 --out m"
 DRIFT = "tabulate topics notes.csv --by month --drift --values values.toml --person patient --epsilon 2 --out m"
 PRIVACY = "privacy --records 1000 --steps 10 --delta 1e-5 --epsilon 1"
@@ -32,7 +32,7 @@ REFUSED = {
     "nonsense": "invalid choice: 'nonsense'",
     "predikt": "invalid choice: 'predikt' (did you mean predict?)",
     "fit lda": "required: INPUT, --out",
-    "fit lda docs.txt --topics 2 --out m": "one of the arguments --epsilon --attack-success --noise-multiplier",
+    "fit lda docs.npz --topics 2 --out m": "one of the arguments --epsilon --attack-success --noise-multiplier",
     f"{LDA} --noise-multiplier 1": "not allowed with argument",
     f"{LDA} --invalid skip": "argument --invalid: 'skip': expected one of raise, drop",
     f"{LDA} --workers a": "'a': expected a number of at least 1, or the address of a",
@@ -51,12 +51,11 @@ REFUSED = {
     f"{PRIVACY} --sampling full --batch-size 10": "--batch-size 10: leave it out with --sampling full",
     f"{PRIVACY} --batch-size 10 --relation replace_one": "expected 'add_remove' with --sampling poisson",
     # Texts and counts
-    "fit lda notes.csv --topics 2 --epsilon 1 --out m": "give --text, the column of the texts, or --format one of",
+    "fit lda notes.csv --topics 2 --epsilon 1 --out m": "if the texts have another name, give --text",
     "start absent.csv": "absent.csv: No such file or directory",
     f"{LDA} --batch-size 61": "--batch-size 61",
     f"{LDA} --clip 2": "--clip 2.0",
     f"{LDA} --format dsv": "--format dsv: expected one of 'npz'",
-    f"{LDA} --features 7": "docs.txt: has 6 words; expected 7",
     f"{LDA} --transcript m/t": "is in use; expected another place",
     f"{LDA} --transcript m/..": "is in use; expected another place",
     f"{LDA} --vocab absent": "absent: No such file or directory",
@@ -70,14 +69,11 @@ REFUSED = {
     f"{LDA} --budget paid --delta 1e-5": "--delta 1e-05",
     f"{LDA} --budget paid --delta 1e-6 --sampling without_replacement --batch-size 20": "replace_one",
     f"{LDA} --budget none": "No such file",
-    f"{LDA.replace('docs.txt', 'bad.txt')}": "bad.txt: line 4: expected non-negative integers",
-    f"{LDA.replace('docs.txt', 'shards')}": "--vocab: not with shards",
+    f"{LDA.replace('docs.npz', 'bad.npz')}": "bad.npz: the matrix contains a negative count",
+    f"{LDA.replace('docs.npz', 'shards')}": "--vocab: not with shards",
     f"{NOTES} --text body": "notes.csv: no column 'body'; it has ",
     f"{NOTES} --vocab public:tlh": "public:tlh: the package ",
     f"{NOTES} --format npz": "notes.csv: format npz has counts, no columns of text and persons",
-    "fit lda docs.ldac --topics 2 --epsilon 1 --out m": "does not say how many words there are; give --vocab or --f",
-    "fit lda docs.svmlight --topics 2 --epsilon 1 --out m": "looks like svmlight; give --format svmlight, ",
-    "fit lda docs.svmlight --format svmlight --topics 2 --epsilon 1 --out m": "give --vocab or --features",
     f"{NOTES} --public-prior any.npz": "not allowed with argument",
     "fit lda notes.csv --text note --epsilon 1 --public-prior public:fr --out m": "no public topics of this language",
     "fit lda notes.csv --text note --epsilon 1 --public-prior held.npz --out m": "expected a file of vips-fast prior",
@@ -110,7 +106,7 @@ REFUSED = {
     f"{SBN} --person who": "--person who: this input has no columns",
     f"{SBN} --set sampling=tight": "sampling",
     f"{SBN.replace('answers.npy', 'text.npy')}": "text.npy",
-    f"{SBN.replace('answers.npy', 'idx')}": "idx",
+    f"{SBN.replace('answers.npy', 'notes.csv')}": "notes.csv: not a .npy file of numbers",
     # Mixtures and clusters
     f"{MIXTURE} --set projection=3": "'projection' is not a setting of BernoulliMixture",
     f"{MIXTURE} --schema s.toml": "column 'age' is a number",
@@ -118,7 +114,7 @@ REFUSED = {
     f"{MIXTURE} --set center=2": "center=2: expected a number",
     f"{MIXTURE} --person home": "--person home",
     f"{MIXTURE} --kind gaussian --set radius=3": "--set radius: expected --radius",
-    f"{MIXTURE.replace('answers.npy', 'words.txt')}": "expected a name that ends in .npy, .npz",
+    f"{MIXTURE.replace('answers.npy', 'words.txt')}": "expected a name that ends in .npy or .npz",
     f"{MIXTURE.replace('answers.npy', 'one.npy')}": "got shape (3,)",
     f"{VECTORS} --set center=0.5": "'center' is not a setting of VectorMixture",
     f"{VECTORS} --radius 2": "--radius: not with --kind vector",
@@ -146,7 +142,7 @@ REFUSED = {
     "verify absent": "absent: no such folder",
     "predict bare X.npy": "model.json",
     "predict regression X.npy": "INPUT has 2 features, but BayesianLogisticRegression",
-    "predict topics docs.txt --threshold 2": "--threshold: not for a topic model",
+    "predict topics docs.npz --threshold 2": "--threshold: not for a topic model",
     "predict survey wide.npy": "9 columns",
     "predict survey rows": "shards",
     "predict network answers.npy --vocab words.txt": "--vocab: not for a sigmoid belief network",

@@ -42,7 +42,7 @@ def test_without_jinja(run, refused, files, monkeypatch):
     monkeypatch.setitem(sys.modules, "jinja2", None)
     assert 'pip install "vips_fast[report]"' in refused(*files.fit("--epsilon", 2, "--report"), code=1)
     # The message comes before anything is read or spent.
-    assert files.names() == {"docs.txt", "words.txt"}
+    assert files.names() == {"docs.npz", "words.txt"}
     fit(run, files)
     assert run("show", files.model)[0] == 0
     assert "vips_fast[report]" in refused("show", files.model, "--out", files.folder / "page.html", code=1)

@@ -82,7 +82,7 @@ def test_a_signal_keeps_the_run_and_leaves_nothing_else(run, refused, files, sig
     started = Started(files, "--quiet")
     code, err = started.end(signum)
     # A kill may have cut a line short, which the next start counts.
-    assert code == ENDS[signum] and files.names() == {"docs.txt", "words.txt", "model.run"}
+    assert code == ENDS[signum] and files.names() == {"docs.npz", "words.txt", "model.run"}
     n = len(runs.ledger_in(folder_of(files))[0])
     assert n >= 3 and (signum == signal.SIGKILL or n == started.releases())
     if signum != signal.SIGKILL:
@@ -134,7 +134,7 @@ def test_a_signal_before_anything_is_spent_leaves_nothing(files):
     time.sleep(0.3)  # it waits for its data
     process.send_signal(signal.SIGTERM)
     assert process.communicate(timeout=30)[1] == "vips-fast: error: stopped by SIGTERM\n"
-    assert process.returncode == 143 and files.names() == {"docs.txt", "words.txt", "docs.jsonl"}
+    assert process.returncode == 143 and files.names() == {"docs.npz", "words.txt", "docs.jsonl"}
 
 
 # Going on
@@ -147,7 +147,7 @@ def test_a_fit_that_was_stopped_goes_on(run, refused, files, stopped):
     code, _, err = run(*files.fit(*NOISE, "--resume"))
     assert code == 0 and "step 4 of 5" in err and "step 3 of 5" not in err
     model = LatentDirichletAllocation.load(files.model)
-    assert len(model.ledger_) == model.n_steps_ == 5 and files.names() == {"docs.txt", "words.txt", "model"}
+    assert len(model.ledger_) == model.n_steps_ == 5 and files.names() == {"docs.npz", "words.txt", "model"}
     # A finished run: its data are not needed, nothing is spent, nothing is written.
     before = {path.name: (path.stat().st_mtime_ns, path.read_bytes()) for path in files.model.iterdir()}
     command, family, _, *others = files.fit(*NOISE, "--resume", "--jobs", 2)
@@ -232,7 +232,7 @@ def test_a_file_that_may_grow_no_further(run, files):
     arguments = map(str, files.fit(*NOISE, "--quiet"))
     done = subprocess.run([*MODULE, *arguments], capture_output=True, text=True, preexec_fn=limit)
     assert done.returncode == 1 and "releases: File too large: the next release needs " in done.stderr
-    assert files.names() == {"docs.txt", "words.txt"}
+    assert files.names() == {"docs.npz", "words.txt"}
 
 
 @pytest.mark.parametrize("moment", ["put_in_place", "remove"])
@@ -254,7 +254,7 @@ def test_killed_while_the_model_gets_its_place(run, files, monkeypatch, moment):
     after = LatentDirichletAllocation.load(files.model).ledger_
     # The same settings and as many releases: only the heads tell one from the other.
     assert len(before) == len(after) == 5 and before.head != after.head
-    assert files.names() == {"docs.txt", "words.txt", "model"}
+    assert files.names() == {"docs.npz", "words.txt", "model"}
 
 
 def test_a_finished_run_is_not_taken_for_the_model_of_the_night_before(run, files, monkeypatch):

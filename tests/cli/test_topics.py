@@ -35,7 +35,7 @@ def test_fit_without_privacy(run, files):
     printed = np.loadtxt(files.folder / "t.csv", delimiter=",", skiprows=1)
     np.testing.assert_allclose(printed, same.transform(files.X), rtol=1e-5)
     assert (files.folder / "t.csv").read_text() == out
-    assert files.names() == {"docs.txt", "words.txt", "model", "t.npy", "t.csv"}
+    assert files.names() == {"docs.npz", "words.txt", "model", "t.npy", "t.csv"}
 
 
 def test_settings_reach_the_estimator(run, files):
@@ -77,7 +77,7 @@ def test_existing_output(run, refused, files):
     assert (files.model / "model.npz").read_bytes() == before
     again = [*arguments, "--force", "--seed", 2]
     assert run(*again)[0] == 0 and (files.model / "model.npz").read_bytes() != before
-    assert files.names() == {"docs.txt", "words.txt", "model"}
+    assert files.names() == {"docs.npz", "words.txt", "model"}
 
     (files.model / "diary.txt").write_text("dear diary")
     assert "holds 'diary.txt', which would be lost" in refused(*again)
@@ -85,7 +85,7 @@ def test_existing_output(run, refused, files):
     (files.folder / "link").symlink_to(files.model)
     (files.folder / "notes").mkdir()
     (files.folder / "notes" / "topics.txt").touch()
-    for name, message in (("docs.txt", "something else too"), ("link", "not a folder"), ("notes", "would be lost")):
+    for name, message in (("docs.npz", "something else too"), ("link", "not a folder"), ("notes", "would be lost")):
         assert message in refused(*again, "--out", files.folder / name)
 
 

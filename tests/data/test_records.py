@@ -1,10 +1,8 @@
 """Raw records: equal from every source. Broken ones give one line without a cell."""
 
-import bz2
 import gzip
 import io
 import json
-import lzma
 import sys
 import tracemalloc
 
@@ -68,8 +66,7 @@ def sources(table, tmp_path):
     yield written(tmp_path / "t.jsonl", content)
     yield written(tmp_path / "t.jsonl.gz", gzip.compress(content.encode()))
     yield written(tmp_path / "t.json", json.dumps(lines))
-    yield written(tmp_path / "indented.json.xz", lzma.compress(b"\xef\xbb\xbf" + json.dumps(lines, indent=1).encode()))
-    yield written(tmp_path / "t.csv.bz2", bz2.compress(raw))
+    yield written(tmp_path / "indented.json", b"\xef\xbb\xbf" + json.dumps(lines, indent=1).encode())
     yield written(tmp_path / "excel.csv", b"sep=,\r\n" + raw)
     yield written(tmp_path / "t.csv.gz", gzip.compress(b"\xef\xbb\xbf" + raw))
     yield written(tmp_path / "u.csv", raw.decode().encode("utf-16"))
@@ -196,9 +193,7 @@ def test_progress_says_bytes_of_the_file(tmp_path):
 
 def test_column_names_come_from_the_header_alone(table, tmp_path):
     for source in sources(table, tmp_path):
-        if not str(source).endswith((".jsonl", ".gz", ".json", ".xz", "u.csv")) or not isinstance(
-            source, type(tmp_path)
-        ):
+        if not str(source).endswith((".jsonl", ".gz", ".json", "u.csv")) or not isinstance(source, type(tmp_path)):
             assert column_names(source) == list(table)
 
 

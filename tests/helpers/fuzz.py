@@ -8,7 +8,6 @@ may not show a traceback or an internal error, and may not wait.
 """
 
 import contextlib
-import gzip
 import io
 import json
 import random
@@ -185,7 +184,7 @@ FORMS = {
     ".jsonl": of_log,
     ".npz": of_arrays,
     ".parquet": of_parquet,
-    **dict.fromkeys((".csv", ".txt", ".toml", ".docword", ".ldac", ".ndjson"), of_lines),
+    **dict.fromkeys((".csv", ".txt", ".toml", ".ndjson"), of_lines),
 }
 LOGS = ("budget",)
 
@@ -227,17 +226,7 @@ def make(root):
         )
     counts = sp.csr_array(rng.poisson(0.8, (60, len(WORDS))).astype(np.int32))
     sp.save_npz(root / "counts.npz", counts)
-    coo = counts.tocoo()
-    entries = [f"{i + 1} {j + 1} {n}" for i, j, n in zip(coo.coords[0], coo.coords[1], coo.data)]
-    (root / "counts.docword").write_text("\n".join(["60", str(len(WORDS)), str(len(entries)), *entries, ""]))
-    ends = counts.indptr
-    texts = [
-        " ".join([str(b - a), *(f"{j}:{n}" for j, n in zip(counts.indices[a:b], counts.data[a:b]))])
-        for a, b in zip(ends[:-1], ends[1:])
-    ]
-    (root / "counts.ldac").write_text("\n".join([*texts, ""]))
     (root / "words.txt").write_text("\n".join(WORDS) + "\n")
-    (root / "zipped.docword.gz").write_bytes(gzip.compress((root / "counts.docword").read_bytes()))
     (root / "texts").mkdir()
     for number, (_, note) in enumerate(rows[:30]):
         (root / "texts" / f"{number}.txt").write_text(note)
@@ -255,7 +244,7 @@ def make(root):
     np.save(root / "rows.npy", rng.normal(size=(60, 3)))
     np.save(root / "labels.npy", np.arange(60) % 2)
     images = rng.integers(0, 256, (20, 3, 3), dtype=np.uint8)
-    (root / "images.idx").write_bytes(bytes([0, 0, 8, 3]) + np.array(images.shape, ">i4").tobytes() + images.tobytes())
+    np.save(root / "images.npy", images)
     (root / "books").mkdir()
     lda = ["fit", "lda", root / "notes.csv", "--text", "note", "--epsilon", 4, "--delta", 1e-5, "--steps", 2, "--quiet"]
     lda += ["--topics", 2, "--doc-length", 12, "--anyway", "--seed", 1]
@@ -338,11 +327,8 @@ def targets(root):
                 [*lda, file, *note, *words, *form, *person, "--invalid", "drop"],
                 ["predict", root / "topics", file, *note, *form],
             )
-    for name in ("npz", "docword", "ldac"):
-        file = root / f"counts.{name}"
-        given = ["--format", name]
-        add(f"counts {name}", file, [*lda, file, *words, *given], [*lda, file, *words, *given, "--invalid", "drop"])
-    add("counts gz", root / "zipped.docword.gz", [*lda, root / "zipped.docword.gz", *words, "--format", "docword"])
+    file, given = root / "counts.npz", ["--format", "npz"]
+    add("counts", file, [*lda, file, *words, *given], [*lda, file, *words, *given, "--invalid", "drop"])
     add("a text of a folder", root / "texts" / "7.txt", [*lda, root / "texts", *words, "--format", "folder"])
     add("names", root / "names.txt", [*both, "--names", root / "names.txt"])
     plain = [*lda, root / "counts.npz"]
@@ -363,7 +349,7 @@ def targets(root):
     sbn = [
         "fit",
         "sbn",
-        root / "images.idx",
+        root / "images.npy",
         "--components",
         2,
         "--epsilon",
@@ -374,7 +360,7 @@ def targets(root):
         2,
         "--anyway",
     ]
-    add("images idx", root / "images.idx", [*sbn, "--quiet", "--out", "made"])
+    add("images", root / "images.npy", [*sbn, "--quiet", "--out", "made"])
     add("job file", root / "job.toml", ["fit", "lda", "--config", root / "job.toml", "--out", "made"])
     budget = root / "books" / "budget"
     shown = [["budget", "show", budget], ["budget", "show", budget, "--out", "mended"]]

@@ -27,8 +27,8 @@ PATIENT = "--text note --person patient --unit patient"
 #: A command; then files beside model and statement, the first a text that verify makes again, its new records, and the
 #: head of what predict prints of them.
 _FITS = f"""
-fit lda docs.txt --vocab words.txt --topics 2 --doc-length 30 --steps 3
-    topics.txt vocab.txt; docs.txt; topic1,topic2
+fit lda docs.npz --vocab words.txt --topics 2 --doc-length 30 --steps 3
+    topics.txt vocab.txt; docs.npz; topic1,topic2
 fit lda notes.csv {PATIENT} --vocab words.txt --stop-words none --topics 2 --doc-length 3 --steps 3
     topics.txt text.json vocab.txt; notes.csv; topic1,topic2
 fit lda shards --topics 2 --doc-length 30 --steps 3
@@ -90,9 +90,6 @@ def texts(folder):
         "one.toml": 'patient = ["p1"]\n',
         "y.txt": "yes\nno\n" * (N // 2),
         "negative.txt": f"-{SECRET}\n" * N,
-        "docs.ldac": "1 0:1\n2 1:1 3:2\n",
-        "docs.svmlight": "5 1:1\n7 1:1 3:2\n",
-        "bad.txt": f"2\n6\n2\n1 1 -{SECRET}\n2 2 5\n",
     }
 
 
@@ -102,15 +99,14 @@ def write(folder):
         (folder / name).write_text(text)
     rng, z = np.random.default_rng(0), np.arange(N) % 2
     X = np.stack([rng.multinomial(30, np.roll([0.4, 0.3, 0.3, 0, 0, 0], 3 * one)) for one in z])
-    entries = [f"{d + 1} {w + 1} {X[d, w]}" for d, w in zip(*np.nonzero(X), strict=True)]
-    (folder / "docs.txt").write_text("\n".join([f"{N}", "6", f"{len(entries)}", *entries, ""]))
+    sp.save_npz(folder / "docs.npz", sp.csr_array(X))
+    sp.save_npz(folder / "bad.npz", sp.csr_array([[1, -int(SECRET), 1, 1, 1, 1]]))
     answers = np.stack([z == 0, z == 0, z == 1, z == 1], axis=1).astype(np.uint8)
     arrays = {"answers": answers, "y": z, "text": np.array([SECRET]), "one": np.ones(3), "wide": np.ones((3, 9))}
     arrays |= {"X": rng.normal(size=(N, 2)) / 3, "vectors": np.where(z[:, None] == 1, 0.4, -0.4) * np.ones((N, 4))}
     for name, array in arrays.items():
         np.save(folder / f"{name}.npy", array)
     (folder / "bytes.txt").write_bytes(b"yes\n\xff\n")
-    (folder / "idx").write_bytes(b"\0\0\10\3 nonsense")
     sp.save_npz(folder / "held.npz", sp.csr_array(answers[:, 1:3]))
     BernoulliMixture(2, noise_multiplier=1.0, n_steps=2).fit(answers).save(folder / "survey")
     SigmoidBeliefNetwork(2, private=False).fit(answers).save(folder / "network")

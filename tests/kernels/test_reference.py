@@ -403,23 +403,6 @@ def spread_compare(ours, twin, precision):
     np.testing.assert_allclose(ours, twin, rtol=2e-7 if precision == SINGLE else 1e-13)
 
 
-def integer_arguments(rng, size):
-    """Yield numbers of all lengths, with blanks and colons everywhere. Other characters come last or not at all."""
-    for colons in (False, True):
-        for length in (1, size, 50 * size):
-            pieces = [b"7", b"01234567890123456", b"1", b" ", b"\t", b"\r\n", b"\n", b":" * colons, b"3:" * colons]
-            text = b"".join(pieces[i] for i in rng.integers(0, len(pieces), length)) or b"5"
-            for last in (b"", b"x1", b" " + b"9" * 18, b" " + b"9" * 19, b"" if colons else b":"):
-                yield (text + last, colons), {}
-
-
-def integers(text, colons, *, isa):
-    n = (len(text) + 1) // 2
-    values, lines, joined, summary = (np.empty(size, dtype) for size, dtype in ((n, "q"), (n, "q"), (n, "B"), (4, "q")))
-    native.integers(text, colons, values, lines, joined, summary, isa)
-    return values[: summary[0]], lines[: summary[0]], joined[: summary[0]], summary
-
-
 def cell_arguments(rng, size):
     """Yield plain rows, and then rows of every other kind. Or the text ends within a row."""
     pieces = [b"a", b"bc ", b'"', b'""', b",", b";", b"\n", b"\r\n", b"\r", b"\0", "\u00e9".encode()]
@@ -860,7 +843,6 @@ REGISTRY = {
     "split_words": Case(split_arguments, token_compare),
     "word_ratios": Case(word_ratio_arguments, word_ratios_compare),
     "csv_cells": Case(cell_arguments, cell_compare),
-    "integers": Case(integer_arguments, token_compare),
     "token_numbers": Case(token_arguments, token_compare),
     "shrink_means": Case(shrink_arguments, shrink_compare, (SINGLE,), (1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 33, 50)),
     "blend_release": Case(blend_arguments, blend_compare, BOTH),

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from peers.mnist import read_idx
 from sklearn.datasets import load_digits
 
 from vips_fast import BernoulliMixture, ClassConditionalNetwork, GaussianMixture, SigmoidBeliefNetwork, VectorMixture
-from vips_fast.data import read_idx
 from vips_fast.engine.gain import Score
 from vips_fast.models.forecast import HopelessWarning
 
@@ -29,7 +29,7 @@ def mnist():
     if not files:
         # The images are data of others, and not part of the repository; the digits above ship in scikit-learn.
         pytest.skip(f"no images in {MNIST}; VIPS_FAST_DATA names their folder")
-    images = read_idx(files[0])[:13_000].reshape(13_000, -1)
+    images = read_idx(files[0].with_suffix(""))[:13_000].reshape(13_000, -1)
     return (images > 127).astype(np.uint8)
 
 

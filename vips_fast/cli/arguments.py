@@ -151,15 +151,13 @@ class Texts(Arguments):
     Parameters
     ----------
     input : INPUT
-        CSV, Excel, JSON Lines, Parquet, a folder of .txt files, - (standard input), counts (CSR .npz, MatrixMarket, UCI
-        docword, LDA-C, svmlight) or shards; text files also gzip, bzip2 or xz
+        CSV, Excel, JSON Lines, Parquet, a folder of .txt files, - (standard input), counts (scipy's .npz) or shards;
+        text files also gzip
     vocab
         the vocabulary: FILE with one word a line; public:LANGUAGE, its commonest words; or private (default for raw
         records), purchased from the budget
     format
-        csv, jsonl, parquet, xlsx, folder, npz, mtx, docword, ldac, svmlight or svmlight0; default: detected
-    features
-        number of words, if no file gives it
+        csv, jsonl, parquet, xlsx, folder or npz; default: detected
     text : COLUMN
         columns of the text, joined by a line break; default: text
     encoding
@@ -169,7 +167,6 @@ class Texts(Arguments):
     input: Place[File]
     vocab: File | None = None
     format: str | None = None
-    features: Whole | None = None
     text: list[str] | None = None
     encoding: str = "utf-8"
 
@@ -550,7 +547,7 @@ class FitSbn(Input, Fit, command="fit sbn", function="network:fit"):
 
     Examples
     --------
-    vips-fast fit sbn train-images-idx3-ubyte.gz --components 50 --epsilon 0.5 --out network
+    vips-fast fit sbn train.npy --components 50 --epsilon 0.5 --out network
     """
 
     threshold: Integer = 1
@@ -838,7 +835,7 @@ class Shard(Words, Persons, command="shard", function="data:shard"):
 
     Examples
     --------
-    vips-fast shard docword.txt.gz shards --vocab vocab.txt --bins 20
+    vips-fast shard notes.csv shards --text note --person patient --vocab public:en --bins 20
     """
 
     input: Place[File]

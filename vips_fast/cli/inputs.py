@@ -13,7 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from ..data import Corpus, Schema, ShardedCorpus, holds_records, load_corpus
-from ..data.readers import COUNT_FORMATS, read_sparse_matrix
+from ..data.readers import read_sparse_matrix
 from ..data.records import read_batches
 from ..data.shards import is_sharded
 from ..jobs import TextFile
@@ -28,19 +28,12 @@ from .arguments import FitMixture, Predict, Prior, Regression, Texts
 from .output import warn_of_taints
 from .signature import refuse_unused
 
-#: Endings of files of a sparse matrix, and of counts.
-_MATRIX_NAMES = (".npz", ".mtx", ".mm")
-_COUNT_NAMES = (*_MATRIX_NAMES, ".txt", ".ldac", ".svmlight")
+#: Endings of files of a matrix.
+_MATRIX_NAMES = (".npy", ".npz")
 #: Options of ``predict`` that texts, rows and images have alone.
-TEXTS, ROWS, IMAGES = ("vocab", "format", "features", "text"), ("schema",), ("threshold",)
+TEXTS, ROWS, IMAGES = ("vocab", "format", "text"), ("schema",), ("threshold",)
 #: Bytes of the largest file of labels, one a line.
 _MOST_LABELS = 1 << 30
-
-
-def _ending(path: str) -> str:
-    """Return the last part of a file's name, without that of a compression."""
-    name = Path(path)
-    return Path(name.stem).suffix if name.suffix in (".gz", ".bz2", ".xz", ".zst") else name.suffix
 
 
 def read_lines(path: str) -> list[str]:
@@ -75,12 +68,9 @@ def read_array(path: str, kinds: str) -> np.ndarray:
 
 def read_matrix(path: str) -> Any:
     """Read rows from a file of numbers."""
-    if _ending(path) in _MATRIX_NAMES:
-        return sparse.csr_array(read_sparse_matrix(path))
-    if Path(path).suffix != ".npy":
-        names = ", ".join(_MATRIX_NAMES)
-        raise ValueError(f"{path}: expected a name that ends in .npy, {names}, or --schema for a table")
-    return read_array(path, "biuf")
+    if Path(path).suffix not in _MATRIX_NAMES:
+        raise ValueError(f"{path}: expected a name that ends in {' or '.join(_MATRIX_NAMES)}, or --schema for a table")
+    return read_array(path, "biuf") if path.endswith(".npy") else read_sparse_matrix(path)
 
 
 def read_table(path: str, schema: Schema, invalid: str, others: Sequence[str] = ()) -> tuple[Any, dict[str, list[Any]]]:
@@ -118,7 +108,7 @@ def column_inputs(names: Sequence[str] | None, schema: Schema | None) -> dict[st
 def read_new_rows(args: Predict, model: Any) -> Any:
     """Read new rows for a fitted model: a matrix, or a table."""
     own = model.inputs_.get(SCHEMA)
-    if args.schema is None and (own is None or _ending(args.input) in (".npy", *_MATRIX_NAMES)):
+    if args.schema is None and (own is None or Path(args.input).suffix in _MATRIX_NAMES):
         return read_matrix(args.input)
     if args.schema is None:
         return read_table(args.input, Schema.parse(own), "raise")[0]
@@ -152,7 +142,6 @@ def read_public(args: Prior) -> Corpus:
         args.input,
         source.public_words(),
         args.format,
-        n_features=args.features,
         text=args.text,
         analyzer=source.words_analyzer() if raw else None,
         encoding=args.encoding,
@@ -166,7 +155,7 @@ def open_shards(args: Any) -> ShardedCorpus | None:
     """Open INPUT as shards; None for any other INPUT."""
     if not is_sharded(args.input):
         return None
-    said = ("vocab", "format", "features", "text", "schema", "label", "person", "names")
+    said = ("vocab", "format", "text", "schema", "label", "person", "names")
     refuse_unused(args, said, "not with shards, which were written with what it says")
     return ShardedCorpus(args.input)
 
@@ -179,7 +168,7 @@ def read_documents(args: Predict, model: Any, vocabulary: Sequence[str] | None) 
         return shards
     kept = read_settings(model)
     text = args.text
-    if text is None and args.format not in COUNT_FORMATS and _ending(args.input) not in _COUNT_NAMES:
+    if text is None and holds_records(args.input, args.format):
         text = kept.get("columns")
     lines: AbstractContextManager[Any] = nullcontext() if getattr(args, "quiet", True) else ReadingLine("read")
     with lines as line:
@@ -187,7 +176,6 @@ def read_documents(args: Predict, model: Any, vocabulary: Sequence[str] | None) 
             args.input,
             vocabulary,
             args.format,
-            n_features=model.n_features_in_,
             text=text,
             analyzer=kept.get("analyzer"),
             encoding=args.encoding,

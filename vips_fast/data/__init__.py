@@ -1,10 +1,9 @@
-"""Corpora, tables and binary images: readers of usual formats, and checks."""
+"""Corpora and tables: readers of usual formats, and checks."""
 
 from .arrays import binary_records
 from .corpus import Corpus
 from .counts import check_counts, documents
 from .embeddings import SentenceEncoder, load_word_vectors, packaged_model, wordpiece_vectors
-from .idx import binarize, read_idx
 from .readers import FORMATS, holds_records, load_corpus
 from .records import Records, column_names, read_batches
 from .schema import Column, Schema
@@ -23,7 +22,6 @@ __all__ = [
     "SentenceEncoder",
     "ShardedCorpus",
     "TokenIndex",
-    "binarize",
     "binary_records",
     "check_counts",
     "coarse_words",
@@ -37,7 +35,6 @@ __all__ = [
     "packaged_model",
     "public_vocabulary",
     "read_batches",
-    "read_idx",
     "stop_words",
     "word_frequencies",
     "wordpiece_vectors",

@@ -305,6 +305,8 @@ def missing_column(name: str, names: Sequence[Any]) -> str:
         text = f"{text[:_SHOWN].rpartition(', ')[0]}, …"
     guess = f"; did you mean {known[near[0]]!r}?" if near else ""
     alone = f" ({_EXPECTED})" if len(names) == 1 else ""
+    if name == "text":  # which nobody need have said
+        alone += "; if the texts have another name, give text="
     return f"no column {name!r}{guess} It has {text}{alone}" if guess else f"no column {name!r}; it has {text}{alone}"
 
 

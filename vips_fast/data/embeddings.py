@@ -20,7 +20,7 @@ import numpy as np
 from ..checks import check_number
 from ..kernels.threads import one_blas_thread, resolve_n_threads, run_blocks
 from ..store.limits import file_digest, parse_json, read_bytes
-from ._files import BadLine, blocks, naming, open_text
+from ._files import BadLine, broken_gzip, naming, open_text
 from .types import Cells, WordVectors
 from .vocabulary import PathLike, load_vocabulary
 
@@ -132,7 +132,7 @@ def without_accents(word: str) -> str:
     return "".join(char for char in unicodedata.normalize("NFD", word) if unicodedata.category(char) != "Mn")
 
 
-#: Bytes of the longest first line, by which d is known.
+#: Bytes of the longest line.
 _MOST_LINE = 1 << 20
 
 
@@ -149,25 +149,22 @@ def load_word_vectors(path: PathLike, words: Sequence[str]) -> WordVectors:
     columns = {word.encode(): v for v, word in enumerate(words)}
     found: dict[int, np.ndarray] = {}
     d = number = 0
-    with naming(path), open_text(path) as file:
-        for block in blocks(file):
-            for line in block.split(b"\n"):
-                number += 1
-                word = line.partition(b" ")[0]
-                if d == 0:
-                    if len(line) > _MOST_LINE:
-                        raise BadLine(number, f"more than {_MOST_LINE} bytes; expected a word and its numbers")
-                    fields = line.split()
-                    if not fields or (number == 1 and len(fields) == 2 and all(field.isdigit() for field in fields)):
-                        continue
-                    d = len(_vector(line, len(fields) - 1, number))
-                v = columns.get(word)
-                # A line of more fields belongs to a phrase which begins with the word.
-                if v is not None and v not in found and len(line.split()) <= d + 1:
-                    found[v] = _vector(line, d, number)
-            if d > 0 and len(found) == len(columns):
-                break
-            number -= block.endswith(b"\n")
+    with naming(path), open_text(path) as file, broken_gzip():
+        while line := file.readline(_MOST_LINE + 1):
+            number += 1
+            if len(line) > _MOST_LINE:
+                raise BadLine(number, f"more than {_MOST_LINE} bytes; expected a word and its numbers")
+            if d == 0:
+                fields = line.split()
+                if not fields or (number == 1 and len(fields) == 2 and all(field.isdigit() for field in fields)):
+                    continue
+                d = len(_vector(line, len(fields) - 1, number))
+            v = columns.get(line.partition(b" ")[0])
+            # A line of more fields belongs to a phrase which begins with the word.
+            if v is not None and v not in found and len(line.split()) <= d + 1:
+                found[v] = _vector(line, d, number)
+                if len(found) == len(columns):
+                    break
         if d == 0:
             raise ValueError("is empty; expected lines of a word and its numbers")
     out = np.full((len(words), d), np.nan, dtype=np.float32)

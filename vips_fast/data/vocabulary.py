@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from ..checks import check_number, missing_package
-from ._files import blocks, naming, open_text
+from ._files import broken_gzip, naming, open_text
 from .arrays import INT32_MAX, csr_of
 from .corpus import Corpus
 from .tokens import Analyzer, TokenIndex, as_analyzer, token_columns
@@ -41,12 +41,11 @@ def load_vocabulary(path: PathLike) -> tuple[str, ...]:
     blank or repeated line.
     """
     with naming(path), open_text(path) as file:
+        with broken_gzip():
+            data = file.read(_MOST_BYTES + 1)
+        if len(data) > _MOST_BYTES:
+            raise ValueError(f"has more than {_MOST_BYTES} bytes of words; expected fewer words")
         try:
-            data = bytearray()
-            for block in blocks(file):
-                data += block
-                if len(data) > _MOST_BYTES:
-                    raise ValueError(f"has more than {_MOST_BYTES} bytes of words; expected fewer words")
             return parse_vocabulary(data.decode("utf-8-sig"))
         except UnicodeDecodeError:
             raise ValueError("is not UTF-8 text") from None
@@ -55,7 +54,7 @@ def load_vocabulary(path: PathLike) -> tuple[str, ...]:
 def parse_vocabulary(text: str) -> tuple[str, ...]:
     """Read a text's words, one a line, without blank or repeated lines."""
     seen: dict[str, int] = {}
-    lines = text.rstrip().split("\n")
+    lines = text.rstrip().replace("\r\n", "\n").replace("\r", "\n").split("\n")
     for number, line in enumerate(lines, 1):
         word = line.strip()
         if not word:

@@ -80,7 +80,7 @@ class TextFile:
     analyzer, stop_words, min_length, numbers, ngrams
         How texts become words; see `vips_fast.data.Analyzer`. An analyzer of None is the segmenter of the ``language``
         if it has one, and else "unicode".
-    format, features, encoding
+    format, encoding
         Of the file, if it does not say so itself.
     invalid : {"raise", "drop"}
         Refuse invalid records, or let them contribute nothing.
@@ -108,7 +108,6 @@ class TextFile:
     numbers: str | None = None
     ngrams: int = 1
     format: str | None = None
-    features: int | None = None
     encoding: str = "utf-8"
     invalid: str = "raise"
     public_prior: str | PublicPrior | None = None
@@ -227,7 +226,6 @@ class TextFile:
                 self.path,
                 words,
                 self.format,
-                n_features=self.features,
                 text=self.text,
                 person=self.person,
                 analyzer=analyzer,
@@ -367,8 +365,6 @@ class _Purchase:
         if reads_once(source.path):
             what = "-: standard input" if isinstance(source.path, str) else "records: a stream"
             raise ValueError(f"{what} can be read once only; expected a file or a query, or a public vocabulary")
-        if source.features is not None:
-            raise ValueError(f"features={source.features}: expected only with a public vocabulary")
         if not self._terms.targeted and (self._budget is None or model.noise_multiplier or not model.private):
             raise ValueError(
                 "vocab='private': expected epsilon=, target_attack_success=, or only budget=, of which it takes a "

@@ -68,7 +68,7 @@ static void handed_on(const vf_api *api, const uint8_t *key) {
 
 static void text(const vf_api *api) {
     enum { BYTES = 4000, SLOTS = 1 << 13, TEXTS = 8 };
-    static uint8_t bytes[BYTES], known[2 * BYTES], joined[BYTES];
+    static uint8_t bytes[BYTES], known[2 * BYTES];
     static uint64_t slots[SLOTS];
     static int64_t ends[BYTES], text_ends[TEXTS], lines[BYTES], summary[4];
     static int32_t numbers[BYTES];
@@ -80,10 +80,6 @@ static void text(const vf_api *api) {
                                         BYTES, text_ends, TEXTS, &n);
     show("token_numbers, words", status, (size_t)n * 4, numbers);
     show("token_numbers, texts", status, sizeof text_ends, text_ends);
-    for (int i = 0; i < BYTES; ++i) bytes[i] = (uint8_t)(between(0, 4) ? between('0', '9') : " \t\n:"[between(0, 3)]);
-    status = api->integers(bytes, BYTES, 1, area, lines, joined, BYTES, summary);
-    show("integers, values", status, (size_t)summary[0] * 8, area);
-    show("integers, lines", status, (size_t)summary[0] * 8, lines);
     for (int i = 0; i < BYTES; ++i) bytes[i] = (uint8_t) "ab,\"c\"\n"[i % 7];
     status = api->csv_cells(bytes, BYTES, ',', 2, ends, lines, BYTES, summary);
     show("csv_cells", status, (size_t)summary[0] * 16, ends);

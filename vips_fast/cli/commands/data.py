@@ -4,8 +4,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from ...data import Batch, Records, Schema, count_matrix, holds_records, write_shards
-from ...data.readers import count_pieces
+from ...data import Batch, Records, Schema, count_matrix, holds_records, load_corpus, write_shards
 from ...data.records import column_names, read_batches
 from ...data.schema import draft as template
 from ...jobs.text import PRIVATE, reading_file
@@ -46,10 +45,8 @@ def shard(args: Shard) -> int:
 
 def _text_or_counts(args: Shard) -> tuple[Iterator[Batch], dict[str, Any]]:
     if not holds_records(args.input, args.format, args.text, args.person):
-        words, pieces = count_pieces(
-            args.input, text_file(args).public_words(), args.format, n_features=args.features, invalid=args.invalid
-        )
-        return map(Batch, pieces), {"vocabulary": words}
+        corpus = load_corpus(args.input, text_file(args).public_words(), args.format, invalid=args.invalid)
+        return iter([Batch(corpus.counts)]), {"vocabulary": corpus.vocabulary}
     if args.vocab in (None, PRIVATE):
         raise ValueError("--vocab: expected a public vocabulary, FILE or public:LANGUAGE; fit purchases a private one")
     source = text_file(args)

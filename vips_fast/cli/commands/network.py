@@ -1,11 +1,9 @@
 """Networks of binary images: ``fit sbn``."""
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ...data import binarize, read_idx
 from ...jobs import Material
 from ...models.sbn import SigmoidBeliefNetwork
 from ..arguments import FitSbn, Predict
@@ -16,10 +14,16 @@ from .jobs import ReadBy
 
 def read_images(path: str, threshold: int, invalid: str = "raise") -> np.ndarray:
     """Read binary records from a file."""
-    images = read_array(path, "biuf") if Path(path).suffix == ".npy" else read_idx(path)
+    images = read_array(path, "biuf")
     if images.ndim < 2 or len(images) == 0:
         raise ValueError(f"{path}: expected images, one in each row or slice; got shape {images.shape}")
-    return binarize(images, threshold, invalid)
+    rows = images.reshape(len(images), -1)
+    records = np.ascontiguousarray(rows >= threshold, dtype=np.uint8)
+    if (bad := np.isnan(rows).any(axis=1)).any():
+        if invalid == "raise":
+            raise ValueError(f"{path}: holds NaN; expected real numbers")
+        records[bad] = 2  # which no model takes
+    return records
 
 
 def read_new(args: Predict, model: Any) -> Any:
