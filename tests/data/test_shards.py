@@ -11,8 +11,9 @@ import pytest
 import scipy.sparse as sp
 from scipy import stats
 
-from vips_fast.data import Batch, ShardedCorpus, write_shards
+from vips_fast.data import Batch, ShardedCorpus, shards, write_shards
 from vips_fast.data.shards import MANIFEST, draw_bins, manifest_digest
+from vips_fast.store.limits import file_digest
 
 WORDS = tuple(f"word{i}" for i in range(300))
 
@@ -21,16 +22,17 @@ def counts(n=400, seed=0):
     return sp.csr_array(np.random.default_rng(seed).poisson(0.1, (n, 300)))
 
 
-@pytest.fixture
-def corpus(tmp_path):
+@pytest.fixture(params=[1 << 23, 2000], ids=["whole", "by stretches"])
+def corpus(tmp_path, monkeypatch, request):
+    monkeypatch.setattr(shards, "PIECE", request.param)
     X = counts()
     batches = [Batch(X[a : a + 90]) for a in range(0, 400, 90)]
-    return write_shards(tmp_path / "shards", batches, shard_mb=0.01, vocabulary=WORDS)
+    return write_shards(tmp_path / "shards", batches, vocabulary=WORDS)
 
 
 def test_rows_come_back_in_any_order(corpus):
     X, rng = counts(), np.random.default_rng(1)
-    assert len(corpus.partitions) > 3 and corpus.partitions[-1][1] == 400 and corpus.vocabulary == WORDS
+    assert corpus.n_rows == 400 and corpus.vocabulary == WORDS
     for rows in (
         np.arange(400),
         np.arange(0),
@@ -51,12 +53,12 @@ def test_rows_come_back_in_any_order(corpus):
 def test_numbers_are_stored_in_the_smallest_type(tmp_path):
     for top, kind in ((255, "|u1"), (256, "<u2"), (2**16, "<i4")):
         X = sp.csr_array(np.array([[top, 0], [0, 1]]))
-        said = write_shards(tmp_path / str(top), [Batch(X)])._shards[0]["arrays"]
+        said = write_shards(tmp_path / str(top), [Batch(X)])._arrays
         assert (said["values"]["dtype"], said["indices"]["dtype"]) == (kind, "|u1")
     dense = np.array([[0.0, 1.0], [2.0, 300.0]])
     for values, kind in ((dense, "<u2"), (dense + 0.5, "<f8"), (-dense, "<f8"), (dense.astype(np.float32), "<u2")):
         corpus = write_shards(tmp_path / f"n{kind}{values.sum()}{values.dtype}", [Batch(values)], kind="numbers")
-        assert corpus._shards[0]["arrays"]["values"]["dtype"] == kind
+        assert corpus._arrays["values"]["dtype"] == kind
         taken = corpus.take(np.arange(2))
         assert taken.dtype == values.dtype
         np.testing.assert_array_equal(taken, values)
@@ -65,7 +67,7 @@ def test_numbers_are_stored_in_the_smallest_type(tmp_path):
 
 @pytest.mark.parametrize("name", ["values.npy", "indices.npy", "indptr.npy"])
 def test_damage_is_named(corpus, name):
-    path = corpus.path / "000002" / name
+    path = corpus.path / name
     whole = path.read_bytes()
     for damaged, message in (
         (whole[:-1], "cut"),
@@ -74,22 +76,20 @@ def test_damage_is_named(corpus, name):
         (b"", "cut"),
     ):
         path.write_bytes(damaged)
-        with pytest.raises(ValueError, match=f"000002/{name}: {message}"):
+        with pytest.raises(ValueError, match=f"{name}: {message}"):
             ShardedCorpus(corpus.path)
     path.unlink()
     for verify in (True, False):
-        with pytest.raises(ValueError, match=f"000002/{name}: missing"):
+        with pytest.raises(ValueError, match=f"{name}: missing"):
             ShardedCorpus(corpus.path, verify=verify)
     path.write_bytes(whole)
     ShardedCorpus(corpus.path)
 
 
-def test_a_shard_of_another_corpus_is_named(tmp_path, corpus):
-    other = write_shards(tmp_path / "other", [Batch(counts(seed=1))], shard_mb=0.01)
-    foreign = other.path / "000001"
-    os.rename(corpus.path / "000001", tmp_path / "away")
-    os.rename(foreign, corpus.path / "000001")
-    with pytest.raises(ValueError, match="000001/"):
+def test_a_file_of_another_corpus_is_named(tmp_path, corpus):
+    other = write_shards(tmp_path / "other", [Batch(counts(seed=1))])
+    os.replace(other.path / "values.npy", corpus.path / "values.npy")
+    with pytest.raises(ValueError, match="values.npy: "):
         ShardedCorpus(corpus.path)
 
 
@@ -97,13 +97,13 @@ def test_a_damaged_manifest_does_not_open(corpus):
     path = corpus.path / MANIFEST
     whole = path.read_bytes()
     assert b"keep it where the data are" in whole
-    for damaged in (b"", whole[:-20], whole.replace(b'"rows": ', b'"rows": 1', 1), b"\xff", b"[]", b"{}", b"null"):
+    for damaged in (b"", whole[:-20], whole.replace(b'"n_rows": ', b'"n_rows": 1', 1), b"\xff", b"[]", b"{}", b"null"):
         path.write_bytes(damaged)
         with pytest.raises(ValueError, match="cut or altered"):
             ShardedCorpus(corpus.path)
     said = json.loads(whole)
-    path.write_text(json.dumps({**said, "format": "vips_fast shards 2"}))
-    with pytest.raises(ValueError, match="expected 'vips_fast shards 1'"):
+    path.write_text(json.dumps({**said, "format": "vips_fast shards 1"}))
+    with pytest.raises(ValueError, match="expected 'vips_fast shards 2'"):
         ShardedCorpus(corpus.path)
     path.unlink()
     with pytest.raises(ValueError, match="expected a whole folder of shards"):
@@ -112,53 +112,35 @@ def test_a_damaged_manifest_does_not_open(corpus):
 
 def test_what_shows_without_verifying(corpus):
     """Offsets that lead outside are seen when rows are taken. Whether or not digests were."""
-    path = corpus.path / "000001" / "indptr.npy"
+    path = corpus.path / "indptr.npy"
     whole = path.read_bytes()
     path.write_bytes(whole[:-2] + b"\xff\xff")
     opened = ShardedCorpus(corpus.path, verify=False)
-    with pytest.raises(ValueError, match="000001/indptr.npy: expected offsets that rise"):
+    with pytest.raises(ValueError, match="indptr.npy: expected offsets that rise"):
         opened.take(np.arange(400))
     path.write_bytes(whole.replace(b"<u2", b"<f2"))
-    with pytest.raises(ValueError, match="000001/indptr.npy: expected <u2"):
+    with pytest.raises(ValueError, match="indptr.npy: expected <u2"):
         ShardedCorpus(corpus.path, verify=False).take(np.arange(400))
     path.write_bytes(b"x" * len(whole))
-    with pytest.raises(ValueError, match="000001/indptr.npy: not a .npy file"):
+    with pytest.raises(ValueError, match="indptr.npy: not a .npy file"):
         ShardedCorpus(corpus.path, verify=False).take(np.arange(400))
 
 
 def test_a_person_in_two_places_is_refused(tmp_path):
     persons = np.repeat(np.arange(100), 4)
-    corpus = write_shards(tmp_path / "shards", [Batch(counts(), None, persons)], shard_mb=0.01)
+    corpus = write_shards(tmp_path / "shards", [Batch(counts(), None, persons)])
     assert len(corpus.groups.starts) == 101
     ShardedCorpus(corpus.path)
 
-    def altered(shard, codes):
-        """Return the shard with other persons, and all digests right."""
-        import hashlib
-
-        said = json.loads((corpus.path / MANIFEST).read_bytes())
-        path = corpus.path / f"{shard:06d}" / "persons.npy"
-        before = path.read_bytes()
-        entry = said["shards"][shard]["arrays"]["persons"]
-        path.write_bytes(before[: -len(codes)] + bytes(codes.astype(np.uint8)))
-        entry["sha256"] = hashlib.sha256(path.read_bytes()).hexdigest()
-        (corpus.path / MANIFEST).write_text(json.dumps({**said, "digest": manifest_digest(said)}))
-        return path, before
-
-    codes = np.load(corpus.path / "000001" / "persons.npy")
-    elsewhere, apart, unknown = codes.copy(), codes.copy(), codes.copy()
-    elsewhere[-1], apart[0] = 0, codes[-1]
-    for bad, message in ((elsewhere, "a person of shard 000000 again"), (apart, "person's rows to follow each other")):
-        path, before = altered(1, bad)
-        with pytest.raises(ValueError, match=f"000001/persons.npy: .*{message}"):
-            ShardedCorpus(corpus.path)
-        path.write_bytes(before)
-    unknown[:] = 255
-    with pytest.raises(ValueError, match="numbers of persons below"):
-        write_shards(tmp_path / "few", [Batch(counts(8), None, np.arange(8))])
-        corpus = ShardedCorpus(tmp_path / "few")
-        altered(0, np.full(8, 255))
-        ShardedCorpus(tmp_path / "few")
+    said = json.loads((corpus.path / MANIFEST).read_bytes())
+    path = corpus.path / "persons.npy"
+    codes = np.load(path)
+    codes[-1] = 0  # all digests are right
+    np.save(path, codes)
+    said["arrays"]["persons"] |= {"sha256": file_digest(path), "bytes": path.stat().st_size}
+    (corpus.path / MANIFEST).write_text(json.dumps({**said, "digest": manifest_digest(said)}))
+    with pytest.raises(ValueError, match="persons.npy: expected a person's rows to follow each other"):
+        ShardedCorpus(corpus.path)
 
 
 def test_pickles_go_by_path_and_know_their_corpus(tmp_path, corpus):
@@ -177,7 +159,7 @@ def test_memory_does_not_grow_with_the_corpus(tmp_path):
     path, rng = tmp_path / "big", np.random.default_rng(0)
     rows = 40_000
     X = sp.csr_array(rng.integers(300, 400, (rows, 300)).astype(np.int32))
-    write_shards(path, [Batch(X)], shard_mb=16)
+    write_shards(path, [Batch(X)])
     program = """
 import sys
 import numpy as np
@@ -215,30 +197,29 @@ def tags(corpus):
     return (X[:, 0] - 1) + 200 * (X[:, 1] - 1)
 
 
-def test_persons_are_whole_in_one_shard_and_in_one_bin(tmp_path):
+def test_persons_are_whole_in_one_bin(tmp_path):
     persons = np.random.default_rng(0).integers(0, 150, 1000)
     labels = np.array([f"p{code}" for code in persons])
     y = np.arange(1000) * 3
     X = tagged(1000)
     batches = [Batch(X[a : a + 300], y[a : a + 300], labels[a : a + 300]) for a in range(0, 1000, 300)]
-    corpus = write_shards(tmp_path / "shards", batches, shard_mb=0.001, bins=6)
+    corpus = write_shards(tmp_path / "shards", batches, bins=6)
     order, starts = tags(corpus), corpus.groups.starts
     np.testing.assert_array_equal(np.sort(order), np.arange(1000))
     np.testing.assert_array_equal(corpus.labels, y[order])
     for a, b in zip(starts, starts[1:], strict=False):
         assert len(set(persons[order[a:b]])) == 1 and (np.diff(order[a:b]) > 0).all()
     assert len(starts) == 151 and len(corpus.bins) == 7 and corpus.bins[-1] == 150
-    assert len(corpus.partitions) > 4 and {first for first, _ in corpus.partitions} <= set(starts.tolist())
     ShardedCorpus(corpus.path)
 
 
 def test_bins_are_stretches_and_keep_the_order_within(tmp_path):
-    corpus = write_shards(tmp_path / "shards", [Batch(tagged(5000))], shard_mb=0.01, bins=7)
+    corpus = write_shards(tmp_path / "shards", [Batch(tagged(5000))], bins=7)
     order = tags(corpus)
     np.testing.assert_array_equal(np.sort(order), np.arange(5000))
     for a, b in zip(corpus.bins, corpus.bins[1:], strict=False):
         assert (np.diff(order[a:b]) > 0).all()
-    again = write_shards(tmp_path / "again", [Batch(tagged(5000))], shard_mb=0.01, bins=7)
+    again = write_shards(tmp_path / "again", [Batch(tagged(5000))], bins=7)
     assert (tags(again) != order).any()
     empty = write_shards(tmp_path / "empty", [Batch(tagged(3))], bins=50)
     assert len(empty.bins) == 51 and empty.bins[-1] == 3
@@ -292,11 +273,11 @@ def test_a_folder_is_there_whole_or_not_at_all(tmp_path, monkeypatch):
 
     for bins in (None, 3):
         with pytest.raises(OSError):
-            write_shards(tmp_path / "shards", broken(), shard_mb=0.001, bins=bins)
+            write_shards(tmp_path / "shards", broken(), bins=bins)
         assert os.listdir(tmp_path) == []
     real, calls = os.fsync, []
     monkeypatch.setattr(os, "fsync", lambda f: calls.append(f) or real(f))
-    write_shards(tmp_path / "shards", [Batch(tagged(200))], shard_mb=0.001)
+    write_shards(tmp_path / "shards", [Batch(tagged(200))])
     n = len(calls)
     for k in range(n):
         calls.clear()
@@ -310,7 +291,7 @@ def test_a_folder_is_there_whole_or_not_at_all(tmp_path, monkeypatch):
         monkeypatch.setattr(os, "fsync", failing)
         path = tmp_path / f"part{k}"
         with pytest.raises(OSError):
-            write_shards(path, [Batch(tagged(200))], shard_mb=0.001)
+            write_shards(path, [Batch(tagged(200))])
         if path.exists():  # the last one is about the folder that holds it, which has its name by then
             assert k == n - 1
             ShardedCorpus(path)
@@ -321,7 +302,6 @@ def test_bad_arguments(tmp_path):
     X, path = tagged(20), tmp_path / "shards"
     for arguments, message in (
         (dict(kind="words"), "kind="),
-        (dict(shard_mb=0), "shard_mb="),
         (dict(bins=0), "bins="),
         (dict(bins=2.5), "bins="),
         (dict(invalid="skip"), "invalid="),

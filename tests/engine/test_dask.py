@@ -212,14 +212,13 @@ def test_shards_that_workers_open_themselves(parts, tmp_path):
     What is sent are places on the disk, and no row.
     """
     (X,), whose = counts(), np.sort(np.random.default_rng(0).integers(0, 70, 200))
-    corpus = write_shards(tmp_path / "counts", [Batch(X, persons=whose.tolist())], shard_mb=0.001)
-    assert len(corpus.partitions) >= 3
+    corpus = write_shards(tmp_path / "counts", [Batch(X, persons=whose.tolist())])
     same("lda", parts(5), data=(corpus,), **POISSON)
     same("lda", parts(5), data=(corpus,), groups=corpus.groups, sampling="poisson", batch_size=20)
     X, y = EVERY["logistic"][1]()
-    corpus = write_shards(tmp_path / "numbers", [Batch(X, y)], kind="numbers", shard_mb=0.001)
+    corpus = write_shards(tmp_path / "numbers", [Batch(X, y)], kind="numbers")
     same("logistic", parts(4), data=(corpus, corpus.labels), n_steps=2, **FIXED)
-    corpus = write_shards(tmp_path / "binary", [Batch(*EVERY["network"][1]())], kind="binary", shard_mb=0.001)
+    corpus = write_shards(tmp_path / "binary", [Batch(*EVERY["network"][1]())], kind="binary")
     same("network", parts(3), data=(corpus,), **FULL)
 
 

@@ -223,7 +223,7 @@ def _sharded(folder, name, groups=None, **options):
         for a, b in ((0, 70), (70, X.shape[0]))
     ]
     with known_system():  # which draws the bins
-        return write_shards(folder / "shards", batches, kind=kind, shard_mb=0.0006, **options)
+        return write_shards(folder / "shards", batches, kind=kind, **options)
 
 
 def _shards(settings, groups=None, **options):

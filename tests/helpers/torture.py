@@ -61,7 +61,7 @@ def write_data(folder):
     """Write the records of each kind to a file. For the command line."""
     folder.mkdir(parents=True)
     write_notes(folder / "notes.csv")
-    write_shards(folder / "shards", [Batch(CASES["lda"][1]()[0])], shard_mb=0.002)
+    write_shards(folder / "shards", [Batch(CASES["lda"][1]()[0])])
     sp.save_npz(folder / "lda.npz", sp.csr_array(CASES["lda"][1]()[0]))
     for name, array in zip(("logistic", "labels"), CASES["logistic"][1]()):
         np.save(folder / f"{name}.npy", array)

@@ -1,12 +1,12 @@
 """Corpora on disk: write them as shards, map these into memory, and read rows on request.
 
-A folder of shards has a manifest, ``shards.json``, and for each shard a folder of ``.npy`` files. Counts and other
-sparse rows have ``values``, ``indices`` and ``indptr``, and dense rows only ``values``. If there are any, ``labels``,
-``persons`` and ``usable`` follow, one entry a row. numpy maps such files with no further package. (Arrow would need
-one, and Zarr unpacks into memory.) Numbers stand in the smallest type that holds them.
+A folder of shards has a manifest, ``shards.json``, and ``.npy`` files. Counts and other sparse rows have ``values``,
+``indices`` and ``indptr``, and dense rows only ``values``. If there are any, ``labels``, ``persons`` and ``usable``
+follow, one entry a row. numpy maps such files with no further package. (Arrow would need one, and Zarr unpacks into
+memory.) Numbers stand in the smallest type that holds them.
 
-A folder that is written appears whole, when all is on the disk, or not at all. Persons' rows are brought together, and
-units into bins, by way of a first set of shards within the folder, which is removed.
+A folder that is written appears whole, when all is on the disk, or not at all. Rows are spooled within it as they
+come, so that persons' rows are brought together, units into bins, and numbers into their types.
 
 All of it is private, the manifest too: it says how many rows there are. Keep it where the data are.
 """
@@ -16,14 +16,12 @@ import json
 import mmap
 import os
 import shutil
-import threading
-from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple, Self, cast
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from scipy import sparse
@@ -38,20 +36,19 @@ from .groups import Numbering, Runs
 from .schema import Schema
 from .vocabulary import load_vocabulary
 
-MANIFEST, FORMAT = "shards.json", "vips_fast shards 1"
+MANIFEST, FORMAT = "shards.json", "vips_fast shards 2"
 VOCABULARY, SCHEMA = "vocab.txt", "schema.toml"
-KINDS = ("counts", "numbers", "binary")
-SPARSE, DENSE = {"values", "indices", "indptr"}, {"values"}
+#: Types of values, as they are spooled, of each kind.
+KINDS = {"counts": np.int32, "numbers": np.float64, "binary": np.uint8}
+_SPARSE = ("values", "indices", "indptr")
 
-#: Shards that are mapped at a time: rows are read in the order of the disk.
-_OPEN = 8
 #: Bytes of rows that are worked on in one piece.
 PIECE = 1 << 23
 _BEHIND = 1 << 21
 
 
 class Mapped(NamedTuple):
-    """An array of a shard."""
+    """An array on disk."""
 
     path: Path
     array: np.ndarray
@@ -99,8 +96,6 @@ class ShardedCorpus:
         Counts are checked as by `vips_fast.data.counts.documents`, numbers are finite, binary rows hold 0 and 1.
     dtype : numpy dtype
         Of the values as they are read.
-    partitions : list of (int, int)
-        First row of each shard, and the row after its last.
     bins : int64 array of shape (t + 1,), or None
         Where each bin of units begins, if they were drawn when sharding (`vips_fast.data.shards.draw_bins`). Units
         are persons, where the shards say whose rows are, and else rows.
@@ -119,21 +114,20 @@ class ShardedCorpus:
     def __init__(self, path: str | os.PathLike[str], *, verify: bool = True):
         self.path = Path(path).resolve()
         said = _read_manifest(self.path / MANIFEST)
-        self._shards, self.digest = said["shards"], said["digest"]
+        self.digest, self._files, self._arrays = said["digest"], said["files"], said["arrays"]
         self.kind: str = said["kind"]
         self.dtype = np.dtype(said["dtype"])
         self.bins = None if said["bins"] is None else np.array(said["bins"], np.int64)
-        sizes = [int(shard["rows"]) for shard in self._shards]
-        self._edges = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
-        self.shape = (int(self._edges[-1]), int(said["n_features"]))
-        self._files = said["files"]
+        self.shape = (int(said["n_rows"]), int(said["n_features"]))
         self._check_files(verify)
-        self._mapped: OrderedDict[int, dict[str, Mapped]] = OrderedDict()
-        self._lock = threading.Lock()
-        total = sum(array["bytes"] for shard in self._shards for array in shard["arrays"].values())
+        self._mapped: dict[str, Mapped] = {}
+        total = sum(array["bytes"] for array in self._arrays.values())
         self._rows_at_once = max(1, PIECE * self.shape[0] // max(total, 1))
-        if verify and self._has("persons"):
-            self._check_persons()
+        if verify and "persons" in self._arrays:
+            codes = self._map("persons").array
+            runs = codes[self._starts()]
+            if len(np.unique(runs)) < len(runs):  # clipping would miss some of a person's rows
+                raise ValueError(f"{self._file('persons')}: expected a person's rows to follow each other")
 
     def __reduce__(self) -> Any:
         # Files that were checked here are not read again by every worker; the manifest has to be the same.
@@ -144,11 +138,7 @@ class ShardedCorpus:
 
     def _check_files(self, verify: bool) -> None:
         listed = [(self.path / name, said) for name, said in self._files.items()]
-        listed += [
-            (self._file(k, name), said)
-            for k, shard in enumerate(self._shards)
-            for name, said in shard["arrays"].items()
-        ]
+        listed += [(self._file(name), said) for name, said in self._arrays.items()]
         for path, said in listed:
             try:
                 size = path.stat().st_size
@@ -159,23 +149,6 @@ class ShardedCorpus:
         for path, said in listed if verify else ():
             if file_digest(path) != said["sha256"]:
                 raise ValueError(f"{path}: altered, or of another corpus; expected the digest in the manifest")
-
-    def _check_persons(self) -> None:
-        """Refuse persons with scattered rows: clipping would miss some of them."""
-        place = np.full(self.shape[0], -1, np.int32)
-        for k in range(len(self._shards)):
-            codes = self._open(k)["persons"].array
-            first = np.flatnonzero(np.concatenate(([True], codes[1:] != codes[:-1])))
-            runs = codes[first].astype(np.int64)
-            if runs.size and not 0 <= runs.min() <= runs.max() < len(place):
-                raise ValueError(f"{self._file(k, 'persons')}: expected numbers of persons below that of rows")
-            other = place[runs].max(initial=-1)
-            if other >= 0:
-                where = self._file(other, "persons").parent.name
-                raise ValueError(f"{self._file(k, 'persons')}: a person of shard {where} again; expected all in one")
-            if len(np.unique(runs)) < len(runs):
-                raise ValueError(f"{self._file(k, 'persons')}: expected a person's rows to follow each other")
-            place[runs] = k
 
     # -------------------------------------------------------------- facts
 
@@ -190,14 +163,9 @@ class ShardedCorpus:
         return self.shape[1]
 
     @property
-    def partitions(self) -> list[tuple[int, int]]:
-        """First row of each shard, and the row after its last."""
-        return [(int(a), int(b)) for a, b in zip(self._edges, self._edges[1:], strict=False)]
-
-    @property
     def sparse(self) -> bool:
         """Whether rows are read as CSR."""
-        return self.kind == "counts" or self._has("indptr")
+        return "indptr" in self._arrays
 
     @cached_property
     def vocabulary(self) -> tuple[str, ...] | None:
@@ -213,26 +181,15 @@ class ShardedCorpus:
         """Read a text file beside the rows, or None."""
         return (self.path / name).read_text("utf-8") if name in self._files else None
 
-    def _has(self, name: str) -> bool:
-        return any(name in shard["arrays"] for shard in self._shards)
-
-    def _column(self, name: str) -> np.ndarray | None:
-        """Read one entry a row, in memory; True for shards without one."""
-        if not self._has(name):
-            return None
-        shards = ((self._open(k), b - a) for k, (a, b) in enumerate(self.partitions))
-        return np.concatenate([s[name].array if name in s else np.ones(rows, bool) for s, rows in shards])
-
     @property
     def labels(self) -> np.ndarray | None:
         """Each row's label, if the shards have them; all in memory."""
-        return self._column("labels")
+        return np.array(self._map("labels").array) if "labels" in self._arrays else None
 
     @property
     def usable(self) -> np.ndarray | None:
         """False for invalid rows, which contribute nothing; None if all are usable."""
-        column = self._column("usable")
-        return None if column is None else column.astype(bool)
+        return self._map("usable").array.astype(bool) if "usable" in self._arrays else None
 
     @property
     def groups(self) -> Runs | None:
@@ -240,54 +197,47 @@ class ShardedCorpus:
 
         It is None if the shards do not say it.
         """
-        if not self._has("persons"):
+        if "persons" not in self._arrays:
             return None
-        first = [np.zeros(0, np.int64)]
-        for k, (start, _) in enumerate(self.partitions):
-            codes = self._open(k)["persons"].array
-            first.append(np.flatnonzero(np.concatenate(([True], codes[1:] != codes[:-1]))[: len(codes)]) + start)
-        return Runs(np.concatenate([*first, [self.n_rows]]))
+        return Runs(np.concatenate([self._starts(), [self.n_rows]]))
+
+    def _starts(self) -> np.ndarray:
+        """Find each person's first row."""
+        codes = self._map("persons").array
+        return np.flatnonzero(np.concatenate(([True], codes[1:] != codes[:-1])))
 
     # --------------------------------------------------------------- rows
 
-    def _file(self, k: int, name: str) -> Path:
-        return self.path / str(self._shards[k]["name"]) / f"{name}.npy"
+    def _file(self, name: str) -> Path:
+        return self.path / f"{name}.npy"
 
-    def _open(self, k: int) -> dict[str, Mapped]:
-        """Map the arrays of a shard, and drop maps out of use."""
-        with self._lock:
-            found = self._mapped.pop(k, None)
-            if found is None:
-                found = {}
-                for name, said in self._shards[k]["arrays"].items():
-                    mapped = found[name] = Mapped.of(self._file(k, name))
-                    if (mapped.array.dtype.str, list(mapped.array.shape)) != (said["dtype"], said["shape"]):
-                        raise ValueError(f"{mapped.path}: expected {said['dtype']} of shape {said['shape']}")
-            self._mapped[k] = found
-            if len(self._mapped) > _OPEN:
-                self._mapped.popitem(last=False)
+    def _map(self, name: str) -> Mapped:
+        found = self._mapped.get(name)
+        if found is None:
+            found, said = Mapped.of(self._file(name)), self._arrays[name]
+            if (found.array.dtype.str, list(found.array.shape)) != (said["dtype"], said["shape"]):
+                raise ValueError(f"{found.path}: expected {said['dtype']} of shape {said['shape']}")
+            self._mapped[name] = found
         return found
 
-    def _split(self, rows: np.ndarray) -> Iterator[tuple[int, slice, np.ndarray]]:
-        """Yield shards of ascending rows, with places and numbers of rows."""
+    def _stretches(self, rows: np.ndarray) -> Iterator[slice]:
+        """Cut ascending rows, so that each part lies within a few megabytes of the disk."""
         if len(rows) and not 0 <= rows[0] <= rows[-1] < self.n_rows:
             raise IndexError(f"rows: expected numbers of rows of {self.path}")
-        cuts = np.searchsorted(rows, self._edges)
-        for k in np.flatnonzero(np.diff(cuts)).tolist():
-            part = slice(int(cuts[k]), int(cuts[k + 1]))
-            yield k, part, rows[part] - self._edges[k]
+        cuts = np.flatnonzero(np.diff(rows // self._rows_at_once)) + 1
+        edges = [0, *cuts.tolist(), *[len(rows)] * bool(len(rows))]
+        return map(slice, edges, edges[1:])
 
     def lengths(self, rows: np.ndarray) -> np.ndarray:
         """Count stored entries of some rows, int64; dense ones have all."""
         out = np.full(len(rows), self.n_features, np.int64)
         if not self.sparse:
             return out
-        order = None if _ascends(rows) else np.argsort(rows, kind="stable")
-        for k, part, local in self._split(rows if order is None else rows[order]):
-            indptr = self._open(k)["indptr"]
-            found = indptr.array[local + 1].astype(np.int64) - indptr.array[local]
-            out[part if order is None else order[part]] = found
-            indptr.drop(int(local[0]), int(local[-1]) + 2)
+        order, indptr = np.argsort(rows, kind="stable"), self._map("indptr")
+        for part in self._stretches(rows[order]):
+            some = rows[order[part]]
+            out[order[part]] = indptr.array[some + 1].astype(np.int64) - indptr.array[some]
+            indptr.drop(int(some[0]), int(some[-1]) + 2)
         return out
 
     def take(self, rows: np.ndarray) -> Any:
@@ -306,34 +256,33 @@ class ShardedCorpus:
         IndexError
             If a number is no row's.
         ValueError
-            If a shard that was not verified is damaged in a way that shows.
+            If a file that was not verified is damaged in a way that shows.
         """
-        if not _ascends(rows):
+        if len(rows) > 1 and (rows[1:] < rows[:-1]).any():
             order = np.argsort(rows, kind="stable")
             inverse = np.empty_like(order)
             inverse[order] = np.arange(len(rows))
             found = self.take(rows[order])
             return rows_of(found, inverse) if self.sparse else found[inverse]
-        pieces = [self._taken(k, local) for k, _, local in self._split(rows)]
+        pieces = [self._taken(rows[part]) for part in self._stretches(rows)]
         if not pieces and self.sparse:
             return np.empty(0, self.dtype), np.empty(0, np.int32), np.zeros(1, np.int64)
         if not pieces:
             return np.empty((0, self.n_features), self.dtype)
         return pieces[0] if len(pieces) == 1 else stacked(pieces) if self.sparse else np.concatenate(pieces)
 
-    def _taken(self, k: int, local: np.ndarray) -> Any:
-        arrays = self._open(k)
-        values, first, last = arrays["values"], int(local[0]), int(local[-1])
+    def _taken(self, rows: np.ndarray) -> Any:
+        values, first, last = self._map("values"), int(rows[0]), int(rows[-1])
         if not self.sparse:
-            dense = np.array(select(values.array, local), self.dtype)
+            dense = np.array(select(values.array, rows), self.dtype)
             values.drop(first, last + 1)
             return dense
-        indices, indptr = arrays["indices"], arrays["indptr"]
+        indices, indptr = self._map("indices"), self._map("indptr")
         low, high = int(indptr.array[first]), int(indptr.array[last + 1])
-        starts, ends = indptr.array[local], indptr.array[local + 1]
+        starts, ends = indptr.array[rows], indptr.array[rows + 1]
         if (starts > ends).any() or ends.max() > len(indices.array) or len(indices.array) != len(values.array):
             raise ValueError(f"{indptr.path}: expected offsets that rise, and none past the end")
-        found = rows_of((values.array, indices.array, indptr.array), local)
+        found = rows_of((values.array, indices.array, indptr.array), rows)
         out = np.array(found[0], self.dtype), np.array(found[1], np.int32), found[2]
         for mapped in (values, indices):
             mapped.drop(low, high)
@@ -364,7 +313,7 @@ def bin_count(path: Any) -> int | None:
 
 def says_persons(path: Any) -> bool:
     """Tell whether a path is a folder of shards with persons."""
-    return is_sharded(path) and any("persons" in s["arrays"] for s in _read_manifest(Path(path) / MANIFEST)["shards"])
+    return is_sharded(path) and "persons" in _read_manifest(Path(path) / MANIFEST)["arrays"]
 
 
 def manifest_digest(said: Mapping[str, Any]) -> str:
@@ -388,10 +337,6 @@ def _read_manifest(path: Path) -> dict[str, Any]:
     if not whole:
         raise ValueError(f"{path}: cut or altered; expected a manifest as it was written")
     return dict(said)
-
-
-def _ascends(rows: np.ndarray) -> bool:
-    return len(rows) < 2 or not bool((rows[1:] < rows[:-1]).any())
 
 
 def _reopen(path: str, digest: str) -> ShardedCorpus:
@@ -438,7 +383,6 @@ def write_shards(
     batches: Iterable[Batch],
     *,
     kind: str = "counts",
-    shard_mb: float = 256,
     bins: int | None = None,
     invalid: str = "raise",
     vocabulary: Iterable[str] | None = None,
@@ -451,12 +395,10 @@ def write_shards(
     path : path-like
         New folder.
     batches : iterable of Batch
-        All with labels or none, and so for persons. One batch is in memory at a time, and about twice a shard.
+        All with labels or none, and so for persons. One batch is in memory at a time, and all labels and persons.
     kind : {"counts", "numbers", "binary"}
         Counts as `vips_fast.data.counts.documents` checks them; sparse or dense numbers, which have to be finite;
         binary records (`vips_fast.data.arrays.binary_records`), which become dense.
-    shard_mb : float
-        Size of a shard, in MiB, in [0.0001, 4096]; one with a person of more is larger.
     bins : int or None
         Draws a bin for each unit (`draw_bins`), a person or a row. It writes the units bin by bin, so that a bin is one
         stretch of the disk. Within a bin, and without bins, they keep the order of their first appearance.
@@ -471,8 +413,7 @@ def write_shards(
     Raises FileExistsError if there is something at ``path``. Raises ValueError or TypeError if an argument is out of
     its range, or there are no rows. It also does so if batches do not fit each other, or values are invalid.
     """
-    check_choice("kind", kind, KINDS)
-    check_number("shard_mb", shard_mb, 1e-4, 4096)
+    check_choice("kind", kind, tuple(KINDS))
     check_invalid(invalid)
     if bins is not None:
         check_number("bins", bins, 1, INT32_MAX, integer=True)
@@ -480,223 +421,185 @@ def write_shards(
     if os.path.lexists(path):
         raise FileExistsError(17, "exists; expected a new folder for shards", str(path))
     kept = {**(files or {}), **({} if words is None else {VOCABULARY: "\n".join(words) + "\n"})}
-    limit = int(shard_mb * 2**20)
-    size = min(PIECE, limit // 4)
     with replacing_folder(path) as folder:
-        rows = _rows(batches, kind, invalid, None if words is None else len(words), size)
-        first = next(rows, None)
-        rows = chain([] if first is None else [first], rows)
-        if bins is None and (first is None or "persons" not in first.columns):
-            _write(folder, rows, kind, limit, kept)
-        else:
-            spool = folder / "spool"
-            spool.mkdir()
-            _write(spool, rows, kind, limit, {})
-            corpus = ShardedCorpus(spool, verify=False)
-            codes = corpus._column("persons")
-            if codes is not None:
-                codes = codes.astype(np.int64) - codes.min(initial=1)  # 0 is nobody, if a row has no person
-            order, ends, edges = _order(corpus, codes, bins)
-            _write(folder, _ordered(corpus, order, ends, codes, size), kind, limit, kept, edges)
-            shutil.rmtree(spool)
+        (spool := folder / "spool").mkdir()
+        rows = _Rows(kind, invalid, None if words is None else len(words))
+        arrays = _write(spool, rows.checked(batches), {"values": np.dtype(KINDS[kind])})
+        columns = {name: np.concatenate(parts) for name, parts in rows.columns.items()}
+        n, codes = rows.n, columns.get("persons")
+        if n == 0:
+            raise ValueError("batches: no rows; expected at least one")
+        if codes is not None:
+            columns["persons"] = codes = codes - codes.min()  # 0 is nobody, if a row has no person
+        order, edges = _order(n, codes, bins)
+        narrow = kind == "numbers" and rows.single
+        said: dict[str, Any] = {"format": FORMAT, "note": NOTE, "kind": kind}
+        said |= {"dtype": np.dtype(np.float32 if narrow else KINDS[kind]).name, "n_rows": n, "n_features": rows.width}
+        said |= {"bins": None if edges is None else edges.tolist(), "files": {}}
+        _seal(spool, {**said, "arrays": arrays})
+        corpus = ShardedCorpus(spool, verify=False)
+        step = corpus._rows_at_once
+        if corpus.sparse:
+            rows.types["indptr"] = smallest(np.array(arrays["values"]["shape"]))
+        arrays = _write(folder, (corpus.take(order[a : a + step]) for a in range(0, n, step)), rows.types)
+        for name, column in columns.items():
+            own = column.dtype if name == "labels" else smallest(column)
+            arrays |= _write(folder, [column[order]], {name: own}, (name,))
+        shutil.rmtree(spool)
+        said["files"] = {name: _put(folder / name, text.encode()) for name, text in kept.items()}
+        _seal(folder, {**said, "arrays": arrays})
     return ShardedCorpus(path, verify=False)
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Rows:
-    """Checked rows: CSR or dense, and columns beside them.
+    """Checks batches, and collects what they say beside their rows."""
 
-    CSR is (values, indices, indptr). A column has one entry a row.
-    """
+    kind: str
+    invalid: str
+    width: int | None
+    n: int = 0
+    #: The smallest types that hold the arrays of all batches, and whether all numbers are float32.
+    types: dict[str, np.dtype] = field(default_factory=dict)
+    single: bool = True
+    #: Parts of labels, persons (numbered from 1 by first appearance, 0 for nobody) and usable.
+    columns: dict[str, list[np.ndarray]] = field(default_factory=dict)
 
-    body: Parts | np.ndarray
-    columns: dict[str, np.ndarray]
-    n_features: int
+    def checked(self, batches: Iterable[Batch]) -> Iterator[Parts | np.ndarray]:
+        """Yield checked rows: (values, indices, indptr) of CSR, or dense."""
+        form: Any = None
+        numbering = Numbering(self.invalid, "persons")
+        for X, labels, whose in batches:
+            columns = {} if whose is None else {"persons": numbering(whose) + 1}
+            body, usable = self._body(X, columns.get("persons"))
+            n, self.width = X.shape
+            if labels is not None:
+                columns["labels"] = np.asarray(labels)
+                if columns["labels"].dtype.kind not in "biufU":
+                    raise TypeError("labels: expected numbers or strings, all of one kind")
+            for name, column in columns.items():
+                if column.shape != (n,):
+                    raise ValueError(f"{name} has shape {column.shape}: expected ({n},), one for each row of the batch")
+            here = isinstance(body, tuple), *sorted(columns)
+            if form not in (None, here):
+                raise ValueError("batches: expected all of one form, with labels and persons in all or none")
+            form = here
+            if usable is not None and "usable" not in self.columns:
+                self.columns["usable"] = [np.ones(self.n, bool)]
+            if "usable" in self.columns:
+                columns["usable"] = np.ones(n, bool) if usable is None else usable
+            for name, column in columns.items():
+                self.columns.setdefault(name, []).append(column)
+            self.n += n
+            arrays = dict(zip(_SPARSE, body, strict=True)) if isinstance(body, tuple) else {"values": body}
+            self.single = self.single and arrays["values"].dtype == np.float32
+            for name, array in arrays.items():
+                own = smallest(array)
+                self.types[name] = np.promote_types(self.types.get(name, own), own)
+            yield body
 
-    def __len__(self) -> int:
-        return len(self.body[2]) - 1 if isinstance(self.body, tuple) else len(self.body)
-
-    def part(self, first: int, last: int) -> "_Rows":
-        body = rows_of(self.body, np.arange(first, last)) if isinstance(self.body, tuple) else self.body[first:last]
-        return _Rows(body, {name: column[first:last] for name, column in self.columns.items()}, self.n_features)
-
-    def small(self) -> "_Rows":
-        """Return the same, in the smallest types."""
-        body = self.body
-        parts = tuple(map(smallest, body if isinstance(body, tuple) else (body,)))
-        return replace(self, body=cast(Parts, parts) if isinstance(body, tuple) else parts[0])
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        if not isinstance(self.body, tuple):
-            return {"values": self.body, **self.columns}
-        return {"values": self.body[0], "indices": self.body[1], "indptr": self.body[2], **self.columns}
-
-
-def _rows(batches: Iterable[Batch], kind: str, invalid: str, width: int | None, size: int) -> Iterator[_Rows]:
-    """Yield checked batches, in pieces of this size.
-
-    Persons are numbered from 1 by their first appearance; 0 is nobody, whom ``invalid="drop"`` met.
-    """
-    form: Any = None
-    numbering = Numbering(invalid, "persons")
-    for batch in batches:
-        X, labels, whose = batch
-        numbers = None if whose is None else numbering(whose) + 1
-        body, columns = _checked(X, kind, invalid, width, numbers)
-        n = X.shape[0]
-        width = X.shape[1]
-        if labels is not None:
-            columns["labels"] = np.asarray(labels)
-            if columns["labels"].dtype.kind not in "biufU":
-                raise TypeError("labels: expected numbers or strings, all of one kind")
-        if numbers is not None:
-            columns["persons"] = numbers
-        for name, column in columns.items():
-            if column.shape != (n,):
-                raise ValueError(f"{name} has shape {column.shape}: expected ({n},), one for each row of the batch")
-        here = isinstance(body, tuple), *sorted(columns.keys() - {"usable"})
-        if form not in (None, here):
-            raise ValueError("batches: expected all of one form, with labels and persons in all or none")
-        form, rows = here, _Rows(body, columns, width)
-        step = max(1, n * size // max(sum(array.nbytes for array in rows.arrays().values()), 1))
-        for first in range(0, n, step):
-            yield rows.part(first, min(first + step, n))
-
-
-def _checked(
-    X: Any, kind: str, invalid: str, width: int | None, persons: np.ndarray | None
-) -> tuple[Any, dict[str, np.ndarray]]:
-    """Check rows; give their body, and which are usable."""
-    usable: np.ndarray | None = None
-    if kind == "counts":
-        X = documents(X, width, name="rows", invalid=invalid, expected_by="the corpus", least_rows=0)
-    elif kind == "binary":
-        X, usable = binary_records(X, width, name="rows", invalid=invalid, expected_by="the corpus", least_rows=0)
-    else:
-        X, usable = finite_records(X, width, invalid)
-    body = (X.data, X.indices, X.indptr) if sparse.issparse(X) else X
-    if persons is not None and X.shape[:1] == persons.shape and not persons.all():
-        known = persons > 0
-        if kind == "counts":
-            body = without(body, np.flatnonzero(~known))
+    def _body(self, X: Any, persons: np.ndarray | None) -> tuple[Any, np.ndarray | None]:
+        """Check rows; tell which are usable."""
+        usable: np.ndarray | None = None
+        if self.kind == "counts":
+            X = documents(X, self.width, name="rows", invalid=self.invalid, expected_by="the corpus", least_rows=0)
+        elif self.kind == "binary":
+            how: Any = {"name": "rows", "invalid": self.invalid, "expected_by": "the corpus", "least_rows": 0}
+            X, usable = binary_records(X, self.width, **how)
         else:
-            usable = known if usable is None else usable & known
-    return body, {} if usable is None else {"usable": usable}
+            X, usable = finite_records(X, self.width, self.invalid)
+        body = (X.data, X.indices, X.indptr) if sparse.issparse(X) else X
+        if persons is not None and X.shape[:1] == persons.shape and not persons.all():
+            known = persons > 0
+            if self.kind == "counts":
+                body = without(body, np.flatnonzero(~known))
+            else:
+                usable = known if usable is None else usable & known
+        return body, usable
 
 
-def _order(
-    corpus: ShardedCorpus, codes: np.ndarray | None, n_bins: int | None
-) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """Order rows; return where each unit ends and each bin begins."""
-    n_units = corpus.n_rows if codes is None else int(codes.max(initial=-1)) + 1
+def _order(n_rows: int, codes: np.ndarray | None, n_bins: int | None) -> tuple[np.ndarray, np.ndarray | None]:
+    """Order rows by bins and persons; return where each bin of units begins."""
+    n_units = n_rows if codes is None else int(codes.max()) + 1
     bin_of = np.zeros(n_units, np.int64) if n_bins is None else draw_bins(n_units, n_bins)
     units = np.argsort(bin_of, kind="stable")
     edges = None if n_bins is None else np.concatenate(([0], np.cumsum(np.bincount(bin_of, minlength=n_bins))))
     if codes is None:
-        return units, np.arange(1, n_units + 1), edges
+        return units, edges
     place = np.empty(n_units, np.int64)
     place[units] = np.arange(n_units)
-    return np.argsort(place[codes], kind="stable"), np.cumsum(np.bincount(codes)[units]), edges
+    return np.argsort(place[codes], kind="stable"), edges
 
 
-def _ordered(
-    corpus: ShardedCorpus, order: np.ndarray, ends: np.ndarray, codes: np.ndarray | None, size: int
-) -> Iterator[_Rows]:
-    """Yield the rows in another order, in pieces of whole units."""
-    step = max(1, size * corpus.n_rows // max(1, sum(file.stat().st_size for file in corpus.path.rglob("*.npy"))))
-    whole = {name: column for name in ("labels", "usable") if (column := getattr(corpus, name)) is not None}
-    first = 0
-    while first < len(order):
-        last = int(ends[np.searchsorted(ends, min(first + step, len(order)))])
-        rows = order[first:last]
-        columns = {name: column[rows] for name, column in whole.items()}
-        if codes is not None:
-            columns["persons"] = codes[rows]
-        yield _Rows(corpus.take(rows), columns, corpus.n_features)
-        first = last
-
-
-def smallest(array: np.ndarray) -> np.ndarray:
-    """Convert numbers to the smallest integer type that holds them."""
-    if array.dtype.kind not in "iuf" or not len(array) or not 0 <= array.min() <= array.max() < 2**62:
-        return array
+def smallest(array: np.ndarray) -> np.dtype:
+    """Find the smallest integer type that holds numbers; their own if none does."""
+    if array.dtype.kind not in "iufb" or not len(array):
+        return np.dtype(np.uint8) if not len(array) else array.dtype
+    if not 0 <= array.min(initial=0) <= array.max(initial=0) < 2**62:
+        return array.dtype
     if array.dtype.kind == "f" and (np.signbit(array).any() or (array != np.trunc(array)).any()):
-        return array
-    top = int(array.max())
-    kind = next(t for t in (np.uint8, np.uint16, np.int32, np.uint32, np.int64) if top <= np.iinfo(t).max)
-    return array.astype(kind) if np.dtype(kind).itemsize < array.itemsize else array
+        return array.dtype
+    top = int(array.max(initial=0))
+    return np.dtype(next(t for t in (np.uint8, np.uint16, np.int32, np.uint32, np.int64) if top <= np.iinfo(t).max))
 
 
 def _write(
-    folder: Path,
-    pieces: Iterator[_Rows],
-    kind: str,
-    limit: int,
-    files: Mapping[str, str],
-    bins: np.ndarray | None = None,
-) -> None:
-    """Write shards of whole pieces, and last the manifest."""
-    shards: list[dict[str, Any]] = []
-    held: list[_Rows] = []
-    size, single, width = 0, True, 0
-    for piece in pieces:
-        width, single = piece.n_features, single and piece.arrays()["values"].dtype == np.float32
-        piece = piece.small()
-        # About its final size in bytes: the largest number of a shard decides its type.
-        stored = sum(array.nbytes for array in piece.arrays().values())
-        if held and size + stored > limit:
-            shards.append(_shard(folder, len(shards), held))
-            held, size = [], 0
-        held.append(piece)
-        size += stored
-    if not held:
-        raise ValueError("batches: no rows; expected at least one")
-    shards.append(_shard(folder, len(shards), held))
-    listed = {name: _put(folder / name, text.encode()) for name, text in files.items()}
-    dtype = {"counts": "int32", "binary": "uint8"}.get(kind, "float32" if single else "float64")
-    said = {
-        "format": FORMAT,
-        "note": NOTE,
-        "kind": kind,
-        "dtype": dtype,
-        "n_features": width,
-        "bins": None if bins is None else bins.tolist(),
-        "files": listed,
-        "shards": shards,
-    }
+    folder: Path, pieces: Iterable[Any], types: Mapping[str, np.dtype], names: tuple[str, ...] = _SPARSE
+) -> dict[str, Any]:
+    """Write the arrays of all pieces below each other, each to a file; return their entries of the manifest."""
+    with ExitStack() as stack:
+        files, end = dict[str, _File](), 0
+        for piece in pieces:
+            arrays = dict(zip(names, piece if isinstance(piece, tuple) else (piece,), strict=False))
+            for name, array in arrays.items() if not files else ():
+                own = types.get(name, np.dtype(np.int64 if name == "indptr" else np.int32))
+                files[name] = stack.enter_context(_File(folder / f"{name}.npy", own, array.shape[1:]))
+                files[name].add(array[:1] if name == "indptr" else array[:0])
+            if "indptr" in arrays:
+                arrays["indptr"], end = arrays["indptr"][1:] + np.int64(end), end + int(arrays["indptr"][-1])
+            for name, array in arrays.items():
+                files[name].add(array)
+        return {name: file.finish() for name, file in files.items()}
+
+
+class _File:
+    """A new ``.npy`` file that grows by rows. Its head is written again at the end, with their number."""
+
+    def __init__(self, path: Path, dtype: np.dtype, tail: tuple[int, ...]) -> None:
+        self._path, self._dtype, self._shape = path, dtype, (0, *tail)
+        self._file = open(path, "xb", opener=lambda name, flags: os.open(name, flags, 0o600))
+        self._head()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._file.close()
+
+    def _head(self) -> None:
+        head = {"descr": self._dtype.str, "fortran_order": False, "shape": self._shape}
+        np.lib.format.write_array_header_1_0(self._file, head)  # which leaves room for more rows
+
+    def add(self, rows: np.ndarray) -> None:
+        self._file.write(np.ascontiguousarray(rows, self._dtype).tobytes())
+        self._shape = (self._shape[0] + len(rows), *self._shape[1:])
+
+    def finish(self) -> dict[str, Any]:
+        """Write all to the disk; return the entry of the manifest."""
+        self._file.seek(0)
+        self._head()
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        said = {"dtype": self._dtype.str, "shape": list(self._shape)}
+        return {**said, "bytes": self._path.stat().st_size, "sha256": file_digest(self._path)}
+
+
+def _seal(folder: Path, said: Mapping[str, Any]) -> None:
     _put(folder / MANIFEST, json.dumps({**said, "digest": manifest_digest(said)}, indent=1).encode())
+    sync_folder(folder)
 
 
-def _shard(folder: Path, number: int, pieces: list[_Rows]) -> dict[str, Any]:
-    """Write a shard; return its entry in the manifest."""
-    place, arrays = folder / f"{number:06d}", dict[str, np.ndarray]()
-    place.mkdir()
-    columns: dict[str, None] = {}
-    for piece in pieces:
-        columns |= dict.fromkeys(piece.columns)
-    for name in columns:
-        parts = [piece.columns.get(name, np.ones(len(piece), bool)) for piece in pieces]
-        arrays[name] = np.concatenate(parts)
-    bodies = [piece.body for piece in pieces]
-    if isinstance(bodies[0], tuple):
-        arrays |= zip(("values", "indices", "indptr"), stacked(cast(list[Parts], bodies)), strict=True)
-    else:
-        arrays["values"] = np.concatenate(bodies)
-    rows, said = sum(map(len, pieces)), {}
-    pieces.clear()
-    for name in list(arrays):
-        array = arrays.pop(name)
-        array = array if name == "labels" else smallest(array)
-        stored = _put(place / f"{name}.npy", array)
-        said[name] = {"dtype": array.dtype.str, "shape": list(array.shape), **stored}
-    sync_folder(place)
-    return {"name": place.name, "rows": rows, "arrays": said}
-
-
-def _put(path: Path, data: bytes | np.ndarray) -> dict[str, Any]:
-    """Write bytes or an array to the disk; return the file's size and digest."""
-    if isinstance(data, bytes):
-        write_file(path, lambda file: file.write(data))
-    else:
-        write_file(path, lambda file: np.lib.format.write_array(file, data, allow_pickle=False))
-    return {"bytes": path.stat().st_size, "sha256": file_digest(path)}
+def _put(path: Path, data: bytes) -> dict[str, Any]:
+    """Write bytes to the disk; return the file's size and digest."""
+    write_file(path, lambda file: file.write(data))
+    return {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
