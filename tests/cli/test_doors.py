@@ -12,6 +12,8 @@ from vips_fast.models.lda import store_prior
 THEMES = [[f"{a}{b}" for b in ("ache", "bond", "cart", "dome", "east", "fern")] for a in "lmnoprst"]
 ASKED = ["--text", "note", "--person", "patient"]
 
+YES = ("--yes", "--language", "en")
+
 
 def written(rng, n=1200):
     """Texts of six words of one of eight themes each, two texts of a person about one."""
@@ -60,7 +62,7 @@ def test_every_door_gives_the_same_bits(notes, tmp_path):
     doors = {
         "path": lambda: PrivateTopics(2.0).fit("notes.csv", "note", "patient", out="path"),
         "columns": lambda: PrivateTopics(2.0).fit(notes, "note", "patient", out="columns"),
-        "start": lambda: main(["start", "notes.csv", "--yes", "--quiet", "--out", "start"]),
+        "start": lambda: main(["start", "notes.csv", *YES, "--quiet", "--out", "start"]),
         "fit": lambda: main(["fit", "lda", "notes.csv", *ASKED, "--epsilon", "2", "--out", "fit"]),
         "job": lambda: main(job_file(given)),
     }
@@ -77,7 +79,7 @@ def test_every_door_purchases_the_same_words(notes, tmp_path):
     topics = ["--vocab", "private", "--topics", "2", "--epsilon", "8"]
     doors = {
         "python": lambda: PrivateTopics(8.0, public_prior=None, n_topics=2).fit(notes, "note", "patient", out="python"),
-        "start": lambda: main(["start", "notes.csv", "--yes", "--anyway", "--out", "start", *topics]),
+        "start": lambda: main(["start", "notes.csv", *YES, "--anyway", "--out", "start", *topics]),
         "fit": lambda: main(["fit", "lda", "notes.csv", *ASKED, *topics, "--anyway", "--out", "fit"]),
         "job": lambda: main([*job_file(given), "--anyway"]),
     }

@@ -27,6 +27,8 @@ from vips_fast.models.lda import load_prior, planning, prior_building, prior_fil
 WORDS = "cough fever rash ache pain nausea clinic nurse rent salary debt loan wages bank landlord money".split()
 SECRET = "zq7351"
 
+YES = ("--yes", "--language", "en")
+
 
 @pytest.fixture
 def table(tmp_path, monkeypatch):
@@ -65,7 +67,7 @@ def test_from_a_table_to_a_page(table, encoding, tmp_path, monkeypatch, capsys):
     # The same answers again spend nothing more; others do not change the job file.
     answered(monkeypatch, "")
     assert main(["start", "notes.csv"]) == 0 and "nothing was spent" in capsys.readouterr().out
-    assert main(["start", "notes.csv", "--yes", "--epsilon", "1"]) == 2
+    assert main(["start", "notes.csv", *YES, "--epsilon", "1"]) == 2
     assert "topics.toml: exists, with other settings; expected --force" in capsys.readouterr().err
 
 
@@ -78,7 +80,7 @@ def test_the_keys_of_json_lines_are_its_columns(table, tmp_path, monkeypatch, ca
     options = tomllib.loads((tmp_path / "topics.toml").read_text())["options"]
     assert options["text"] == ["Note"] and options["person"] == "Patient ID"
     (tmp_path / "notes.jsonl").write_text("{7351\n")
-    assert main(["start", "notes.jsonl", "--yes"]) == 2 and "first record is no JSON object" in capsys.readouterr().err
+    assert main(["start", "notes.jsonl", *YES]) == 2 and "first record is no JSON object" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -101,20 +103,26 @@ def test_the_likeliest_columns_are_offered(table, head, text, person, tmp_path, 
 def test_utf_16_without_a_mark_is_named(table, encoding, tmp_path, capsys):
     (tmp_path / "notes.csv").write_text(table, encoding=encoding)
     for how in ((), ("--encoding", "cp1252")):
-        assert main(["start", "notes.csv", "--yes", *how]) == 2
+        assert main(["start", "notes.csv", *YES, *how]) == 2
         said = capsys.readouterr().err
         assert f"notes.csv: looks like UTF-16 without a mark; expected --encoding {encoding}" in said
     for command in ("schema notes.csv", "fit lda notes.csv --text Note --epsilon 2 --out m --invalid drop"):
         assert main(command.split()) == 2 and f"expected --encoding {encoding}" in capsys.readouterr().err.replace(
             f"encoding='{encoding}'", f"--encoding {encoding}"
         )
-    assert main(["start", "notes.csv", "--yes", "--encoding", encoding]) == 0
+    assert main(["start", "notes.csv", *YES, "--encoding", encoding]) == 0
+
+
+def test_the_language_of_texts_is_not_guessed(table, tmp_path, capsys):
+    (tmp_path / "notes.csv").write_text(table, encoding="utf-8")
+    assert main(["start", "notes.csv", "--yes"]) == 2 and not (tmp_path / "topics.toml").exists()
+    assert "--language: expected the language of the texts, such as en or de, which has no" in capsys.readouterr().err
 
 
 def test_a_first_run_keeps_what_verify_needs(table, tmp_path, capsys):
     """And says what is spent on also with --quiet, where nobody is asked."""
     (tmp_path / "notes.csv").write_text(table, encoding="utf-8")
-    assert main(["start", "notes.csv", "--yes", "--quiet"]) == 0
+    assert main(["start", "notes.csv", *YES, "--quiet"]) == 0
     assert "vips-fast: forecast: " in capsys.readouterr().err
     assert main(["verify", "topics"]) == 0 and "releases" in capsys.readouterr().out
     (tmp_path / "topics.releases").rename(tmp_path / "elsewhere")
@@ -129,15 +137,15 @@ def test_a_first_run_keeps_what_verify_needs(table, tmp_path, capsys):
 def test_the_column_of_persons_is_found_by_its_name(table, tmp_path, name, person):
     """A bare id may be a row's: no statement is then about a person by itself."""
     (tmp_path / "notes.csv").write_text(table.replace("Patient ID", name), encoding="utf-8")
-    assert main(["start", "notes.csv", "--yes"]) == 0
+    assert main(["start", "notes.csv", *YES]) == 0
     options = tomllib.loads((tmp_path / "topics.toml").read_text())["options"]
     assert options.get("person") == person
 
 
-@pytest.mark.parametrize("more, spends", [((), False), (("--anyway",), True), (("--yes", "--anyway"), True)])
+@pytest.mark.parametrize("more, spends", [((), False), (("--anyway",), True), ((*YES, "--anyway"), True)])
 def test_where_the_records_add_little_a_fit_is_no_default(table, tmp_path, monkeypatch, capsys, more, spends):
     (tmp_path / "notes.csv").write_text("\n".join(table.splitlines()[:9]), encoding="utf-8")
-    for out, answers in (("asked", ()), ("few", ("--yes",))):
+    for out, answers in (("asked", ()), ("few", YES)):
         answered(monkeypatch, "\n" * 20)
         code = main(["start", "notes.csv", "--out", out, *answers, *more])
         assert (code == 0) == spends == (tmp_path / out).exists()
@@ -243,7 +251,7 @@ def test_topics_that_are_made_already_need_no_package(table, tmp_path, monkeypat
     monkeypatch.setattr(prior_building, "packaged_model", lambda: "a folder")
     assert load_prior("public:en") == made  # and keeps it
     monkeypatch.setattr(prior_building, "packaged_model", lambda: None)
-    assert main(["start", "notes.csv", "--yes", "--quiet"]) == 0
+    assert main(["start", "notes.csv", *YES, "--quiet"]) == 0
     said = capsys.readouterr()
     assert "public topics" not in said.out + said.err.replace("forecast: public topics", "")
 
@@ -252,7 +260,7 @@ def test_other_languages_have_their_own_stop_words(table, tmp_path, capsys):
     (tmp_path / "notes.csv").write_text(table, encoding="utf-8")
     for language, more in (("de", {}), ("lt", {"stop_words": "none"})):
         answers = ("--vocab", "private", "--language", language, "--out", language)
-        assert main(["start", "notes.csv", "--yes", *answers]) == 2  # too few persons
+        assert main(["start", "notes.csv", *YES, *answers]) == 2  # too few persons
         options = tomllib.loads((tmp_path / f"{language}.toml").read_text())["options"]
         assert options["language"] == language and {k: v for k, v in options.items() if k == "stop_words"} == more
     assert "no list of this language" in capsys.readouterr().out
@@ -340,7 +348,7 @@ def test_what_cannot_be_is_refused_with_the_remedy_and_nothing_is_written(table,
     record = f"{SECRET};{SECRET}\n" if ";" in text or ":N" in text else ""
     (tmp_path / "notes.csv").write_text(f"{text}\n{record}" if text else "")
     before = sorted(tmp_path.rglob("*"))
-    assert main(["start", "notes.csv", "--yes", *more]) == 2
+    assert main(["start", "notes.csv", *YES, *more]) == 2
     said = capsys.readouterr()
     assert message in said.err and SECRET not in said.out + said.err and sorted(tmp_path.rglob("*")) == before
 
@@ -359,7 +367,7 @@ def test_one_figure_for_one_run(table, tmp_path, monkeypatch, capsys):
         seen[name] = set(FIGURE.findall(said))
         return said
 
-    said = told("start", "start", "notes.csv", "--yes", "--quiet")
+    said = told("start", "start", "notes.csv", *YES, "--quiet")
     assert said.index("guesses whether one person is in the data, and is right") < said.index("-differential privacy")
     told("show", "show", "topics")
     for name in ("privacy.txt", "report.html"):

@@ -502,3 +502,14 @@ def test_bytes_that_are_no_text_in_a_parquet_file(tmp_path):
     broken(lambda: load_corpus(path, VOCABULARY, person="who"), "not UTF-8 text")
     corpus = load_corpus(path, VOCABULARY, person="who", invalid="drop")
     assert corpus.counts.toarray()[:, 0].tolist() == [1, 0, 0, 0] and corpus.groups.tolist() == [0, 0, 1, 0]
+
+
+@pytest.mark.parametrize("invalid", ["raise", "drop"])
+def test_a_mark_that_was_promised_is_asked_for(tmp_path, invalid):
+    path = written(tmp_path / "t.csv", "text\nzq7351\n".encode("utf-16-le"))
+    message = "^.*t.csv: has no mark of the order of its bytes; expected encoding='utf-16-le' or '-be'$"
+    for read in (list, next):
+        with pytest.raises(ValueError, match=message):
+            read(read_batches(path, ["text"], encoding="utf-16", invalid=invalid))
+    with pytest.raises(ValueError, match=message):
+        column_names(path, "utf-16")

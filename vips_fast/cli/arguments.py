@@ -379,7 +379,7 @@ class Start(Input, Target, command="start", function="start:start", one_of=("eps
     doc_length : N
         about the words of a usual text, without stop words; default 0, if unknown
     language
-        of the texts, default en
+        of the texts, default en; --yes takes no default
     vocab
         vocabulary: public, or private (purchased)
     topics
@@ -398,7 +398,7 @@ class Start(Input, Target, command="start", function="start:start", one_of=("eps
     Examples
     --------
     vips-fast start notes.csv
-    vips-fast start notes.csv --text note --person patient --epsilon 1 --yes
+    vips-fast start notes.csv --language en --text note --person patient --epsilon 1 --yes
     """
 
     text: str | None = None

@@ -86,7 +86,7 @@ class Questions:
             except ValueError as error:
                 print(error)
         if default is None:
-            raise ValueError(f"{option}: expected the {question.lower()}, which has no default here")
+            raise ValueError(f"{option}: expected the {question[0].lower()}{question[1:]}, which has no default here")
         return convert(str(default))
 
 
@@ -138,7 +138,9 @@ def _look_for_packages() -> bool:
 
 def _public_knowledge(args: Start, ask: Callable[..., Any]) -> dict[str, Any]:
     """Ask for the language, and look for its stop words and public topics."""
-    language = ask("language", "Language of the texts", "en", _language)
+    # No public thing tells it, and topics of German texts by English words are lost epsilon.
+    question = "Language of the texts, such as en or de"
+    language = ask("language", question, None if args.yes else "en", _language)
     public = f"public:{language}"
     options = {"language": language}
     try:
