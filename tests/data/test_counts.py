@@ -141,30 +141,31 @@ def broken(**arrays):
 
 
 @pytest.mark.parametrize(
-    "arrays, message",
+    "arrays",
     [
-        (dict(indptr=[0, 3, 2, 4]), "indptr falls"),
-        (dict(indptr=[0, 2, 2, 4000]), "past the end"),
-        (dict(indptr=[1, 2, 2, 4]), "does not start at 0"),
-        (dict(indptr=[-1, 2, 2, 4]), "does not start at 0"),
-        (dict(indptr=[0, 2, 4]), "expected 4, one more"),
-        (dict(indptr=[0.0, 2.0, 2.0, 4.0]), "integers"),
-        (dict(indices=[1, 3, 0, 4]), "index out of range; expected 0 to 3"),
-        (dict(indices=[1, 3, 0, -1]), "index out of range"),
-        (dict(indices=[1, 3, 0]), "past the end"),
-        (dict(data=[1, 2, 3]), "past the end"),
+        dict(indptr=[0, 3, 2, 4]),
+        dict(indptr=[0, 2, 2, 4000]),
+        dict(indptr=[1, 2, 2, 4]),
+        dict(indptr=[-1, 2, 2, 4]),
+        dict(indptr=[0, 2, 4]),
+        dict(indptr=[0.0, 2.0, 2.0, 4.0]),
+        dict(indices=[1, 3, 0, 4]),
+        dict(indices=[1, 3, 0, -1]),
+        dict(indices=[1, 3, 0]),
+        dict(data=[1, 2, 3]),
     ],
 )
 @pytest.mark.parametrize("transposed", (False, True))
-def test_broken_index_arrays(arrays, message, transposed):
+def test_broken_index_arrays(arrays, transposed):
     X = broken(**arrays)
     if transposed:
         # The same arrays as the columns of a CSC matrix.
         Y = sparse.csc_array((4, 3), dtype=np.int64)
         Y.indptr, Y.indices, Y.data = X.indptr, X.indices, X.data
         X = Y
-    with pytest.raises(ValueError, match=message):
-        check_counts(X)
+    for invalid in ("raise", "drop"):
+        with pytest.raises(ValueError, match="X is not a valid sparse matrix: its index arrays"):
+            check_counts(X, invalid=invalid)
 
 
 @pytest.mark.parametrize(
@@ -300,19 +301,14 @@ def test_the_form_is_refused_whatever_is_dropped(X):
     for check in (check_counts, documents):
         with pytest.raises((TypeError, ValueError)):
             check(X, invalid="drop")
-    with pytest.raises(ValueError, match="indptr falls"):
-        documents(broken(indptr=[0, 3, 2, 4]), invalid="drop")
     with pytest.raises(ValueError, match="invalid='skip': expected 'raise' or 'drop'"):
         check_counts(small(), invalid="skip")
 
 
-def test_documents_that_fit_are_not_copied(monkeypatch):
+def test_documents_that_fit_are_not_copied():
     X = sparse.random_array((20_000, 500), density=0.1, format="csr", rng=np.random.default_rng(0))
     X.data = np.ceil(X.data * 9).astype(np.int32)
     X = check_counts(X)
-    monkeypatch.setattr("vips_fast.data.arrays.CHUNK", 1 << 14)
-    monkeypatch.setattr("vips_fast.data.counts.CHUNK", 1 << 14)
-    X.data[0] = 2**31 - 1  # so that the sums of rows are checked
     tracemalloc.start()
     got = documents(X)
     peak = tracemalloc.get_traced_memory()[1]
@@ -321,20 +317,6 @@ def test_documents_that_fit_are_not_copied(monkeypatch):
     assert np.shares_memory(got.data, X.data) and np.shares_memory(got.indices, X.indices)
     # Counts and indices are 8 MB; offsets, in three copies of 20,000 int64, are 0.5 MB.
     assert peak < 1.5e6
-
-
-@pytest.mark.parametrize("size", (1, 2, 3, 7))
-def test_chunks_change_nothing(size, monkeypatch):
-    rng = np.random.default_rng(0)
-    X = rng.integers(0, 4, (30, 6)).astype(float)
-    X[5, 2], X[11, 0], X[20] = np.nan, -1, 2**30
-    expected = documents(X, invalid="drop").toarray()
-    monkeypatch.setattr("vips_fast.data.arrays.CHUNK", size)
-    monkeypatch.setattr("vips_fast.data.counts.CHUNK", size)
-    for form in ("dense", "csr", "coo"):
-        canonical(documents(in_form(X, form), invalid="drop"), expected, np.int64)
-    with pytest.raises(ValueError, match="NaN"):
-        documents(X)
 
 
 @pytest.mark.parametrize("form", ("dense", "csr", "csc", "coo", "bsr", "dia"))

@@ -233,7 +233,7 @@ def broken(call, match):
 @pytest.mark.parametrize(
     "content, match",
     [
-        (f"id,n\n1,{SECRET}\n", "no column 'text'; it has 'id', 'n'$"),
+        (f"id,n\n1,{SECRET}\n", "no column 'text'; it has 'id', 'n'; if the texts have another name, give text=$"),
         (f"text,n,text\n{SECRET},1,2\n", "2 of its 3 columns are named 'text'; expected one"),
         (f"text,n\na,1\n{SECRET}\n", "line 3: 1 cells; expected 2, as in the header"),
         (f'text,n\n"a\nb",1\n{SECRET},2,3\n', "line 4: 3 cells; expected 2"),

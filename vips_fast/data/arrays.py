@@ -176,83 +176,48 @@ def not_finite_text(X: Any, matrix: Any) -> str:
     return f"found {what} in {column_text(X, place)}; fill it in, or leave such records out by {DROP}"
 
 
+def new_csr(parts: Parts, shape: tuple[int, int]) -> sparse.csr_array:
+    """Make a CSR array without flags, which a given one may carry untruly. It shares data and, if it can, indices."""
+    data, indices, indptr = parts
+    # Of two types scipy would widen the smaller one.
+    if indices.itemsize >= 4 and indptr.size and 0 <= indptr.min() <= indptr.max() <= INT32_MAX:
+        indptr = indptr.astype(indices.dtype)
+    return sparse.csr_array((data, indices, indptr), shape=shape)
+
+
 def csr_arrays(X: Any, name: str) -> Parts:
     """Return aligned CSR data, indices and int64 indptr of a sparse matrix.
 
-    The index arrays are checked before scipy's compiled loops, which trust them, see them. Repeated entries are
-    not summed: a -1 beside a +1 would pass for an empty cell. Raises ValueError if the index arrays do not describe a
-    matrix of the shape that `X` says.
+    Repeated entries are not summed: a -1 beside a +1 would pass for an empty cell. Raises ValueError if the index
+    arrays, which scipy's compiled loops trust, do not describe a matrix of the shape that `X` says.
     """
-    if X.format == "csr":
-        return _compressed_arrays(X, name)
-    if X.format == "csc":
-        # Rebuilt, since the matrix may carry a flag "sorted" that is not true of it.
-        data, indices, indptr = _compressed_arrays(X, name)
-        rows = sparse.csc_array((data, indices, indptr), shape=X.shape).tocsr()
-        return rows.data, align(rows.indices, np.int32), align(rows.indptr, np.int64)
-    if X.format != "coo":
-        try:
+    try:
+        if X.format not in ("csr", "csc", "coo"):
             if X.format == "bsr":
-                X.check_format(full_check=True)
+                X.check_format()
             X = X.tocoo(copy=False)
-        except (ValueError, IndexError):
-            raise ValueError(f"{name} is not a valid sparse matrix") from None
-    data, rows, columns = align(X.data), _index_array(X.row, name, "row"), _index_array(X.col, name, "col")
-    for array, size in ((rows, X.shape[0]), (columns, X.shape[1])):
-        if array.shape != data.shape:
-            raise ValueError(f"{name} has index and data arrays of different lengths")
-        _check_range(array, size, name)
-    if np.any(rows[1:] < rows[:-1]):
-        order = np.argsort(rows, kind="stable")
-        data, columns = data[order], columns[order]
-    indptr = np.zeros(X.shape[0] + 1, np.int64)
-    np.cumsum(np.bincount(rows.astype(np.int64, copy=False), minlength=X.shape[0]), out=indptr[1:])
-    return data, align(columns, np.int32), indptr
-
-
-def is_ascending(indices: np.ndarray, indptr: np.ndarray) -> bool:
-    """Tell whether the indices of every row rise strictly."""
-    for first in range(0, len(indices) - 1, CHUNK):
-        part = indices[first : first + CHUNK + 1]
-        falls = np.flatnonzero(part[1:] <= part[:-1]) + (first + 1)
-        # An index may fall where a row begins, and nowhere else.
-        if falls.size and np.any(indptr[np.searchsorted(indptr, falls)] != falls):
-            return False
-    return True
-
-
-def _compressed_arrays(X: Any, name: str) -> Parts:
-    """Check the arrays of a CSR or CSC matrix."""
-    major, minor = X.shape if X.format == "csr" else X.shape[::-1]
-    indptr = _index_array(X.indptr, name, "indptr")
-    indices = _index_array(X.indices, name, "indices")
-    data = np.asarray(X.data)
-    if data.ndim != 1:
-        raise ValueError(f"{name}.data must be one-dimensional")
-    if len(indptr) != major + 1:
-        raise ValueError(f"{name}.indptr has {len(indptr)} entries; expected {major + 1}, one more than there are rows")
-    if indptr[0] != 0:
-        raise ValueError(f"{name}.indptr does not start at 0")
-    if np.any(indptr[1:] < indptr[:-1]):
-        raise ValueError(f"{name}.indptr falls; expected offsets that never decrease")
-    nnz = int(indptr[-1])
-    if nnz > min(len(indices), len(data)):
-        raise ValueError(f"{name}.indptr points past the end of {name}.indices or {name}.data")
-    indices = indices[:nnz]
-    _check_range(indices, minor, name)
-    return align(data[:nnz]), align(indices), align(indptr, np.int64)
-
-
-def _index_array(array: Any, name: str, what: str) -> np.ndarray:
-    checked: np.ndarray = np.asarray(array)
-    if checked.ndim != 1 or checked.dtype.kind not in "iu":
-        raise ValueError(f"{name}.{what} must be a one-dimensional array of integers")
-    return checked
-
-
-def _check_range(indices: np.ndarray, size: int, name: str) -> None:
-    if indices.size and (indices.min() < 0 or indices.max() >= size):
-        raise ValueError(f"{name} has an index out of range; expected 0 to {size - 1}")
+        data, places = align(X.data), (X.row, X.col) if X.format == "coo" else (X.indices, X.indptr)
+        first, second = map(align, places)
+        if first.dtype.kind not in "iu" or second.dtype.kind not in "iu":  # scipy would take an index of .5
+            raise ValueError
+        if X.format == "coo":
+            checked = sparse.coo_array((data, (first, second)), shape=X.shape)
+            rows, columns = checked.coords
+            if (rows[1:] < rows[:-1]).any():
+                order = np.argsort(rows, kind="stable")
+                data, columns = data[order], columns[order]
+            ends = np.cumsum(np.bincount(rows, minlength=X.shape[0]), dtype=np.int64)
+            return data, align(columns, np.int32), np.concatenate([np.zeros(1, np.int64), ends])
+        if X.format == "csc":
+            checked = sparse.csc_array((data, first, second), shape=X.shape)
+            checked.check_format()
+            checked = checked.tocsr()
+        else:
+            checked = new_csr((data, first, second), X.shape)
+            checked.check_format()
+        return align(checked.data), align(checked.indices), align(checked.indptr, np.int64)
+    except (ValueError, IndexError, TypeError, OverflowError):
+        raise ValueError(f"{name} is not a valid sparse matrix: its index arrays describe none of its shape") from None
 
 
 def binary_records(
@@ -345,6 +310,5 @@ def _matrix(X: Any, n_features: int | None, name: str, expected_by: str, drop: b
     """Check for booleans or real numbers (n, J), with sound index arrays."""
     X = checked_form(X, n_features, name, expected_by, drop, least_rows, "booleans or numbers")
     if sparse.issparse(X):
-        data, indices, indptr = csr_arrays(X, name)
-        X = sparse.csr_array((data, indices, indptr), shape=X.shape)
+        X = new_csr(csr_arrays(X, name), X.shape)
     return X

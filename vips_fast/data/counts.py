@@ -5,24 +5,12 @@ private, and messages end up in logs.
 """
 
 import contextlib
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from .arrays import (
-    CHUNK,
-    INT32_MAX,
-    Parts,
-    align,
-    check_invalid,
-    checked_form,
-    column_text,
-    csr_arrays,
-    csr_of,
-    is_ascending,
-)
+from .arrays import INT32_MAX, Parts, align, check_invalid, checked_form, column_text, csr_arrays, csr_of, new_csr
 
 #: Exponents of two: the kernels hold a count in an int32, and draw words of a document with a 32-bit random number.
 _ENTRY, _ROW = 31, 32
@@ -89,8 +77,10 @@ def documents(
     if parts[0].dtype.kind not in "iu":
         parts = align(parts[0], np.int32), *parts[1:]
     parts = without(parts, _rows_too_long(parts, name, drop))
-    if not is_ascending(*parts[1:]):
-        parts = _sum_repeated(parts, matrix.shape)
+    if not new_csr(parts, matrix.shape).has_canonical_format:
+        summed = new_csr((parts[0].astype(np.int64), parts[1].copy(), parts[2]), matrix.shape)
+        summed.sum_duplicates()
+        parts = summed.data, align(summed.indices, np.int32), align(summed.indptr, np.int64)
         parts = without(parts, _rows_of_invalid(X, parts, name, drop))
         parts = align(parts[0], np.int32), *parts[1:]
     data, indices, indptr = parts
@@ -126,46 +116,30 @@ def _refuse_texts(X: Any, name: str) -> None:
 
 
 def _nonzero(dense: np.ndarray) -> Parts:
-    """Make CSR arrays of a dense matrix, some rows at a time."""
-    n_rows, width = dense.shape
-    step = max(1, CHUNK // width)
-    indptr = np.zeros(n_rows + 1, np.int64)
-    for first in range(0, n_rows, step):
-        part = dense[first : first + step]
-        indptr[first + 1 : first + 1 + len(part)] = np.count_nonzero(part, axis=1)
-    np.cumsum(indptr, out=indptr)
-    data = np.empty(indptr[-1], dense.dtype.newbyteorder("="))
-    indices = np.empty(indptr[-1], np.int32)
-    for first in range(0, n_rows, step):
-        part = dense[first : first + step]
-        entries = slice(indptr[first], indptr[first + len(part)])
-        rows, columns = np.nonzero(part)
-        data[entries], indices[entries] = part[rows, columns], columns
-    return data, indices, indptr
+    """Make CSR arrays of a dense matrix."""
+    rows, columns = np.nonzero(dense)
+    ends = np.cumsum(np.count_nonzero(dense, axis=1), dtype=np.int64)
+    return align(dense[rows, columns]), columns.astype(np.int32), np.concatenate([np.zeros(1, np.int64), ends])
 
 
 def _rows_of_invalid(X: Any, parts: Parts, name: str, drop: bool) -> np.ndarray:
     """Find rows with an entry that is no count, or raise."""
     data, indices, indptr = parts
-    found = []
-    for first in range(0, len(data), CHUNK):
-        part = data[first : first + CHUNK]
-        if part.dtype.kind == "f":
-            # float16 cannot hold the limit that it is compared with.
-            part = part.astype(np.float32) if part.dtype == np.float16 else part
-            # NaN fails every comparison.
-            bad = ~((part >= 0) & (part < 2**_ENTRY) & (part == np.trunc(part)))
-        elif part.dtype.kind == "b" or (part.min() >= 0 and part.max() < 2**_ENTRY):
-            continue
-        else:
-            bad = (part < 0) | (part >= 2**_ENTRY)
-        if bad.any():
-            if not drop:
-                what, wanted, which = _complaint(part, bad)
-                column = column_text(X, int(indices[first + np.flatnonzero(which)[0]]))
-                raise ValueError(f"{name} contains {what} in {column}; expected {wanted}")
-            found.append(np.flatnonzero(bad) + first)
-    return _rows_at(found, indptr)
+    if data.dtype.kind == "f":
+        # float16 cannot hold the limit that it is compared with; NaN fails every comparison.
+        data = data.astype(np.float32) if data.dtype == np.float16 else data
+        bad = ~((data >= 0) & (data < 2**_ENTRY) & (data == np.trunc(data)))
+    elif data.dtype.kind == "b" or (data.min(initial=0) >= 0 and data.max(initial=0) < 2**_ENTRY):
+        return np.empty(0, np.int64)
+    else:
+        bad = (data < 0) | (data >= 2**_ENTRY)
+    if not bad.any():
+        return np.empty(0, np.int64)
+    if not drop:
+        what, wanted, which = _complaint(data, bad)
+        column = column_text(X, int(indices[np.flatnonzero(which)[0]]))
+        raise ValueError(f"{name} contains {what} in {column}; expected {wanted}")
+    return _rows_at(np.flatnonzero(bad), indptr)
 
 
 def _complaint(part: np.ndarray, bad: np.ndarray) -> tuple[str, str, np.ndarray]:
@@ -185,38 +159,19 @@ def _complaint(part: np.ndarray, bad: np.ndarray) -> tuple[str, str, np.ndarray]
 def _rows_too_long(parts: Parts, name: str, drop: bool) -> np.ndarray:
     """Find rows whose counts sum to 2**32 or more; raise without `drop`."""
     data, _, indptr = parts
-    longest = int(np.diff(indptr).max(initial=0))
-    if longest == 0 or float(data.max()) * longest < 2**_ROW:
+    if float(data.max(initial=0)) * int(np.diff(indptr).max(initial=0)) < 2**_ROW:
         return np.empty(0, np.int64)
-    found = []
-    for first, last in _row_blocks(indptr):
-        starts = indptr[first:last]
-        starts = starts[starts < indptr[first + 1 : last + 1]] - indptr[first]
-        if len(starts):
-            # A float64 sum of whole numbers is exact below 2**53, and never falls below it again.
-            part = data[indptr[first] : indptr[last]]
-            too_long = np.flatnonzero(np.add.reduceat(part, starts, dtype=np.float64) >= 2**_ROW)
-            if len(too_long) and not drop:
-                raise ValueError(f"{name} has a row that sums to 2**{_ROW} or more; expected smaller counts")
-            found.append(starts[too_long] + indptr[first])
-    return _rows_at(found, indptr)
+    starts = indptr[:-1][indptr[:-1] < indptr[1:]]
+    # A float64 sum of whole numbers is exact below 2**53, and never falls below it again.
+    too_long = np.flatnonzero(np.add.reduceat(data, starts, dtype=np.float64) >= 2**_ROW)
+    if len(too_long) and not drop:
+        raise ValueError(f"{name} has a row that sums to 2**{_ROW} or more; expected smaller counts")
+    return _rows_at(starts[too_long], indptr)
 
 
-def _row_blocks(indptr: np.ndarray) -> Iterator[tuple[int, int]]:
-    """Find ranges of rows with about CHUNK entries, at least a row."""
-    first, n_rows = 0, len(indptr) - 1
-    while first < n_rows:
-        last = int(np.searchsorted(indptr, indptr[first] + CHUNK, side="right")) - 1
-        last = min(max(last, first + 1), n_rows)
-        yield first, last
-        first = last
-
-
-def _rows_at(found: list[np.ndarray], indptr: np.ndarray) -> np.ndarray:
-    """Find the rows of the entries at the given positions."""
-    if not found:
-        return np.empty(0, np.int64)
-    return np.unique(np.searchsorted(indptr, np.concatenate(found), side="right") - 1)
+def _rows_at(entries: np.ndarray, indptr: np.ndarray) -> np.ndarray:
+    """Find the rows of entries."""
+    return np.unique(np.searchsorted(indptr, entries, side="right") - 1)
 
 
 def without(parts: Parts, rows: np.ndarray) -> Parts:
@@ -229,23 +184,3 @@ def without(parts: Parts, rows: np.ndarray) -> Parts:
     stays[rows] = False
     entries = np.repeat(stays, lengths)
     return data[entries], indices[entries], np.concatenate([[0], np.cumsum(lengths * stays)])
-
-
-def _sum_repeated(parts: Parts, shape: tuple[int, int]) -> Parts:
-    """Sort indices and sum repeated ones.
-
-    No row that passed the checks overflows an int64.
-    """
-    # A fresh copy: a flag "sorted" that came with the input may not be true.
-    matrix = sparse.csr_array(parts, shape=shape, copy=True)
-    matrix.sort_indices()
-    data, indices, indptr = matrix.data, matrix.indices, matrix.indptr
-    is_first = np.ones(len(indices), bool)
-    is_first[1:] = indices[1:] != indices[:-1]
-    starts = indptr[:-1]
-    is_first[starts[starts < indptr[1:]]] = True
-    if not is_first.all():
-        kept = np.flatnonzero(is_first)
-        data = np.add.reduceat(data, kept, dtype=np.int64)
-        indices, indptr = indices[kept], np.searchsorted(kept, indptr)
-    return data, align(indices, np.int32), align(indptr, np.int64)
