@@ -23,8 +23,8 @@ from reported import REPORTED, again, page
 from vips_fast import LatentDirichletAllocation
 from vips_fast.accounting.printing import percent
 from vips_fast.report import html_report, make_dossier, short_report
+from vips_fast.report.dossier import purchased_words
 from vips_fast.report.figures import gray_png
-from vips_fast.report.whole import purchased_words
 
 ROOT = Path(__file__).resolve().parents[2]
 VOID = {"meta", "link", "img", "br", "hr", "input"}
@@ -142,7 +142,7 @@ def test_one_page_is_about_a_model_its_words_and_its_tables():
     model, _ = reported.purchased()
     tables, n_rounds = [reported.tables(False), reported.tables()], len(purchased_words(model).ledger_)
     dossier, last = make_dossier(model, tables=tables), tables[-1]
-    assert dossier.statement == last.privacy_.statement() and dossier.gains[0].epsilon == last.privacy_.epsilon
+    assert dossier.privacy == last.privacy_ and dossier.gains[0].epsilon == last.privacy_.epsilon
     assert [one.name for one in dossier.sections] == ["tables1", "tables2", "words"] and len(dossier.released) == 4
     assert dossier.n_releases == 6 + n_rounds and dict(dossier.facts)["releases"] == f"{6 + n_rounds}"
     assert dossier.head == last.ledger_.head
@@ -160,7 +160,7 @@ def test_one_page_is_about_a_model_its_words_and_its_tables():
     notes = {group.title: group.note for group in dossier.sections[1].learned.groups}
     assert sum(note.startswith("Grows by ") for note in notes.values()) == 1
     alone = make_dossier(model)
-    assert [one.name for one in alone.sections] == ["words"] and alone.statement == model.privacy_.statement()
+    assert [one.name for one in alone.sections] == ["words"] and alone.privacy == model.privacy_
     # An assumption that is open for one part is open for all.
     held = [{f.assumption.name: f.held for f in make_dossier(one).findings} for one in (model, *tables)]
     assert {f.assumption.name: f.held for f in dossier.findings} == {

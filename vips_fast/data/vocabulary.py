@@ -46,15 +46,16 @@ def load_vocabulary(path: PathLike) -> tuple[str, ...]:
         if len(data) > _MOST_BYTES:
             raise ValueError(f"has more than {_MOST_BYTES} bytes of words; expected fewer words")
         try:
-            return parse_vocabulary(data.decode("utf-8-sig"))
+            text = data.decode("utf-8-sig")
         except UnicodeDecodeError:
             raise ValueError("is not UTF-8 text") from None
+        return parse_vocabulary(text if "\n" in text else text.replace("\r", "\n"))  # of old Macs
 
 
 def parse_vocabulary(text: str) -> tuple[str, ...]:
     """Read a text's words, one a line, without blank or repeated lines."""
     seen: dict[str, int] = {}
-    lines = text.rstrip().replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    lines = text.rstrip().split("\n")
     for number, line in enumerate(lines, 1):
         word = line.strip()
         if not word:

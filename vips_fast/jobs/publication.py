@@ -3,7 +3,7 @@
 The folder has
 
 - ``model`` and ``tables-1``, ``tables-2``, ...: the folders that the fits wrote, each with the one before it in its
-  statement (`vips_fast.report.whole`)
+  statement (`vips_fast.report.dossier`)
 - ``report.html``: one page of all parts
 - ``privacy.json``: the statement of the last part, which is about all of them
 - ``names.txt``: names of topics or clusters, if given
@@ -33,7 +33,7 @@ from ..models.persistence import ARRAYS, META, MODEL_FILES
 from ..models.privacy_file import PRIVACY_FILE, compare_record, privacy_json
 from ..models.rebuild import VerifyCheck, VerifyReport
 from ..report import html_report
-from ..report.whole import chain_models
+from ..report.dossier import chain_models
 from ..store.atomic import PUBLIC, replacing_folder, write_file
 from ..store.folder import Folder
 from ..store.owned import Own, named

@@ -2,34 +2,47 @@
 
 A dossier is a function of a fitted estimator (its arrays, settings and ledger) and of public inputs that lie beside it
 (words, names of columns). It needs no data and can reach none.
+
+A fit names the head of the ledger before it (``after=``), and its statement includes that fit. So the statement of the
+last of a model and its tables is about all of them.
 """
 
 import inspect
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from .. import __version__
 from ..accounting import PrivacyEvent, rounded_up
 from ..checks import check_number
-from ..engine.assumptions import Finding
+from ..engine.assumptions import Finding, assess
 from ..engine.ledger import Ledger
 from ..engine.statement import Privacy
 from ..models.estimator import PrivateEstimator
-from ..models.family import family_of
+from ..models.family import PURCHASE, family_of
 from ..models.inputs import column_names
 from ..models.privacy_file import ledger_bounds
+from ..models.vocabulary.published import read_purchase
 from ..store.words import several
 from . import figures
 from .part import Learned, part_of
-from .whole import Section, chain_models, findings, number_names, purchased_words, sections, spent_by
 from .words import Gain, SecretRisk, gain, secret_risks
 
 #: Rows of the report: numbers of records of one person.
 _SIZES = (1, 2, 5, 10)
 _MOST_RUNS = 20
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the page: anchor, heading, released quantities, and figures."""
+
+    name: str
+    heading: str
+    released: str
+    learned: Learned
 
 
 @dataclass(frozen=True)
@@ -40,13 +53,10 @@ class Dossier:
     #: Name of the family at ``vips-fast audit``, "" if the audit does not know it.
     family: str
     title: str
-    private: bool
-    taints: tuple[str, ...]
-    statement: str
+    privacy: Privacy
     facts: tuple[tuple[str, str], ...]
     #: What the model and the fits that the statement includes published.
     released: tuple[str, ...]
-    unit: str
     gains: tuple[Gain, ...]
     verdict: str
     learned: Learned
@@ -63,13 +73,11 @@ class Dossier:
     attack_target: float | None
     #: Facts of the budget that paid, if one did.
     budget: dict[str, str] | None
-    calls: str
     settings: tuple[tuple[str, str, bool], ...]
     verified: Any
     kept: int | None
     head: str
     lacks: tuple[str, ...]
-    version: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,24 +132,21 @@ def make_dossier(model: PrivateEstimator, **beside: Any) -> Dossier:
         )
     plans = [plan for one in every for plan in one.ledger_.plans]
     purchased, kept = purchased_words(model), [_kept(one.ledger_) for one in every]
-    more = sections(tables, purchased, titles)
+    more = _sections(tables, purchased, titles)
     n_releases = sum(len(one.ledger_) for one in (*every, *([] if purchased is None else [purchased])))
     return Dossier(
         kind=", ".join(dict.fromkeys(one._fitted().kind for one in every)),
         family=family.name if family.adapter else "",
         title=family.title + (" and tables" if tables else ""),
-        private=privacy.private,
-        taints=privacy.taints,
-        statement=privacy.statement(),
+        privacy=privacy,
         facts=_facts(every, n_releases, own),
         released=_released(model, more),
-        unit=privacy.unit,
         gains=_gains(ledger, privacy, known),
         verdict=model.verdict_.text,
-        learned=number_names(part.learned(model, columns, own.n_words), titles),
+        learned=_number_names(part.learned(model, columns, own.n_words), titles),
         sections=more,
-        findings=findings(every),
-        curve=spent_by(every, purchased) if privacy.private and (tables or purchased) else None,
+        findings=_findings(every),
+        curve=_spent_by(every, purchased) if privacy.private and (tables or purchased) else None,
         runs=tuple(map(dict, plans[-_MOST_RUNS:])),
         runs_left_out=max(0, len(plans) - _MOST_RUNS),
         n_releases=n_releases,
@@ -150,13 +155,11 @@ def make_dossier(model: PrivateEstimator, **beside: Any) -> Dossier:
         risks=secret_risks(known) if privacy.private else (),
         attack_target=last.settings.get("options", {}).get("target_attack_success"),
         budget=ledger.budget,
-        calls=privacy.calls,
         settings=tuple(row for one in every for row in _settings(one, one is model)),
         verified=own.verified,
         kept=sum(n for n in kept if n is not None) if None not in kept else None,
         head=ledger.head,
         lacks=(*_lacks(every, columns, None in kept), *_unnamed(ledger, own)),
-        version=__version__,
     )
 
 
@@ -251,3 +254,87 @@ def _lacks(every: Sequence[PrivateEstimator], columns: Any, lost: bool) -> tuple
     if any(one.diagnostics_ is not None for one in every):
         found.append("Diagnostics of the training records are not private, and left out.")
     return tuple(found)
+
+
+# ---------------------------------------------------------------- a model, its tables, and its purchased words
+
+
+def chain_models(model: PrivateEstimator, tables: Sequence[PrivateEstimator]) -> tuple[PrivateEstimator, ...]:
+    """Put a model and its tables in a row.
+
+    Raises ValueError unless each includes the one before it.
+    """
+    every = (model, *tables)
+    for before, after in zip(every, tables, strict=False):
+        if family_of(after).name not in ("tables", "drift"):
+            raise ValueError(f"tables: {type(after).__name__}; expected fitted TopicTables or DriftingTopics")
+        heads = {purchase["head"] for plan in after.ledger_.plans if (purchase := plan.get("purchase"))}
+        if before.ledger_.head not in heads:
+            which = "model" if before is model else "tables before them"
+            raise ValueError(
+                f"tables: a statement leaves out the {which}, so no statement is about all; expected tables that were "
+                "released after it (vips-fast tabulate --after)"
+            )
+    return every
+
+
+def purchased_words(model: PrivateEstimator) -> Any:
+    """Make the vocabulary that was purchased for a model, or None."""
+    text = model._fitted().public.inputs.get(PURCHASE)
+    return None if text is None else read_purchase(text)
+
+
+def _sections(tables: Sequence[PrivateEstimator], words: Any, titles: Sequence[str] | None) -> tuple[Section, ...]:
+    """Make the sections of tables and of purchased words."""
+    found = []
+    part: Any
+    for k, one in enumerate(tables, 1):
+        part = part_of(one)
+        # Names of topics are the columns of tables; drift has words as columns.
+        learned = part.learned(one, None if family_of(one).name == "drift" else titles, 10)
+        found.append(Section(f"tables{k}", _heading(one), part.released(one), learned))
+    if words is not None:
+        part = part_of(words)
+        found.append(Section("words", "Words", part.released(words), part.learned(words, None, 10)))
+    return tuple(found)
+
+
+def _number_names(learned: Learned, titles: Sequence[str] | None) -> Learned:
+    """Name topics, or the rows of clusters, by their numbers from 1."""
+    if titles is None:
+        return learned
+    if learned.topics:
+        return replace(learned, topics=tuple(replace(one, name=titles[one.number - 1]) for one in learned.topics))
+    rows = tuple((f"{row[0]}: {titles[int(row[0]) - 1]}", *row[1:]) for row in learned.table)
+    return replace(learned, table=rows)
+
+
+def _findings(every: Sequence[PrivateEstimator]) -> tuple[Finding, ...]:
+    """Assess the assumptions of all parts together.
+
+    Each part has to hold them.
+    """
+    found = []
+    for same in zip(*(assess(one._fitted()) for one in every), strict=True):
+        # The columns of tables are the topics of the model.
+        own = same[:1] if same[0].assumption.name == "columns" else same
+        held = all(one.held for one in own)
+        whys = dict.fromkeys(one.why for one in own if one.held == held)
+        found.append(Finding(same[0].assumption, held, " ".join(whys)))
+    return tuple(found)
+
+
+def _spent_by(every: Sequence[PrivateEstimator], words: Any) -> figures.Rows:
+    """Draw epsilon after each part, at the last one's delta."""
+    delta = every[-1].privacy_.delta
+    rows = [] if words is None else [("after the words", words.ledger_.epsilon(delta))]
+    rows.append((f"after the {family_of(every[0]).title.lower()}", every[0].ledger_.epsilon(delta)))
+    for one in every[1:]:
+        rows.append((f"after the {_heading(one).lower()}", one.ledger_.epsilon(delta)))
+    return figures.spending([row for row in rows if math.isfinite(row[1])])
+
+
+def _heading(tables: Any) -> str:
+    """Name tables on the page by their columns."""
+    drifts = family_of(tables).name == "drift"
+    return family_of(tables).title if drifts else f"Shares by {' and '.join(tables._as_fitted().by)}"

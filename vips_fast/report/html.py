@@ -8,6 +8,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+from .. import __version__
 from ..accounting import Relation, rounded_down, rounded_up
 from ..accounting.printing import percent, right_guesses
 from ..checks import missing_package
@@ -15,7 +16,7 @@ from ..engine.statement import Privacy
 from ..models.estimator import PrivateEstimator
 from ..store.text import printable
 from ..store.words import counted, several
-from .dossier import Dossier, make_dossier
+from .dossier import make_dossier
 
 
 def html_report(model: PrivateEstimator, **beside: Any) -> str:
@@ -26,12 +27,17 @@ def html_report(model: PrivateEstimator, **beside: Any) -> str:
     """
     template = environment().get_template("report.html")
     dossier = make_dossier(model, **beside)
-    privacy = (model, *beside.get("tables", ()))[-1].privacy_
-    more = {"delta": rounded_up(privacy.delta, 3), "question": _question(privacy)}
+    privacy = dossier.privacy
+    more: dict[str, Any] = {
+        "private": privacy.private,
+        "statement": privacy.statement(),
+        "question": _question(privacy),
+    }
+    more |= {"delta": rounded_up(privacy.delta, 3), "version": __version__}
     if dossier.gains:
         adds = privacy.relation == Relation.ADD_REMOVE
         more["right"] = right_guesses(dossier.gains[0].guesses, privacy.unit, adds)
-    shown = {**{name: getattr(dossier, name) for name in Dossier.__dataclass_fields__}, **more}
+    shown = {**vars(privacy), **vars(dossier), **more}
     words_of = {"counted": counted, "several": several}
     return printable(
         template.render(d=shown, up=rounded_up, down=rounded_down, percent=percent, odds=_odds, **words_of)

@@ -15,7 +15,7 @@ def short_report(dossier: Dossier, width: int = 100, whole: bool = False) -> str
     """Write parameters, guarantee, attacker's gain and open assumptions, in lines; with ``whole`` all parameters."""
     learned = dossier.learned
     head = f"{dossier.title} ({dossier.kind})"
-    lines = [head if dossier.private else f"NOT PRIVATE: {head}", ""]
+    lines = [head if dossier.privacy.private else f"NOT PRIVATE: {head}", ""]
     if dossier.verdict:
         lines = [paragraph(dossier.verdict, width), "", *lines]
     for topic in learned.topics:
@@ -30,7 +30,7 @@ def short_report(dossier: Dossier, width: int = 100, whole: bool = False) -> str
         lines.append(f"{len(learned.pictures)} images: vips-fast show DIR --out FILE shows them.")
     if learned.note and not learned.lines:
         lines += ["", paragraph(learned.note, width)]
-    lines += ["", paragraph(dossier.statement, width)]
+    lines += ["", paragraph(dossier.privacy.statement(), width)]
     if dossier.gains:
         lines += [
             "",
@@ -41,7 +41,10 @@ def short_report(dossier: Dossier, width: int = 100, whole: bool = False) -> str
                 width,
             ),
         ]
-        rows = [(f"  {counted(g.size, dossier.unit)}", percent(g.guesses), percent(g.hits, 2)) for g in dossier.gains]
+        rows = [
+            (f"  {counted(g.size, dossier.privacy.unit)}", percent(g.guesses), percent(g.hits, 2))
+            for g in dossier.gains
+        ]
         lines.append(table(rows, ("  person with", "right", "found")))
     open_titles = [finding.assumption.title for finding in dossier.findings if not finding.held]
     lines += ["", paragraph(f"Open, for somebody to vouch for: {'; '.join(open_titles)}.", width)]

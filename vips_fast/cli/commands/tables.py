@@ -20,7 +20,7 @@ from ...models.inputs import column_names, listed
 from ...models.lda import DriftingTopics, LatentDirichletAllocation
 from ...models.tables import TopicTables
 from ...report import part_of
-from ...report.whole import chain_models
+from ...report.dossier import chain_models
 from ...store.toml import read_toml
 from ...store.words import several
 from ..arguments import Tabulate
