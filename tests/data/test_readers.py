@@ -116,6 +116,7 @@ def test_broken_npz(tmp_path, change, message):
         (b"PK\x03\x04", "a zip archive; unpack it"),
         (b"%PDF-1.4", "a PDF file; save its text"),
         (b"\xd0\xcf\x11\xe0\xa1\xb1", "an old Office file"),
+        (b"%%MatrixMarket matrix", "a MatrixMarket file; store scipy.io.mmread"),
         (b"RDX3\n", "an R workspace; export the table with write.csv"),
         (gzip.compress(b"RDX3\n" + b"\0" * 99, mtime=0), "an R workspace; export the table with write.csv"),
         (gzip.compress(b"a" * 257 + b"ustar" + b"\0" * 99, mtime=0), "a tar archive; unpack it"),

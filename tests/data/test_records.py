@@ -507,7 +507,7 @@ def test_bytes_that_are_no_text_in_a_parquet_file(tmp_path):
 @pytest.mark.parametrize("invalid", ["raise", "drop"])
 def test_a_mark_that_was_promised_is_asked_for(tmp_path, invalid):
     path = written(tmp_path / "t.csv", "text\nzq7351\n".encode("utf-16-le"))
-    message = "^.*t.csv: has no mark of the order of its bytes; expected encoding='utf-16-le' or '-be'$"
+    message = "^.*t.csv: has no mark of the order of its bytes; expected encoding='utf-16-le' or 'utf-16-be'$"
     for read in (list, next):
         with pytest.raises(ValueError, match=message):
             read(read_batches(path, ["text"], encoding="utf-16", invalid=invalid))

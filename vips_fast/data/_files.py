@@ -33,6 +33,7 @@ _FOREIGN = {
     b"<!DOCTYPE": ("a web page", "save the table as CSV"),
     b"<html": ("a web page", "save the table as CSV"),
     b"<?xml": ("an XML file", "save the table as CSV"),
+    b"%%MatrixMarket": ("a MatrixMarket file", "store scipy.io.mmread(FILE) with scipy.sparse.save_npz"),
 }
 
 

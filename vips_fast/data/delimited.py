@@ -83,7 +83,7 @@ def text_lines(file: Any, encoding: str, read: list[int], drop: bool = False) ->
                 raise BadLine(done[0] + ends + 1, f"not {known} text; {WINDOWS}") from None
             except UnicodeError:  # of a file with half a mark, or none, that was said to have one
                 raise ValueError(
-                    f"has no mark of the order of its bytes; expected encoding='{known}-le' or '-be'"
+                    f"has no mark of the order of its bytes; expected encoding='{known}-le' or '{known}-be'"
                 ) from None
             yield text
             if not raw:
