@@ -718,14 +718,16 @@ def test_the_verdict_is_true():
     assert worths.count("useful") >= 20 and worths.count("useful") <= 36
 
 
-def test_rare_words_of_short_texts_do_not_flatter_the_topics():
-    """Released frequencies know the texts that they were read from: each of these words hangs on a few of them."""
+@pytest.mark.parametrize("short, long", [(4, 4), (2, 300)])
+def test_rare_words_and_those_of_long_texts_do_not_flatter_the_topics(short, long):
+    """Released frequencies know the texts that they were read from, and exact ones know all words of long texts."""
     prior, n, missed = prior_of(3000), 1500, []
     for seed in range(4):
         rng = np.random.default_rng(seed)
         law = prior.ratios * (np.exp(rng.normal(0.0, 1.0, 3000)) * prior.frequencies)
         shares = rng.dirichlet(np.full(K, 5.0), 2 * n) @ (law / law.sum(axis=1, keepdims=True))
-        X, fresh = np.split(rng.multinomial(4, shares / shares.sum(axis=1, keepdims=True)).astype(np.int32), 2)
+        lengths = np.where(np.arange(2 * n) % 10, short, long)
+        X, fresh = np.split(rng.multinomial(lengths, shares / shares.sum(axis=1, keepdims=True)).astype(np.int32), 2)
         model = topics(prior, noise_multiplier=3.0, n_records=n).set_unsafe(test_key=seed.to_bytes(32)).fit(X)
         missed.append(math.log1p(-true_gain(model, X, fresh)) + model._restored().gained_nats[0])
     assert abs(np.mean(missed)) < 0.07, missed

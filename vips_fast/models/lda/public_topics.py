@@ -26,6 +26,7 @@ from functools import cached_property
 from typing import Any, NamedTuple, Self
 
 import numpy as np
+from scipy.special import gammaln
 
 from ...engine.gain import JUDGES, FoundGain, Score, norm_of
 from ...engine.model import Model, Release, array_of, diagnose
@@ -191,6 +192,18 @@ def frequency_gain(counts: np.ndarray, expected: np.ndarray) -> int:
     return sum(found.tolist())
 
 
+def expected_log(shares: np.ndarray, words: float) -> float:
+    """Compute the mean log-probability of a word by frequencies that are counted from so many other ``words``.
+
+    ``shares``, (V,), are the true frequencies. Counts are Poisson, and each word has `_BEFORE` occurrences before them.
+    """
+    t, rates = np.arange(400.0), np.geomspace(1e-6, 200.0, 400)
+    chances = np.exp(t * np.log(rates[:, None]) - rates[:, None] - gammaln(t + 1.0))
+    logs = np.interp(np.log(words * shares), np.log(rates), chances @ np.log(t + _BEFORE))
+    logs = np.where(words * shares > rates[-1], np.log(words * shares), logs)
+    return float(shares @ logs) - math.log(words + _BEFORE * len(shares))
+
+
 def kept_words(units: UnitWords, words: np.ndarray, most: int) -> np.ndarray:
     """Tell which entries of units are kept, at most ``most`` of each, bool.
 
@@ -249,6 +262,11 @@ class Lengths:
     def mean_kept(self) -> tuple[float, float]:
         """Words that a unit is expected to keep, each once, and how far that is known."""
         return self._mean(lambda n: np.minimum(n**_DIFFERENT, self.kept))
+
+    @property
+    def all_over_kept(self) -> float:
+        """Different words of units, over those that are expected to be kept."""
+        return max(self._mean(lambda n: n**_DIFFERENT)[0] / self.mean_kept[0], 1.0) if self.shown else 1.0
 
     @cached_property
     def mean_predicted(self) -> tuple[float, float]:
@@ -668,7 +686,11 @@ class PublicTopicsModel(Model):
         total = words + _BEFORE * self.n_words
         loss = gain / kept - math.log(total / (self._judges * lengths.mean_kept[0])) + self._knows_its_own
         spread = math.hypot(gain_sd, (gain / kept + words / total) * kept_sd) / kept
-        return float(loss), spread
+        # Exact frequencies have all words of all units. If these were drawn one by one, they would gain ``more`` by
+        # them; if a unit's further words are its own, nothing.
+        further = self.n_records / self._judges * lengths.all_over_kept
+        more = expected_log(self.read_out.masses, words * further) - expected_log(self.read_out.masses, words)
+        return float(loss + more / 2.0), math.hypot(spread, more / 2.0)
 
     @property
     def _knows_its_own(self) -> float:
