@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from priors import Counting, Fixed, Lengths, OwnPrior, Peeking, Prior, Scores, Topics, Words
+from priors import Compares, Counting, Fixed, Lengths, OwnPrior, Peeking, Prior, Scores, Topics, Words
 
 from vips_fast.audit import Sizes, audit
 from vips_fast.audit.adapter import Adapter
@@ -52,7 +52,7 @@ def failed(*arguments, **settings):
     return {check.name for layer in report.layers for check in layer.checks if not check.passed}
 
 
-kinds = pytest.mark.parametrize("kind", [Lengths, Words, Topics, Scores])
+kinds = pytest.mark.parametrize("kind", [Lengths, Words, Topics, Scores, Compares])
 relations = pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
 
 
@@ -64,7 +64,7 @@ def test_contributions_keep_to_the_bound(kind, relation):
 
 @kinds
 def test_purity_and_noise(kind):
-    passes(kind, "BC", FEW if kind in (Lengths, Scores) else SIZES)
+    passes(kind, "BC", SIZES if kind in (Words, Topics) else FEW)
 
 
 @kinds

@@ -64,8 +64,8 @@ class TwoScores(WithOwn):
     """Two steps of score, a public number."""
 
     @property
-    def _score_steps(self):
-        return 2
+    def _score_plan(self):
+        return 2, False
 
 
 class Fixed(OwnPrior):
@@ -84,8 +84,8 @@ class ScoresByRecords(WithOwn):
         super().contribute(block, words, out, scratch)
 
     @property
-    def _score_steps(self):
-        return 2 if self._words else 1
+    def _score_plan(self):
+        return (2 if self._words else 1), False
 
 
 class Peeking(OwnPrior):
@@ -157,6 +157,12 @@ class Scores(Lengths):
     """A run of scores."""
 
     kind = type("BegunScore", (Begun,), {"first": SCORE})
+
+
+class Compares(Lengths):
+    """A run of scores that only compare priors."""
+
+    kind = type("BegunComparing", (Begun,), {"first": SCORE, "_score_plan": (1, True)})
 
 
 class Counting(LatentDirichletAllocation):

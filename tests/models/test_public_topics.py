@@ -101,7 +101,7 @@ def test_a_unit_of_a_histogram_is_no_longer_than_the_clip(rows, power, long):
     np.testing.assert_array_equal(together, np.sum(single, axis=0))
 
 
-def halves():
+def halves(compares=False):
     prior = prior_of(V)
     sharp = np.full((K, V), 1e-9)
     sharp[np.arange(V) % K, np.arange(V)] = 1.0
@@ -110,12 +110,12 @@ def halves():
     others /= others.sum(axis=1, keepdims=True)
     alphas = proportions_prior(0.1, prior.weights)
     candidates = [(sharp, alphas), (prior.topics(), alphas), (others, alphas)]
-    return HalfPrediction(candidates, prior.frequencies)
+    return HalfPrediction(candidates, prior.frequencies, compares)
 
 
-@given(units, st.integers(0, 2**32))
-def test_a_unit_of_a_score_is_no_longer_than_the_clip_and_knows_itself_alone(rows, seed):
-    half = halves()
+@given(units, st.integers(0, 2**32), st.booleans())
+def test_a_unit_of_a_score_is_no_longer_than_the_clip_and_knows_itself_alone(rows, seed, compares):
+    half = halves(compares)
     words = np.random.default_rng(seed).integers(0, 2**64, len(rows), dtype=np.uint64)
     out = half.contributions(entries(rows), words, 3.0)
     assert out.shape == (len(rows), half.cells)
@@ -162,10 +162,12 @@ def hostile():
 
 
 @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
-@pytest.mark.parametrize("kind", KINDS)
-def test_no_unit_moves_a_step_beyond_the_bound(kind, relation, own_topics):
+@pytest.mark.parametrize("kind, compares", [*((kind, False) for kind in KINDS), (SCORE, True)])
+def test_no_unit_moves_a_step_beyond_the_bound(kind, compares, relation, own_topics, monkeypatch):
     """Exact sums with and without each of the worst records, beside others, as persons with many rows too."""
     some = hostile()
+    if compares:
+        monkeypatch.setattr(public_topics.PublicTopicsModel, "_score_plan", (1, True))
     everyone = np.concatenate([some, documents(60, V).toarray()])
     stage = at(kind, everyone, options={"relation": relation}, n_records=len(everyone))
     model, spacing = stage.model, stage.plan.mechanism.spacing
@@ -356,7 +358,8 @@ def test_each_word_is_as_likely_to_be_kept():
         (100, 0.05, [LENGTHS] + [WORDS] * 79 + [SCORE] * 20),
         (20, 0.001, [LENGTHS] + [WORDS] * 18 + [SCORE]),  # one step tells the gain
         (100, 0.01, [LENGTHS] + [WORDS] * 95 + [SCORE] * 4),
-        (20, 1.0, [LENGTHS] + [WORDS] * 19),  # noise would hide it
+        (20, 0.07, [LENGTHS] + [WORDS] * 18 + [SCORE]),  # noise would hide the gain, and not the best prior
+        (20, 1.0, [LENGTHS] + [WORDS] * 19),  # noise would hide both
     ],
 )
 def test_the_order_of_steps(n_steps, noise, kinds, no_own_topics):
@@ -365,6 +368,7 @@ def test_the_order_of_steps(n_steps, noise, kinds, no_own_topics):
         found.append(model.kind)
         model.update(replace(released(model, rng), noise_sd=noise))
     assert found == kinds
+    assert model._compares == (noise == 0.07)
     if noise >= 0.02 and SCORE in kinds or n_steps < 3:
         fit = fitted(n_steps=n_steps)
         assert (fit.found_gain_ is None) == (SCORE not in kinds) and fit.components_.shape == (K, V)
@@ -387,7 +391,7 @@ def test_any_noise_gives_topics_and_a_verdict_that_is_sure_only_if_it_may_be(noi
     model = fitted(noise_multiplier=noise, n_steps=n_steps)
     assert np.isfinite(model.components_).all() and np.isfinite(model._fitted_alpha()).all()
     found, hidden = model.found_gain_, noise > 10 and n_steps == 20
-    assert (found is None) == hidden == model._restored().hides_gain
+    assert (found is None) == hidden
     assert hidden or -1 <= found.low <= found.gain <= found.high <= 1
     assert model.verdict_.worth == ("useful" if noise < 10 else "unclear")
     assert ("oise hides whether" in model.verdict_.text or "noise would hide whether" in model.verdict_.text) == (
@@ -716,6 +720,18 @@ def test_the_verdict_is_true():
         wrong += worths[-1] == "useful" and true <= 0
     assert held >= 48 and wrong <= 1, (held, wrong, worths)
     assert worths.count("useful") >= 20 and worths.count("useful") <= 36
+
+
+@pytest.mark.parametrize("mixed, totals", [(False, {1.5}), (True, {6.0, 24.0})])
+def test_where_noise_hides_the_gain_a_score_finds_the_prior_and_says_so(mixed, totals):
+    found = set()
+    for seed in range(3):
+        model = LatentDirichletAllocation(K, epsilon=1.0, delta=1e-6, public_prior=prior_of(V), n_jobs=1)
+        model.set_unsafe(test_key=seed.to_bytes(32)).fit(made(250, 12, mixed, False, seed))
+        found.add(round(model._fitted_alpha().sum(), 6))
+        assert model.found_gain_ is None
+        assert model.verdict_.worth == "unclear" and "oise hides" in model.verdict_.text
+    assert found == totals
 
 
 @pytest.mark.parametrize("short, long", [(4, 4), (2, 300)])

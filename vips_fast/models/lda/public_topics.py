@@ -11,7 +11,8 @@ A language's topics are public (`vips_fast.models.lda.prior`). The records say t
 3. *Score* (one to four steps in twenty). Half of a unit's words predict the other half, with each of a few Dirichlet
    priors of the topic proportions (`HalfPrediction`). Beside it stands how much better the records' own exact word
    frequencies predict than the released ones (`frequency_gain`). Both together are the verdict. If the lengths show
-   that the noise would hide it (`_HIDES`), there is no score, and words have its steps.
+   that the noise would hide it (`_HIDES`), one step only compares the priors, or none if that would not tell either
+   (`_TELLS_TOTAL`). Words have the other steps.
 
 With very many units (`_OWN_SIGNAL`) most steps of words become steps of topics of the records' own, fitted by
 `vips_fast.models.lda.model.LdaModel`; the public topics stay beside them.
@@ -43,7 +44,7 @@ from .masses import WordHistogram, histogram_scales, topic_weights
 from .model import LdaModel, LdaSettings
 from .prior import PublicPrior, word_probabilities
 from .records import DocumentBlock, UnitWords, unit_words, words_outside
-from .score import REACH, HalfPrediction, proportions_prior
+from .score import COMPARED, REACH, HalfPrediction, proportions_prior
 
 #: Kinds of steps.
 LENGTHS, WORDS, TOPICS, SCORE = range(4)
@@ -82,6 +83,8 @@ _NINETY = 1.6449
 #: Noise in nats a word that a score of few steps may have, and from which on a score would say nothing: words have its
 #: steps then.
 _TELLS, _HIDES = 0.025, 0.15
+#: Noise in nats a word of a score that only compares, up to which it tells the best prior of proportions.
+_TELLS_TOTAL = 0.03
 #: Nats a word that say nothing of a gain.
 _NOTHING = 50.0
 #: How far a mean number of words is known from exact lengths. On corpora of the panel 7 % are the usual miss.
@@ -356,7 +359,8 @@ class PublicTopicsModel(Model):
       function of counts: with G = `frequency_gain` in integers and A = ⌊√p₂ C / g⌋ − 1 lattice units g it is ⌊A G / D⌋.
       D is the most that G changes: M `_MOST` for adding or removing a unit; √2 M `_MOST` for replacing one, which
       then changes G by at most √2 D. So the entry moves by at most A + 1 units, that is √p₂ C, and for replacing
-      by at most √2 A + 1 ≤ √2 (A + 1) units. The squares add up to C², and to 2 C² for replacing.
+      by at most √2 A + 1 ≤ √2 (A + 1) units. The squares add up to C², and to 2 C² for replacing. If a score only
+      compares, the predictions have p₁ = 1, and there is nothing else.
 
     *Choices.* The choice among kinds of steps, the clips' scales and the candidates are functions of earlier releases
     and of public numbers. A unit's halves, its kept words and whether it is asked depend on its own random word.
@@ -380,7 +384,7 @@ class PublicTopicsModel(Model):
         self._scales = histogram_scales(prior.frequencies)
         self._mechanism: tuple[GaussianMechanism, Sampler] | None = None
         self._bound, self._spacing, self._batch, self._adds = self.clip, 1.0, float(self.n_records), True
-        self._done, self._own_topics = 0, 0
+        self._done, self._own_topics, self._compares = 0, 0, False
         self._scored, self._scored_noise, self._scores = np.zeros(0), 0.0, 0
         self._own: LdaModel | None = None
         self._take_lengths(Lengths(self.n_records, self._given_length))
@@ -418,35 +422,41 @@ class PublicTopicsModel(Model):
     # -- the order of steps
 
     @cached_property
-    def _score_steps(self) -> int:
-        """As few steps of the score as tell the gain, at most a fifth; none if its noise would hide the gain."""
+    def _score_plan(self) -> tuple[int, bool]:
+        """Steps of the score, and whether it only compares the priors of proportions.
+
+        As few steps as tell the gain, at most a fifth. If noise would hide it, one compares, or none if that tells
+        nothing.
+        """
         if self._n_steps < 3:
-            return 0
+            return 0, False
         most = max(1, round(0.2 * self._n_steps))
-        noise = self._noise_of_gain / math.sqrt(most)
-        enough = math.ceil(most * (noise / _TELLS) ** 2) or most  # no noise is known before the lengths are
-        return min(enough, most) if noise < _HIDES else 0
+        noise, of_comparing = self._noise_of_score
+        noise /= math.sqrt(most)
+        if noise < _HIDES:
+            enough = math.ceil(most * (noise / _TELLS) ** 2) or most  # no noise is known before the lengths are
+            return min(enough, most), False
+        return int(of_comparing < _TELLS_TOTAL and len(self._totals) > 1), True
 
     @property
-    def hides_gain(self) -> bool:
-        """Whether there is no score because its noise would hide the gain."""
-        return self._n_steps >= 3 and not self._score_steps
+    def _noise_of_score(self) -> tuple[float, float]:
+        """Standard deviation that the noise of one score is expected to leave in the nats a word, and if it compares.
 
-    @property
-    def _noise_of_gain(self) -> float:
-        """Standard deviation that the noise of one score is expected to leave in the nats a word; 0 before."""
-        lengths, (_, bound) = self._lengths, self._lengths.halves
+        Both are 0 before the lengths are known.
+        """
+        lengths, (_, bound), rest = self._lengths, self._lengths.halves, HalfPrediction.rest
         noise = lengths.noise / self.n_records / self._share
-        norm = norm_of(len(self._totals), REACH, HalfPrediction.rest, not self._adds)
-        nats = noise * bound * norm / math.sqrt(_PARTS[0]) / lengths.mean_predicted[0]
-        return math.hypot(nats, noise * _MOST / math.sqrt(_PARTS[1]) * lengths.kept / lengths.mean_kept[0])
+        nats, kept = noise * bound / lengths.mean_predicted[0], noise * _MOST * lengths.kept / lengths.mean_kept[0]
+        whole = norm_of(len(self._totals), REACH, rest, not self._adds) / math.sqrt(_PARTS[0])
+        compared = COMPARED * norm_of(len(self._totals) - 1, 1.0, rest, not self._adds)
+        return math.hypot(nats * whole, kept / math.sqrt(_PARTS[1])), nats * compared
 
     @property
     def kind(self) -> int:
         """The kind of the next step."""
         if self._done == 0 and self._n_steps >= 5:
             return LENGTHS
-        if self._score_steps and self._done >= self._n_steps - self._score_steps:
+        if self._score_plan[0] and self._done >= self._n_steps - self._score_plan[0]:
             return SCORE
         return TOPICS if self._own is not None else WORDS
 
@@ -455,15 +465,16 @@ class PublicTopicsModel(Model):
         self._half = None
         kind = self.kind
         if kind == SCORE:
+            self._compares = self._score_plan[1]
             self._half = self._score
             self._expected = self._judges * self._lengths.mean_kept[0] * self.read_out.masses
         sizes = {LENGTHS: len(LENGTH_CELLS) + 1, WORDS: self.n_words, TOPICS: self.n_words * self._own_topics}
-        self.shape = (sizes[kind],) if self._half is None else (self._half.cells + 2,)
+        self.shape = (sizes[kind],) if self._half is None else (self._half.cells + 2 * (not self._compares),)
 
     @property
     def fine_shape(self) -> tuple[int, ...]:
-        """The shape; in a score the numbers of units that have each word, too."""
-        return self.shape if self._half is None else (self.shape[0] + self.n_words,)
+        """The shape; in a score of the gain the numbers of units that have each word, too."""
+        return self.shape if self._half is None or self._compares else (self.shape[0] + self.n_words,)
 
     # -- contributions
 
@@ -497,8 +508,10 @@ class PublicTopicsModel(Model):
         assert self._half is not None
         units, cells = unit_words(block, words, self.n_words), self._half.cells
         asked = scramble(words + GOLDEN) >> np.uint64(11) < np.uint64(self._share * 2**53)
-        rows = self._half.contributions(units, words, self._bound * _PARTS[0] ** 0.5, asked)
+        rows = self._half.contributions(units, words, self._predictions_bound, asked)
         out[:cells] += np.trunc(rows / self._spacing).astype(np.int64).sum(axis=0)
+        if self._compares:
+            return
         unit = np.repeat(np.arange(len(words)), np.diff(units.ends))
         kept = kept_words(units, words, self._lengths.kept) & asked[unit]
         out[cells] += self._kept_units * int(np.count_nonzero(kept))
@@ -506,7 +519,7 @@ class PublicTopicsModel(Model):
 
     def round(self, fine: np.ndarray, spacing: float) -> np.ndarray:
         """Bring the counts of a score to one entry, exactly; see the notes."""
-        if self._half is None:
+        if self._half is None or self._compares:
             return super().round(fine, spacing)
         cells = self._half.cells
         found = super().round(fine[: cells + 2].copy(), spacing)
@@ -525,6 +538,11 @@ class PublicTopicsModel(Model):
     def _largest(self) -> int:
         """The most that a word of a unit changes `frequency_gain`; over √2 for replacing a unit."""
         return math.ceil(_MOST * (1.0 if self._adds else 2**0.5) * _NAT)
+
+    @property
+    def _predictions_bound(self) -> float:
+        """The bound of a unit's predictions in a score."""
+        return self._bound * (1.0 if self._compares else _PARTS[0] ** 0.5)
 
     @property
     def _kept_units(self) -> int:
@@ -568,7 +586,7 @@ class PublicTopicsModel(Model):
     def _take_lengths(self, lengths: Lengths) -> None:
         """Take the lengths, and make the histogram of words for them, which is new."""
         self._lengths = lengths
-        vars(self).pop("_score_steps", None)
+        vars(self).pop("_score_plan", None)
         usual = self._prior.frequencies @ self._scales**-2.0
         self._histogram = WordHistogram(self._scales, self.clip, _POWER, _FILLS * math.sqrt(lengths.median * usual))
 
@@ -586,7 +604,7 @@ class PublicTopicsModel(Model):
 
     def _own_signal(self) -> float:
         """Words of a unit over the noise of a word, summed over units; 0 if no steps are left or texts are short."""
-        left = self._n_steps - self._score_steps - _FIRST_OWN
+        left = self._n_steps - self._score_plan[0] - _FIRST_OWN
         short = left < 5 or self._lengths.median < _OWN_LENGTH
         if short or self._mechanism is None or self._mechanism[0].noise_multiplier == 0:
             return 0.0
@@ -645,8 +663,9 @@ class PublicTopicsModel(Model):
     @cached_property
     def _score(self) -> HalfPrediction:
         """The candidates and the halves of units that compare them."""
-        half = HalfPrediction(self._candidates(), self.read_out.masses)
-        half.most, half.nats = self._lengths.halves
+        half = HalfPrediction(self._candidates(), self.read_out.masses, self._compares)
+        half.most, nats = self._lengths.halves
+        half.nats = nats * (COMPARED if self._compares else 1.0)
         half.replaces = not self._adds
         return half
 
@@ -655,7 +674,7 @@ class PublicTopicsModel(Model):
         """The released predictions."""
         if not self._scores:
             return None
-        half, bound = self._score, self._bound * _PARTS[0] ** 0.5
+        half, bound = self._score, self._predictions_bound
         values = self._scored[: half.cells] / (self._scores * self._share)
         noise = self._scored_noise / math.sqrt(self._scores) / self._share
         score = Score.read(values, noise, bound, self._judges, half)
@@ -667,7 +686,8 @@ class PublicTopicsModel(Model):
         """The total that predicts best; whether topics are the records' own; the number of this candidate."""
         score, own = self._score_read, self._own is not None
         totals = _OWN_TOTALS if own else self._totals
-        best = 0 if score is None else int(score.nats.argmax())
+        nats = np.zeros(1) if score is None else np.append(0.0, score.nats) if self._compares else score.nats
+        best = int(nats.argmax())
         return (totals[best], own, best) if best < len(totals) else (TOTALS[0], False, best)
 
     @property
@@ -707,13 +727,13 @@ class PublicTopicsModel(Model):
 
     @property
     def gained_nats(self) -> tuple[float, float] | None:
-        """Nats a word that the topics gain over the records' own exact word frequencies; None without a score.
+        """Nats a word that the topics gain over the records' own exact word frequencies; None if no score tells it.
 
         Also the standard deviation by noise and by the choice of units. The nats are those over released frequencies,
         less what exact ones gain over these. Both are ratios of released means, and their variances add.
         """
         score = self._score_read
-        if score is None:
+        if score is None or self._compares:
             return None
         loss, loss_noise = self.frequency_loss
         best = self._taken[2]
@@ -737,8 +757,9 @@ class PublicTopicsModel(Model):
         if self._histogram.count:
             nats = float(read.masses @ np.log(read.masses / read.mixture * read.mixture.sum()))
             language = self._prior.language if nats > _UNLIKE else None
+        found, hidden = self.found_gain, self._lengths.noise > 0.0  # with lengths, a run has a score if it can tell
         shares = self._lengths.shares()
-        return Verdict.of_topics(self.found_gain, unit, *shares, hidden=self.hides_gain, unlike=language)
+        return Verdict.of_topics(found, unit, *shares, hidden=found is None and hidden, unlike=language)
 
     # -- results
 
@@ -863,7 +884,8 @@ class PublicTopicsModel(Model):
             self._own = self._topics_model(own)
             self._own.restore(state)
         count = len(_OWN_TOTALS) + 1 if own else len(self._totals)
-        self._scored = array_of(state, "scored", (count + 4,) if scores else (0,))
+        self._compares = bool(scores) and np.shape(state.get("scored")) == (count + 1,)
+        self._scored = array_of(state, "scored", (count + (1 if self._compares else 4),) if scores else (0,))
         self._begin()
 
 

@@ -17,6 +17,8 @@ from .records import UnitWords, unit_words
 
 #: The bound of the difference that a prior of proportions makes for the same topics, over the bound of nats.
 REACH = 0.25
+#: The same if only such differences are told.
+COMPARED = 0.125
 #: The part of a prior of proportions that is equal for all topics.
 _EQUAL = 0.1
 _MAX_ITER, _TOL = 50, 1e-2
@@ -26,17 +28,19 @@ class HalfPrediction(GainScore):
     """Contributions to a score of topics.
 
     ``candidates`` are pairs of word probabilities of topics, (K, V), and of a Dirichlet prior of a document's
-    proportions, (K,). ``masses``, (V,), are the word frequencies that they are compared with. All are released.
+    proportions, (K,). ``masses``, (V,), are the word frequencies that they are compared with. All are released. If it
+    only ``compares``, the nats are those that each candidate has more than the first.
     """
 
     rest = 0.25
 
-    def __init__(self, candidates: Sequence[tuple[np.ndarray, np.ndarray]], masses: np.ndarray):
+    def __init__(self, candidates: Sequence[tuple[np.ndarray, np.ndarray]], masses: np.ndarray, compares: bool = False):
         known = {id(topics): topics for topics, _ in candidates}
         parts = {key: (scaled_table(topics, np.float32), _ratios(topics, masses)) for key, topics in known.items()}
         self._candidates = [(*parts[id(topics)], alpha) for topics, alpha in candidates]
-        self.n_candidates, self._n_words = len(candidates), len(masses)
-        self.reach = REACH if len(parts) == 1 else 1.0
+        self._compares, self._n_words = compares, len(masses)
+        self.n_candidates = len(candidates) - compares
+        self.reach = 1.0 if compares or len(parts) > 1 else REACH
 
     def rows(self, block: Any, words: np.ndarray, asked: np.ndarray, clip: float) -> np.ndarray:
         """Contributions of the units of a block."""
@@ -57,12 +61,14 @@ class HalfPrediction(GainScore):
         # A unit with one half only says nothing.
         both = (np.diff(shown.ends) > 0) & (total > 0)
         share = np.where(both, np.minimum(1.0, self.most / np.maximum(total, 1.0)), 0.0)
-        nats, ratio = np.empty((n_units, self.n_candidates)), np.empty(len(told.columns))
+        nats, ratio = np.empty((n_units, len(self._candidates))), np.empty(len(told.columns))
         for number, (table, ratios, alpha) in enumerate(self._candidates):
             theta = _proportions(table, ratios.shape[1], shown, alpha)
             native.word_ratios(told.ends, told.columns, theta, ratios, ratio)
             logs = np.log(np.maximum(ratio, 1e-30))
             nats[:, number] = np.bincount(told_unit, weights=told.counts * logs, minlength=n_units) * share
+        if self._compares:
+            nats = nats[:, 1:] - nats[:, :1]
         return self.clip_rows(nats, share * total / self.most, clip)
 
 
