@@ -205,7 +205,7 @@ def test_an_effect_that_is_only_known_to_be_large_is_at_least_as_large(separated
                 missed += not one.log_ratio.low <= truth[int(one.name[1:]) - 1] <= one.log_ratio.high
     # 5 % of ``large`` in the mean; data and noise are fixed. The limit of a large effect was chosen with these fits; in
     # 400 others 3 of 58 missed.
-    assert (fits > 10) == separated and large > 10
+    assert (fits >= 10) == separated and large >= 9
     assert missed <= 0.05 * large + 2 * math.sqrt(0.05 * large), (missed, large)
 
 

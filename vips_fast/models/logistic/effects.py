@@ -39,9 +39,9 @@ _LARGE = math.log(3)
 #: Steps that a read-out wants near the last center; fewest steps of a run with intervals, with the one that measures.
 #: With 5 the centers are still on their way, and intervals held .84.
 LEAST_STEPS, FEWEST_STEPS = 2, 10
-#: A known effect's curvature is above 0 by this many standard deviations of its noise. So much of it is added to a
-#: curvature that is inverted: a direction that no record has, as beside a column for each value, is none of an effect.
-_SEEN, _RIDGE = 3.0, 0.3
+#: A known effect's curvature is above 0 by this many standard deviations of its noise, of which the second are added to
+#: the curvature beforehand: a direction that no record has, as beside a column for each value, is none of an effect.
+_SEEN, _RIDGE = 4.2, 1.5
 #: The number of records is told if it is above 0 by so many.
 _COUNTED = 5.0
 #: A column's spread is read from the releases if its variance is above 0 by this many.
