@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from peers.theorems import generic_epsilon_v1, zcdp_rho_for_target
+from peers.vips import AUTHORS, PRINTED, Shrinkage
 from scipy.integrate import quad
 from scipy.optimize import minimize
 from scipy.special import gamma as gamma_function
@@ -23,7 +24,6 @@ from vips_fast.accounting import (
 from vips_fast.accounting.gaussian import gaussian_delta
 from vips_fast.accounting.wang import wang_rdp
 from vips_fast.kernels import pg_mean
-from vips_fast.models.sbn.network import WeightPrior
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "errata.md"
 
@@ -136,10 +136,11 @@ def test_shrinkage_posterior():
     exact = quad(lambda xi: xi * joint(xi), 0, math.inf)[0] / quad(joint, 0, math.inf)[0]
     assert exact == pytest.approx(1 / (zeta + phi), rel=1e-6)
     assert abs(exact - 1 / zeta) > 1.0
-    prior = WeightPrior(1, 1)
-    prior._phi[:] = phi
-    prior.update(np.array([[0.3]]))
-    assert float(prior._xi[0, 0]) < 1 / phi
+    for form in (AUTHORS, PRINTED):
+        prior = Shrinkage(form, 1, 1)
+        prior.phi[:], prior.xi[:] = phi, exact
+        prior.update(np.array([[0.3]]))
+        assert (float(prior.xi[0, 0]) < 1 / phi) == (form == AUTHORS)
 
 
 def test_seven_blocks():

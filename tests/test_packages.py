@@ -21,7 +21,7 @@ from vips_fast.data.records import column_names
 from vips_fast.data.tokens import load_segmenter
 from vips_fast.data.vocabulary import stop_words
 from vips_fast.engine.cluster import connected
-from vips_fast.models.mixtures import GaussianMixture
+from vips_fast.models.mixture import GaussianMixture
 from vips_fast.models.plots import new_figure
 from vips_fast.report.html import environment
 

@@ -27,14 +27,11 @@ if TYPE_CHECKING:
     from .models.lda import prior_from_vectors as prior_from_vectors
     from .models.logistic import BayesianLogisticRegression as BayesianLogisticRegression
     from .models.logistic import CountRegression as CountRegression
-    from .models.mixtures import BernoulliMixture as BernoulliMixture
-    from .models.mixtures import GaussianMixture as GaussianMixture
-    from .models.mixtures import VectorMixture as VectorMixture
+    from .models.mixture import GaussianMixture as GaussianMixture
     from .models.rebuild import verify as verify
     from .models.sbn import ClassConditionalNetwork as ClassConditionalNetwork
     from .models.sbn import SigmoidBeliefNetwork as SigmoidBeliefNetwork
     from .models.tables import TopicTables as TopicTables
-    from .models.vocabulary import PrivateCountVectorizer as PrivateCountVectorizer
     from .models.vocabulary import PrivateVocabulary as PrivateVocabulary
 
 __version__ = "0.2.0"

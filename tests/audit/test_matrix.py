@@ -21,7 +21,7 @@ import scipy.sparse as sp
 from priors import prior_of
 from runs import Stop, ends, fail
 
-from vips_fast import LatentDirichletAllocation, PrivateCountVectorizer, PrivateVocabulary
+from vips_fast import LatentDirichletAllocation, PrivateVocabulary
 from vips_fast import accounting as acc
 from vips_fast.audit import Part
 from vips_fast.audit.noise import law, uncorrelated
@@ -141,7 +141,7 @@ class Fit:
         self.run(self.make(), X, resume=True)
 
     def start_purchase(self, X):
-        words = PrivateCountVectorizer(noise_multiplier=Z, delta=DELTA)
+        words = PrivateVocabulary(noise_multiplier=Z, delta=DELTA)
         self.purchase = words.fit(texts(purchasable=True), **self.call)
         if self.cell.stage == "words":
             self.make().fit(X, after=words)

@@ -8,18 +8,14 @@ import math
 import faults
 import numpy as np
 import pytest
-from adapters import ClustersAdapter, DriftAdapter, TablesAdapter, VocabularyAdapter
+from adapters import DriftAdapter, TablesAdapter, VocabularyAdapter
 from mutation import mutated
 
-from vips_fast import BayesianLogisticRegression, PrivateCountVectorizer, PrivateVocabulary, TopicTables
+from vips_fast import BayesianLogisticRegression, PrivateVocabulary, TopicTables
 from vips_fast.audit import Part, Seams, Sizes, audit
-from vips_fast.engine.model import Release
 from vips_fast.engine.statement import Privacy
 from vips_fast.engine.units import unpack_block
 from vips_fast.models import tables
-from vips_fast.models.clusters import knowledge
-from vips_fast.models.clusters import model as clusters
-from vips_fast.models.clusters.model import ClusterSteps
 from vips_fast.models.lda import drift
 from vips_fast.models.lda.drift import DriftModel
 from vips_fast.models.lda.records import DocumentBlock
@@ -30,25 +26,6 @@ SIZES = Sizes(pairs=40, records=12, draws=200_000, releases=1_800, runs=60, rows
 PURCHASES = Sizes(pairs=60, records=15, draws=200_000, releases=1_500, runs=250, rows=2**12, canaries=3_000)
 #: D: mu = 1 is known to +- 0.2 from 1,200 releases a side.
 COLUMNS = Sizes(pairs=60, records=20, draws=200_000, releases=1_200, runs=160, rows=2**17)
-
-
-class Votes(ClustersAdapter):
-    """A run whose next step releases votes."""
-
-    done = 0
-
-    def sharp(self, stage):
-        stage.model._steps = ClusterSteps(1, 1, 1)
-        for step in range(self.done):
-            stage.model.update(Release(step, np.zeros(stage.model.shape, dtype=np.int64), 1e-3, 1e-3))
-
-
-class Vectors(Votes):
-    done = 1
-
-
-class Words(Votes):
-    done = 2
 
 
 def spherical(settings, kind=BayesianLogisticRegression):
@@ -72,13 +49,6 @@ def failed(subject, layers, settings=None, rows=None, kind=None, **seams):
 REPLACE = dict(options={"relation": "replace_one"})
 #: Layers, settings and rows of a person, for each model.
 HONEST = [
-    *((kind, layer, {}, None) for kind in (Votes, Vectors, Words) for layer in "AB"),
-    *((kind, "A", dict(sampling="without_replacement"), None) for kind in (Votes, Vectors, Words)),
-    *((kind, "D", dict(sampling="full"), None) for kind in (Votes, Vectors, Words)),
-    *((kind, "AB", {}, 5) for kind in (Votes, Vectors, Words)),
-    (Votes, "C", {}, None),
-    (ClustersAdapter, "E", {}, None),
-    (ClustersAdapter, "G", {}, None),
     *((DriftAdapter, layer, {}, None) for layer in "ABCDEG"),
     (DriftAdapter, "A", REPLACE, None),
     (DriftAdapter, "AB", {}, 5),
@@ -100,36 +70,7 @@ def test_models_pass(subject, layers, settings, rows):
     assert failed(subject, layers, settings, rows) == set()
 
 
-def test_counts_are_of_the_same_vocabulary():
-    assert failed(vocabulary, "G", kind=PrivateCountVectorizer) == set()
-
-
 # ---------------------------------------------------------------------------- faults in the code
-
-
-def unclipped_clusters(patch):
-    """Documents of a person that are not clipped together."""
-    patch.setattr(clusters, "_shortening", lambda of_unit, squares, n_units, least: np.ones(len(of_unit)))
-
-
-def counts_beside(patch):
-    """Each vector is brought to the bound, and its count stands beside it."""
-    honest = clusters._shortening
-
-    def vectors_only(of_unit, squares, n_units, least):
-        return honest(of_unit, np.maximum(squares - clusters.COUNT**2, 0.0), n_units, least)
-
-    patch.setattr(clusters, "_shortening", vectors_only)
-
-
-def centered_projection(patch):
-    honest = knowledge.PublicVectors.project
-
-    def centered(self, vectors):
-        found = honest(self, vectors)
-        return np.trunc(found - found.mean(axis=0))
-
-    patch.setattr(knowledge.PublicVectors, "project", centered)
 
 
 def clipped_in_each_period(patch):
@@ -158,9 +99,6 @@ def taken_from_the_records(patch):
 @pytest.mark.parametrize(
     "subject, layers, rows, fault",
     [
-        *((kind, "A", 5, unclipped_clusters) for kind in (Votes, Vectors, Words)),
-        (Vectors, "A", None, counts_beside),
-        (Vectors, "AB", None, centered_projection),
         (DriftAdapter, "A", 5, clipped_in_each_period),
         (TablesAdapter, "A", 5, counted_by_row),
         (DriftAdapter, "AB", None, taken_from_the_records),

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from vips_fast import BernoulliMixture, GaussianMixture
+from vips_fast import GaussianMixture
 from vips_fast.data import Batch, write_shards
 
 N = 600
@@ -27,9 +27,9 @@ def rows(tmp_path):
     return tmp_path
 
 
-def fit(folder, name, kind, *more, out="model"):
+def fit(folder, name, *more, out="model"):
     steps = "--components 2 --steps 4 --seed 1 --quiet".split()
-    return ["fit", "mixture", folder / name, "--kind", kind, "--out", folder / out, *steps, *more]
+    return ["fit", "mixture", folder / name, "--out", folder / out, *steps, *more]
 
 
 def components(folder):
@@ -38,17 +38,23 @@ def components(folder):
 
 
 def test_answers_and_their_components(run, rows):
-    more = ["--epsilon", 20, "--set", "center=0.0", "--radius", 1.5, "--names", rows / "names.txt"]
-    code, text, _ = run(*fit(rows, "answers.npz", "bernoulli", *more))
+    more = ["--epsilon", 20, "--radius", 1.5, "--names", rows / "names.txt"]
+    code, text, _ = run(*fit(rows, "answers.npz", *more))
     assert code == 0 and "Clusters, the largest first" in text and "alone" in text
-    model = BernoulliMixture.load(rows / "model")
-    assert (model.center, model.radius, model.n_components, model.n_steps) == (0.0, 1.5, 2, 4)
+    model = GaussianMixture.load(rows / "model")
+    assert (model.radius, model.n_components, model.n_steps) == (1.5, 2, 4)
     assert list(components(rows / "model")[0]) == ["component", "weight", "alone", "daily", "others", "never"]
     said = [float(row["daily"]) for row in components(rows / "model")]
-    assert said == pytest.approx(model.probabilities_[:, 1], rel=1e-5)
+    assert said == pytest.approx(model.means_[:, 1], rel=1e-5)
 
 
 def test_shards_of_numbers(run, rows):
     write_shards(rows / "shards", [Batch(np.load(rows / "vectors.npy"))], kind="numbers")
-    assert run(*fit(rows, "shards", "gaussian", "--radius", 2, "--noise-multiplier", 5))[0] == 0
+    assert run(*fit(rows, "shards", "--radius", 2, "--noise-multiplier", 5))[0] == 0
     assert GaussianMixture.load(rows / "model").radius == 2.0
+
+
+def test_coordinates_of_projected_vectors_are_no_columns(run, rows):
+    assert run(*fit(rows, "vectors.npy", "--set", "projection=2", "--noise-multiplier", 5))[0] == 0
+    assert list(components(rows / "model")[0]) == ["component", "weight"]
+    assert "column 1" in run("show", rows / "model")[1]

@@ -16,8 +16,8 @@ BLR = "fit blr X.npy --epsilon 1 --out m --quiet"
 ROWS = "fit blr t.csv --schema s.toml --label ill --epsilon 5 --delta 1e-6 --out m --quiet"
 COUNTS = "fit counts X.npy --label y.npy --epsilon 4 --out m --quiet"
 SBN = "fit sbn answers.npy --components 2 --epsilon 1 --out m --anyway"
-MIXTURE = "fit mixture answers.npy --kind bernoulli --components 2 --epsilon 1 --steps 4 --out m"
-VECTORS = "fit mixture vectors.npy --kind vector --components 2 --epsilon 1 --steps 4 --out m"
+MIXTURE = "fit mixture answers.npy --components 2 --epsilon 1 --steps 4 --out m"
+VECTORS = "fit mixture vectors.npy --components 2 --epsilon 1 --steps 4 --out m"
 CLUSTERS = "fit clusters notes.csv --text note --vectors sentences --public-prior public.npz --epsilon 6 --out m"
 SHARD = "shard docs.npz out --vocab words.txt"
 TABULATE = "tabulate topics notes.csv --by ward,month --values values.toml --person patient --epsilon 2 --out m"
@@ -108,17 +108,13 @@ REFUSED = {
     f"{SBN.replace('answers.npy', 'text.npy')}": "text.npy",
     f"{SBN.replace('answers.npy', 'notes.csv')}": "notes.csv: not a .npy file of numbers",
     # Mixtures and clusters
-    f"{MIXTURE} --set projection=3": "'projection' is not a setting of BernoulliMixture",
-    f"{MIXTURE} --schema s.toml": "column 'age' is a number",
+    f"{MIXTURE} --schema s.toml --names two.txt": "--names: leave it out with --schema",
     f"{MIXTURE} --names two.txt": "2 names; expected 4",
-    f"{MIXTURE} --set center=2": "center=2: expected a number",
+    f"{MIXTURE} --set center=2": "'center' is not a setting of GaussianMixture",
     f"{MIXTURE} --person home": "--person home",
-    f"{MIXTURE} --kind gaussian --set radius=3": "--set radius: expected --radius",
+    f"{MIXTURE} --set radius=3": "--set radius: expected --radius",
     f"{MIXTURE.replace('answers.npy', 'words.txt')}": "expected a name that ends in .npy or .npz",
     f"{MIXTURE.replace('answers.npy', 'one.npy')}": "got shape (3,)",
-    f"{VECTORS} --set center=0.5": "'center' is not a setting of VectorMixture",
-    f"{VECTORS} --radius 2": "--radius: not with --kind vector",
-    f"{VECTORS} --names two.txt": "--names: not with --kind vector",
     f"{VECTORS} --set projection=9": "projection=9: expected at most the 4 columns",
     f"{CLUSTERS} --public-prior notes.csv": "notes.csv",
     f"{CLUSTERS} --components 9": "expected at most 4",

@@ -29,7 +29,7 @@ def _scored(name):
     return lambda **options: make(**{"n_steps": MEASURED, **options}), data
 
 
-MODELS = {**EVERY, **{f"{name}-scored": _scored(name) for name in ("logistic", "network", "gaussian-mixture")}, **MORE}
+MODELS = {**EVERY, **{f"{name}-scored": _scored(name) for name in ("logistic", "network", "mixture")}, **MORE}
 
 
 class SmallBlocks(Threads):

@@ -22,7 +22,6 @@ from vips_fast.audit.sizes import CONFIDENCE_ERROR, N_RECORDS, Sizes
 from vips_fast.audit.statistics import delta_lower_bound
 from vips_fast.engine.model import Release
 from vips_fast.engine.result import Public
-from vips_fast.models.clusters import DocumentClusters, PublicVectors
 from vips_fast.models.estimator import PrivateEstimator
 from vips_fast.models.fit import Fit
 from vips_fast.models.lda import DriftingTopics, LdaOptions
@@ -75,51 +74,6 @@ class DriftAdapter(LdaAdapter):
 
     def blank(self, entries: int) -> list[Any]:
         return [(np.zeros(self.small, np.int32), 0)]
-
-
-class ClustersAdapter(Adapter):
-    """Clusters of documents. A record is (vector, counts of words)."""
-
-    estimator_type = DocumentClusters
-    small, wide, many = 6, 6, 20_000
-
-    def __init__(self, settings: dict[str, Any], kind: type[PrivateEstimator] | None = None):
-        super().__init__(settings, kind)
-        frame, words = np.eye(self.small), [f"word{v}" for v in range(self.small)]
-        if self.settings.get("public") is None:
-            known = PublicVectors(frame[:, :4], frame, np.ones(self.small), words, frame, "an invention")
-            self.settings |= {"public": known, "n_components": 3}
-        self.small = self.wide = len(self.settings["public"].projection)
-
-    def data(self, records: Sequence[Any]) -> Data:
-        return {"X": np.array([x for x, _ in records]), "y": np.array([y for _, y in records])}
-
-    def _record(self, column: int, sign: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
-        counts = np.zeros(len(self.settings["public"].words), np.int32)
-        counts[column % len(counts)] = 100
-        return sign * np.eye(self.small)[column], counts
-
-    def worst_pair(self) -> tuple[Any, Any]:
-        return self._record(0), self._record(0, -1.0)
-
-    def tight(self, relation: str) -> bool:
-        return relation == "add_remove"
-
-    def base(self, n: int) -> list[Any]:
-        return [self._record(1 + i % (self.small - 1)) for i in range(n)]
-
-    def generated(self, rng: np.random.Generator, columns: int) -> Any:
-        counts = rng.poisson(rng.choice([0.0, 0.5, 30.0]), len(self.settings["public"].words))
-        return rng.standard_normal(columns) * 10.0 ** rng.uniform(-3, 3), counts.astype(np.int32)
-
-    def invalid(self) -> list[Any]:
-        records = [self._record(0) for _ in range(3)]
-        for (vector, _), bad in zip(records, (math.nan, math.inf, -math.inf), strict=True):
-            vector[-1] = bad
-        return records
-
-    def blank(self, entries: int) -> list[Any]:
-        return [(np.eye(self.small)[0], np.zeros(len(self.settings["public"].words), np.int32))]
 
 
 class TablesAdapter(Adapter):

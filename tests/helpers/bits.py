@@ -216,7 +216,7 @@ def _stopped(name, folder):
 
 def _sharded(folder, name, groups=None, **options):
     X, y = (*EVERY[name][1](), None)[:2]
-    binary = ("network-classes", "bernoulli-mixture", "network")
+    binary = ("network-classes", "network")
     kind = "counts" if name.startswith("lda") else "binary" if name in binary else "numbers"
     batches = [
         Batch(X[a:b], None if y is None else y[a:b], None if groups is None else groups[a:b])
@@ -311,9 +311,9 @@ def _texts(n=400, seed=0):
 OWNERS = np.random.default_rng(5).integers(0, 150, 400)
 
 
-def _vocabulary(kind="PrivateVocabulary", groups=None, **settings):
+def _vocabulary(groups=None, **settings):
     def path(folder):
-        made = getattr(vips_fast, kind)(**{"noise_multiplier": 2.0, "delta": 1e-5, **settings})
+        made = vips_fast.PrivateVocabulary(**{"noise_multiplier": 2.0, "delta": 1e-5, **settings})
         return _unsafe(made).fit(_texts(), groups=groups)
 
     return path
@@ -334,7 +334,7 @@ def _after(words, topics, budget=None, groups=None, checkpoint=False):
             Budget.create(folder / "b", budget, 1e-5, dataset="ward", unit=unit)
         call = dict(groups=groups, budget=None if budget is None else folder / "b")
         with known_system():
-            made = vips_fast.PrivateCountVectorizer(delta=1e-5, max_tokens=20, **words)
+            made = vips_fast.PrivateVocabulary(delta=1e-5, max_tokens=20, **words)
             counts = made.fit(_texts(), **call).transform(_texts())
             more = dict(checkpoint=folder / "run") if checkpoint else {}
             return _topics(**topics).fit(counts, after=made, **call, **more)
@@ -382,15 +382,15 @@ def _trials(folder):
 
 
 def _clusters(n=400, **settings):
-    """Fit clusters to vectors and words."""
+    """Fit clusters to vectors."""
 
     def path(folder):
         rng = np.random.default_rng(0)
         z = rng.integers(0, 2, n)
-        X, y = np.eye(6)[z] + 0.1 * rng.normal(size=(n, 6)), sp.csr_array(rng.poisson(0.2 + np.eye(2, 6)[z]))
+        X = np.eye(6)[z] + 0.1 * rng.normal(size=(n, 6))
         known = vips_fast.PublicVectors(np.eye(6, 4), np.eye(6), np.ones(6), list("abcdef"), np.eye(6), "a test")
         made = vips_fast.DocumentClusters(2, public=known, delta=1e-5, random_state=0, **settings)
-        return _unsafe(made).fit(X, y, groups=np.arange(n) // 2)
+        return _unsafe(made).fit(X, groups=np.arange(n) // 2)
 
     return path
 
@@ -400,7 +400,7 @@ OTHERS = {
     "vocabulary-persons": _vocabulary(groups=OWNERS, max_tokens=5),
     "vocabulary-target": _vocabulary(noise_multiplier=None, epsilon=2.0),
     "vocabulary-no-target": _vocabulary(noise_multiplier=None, max_features=6, order="alphabet"),
-    "vectorizer": _vocabulary("PrivateCountVectorizer", n_rounds=2, max_share=0.9),
+    "vocabulary-shares": _vocabulary(n_rounds=2, max_share=0.9),
     "after-target": _after(dict(epsilon=3.0), dict(epsilon=4.0, batch_size=200)),
     "after-noise": _after(dict(epsilon=3.0), dict(noise_multiplier=3.0, n_records=400)),
     "after-persons": _after(dict(epsilon=3.0), dict(epsilon=4.0), groups=OWNERS),
@@ -420,7 +420,6 @@ OTHERS = {
     "classes-not-private": _classes(noise_multiplier=None, private=False),
     "logistic-trials": _trials,
     "clusters": _clusters(epsilon=8.0),
-    "clusters-votes": _clusters(epsilon=0.15),
     "clusters-poisson": _clusters(epsilon=8.0, sampling="poisson", batch_size=50),
 }
 
@@ -474,7 +473,7 @@ def _shell_rows(command, kind, *more):
         np.save(folder / "y.npy", y)
         np.save(folder / "B.npy", EVERY["network"][1]()[0])
         np.save(folder / "groups.npy", PERSONS)
-        source = folder / ("B.npy" if command == "sbn" or "bernoulli" in more else "X.npy")
+        source = folder / ("B.npy" if command == "sbn" else "X.npy")
         given = [folder / f"{one}.npy" if one in ("y", "groups") else one for one in more]
         with known_system():
             _command("fit", command, source, *given, "--out", folder / "m", "--quiet", "--seed", 1, "--delta", 1e-5)
@@ -499,17 +498,12 @@ SHELL = {
         "blr", "BayesianLogisticRegression", "--label", "y", "--groups", "groups", "--epsilon", 3, "--steps", 3
     ),
     "shell-sbn": _shell_rows("sbn", "SigmoidBeliefNetwork", "--components", 2, "--epsilon", 3, "--steps", 3),
-    "shell-gaussian": _shell_rows(
-        "mixture", "GaussianMixture", "--kind", "gaussian", "--components", 2, "--epsilon", 3, "--steps", 3
-    ),
-    "shell-bernoulli": _shell_rows(
-        "mixture", "BernoulliMixture", "--kind", "bernoulli", "--components", 2, "--epsilon", 3, "--steps", 3
-    ),
+    "shell-mixture": _shell_rows("mixture", "GaussianMixture", "--components", 2, "--epsilon", 3, "--steps", 3),
 }
 
 #: Paths that a model lacks: shards hold one label of a row; the paper's logistic regression has no persons.
 LEFT_OUT = {
-    *(("vector-mixture", path) for path in PATHS if "shards" in path or "bins" in path),
+    *(("mixture", path) for path in PATHS if "shards" in path or "bins" in path),
     *(("logistic-paper", path) for path in PATHS if "persons" in path),
 }
 

@@ -67,7 +67,7 @@ def _example(path, *arguments, **own):
     module, _, name = path.rpartition(":")
 
     def make(**options):
-        kind = getattr(import_module(module or "vips_fast.models.mixtures"), name)
+        kind = getattr(import_module(module or "vips_fast"), name)
         return kind(*arguments, **{**COMMON, **own, **options})
 
     return make
@@ -130,9 +130,7 @@ EVERY = {
     "counts": (_regressed, events),
     "logistic-spherical": (lambda **o: _logistic(**{"covariance": "spherical", **o}), labeled),
     "network-classes": (_classes, coded),
-    "gaussian-mixture": (_example("GaussianMixture", radius=2.0, means_init=np.eye(2, 4)), vectors),
-    "bernoulli-mixture": (_example("BernoulliMixture"), binary),
-    "vector-mixture": (_example("VectorMixture", 2, projection=3), vectors),
+    "mixture": (_example("GaussianMixture", 2, projection=3), vectors),
 }
 
 #: The models of one's own among the pages. `ConjugateEstimator` keeps the contract for them, as for the mixtures.
@@ -164,9 +162,8 @@ def dated(n=200, seed=0):
 
 
 def clustered(n=200, seed=0):
-    """Vectors of 6 numbers, and counts of 6 words."""
-    rng = np.random.default_rng(seed)
-    return np.eye(6)[np.arange(n) % 2] + 0.1 * rng.normal(size=(n, 6)), sp.csr_array(rng.poisson(0.6, (n, 6)))
+    """Vectors of 6 numbers."""
+    return (np.eye(6)[np.arange(n) % 2] + 0.1 * np.random.default_rng(seed).normal(size=(n, 6)),)
 
 
 def texts(n=200, seed=0):

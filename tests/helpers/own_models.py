@@ -8,18 +8,18 @@ from linear_dynamics import LinearDynamicalSystem
 from linear_regression import LinearRegression
 from probabilistic_pca import ProbabilisticPCA
 
+from vips_fast import DocumentClusters, PublicVectors
 from vips_fast.audit import conjugate_adapter
-from vips_fast.models.mixtures import BernoulliMixture, GaussianMixture, VectorMixture
+from vips_fast.models.mixture import GaussianMixture
 
 EXAMPLES = [
     GaussianMixture,
-    BernoulliMixture,
+    DocumentClusters,
     ProbabilisticPCA,
     FactorAnalysis,
     HiddenMarkovModel,
     LinearDynamicalSystem,
     BinomialRegression,
-    VectorMixture,
     LinearRegression,
 ]
 # On both sides of the unit ball, and beyond it.
@@ -30,13 +30,15 @@ def adapter_of(kind, **settings):
     """Return an adapter with records that suit the kind."""
     if kind is HiddenMarkovModel:
         return conjugate_adapter(kind(n_symbols=3, **settings), np.clip(np.rint(POINTS), -1, 2))
-    if kind is BernoulliMixture:
-        return conjugate_adapter(kind(**settings), (POINTS > 0).astype(float))
     if kind is BinomialRegression:
         y = np.column_stack([np.arange(len(POINTS)) % 4, np.full(len(POINTS), 3)])
         return conjugate_adapter(kind(n_trials=3, **settings), POINTS, y)
     if kind is LinearRegression:
         return conjugate_adapter(kind(**settings), POINTS, np.linspace(-3, 3, len(POINTS)))
-    if kind is VectorMixture:
+    if kind is GaussianMixture:
         return conjugate_adapter(kind(3, projection=2, **settings), POINTS)
+    if kind is DocumentClusters:
+        frame = np.eye(3)
+        known = PublicVectors(frame[:, :2], frame, np.ones(3), ["a", "b", "c"], frame, "an invention")
+        return conjugate_adapter(kind(2, public=known, **settings), POINTS)
     return conjugate_adapter(kind(**settings), POINTS)

@@ -13,7 +13,6 @@ import scipy.sparse as sp
 from vips_fast import (
     BayesianLogisticRegression,
     LatentDirichletAllocation,
-    PrivateCountVectorizer,
     PrivateVocabulary,
     SigmoidBeliefNetwork,
     TopicTables,
@@ -79,7 +78,7 @@ def purchased():
     """Topics over words that were purchased."""
     rng = np.random.default_rng(0)
     texts = [" ".join(f"token{k}" for k in rng.choice(40, 25) // (1 + i % 2)) for i in range(4000)]
-    found = known(PrivateCountVectorizer(epsilon=4.0, delta=5e-6, max_tokens=25, max_share=1.0)).fit(texts)
+    found = known(PrivateVocabulary(epsilon=4.0, delta=5e-6, max_tokens=25, max_share=1.0)).fit(texts)
     counts, listed = found.transform(texts), "".join(f"{word}\n" for word in found.get_feature_names_out())
     model = known(LatentDirichletAllocation(14, epsilon=8.0, delta=1e-5, n_steps=4, doc_length=25, random_state=0))
     return model.fit(counts, inputs={"vocab.txt": listed}, after=found), counts

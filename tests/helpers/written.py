@@ -6,7 +6,7 @@ import scipy.sparse as sp
 from vectors import WORDS as VECTOR_WORDS
 from vectors import Encoder
 
-from vips_fast import BernoulliMixture, DocumentClusters, PublicVectors, SigmoidBeliefNetwork
+from vips_fast import DocumentClusters, GaussianMixture, PublicVectors, SigmoidBeliefNetwork
 from vips_fast.cli import main
 from vips_fast.data import Batch, write_shards
 from vips_fast.engine.budget import Budget
@@ -41,13 +41,13 @@ fit counts X.npy --label y.npy --steps 3
     coefficients.csv columns.txt
 fit sbn answers.npy --components 2 --steps 3
     ; answers.npy; unit1,unit2
-fit mixture answers.npy --kind bernoulli --components 2 --steps 3
+fit mixture answers.npy --components 2 --steps 3
     components.csv columns.txt; answers.npy; component1,component2
-fit mixture t.csv --kind bernoulli --schema survey.toml --person home --unit patient --components 2 --steps 3
+fit mixture t.csv --schema survey.toml --person home --unit patient --components 2 --steps 3
     components.csv schema.toml; t.csv; component1,component2
-fit mixture vectors.npy --kind gaussian --radius 2 --components 2 --steps 3
+fit mixture vectors.npy --radius 2 --components 2 --steps 3
     components.csv columns.txt; vectors.npy; component1,component2
-fit mixture vectors.npy --kind vector --components 2 --steps 3
+fit mixture vectors.npy --set projection=2 --components 2 --steps 3
     components.csv; vectors.npy; component1,component2
 fit clusters notes.csv {PATIENT} --vectors sentences --public-prior public.npz --components 2
     components.csv text.json
@@ -108,7 +108,7 @@ def write(folder):
         np.save(folder / f"{name}.npy", array)
     (folder / "bytes.txt").write_bytes(b"yes\n\xff\n")
     sp.save_npz(folder / "held.npz", sp.csr_array(answers[:, 1:3]))
-    BernoulliMixture(2, noise_multiplier=1.0, n_steps=2).fit(answers).save(folder / "survey")
+    GaussianMixture(2, noise_multiplier=1.0, n_steps=2).fit(answers).save(folder / "survey")
     SigmoidBeliefNetwork(2, private=False).fit(answers).save(folder / "network")
     write_shards(folder / "shards", [Batch(X)], vocabulary=WORDS)
     write_shards(folder / "rows", [Batch(answers.astype(float))], kind="numbers")

@@ -21,7 +21,7 @@ from vips_fast.engine.backend import Threads
 from vips_fast.engine.result import Public
 from vips_fast.models.conjugate import Table
 from vips_fast.models.conjugate.model import RECORDS_WARNING, STATISTICS_WARNING, checked_parameters
-from vips_fast.models.mixtures import BernoulliMixture, GaussianMixture, GaussianMixtureOptions, VectorMixture
+from vips_fast.models.mixture import GaussianMixture
 
 FULL = dict(private=False, learning_decay=0)  # plain variational Bayes: only each step's statistics
 
@@ -41,75 +41,6 @@ def blobs(n=3000, seed=0):
     rng = np.random.default_rng(seed)
     z = rng.integers(0, 3, n)
     return np.array([[-2.0, 0.0], [2.0, 1.0], [0.0, -2.0]])[z] + rng.normal(0, 0.4, (n, 2)), z
-
-
-def by_first(estimator, *arrays):
-    order = np.argsort(estimator.means_[:, 0])
-    return [array[order] for array in arrays]
-
-
-def test_gaussian_mixture_in_one_dimension_is_scikit_learns():
-    mixture = import_module("sklearn.mixture")
-    x = blobs()[0][:, :1]
-    # In one dimension its Wishart with nu degrees of freedom is a gamma of shape nu / 2.
-    theirs = mixture.BayesianGaussianMixture(
-        n_components=2,
-        covariance_type="diag",
-        weight_concentration_prior_type="dirichlet_distribution",
-        weight_concentration_prior=1.0,
-        mean_precision_prior=0.1,
-        mean_prior=[0.0],
-        degrees_of_freedom_prior=2.0,
-        covariance_prior=[0.5],
-        tol=1e-12,
-        max_iter=3000,
-        reg_covar=0.0,
-        random_state=0,
-    ).fit(x)
-    ours = GaussianMixture(
-        2,
-        radius=10.0,
-        options=GaussianMixtureOptions(mean_prior=0.1, rate_prior=0.25),
-        means_init=theirs.means_ + 0.1,
-        n_steps=400,
-        **FULL,
-    ).fit(x)
-    theirs_variance = theirs.covariances_ if theirs.covariances_.ndim == 2 else theirs.covariances_[:, None]
-    published = by_first(ours, ours.weights_, ours.means_, ours.variances_)
-    for a, b in zip(published, by_first(theirs, theirs.weights_, theirs.means_, theirs_variance), strict=True):
-        # The same fixed point, reached from two sides: 400 rounds leave less than this.
-        np.testing.assert_allclose(a, b, rtol=2e-5)
-
-
-def test_gaussian_mixture_scores_as_scikit_learns_and_privately_nearly():
-    mixture = import_module("sklearn.mixture")
-    X, z = blobs(6000)
-    test, _ = blobs(2000, seed=1)
-    theirs = mixture.GaussianMixture(3, covariance_type="diag", random_state=0).fit(X)
-    options = dict(radius=4.0, means_init=[[-1.0, 0.0], [1.0, 0.0], [0.0, -1.0]])
-    ours = GaussianMixture(3, n_steps=60, **options, **FULL).fit(X)
-    # Priors worth about one record of 6000 move the log-density by less than 10^-3.
-    assert abs(ours.score(test) - theirs.score(test)) < 1e-3
-    private = GaussianMixture(3, n_steps=20, epsilon=4.0, **options).fit(X)
-    # Noise of 0.3 % of a component's weight on each statistic; 0.1 nats is five times its cost.
-    assert private.score(test) > theirs.score(test) - 0.1
-    assert 3.9 < private.privacy_.epsilon <= 4.0
-    np.testing.assert_allclose(ours.predict_proba(test).sum(axis=1), 1.0, rtol=1e-12)
-
-
-def test_bernoulli_mixture_finds_the_classes():
-    naive_bayes = import_module("sklearn.naive_bayes")
-    rng = np.random.default_rng(0)
-    p = np.where(rng.uniform(size=(2, 30)) < 0.5, 0.1, 0.9)
-    z = rng.integers(0, 2, 4000)
-    X = rng.uniform(size=(4000, 30)) < p[z]
-    ours = BernoulliMixture(2, n_steps=40, random_state=0, **FULL).fit(X)
-    theirs = np.exp(naive_bayes.BernoulliNB(alpha=1.0).fit(X, z).feature_log_prob_)
-    order = [0, 1] if abs(ours.probabilities_ - theirs).max() < 0.3 else [1, 0]
-    # With 30 columns this far apart, nearly every responsibility is 0 or 1: as with known classes.
-    np.testing.assert_allclose(ours.probabilities_[order], theirs, atol=2e-3)
-    private = BernoulliMixture(2, n_steps=15, epsilon=5.0, random_state=0).fit(X)
-    assert min(abs(private.probabilities_[o] - theirs).mean() for o in ([0, 1], [1, 0])) < 0.05
 
 
 def test_probabilistic_pca_is_the_closed_form():
@@ -172,8 +103,6 @@ def example_of(kind, n=40, seed=0, **options):
     """Return an estimator and its records. Some are outside of the declared domain."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, 3)) * rng.choice([0.1, 1.0, 30.0], size=(n, 1))
-    if kind is BernoulliMixture:
-        X = (X > 0).astype(float)
     if kind is HiddenMarkovModel:
         X = np.clip(np.rint(X), -1, 2)
         options["n_symbols"] = 3
@@ -199,13 +128,11 @@ def sums_of(model, table, rows=None):
 #: Records whose contributions are longest, and the other one of a replaced pair.
 WORST = {
     GaussianMixture: ([1.0, 0.0, 0.0], [-1.0, 0.0, 0.0]),
-    BernoulliMixture: ([1.0, 1.0, 1.0], [1.0, 1.0, 1.0]),
     ProbabilisticPCA: ([1e3, 0.0, 0.0], [-1e3, 0.0, 0.0]),
     FactorAnalysis: ([1e3, 0.0, 0.0], [-1e3, 0.0, 0.0]),
     HiddenMarkovModel: ([0.0, 0.0, 0.0], [1.0, 1.0, 1.0]),
     LinearDynamicalSystem: ([1e3, 1e3, 1e3], [-1e3, -1e3, -1e3]),
     BinomialRegression: ([1.0, 0.0, 0.0, 3.0, 3.0], [1.0, 0.0, 0.0, 0.0, 3.0]),
-    VectorMixture: ([1.0, 0.0, 0.0], [-1.0, 0.0, 0.0]),
     LinearRegression: ([1.0, 0.0, 1.0], [0.0, -1.0, 1.0]),
 }
 EXAMPLES = list(WORST)
@@ -214,9 +141,7 @@ EXAMPLES = list(WORST)
 @pytest.mark.parametrize("kind", EXAMPLES)
 def test_the_bound_is_reached_by_the_worst_record(kind):
     """The bound in each docstring is no larger than it must be."""
-    options = (
-        {"n_components": 1} if kind in (GaussianMixture, BernoulliMixture, HiddenMarkovModel, VectorMixture) else {}
-    )
+    options = {"n_components": 1} if kind in (GaussianMixture, HiddenMarkovModel) else {}
     if kind is LinearDynamicalSystem:
         options = {"latent_radius": 1e-3}
     if kind in (ProbabilisticPCA, FactorAnalysis):
@@ -265,7 +190,6 @@ def test_bounds_whose_squares_leave_the_doubles_are_refused(bound):
         copying(n_steps=1).fit(X)
     refused = [Mean(clip_norm=bound), GaussianMixture(radius=bound), BinomialRegression(precision=bound)]
     refused.append(ProbabilisticPCA(options=ProbabilisticPCAOptions(latent_radius=bound)))
-    refused += [BernoulliMixture(pseudocount=bound), GaussianMixture(options=GaussianMixtureOptions(rate_prior=bound))]
     for estimator in [*refused, BinomialRegression(2**54)]:
         with pytest.raises(ValueError, match="expected a"):
             estimator.fit(X, None)
@@ -501,20 +425,20 @@ def test_further_steps_by_partial_fit():
 
 
 def test_arrays_and_options_among_the_arguments_are_kept(tmp_path):
-    means, options = np.array([[-1.0, 0.5], [1.0, 0.0]]), GaussianMixtureOptions(rate_prior=0.5)
-    GaussianMixture(2, means_init=means, radius=3.0, n_steps=2, options=options).fit(blobs(200)[0]).save(tmp_path / "m")
-    loaded = GaussianMixture.load(tmp_path / "m")
-    np.testing.assert_array_equal(loaded.means_init, means)
-    assert loaded.options == options
-    for wrong in ({"options": 3}, {"means_init": means[:1]}):
+    frame, options = np.array([[-1.0, 0.5], [1.0, 0.0]]), ProbabilisticPCAOptions(latent_radius=0.5)
+    GaussianMixture(2, projection=frame, radius=3.0, n_steps=2).fit(blobs(200)[0]).save(tmp_path / "m")
+    np.testing.assert_array_equal(GaussianMixture.load(tmp_path / "m").projection, frame)
+    ProbabilisticPCA(1, options=options, n_steps=2).fit(blobs(200)[0]).save(tmp_path / "p")
+    assert ProbabilisticPCA.load(tmp_path / "p").options == options
+    for wrong in (ProbabilisticPCA(1, options=3), GaussianMixture(2, projection=frame[:1])):
         with pytest.raises(ValueError, match="expected"):
-            GaussianMixture(2, **wrong).fit(blobs(20)[0])
+            wrong.fit(blobs(20)[0])
 
 
 def test_import_load_and_rebuild_without_numba(tmp_path):
     GaussianMixture(2, n_steps=1).fit(blobs(50)[0], transcript=tmp_path / "t").save(tmp_path / "m")
     code = (
-        "import sys; from vips_fast import verify; from vips_fast.models.mixtures import GaussianMixture as G; "
+        "import sys; from vips_fast import verify; from vips_fast import GaussianMixture as G; "
         f"m, t = {str(tmp_path / 'm')!r}, {str(tmp_path / 't')!r}; G.load(m).means_; "
         "sys.exit(2 * (not verify(m, t, cls=G).ok) + ('numba' in sys.modules))"
     )

@@ -12,7 +12,7 @@ from vips_fast.audit import Sizes, audit, conjugate_adapter
 from vips_fast.engine.result import Public
 from vips_fast.models.conjugate import ConjugateModel, affine, block, exp, softmax
 from vips_fast.models.conjugate.model import MIXING_WARNING
-from vips_fast.models.mixtures import GaussianMixture
+from vips_fast.models.mixture import GaussianMixture
 
 SPACING = 2.0**-20
 SIZES = Sizes(pairs=20, records=20, draws=1_000, releases=100, runs=10, rows=2**12)

@@ -74,7 +74,7 @@ def test_same_bits_for_any_number_of_threads(name, sampling):
     assert same_bits(*models) and any("unsafe test_key" in taint for taint in models[0].privacy_.taints)
 
 
-SCORED = "logistic", "network", "network-classes", "gaussian-mixture", "bernoulli-mixture"
+SCORED = "logistic", "network", "network-classes", "mixture"
 
 
 @pytest.mark.parametrize("name", sorted({*MORE, *SCORED} - {"vocabulary"}))

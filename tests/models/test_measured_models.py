@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from first_scores import FirstScore, begins, mutants_are_seen
 
-from vips_fast import BernoulliMixture, ClassConditionalNetwork, GaussianMixture, SigmoidBeliefNetwork, VectorMixture
+from vips_fast import ClassConditionalNetwork, GaussianMixture, SigmoidBeliefNetwork
 from vips_fast.audit import Sizes, audit, conjugate_adapter
 from vips_fast.audit.adapters import ClassesAdapter, SbnAdapter
 from vips_fast.engine.gain import Score
-from vips_fast.models.conjugate.score import ColumnPrediction
+from vips_fast.models.mixture import ColumnPrediction
 from vips_fast.models.sbn import NetworkOptions
 from vips_fast.models.sbn.score import PixelPrediction
 
@@ -19,7 +19,7 @@ N = 4000
 # A score has few entries, so that 40,000 draws are 10,000 steps or more: other tests look at more.
 SIZES = Sizes(pairs=40, records=12, draws=40_000, releases=1_200, runs=60, rows=2**13)
 NETWORKS = (SigmoidBeliefNetwork, ClassConditionalNetwork)
-ALL = pytest.mark.parametrize("kind", [BernoulliMixture, GaussianMixture, VectorMixture, *NETWORKS])
+ALL = pytest.mark.parametrize("kind", [GaussianMixture, *NETWORKS])
 
 
 def data(kind, n=N, apart=1.0, seed=0):
@@ -32,20 +32,9 @@ def data(kind, n=N, apart=1.0, seed=0):
         X = (rng.random((n, 16)) < 1 / (1 + np.exp(-logits))).astype(np.uint8)
         return (X, label) if kind is ClassConditionalNetwork else (X,)
     z = rng.integers(0, 3, n)
-    if kind is BernoulliMixture:
-        shares = 0.5 + apart * (rng.uniform(0.05, 0.95, (3, 20)) - 0.5)
-        return ((rng.random((n, 20)) < shares[z]).astype(np.uint8),)
     centers = rng.standard_normal((3, 12))
     centers *= 0.6 * apart / np.linalg.norm(centers, axis=1)[:, None]
     return (centers[z] + 0.1 * rng.standard_normal((n, 12)),)
-
-
-def known():
-    """Give a mixture a start near the centers."""
-    rng = np.random.default_rng(0)
-    rng.integers(0, 3, N)
-    centers = rng.standard_normal((3, 12))
-    return {"means_init": 0.4 * centers / np.linalg.norm(centers, axis=1)[:, None]}
 
 
 def make(kind, measure=None, **settings):
@@ -64,8 +53,7 @@ def fitted(kind, records, seed=0, **settings):
 @ALL
 def test_parts_that_are_there_are_useful_and_others_are_noise(kind):
     spent = dict(epsilon=4.0) if kind in NETWORKS else dict(noise_multiplier=3.0)
-    start = known() if kind is GaussianMixture else {}
-    good = fitted(kind, data(kind), **spent, **start)
+    good = fitted(kind, data(kind), **spent)
     assert good.found_gain_.low > 0.02 and good.verdict_.worth == "useful"
     assert "half of a record's columns predict the other half" in good.verdict_.text
     none = fitted(kind, data(kind, apart=0.0), **spent)
@@ -183,7 +171,7 @@ def test_layers(kind):
 
 
 @pytest.mark.parametrize(
-    "kind, prediction", [(BernoulliMixture, ColumnPrediction), (SigmoidBeliefNetwork, PixelPrediction)]
+    "kind, prediction", [(GaussianMixture, ColumnPrediction), (SigmoidBeliefNetwork, PixelPrediction)]
 )
 def test_mutants(kind, prediction, monkeypatch):
     def failed(layers):

@@ -5,13 +5,12 @@ import json
 import numpy as np
 import pytest
 
-from vips_fast import LatentDirichletAllocation, PrivateCountVectorizer, verify
+from vips_fast import LatentDirichletAllocation, PrivateVocabulary, verify
 from vips_fast.cli import main
 from vips_fast.engine.ledger import Ledger
 from vips_fast.engine.result import FitResult
 from vips_fast.engine.statement import Privacy
 from vips_fast.models.family import PURCHASE
-from vips_fast.models.vocabulary import PrivateVocabulary
 from vips_fast.models.vocabulary.model import texts_of
 from vips_fast.models.vocabulary.published import purchase_text, read_purchase
 
@@ -20,7 +19,7 @@ TEXTS = ["red green blue " * 3, "one two three", "red two blue", "green one"] * 
 
 def purchased(**options):
     settings = dict(epsilon=3.0, delta=1e-5, max_tokens=20, n_records=400)
-    return PrivateCountVectorizer(**settings | options)
+    return PrivateVocabulary(**settings | options)
 
 
 def topics(folder, words, counts=None, names=None, text=None):
@@ -72,7 +71,7 @@ def forged(words, change):
 
 def read_anyway(said):
     records = [record for record in said["ledger"]["records"] if record["kind"] != "close"]
-    words = PrivateCountVectorizer._from_settings(said["settings"])
+    words = PrivateVocabulary._from_settings(said["settings"])
     result = read_purchase.__globals__["Public"](**said["public"])
     from vips_fast.engine.plan import Planner
 

@@ -20,7 +20,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, Normalizer, OneHotEncoder, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
-from vips_fast import BayesianLogisticRegression, LatentDirichletAllocation, PrivateCountVectorizer, TopicTables
+from vips_fast import BayesianLogisticRegression, LatentDirichletAllocation, PrivateVocabulary, TopicTables
 from vips_fast.engine.budget import Budget
 from vips_fast.models import caveats
 from vips_fast.models.caveats import TWINS, warn_of_twins
@@ -75,8 +75,8 @@ def two(kind):
         lambda: GridSearchCV(model(n_records=None), {"row_norm": [0.5, 1.0]}, cv=2).fit(X, Y),
         lambda: VotingClassifier([("a", model()), ("b", model())]).fit(X, Y),
         lambda: [calls().partial_fit(X, Y) for _ in range(2)],
-        lambda: [PrivateCountVectorizer(epsilon=3.0).fit(TEXTS) for _ in range(2)],
-        lambda: [make_pipeline(PrivateCountVectorizer(epsilon=3.0), topics()).fit(TEXTS) for _ in range(2)],
+        lambda: [PrivateVocabulary(epsilon=3.0).fit(TEXTS) for _ in range(2)],
+        lambda: [make_pipeline(PrivateVocabulary(epsilon=3.0), topics()).fit(TEXTS) for _ in range(2)],
     ],
 )
 def test_a_second_fit_without_a_budget_warns(work):
@@ -84,7 +84,7 @@ def test_a_second_fit_without_a_budget_warns(work):
 
 
 def _after():
-    words = PrivateCountVectorizer(epsilon=1.0, delta=1e-5).fit(TEXTS)
+    words = PrivateVocabulary(epsilon=1.0, delta=1e-5).fit(TEXTS)
     counts = words.transform(TEXTS)
     one = topics().fit(counts)
     shares, wards = one.transform(counts), {"ward": ["a", "b"] * 200}
@@ -226,9 +226,9 @@ LEARNING_NOTHING = [
     lambda: make_pipeline(HashingVectorizer(n_features=8, alternate_sign=False, norm=None), topics()).fit(TEXTS),
     lambda: make_pipeline(CountVectorizer(vocabulary=["red", "one"]), topics()).fit(TEXTS),
     lambda: make_pipeline(OneHotEncoder(categories=[[0, 1]]), model()).fit(Y[:, None], Y),
-    lambda: make_pipeline(PrivateCountVectorizer(epsilon=3.0), topics()).fit(TEXTS),
+    lambda: make_pipeline(PrivateVocabulary(epsilon=3.0), topics()).fit(TEXTS),
     lambda: make_pipeline(StandardScaler(), model(private=False)).fit(X, Y),
-    lambda: make_pipeline(PrivateCountVectorizer(epsilon=3.0), StandardScaler(with_mean=False)).fit(TEXTS),
+    lambda: make_pipeline(PrivateVocabulary(epsilon=3.0), StandardScaler(with_mean=False)).fit(TEXTS),
     lambda: model().fit(X, Y),
 ]
 

@@ -12,7 +12,7 @@ from vips_fast.engine.result import Public
 from vips_fast.engine.sampling import FullSampler
 from vips_fast.kernels import reference
 from vips_fast.mechanisms import GaussianMechanism
-from vips_fast.models.sbn import NetworkOptions, SigmoidBeliefNetwork
+from vips_fast.models.sbn import SigmoidBeliefNetwork, network
 from vips_fast.models.sbn.network import common_curvature, denoised_energy
 
 Y = (np.random.default_rng(0).random((300, 36)) < np.linspace(0, 0.9, 36)).astype(np.uint8)
@@ -59,8 +59,14 @@ def norm(difference):
 # ------------------------------------------------------------------ the stated sums
 
 
-def test_sum_of_the_quadratic_bound():
-    model, mechanism = model_of(make(5, options=NetworkOptions(visible_clip=1.0, latent_clip=0.5)))
+def clips(monkeypatch, latent, visible):
+    monkeypatch.setattr(network, "LATENT_CLIP", latent)
+    monkeypatch.setattr(network, "VISIBLE_CLIP", visible)
+
+
+def test_sum_of_the_quadratic_bound(monkeypatch):
+    clips(monkeypatch, 0.5, 1.0)
+    model, mechanism = model_of(make(5))
     advance(model, mechanism, Y, 3)
     release = release_of(model, mechanism, Y)
     # Plain numpy: E-step, clipping of the two factors, the three blocks.
@@ -104,15 +110,17 @@ def test_capacity_is_what_the_largest_records_need():
 # ------------------------------------------------------------------- sensitivity
 
 
-@pytest.mark.parametrize("options", [None, NetworkOptions(latent_clip=0.05, visible_clip=0.2)])
+@pytest.mark.parametrize("bounds", [None, (0.05, 0.2)])
 @pytest.mark.parametrize("z", [0.5, 20.0])
-def test_no_neighbor_moves_the_sum_further_than_declared(options, z):
+def test_no_neighbor_moves_the_sum_further_than_declared(bounds, z, monkeypatch):
     """Beside 40 records and beside 10^9, whose fine sums pass int64. Nothing depends on how many there are."""
+    if bounds is not None:
+        clips(monkeypatch, *bounds)
     rng = np.random.default_rng(0)
     base = (rng.random((40, 12)) < 0.4).astype(np.uint8)
     relations = {}
     for relation in ("add_remove", "replace_one"):
-        relations[relation] = model_of(make(3, options=options), J=12, n=42, z=z, relation=relation)
+        relations[relation] = model_of(make(3), J=12, n=42, z=z, relation=relation)
     longest = 0.0
     for _ in range(3):
         pairs = [(np.ones(12), np.zeros(12)), *((rng.random((2, 12)) < rng.random((2, 1))) for _ in range(50))]
@@ -181,7 +189,7 @@ def test_common_curvature_makes_the_bound_largest():
 def test_mstep_of_the_quadratic_bound_solves_its_equations():
     model, mechanism = model_of(make(3, private=False), z=0.0)
     advance(model, mechanism, Y, 1)  # the mean image
-    precision, zeta = model.prior.precision, model.zeta
+    zeta = model.zeta
     release = release_of(model, mechanism, Y)
     model.update(release)
     mean, cross = zeta + model.read(release, "mean"), model.read(release, "cross").reshape(36, 3)
@@ -191,7 +199,7 @@ def test_mstep_of_the_quadratic_bound_solves_its_equations():
     S = upper + upper.T - np.outer(mean - zeta, mean - zeta)
     np.fill_diagonal(S, mean * (1 - mean))
     assert np.linalg.eigvalsh(S).min() > 0.01
-    residual = cross - model.curvature[:, None] * (model.w @ S) - precision * model.w / 300
+    residual = cross - model.curvature[:, None] * (model.w @ S) - model.w / 300
     assert np.abs(model.w).max() > 0.3 and np.abs(residual).max() < 1e-9
 
 

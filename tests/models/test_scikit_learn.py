@@ -25,7 +25,7 @@ from vips_fast import (
     BayesianLogisticRegression,
     ConjugateEstimator,
     LatentDirichletAllocation,
-    PrivateCountVectorizer,
+    PrivateVocabulary,
     SigmoidBeliefNetwork,
 )
 from vips_fast.engine.budget import Budget, BudgetExceededError
@@ -199,7 +199,7 @@ def test_groups_reach_every_fit_or_are_refused():
 def test_a_pipeline_from_texts_to_named_columns():
     texts = ["a rose is a rose", "a pear is no rose"] * 60
     topics = LatentDirichletAllocation(2, noise_multiplier=1.0, n_steps=2, doc_length=8)
-    piped = make_pipeline(PrivateCountVectorizer(noise_multiplier=1.0), topics).fit(texts)
+    piped = make_pipeline(PrivateVocabulary(noise_multiplier=1.0), topics).fit(texts)
     assert piped.transform(texts).shape == (120, 2)
     framed = (
         clone(topics.set_output(transform="pandas")).fit(piped[0].transform(texts)).transform(piped[0].transform(texts))
@@ -210,7 +210,7 @@ def test_a_pipeline_from_texts_to_named_columns():
         default = topics.set_output(transform="default").fit(piped[0].transform(texts))
         assert isinstance(default.transform(piped[0].transform(texts)), np.ndarray)
     shown = piped._repr_html_()
-    assert "LatentDirichletAllocation" in shown and "PrivateCountVectorizer" in shown
+    assert "LatentDirichletAllocation" in shown and "PrivateVocabulary" in shown
     assert "differential privacy" in piped[1]._repr_html_()
 
 

@@ -42,7 +42,7 @@ def sharded(path, name, data, persons=None, **options):
     The same rows follow in memory, in their order.
     """
     X, y = (*data, None)[:2]
-    binary = ("network-classes", "bernoulli-mixture")
+    binary = ("network-classes",)
     kind = KINDS.get(name) or ("binary" if name in binary else "numbers")
     batches = [
         Batch(X[a:b], None if y is None else y[a:b], None if persons is None else persons[a:b])
@@ -62,7 +62,7 @@ def same(first, second):
 
 @pytest.mark.parametrize("sampling", ["poisson", "full"])
 # Shards hold one label of each row, and no matrix of words beside its vector.
-@pytest.mark.parametrize("name", [name for name in EVERY if name != "vector-mixture"])
+@pytest.mark.parametrize("name", EVERY)
 def test_a_fit_has_the_bits_of_one_in_memory(tmp_path, name, sampling):
     make, data = EVERY[name]
     options = {"batch_size": 50} if sampling == "poisson" else {}

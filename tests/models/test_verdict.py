@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from priors import documents
 
-from vips_fast import BernoulliMixture, LatentDirichletAllocation, SigmoidBeliefNetwork
+from vips_fast import GaussianMixture, LatentDirichletAllocation, SigmoidBeliefNetwork
 from vips_fast.engine.gain import FoundGain
 from vips_fast.jobs import beside
 from vips_fast.models.verdict import Verdict
@@ -91,7 +91,7 @@ def test_every_door_says_it_first(noise, worth):
     assert page.index(verdict.text) < page.index("What is guaranteed")
 
 
-@pytest.mark.parametrize("kind", [BernoulliMixture, SigmoidBeliefNetwork])
+@pytest.mark.parametrize("kind", [GaussianMixture, SigmoidBeliefNetwork])
 def test_noise_seldom_passes_for_a_gain(kind):
     """Fit 100 sets of pure noise, of little and of more data.
 
@@ -116,5 +116,5 @@ def test_a_weak_gain_is_found():
     rng = np.random.default_rng(0)
     z, shares = rng.integers(0, 3, 20_000), 0.5 + 0.6 * (np.random.default_rng(5).uniform(0.05, 0.95, (3, 20)) - 0.5)
     X = (rng.random((20_000, 20)) < shares[z]).astype(np.uint8)
-    model = BernoulliMixture(3, epsilon=2.0, delta=1e-5, random_state=0).set_unsafe(test_key=bytes(32)).fit(X)
+    model = GaussianMixture(3, epsilon=2.0, delta=1e-5, random_state=0).set_unsafe(test_key=bytes(32)).fit(X)
     assert 0.0 < model.found_gain_.gain < 0.02 and model.verdict_.worth == "weak"

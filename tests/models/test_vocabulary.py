@@ -22,7 +22,7 @@ from vips_fast.data.vocabulary import count_matrix
 from vips_fast.engine.backend import Threads
 from vips_fast.engine.model import Release
 from vips_fast.mechanisms import GaussianMechanism
-from vips_fast.models.vocabulary import PrivateCountVectorizer, PrivateVocabulary, TokenRows
+from vips_fast.models.vocabulary import PrivateVocabulary, TokenRows
 from vips_fast.models.vocabulary import model as model_module
 from vips_fast.models.vocabulary.model import ThresholdSampler, VocabularyModel, threshold_delta, threshold_for
 
@@ -356,7 +356,7 @@ def test_the_threshold_is_public():
 
 @pytest.fixture(scope="module")
 def fitted():
-    return PrivateCountVectorizer(epsilon=8.0, delta=1e-4, max_tokens=50).fit(
+    return PrivateVocabulary(epsilon=8.0, delta=1e-4, max_tokens=50).fit(
         [*texts(), "onlyme " + WORDS[0], *(f"lone{i}" for i in range(50))]
     )
 
@@ -380,7 +380,7 @@ def test_the_statement_is_the_ledgers(fitted):
 
 def test_choices_after_the_release_cost_nothing(fitted, tmp_path):
     fitted.save(tmp_path / "v")
-    again = PrivateCountVectorizer.load(tmp_path / "v")
+    again = PrivateVocabulary.load(tmp_path / "v")
     assert again.vocabulary_ == fitted.vocabulary_ and again.privacy_ == fitted.privacy_
     again.set_params(max_share=0.6, stop_words=["w2"], max_features=3, order="alphabet")
     assert not {"w0", "w2"} & set(again.vocabulary_) and len(again.vocabulary_) == 3
@@ -428,7 +428,7 @@ def test_texts_that_are_none_and_texts_of_nobody_are_dropped():
         and sets.block(np.arange(known.n_rows)).ids.tolist() == known.block(np.arange(known.n_rows)).ids.tolist()
     )
     assert sets.block(np.arange(known.n_rows, sets.n_rows)).ids.size == 0
-    counted = PrivateCountVectorizer(noise_multiplier=2.0, options={"invalid": "drop"})
+    counted = PrivateVocabulary(noise_multiplier=2.0, options={"invalid": "drop"})
     assert counted.fit_transform(bad, groups=labels)[len(good) : -1].nnz == 0
 
 
@@ -469,7 +469,7 @@ def test_refusals_name_the_argument(options, message):
 
 
 def test_nothing_but_public_numbers_is_enough_for_an_empty_vocabulary():
-    words = PrivateCountVectorizer(n_records=100)
+    words = PrivateVocabulary(n_records=100)
     with pytest.warns(UserWarning, match="the vocabulary is empty"):
         words.fit([])
     assert words.vocabulary_ == {} and words.privacy_.epsilon <= 1.0 and len(words.weights_) == 0

@@ -11,7 +11,7 @@ from scipy.sparse import csr_array
 from sklearn.feature_selection import SelectKBest, chi2
 from sklearn.model_selection import train_test_split
 
-from vips_fast import LatentDirichletAllocation, PrivateCountVectorizer, verify
+from vips_fast import LatentDirichletAllocation, PrivateVocabulary, verify
 from vips_fast.accounting import ApproximateDPEvent, ComposedEvent, GaussianEvent, PoissonSampledEvent, epsilon
 from vips_fast.engine.budget import Budget, BudgetExceededError
 from vips_fast.engine.budget_state import BudgetState
@@ -23,7 +23,7 @@ LEAK = ComposedEvent((GaussianEvent(8.0, "add_remove"), ApproximateDPEvent(0.0, 
 
 
 def purchased(**options):
-    return PrivateCountVectorizer(epsilon=3.0, delta=1e-5, max_tokens=20, **options)
+    return PrivateVocabulary(epsilon=3.0, delta=1e-5, max_tokens=20, **options)
 
 
 def topics(**options):
@@ -94,7 +94,7 @@ def test_a_target_that_words_have_spent_of_is_charged_once(tmp_path, kind, fits)
     Budget.create(
         tmp_path / "b", 4.0, 1e-5, dataset="d", unit="record", relation="add_remove", filter=kind, purchases=1
     )
-    words = PrivateCountVectorizer(epsilon=2.0, delta=1e-5, max_tokens=20, n_records=400)
+    words = PrivateVocabulary(epsilon=2.0, delta=1e-5, max_tokens=20, n_records=400)
     counts, budget = words.fit(TEXTS, budget=tmp_path / "b").transform(TEXTS), Budget(tmp_path / "b")
     with pytest.raises(BudgetExceededError):
         topics(epsilon=fits + 0.2, batch_size=400).fit(counts, after=words, budget=budget)

@@ -13,7 +13,7 @@ from vips_fast.engine.budget import Budget
 from vips_fast.jobs import beside
 from vips_fast.jobs.folder import write_model
 from vips_fast.jobs.publication import check_texts
-from vips_fast.models.mixtures import BernoulliMixture
+from vips_fast.models.mixture import GaussianMixture
 from vips_fast.report import make_dossier, topics_table
 from vips_fast.report.short import short_report
 from vips_fast.store.text import printable
@@ -55,7 +55,7 @@ MODELS = {
     ),
     "tables": tables,
     "drift": drift,
-    "components": lambda: BernoulliMixture(2, epsilon=4.0, n_steps=1).fit(pandas.DataFrame(BITS, columns=NAMES)),
+    "components": lambda: GaussianMixture(2, epsilon=4.0, n_steps=1).fit(pandas.DataFrame(BITS, columns=NAMES)),
 }
 
 

@@ -6,7 +6,7 @@ import warnings
 import numpy as np
 import pytest
 
-from vips_fast import BernoulliMixture, LatentDirichletAllocation, SigmoidBeliefNetwork
+from vips_fast import GaussianMixture, LatentDirichletAllocation, SigmoidBeliefNetwork
 from vips_fast.models.verdict import Verdict
 from vips_fast.store.words import a, several
 
@@ -30,7 +30,7 @@ def test_a_statement_has_the_articles_and_plurals_of_its_unit(unit, n_steps):
     assert ("1 release," in text) == (n_steps == 1) and not re.search(r"\b1 [a-z]+s\b", text)
 
 
-@pytest.mark.parametrize("cls", (LatentDirichletAllocation, BernoulliMixture, SigmoidBeliefNetwork))
+@pytest.mark.parametrize("cls", (LatentDirichletAllocation, GaussianMixture, SigmoidBeliefNetwork))
 @pytest.mark.parametrize("n_components", (6, 7))
 def test_more_components_than_records_are_warned_of_by_public_numbers(cls, n_components):
     X = COUNTS if cls is LatentDirichletAllocation else COUNTS % 2

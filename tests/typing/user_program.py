@@ -15,7 +15,6 @@ import numpy as np
 import vips_fast
 from vips_fast import (
     BayesianLogisticRegression,
-    BernoulliMixture,
     ClassConditionalNetwork,
     ColumnEncoder,
     ConjugateEstimator,
@@ -27,14 +26,12 @@ from vips_fast import (
     Ledger,
     Plan,
     Privacy,
-    PrivateCountVectorizer,
     PrivateTopics,
     PrivateVocabulary,
     PublicPrior,
     PublicVectors,
     SigmoidBeliefNetwork,
     TopicTables,
-    VectorMixture,
     get_include,
     load_prior,
     plan,
@@ -153,13 +150,12 @@ def pictures(images: Bits) -> Bits:
 
 
 def clusters(answers: Bits, rows: Matrix) -> list[list[str]]:
-    """Mixtures of answers, of rows of numbers, and of vectors with words."""
-    survey = BernoulliMixture(2, epsilon=5.0, n_steps=3).fit(answers)
-    assert_type(survey.probabilities_, Array)
-    assert_type(survey.predict_proba(answers), Matrix)
-    assert_type(survey.score(answers), float)
-    points = GaussianMixture(2, epsilon=5.0, n_steps=3).fit(rows)
-    assert_type(points.means_, Array)
+    """A mixture of answers, and clusters of vectors with words."""
+    points = GaussianMixture(2, radius=2.0, epsilon=5.0, n_steps=3).fit(answers)
+    assert_type(points.means_, Matrix)
+    assert_type(points.weights_, Array)
+    assert_type(points.predict_proba(answers), Matrix)
+    assert_type(points.score(answers), float)
     first = points.start(rows.shape[1], np.random.default_rng(0))
     assert_type(first, tuple[Array, ...])
     assert_type(points.mstep(points.average_, points.noise_sd_, first), tuple[Array, ...])
@@ -172,15 +168,13 @@ def clusters(answers: Bits, rows: Matrix) -> list[list[str]]:
     notes = DocumentClusters(2, public=known, epsilon=5.0, n_steps=3).fit(rows)
     assert_type(notes.predict(rows), Labels)
     assert_type(notes.keywords(), list[list[str]])
-    documents = VectorMixture(2, epsilon=5.0, n_steps=3).fit(rows)
-    assert_type(documents.predict_proba(rows), Matrix)
     return notes.keywords(1)
 
 
 def words(texts: list[str]) -> dict[str, int]:
     """Return a vocabulary that is purchased, and counts over it."""
     purchased = PrivateVocabulary(noise_multiplier=2.0).fit(texts, groups=[str(i) for i in range(200)])
-    vectorizer = PrivateCountVectorizer(noise_multiplier=2.0, order="alphabet").fit(texts)
+    vectorizer = PrivateVocabulary(noise_multiplier=2.0, order="alphabet").fit(texts)
     assert_type(purchased.shares_, Vector)
     assert_type(vectorizer.vocabulary_, dict[str, int])
     return purchased.vocabulary_

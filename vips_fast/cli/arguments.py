@@ -6,7 +6,7 @@ a fit whose name is a parameter of the estimator, or a field of its ``options``,
 
 from typing import Annotated, ClassVar, Literal
 
-from ..models.family import FAMILIES, with_adapter
+from ..models.family import with_adapter
 from .signature import (
     Arguments,
     File,
@@ -554,29 +554,22 @@ class FitSbn(Input, Fit, command="fit sbn", function="network:fit"):
     n_components: Whole
 
 
-_KINDS = tuple(one.name for one in FAMILIES if one.command == "mixture")
-
-
 class FitMixture(Rows, Fit, command="fit mixture", function="mixture:fit"):
-    """Fit clusters of records and write them to a folder.
+    """Fit clusters of records (answers, numbers, sentence vectors) and write them to a folder.
 
     Parameters
     ----------
-    kind : KIND
-        bernoulli: rows of 0 and 1, as a survey's answers; gaussian: numbers in a ball; vector: sentence vectors
     n_components
         number of clusters
     radius
-        public bound of rows' lengths; default 1 (gaussian) or none (bernoulli, from the center); root of N for N
-        questions with a column a choice
+        public bound of rows' lengths; default 1, or the schema's; root of N for N questions with a column a choice
 
     Examples
     --------
-    vips-fast fit mixture answers.npy --kind bernoulli --components 6 --epsilon 1 --out types
-    vips-fast fit mixture vectors.npy --kind vector --components 20 --epsilon 2 --out clusters
+    vips-fast fit mixture survey.csv --schema schema.toml --components 6 --epsilon 1 --out types
+    vips-fast fit mixture vectors.npy --components 20 --set projection=32 --epsilon 2 --out clusters
     """
 
-    kind: Annotated[str, Kind(str, lambda v: v in _KINDS, f"one of {', '.join(_KINDS)}")]
     n_components: Whole
     radius: Positive | None = None
 

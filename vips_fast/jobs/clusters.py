@@ -10,11 +10,9 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from scipy import sparse
 
-from ..data import Analyzer, Records, SentenceEncoder, stop_words
+from ..data import Analyzer, Records, SentenceEncoder
 from ..data.types import Labels
-from ..data.vocabulary import count_matrix
 from ..models.clusters import DocumentClusters, PublicVectors, packaged_vectors
 from ..models.clusters.knowledge import Encode
 from ..report import component_rows, distinct_names
@@ -46,7 +44,7 @@ class ClusterRow(NamedTuple):
 
 @dataclass(frozen=True)
 class VectorTexts:
-    """Texts, read as sentence vectors and as counts of public words.
+    """Texts, read as sentence vectors.
 
     Parameters
     ----------
@@ -90,8 +88,7 @@ class VectorTexts:
         self._check_encoder()
         columns = self.text or ("text",)
         records = Records(self.path, columns, self.person, self.format, self.encoding, self.invalid)
-        analyzer = Analyzer(numbers="mixed", stop_words=tuple(stop_words("public:en")))
-        vectors, counts, codes = list[np.ndarray](), list[Any](), list[int]()
+        vectors, codes = list[np.ndarray](), list[int]()
         done = 0
         with self.progress("read") as line:
             for texts, persons in records.batches():
@@ -100,11 +97,10 @@ class VectorTexts:
                     done += len(vectors[-1])
                     if line is not None:
                         line(done, 0)
-                counts.append(count_matrix([texts], self.public.words, analyzer))
                 codes += persons or []
         return Material(
-            (np.concatenate(vectors), sparse.vstack(counts, format="csr")),
-            reading_file(columns, analyzer),
+            (np.concatenate(vectors),),
+            reading_file(columns, Analyzer()),
             shown,
             None if self.person is None else np.array(codes, np.int64),
         )

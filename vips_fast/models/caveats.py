@@ -229,7 +229,7 @@ def _warn_of_pipeline() -> None:
             _warn(
                 f"{type(step).__name__}, a step of the pipeline before, learns from the records, and the guarantee "
                 "leaves that out; expected a step that learns nothing (HashingVectorizer, ColumnEncoder, public "
-                "numbers) or privately (PrivateCountVectorizer)"
+                "numbers) or privately (PrivateVocabulary)"
             )
 
 
@@ -287,7 +287,7 @@ def _warn_of_learned_columns(n_columns: int) -> None:
                 _warn(
                     f"{type(value).__name__}, in the calling program, has learned as many columns as X has: from these "
                     "records? The guarantee leaves that out; expected public columns (a vocabulary or a list), or "
-                    "PrivateCountVectorizer"
+                    "PrivateVocabulary"
                 )
 
 

@@ -128,23 +128,16 @@ FAMILIES = (
         classes=("models.sbn:ClassConditionalNetwork",),
         adapter="audit.adapters:ClassesAdapter",
     ),
-    *(
-        Family(
-            name=name,
-            title="Mixture",
-            classes=(f"models.mixtures:{kind}Mixture",),
-            command="mixture",
-            shell="cli.commands.mixture",
-            verb="predict",
-            text="components.csv",
-            inputs=inputs,
-            part=f"report.parts.components:{part}",
-        )
-        for name, kind, inputs, part in (
-            ("bernoulli", "Bernoulli", (SCHEMA, COLUMNS), "BernoulliComponents"),
-            ("gaussian", "Gaussian", (SCHEMA, COLUMNS), "Components"),
-            ("vector", "Vector", (), "VectorComponents"),
-        )
+    Family(
+        name="mixture",
+        title="Mixture",
+        classes=("models.mixture:GaussianMixture",),
+        command="mixture",
+        shell="cli.commands.mixture",
+        verb="predict",
+        text="components.csv",
+        inputs=(SCHEMA, COLUMNS),
+        part="report.parts.components:Components",
     ),
     Family(
         name="clusters",
@@ -175,7 +168,7 @@ FAMILIES = (
     Family(
         name="words",
         title="Vocabulary",
-        classes=("models.vocabulary:PrivateVocabulary", "models.vocabulary:PrivateCountVectorizer"),
+        classes=("models.vocabulary:PrivateVocabulary",),
         part="report.parts.words:Words",
     ),
     OWN,

@@ -7,7 +7,7 @@ from typing import Any
 
 from ...data import Schema
 from ...jobs import Material
-from ...models.family import family_named
+from ...models.mixture import GaussianMixture
 from ...report import component_rows
 from ..arguments import FitMixture, Predict
 from ..inputs import (
@@ -22,7 +22,7 @@ from ..inputs import (
     refuse,
 )
 from .fit import run_fit
-from .jobs import ReadBy, setting_names
+from .jobs import ReadBy
 
 
 def read_new(args: Predict, model: Any) -> Any:
@@ -35,37 +35,27 @@ def read_new(args: Predict, model: Any) -> Any:
 
 def fit(args: FitMixture) -> int:
     """Fit a mixture."""
-    cls = family_named(args.kind).estimator()
-    for name in {"radius"} - setting_names(cls)[0] | ({"schema", "names"} if args.kind == "vector" else set()):
-        if getattr(args, name) is not None:
-            raise ValueError(f"--{name}: not with --kind {args.kind}")
-    if args.schema is not None:
-        if args.names is not None:
-            raise ValueError("--names: leave it out with --schema, which has the names")
-        schema = Schema.load(args.schema).without(args.person)
-        numbers = [column.name for column in schema.columns if column.kind == "number"]
-        if args.kind == "bernoulli" and numbers:
-            raise ValueError(f"--schema: column {numbers[0]!r} is a number; expected none with --kind bernoulli")
-    return run_fit(args, cls, lambda: ReadBy(args.input, lambda model: _material(args), args.person))
+    if args.schema is not None and args.names is not None:
+        raise ValueError("--names: leave it out with --schema, which has the names")
+    sets = frozenset[str]() if args.schema is None else frozenset({"radius"})
+    read = ReadBy(args.input, lambda model: _material(args, model), args.person, sets)
+    return run_fit(args, GaussianMixture, lambda: read)
 
 
-def _material(args: FitMixture) -> Material:
+def _material(args: FitMixture, model: GaussianMixture) -> Material:
     if (shards := open_shards(args)) is not None:
         if shards.labels is not None:
             raise ValueError(f"{args.input}: shards with labels; expected shards without them")
-        return _made(shards, _names(args, shards.n_features), groups=shards.groups)
+        return _made(shards, matrix_names(args, shards.n_features), groups=shards.groups)
     if args.schema is not None:
         schema, others = Schema.load(args.schema), [] if args.person is None else [args.person]
         X, cells = read_table(args.input, schema, "nan" if args.invalid == "drop" else "raise", others)
         kept = schema.without(*others)
+        if args.radius is None:
+            model.set_params(radius=kept.row_norm)
         return _made(X.toarray(), kept.feature_names, kept, cells[args.person] if args.person else None)
     X = _dense(args.input, read_matrix(args.input))
-    return _made(X, _names(args, X.shape[1]))
-
-
-def _names(args: FitMixture, n: int) -> list[str] | None:
-    """Return the names of a matrix's columns; columns of vectors have none."""
-    return None if args.kind == "vector" else matrix_names(args, n)
+    return _made(X, matrix_names(args, X.shape[1]))
 
 
 def _dense(path: str, rows: Any) -> Any:

@@ -27,11 +27,8 @@ from ...store.cache import cached, key_of
 from ...store.npz import read_npz, write_npz
 from ..lda.prior import PublicPrior
 from ..lda.prior_building import load_prior, packaged_key
+from ..mixture import GRID, MOST_COLUMNS, exact_product
 
-#: Grid of a vector's and of public entries, as shares of their largest. Products are integers of at most 40 bits. Sums
-#: of up to 2^13 of them are exact in doubles, in any order.
-GRID = 2.0**20
-_MOST_COLUMNS = 2**13
 _ROUNDS, _STARTS = 30, 3
 _ARRAYS = ("projection", "prototypes", "weights", "word_vectors")
 #: The beginning of the names of settings of a fit.
@@ -70,8 +67,8 @@ class PublicVectors:
     >>> import numpy as np
     >>> from vips_fast import PublicVectors
     >>> public = PublicVectors(np.eye(3, 2), np.eye(2, 3), [1, 1], ["cough", "wheel"], np.eye(2, 3), "an example")
-    >>> public.n_prototypes, public.nearest(np.array([[0.2, 0.9, 0.1]]))
-    (2, array([1]))
+    >>> public
+    PublicVectors('an example', 2 prototypes, 2 words)
     """
 
     projection: Matrix
@@ -94,8 +91,8 @@ class PublicVectors:
         for name, array in arrays.items():
             if array.shape != shapes[name] or not array.size or not np.isfinite(array).all():
                 raise ValueError(f"{name}: shape {array.shape}; expected finite numbers of shape {shapes[name]}")
-        if columns > _MOST_COLUMNS or not 1 <= directions <= columns:
-            raise ValueError(f"projection: shape {shapes['projection']}; expected (D, d), d <= D <= {_MOST_COLUMNS}")
+        if columns > MOST_COLUMNS or not 1 <= directions <= columns:
+            raise ValueError(f"projection: shape {shapes['projection']}; expected (D, d), d <= D <= {MOST_COLUMNS}")
         if len(set(words)) < len(words):
             raise ValueError(f"words: {len(words) - len(set(words))} of {len(words)} are repeated; give each word once")
         if arrays["weights"].min() <= 0:
@@ -182,19 +179,13 @@ class PublicVectors:
         with naming(path):
             return cls(**{**arrays, "words": arrays["words"].tolist(), "name": str(arrays["name"])})
 
-    def nearest(self, vectors: Matrix) -> np.ndarray:
-        """Find the prototype with the largest cosine to each vector, (n,)."""
-        scores = _product(vectors, self.prototypes.T)[0]
-        return np.asarray(scores.argmax(axis=1))
-
     def project(self, vectors: Matrix) -> np.ndarray:
         """Multiply vectors by the projection; scale long ones to length 1.
 
         Gives whole numbers, float64 of shape (n, d): coordinates in units of 1 / GRID. A row is a function of its
         own vector, bit for bit: the product is exact, and everything else acts on single rows.
         """
-        product, unit = _product(vectors, self.projection)
-        rows = product * unit
+        rows = exact_product(vectors, self.projection)
         square = (rows * rows).sum(axis=1, keepdims=True)
         return np.asarray(np.trunc(rows * (GRID / np.sqrt(np.maximum(square, 1.0)))))
 
@@ -205,20 +196,6 @@ def check_public(public: object) -> PublicVectors:
         given = type(public).__name__
         raise ValueError(f"public: expected PublicVectors, such as public_vectors() makes, got {given}")
     return public
-
-
-def _product(vectors: Matrix, matrix: Matrix) -> tuple[np.ndarray, np.ndarray]:
-    """Multiply exactly: whole numbers, and a unit for each row.
-
-    Entries are truncated to a grid, their products are integers, and sums of these stay below 2^53. So a row of the
-    product has the same bits in any company.
-    """
-    with np.errstate(all="ignore"):  # a warning would tell of a value
-        unit = np.abs(matrix).max() / GRID
-        largest = np.abs(vectors).max(axis=1, keepdims=True)
-        largest = np.where(np.isfinite(largest) & (largest > 0), largest, 1.0)
-        whole = np.trunc(np.nan_to_num(vectors / largest) * GRID)
-        return whole @ np.trunc(matrix / unit), largest * (unit / GRID)
 
 
 def unit_rows(rows: Matrix) -> Matrix:
@@ -296,7 +273,7 @@ def public_vectors(
     if rows.ndim != 2 or rows.shape[0] < 2 or not np.isfinite(rows).all():
         raise ValueError(f"documents: shape {rows.shape}; expected finite vectors of two or more public documents")
     check_number("n_prototypes", n_prototypes, 1, 10**5, integer=True)
-    check_number("n_directions", n_directions, 1, _MOST_COLUMNS, integer=True)
+    check_number("n_directions", n_directions, 1, MOST_COLUMNS, integer=True)
     rows = unit_rows(rows)
     with one_blas_thread(0):
         projection = np.linalg.svd(rows - rows.mean(axis=0), full_matrices=False)[2][:n_directions].T

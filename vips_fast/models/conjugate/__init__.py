@@ -2,16 +2,5 @@
 
 from .block import affine, exp, softmax
 from .model import ConjugateEstimator, ConjugateModel, Table, check_bound, parameter
-from .score import within
 
-__all__ = [
-    "ConjugateEstimator",
-    "ConjugateModel",
-    "Table",
-    "affine",
-    "check_bound",
-    "exp",
-    "parameter",
-    "softmax",
-    "within",
-]
+__all__ = ["ConjugateEstimator", "ConjugateModel", "Table", "affine", "check_bound", "exp", "parameter", "softmax"]

@@ -26,18 +26,17 @@ from ...data.arrays import DROP, column_text, dense_array, not_finite_text
 from ...data.shards import ShardedCorpus
 from ...data.types import Array, Cells, Column, Data, Matrix, Vector
 from ...engine.averaging import RunningAverage, Schedule
+from ...engine.gain import GainScore
 from ...engine.model import Model, Release, array_of, diagnose, reuse, steps_of
-from ...engine.plan import RunForecast, RunSchedule
+from ...engine.plan import RunSchedule
 from ...engine.result import Public
 from ...engine.sampling import Sampler
 from ...engine.units import Selection, unpack_block
 from ...mechanisms import GaussianMechanism
 from ..estimator import ArraySpec, PrivateEstimator
-from ..forecast import by_signal, noise_of_mean
 from ..parameters import Bookkeeping, Call
 from ..readouts import Attribute, Published
 from .block import Workspace, loop_of, workspace
-from .score import ColumnPrediction
 
 #: Records that a thread takes at a time.
 BLOCK = 2048
@@ -172,13 +171,6 @@ class ConjugateEstimator(PrivateEstimator):
 
     #: tau_0 of the step size; 1 forgets the start in the first step.
     learning_offset: ClassVar[float] = 1.0
-    #: Whether the last step of a private fit measures a finished mixture in place of improving it (``found_gain_``).
-    #: None measures runs of at least 10 steps; False measures none.
-    measure_gain: ClassVar[bool | None] = None
-
-    #: Limits of a mixture's signal. Below the first no run found clusters that are far apart. From the second on most
-    #: found some.
-    _signals: ClassVar[tuple[float, float]] = (1.5, 6.0)
     _diagnostics_without_privacy = True
     #: Set on the private copies whose functions are called.
     _public: Public | None = field(default=None, init=False)
@@ -208,6 +200,10 @@ class ConjugateEstimator(PrivateEstimator):
 
     def check_parameters(self) -> None:
         """Raise a ValueError for a subclass's parameter out of range."""
+
+    def gain_score(self, parameters: tuple[Array, ...]) -> GainScore | None:
+        """Make the score of a fitted model that the last step releases (``found_gain_``), or None."""
+        return None
 
     def records(self, X: Data, y: Column | None = None) -> Cells:
         """Join X and y to records: one row each.
@@ -388,21 +384,6 @@ class ConjugateEstimator(PrivateEstimator):
         n_columns = check_number("n_columns", public.n_columns, 1, 2**31, integer=True)
         return ConjugateModel(self._functions(public), n_columns, public.seed)
 
-    def _forecast(self, public: Public, schedule: RunSchedule, model: Model) -> RunForecast | None:
-        K = getattr(self, "n_components", 1)
-        if not self.private or not schedule.noise_multiplier or not hasattr(self, "column_logs") or K == 1:
-            return None
-        rate = Schedule(self.learning_offset, float(self.learning_decay))
-        noise = noise_of_mean(schedule, model, rate, schedule.n_steps - schedule.measured)
-        # A component has one record of K, and the noise of all columns stands against its center.
-        columns = getattr(self, "projection", None) or public.n_features
-        return by_signal(1.0 / (noise * K * columns**0.5), *self._signals, self._sought)
-
-    @property
-    def _sought(self) -> str:
-        """Name the aim of a mixture, for its forecast."""
-        return "clusters"
-
     def _restored(self) -> ConjugateModel:
         """Restore the model as the last step left it."""
         result = self._fitted()
@@ -558,8 +539,7 @@ class ConjugateModel(Model):
 
     @property
     def has_score(self) -> bool:
-        """Whether the user's estimator has densities of columns."""
-        return hasattr(self.functions, "column_logs")
+        return self.gain_score() is not None
 
     _spacing: float
 
@@ -672,8 +652,8 @@ class ConjugateModel(Model):
     def _checked(self, parameters: Any, source: str) -> tuple[np.ndarray, ...]:
         return checked_parameters(parameters, f"{type(self.functions).__name__}.{source}")
 
-    def gain_score(self) -> ColumnPrediction:
-        return ColumnPrediction(self.functions, self.parameters)
+    def gain_score(self) -> GainScore | None:
+        return self.functions.gain_score(self.parameters)
 
     def state(self) -> dict[str, np.ndarray]:
         return {"step": np.array([float(self._step)]), **self._average.state(), **self._named_parameters()}

@@ -55,7 +55,10 @@ class Purchase(TypedDict, total=False):
 
 @dataclasses.dataclass(kw_only=True, repr=False, eq=False)
 class PrivateVocabulary(PrivateEstimator):
-    """Tokens that enough persons use, with privacy for each person.
+    """Tokens that enough persons use, with privacy for each person, and counts over them.
+
+    It is scikit-learn's CountVectorizer with privacy for the vocabulary. What `transform` gives describes its texts: it
+    is not private.
 
     `vips_fast.models.vocabulary.model.VocabularyModel` has the mechanism and the proof. Most parameters are common to
     all estimators (`vips_fast.models.estimator.PrivateEstimator`). The guarantee is always about adding or removing one
@@ -101,6 +104,8 @@ class PrivateVocabulary(PrivateEstimator):
     >>> purchased = PrivateVocabulary(noise_multiplier=2.0, order="alphabet").fit(texts)
     >>> purchased.get_feature_names_out().tolist(), purchased.shares_.shape
     (['and', 'cough', 'fever'], (3,))
+    >>> purchased.transform(["fever and fever"]).toarray()
+    array([[1, 0, 2]], dtype=int32)
     >>> purchased.needed("epsilon")
     '...'
     """
@@ -291,38 +296,16 @@ class PrivateVocabulary(PrivateEstimator):
 
     def __sklearn_tags__(self) -> Any:
         """What scikit-learn's tools may expect (needs scikit-learn)."""
+        from sklearn.utils import TransformerTags
+
         tags = super().__sklearn_tags__()
         tags.input_tags.two_d_array, tags.input_tags.string = False, True
+        tags.transformer_tags = TransformerTags(preserves_dtype=[])
         return tags
 
     def get_feature_names_out(self, input_features: object = None) -> Names:
         """Return the tokens of the columns, an array of objects."""
         return np.array(self._chosen()[0], dtype=object)
-
-
-class PrivateCountVectorizer(PrivateVocabulary):
-    """`PrivateVocabulary`, and counts over it: scikit-learn's CountVectorizer with privacy for the vocabulary.
-
-    What `transform` gives describes its texts: it is not private.
-
-    Examples
-    --------
-    >>> from vips_fast import PrivateCountVectorizer
-    >>> texts = ["cough and fever", "fever, fever"] * 200
-    >>> vectorizer = PrivateCountVectorizer(noise_multiplier=2.0, order="alphabet")
-    >>> vectorizer.fit_transform(texts).shape
-    (400, 3)
-    >>> vectorizer.transform(["fever and fever"]).toarray()
-    array([[1, 0, 2]], dtype=int32)
-    """
-
-    def __sklearn_tags__(self) -> Any:
-        """What scikit-learn's tools may expect (needs scikit-learn)."""
-        from sklearn.utils import TransformerTags
-
-        tags = super().__sklearn_tags__()
-        tags.transformer_tags = TransformerTags(preserves_dtype=[])
-        return tags
 
     def transform(self, X: Iterable[str | None]) -> sparse.csr_array:
         """Count the tokens in each text: CSR of int32, (n_texts, n_tokens).

@@ -15,8 +15,6 @@ class Components(Part):
     """Part of a mixture whose components have means of columns."""
 
     output = "component"
-    #: Attribute of the means, shape (K, n_columns).
-    means: ClassVar[str] = "means_"
     #: What the page says of the marks.
     told: ClassVar[str] = "the columns whose means are furthest from those of all"
 
@@ -26,7 +24,8 @@ class Components(Part):
 
     def marks(self, model: Any, columns: Sequence[str] | None, n_words: int) -> list[str]:
         """Describe each component by at most ``n_words`` of its most distinctive means."""
-        means, weights = getattr(model, self.means), model.weights_
+        means, weights = model.means_, model.weights_
+        columns = columns if model.projection is None else None
         names = list(columns or (f"column {j + 1}" for j in range(means.shape[1])))
         apart = means - weights @ means
         best = np.argsort(-np.abs(apart), axis=1, kind="stable")[:, :n_words]
@@ -43,7 +42,9 @@ class Components(Part):
 
     def cells(self, model: Any, columns: Sequence[str] | None) -> tuple[list[str], list[list[str]]]:
         """Give the head and the rows of ``components.csv`` behind number and weight."""
-        return list(columns or ()), [[f"{number:.6g}" for number in row] for row in getattr(model, self.means)]
+        if columns is None or model.projection is not None:  # coordinates are no columns
+            return [], []
+        return list(columns), [[f"{number:.6g}" for number in row] for row in model.means_]
 
     def text(self, model: Any, columns: Sequence[str] | None) -> str:
         """Write each component, its weight, and its mean in each column."""
@@ -53,23 +54,10 @@ class Components(Part):
         return csv_text([["component", "weight", *head], *lines])
 
 
-class BernoulliComponents(Components):
-    """The part of a mixture of rows of 0 and 1."""
-
-    means = "probabilities_"
-
-
-class VectorComponents(Components):
-    """Part of a mixture of vectors; coordinates are no columns."""
-
-    def cells(self, model: Any, columns: Sequence[str] | None) -> tuple[list[str], list[list[str]]]:
-        return [], []
-
-
 class DocumentComponents(Components):
     """Part of clusters of documents, by their words."""
 
-    told = "the words that its documents have more often than others, as far as the releases show it"
+    told = "the public words whose vectors are nearer to its center than to others"
 
     def marks(self, model: Any, columns: Sequence[str] | None, n_words: int) -> list[str]:
         """Describe each cluster by its keywords."""

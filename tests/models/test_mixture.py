@@ -1,4 +1,4 @@
-"""Mixtures of survey answers and of sentence vectors. Their finds, the effect of noise, and their refusals."""
+"""The mixture of answers, numbers and vectors. Its finds, the effect of noise, and its refusals."""
 
 from importlib import import_module
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from own_models import POINTS
 
-from vips_fast import BernoulliMixture, GaussianMixture, VectorMixture
+from vips_fast import GaussianMixture
 from vips_fast.audit import Sizes, audit, conjugate_adapter
 from vips_fast.cli.main import main
 from vips_fast.report import html_report, make_dossier, short_report
@@ -29,7 +29,7 @@ def agreement(z, model, X):
 def test_vectors_without_noise_are_the_textbook_iteration():
     """Three rounds of EM for round Gaussians with one variance, in numpy."""
     X, _ = documents(500)
-    model = VectorMixture(3, n_steps=3, random_state=4, **FULL).fit(X)
+    model = GaussianMixture(3, n_steps=3, random_state=4, **FULL).fit(X)
     weights, variance = np.full(3, 1 / 3), 0.25 / 8
     means = np.random.default_rng(4).normal(0, 1, (3, 8)) * (0.5 / np.sqrt(8))
     short = X / np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1.0)
@@ -52,14 +52,14 @@ def test_clusters_in_spite_of_noise():
     X, z = documents(20_000)
     # The noise of a center is a hundredth of its length; early steps' responsibilities weigh more than that.
     settings = dict(epsilon=8.0, n_steps=25, random_state=0)
-    model = VectorMixture(3, **settings).fit(X)
+    model = GaussianMixture(3, **settings).fit(X)
     assert agreement(z, model, X) > 0.95
 
 
 def test_a_projection_is_the_same_bits_in_any_company_and_nearly_the_product():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(64, 384)) * 10.0 ** rng.uniform(-30, 30, (64, 1))
-    model = VectorMixture(2, projection=16)
+    model = GaussianMixture(2, projection=16)
     together = model.records(X)
     for i in range(0, 64, 7):
         np.testing.assert_array_equal(model.records(X[i : i + 1])[0], together[i])
@@ -70,7 +70,7 @@ def test_a_projection_is_the_same_bits_in_any_company_and_nearly_the_product():
     # Each entry loses 2^-20 of the largest of its row, and of the frame: some 400 of them.
     scale = abs(X).max(axis=1, keepdims=True) * abs(frame).max()
     assert (abs(together - exact) <= 1e-3 * scale).all()
-    given = VectorMixture(2, projection=frame).records(X)
+    given = GaussianMixture(2, projection=frame).records(X)
     np.testing.assert_array_equal(given, together)
 
 
@@ -78,7 +78,7 @@ def test_vectors_beyond_their_bound_count_as_on_it():
     X, _ = documents(300)
     X /= np.linalg.norm(X, axis=1, keepdims=True)
     settings = dict(n_steps=3, random_state=0, **FULL)
-    fits = [VectorMixture(2, **settings).fit(X * scale) for scale in (1.0, 1e6)]
+    fits = [GaussianMixture(2, **settings).fit(X * scale) for scale in (1.0, 1e6)]
     np.testing.assert_allclose(fits[0].means_, fits[1].means_, atol=1e-6)
     assert np.linalg.norm(fits[1].means_, axis=1).max() <= 1 + 1e-12
 
@@ -99,43 +99,53 @@ def test_vectors_beyond_their_bound_count_as_on_it():
     ],
 )
 def test_what_vectors_refuse(settings, X, y, message):
-    model = VectorMixture(2, n_steps=1, noise_multiplier=5.0, **settings)
+    model = GaussianMixture(2, n_steps=1, noise_multiplier=5.0, **settings)
     with pytest.raises(ValueError, match=message):
         model.fit(X, y)
     assert not hasattr(model, "ledger_")
 
 
-def test_answers_measured_from_zero_within_their_number():
-    """One column for each choice of three questions. From 0 with the radius of three ones, sums have half the noise."""
-    model = {c: BernoulliMixture(2, center=c, radius=r) for c, r in ((0.0, 3**0.5), (0.5, None))}
-    noise = {c: m.norm_bound(12) * m._radius(12) for c, m in model.items()}
-    assert noise[0.0] == pytest.approx(noise[0.5]) and model[0.0].nonnegative and not model[0.5].nonnegative
+def test_the_radius_is_a_change_of_units():
+    X, z = documents(2000)
+    settings = dict(n_steps=8, random_state=1, **FULL)
+    one, two = (GaussianMixture(3, radius=radius, **settings).fit(X * radius) for radius in (1.0, 8.0))
+    np.testing.assert_allclose(two.means_, 8.0 * one.means_, rtol=1e-6)
+    np.testing.assert_allclose(two.variance_, 64.0 * one.variance_, rtol=1e-6)
+    np.testing.assert_allclose(two.score(X * 8.0), one.score(X) - 8 * np.log(8.0), rtol=1e-6)
+    assert agreement(z, two, X * 8.0) == agreement(z, one, X)
+
+
+def test_answers_have_the_shares_of_their_kind():
+    """One column for each choice of three questions, so a record has three ones."""
     rng = np.random.default_rng(0)
     z = rng.integers(0, 2, 4000)
     X = np.concatenate([np.eye(4)[(2 * z + rng.integers(0, 2, 4000)) % 4] for _ in range(3)], axis=1)
-    settings = dict(n_steps=20, random_state=1, **FULL)
-    fits = [BernoulliMixture(2, center=c, radius=r, **settings).fit(X) for c, r in ((0.0, 3**0.5), (0.5, None))]
-    # The same sums, below the clip, on two lattices.
-    np.testing.assert_allclose(fits[0].probabilities_, fits[1].probabilities_, atol=1e-5)
-    assert agreement(z, fits[0], X) > 0.99
+    for spent in (FULL, dict(epsilon=2.0)):
+        model = GaussianMixture(2, radius=3**0.5, random_state=1, **spent).fit(X)
+        shares = np.array([X[z == kind].mean(axis=0) for kind in (0, 1)])
+        assert agreement(z, model, X) > 0.99
+        assert min(abs(model.means_[order] - shares).max() for order in ([0, 1], [1, 0])) < 0.05
+
+
+def test_scores_as_scikit_learn():
+    mixture = import_module("sklearn.mixture")
+    X, z = documents(6000)
+    ours = GaussianMixture(3, n_steps=40, random_state=0, **FULL).fit(X)
+    theirs = mixture.GaussianMixture(3, covariance_type="spherical", random_state=0, n_init=3).fit(X)
+    assert agreement(z, ours, X) > 0.99
+    # One variance for three alike: a few parameters of thousands of records, and those beyond the radius.
+    assert abs(ours.score(X) - theirs.score(X)) < 0.05
 
 
 def test_a_report_shows_the_components_by_share(tmp_path, capsys):
-    X, z = documents(200)
-    settings = dict(n_steps=2, noise_multiplier=2.0, random_state=0)
-    fits = [
-        BernoulliMixture(3, **settings).fit(np.eye(3)[z]),
-        GaussianMixture(3, **settings).fit(X),
-        VectorMixture(3, **settings).fit(X),
-    ]
-    for number, model in enumerate(fits):
-        folder = tmp_path / str(number)
-        model.save(folder)
-        dossier = make_dossier(type(model).load(folder))
-        assert dossier.title == "Mixture" and {row[0] for row in dossier.learned.table} == {"1", "2", "3"}
-        assert "Components by share" in html_report(type(model).load(folder)) and short_report(dossier)
-        code, shown = main(["show", str(folder)]), capsys.readouterr().out
-        assert code == 0 and "Mixture" in shown
+    X, _ = documents(200)
+    model = GaussianMixture(3, n_steps=2, noise_multiplier=2.0, random_state=0).fit(X)
+    model.save(tmp_path / "m")
+    dossier = make_dossier(type(model).load(tmp_path / "m"))
+    assert dossier.title == "Mixture" and {row[0] for row in dossier.learned.table} == {"1", "2", "3"}
+    assert "Components by share" in html_report(model) and short_report(dossier)
+    code, shown = main(["show", str(tmp_path / "m")]), capsys.readouterr().out
+    assert code == 0 and "Mixture" in shown
 
 
 # ------------------------------------------------------------------ mutants
@@ -153,22 +163,21 @@ def mixing_rows(self, vectors):
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_a_projection_that_centers_its_rows_is_seen():
-    faulty = type("Centering", (VectorMixture,), {"_projected": mixing_rows})
+    faulty = type("Centering", (GaussianMixture,), {"_projected": mixing_rows})
     checks = {}
-    for kind in (VectorMixture, faulty):
+    for kind in (GaussianMixture, faulty):
         report = audit(conjugate_adapter(kind(3, random_state=0), POINTS), layers="AB", sizes=SIZES, random_state=0)
         checks[kind] = report.passed
-    assert checks[VectorMixture] and not checks[faulty]
+    assert checks[GaussianMixture] and not checks[faulty]
 
 
 def test_responsibilities_are_posteriors_under_the_released_weights():
-    """Many records: expected logarithms are all but the logarithms of the expected parameters."""
-    rng = np.random.default_rng(0)
-    kind = rng.random(6000) < 0.1
-    X = (rng.random((6000, 4)) < np.where(kind[:, None], 0.7, 0.35)).astype(float)
-    model = BernoulliMixture(2, private=False, n_steps=5, random_state=0).fit(X)
-    one, weights = model.probabilities_, np.log(model.weights_)
+    X, _ = documents(6000)
+    X = X[:5000] * np.linspace(0.2, 1.0, 5000)[:, None]
+    model = GaussianMixture(2, private=False, n_steps=5, random_state=0).fit(X)
     assert np.ptp(model.weights_) > 0.1
-    log = X @ (np.log(one) - np.log1p(-one)).T + np.log1p(-one).sum(axis=1) + weights
-    expected = np.exp(log - log.max(axis=1, keepdims=True))
-    np.testing.assert_allclose(model.predict_proba(X), expected / expected.sum(axis=1, keepdims=True), atol=0.01)
+    squares = ((X[:, None] - model.means_) ** 2).sum(axis=2)
+    expected = np.exp(np.log(model.weights_) - squares / (2 * model.variance_))
+    short = np.linalg.norm(X, axis=1) <= 1.0
+    expected /= expected.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(model.predict_proba(X)[short], expected[short], atol=1e-4)

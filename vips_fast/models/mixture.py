@@ -1,0 +1,333 @@
+"""Mixture of round Gaussians: who answers alike, what points or documents belong together.
+
+One model serves rows of 0 and 1, numbers and sentence vectors (docs/mixtures.md has the measurements): a component has
+a center, and all share one variance. So a release has few entries, and its noise is small.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, cast
+
+import numpy as np
+from scipy.special import logsumexp
+
+from ..checks import check_number
+from ..data.arrays import dense_array
+from ..data.types import Array, Cells, Column, Data, Matrix, Vector
+from ..engine.averaging import Schedule
+from ..engine.gain import MOST, GainScore
+from ..engine.model import Model
+from ..engine.plan import RunForecast, RunSchedule
+from ..engine.result import Public
+from ..engine.units import GOLDEN, scramble, unpack_block
+from .conjugate import ConjugateEstimator, affine, check_bound, parameter, softmax
+from .forecast import by_signal, noise_of_mean
+from .readouts import Attribute
+
+#: Grid of a vector's and of public entries, as shares of their largest. Products are integers of at most 40 bits. Sums
+#: of up to 2^13 of them are exact in doubles, in any order.
+GRID = 2.0**20
+MOST_COLUMNS = 2**13
+
+#: Limits of a mixture's signal. Below the first no run found clusters that are far apart. From the second on most
+#: found some.
+_LEAST_SIGNAL, _ENOUGH_SIGNAL = 1.5, 6.0
+
+
+@dataclass(kw_only=True, repr=False, eq=False)
+class Mixture(ConjugateEstimator):
+    """Mixture of round Gaussians that share one variance, over records whose L2 norm is at most 1.
+
+    Notes
+    -----
+    Take a record x with ||x|| <= 1 (a longer one is scaled down), and responsibilities r. The statistics are the blocks
+    (w r_k), (r_k x_j) and (w ||x||^2), with public w^2 = 1 / (2 sqrt(d)). As sum_k r_k^2 <= 1, the squared norm
+    is at most w^2 + 1 + w^2. It is reached by a record of norm 1 in one certain component. So the bound is
+    sqrt(1 + 2 w^2), the sensitivity to adding or removing a record. Entries have signs, so replacing one costs twice
+    that. The w is where the noise of a count and of a center do equal harm to a center half way to 1.
+
+    The noise of a release is known, and taken out. The length that it adds to a center is subtracted (James & Stein
+    1961). Each center moves towards the mean of all records by the share of its squared distance that is noise.
+    """
+
+    n_components: int = field(default=10, kw_only=False)
+
+    #: Whether the last step of a private fit measures a finished mixture in place of improving it (``found_gain_``).
+    #: None measures runs of at least 10 steps; False measures none.
+    measure_gain: ClassVar[bool | None] = None
+
+    @staticmethod
+    def statistics(records: Any, parameters: Any, out: Any) -> None:
+        constant, linear, scale = parameters[:3]  # log of the weighted density at x: constant + linear x, and a term
+        n_components, d = linear.shape
+        n = len(records)
+        norm, inverse = np.zeros(n), np.zeros(n)
+        for j in range(d):
+            for i in range(n):
+                norm[i] += records[i, j] * records[i, j]
+        for i in range(n):
+            inverse[i] = 1.0 / max(math.sqrt(norm[i]), 1.0)
+        for j in range(d):
+            for i in range(n):
+                records[i, j] *= inverse[i]
+        affine(out, constant, linear, records)
+        softmax(out, n_components)
+        for k in range(n_components):
+            for j in range(d):
+                for i in range(n):
+                    out[i, n_components + k * d + j] = out[i, k] * records[i, j]
+            for i in range(n):
+                out[i, k] *= scale[0]
+        for i in range(n):
+            out[i, n_components * (1 + d)] = scale[0] * norm[i] * inverse[i] * inverse[i]
+
+    def n_statistics(self, n_columns: int) -> int:
+        return self.n_components * (1 + n_columns) + 1
+
+    def norm_bound(self, n_columns: int) -> float:
+        return math.sqrt(1.0 + 2.0 * count_weight(n_columns) ** 2) * (1 + 1e-12)  # the bound, and rounding
+
+    def check_parameters(self) -> None:
+        check_number("n_components", self.n_components, 1, 2**20, integer=True)
+
+    def start(self, n_columns: int, rng: np.random.Generator) -> tuple[Array, ...]:
+        k, d = self.n_components, n_columns
+        means = rng.normal(0, 1, (k, d)) * (0.5 / math.sqrt(d))
+        return self._parameters(np.full(k, 1.0 / k), means, 0.25 / d)
+
+    def mstep(self, mean: Vector, noise_sd: float, parameters: tuple[Array, ...]) -> tuple[Array, ...]:
+        k, n, d = self.n_components, self.n_records_, self.n_columns_
+        weight = count_weight(d)
+        counts = np.maximum(mean[:k] / weight, 0.0)  # noise may have taken a count below 0
+        counts = counts / counts.sum() if counts.sum() > 0 else np.full(k, 1.0 / k)  # responsibilities add up to 1
+        first = mean[k : k + k * d].reshape(k, d)
+        held = np.maximum(counts, max(noise_sd / weight, 1.0 / n))[:, None]
+        center = first.sum(axis=0)
+        apart = first / held - center
+        square = (apart**2).sum(axis=1, keepdims=True)
+        noise = d * (noise_sd / held) ** 2
+        kept = np.maximum(1.0 - noise / np.maximum(square, 1e-300), 0.0)
+        means = center + kept * apart
+        means /= np.maximum(np.sqrt((means**2).sum(axis=1, keepdims=True)), 1.0)
+        # What is left of the mean squared length between centers, whose noise is taken out of it too.
+        energy = np.clip(mean[k + k * d] / weight, 0.0, 1.0)
+        between = (counts[:, None] * kept * square).sum() + center @ center
+        variance = max(energy - between, 0.05 * energy, 1e-6) / d
+        weights = (1.0 + n * counts) / (k + n)  # with a Dirichlet prior of ones
+        return self._parameters(weights, means, variance)
+
+    def _parameters(self, weights: np.ndarray, means: np.ndarray, variance: float) -> tuple[Any, ...]:
+        """Make the E-step's parameters, then weights, means and variance."""
+        constant = np.log(weights) - (means**2).sum(axis=1) / (2 * variance)
+        return constant, means / variance, [count_weight(means.shape[1])], weights, means, [variance]
+
+    def _forecast(self, public: Public, schedule: RunSchedule, model: Model) -> RunForecast | None:
+        if not self.private or not schedule.noise_multiplier or self.n_components == 1:
+            return None
+        rate = Schedule(self.learning_offset, float(self.learning_decay))
+        noise = noise_of_mean(schedule, model, rate, schedule.n_steps - schedule.measured)
+        # A component has one record of K, and the noise of all columns stands against its center.
+        signal = 1.0 / (noise * self.n_components * (public.n_columns or 1) ** 0.5)
+        return by_signal(signal, _LEAST_SIGNAL, _ENOUGH_SIGNAL, "clusters")
+
+    def gain_score(self, parameters: tuple[Array, ...]) -> GainScore:
+        return ColumnPrediction(parameters)
+
+    # ------------------------------------------------------------ read-outs
+
+    weights_ = parameter(3, "(K,) weights.")
+
+    means_ = parameter(4, "(K, d) centers.")
+
+    def predict_proba(self, X: Any) -> Matrix:
+        """Compute (n, K) responsibilities of public records."""
+        r = self.expected_statistics(X)[:, : self.n_components]
+        return cast(Matrix, r / r.sum(axis=1, keepdims=True))
+
+
+@dataclass(kw_only=True, repr=False, eq=False)
+class GaussianMixture(Mixture):
+    """Clusters of records: survey answers, numbers or sentence vectors.
+
+    It is a mixture of round Gaussians that share one variance. `vips_fast.DocumentClusters` tells the words of clusters
+    too, where public vectors are at hand.
+
+    Parameters
+    ----------
+    n_components : int
+    radius : float
+        Public R: records are scaled down to an L2 norm of at most R, after the projection. For m questions with a
+        column of 0 and 1 for each choice it is ``m**0.5``; a record with more ones weighs less.
+    projection : int, (D, d) array or None
+        Public matrix that X of D columns is multiplied by. It is an array; or the number d of dimensions, for a random
+        orthonormal frame. The frame depends only on D and d, times sqrt(D / d), so that lengths stay as they are on
+        average. Or it is None, which takes X as it is. The noise of a center grows with sqrt(d): 16 to 64 are usual.
+    **options
+        Of `ConjugateEstimator`.
+
+    Notes
+    -----
+    `Mixture` has the statistics of a projected record over R, and the proof of their bound. Projecting is exact
+    (`exact_product`), so a record's projection is the same bits in any company. Multiplying matrices is no door around
+    the bound.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from vips_fast import GaussianMixture
+    >>> answers = np.tile([[1, 1, 0, 0], [0, 0, 1, 1]], (3000, 1))
+    >>> model = GaussianMixture(2, radius=2**0.5, epsilon=2.0, random_state=0).fit(answers)
+    >>> np.sort(model.means_[:, 0]).round(1).tolist()
+    [0.0, 1.0]
+    >>> model.predict_proba(answers[:2]).shape, bool(model.score(answers) > 0.0)
+    ((2, 2), True)
+    """
+
+    radius: float = 1.0
+    projection: Any = None
+
+    def check_parameters(self) -> None:
+        super().check_parameters()
+        check_bound("radius", self.radius)
+        if self.projection is not None:
+            matrix = np.asarray(self.projection)
+            if matrix.ndim == 0:
+                check_number("projection", self.projection, 1, MOST_COLUMNS, integer=True)
+            elif matrix.ndim != 2 or 0 in matrix.shape or matrix.dtype.kind not in "iuf":
+                raise ValueError(f"projection has shape {matrix.shape}: expected (D, d), a number d, or None")
+            elif not np.isfinite(matrix).all() or not 1e-100 < abs(matrix).max() < 1e100:
+                raise ValueError("projection: expected finite numbers, not all of them 0")
+
+    def records(self, X: Data, y: Column | None = None) -> Cells:
+        """Return projected records over the radius, float32."""
+        rows = dense_array(X, "X", self._options.invalid == "drop")
+        if rows.ndim != 2 or rows.shape[1] == 0 or rows.dtype.kind not in "biuf":
+            raise ValueError(f"X has shape {rows.shape} and dtype {rows.dtype}: expected numbers, (n, d), d >= 1")
+        if y is not None:
+            raise ValueError("y: expected None")
+        return self._projected(np.ascontiguousarray(rows, dtype=np.float64))
+
+    def _projected(self, rows: np.ndarray) -> np.ndarray:
+        """Project rows to d numbers.
+
+        Each step but the product acts on single rows, and the product is exact.
+        """
+        with np.errstate(all="ignore"):  # a warning would tell of a value
+            if self.projection is not None:
+                finite = np.isfinite(rows).all(axis=1, keepdims=True)
+                rows = np.where(finite, exact_product(rows, self._matrix(rows.shape[1])), np.nan)
+            return np.asarray((rows / self.radius).astype(np.float32))
+
+    def _matrix(self, n_columns: int) -> np.ndarray:
+        matrix = np.asarray(self.projection)
+        if matrix.ndim == 0:
+            d = int(matrix)
+            if d > n_columns:
+                raise ValueError(f"projection={d}: expected at most the {n_columns} columns of X")
+            normal = np.random.default_rng([n_columns, d]).standard_normal((n_columns, d))
+            matrix = np.linalg.qr(normal)[0] * math.sqrt(n_columns / d)
+        if len(matrix) != n_columns:
+            raise ValueError(f"X has {n_columns} columns: expected {len(matrix)}, the rows of projection")
+        if n_columns > MOST_COLUMNS:
+            raise ValueError(f"X has {n_columns} columns: expected at most {MOST_COLUMNS} for a projection")
+        return matrix.astype(np.float64)
+
+    means_ = Attribute[Matrix](
+        lambda self: self.parameters_[4] * self.radius,
+        doc="(K, d) centers, in the units of X; of projected records if there is a projection.",
+    )
+
+    @property
+    def variance_(self) -> float:
+        """The variance of each column around its center, in these units."""
+        return float(self.parameters_[5][0]) * self.radius**2
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Compute the mean log-density of public records, in nats, under the expected parameters.
+
+        Records are projected, but not scaled down.
+        """
+        rows, means, variance = self.records(self._held(X)) * self.radius, self.means_, self.variance_
+        squares = (rows**2).sum(axis=1)[:, None] - 2.0 * rows @ means.T + (means**2).sum(axis=1)
+        log = logsumexp(np.log(self.weights_) - squares / (2.0 * variance), axis=1)
+        return float(log.mean() - 0.5 * means.shape[1] * math.log(2 * math.pi * variance))
+
+
+def exact_product(rows: Matrix, matrix: Matrix) -> Matrix:
+    """Multiply exactly, but for a truncation of each factor to a grid.
+
+    Products of entries are then integers, and sums of these stay below 2^53. So a row of the product has the same bits
+    in any company.
+    """
+    with np.errstate(all="ignore"):  # a warning would tell of a value
+        unit = np.abs(matrix).max() / GRID
+        largest = np.abs(rows).max(axis=1, keepdims=True)
+        largest = np.where(np.isfinite(largest) & (largest > 0), largest, 1.0)
+        whole = np.trunc(np.nan_to_num(rows / largest) * GRID)
+        return cast(Matrix, whole @ np.trunc(matrix / unit) * (largest * (unit / GRID)))
+
+
+def count_weight(n_columns: int) -> float:
+    """Return w of `Mixture`."""
+    return float((4.0 * n_columns) ** -0.25)
+
+
+class ColumnPrediction(GainScore):
+    """Contributions to a score of mixture components.
+
+    Each column is in the known half by a bit of the row's random word. The known columns give the responsibilities of
+    the components. For each other column the nats compare its density with that under the released weights. All
+    columns are worked through one by one, so that a row's numbers depend on that row only, bit for bit. Rows of a unit
+    are added up.
+    """
+
+    def __init__(self, parameters: tuple[np.ndarray, ...]):
+        self._weights, self._means, (self._variance,) = parameters[3:6]
+
+    def rows(self, block: Any, words: np.ndarray, asked: np.ndarray, clip: float) -> np.ndarray:
+        """Compute contributions of the units of a block."""
+        (records, chosen), row_words, starts = unpack_block(block, words)
+        unit = np.arange(len(chosen)) if starts is None else np.repeat(np.arange(len(words)), np.diff(starts))
+        kept = asked[unit]
+        with np.errstate(all="ignore"):
+            nats, predicted = self._predict(np.array(records[chosen[kept]], np.float64), row_words[kept])
+        # A row that holds no numbers says nothing.
+        valid = np.isfinite(nats)
+        total, sums = (
+            np.bincount(unit[kept], weights=np.where(valid, each, 0.0), minlength=len(words))
+            for each in (predicted, nats)
+        )
+        share = np.minimum(1.0, MOST / np.maximum(total, 1.0))
+        return self.clip_rows((sums * share)[:, None], share * total / MOST, clip)
+
+    def _predict(self, records: np.ndarray, words: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Compute nats and the number of predicted columns of each row."""
+        square = np.zeros(len(records))
+        for j in range(records.shape[1]):
+            square += records[:, j] ** 2
+        records = records / np.maximum(np.sqrt(square), 1.0)[:, None]
+        columns = range(records.shape[1])
+        known = [scramble(words + np.uint64(j + 1) * GOLDEN) >> np.uint64(63) == 0 for j in columns]
+        held = np.log(self._weights) + np.zeros((len(records), 1))
+        for j in columns:
+            held += np.where(known[j][:, None], self._logs(records, j), 0.0)
+        shares = np.maximum(np.exp(held - held.max(axis=1, keepdims=True)), 0.0)
+        nats, predicted, some = np.zeros(len(records)), np.zeros(len(records)), np.zeros(len(records), bool)
+        for j in columns:
+            logs = self._logs(records, j)
+            density = np.exp(logs - logs.max(axis=1, keepdims=True))
+            found, plain, whole = np.zeros((3, len(records)))
+            for k, weight in enumerate(self._weights.tolist()):
+                found += shares[:, k] * density[:, k]
+                plain += weight * density[:, k]
+                whole += shares[:, k]
+            nats += np.where(known[j], 0.0, np.log(found / whole / plain))
+            predicted += ~known[j]
+            some |= known[j]
+        return np.where(some, nats, 0.0), np.where(some, predicted, 0.0)
+
+    def _logs(self, records: np.ndarray, j: int) -> np.ndarray:
+        """Compute a column's log-densities by component, (n, K), up to a constant; below e^-700 a density is 0."""
+        return np.maximum(-((records[:, j][:, None] - self._means[:, j]) ** 2) / (2.0 * self._variance), -700.0)
