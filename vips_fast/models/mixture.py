@@ -249,7 +249,8 @@ class GaussianMixture(Mixture):
 
         Records are projected, but not scaled down.
         """
-        rows, means, variance = self.records(self._held(X)) * self.radius, self.means_, self.variance_
+        rows = np.asarray(self.records(self._held(X)), np.float64) * self.radius
+        means, variance = self.means_, self.variance_
         squares = (rows**2).sum(axis=1)[:, None] - 2.0 * rows @ means.T + (means**2).sum(axis=1)
         log = logsumexp(np.log(self.weights_) - squares / (2.0 * variance), axis=1)
         return float(log.mean() - 0.5 * means.shape[1] * math.log(2 * math.pi * variance))
@@ -330,4 +331,5 @@ class ColumnPrediction(GainScore):
 
     def _logs(self, records: np.ndarray, j: int) -> np.ndarray:
         """Compute a column's log-densities by component, (n, K), up to a constant; below e^-700 a density is 0."""
-        return np.maximum(-((records[:, j][:, None] - self._means[:, j]) ** 2) / (2.0 * self._variance), -700.0)
+        squares = (records[:, j][:, None] - self._means[:, j]) ** 2
+        return np.asarray(np.maximum(-squares / (2.0 * self._variance), -700.0))

@@ -17,9 +17,9 @@ from ...engine.plan import RunForecast, RunSchedule
 from ...engine.result import Public
 from ...store.words import several
 from ..forecast import noise_of_mean
-from ..mixture import Mixture, count_weight
+from ..mixture import GRID, Mixture, count_weight
 from ..readouts import kept
-from .knowledge import GRID, PublicVectors, check_public, weighted_centers
+from .knowledge import PublicVectors, check_public, weighted_centers
 
 #: Noise of a share over the mean share. Up to the first, releases can move the centers; above the second, shares say
 #: little too.
