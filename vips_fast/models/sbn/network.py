@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack, cast
 import numpy as np
 from scipy.special import expit, logit, ndtri
 
-from ...accounting.solver import halve_brackets
 from ...checks import check_flag, check_memory, check_number, public_seed
 from ...data.arrays import binary_records, select
 from ...data.frames import to_frame
@@ -95,17 +94,8 @@ READ_SWEEPS = 12
 #: Records whose Polya-Gamma means are in memory at a time.
 _SCORED = 4096
 
-#: Correlations of the normals stay within the sine of this, and their matrix' eigenvalues above the second.
-_WIDEST, _LEAST_EIGENVALUE = math.asin(0.99), 1e-3
-
-#: Rounds of halving: angles to 10^-9.
-_HALVINGS = 32
-
-#: Nodes of the integral over the angle; values to 10^-8 for probabilities between .02 and .98.
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(24)
-
-#: Pairs of units whose angles are found at a time.
-_PAIRS = 2**14
+#: Correlations of hidden units stay within the first, and the eigenvalues of their normals' matrix above the second.
+_WIDEST, _LEAST_EIGENVALUE = 0.99, 1e-3
 
 
 @dataclass(frozen=True)
@@ -345,8 +335,8 @@ class SigmoidBeliefNetwork(NetworkEstimator, Transformer):
     def sample(self, n_samples: int = 1, random_state: RandomState = None) -> Bits:
         """Draw records from the model, uint8, shape (n_samples, J).
 
-        ``random_state`` seeds the draws. Hidden units have their released means and covariance, which normals cut at
-        thresholds reproduce (Emrich & Piedmonte 1991). The records' own q(z) are not independent of each other, as the
+        ``random_state`` seeds the draws. Hidden units have their released means and covariance, nearly, by normals cut
+        at thresholds. The records' own q(z) are not independent of each other, as the
         model's prior would have it.
         """
         n_samples = check_number("n_samples", n_samples, 0, 2**40, integer=True)
@@ -869,44 +859,21 @@ def record_bounds(Y: np.ndarray, arrays: Mapping[str, np.ndarray], n_threads: in
     return bounds
 
 
-def joint_excess(first: np.ndarray, second: np.ndarray, angle: np.ndarray) -> np.ndarray:
-    """Compute the excess probability that both of two normals are small.
-
-    It is P(u < a, v < b) - P(u < a) P(v < b), elementwise. u and v are standard normals with correlation sin(angle).
-    The derivative of a bivariate normal distribution with respect to its correlation is its density (Plackett 1954). So
-    this is the integral over t from 0 to the angle of exp(-(a^2 + b^2 - 2 a b sin t) / (2 cos^2 t)) / (2 pi).
-    """
-    t = 0.5 * angle[:, None] * (_NODES + 1.0)
-    a, b, sine = first[:, None], second[:, None], np.sin(t)
-    density = np.exp(-0.5 * (a * a + b * b - 2.0 * a * b * sine) / (1.0 - sine * sine))
-    return np.asarray(density @ _WEIGHTS * angle / (4.0 * math.pi))
-
-
 def thresholded_normal(mean: np.ndarray, covariance: np.ndarray) -> Normal:
     """Find thresholds and a factor for binary variables with given moments.
 
     The thresholds are h, (K,), and the factor L, (K, K). With standard normals u, z = (L u < h) has E[z] = ``mean``.
-    Its covariance off the diagonal is ``covariance``, if binary variables can have it (Emrich & Piedmonte 1991). The
-    correlations are found pair by pair. Their matrix is made positive definite, which moves the covariances of z if
-    they could not all be had together; the means stay.
+    Normals with correlation sin(pi r / 2) have signs with correlation r. Away from means of 1/2 that is close: in
+    samples of digits, classifiers saw no difference to correlations that are found pair by pair. The matrix is made
+    positive definite, which moves the covariances of z if they could not all be had together; the means stay.
     """
-    K, h = len(mean), ndtri(mean)
-    rows, columns = np.triu_indices(K, 1)
-    angles = np.empty(len(rows))
-    for first in range(0, len(rows), _PAIRS):
-        k, m = rows[first : first + _PAIRS], columns[first : first + _PAIRS]
-
-        def short(angle: np.ndarray, k: np.ndarray = k, m: np.ndarray = m) -> np.ndarray:
-            return np.asarray(joint_excess(h[k], h[m], angle) < covariance[k, m])
-
-        low, high = halve_brackets(short, np.full(len(k), -_WIDEST), np.full(len(k), _WIDEST), _HALVINGS)
-        angles[first : first + _PAIRS] = 0.5 * (low + high)
-    correlation = np.eye(K)
-    correlation[rows, columns] = correlation[columns, rows] = np.sin(angles)
+    K, sd = len(mean), np.sqrt(mean * (1 - mean))
+    correlation = np.sin(0.5 * math.pi * np.clip(covariance / np.outer(sd, sd), -_WIDEST, _WIDEST))
+    np.fill_diagonal(correlation, 1.0)
     with one_blas_thread(K):
-        correlation = psd_project(correlation, _LEAST_EIGENVALUE)
+        correlation = psd_project(0.5 * (correlation + correlation.T), _LEAST_EIGENVALUE)
         scale = 1.0 / np.sqrt(np.diag(correlation))
-        return h, np.linalg.cholesky(correlation * np.outer(scale, scale))
+        return ndtri(mean), np.linalg.cholesky(correlation * np.outer(scale, scale))
 
 
 def hidden_normal(arrays: Mapping[str, np.ndarray]) -> Normal:

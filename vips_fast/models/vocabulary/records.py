@@ -1,9 +1,6 @@
 """Token lists of texts as the private records of a vocabulary's release."""
 
 import hashlib
-import mmap
-import os
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -20,51 +17,6 @@ from ...store.log import canonical_json
 
 #: Pairs of a text and a token in a block.
 _BLOCK = 1 << 19
-
-
-class _Numbers:
-    """int32 numbers, appended and read in runs.
-
-    They stand in a file of the folder for temporary files (TMPDIR), which has no name there and ends with this object.
-    """
-
-    def __init__(self, data: bytes = b"") -> None:
-        self._file, self._size = tempfile.TemporaryFile(buffering=0), 0
-        self.add(np.frombuffer(data, np.int32))
-
-    def __reduce__(self) -> Any:
-        return _Numbers, (self._all().tobytes(),)
-
-    def add(self, numbers: np.ndarray) -> None:
-        """Add numbers.
-
-        Raises OSError if the disk is full; nothing is added then.
-        """
-        data = np.ascontiguousarray(numbers, dtype=np.int32).view(np.uint8).data
-        try:
-            done = 0
-            while done < len(data):  # one write may take only a part
-                done += os.pwrite(self._file.fileno(), data[done:], self._size + done)
-        except OSError as error:
-            what = f"{error.strerror}: expected space for the tokens of the texts"
-            raise OSError(error.errno, what, tempfile.gettempdir()) from None
-        self._size += len(data)
-
-    def _all(self) -> np.ndarray:
-        if not self._size:
-            return np.zeros(0, np.int32)
-        return np.frombuffer(mmap.mmap(self._file.fileno(), self._size, access=mmap.ACCESS_READ), np.int32)
-
-    def runs(self, begin: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-        """Read the numbers from each place on, in one array.
-
-        Runs that follow each other are read at once.
-        """
-        apart = np.flatnonzero(np.append(True, begin[1:] != (begin + lengths)[:-1])[: len(begin)])
-        first, numbers = begin[apart], self._all()
-        ends = first + (np.add.reduceat(lengths, apart) if len(apart) else lengths)
-        parts = [numbers[a:b] for a, b in zip(first.tolist(), ends.tolist(), strict=True)]
-        return np.concatenate(parts) if parts else numbers[:0]
 
 
 @dataclass(frozen=True)
@@ -88,7 +40,7 @@ class TokenSets:
 
     usable: np.ndarray | None = None
 
-    def __init__(self, ids: _Numbers, ends: np.ndarray, number: np.ndarray | None, names: list[str]) -> None:
+    def __init__(self, ids: np.ndarray, ends: np.ndarray, number: np.ndarray | None, names: list[str]) -> None:
         self._ids, self._ends, self._number, self.names, self.n_rows = ids, ends, number, names, len(ends) - 1
 
     def edges(self, rows: np.ndarray) -> np.ndarray:
@@ -118,9 +70,8 @@ class TokenSets:
 
     def subset(self, rows: np.ndarray) -> "TokenSets":
         """Copy these persons, in this order, without names and without others."""
-        block, ids = self.block(rows), _Numbers()
-        ids.add(block.ids)
-        return TokenSets(ids, block.ends, None, [])
+        block = self.block(rows)
+        return TokenSets(block.ids, block.ends, None, [])
 
 
 def _edges(lengths: np.ndarray) -> np.ndarray:
@@ -129,24 +80,24 @@ def _edges(lengths: np.ndarray) -> np.ndarray:
     return np.unique(np.concatenate(([0], np.searchsorted(work, cuts), [len(work)])))
 
 
-def _block(ids: _Numbers, ends: np.ndarray, rows: np.ndarray) -> TokenBlock:
+def _block(ids: np.ndarray, ends: np.ndarray, rows: np.ndarray) -> TokenBlock:
     lengths = ends[rows + 1] - ends[rows]
-    return TokenBlock(ids.runs(ends[rows], lengths), np.concatenate(([0], np.cumsum(lengths))))
+    own = np.concatenate(([0], np.cumsum(lengths)))
+    return TokenBlock(ids[np.repeat(ends[rows] - own[:-1], lengths) + np.arange(own[-1])], own)
 
 
 class TokenRows:
     """Numbers of the tokens of each text, in order.
 
-    The numbers of tokens, and how many there are, are private, and so is everything here. It is written nowhere but to
-    a temporary file without a name. ``analyzer`` is as for
-    `vips_fast.data.tokens.as_analyzer`; ``n_rows`` are the texts so far.
+    The numbers of tokens, and how many there are, are private, and so is everything here; it is written nowhere. A text
+    takes 4 bytes a word. ``analyzer`` is as for `vips_fast.data.tokens.as_analyzer`; ``n_rows`` are the texts so far.
     """
 
     usable: np.ndarray | None = None
 
     def __init__(self, analyzer: Any = None) -> None:
         self._index = TokenIndex(analyzer)
-        self._ids, self._lengths = _Numbers(), list[np.ndarray]()
+        self._parts, self._lengths = list[np.ndarray](), list[np.ndarray]()
 
     def extend(self, texts: Sequence[str | None]) -> "TokenRows":
         """Add further texts; None is an empty one. Returns this object.
@@ -160,9 +111,16 @@ class TokenRows:
         ids, indptr = self._index(texts)
         if not all(isinstance(token, str) for token in islice(columns, known, None)):
             raise TypeError("analyzer: expected one that makes tokens that are strings")
-        self._ids.add(ids)
+        self._parts.append(np.asarray(ids, np.int32))
         self._lengths.append(np.diff(indptr))
         return self
+
+    @property
+    def _ids(self) -> np.ndarray:
+        """The numbers of all texts' tokens, int32."""
+        if len(self._parts) != 1:
+            self._parts = [np.concatenate([np.zeros(0, np.int32), *self._parts])]
+        return self._parts[0]
 
     @classmethod
     def of_counts(cls, X: Any, names: Sequence[str]) -> "TokenRows":
@@ -180,7 +138,7 @@ class TokenRows:
         rows._index.columns.update((name, column) for column, name in enumerate(names))
         if not len(rows._index.columns) == len(names) == X.shape[1]:
             raise ValueError(f"names: expected {X.shape[1]} different ones, one for each column of X, got {len(names)}")
-        rows._ids.add(X.indices)
+        rows._parts = [np.asarray(X.indices, np.int32)]
         rows._lengths = [np.diff(X.indptr)]
         return rows
 
@@ -224,7 +182,8 @@ class TokenRows:
         choice is a function of this person only, made once for all rounds. ``words(n)`` gives n independent uniform
         uint64.
         """
-        names, kept, lengths = list(self._index.columns), _Numbers(), [np.zeros(1, np.int64)]
+        names, lengths = list(self._index.columns), [np.zeros(1, np.int64)]
+        kept = [np.zeros(0, np.int32)]
         held, codes = np.zeros(len(names), bool), np.arange(self.n_rows)
         if groups is not None:
             codes = group_codes(groups, self.n_rows, invalid)
@@ -232,11 +191,13 @@ class TokenRows:
         for first, table in self._of_persons(codes):
             table = _limit_tokens(table, max_tokens, drawn[first : first + len(table.ends) - 1])
             held[table.ids] = True
-            kept.add(table.ids)
+            kept.append(table.ids)
             lengths.append(np.diff(table.ends))
         # A token that nobody keeps is as if nobody held it.
         number, found = np.cumsum(held, dtype=np.int32), np.flatnonzero(held).tolist()
-        return TokenSets(kept, np.concatenate(lengths).cumsum(), number, ["", *(names[i] for i in found)])
+        return TokenSets(
+            np.concatenate(kept), np.concatenate(lengths).cumsum(), number, ["", *(names[i] for i in found)]
+        )
 
     def _of_persons(self, codes: np.ndarray) -> Iterator[tuple[int, TokenBlock]]:
         """Yield some persons at a time: first number and distinct tokens.
