@@ -179,7 +179,7 @@ class Words(Texts, title="words"):
     vocab_size
         most words: default 8000 of public:LANGUAGE, planned for private
     vocab_share
-        private: share of epsilon for the vocabulary; default: planned
+        private: share of epsilon for the vocabulary; default: half
     max_share
         private: drop words of more than this share of persons, default 0.3
     analyzer
@@ -775,7 +775,7 @@ class Plan(
     n_bins : T
         the shards' bins, if they have any
     vocab_share
-        share of epsilon for the vocabulary; default: the best by the forecast
+        share of epsilon for the vocabulary; default: half
 
     Examples
     --------

@@ -365,7 +365,7 @@ class LatentDirichletAllocation(Transformer):
         to come. With an n_features of None, `PrivateVocabulary` purchases the words from the same budget, and they are
         as many as are expected. With an n_components of None there are as many topics as are worthwhile, from 5 to 50
         (`Plan.n_components`), chosen together with purchased words. ``n_bins`` are the bins that shards were written
-        in, and ``vocab_share`` is the share of epsilon of a vocabulary; None for the best. Without a target and a noise
+        in, and ``vocab_share`` is the share of epsilon of a vocabulary; None for half. Without a target and a noise
         multiplier it is for epsilon = 1. ``planner`` is that of the job, whose calibrations are not repeated. Raises
         ValueError if a number is out of its range.
         """

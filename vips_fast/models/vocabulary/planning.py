@@ -1,11 +1,10 @@
 """Plan a vocabulary's share of epsilon, and forecast its release, from public numbers only.
 
-Topics say about half a nat of each token that they know, beyond how common it is. A token outside the vocabulary loses
-that. One that is in it loses 0.15 nats for each factor e of noise in the topics. A vocabulary that takes a share x of
-epsilon takes about that share of 1/noise. As the squares of 1/noise add up, it raises the topics' noise by 1/sqrt(1 -
-x^2) only. That is 5 % at x = 0.3, 15 % at 0.5. The share is the least that comes within a hundredth of a nat a token of
-the best. It is the largest of all if even that finds next to nothing. Rounds and the most tokens of a person are those
-of `PrivateVocabulary`: of 4 or 8 rounds with 300 or 1,000 tokens, the best covers at most 1.4 percentage points more.
+A vocabulary takes half of epsilon. As the squares of 1/noise add up, that raises the topics' noise by 15 % only. Say
+that topics know half a nat of each token in it, beyond how common it is, and lose 0.15 nats for each factor e of noise.
+Then from 500 to 400,000 persons, at epsilon from .5 to 4, no other share gains more than 0.016 nats a token. Rounds and
+the most tokens of a person are those of `PrivateVocabulary`: of 4 or 8 rounds with 300 or 1,000 tokens, the best covers
+at most 1.4 percentage points more.
 
 The forecast takes tokens to be used as the law of Zipf and Mandelbrot says, with a heavier head; stop words are left
 out. The r-th commonest of V has a frequency in proportion to (r + 300)^-1.25 (1 + 40 / (r + 10)) sqrt(1 - r / (V + 1)).
@@ -38,12 +37,10 @@ from .model import LARGEST_LATER, ThresholdSampler, VocabularyModel, threshold_f
 
 #: Share of delta that the threshold may let through.
 THRESHOLD_SHARE = 0.25
-#: Shares of epsilon to try.
-_SHARES = (0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6)
+#: Share of epsilon for a vocabulary.
+SHARE = 0.5
 #: Rounds, and the most tokens of a person.
 ROUNDS, MOST_TOKENS = 4, 1000
-#: Nats that a token outside the vocabulary costs, and one inside for each factor e of noise; a negligible number.
-_MISSING, _NOISE, _NEAR = 0.5, 0.15, 0.01
 #: Different tokens that there are, where a list does not say it.
 _OPEN = 1_000_000
 #: Tokens that have to be expected where a vocabulary is to be of use.
@@ -162,7 +159,7 @@ def plan_vocabulary(
     n_words : int
         Different tokens that there can be.
     share : float or None
-        Of epsilon, for the vocabulary; None for the best.
+        Of epsilon, for the vocabulary; None for half.
     max_features : int
         Most tokens, of `PrivateVocabulary`; `vips_fast.plan` says how many the topics can use.
     n_rounds, max_tokens : int
@@ -185,7 +182,7 @@ def plan_vocabulary(
     check_number("n_rounds", n_rounds, 1, 100, integer=True)
     check_number("max_tokens", max_tokens, 1, 2**20, integer=True)
     public = _Public(n_records, delta, tokens, n_words, max_features)
-    part = _share(public, epsilon, n_rounds, max_tokens) if share is None else share
+    part = SHARE if share is None else share
     covered, words, _ = public.expected(part * epsilon, n_rounds, max_tokens)
     sampler = public.sampler(n_rounds, max_tokens)
     z = (planner or Planner()).noise(sampler, n_rounds, Target(part * epsilon, delta))
@@ -201,18 +198,6 @@ def plan_vocabulary(
         covered,
         public.extra_noise(epsilon, n_rounds, z),
     )
-
-
-def _share(public: _Public, epsilon: float, n_rounds: int, max_tokens: int) -> float:
-    """Choose the share of epsilon for the vocabulary."""
-    costs, most = [], 0.0
-    for share in _SHARES:
-        covered, words, z = public.expected(share * epsilon, n_rounds, max_tokens)
-        costs.append(_MISSING * (1 - covered) + _NOISE * covered * math.log(public.extra_noise(epsilon, n_rounds, z)))
-        most = max(most, words)
-    if most < USEFUL_WORDS:
-        return _SHARES[-1]
-    return next(share for share, cost in zip(_SHARES, costs, strict=True) if cost <= min(costs) + _NEAR)
 
 
 def enough_for_words(
