@@ -77,21 +77,18 @@ def strong_composition_noise(target, size, n, steps, delta, step=TIGHT, step_del
     from peers.theorems import strong_composition
     from scipy.optimize import brentq
 
-    from vips_fast.accounting import (
-        GaussianEvent,
-        SelfComposedEvent,
-        WithoutReplacementEvent,
-        calibrate_noise_multiplier,
-    )
+    from vips_fast.accounting import GaussianEvent, WithoutReplacementEvent, epsilon
 
     q = size / n
     if step == TIGHT:
 
-        def event(z):
-            one = GaussianEvent(z, relation="replace_one")
-            return SelfComposedEvent(one if size == n else WithoutReplacementEvent(size, n, one), steps)
+        def spent(z):
+            noise = GaussianEvent(z, relation="replace_one")
+            one = noise if size == n else WithoutReplacementEvent(size, n, noise)
+            shares = ((share, epsilon(one, (1 - share) * delta / steps)) for share in (0.1, 0.3, 0.5, 0.7, 0.9))
+            return min(strong_composition(each, 0.0, steps, share * delta)[0] for share, each in shares)
 
-        return calibrate_noise_multiplier(event, target, delta, "strong")
+        return brentq(lambda z: spent(z) - target, 0.1, 1e4, rtol=1e-6)
     each = delta / (2 * steps * q) if step_delta is None else step_delta
     slack = delta - steps * q * each
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from common import DATA, listed, markdown, order
 from peers import DPSGDLogisticRegression
-from peers.theorems import zcdp_rho_for_target
+from peers.theorems import pure_epsilon, zcdp_epsilon, zcdp_rho_for_target
 from peers.uci import read_adult
 
 from vips_fast.accounting import (
@@ -18,7 +18,6 @@ from vips_fast.accounting import (
     WithoutReplacementEvent,
     calibrate_noise_multiplier,
     epsilon,
-    pure_epsilon,
 )
 
 TITLE = "Slides: the three scenarios of private gradient descent, Adult"
@@ -72,7 +71,7 @@ def own(scenario, n, z):
     if scenario == "laplace":
         return pure_epsilon(event(scenario, n, z))
     if scenario == "zcdp":
-        return epsilon(event(scenario, n, z), DELTA, "zcdp", conversion="simple")
+        return zcdp_epsilon(STEPS / (2 * z**2), DELTA, "simple")
     return epsilon(event(scenario, n, z), DELTA, **RDP)
 
 

@@ -25,12 +25,12 @@ from pathlib import Path
 import numpy as np
 from common import DATA, crossed, newsgroup_posts, spread
 from peers import DPSGDLogisticRegression
+from peers.theorems import zcdp_epsilon
 from scipy import sparse
 from scipy.optimize import brentq
 from scipy.special import expit
 
 from vips_fast import BayesianLogisticRegression
-from vips_fast.accounting import zcdp_epsilon
 
 TITLE = "Logistic regression of texts: a first-order statistic against DP-SGD and DP Frank-Wolfe"
 NEEDS = ("text", "people", "sklearn")

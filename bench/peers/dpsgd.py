@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 from scipy.special import expit
 
-from vips_fast.accounting import PrivacyEvent, SelfComposedEvent, calibrate_noise_multiplier, epsilon, pure_epsilon
+from vips_fast.accounting import PrivacyEvent, SelfComposedEvent, calibrate_noise_multiplier, epsilon, gaussian_mu
 from vips_fast.checks import check_choice, check_flag, check_number
 from vips_fast.engine.budget import Budget
 from vips_fast.engine.loop import Progress
@@ -26,6 +26,7 @@ from vips_fast.models.logistic.spherical import MAX_COLUMNS
 
 from .laplace import LaplaceMechanism, LaplaceSampler
 from .linear import LinearClassifier
+from .theorems import pure_epsilon, zcdp_epsilon, zcdp_rho_for_target
 
 #: Scaling before truncation, so that rounding of the norm cannot pass the bound.
 _SHRINK = 1.0 - 2.0**-40
@@ -144,14 +145,16 @@ class DPSGDLogisticRegression(LinearClassifier):
         """Compute the epsilon that calibrates the noise."""
         if self.scenario == "laplace":
             return pure_epsilon(event)
-        name, options = self._calibrating()
-        return epsilon(event, delta, name, **options)
+        name = self._calibrating
+        if name == "zcdp":
+            mu = gaussian_mu(event)
+            assert mu is not None
+            return zcdp_epsilon(mu**2 / 2, delta, "simple")
+        return epsilon(event, delta, name)
 
-    def _calibrating(self) -> tuple[str | None, dict[str, Any]]:
-        if self.accountant != "textbook":
-            return self.accountant, {}
-        name = _SCENARIOS[self.scenario][2]
-        return name, {"conversion": "simple"} if name == "zcdp" else {}
+    @property
+    def _calibrating(self) -> str | None:
+        return _SCENARIOS[self.scenario][2] if self.accountant == "textbook" else self.accountant
 
     def _noise(self, sampler: Sampler, n_steps: int, delta: float) -> float:
         """Find the noise multiplier, or refuse the run."""
@@ -174,8 +177,9 @@ class DPSGDLogisticRegression(LinearClassifier):
             # T ln(1 + q (e^(1/z) - 1)) = epsilon, solved for z and rounded up.
             q = sampler.expected_batch_size / sampler.n_records
             return (1.0 + 1e-12) / math.log1p(math.expm1(target / n_steps) / q)
-        name, options = self._calibrating()
-        return calibrate_noise_multiplier(event, target, delta, name, **options)
+        if self._calibrating == "zcdp":
+            return (1.0 + 1e-12) * math.sqrt(n_steps / (2.0 * zcdp_rho_for_target(target, delta)))
+        return calibrate_noise_multiplier(event, target, delta, self._calibrating)
 
     @property
     def privacy_(self) -> Privacy:

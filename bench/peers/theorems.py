@@ -11,7 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from vips_fast.accounting.printing import rounded_up
+from vips_fast.accounting import LaplaceEvent, PrivacyEvent, RandomizedResponseEvent, rounded_up
+from vips_fast.accounting.events import rate_and_mechanism
+from vips_fast.accounting.rdp import epsilon_of_curve
 
 # ---------------------------------------------------------------- composition
 
@@ -46,6 +48,25 @@ def kairouz_composition(epsilon: float, delta: float, k: int, slack: float) -> t
         mean + spread * math.sqrt(2.0 * math.log(1.0 / slack)),
     )
     return total, -math.expm1(k * math.log1p(-delta) + math.log1p(-slack))
+
+
+def pure_epsilon(event: PrivacyEvent) -> float:
+    """Add the steps' largest losses: epsilon with delta = 0; infinity where some mechanism has no pure guarantee.
+
+    Basic composition (Dwork & Roth 2014, theorem 3.14), each sampled step at ln(1 + q (e^epsilon - 1)) (Balle, Barthe &
+    Gaboardi 2018). At delta = 0 nothing smaller holds for Laplace mechanisms and randomized responses.
+    """
+    total = 0.0
+    for leaf, repeats in event.leaves().items():
+        rate, mechanism = rate_and_mechanism(leaf)
+        if isinstance(mechanism, LaplaceEvent):
+            each = 1.0 / mechanism.noise_multiplier
+        elif isinstance(mechanism, RandomizedResponseEvent):
+            each = mechanism.epsilon
+        else:
+            return math.inf
+        total += repeats * math.log1p(rate * math.expm1(each))
+    return total * (1.0 + 1e-15)
 
 
 # ------------------------------------------------- amplification and relations
@@ -93,6 +114,19 @@ def add_remove_to_replace_one(epsilon: float, delta: float) -> tuple[float, floa
 def zcdp_rho_gaussian(sensitivity: float, sd: float) -> float:
     """rho = sensitivity^2 / (2 sd^2) (Bun & Steinke 2016, proposition 1.6)."""
     return sensitivity**2 / (2.0 * sd**2)
+
+
+def zcdp_epsilon(rho: float, delta: float, conversion: str = "tight") -> float:
+    """Compute epsilon of rho-zCDP at `delta`.
+
+    "simple" is rho + 2 sqrt(rho ln(1/delta)) (Bun & Steinke 2016, proposition 1.3). "Tight" is the minimum over real
+    orders of Canonne, Kamath & Steinke 2020, proposition 12, with D_alpha = alpha rho.
+    """
+    best = math.sqrt(math.log(1.0 / delta) / rho)  # alpha - 1 of the simple conversion
+    if conversion == "simple":
+        return rho * (1.0 + 2.0 * best)
+    orders = 1.0 + best * np.geomspace(1e-3, 1e3, 30_001)
+    return epsilon_of_curve(orders, rho * orders, delta)
 
 
 def zcdp_rho_for_target(epsilon: float, delta: float) -> float:

@@ -1,4 +1,4 @@
-"""The named accountants, calibration, comparison, plots, and the paper's table."""
+"""The named accountants, calibration, and the paper's table."""
 
 import doctest
 import math
@@ -32,55 +32,21 @@ EVENTS = {
 def test_every_accountant_is_above_the_attack(event):
     """Each says what it refuses, its delta inverts its epsilon, and the default is the best of all."""
     low, values = acc.epsilon_lower_bound(event, 1e-4), {}
-    for name, accountant in acc.ACCOUNTANTS.items():
+    for name in acc.ACCOUNTANTS:
         try:
             value = values[name] = acc.epsilon(event, 1e-4, name)
-        except ValueError:
-            assert not accountant.supports(event), name
+        except ValueError as error:
+            assert "use accountant=" in str(error), name
             continue
-        assert accountant.supports(event) and value >= low > 0, name
-        # delta of the theorems is found by inversion, which is slow and the same code for every event.
-        if value > 5 or name in ("strong", "optimal") and isinstance(event, acc.ComposedEvent):
+        assert value >= low > 0, name
+        if value > 5:
             continue
         again = acc.delta(event, value, name)
-        # delta falls by about e^(-slope rtol eps) within epsilon's accuracy. Sums of epsilons do not depend on delta.
-        assert again <= 1e-4 * 1.05 and (name == "basic" or again >= 1e-4 * 0.9), name
+        # delta falls by about e^(-slope rtol eps) within epsilon's accuracy.
+        assert 1e-4 * 0.9 <= again <= 1e-4 * 1.05, name
     best = acc.epsilon(event, 1e-4)
     # The default is the best, up to its accuracy of 1e-4.
     assert best == values[acc.default_accountant(event)] <= min(values.values()) * (1 + 2e-4)
-
-
-@pytest.mark.parametrize("name", ["basic", "strong", "optimal"])
-def test_theorems_on_pure_steps(name):
-    event = acc.ComposedEvent([acc.SelfComposedEvent(acc.LaplaceEvent(20.0), 50), acc.LaplaceEvent(5.0)])
-    got = acc.epsilon(event, 1e-5, name)
-    epsilons = [0.05] * 50 + [0.2]
-    square, delta = math.fsum(e * e for e in epsilons), 1e-5
-    want = {
-        "basic": math.fsum(epsilons),
-        "strong": math.sqrt(2 * math.log(1 / delta) * square) + math.fsum(e * math.expm1(e) for e in epsilons),
-        "optimal": accountants.epsilon(
-            acc.ComposedEvent([acc.ApproximateDPEvent(e) for e in epsilons]), delta, "pld", rtol=1e-8
-        ),
-    }[name]
-    assert got == pytest.approx(want, rel=1e-12 if name != "optimal" else 1e-6)
-
-
-def test_pure_epsilon():
-    event = acc.ComposedEvent(
-        [
-            acc.SelfComposedEvent(acc.WithoutReplacementEvent(1, 4, acc.LaplaceEvent(2.0, "replace_one")), 3),
-            acc.RandomizedResponseEvent(0.75),
-        ]
-    )
-    want = 3 * math.log(1 + 0.25 * math.expm1(0.5)) + math.log(3)
-    assert acc.pure_epsilon(event) == pytest.approx(want, rel=1e-14)
-    assert acc.pure_epsilon(acc.ComposedEvent([])) == 0.0
-    # Removing a record from a Poisson sample costs less than adding one.
-    sampled = acc.PoissonSampledEvent(0.25, acc.LaplaceEvent(2.0))
-    assert acc.pure_epsilon(sampled) == pytest.approx(math.log(1 + 0.25 * math.expm1(0.5)), rel=1e-14)
-    for event in (LDA, acc.GaussianEvent(1.0), acc.NonPrivateEvent(), acc.ApproximateDPEvent(1.0, 1e-9)):
-        assert math.isinf(acc.pure_epsilon(event))
 
 
 @pytest.mark.parametrize("name", acc.ACCOUNTANTS)
@@ -116,11 +82,9 @@ def test_nothing_and_everything():
 
 
 def test_what_costs_nothing_or_has_a_form_of_its_own():
-    assert acc.zcdp_epsilon(0.0, 0.1) == acc.zcdp_delta(0.0, 1.0) == acc.renyi_divergence(poisson(0.0, 1.0), 2.0) == 0.0
-    assert acc.zcdp_rho(acc.ApproximateDPEvent(0.4)) == pytest.approx(0.08)
+    assert acc.renyi_divergence(poisson(0.0, 1.0), 2.0) == 0.0
     whole, how = acc.GaussianEvent(2.0, "replace_one"), dict(orders=np.arange(2, 257), conversion="classical")
     assert acc.epsilon(fixed(7, 7, 2.0), 1e-5, "wang", **how) == acc.epsilon(whole, 1e-5, "rdp", **how)
-    assert acc.delta(acc.SelfComposedEvent(acc.LaplaceEvent(1.0), 9), 0.0, "strong") == 1.0
 
 
 def test_a_statement_names_relation_delta_and_accountant():
@@ -129,7 +93,7 @@ def test_a_statement_names_relation_delta_and_accountant():
     assert "adding or removing" in acc.describe(poisson(0.1, 1.0), 1e-5)
 
 
-@pytest.mark.parametrize("accountant", [None, "rdp", "wang", "basic"])
+@pytest.mark.parametrize("accountant", [None, "rdp", "wang"])
 def test_calibrated_noise_is_the_smallest(accountant):
     def make(z):
         return fixed(50, 1000, z, 20)
@@ -167,22 +131,6 @@ def test_calibration_extremes():
         assert exact <= z <= exact * (1 + 1.1e-3)
     with pytest.raises(ValueError, match="no noise multiplier"):
         acc.calibrate_noise_multiplier(lambda z: acc.ComposedEvent([gaussian(z), acc.NonPrivateEvent()]), 1.0, 1e-5)
-
-
-def test_compare():
-    rows = acc.compare(LDA, 1e-4)
-    assert rows[0].accountant == "attack"
-    assert rows[1].accountant == "pld" and rows[1].default
-    values = [row.epsilon for row in rows]
-    assert values == sorted(values)
-    assert {"rdp", "wang", "basic", "strong", "optimal"} <= {row.accountant for row in rows}
-    # The printed epsilon, and the gap between attack and proof.
-    assert 0.92 < values[0] < 0.9321 and values[1] == pytest.approx(0.984, abs=1e-3)
-    with pytest.raises(ValueError, match="gaussian"):
-        acc.compare(LDA, 1e-4, ["gaussian"])
-    exact = acc.compare(EVENTS["gaussian"], 1e-4)
-    assert exact[0].epsilon == pytest.approx(exact[1].epsilon, rel=1e-8)
-    assert exact[1].accountant == "gaussian"
 
 
 def test_paper_table():

@@ -48,7 +48,7 @@ def _wang(p, bound):
 
 
 def _optimal(epsilons, delta):
-    return acc.epsilon(acc.ComposedEvent([acc.ApproximateDPEvent(e) for e in epsilons]), delta, "optimal")
+    return acc.epsilon(acc.ComposedEvent([acc.ApproximateDPEvent(e) for e in epsilons]), delta, rtol=1e-7)
 
 
 def _slack(p):
@@ -66,8 +66,8 @@ COMPUTE = {
     "gaussian_sigma": lambda p: p["sensitivity"] * acc.gaussian_noise_multiplier(p["eps"], p["delta"]),
     "gaussian_composition_eps": lambda p: acc.epsilon(_gaussians(p), p["delta"]),
     "zcdp_rho_gaussian": lambda p: theorems.zcdp_rho_gaussian(p["sensitivity"], p["sigma"]),
-    "zcdp_eps_simple": lambda p: acc.zcdp_epsilon(p["rho"], p["delta"], "simple"),
-    "zcdp_eps_optimal_alpha": lambda p: acc.zcdp_epsilon(p["rho"], p["delta"]),
+    "zcdp_eps_simple": lambda p: theorems.zcdp_epsilon(p["rho"], p["delta"], "simple"),
+    "zcdp_eps_optimal_alpha": lambda p: theorems.zcdp_epsilon(p["rho"], p["delta"]),
     "zcdp_rho_from_eps": lambda p: theorems.zcdp_rho_for_target(p["eps"], p["delta"]),
     "basic_composition": lambda p: theorems.basic_composition(p["parts"]),
     "strong_composition_DR320": lambda p: theorems.strong_composition(*_of(p, "eps delta k delta_slack")),

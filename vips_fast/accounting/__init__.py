@@ -1,14 +1,12 @@
-"""Privacy accounting: events, accountants, calibration and comparison.
+"""Privacy accounting: events, accountants and calibration.
 
 An *event* describes a mechanism and how its data were sampled; an *accountant* computes (epsilon, delta) from events.
 All bounds are rounded upwards: no function here under-reports.
 """
 
 from .accountant import Accountant
-from .accountants import ACCOUNTANTS, default_accountant, delta, describe, epsilon
+from .accountants import ACCOUNTANTS, default_accountant, delta, describe, epsilon, epsilon_lower_bound
 from .calibration import calibrate_noise_multiplier
-from .comparison import ComparisonRow, compare, epsilon_lower_bound
-from .composition import pure_epsilon
 from .events import (
     ApproximateDPEvent,
     ComposedEvent,
@@ -34,13 +32,11 @@ from .printing import rounded_down, rounded_up
 from .privacy_loss import PrivacyLoss
 from .rdp import renyi_divergence
 from .tradeoff import attack_success, inference_success, true_positive_rate
-from .zcdp import zcdp_delta, zcdp_epsilon, zcdp_rho
 
 __all__ = [
     "ACCOUNTANTS",
     "Accountant",
     "ApproximateDPEvent",
-    "ComparisonRow",
     "ComposedEvent",
     "GaussianEvent",
     "GroupEvent",
@@ -56,7 +52,6 @@ __all__ = [
     "WithoutReplacementEvent",
     "attack_success",
     "calibrate_noise_multiplier",
-    "compare",
     "default_accountant",
     "delta",
     "describe",
@@ -71,13 +66,9 @@ __all__ = [
     "group_event",
     "inference_success",
     "parts_epsilon",
-    "pure_epsilon",
     "renyi_divergence",
     "round_up_probability",
     "rounded_down",
     "rounded_up",
     "true_positive_rate",
-    "zcdp_delta",
-    "zcdp_epsilon",
-    "zcdp_rho",
 ]

@@ -4,12 +4,10 @@ An accountant is a class in one file, with its proof beside it, and one entry of
 Every answer is an upper bound: it is rounded up, never down.
 """
 
-import math
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar
 
 from .events import PrivacyEvent
-from .solver import find_threshold
 
 
 class Accountant(ABC):
@@ -27,31 +25,12 @@ class Accountant(ABC):
     source: ClassVar[str]
 
     @abstractmethod
-    def check(self, event: PrivacyEvent) -> None:
-        """Raise ValueError, with an accountant that can, for events beyond this one."""
-
-    def supports(self, event: PrivacyEvent) -> bool:
-        """Tell whether this accountant can bound the event."""
-        try:
-            self.check(event)
-        except ValueError:
-            return False
-        return True
-
-    @abstractmethod
     def epsilon(self, event: PrivacyEvent, delta: float, *args: Any, **options: Any) -> float:
-        """Bound the smallest epsilon >= 0 at `delta`; ValueError as `check`."""
+        """Bound the smallest epsilon >= 0 at `delta`.
 
-    def delta(self, event: PrivacyEvent, epsilon: float, *args: Any, **options: Any) -> float:
-        """Bound the smallest delta at `epsilon` >= 0; ValueError as `check`.
-
-        An accountant without a formula for it inverts its `epsilon`.
+        Raises ValueError, with an accountant that can, for events beyond this one.
         """
 
-        def enough(t: float) -> bool:
-            return self.epsilon(event, math.exp(t), *args, **options) <= epsilon
-
-        low, high = math.log(1e-300), -1e-12
-        if not enough(high):
-            return 1.0
-        return math.exp(low if enough(low) else find_threshold(enough, low, high, atol=1e-9, rtol=1e-9))
+    @abstractmethod
+    def delta(self, event: PrivacyEvent, epsilon: float, *args: Any, **options: Any) -> float:
+        """Bound the smallest delta at `epsilon` >= 0; otherwise as `epsilon`."""

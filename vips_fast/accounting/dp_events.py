@@ -89,8 +89,8 @@ class DpAccountingAccountant(Accountant):
     title = "privacy-loss distribution of the dp-accounting package"
     source = "Doroshenko et al. 2022; https://github.com/google/differential-privacy"
 
-    def check(self, event: PrivacyEvent) -> None:
-        """Accept at most 10^5 Gaussian and Laplace mechanisms, on whole data or Poisson samples."""
+    def _check(self, event: PrivacyEvent) -> None:
+        """Refuse all but at most 10^5 Gaussian and Laplace mechanisms, on whole data or Poisson samples."""
         leaves = touching_leaves(event)
         for leaf in leaves:
             known = isinstance(rate_and_mechanism(leaf)[1], (GaussianEvent, LaplaceEvent))
@@ -101,7 +101,7 @@ class DpAccountingAccountant(Accountant):
                 )
 
     def _compose(self, event: PrivacyEvent) -> Any:
-        self.check(event)
+        self._check(event)
         pld = _module("dp_accounting.pld")
         relation = _module("dp_accounting").NeighboringRelation.ADD_OR_REMOVE_ONE
         accountant = pld.PLDAccountant(relation, value_discretization_interval=_GRID)

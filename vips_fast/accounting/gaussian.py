@@ -135,10 +135,6 @@ class GaussianAccountant(Accountant):
             )
         return mu
 
-    def check(self, event: PrivacyEvent) -> None:
-        """Accept Gaussian mechanisms on the whole data."""
-        self._mu(event)
-
     def epsilon(self, event: PrivacyEvent, delta: float) -> float:
         """Compute the smallest epsilon."""
         return epsilon_of_mu(self._mu(event), delta)

@@ -202,10 +202,6 @@ class RdpAccountant(Accountant):
     title = "Renyi differential privacy"
     source = "Mironov 2017; Mironov, Talwar & Zhang 2019; Canonne, Kamath & Steinke 2020"
 
-    def check(self, event: PrivacyEvent) -> None:
-        """Accept events with a known Renyi divergence."""
-        renyi_curve(event, [2.0])
-
     def epsilon(
         self, event: PrivacyEvent, delta: float, conversion: str = "tight", orders: ArrayLike | None = None
     ) -> float:

@@ -121,10 +121,6 @@ class WangAccountant(Accountant):
     title = "analytical moments accountant"
     source = "Wang, Balle & Kasiviswanathan 2019, theorems 9 and 27"
 
-    def check(self, event: PrivacyEvent) -> None:
-        """Accept samples of a fixed size and mechanisms on the whole data."""
-        _curve(event, orders=[2])
-
     def epsilon(self, event: PrivacyEvent, delta: float, conversion: str = "classical", **options: Any) -> float:
         """Bound epsilon at the best of `orders`, by default 2 to 256, by a ``bound`` of `wang_rdp`."""
         return epsilon_of_curve(*_curve(event, **options), delta, conversion)

@@ -13,7 +13,7 @@ from dataclasses import asdict
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
-from ..accounting import ACCOUNTANTS, attack_success, gaussian_mu, inference_success, zcdp_rho
+from ..accounting import ACCOUNTANTS, attack_success, gaussian_mu, inference_success
 from ..engine.assumptions import assess
 from ..engine.ledger import Ledger
 from ..engine.result import FitResult
@@ -58,7 +58,8 @@ def privacy_record(result: FitResult) -> dict[str, Any]:
     bounds = ledger_bounds(ledger, privacy.delta)
     mus = [gaussian_mu(event) if share == 1.0 else None for _, event, share in bounds]
     mu = max((value for value in mus if value is not None), default=0.0) if None not in mus else None
-    rho = None if mu is None else max((zcdp_rho(event) for _, event, _ in bounds), default=0.0)
+    # A Gaussian mechanism is rho-zCDP with 1 / (2 z^2) (Bun & Steinke 2016, proposition 1.6).
+    rho = None if mu is None else mu**2 / 2
     known = privacy.private and math.isfinite(privacy.epsilon)
     accountant = ACCOUNTANTS.get(privacy.accountant)
     return {

@@ -30,7 +30,7 @@ from ..events import (
 )
 from ..solver import find_root, find_threshold
 from .convolution import MAX_POINTS, Convolution, Cumulants, Part, log_sum_exp, split, union
-from .dominating import check_pairs, composed_pairs, largest_loss
+from .dominating import composed_pairs, largest_loss
 from .inversion import inverted_delta, inverted_epsilon, inverted_epsilon_lower, rare_samples
 from .pairs import GaussianPair, PoissonPair, TrianglePair
 
@@ -488,10 +488,6 @@ class PldAccountant(Accountant):
         "Zhu, Dong & Wang 2022 (dominating pairs); Balle, Barthe & Gaboardi 2018 (sampling without "
         "replacement); Feldman & Shenfeld 2026 (random allocation); Doroshenko et al. 2022 (discretization)"
     )
-
-    def check(self, event: PrivacyEvent) -> None:
-        """Accept events whose mechanisms have known dominating pairs."""
-        check_pairs(event)
 
     def epsilon(self, event: PrivacyEvent, delta: float, rtol: float = 1e-4) -> float:
         """Bound epsilon to a relative accuracy of about `rtol`."""

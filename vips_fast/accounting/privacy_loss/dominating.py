@@ -144,13 +144,6 @@ def _is_dealt(event: PrivacyEvent) -> TypeGuard[GroupEvent]:
     return isinstance(event, GroupEvent) and isinstance(event.event, RandomAllocationEvent)
 
 
-def check_pairs(event: PrivacyEvent) -> None:
-    """Raise ValueError if some mechanism of an event has no known pairs."""
-    for leaf in touching_leaves(event):
-        if not isinstance(leaf, RandomAllocationEvent):
-            pairs(leaf)
-
-
 def composed_pairs(event: PrivacyEvent, smallest: float, attack: int | None) -> list[tuple[tuple[Pair, Pair], int]]:
     """Return the pairs of all mechanisms of an event, with their repetitions.
 
