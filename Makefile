@@ -7,7 +7,7 @@ SOURCES := pyproject.toml setup.py csrc/sources.mk csrc/kernels.toml csrc/genera
 
 .PHONY: demo test lint types test-slow coverage api-check portable wheels cibuildwheel lock torture bench \
     bench-compare bench-baseline bench-counts bench-counts-store before bench-counts-since bench-since valgrind \
-    bench-report front paper leakage docs docs-links lib sanitize clean
+    front paper leakage docs docs-links lib sanitize clean
 
 demo: $(VENV)/.run
 	$(BIN)/vips-fast demo
@@ -79,14 +79,13 @@ lock: $(VENV)/.release
 torture: $(VENV)/.test
 	VIPS_FAST_KILLS=$(KILLS) $(BIN)/python -m pytest -m slow tests/torture
 
-# Each kernel beside its peers, in one process: bench/results/latest.json, with the machine's description, and a line of
-# bench/history.jsonl. ONLY=pg_mean takes the benches whose names contain it.
+# Each kernel beside its peers, in one process: bench/results/latest.json, with the machine's description. ONLY=pg_mean
+# takes the benches whose names contain it.
 BENCHES = OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest bench $(if $(ONLY),-k $(ONLY))
 BASELINE ?= bench/baseline.json
 bench: $(VENV)/.bench
 	mkdir -p bench/results
 	$(BENCHES) --benchmark-json=bench/results/latest.json
-	$(BIN)/python bench/compare.py record bench/results/latest.json
 
 # Holds the latest ratios against the stored baseline; what is low is measured up to eight times more.
 bench-compare: bench
@@ -119,10 +118,6 @@ bench-since: before
 	$(MAKE) bench-compare BASELINE=$(BEFORE).json PYTHON=$(PYTHON)
 valgrind:
 	command -v valgrind || (sudo apt-get update && sudo apt-get install --yes valgrind)
-
-# The history as a picture: bench/results/history.svg.
-bench-report: $(VENV)/.test
-	$(BIN)/python bench/compare.py report
 
 # Topic models beside other people's: processor seconds against perplexity, bench/results/front.{md,png}. gensim and
 # tomotopy take part where they are installed in .venv.

@@ -1,9 +1,7 @@
 """Compare a bench run's ratios to in-process peers with a stored baseline.
 
     python bench/compare.py learn bench/baseline.json RUN.json …    # several runs of one commit on an idle machine
-    python bench/compare.py record bench/results/latest.json        # a line of bench/history.jsonl
     python bench/compare.py check bench/baseline.json bench/results/latest.json   # --only lda for a part
-    python bench/compare.py report                                  # bench/results/history.svg
 
 Absolute times differ from machine to machine; the ratio of a kernel to its peer in one process hardly does. Each ratio
 has a tolerance of its own, of 5 to 10 %, from `WIDTH` standard errors of the baseline and of `MOST` measurements. If
@@ -21,11 +19,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from datetime import UTC, datetime
 from pathlib import Path
-
-BENCH = Path(__file__).resolve().parent
-HISTORY = BENCH / "history.jsonl"
 
 #: Standard errors of a median that a ratio may fall, and the least and the most that it may, whatever they are.
 WIDTH, LEAST_DROP, MOST_DROP = 4.0, 0.05, 0.10
@@ -167,54 +161,6 @@ def check(baseline: dict, results: dict, again=measured_again, only: str = "") -
     return 1 if fell or missing else 0
 
 
-def record(results: dict, history: Path = HISTORY) -> None:
-    """Append a run to the history."""
-    line = {
-        "at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "commit": results["commit_info"].get("id"),
-        "machine": machine(results),
-        "ratios": ratios(results),
-    }
-    with history.open("a") as file:
-        file.write(json.dumps(line) + "\n")
-
-
-def report(history: Path, out: Path) -> int:
-    """Draw how the ratios went, a small panel for each bench.
-
-    Returns how many runs there are.
-    """
-    import matplotlib
-
-    matplotlib.use("Agg")
-    matplotlib.rcParams["svg.fonttype"] = "none"
-    from matplotlib import pyplot as plt
-
-    lines = [json.loads(line) for line in history.read_text().splitlines()]
-    tests: dict[str, list[str]] = {}
-    for name in sorted({name for line in lines for name in line["ratios"]}):
-        tests.setdefault(name.partition(": ")[0], []).append(name)
-    columns = 3
-    rows = math.ceil(len(tests) / columns)
-    figure, panels = plt.subplots(rows, columns, figsize=(15, 2.6 * rows), squeeze=False, layout="constrained")
-    for panel, (test, names) in zip(panels.flat, tests.items(), strict=False):
-        for name, marker in zip(names, "osv^Dx*+" * len(names), strict=False):
-            at = [i for i, line in enumerate(lines) if name in line["ratios"]]
-            y = [lines[i]["ratios"][name] for i in at]
-            panel.plot(at, y, marker=marker, markersize=3, label=name.partition(": ")[2])
-        panel.set_title(test, fontsize=8)
-        panel.set_ylim(bottom=0)
-        panel.legend(fontsize=6)
-    for panel in panels.flat[len(tests) :]:
-        panel.set_visible(False)
-    figure.supxlabel("run")
-    figure.supylabel("times as fast as the peer")
-    out.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(out)
-    plt.close(figure)
-    return len(lines)
-
-
 def main(argv=None) -> int:
     """See the head of this file."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -225,16 +171,8 @@ def main(argv=None) -> int:
         command.add_argument("results", type=Path, nargs=nargs)
         if name == "check":
             command.add_argument("--only", default="", metavar="TEXT", help="ratios whose names contain it")
-    commands.add_parser("record").add_argument("results", type=Path, nargs=1)
-    commands.add_parser("report").add_argument("--out", type=Path, default=BENCH / "results" / "history.svg")
     args = parser.parse_args(argv)
-    if args.command == "report":
-        print(f"{args.out}: {report(HISTORY, args.out)} runs")
-        return 0
     results = [json.loads(path.read_text()) for path in args.results]
-    if args.command == "record":
-        record(results[0])
-        return 0
     if args.command == "check":
         return check(json.loads(args.baseline.read_text()), results[0], only=args.only)
     known = learned([ratios(run) for run in results])

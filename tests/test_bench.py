@@ -1,4 +1,4 @@
-"""The comparison of bench runs: its learned tolerances, its verdicts, its pictures."""
+"""The comparison of bench runs: its learned tolerances and its verdicts."""
 
 import importlib.util
 import json

@@ -65,19 +65,6 @@ def load(n_records=400_000, n_test=800, seed=0):
     return X, resampled(test, np.arange(n_test), generator), (DATA / "vocab.txt").read_text().split()
 
 
-def add_size_options(parser):
-    """--records, --scale and --jobs of the paper's figures."""
-    parser.add_argument("--records", type=int, default=400_000, help="documents of the corpus that is accounted for")
-    parser.add_argument(
-        "--scale",
-        type=int,
-        default=1,
-        help="use 1/SCALE of the documents and of each minibatch with 1/SCALE of the noise: the noise per "
-        "document, and so about the same perplexity, of the whole corpus (a simulation: such a model is not private)",
-    )
-    parser.add_argument("--jobs", type=int, default=-1)
-
-
 def unigram_perplexity(train, test):
     """Perplexity of the words' own frequencies, no privacy."""
     p = np.asarray(train.sum(axis=0), dtype=float).ravel() + 1e-3
