@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from scipy import stats
+from seams import seams
 
 from vips_fast import (
     BayesianLogisticRegression,
@@ -19,7 +20,6 @@ from vips_fast import (
 from vips_fast.accounting import GaussianEvent
 from vips_fast.audit import (
     Bench,
-    Seams,
     Sizes,
     adapter_for,
     attack,
@@ -134,8 +134,8 @@ def test_the_papers_sensitivity_is_caught():
     model = LatentDirichletAllocation.paper(2, sampling="full", options={"relation": "replace_one"})
     # Known keys: of a free one, an end of the interval fails once in 10^5.
     keys = count()
-    seams = Seams(randomness=lambda honest: KeyedRandomness(next(keys).to_bytes(32)))
-    report = audit(model, layers="AD", sizes=SIZES, random_state=0, seams=seams)
+    with seams(randomness=lambda honest: KeyedRandomness(next(keys).to_bytes(32))):
+        report = audit(model, layers="AD", sizes=SIZES, random_state=0)
     assert not report.layer("A").passed and not report.passed
     first = report.layer("D").figures["mu"][0]
     # sqrt(2) N/S against N/S: mu = 1.414 where 1 is claimed.

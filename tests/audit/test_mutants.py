@@ -9,6 +9,7 @@ from functools import cache
 
 import faults
 import pytest
+from seams import seams
 
 from vips_fast import (
     BayesianLogisticRegression,
@@ -16,7 +17,7 @@ from vips_fast import (
     LatentDirichletAllocation,
     SigmoidBeliefNetwork,
 )
-from vips_fast.audit import Seams, Sizes, attack, audit
+from vips_fast.audit import Sizes, attack, audit
 from vips_fast.engine.randomness import KeyedRandomness
 
 # B: `CoarseGrid` drops bits from an eighth of 2^17 rows on. C: a wrong sd by 10 % is 80 standard errors
@@ -32,9 +33,10 @@ def one_multiplier(monkeypatch):
     monkeypatch.setattr(attack, "MULTIPLIERS", (1.0,))
 
 
-def failed(layer, estimator=LDA, **seams):
+def failed(layer, estimator=LDA, **faulty):
     """Names of the checks of one layer that fail."""
-    report = audit(estimator, layers=layer, sizes=SIZES, random_state=0, seams=Seams(**seams))
+    with seams(**faulty):
+        report = audit(estimator, layers=layer, sizes=SIZES, random_state=0)
     print(report.text())
     assert report.passed == (not [c for c in report.layer(layer).checks if not c.passed])
     return {check.name for check in report.layer(layer).checks if not check.passed}
@@ -181,8 +183,8 @@ def test_whole_runs():
 def test_random_allocation(mutant, z, runs):
     model = LatentDirichletAllocation.paper(2, sampling="random_allocation", noise_multiplier=z)
     sizes = dataclasses.replace(SIZES, runs=runs)
-    honest, faulty = (
-        audit(model, layers="E", sizes=sizes, random_state=0, seams=Seams(sampler=each)) for each in (None, mutant)
-    )
+    honest = audit(model, layers="E", sizes=sizes, random_state=0)
+    with seams(sampler=mutant):
+        faulty = audit(model, layers="E", sizes=sizes, random_state=0)
     print(honest.text(), faulty.text(), sep="\n")
     assert honest.passed and not faulty.passed

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 from adapters import DriftAdapter, TablesAdapter, VocabularyAdapter
 from mutation import mutated
+from seams import seams
 
 from vips_fast import BayesianLogisticRegression, PrivateVocabulary, TopicTables
-from vips_fast.audit import Part, Seams, Sizes, audit
+from vips_fast.audit import Part, Sizes, audit
 from vips_fast.engine.statement import Privacy
 from vips_fast.engine.units import unpack_block
 from vips_fast.models import tables
@@ -36,12 +37,13 @@ def vocabulary(settings, kind=PrivateVocabulary):
     return VocabularyAdapter(kind().get_params(), kind)
 
 
-def failed(subject, layers, settings=None, rows=None, kind=None, **seams):
+def failed(subject, layers, settings=None, rows=None, kind=None, **faulty):
     """Names of the checks that fail."""
     sizes = {vocabulary: PURCHASES, spherical: COLUMNS}.get(subject, SIZES)
     audited = subject(settings or {}, *([kind] if kind else []))
     how = {} if rows is None else {"rows_per_unit": rows}
-    report = audit(audited, layers=layers, sizes=sizes, random_state=0, seams=Seams(**seams), **how)
+    with seams(**faulty):
+        report = audit(audited, layers=layers, sizes=sizes, random_state=0, **how)
     print(report.text())
     return {check.name for layer in report.layers for check in layer.checks if not check.passed}
 

@@ -41,7 +41,7 @@ def test_examples_pass(kind, sampling):
 def test_the_pair_that_is_furthest_apart_is_found(sampling):
     """Opposite vectors for replacing one. For adding or removing one, a vector that reaches the ball's surface."""
     adapter = adapter_of(Mean, sampling=sampling)
-    (first, _), (second, _) = adapter.worst_pair()
+    (first,), (second,) = adapter.worst_pair()
     distance = np.linalg.norm(first) if sampling == "poisson" else np.linalg.norm(first - second) / 2
     assert distance >= 1
     # No other pair is tried, so the released sums move by the declared distance.

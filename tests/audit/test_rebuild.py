@@ -11,6 +11,7 @@ import pytest
 from ball_mean import Mean
 from faults import declaring
 from own_models import EXAMPLES, adapter_of
+from seams import seams
 
 from vips_fast import (
     BayesianLogisticRegression,
@@ -18,7 +19,7 @@ from vips_fast import (
     LatentDirichletAllocation,
     SigmoidBeliefNetwork,
 )
-from vips_fast.audit import Bench, Seams, adapter_for, audit
+from vips_fast.audit import Bench, adapter_for, audit
 from vips_fast.audit.bench import relation_of
 from vips_fast.audit.rebuild import Fitted, rebuild_elsewhere
 from vips_fast.models import rebuild
@@ -47,20 +48,21 @@ LEAKS = {
     "prior_of_private_counts": (faults.PrivatePrior(3), {"settings"}),
     "data_in_pickles": (faults.KeepsData(3), {"nothing else is held"}),
 }
-SEAMS = {"half_of_components_by_seam": Seams(model=faults.HalfExactModel)}
+SEAMS = {"half_of_components_by_seam": {"model": faults.HalfExactModel}}
 
 
 @pytest.fixture(scope="module")
 def failed(tmp_path_factory):
     """Names of the checks that fail, by name of the model."""
-    subjects = {**{k: (v, None) for k, v in HONEST.items()}, **{k: (v, None) for k, (v, _) in LEAKS.items()}}
-    subjects |= {k: (HONEST["lda"], seams) for k, seams in SEAMS.items()}
+    subjects = {**{k: (v, {}) for k, v in HONEST.items()}, **{k: (v, {}) for k, (v, _) in LEAKS.items()}}
+    subjects |= {k: (HONEST["lda"], faulty) for k, faulty in SEAMS.items()}
     fits = {}
-    for name, (model, seams) in subjects.items():
+    for name, (model, faulty) in subjects.items():
         adapter = adapter_for(model)
         adapter.settings["random_state"] = 0
-        bench = Bench(adapter, relation_of(adapter), seams)
-        fits[name] = Fitted(bench, tmp_path_factory.mktemp(name), np.random.default_rng(0))
+        bench = Bench(adapter, relation_of(adapter))
+        with seams(**faulty):
+            fits[name] = Fitted(bench, tmp_path_factory.mktemp(name), np.random.default_rng(0))
     said = rebuild_elsewhere([fit.job for fit in fits.values()])
     checks = {name: fit.checks(answer) for (name, fit), answer in zip(fits.items(), said, strict=True)}
     return {name: {check.name: check.detail for check in own if not check.passed} for name, own in checks.items()}

@@ -52,34 +52,33 @@ class DriftAdapter(LdaAdapter):
     def data(self, records: Sequence[Any]) -> Data:
         names = self.settings["periods"]
         dates = np.array([names[place % len(names)] for _, place in records], dtype=object)
-        return {**super().data([counts for counts, _ in records]), "y": dates}
+        return {**super().data([record[:1] for record in records]), "y": dates}
 
     def sharp(self, stage: Fit) -> None:
         """Do nothing: topics are settings."""
 
     def worst_pair(self) -> tuple[Any, Any]:
-        return (self._loud(3), 0), (self._loud(2), 1)
+        first, second = super().worst_pair()
+        return (*first, 0), (*second, 1)
 
     def base(self, n: int) -> list[Any]:
-        return [(counts, i) for i, counts in enumerate(super().base(n))]
+        return [(*record, i) for i, record in enumerate(super().base(n))]
 
     def generated(self, rng: np.random.Generator, columns: int) -> Any:
-        return super().generated(rng, columns), int(rng.integers(len(self.settings["periods"])))
+        return (*super().generated(rng, columns), int(rng.integers(len(self.settings["periods"]))))
 
-    def invalid(self) -> list[Any]:
-        return [(counts, 0) for counts in super().invalid()]
-
-    def canaries(self, n: int, relation: str, persons: bool = False) -> Data | None:
+    def canaries(self, n: int, relation: str) -> Data | None:
         return None
 
-    def blank(self, entries: int) -> list[Any]:
-        return [(np.zeros(self.small, np.int32), 0)]
+    def width(self, entries: int) -> int:
+        return self.small
 
 
 class TablesAdapter(Adapter):
     """Tables of topics. A record is (topic proportions, the places of its values among the public ones)."""
 
     estimator_type = TopicTables
+    bad = (-1.0, math.inf, math.nan, 2.0)
     small, wide, many = 4, 4, 20_000
 
     def __init__(self, settings: dict[str, Any], kind: type[PrivateEstimator] | None = None):
@@ -107,19 +106,12 @@ class TablesAdapter(Adapter):
         places = [int(rng.integers(len(known))) for known in self._lists]
         return rng.dirichlet(np.full(columns, rng.choice([0.05, 1.0]))) * rng.choice([0.5, 1.0]), places
 
-    def invalid(self) -> list[Any]:
-        records = [self._record(0, 0) for _ in range(4)]
-        for (shares, _), bad in zip(records, (-1.0, math.inf, math.nan, 2.0), strict=True):
-            shares[0] = bad
-        return records
-
-    def canaries(self, n: int, relation: str, persons: bool = False) -> Data | None:
+    def canaries(self, n: int, relation: str) -> Data | None:
         own = 2 * n if relation == "replace_one" else n
         return self.data([(row, [0] * len(self._lists)) for row in np.tile(np.eye(own), (2 * n // own, 1))])
 
-    def blank(self, entries: int) -> list[Any]:
-        groups = int(self.estimator()._model(Public(2, 1, 0)).shape[0])
-        return [(np.zeros(max(2, -(-entries // groups))), [0] * len(self._lists))]
+    def width(self, entries: int) -> int:
+        return max(2, -(-entries // int(self.estimator()._model(Public(2, 1, 0)).shape[0])))
 
 
 # ---------------------------------------------------------------- vocabularies
@@ -196,9 +188,6 @@ class VocabularyAdapter(Adapter):
         half = self.small // 2
         return [_text([half + i % half, half + (i + 1) % half], self.small) for i in range(n)]
 
-    def company(self, columns: int) -> list[Any]:
-        return [_text([columns - 1], columns)]
-
     def generated(self, rng: np.random.Generator, columns: int) -> Any:
         held = rng.permutation(columns)[: int(rng.choice([0, 1, 2, columns // 2, columns]))]
         return _text([*held, *held[:2]], columns)
@@ -206,11 +195,11 @@ class VocabularyAdapter(Adapter):
     def invalid(self) -> list[Any]:
         return []
 
-    def canaries(self, n: int, relation: str, persons: bool = False) -> Data | None:
-        return None if persons else self.data([_text([i % n], n) for i in range(2 * n)])
+    def canaries(self, n: int, relation: str) -> Data | None:
+        return self.data([_text([i % n], n) for i in range(2 * n)])
 
-    def blank(self, entries: int) -> list[Any]:
-        return [_text([0], entries)] * 2
+    def blank(self, columns: int) -> list[Any]:
+        return [_text([columns - 1], columns)] * 2
 
 
 # -------------------------------------------------------------------- layer E
@@ -233,9 +222,8 @@ class _Attack:
         self.settings = chosen
 
     def prepare(self, records: list[str]) -> Fit:
-        """Plan a run over the given vocabulary, with the seams' parts."""
-        estimator = self.bench.seams.of("estimator", self.bench.adapter.kind(**self.settings))
-        return self.bench.prepare(estimator, records)
+        """Plan a run over the given vocabulary."""
+        return self.bench.prepare(self.bench.adapter.kind(**self.settings), records)
 
     def score(self) -> float:
         """Run once."""
@@ -317,7 +305,7 @@ def layer_g(bench: Bench, sizes: Sizes, rng: np.random.Generator) -> LayerResult
     checks = []
     for number, records in enumerate((texts, [*texts, "once"])):
         settings = {**bench.adapter.settings, "analyzer": "unicode", "noise_multiplier": 3.0, "n_records": 320}
-        estimator = bench.seams.of("estimator", bench.adapter.kind(**settings))
+        estimator = bench.adapter.kind(**settings)
         stage = bench.prepare(estimator, records)
         stage.run()
         checks.append(_statement(estimator, stage, f"statement, data set {number + 1}"))

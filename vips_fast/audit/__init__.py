@@ -17,7 +17,7 @@ audit is no proof. It bounds an attacker's gain from below, and fails if that bo
 """
 
 from .adapter import Adapter, adapter_for
-from .bench import Bench, Part, Seams
+from .bench import Bench, Part
 from .conjugate import conjugate_adapter
 from .layers import LAYERS, audit
 from .membership import MembershipReport, invented_documents, membership_attack
@@ -35,7 +35,6 @@ __all__ = [
     "LayerResult",
     "MembershipReport",
     "Part",
-    "Seams",
     "Sizes",
     "adapter_for",
     "audit",

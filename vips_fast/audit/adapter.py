@@ -7,6 +7,7 @@ by the engine's contract. It never looks inside.
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from copy import copy
 from typing import Any, ClassVar
 
 import numpy as np
@@ -25,14 +26,18 @@ _REFUSALS = (ValueError, ArithmeticError, np.linalg.LinAlgError)
 
 
 class Adapter(ABC):
-    """One model class with settings, as the audit sees it.
+    """What a model class says of its hardest records, under some settings.
 
-    A record of an adapter is raw: `data` can stack it into the arguments of ``fit``. ``settings`` are constructor
-    arguments of the estimator; the choices of a layer (sampling rate, steps, noise multiplier) override them. ``kind``
-    is a subclass of ``estimator_type`` to audit in its place.
+    A record is a tuple of raw entries: a row of X, and what else ``fit`` takes of it (``names``). ``settings`` are
+    constructor arguments of the estimator; the choices of a layer (sampling rate, steps, noise multiplier) override
+    them. ``kind`` is a subclass of ``estimator_type`` to audit in its place.
     """
 
     estimator_type: ClassVar[type[PrivateEstimator]]
+    #: Arguments of ``fit`` that a record has an entry of.
+    names: tuple[str, ...] = ("X",)
+    #: Values that no row of X may have.
+    bad: tuple[float, ...] = (math.nan, math.inf, -math.inf)
     #: Columns of records: for pairs and runs, and for layer B, where blocks matter.
     small: int = 4
     wide: int = 4
@@ -58,9 +63,10 @@ class Adapter(ABC):
         """Return an unfitted estimator of ``kind`` with the settings."""
         return self.kind(**self.settings).set_params(**overrides)
 
-    @abstractmethod
     def data(self, records: Sequence[Any]) -> Data:
         """Make raw records as the arguments of ``fit``."""
+        columns = zip(*records, strict=True)
+        return {name: np.array(column) for name, column in zip(self.names, columns, strict=True)}
 
     def take(self, data: Data, units: np.ndarray) -> Data:
         """Make data of some records by their numbers, in order, repeats allowed."""
@@ -80,29 +86,30 @@ class Adapter(ABC):
 
     @abstractmethod
     def base(self, n: int) -> list[Any]:
-        """Return n other records, with least in common with the worst pair."""
-
-    def company(self, columns: int) -> list[Any]:
-        """Return records that every data set needs, such as one a label."""
-        return []
+        """Return n other records, with least in common with the worst pair; two are enough for any fit."""
 
     @abstractmethod
     def generated(self, rng: np.random.Generator, columns: int) -> Any:
         """Draw a record at random, extremes included."""
 
-    @abstractmethod
+    def blank(self, columns: int) -> list[Any]:
+        """Make two records of zeros, enough for any fit."""
+        return [(np.zeros_like(x, shape=columns), *rest) for x, *rest in self.base(2)]
+
+    def width(self, entries: int) -> int:
+        """Number of columns of which a release has about ``entries`` entries."""
+        return entries
+
     def invalid(self) -> list[Any]:
         """Make records of the right form with invalid values."""
+        (x, *rest), *_ = self.base(1)
+        return [(np.append(x[:-1], bad), *rest) for bad in self.bad]
 
-    @abstractmethod
-    def blank(self, entries: int) -> list[Any]:
-        """Make records so wide that a release has about ``entries`` entries."""
-
-    def canaries(self, n: int, relation: str, persons: bool = False) -> Data | None:
+    def canaries(self, n: int, relation: str) -> Data | None:
         """Make 2n raw records; number i < n moves its own entries.
 
-        Number n + i is the record that number i replaces, and is not used for adding or removing one. ``persons``:
-        these are rows of persons, whose contributions may have other bounds. None if there are no such records.
+        Number n + i is the record that number i replaces, and is not used for adding or removing one. None if there are
+        no such records.
         """
         return None
 
@@ -166,7 +173,9 @@ def adapter_for(model: Any, settings: dict[str, Any] | None = None) -> Adapter:
     """
     settings = dict(settings or {})
     if isinstance(model, Adapter):
-        return type(model)({**model.settings, **settings}, model.kind)
+        own = copy(model)
+        own.settings = {**model.settings, **settings}
+        return own
     named = {one.name: one for one in FAMILIES if one.adapter}
     family = named.get(model) if isinstance(model, str) else family_of(model)
     if family is None or not family.adapter:

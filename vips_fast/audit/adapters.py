@@ -1,4 +1,4 @@
-"""The adapters of the built-in models, named by `vips_fast.models.family`."""
+"""The hardest records of the built-in models; `vips_fast.models.family` names their adapters."""
 
 import math
 from collections.abc import Sequence
@@ -23,26 +23,35 @@ class LdaAdapter(Adapter):
     """Topic models. A record is a dense vector of counts."""
 
     estimator_type: ClassVar[type[PrivateEstimator]] = LatentDirichletAllocation
+    bad = (-1.0, 0.5, math.inf, math.nan, 2.0**60)
     wide, many = 320, 4200
     cheap, disjoint = {"options": LdaOptions(max_doc_update_iter=10)}, True
     most_canaries = 2**20
     more_states = 3  # histograms and topics are different steps
 
+    def __init__(self, settings: dict[str, Any], kind: type[PrivateEstimator] | None = None):
+        super().__init__(settings, kind)
+        self.small = 4 * self._loudest
+
     def data(self, records: Sequence[Any]) -> Data:
         from scipy.sparse import csr_array
 
-        counts = np.asarray(records)
-        return {"X": csr_array(counts.astype(np.int32) if counts.dtype.kind in "iu" else counts)}
+        made = dict(super().data(records))
+        return {**made, "X": csr_array(made["X"])}
+
+    def _counted(self, stage: Fit) -> int:
+        """Number of steps whose releases are histograms, in a run of topics that begins with them."""
+        state = stage.model.state()
+        return int(state["histogram_steps"][0]) if "average" in state and "histogram_steps" in state else 0
 
     def sharp(self, stage: Fit) -> None:
         model = stage.model
+        state, counted = model.state(), self._counted(stage)
+        if "average" not in state or ("histogram" in state and not counted):
+            return  # a histogram: each record of enough words reaches the clip
         units = np.zeros(model.shape, dtype=np.int64)
         n_words, n_topics = units.shape
         units[np.arange(n_words), np.arange(n_words) % n_topics] = 1
-        state = model.state()
-        counted = int(state["histogram_steps"][0]) if "histogram_steps" in state else 0
-        if "average" not in state or ("histogram" in state and not counted):
-            return  # a histogram: each record of enough words reaches the clip
         for step in range(counted):
             model.update(Release(step, np.ones_like(units), 1.0, 0.1))
         model.update(Release(counted, units, 1e9, 0.0))
@@ -52,15 +61,9 @@ class LdaAdapter(Adapter):
 
         In a run that begins with histograms, one release stands for the public start, and more come after them.
         """
-        state = stage.model.state()
-        counted = int(state["histogram_steps"][0]) if "average" in state and "histogram_steps" in state else 0
-        if counted:
+        if counted := self._counted(stage):
             releases += counted - 1 if releases > 1 else -1
         super().scramble(stage, rng, releases)
-
-    def __init__(self, settings: dict[str, Any], kind: type[PrivateEstimator] | None = None):
-        super().__init__(settings, kind)
-        self.small = 4 * self._loudest
 
     @property
     def _loudest(self) -> int:
@@ -72,11 +75,6 @@ class LdaAdapter(Adapter):
         if share is None:
             share = 1.0 if issubclass(self.kind, PaperLatentDirichletAllocation) else WORD_CLIP
         return math.ceil(share**-2)
-
-    def _loud(self, place: int) -> np.ndarray:
-        record = np.zeros(self.small, dtype=np.int32)
-        record[place * self._loudest :][: self._loudest] = self._each
-        return record
 
     @property
     def _each(self) -> int:
@@ -92,13 +90,12 @@ class LdaAdapter(Adapter):
         return self.adds_up() or (self.settings.get("clip") or 0.0) <= self._loudest**-0.5
 
     def worst_pair(self) -> tuple[Any, Any]:
-        return self._loud(3), self._loud(2)
+        loud = np.repeat(np.diag([self._each] * 4).astype(np.int32), self._loudest, axis=1)
+        return (loud[3],), (loud[2],)
 
     def base(self, n: int) -> list[Any]:
-        records = [np.zeros(self.small, dtype=np.int32) for _ in range(n)]
-        for number, record in enumerate(records):
-            record[: self.small // 2] = 20 + 3 * np.arange(self.small // 2) + number
-        return records
+        half = np.arange(self.small // 2, dtype=np.int32)
+        return [(np.concatenate([20 + 3 * half + number, 0 * half]),) for number in range(n)]
 
     def generated(self, rng: np.random.Generator, columns: int) -> Any:
         record = np.zeros(columns, dtype=np.int32)
@@ -109,12 +106,9 @@ class LdaAdapter(Adapter):
             record[:] = rng.integers(0, 9, columns)
         else:
             np.add.at(record, rng.integers(0, columns, int(rng.integers(1, 3 * columns))), 1)
-        return record
+        return (record,)
 
-    def invalid(self) -> list[Any]:
-        return [np.array([3.0] * (self.small - 1) + [bad]) for bad in (-1.0, 0.5, math.inf, math.nan, 2.0**60)]
-
-    def canaries(self, n: int, relation: str, persons: bool = False) -> Data | None:
+    def canaries(self, n: int, relation: str) -> Data | None:
         from scipy.sparse import csr_array
 
         each = self._loudest
@@ -124,34 +118,28 @@ class LdaAdapter(Adapter):
         rows, shape = each * np.arange(2 * n + 1), (2 * n, own * each)
         return {"X": csr_array((counts, words.astype(np.int32), rows), shape=shape)}
 
-    def blank(self, entries: int) -> list[Any]:
-        return [np.zeros(-(-entries // int(self.estimator().n_components)), dtype=np.int32)]
+    def width(self, entries: int) -> int:
+        return -(-entries // int(self.estimator().n_components))
 
 
 class SbnAdapter(Adapter):
     """Sigmoid belief networks. A record is a vector of 0 and 1."""
 
     estimator_type: ClassVar[type[PrivateEstimator]] = SigmoidBeliefNetwork
+    bad = (2.0, 0.5, -1.0, math.nan, math.inf)
     small, wide, many = 6, 12, 9000
 
-    def data(self, records: Sequence[Any]) -> Data:
-        return {"X": np.array([*records])}
-
     def worst_pair(self) -> tuple[Any, Any]:
-        return np.ones(self.small, dtype=np.uint8), np.zeros(self.small, dtype=np.uint8)
+        return (np.ones(self.small, dtype=np.uint8),), (np.zeros(self.small, dtype=np.uint8),)
 
     def base(self, n: int) -> list[Any]:
-        return [((np.arange(self.small) + i) % 2).astype(np.uint8) for i in range(n)]
+        return [(((np.arange(self.small) + i) % 2).astype(np.uint8),) for i in range(n)]
 
     def generated(self, rng: np.random.Generator, columns: int) -> Any:
-        return (rng.random(columns) < rng.choice([0.0, 0.1, 0.5, 0.9, 1.0])).astype(np.uint8)
+        return ((rng.random(columns) < rng.choice([0.0, 0.1, 0.5, 0.9, 1.0])).astype(np.uint8),)
 
-    def invalid(self) -> list[Any]:
-        return [np.array([1.0] * (self.small - 1) + [bad]) for bad in (2.0, 0.5, -1.0, math.nan, math.inf)]
-
-    def blank(self, entries: int) -> list[Any]:
-        each = int(self.estimator().n_components) + 1
-        return [(np.arange(-(-entries // each)) % 2).astype(np.uint8)]
+    def width(self, entries: int) -> int:
+        return -(-entries // (int(self.estimator().n_components) + 1))
 
 
 class ClassesAdapter(SbnAdapter):
@@ -161,46 +149,34 @@ class ClassesAdapter(SbnAdapter):
     """
 
     estimator_type = ClassConditionalNetwork
+    names = ("X", "y")
     many = 18_000
-
-    def data(self, records: Sequence[Any]) -> Data:
-        return {"X": np.array([y for y, _ in records]), "y": np.array([label for _, label in records])}
 
     def worst_pair(self) -> tuple[Any, Any]:
         first, second = super().worst_pair()  # in one class, whose entries they share
-        return (first, 0), (second, 0)
+        return (*first, 0), (*second, 0)
 
     def base(self, n: int) -> list[Any]:
-        return [(y, i % 2) for i, y in enumerate(super().base(n))]
-
-    def company(self, columns: int) -> list[Any]:
-        return [(np.zeros(columns, np.uint8), label) for label in (0, 1)]
+        return [(*record, i % 2) for i, record in enumerate(super().base(n))]
 
     def generated(self, rng: np.random.Generator, columns: int) -> Any:
-        return super().generated(rng, columns), int(rng.integers(2))
+        return (*super().generated(rng, columns), int(rng.integers(2)))
 
-    def invalid(self) -> list[Any]:
-        return [(y, 1) for y in super().invalid()]
-
-    def blank(self, entries: int) -> list[Any]:
-        return [(y, label) for y in super().blank(-(-entries // 2)) for label in (0, 1)]
+    def width(self, entries: int) -> int:
+        return super().width(-(-entries // 2))
 
 
 class LogisticAdapter(Adapter):
     """Bayesian logistic regression. A record is (row, y)."""
 
     estimator_type: ClassVar[type[PrivateEstimator]] = BayesianLogisticRegression
+    names = ("X", "y")
     small, wide, many = 3, 32, 40_000
-
-    def data(self, records: Sequence[Any]) -> Data:
-        return {"X": np.array([x for x, _ in records]), "y": np.array([y for _, y in records])}
 
     # Sharp is the first step as it is: <xi> = b/4, and a row at its bound has both blocks at theirs.
 
     def _unit(self, column: int, sign: float = 1.0) -> np.ndarray:
-        row = np.zeros(self.small)
-        row[column] = sign * float(self.estimator().row_norm)
-        return row
+        return np.asarray(sign * float(self.estimator().row_norm) * np.eye(self.small)[column])
 
     def worst_pair(self) -> tuple[Any, Any]:
         trials = float(self.estimator().n_trials)
@@ -215,26 +191,18 @@ class LogisticAdapter(Adapter):
     def base(self, n: int) -> list[Any]:
         return [(self._unit(1 + i % (self.small - 1)), float(i % 2)) for i in range(n)]
 
-    def company(self, columns: int) -> list[Any]:
-        return [(np.zeros(columns), 0.0), (np.zeros(columns), float(self.estimator().n_trials))]
-
     def generated(self, rng: np.random.Generator, columns: int) -> Any:
         row = rng.standard_normal(columns) * 10.0 ** rng.uniform(-2, 2)
         if rng.random() < 0.2:
             row[rng.integers(columns)] = rng.choice([0.0, 1e6, -1e6])
         return row, float(rng.integers(2)) * float(self.estimator().n_trials)
 
-    def invalid(self) -> list[Any]:
-        return [(np.array([0.5] * (self.small - 1) + [bad]), 1.0) for bad in (math.nan, math.inf, -math.inf)]
-
-    def canaries(self, n: int, relation: str, persons: bool = False) -> Data | None:
+    def canaries(self, n: int, relation: str) -> Data | None:
         bound, labels = float(self.estimator().row_norm), np.arange(n) % 2 * float(self.estimator().n_trials)
         return {"X": np.concatenate((bound * np.eye(n), -bound * np.eye(n))), "y": np.tile(labels, 2)}
 
-    def blank(self, entries: int) -> list[Any]:
-        full = self.estimator()._full
-        row = np.zeros(max(1, math.isqrt(2 * entries) - 2 if full else entries - 1))
-        return [(row, 0.0), (row, 1.0)]
+    def width(self, entries: int) -> int:
+        return max(1, math.isqrt(2 * entries) - 2 if self.estimator()._full else entries - 1)
 
 
 class CountsAdapter(LogisticAdapter):
@@ -250,12 +218,13 @@ class CountsAdapter(LogisticAdapter):
         """The largest exposure; 0 without any."""
         return float(self.estimator().largest_exposure or 0)
 
+    @property
+    def names(self) -> tuple[str, ...]:  # type: ignore[override]
+        """With exposures, if the estimator has them."""
+        return ("X", "y", "exposure") if self._exposed else ("X", "y")
+
     def data(self, records: Sequence[Any]) -> Data:
-        """Make rows and counts, and exposures if the estimator has them."""
-        made = dict(super().data([record[:2] for record in records]))
-        if self._exposed:
-            made["exposure"] = np.array([(*record, self._exposed)[2] for record in records])
-        return made
+        return super().data([(*record, self._exposed)[: len(self.names)] for record in records])
 
     def worst_pair(self) -> tuple[Any, Any]:
         most = math.ceil(float(self.estimator().largest))
@@ -274,8 +243,5 @@ class CountsAdapter(LogisticAdapter):
         bad = (0.0, -1.0, math.nan, math.inf, 2 * self._exposed) if self._exposed else ()
         return super().invalid() + [(self._unit(0), 1, exposure) for exposure in bad]
 
-    def company(self, columns: int) -> list[Any]:
-        return [(np.zeros(columns), 0)]
-
-    def canaries(self, n: int, relation: str, persons: bool = False) -> Data | None:
+    def canaries(self, n: int, relation: str) -> Data | None:
         return None  # as for `tight`

@@ -1,22 +1,18 @@
-"""The bench of a model's audit: the engine's contract, with exchangeable parts.
+"""The bench of a model's audit: the engine's contract.
 
 All layers reach a model as `PrivateEstimator.fit` does: whole raw data sets go through the estimator's own reader, and
 the result is a `Fit` run. Nothing here knows the parts of a model.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..accounting import Relation
-from ..engine.backend import Backend, Threads
+from ..engine.backend import Threads
 from ..engine.loop import run
 from ..engine.model import Model, Records, Release
-from ..engine.randomness import Randomness
-from ..engine.sampling import Sampler
-from ..mechanisms import GaussianMechanism
 from ..models.estimator import PrivateEstimator
 from ..models.fit import Fit
 
@@ -25,27 +21,6 @@ if TYPE_CHECKING:
 
 #: Raw data as keyword arguments of `PrivateEstimator.prepare`.
 Data = Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class Seams:
-    """Where a part of the honest machinery may be wrapped or replaced.
-
-    Each is a callable that takes the honest part and returns the one to use; None leaves the honest one. The audit's
-    own tests put faults in here and see them caught.
-    """
-
-    estimator: Callable[[PrivateEstimator], PrivateEstimator] | None = None
-    model: Callable[[Model], Model] | None = None
-    sampler: Callable[[Sampler], Sampler] | None = None
-    mechanism: Callable[[GaussianMechanism], GaussianMechanism] | None = None
-    randomness: Callable[[Randomness], Randomness] | None = None
-    backend: Callable[[Backend], Backend] | None = None
-
-    def of(self, name: str, part: Any) -> Any:
-        """Return the part that replaces an honest one."""
-        seam = getattr(self, name)
-        return part if seam is None else seam(part)
 
 
 class Part:
@@ -78,16 +53,16 @@ class Watched(Part):
 
 
 class Bench:
-    """One adapter under one neighboring relation, with seams."""
+    """One adapter under one neighboring relation."""
 
-    def __init__(self, adapter: "Adapter", relation: Relation, seams: Seams | None = None):
-        self.adapter, self.relation, self.seams = adapter, relation, seams or Seams()
+    def __init__(self, adapter: "Adapter", relation: Relation):
+        self.adapter, self.relation = adapter, relation
         #: Attack success that the settings claim, if they choose the noise by it.
         self.attack_success: float | None = None
 
     def estimator(self, **overrides: Any) -> Any:
-        """Return an unfitted estimator, through its seam."""
-        return self.seams.of("estimator", self.adapter.estimator(**overrides))
+        """Return an unfitted estimator."""
+        return self.adapter.estimator(**overrides)
 
     def whole(self, **overrides: Any) -> Any:
         """Return an estimator that takes all records in each step."""
@@ -100,27 +75,14 @@ class Bench:
 
     def prepare_data(self, estimator: PrivateEstimator, data: Data, **how: Any) -> Fit:
         """Prepare a run over raw data; otherwise as `prepare`."""
-        made = estimator.prepare(**data, **how)
-        plan = replace(
-            made.plan,
-            sampler=self.seams.of("sampler", made.plan.sampler),
-            mechanism=self.seams.of("mechanism", made.plan.mechanism),
-        )
-        return replace(
-            made,
-            plan=plan,
-            model=self.seams.of("model", made.model),
-            backend=self.seams.of("backend", made.backend),
-            randomness=self.seams.of("randomness", made.randomness),
-        )
+        return estimator.prepare(**data, **how)
 
     def fine(self, stage: Fit, rows: Sequence[int] | np.ndarray, words: np.ndarray, n_threads: int = 1) -> np.ndarray:
         """Sum the contributions of rows exactly, flat, before the noise's lattice."""
-        backend: Backend = self.seams.of("backend", Threads(n_threads))
         drawn, usable = np.asarray(rows, dtype=np.int64), stage.records.usable
         if usable is not None:
             drawn, words = drawn[usable[drawn]], words[usable[drawn]]
-        return backend.sum(stage.model, stage.records, drawn, words).reshape(-1)
+        return Threads(n_threads).sum(stage.model, stage.records, drawn, words).reshape(-1)
 
     def sums(self, stage: Fit, rows: Sequence[int] | np.ndarray, words: np.ndarray) -> np.ndarray:
         """Return the sums before the noise, flat, on the noise's lattice."""

@@ -2,7 +2,6 @@
 
 import inspect
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from ..checks import same
 from ..models.conjugate import ConjugateEstimator
 from ..models.fit import Fit
 from .adapter import Adapter
-from .bench import Bench, Data, relation_of
+from .bench import Bench, relation_of
 
 #: Candidates among which the pair that is furthest apart is looked for.
 _CANDIDATES = 400
@@ -21,20 +20,19 @@ _CANDIDATES = 400
 class ConjugateAdapter(Adapter):
     """An adapter that `conjugate_adapter` makes.
 
-    A record is (row of X, entry of y or None).
+    A record is (row of X,) or (row of X, entry of y).
     """
 
     many = 16 * 2048
-    X: np.ndarray
-    y: np.ndarray | None
-    parameters: tuple[np.ndarray, ...] | None = None
 
-    def data(self, records: Sequence[Any]) -> Data:
-        X = np.array([x for x, _ in records])
-        return {"X": X} if self.y is None else {"X": X, "y": np.array([y for _, y in records])}
-
-    def _examples(self) -> list[Any]:
-        return [(x, None if self.y is None else self.y[i]) for i, x in enumerate(self.X)]
+    def __init__(self, estimator: ConjugateEstimator, examples: list[Any], parameters: tuple[np.ndarray, ...] | None):
+        defaults = inspect.signature(type(estimator).__init__).parameters
+        given = estimator.get_params().items()
+        super().__init__(
+            {name: value for name, value in given if not same(value, defaults[name].default)}, type(estimator)
+        )
+        self.examples, self.parameters, self.names = examples, parameters, ("X", "y")[: len(examples[0])]
+        self.small = self.wide = len(examples[0][0])
 
     def sharp(self, stage: Fit) -> None:
         if self.parameters is None:
@@ -45,7 +43,7 @@ class ConjugateAdapter(Adapter):
         stage.model.restore(state)
 
     def worst_pair(self) -> tuple[Any, Any]:
-        examples, relation = self._examples(), relation_of(self)
+        examples, relation = self.examples, relation_of(self)
         bench = Bench(self, relation)
         stage = bench.prepare(bench.whole(n_records=len(examples)), examples)
         self.sharp(stage)
@@ -63,41 +61,33 @@ class ConjugateAdapter(Adapter):
         return False  # nobody has said that these records attain the bound
 
     def base(self, n: int) -> list[Any]:
-        examples = self._examples()
-        return [examples[i % len(examples)] for i in range(n)]
+        return [self.examples[i % len(self.examples)] for i in range(n)]
 
     def generated(self, rng: np.random.Generator, columns: int) -> Any:
-        number = int(rng.integers(len(self.X)))
-        x, y = self.X[number], None if self.y is None else self.y[int(rng.integers(len(self.X)))]
+        x, *_ = self.examples[int(rng.integers(len(self.examples)))]
+        _, *y = self.examples[int(rng.integers(len(self.examples)))]
         kind = rng.integers(4)
         if kind < 2:
-            return x, y
+            return x, *y
         drawn = rng.standard_normal(x.shape) * 10.0 ** rng.uniform(-3, 3)
-        return (drawn if kind == 2 else np.where(rng.random(x.shape) < 0.5, x, drawn)), y
+        return (drawn if kind == 2 else np.where(rng.random(x.shape) < 0.5, x, drawn)), *y
 
-    def invalid(self) -> list[Any]:
-        out = []
-        for bad in (math.nan, math.inf, -math.inf):
-            x = np.array(self.X[0], dtype=np.float64)
-            x[-1] = bad
-            out.append((x, None if self.y is None else self.y[0]))
-        return out
+    def blank(self, columns: int) -> list[Any]:
+        return [(np.resize(x, columns), *y) for x, *y in self.base(2)]
 
-    def blank(self, entries: int) -> list[Any]:
-        bench, records = Bench(self, relation_of(self)), self._examples()[:2]
-        columns, before = self.small, 0
+    def width(self, entries: int) -> int:
+        """Double the columns until there are enough entries, or no more of them."""
+        bench, columns, before = Bench(self, relation_of(self)), self.small, 0
         while True:
-            wider = [(np.resize(x, columns), y) for x, y in records]
             try:
-                size = math.prod(bench.prepare(bench.whole(), wider).model.shape)
+                size = math.prod(bench.prepare(bench.whole(), self.blank(columns)).model.shape)
             except ValueError:
-                return records
+                return columns // 2
             if size == before:  # statistics that do not grow with the columns
-                return records
-            records, before = wider, size
+                return columns // 2
             if size >= entries:
-                return records
-            columns *= 2
+                return columns
+            columns, before = 2 * columns, size
 
 
 def conjugate_adapter(
@@ -126,20 +116,14 @@ def conjugate_adapter(
         kind = type(estimator).__name__
         raise TypeError(f"estimator: expected an instance of a subclass of ConjugateEstimator, got {kind}")
     X = np.asarray(X)[:_CANDIDATES]
+    y = None if y is None else np.asarray(y)[:_CANDIDATES]
     if X.ndim != 2 or len(X) < 2:
         raise ValueError(f"X has shape {X.shape}: expected a table of at least 2 records")
-    members = dict(
-        estimator_type=type(estimator),
-        X=X,
-        y=None if y is None else np.asarray(y)[:_CANDIDATES],
-        small=X.shape[1],
-        wide=X.shape[1],
-        parameters=parameters,
-    )
-    defaults = inspect.signature(type(estimator).__init__).parameters
-    settings = {k: value for k, value in estimator.get_params().items() if not same(value, defaults[k].default)}
-    adapter: Adapter = type(f"{type(estimator).__name__}Adapter", (ConjugateAdapter,), members)(settings)
+    if y is not None and len(y) != len(X):
+        raise ValueError(f"y has {len(y)} entries: expected one for each of {len(X)} records")
+    records = [(x,) for x in X] if y is None else [*zip(X, y, strict=True)]
+    adapter = ConjugateAdapter(estimator, records, parameters)
     # Refuses unusable rows and parameters at once.
     bench = Bench(adapter, relation_of(adapter))
-    adapter.sharp(bench.prepare(bench.whole(), adapter.base(len(X))))
+    adapter.sharp(bench.prepare(bench.whole(), records))
     return adapter

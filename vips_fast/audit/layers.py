@@ -11,7 +11,7 @@ from ..checks import check_number
 from ..engine.sampling import make_sampler
 from .adapter import adapter_for
 from .attack import layer_d, layer_e
-from .bench import Bench, Seams, relation_of
+from .bench import Bench, relation_of
 from .noise import layer_c
 from .one_run import has_canaries, layer_h
 from .persons import Persons
@@ -45,7 +45,6 @@ def audit(
     full: bool = False,
     sizes: Sizes | None = None,
     random_state: int | None = None,
-    seams: Seams | None = None,
     callback: Callable[[LayerResult], None] | None = None,
     rows_per_unit: int | None = None,
 ) -> AuditReport:
@@ -67,8 +66,6 @@ def audit(
         The full sizes (minutes) in place of the quick ones (about a minute), or others.
     random_state : int or None
         Seeds the generated records; noise and sampling take no seed.
-    seams : Seams or None
-        Parts to put in place of the honest ones.
     callback : callable(LayerResult) or None
         Called when a layer is done.
     rows_per_unit : int or None
@@ -101,7 +98,7 @@ def audit(
     if adapter.settings.get("random_state") is None:
         # Both sides of a comparison have the same public start.
         adapter.settings["random_state"] = 0
-    bench = Bench(adapter, relation_of(adapter), seams)
+    bench = Bench(adapter, relation_of(adapter))
     bench.attack_success = success
     # Refuses settings that no fit takes, and relations that the sampling is not accounted under.
     make_sampler(adapter.estimator().sampling, adapter.estimator()._options.relation, N_RECORDS, None)

@@ -25,7 +25,7 @@ _MULTIPLIER = 1.5
 
 def layer_c(bench: Bench, sizes: Sizes, rng: np.random.Generator) -> LayerResult:
     """Test the law of noised less exact sums: two runs, two threads."""
-    records = bench.adapter.blank(-(-sizes.draws // 4))
+    records = bench.adapter.blank(bench.adapter.width(-(-sizes.draws // 4)))
     entries = math.prod(_prepare(bench, records, 2).model.shape)
     # An even number of releases, so that steps can be compared in pairs.
     n_steps = max(2, 2 * round(sizes.draws / (4 * entries)))

@@ -19,8 +19,8 @@ class Persons(Adapter):
     """
 
     def __init__(self, rows: Adapter, most: int):
-        super().__init__(rows.settings, rows.kind)
-        self.settings = rows.settings
+        super().__init__({}, rows.kind)
+        self.settings = rows.settings  # the same
         self.rows, self.most = rows, most
         names = ("small", "wide", "cheap", "disjoint")
         vars(self).update({name: getattr(rows, name) for name in names}, many=max(300, rows.many // max(most, 1)))
@@ -56,9 +56,6 @@ class Persons(Adapter):
     def base(self, n: int) -> list[Any]:
         return [(row,) * (1 + i % 3) for i, row in enumerate(self.rows.base(n))]
 
-    def company(self, columns: int) -> list[Any]:
-        return [(row,) for row in self.rows.company(columns)]
-
     def generated(self, rng: np.random.Generator, columns: int) -> Any:
         n = int(rng.choice([1, min(2, self.most), int(rng.integers(1, self.most + 1)), self.most]))
         if rng.random() < 0.3:
@@ -68,11 +65,14 @@ class Persons(Adapter):
     def invalid(self) -> list[Any]:
         return [(row,) * self.most for row in self.rows.invalid()]
 
-    def blank(self, entries: int) -> list[Any]:
-        return [(row,) for row in self.rows.blank(entries)]
+    def blank(self, columns: int) -> list[Any]:
+        return [(row,) for row in self.rows.blank(columns)]
 
-    def canaries(self, n: int, relation: str, persons: bool = True) -> Data | None:
-        data = self.rows.canaries(n, relation, persons)
+    def width(self, entries: int) -> int:
+        return self.rows.width(entries)
+
+    def canaries(self, n: int, relation: str) -> Data | None:
+        data = self.rows.canaries(n, relation)
         if data is None:
             return None
         numbers = np.repeat(np.arange(2 * n), self.most)

@@ -154,7 +154,7 @@ class _Purity:
 
     def _own(self, row: int) -> np.ndarray:
         adapter = self.bench.adapter
-        own = self.bench.prepare(self.estimator, [self.records[row], *adapter.company(adapter.wide)])
+        own = self.bench.prepare(self.estimator, [self.records[row], *adapter.blank(adapter.wide)])
         own.model.restore(self.state)
         return self.bench.fine(own, [0], self.words[[row]])
 

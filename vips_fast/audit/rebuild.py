@@ -137,7 +137,7 @@ class Fitted:
         # A record of part "a" was in the run, in both calls about "a" and in the one about all.
         calls = sum(part in ("a", None) for part in _CALLS)
         self.event = ComposedEvent((SelfComposedEvent(run, number), SelfComposedEvent(whole, calls)))
-        # What `fit` does, with the seams' parts, and then `partial_fit`.
+        # What `fit` does, and then `partial_fit`.
         with np.errstate(all="ignore"):
             stage.run(TranscriptWriter(self.transcript, first=True))
             for part in _CALLS:
