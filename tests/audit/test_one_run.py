@@ -1,16 +1,15 @@
-"""Layer H has a sound and nearly tight bound. It is strong on honest fits, and sees too little noise."""
+"""Layer H is strong on honest fits, and sees too little noise."""
 
 from dataclasses import replace
 
 import faults
 import numpy as np
 import pytest
-from scipy.optimize import brentq
-from scipy.stats import binom, norm
+from seams import seams
 
 from vips_fast import BayesianLogisticRegression, LatentDirichletAllocation, SigmoidBeliefNetwork
-from vips_fast.audit import Bench, Seams, Sizes, adapter_for, audit, one_run_lower_bound
-from vips_fast.audit.one_run import Canaries, number_of_guesses
+from vips_fast.audit import Bench, Sizes, adapter_for, audit
+from vips_fast.audit.one_run import Canaries
 from vips_fast.engine.randomness import KeyedRandomness
 from vips_fast.models.lda import LdaOptions
 
@@ -20,56 +19,11 @@ LDA = LatentDirichletAllocation(2)
 
 def one_run(model, *, canaries=SIZES.canaries, mechanism=None, sampler=None, **more):
     """Run the layer with known coins and a known key. So it gives the same result each time."""
-    seams = Seams(mechanism=mechanism, sampler=sampler, randomness=lambda honest: KeyedRandomness(bytes(range(32))))
-    sizes = replace(SIZES, canaries=canaries)
-    report = audit(model, layers="H", sizes=sizes, random_state=0, seams=seams, **more)
+    sizes, known = replace(SIZES, canaries=canaries), KeyedRandomness(bytes(range(32)))
+    with seams(mechanism=mechanism, sampler=sampler, randomness=lambda honest: known):
+        report = audit(model, layers="H", sizes=sizes, random_state=0, **more)
     print(report.text())
     return report, report.layer("H").figures["one_run"]
-
-
-@pytest.mark.parametrize("mu", [0.3, 1.0, 2.5])
-@pytest.mark.parametrize("m", [1, 7, 400])
-def test_no_bound_above_the_truth_for_independent_guesses(mu, m):
-    """Each coin is guessed from a normal score of its own.
-
-    The number of right guesses is binomial, in closed form.
-
-    A bound at probability p may lie above mu only for numbers that come up with a probability below p.
-    """
-    law = binom(m, norm.cdf(mu / 2))
-    for v in range(m // 2, m + 1, max(1, m // 40)):
-        tail = float(law.sf(v - 1))
-        if 0 < tail < 1:
-            assert one_run_lower_bound(m, m, v, tail) <= mu
-
-
-@pytest.mark.parametrize("m, mu, p", [(2000, 1.0, 0.05), (2000, 0.5, 0.01), (300, 2.0, 0.2)])
-def test_the_bound_is_nearly_attained_by_a_mechanism_that_is_rarely_bad(m, mu, p):
-    """It answers rightly with probability p t.
-
-    With probability p it answers each coin rightly with probability t. Otherwise it answers nothing at all.
-
-    It is mu-GDP for F(p (1 - t)) = p t, as its curve is the hull of that point, of its mirror image and of the
-    diagonal. In a share p of all runs nearly t m guesses are right.
-    """
-    t = brentq(lambda t: norm.cdf(norm.ppf(p * (1 - t)) + mu) - p * t, 0.5, 1 - 1e-12)
-    v = int(binom.ppf(0.5, m, t))
-    tail = p * float(binom.sf(v - 1, m, t)) + (1 - p) * float(binom.sf(v - 1, m, 0.5))
-    bound = one_run_lower_bound(m, m, v, tail)
-    assert 0.85 * mu < bound <= mu
-
-
-def test_the_bound_follows_its_numbers():
-    most = one_run_lower_bound(1000, 100, 100, 0.05)
-    assert one_run_lower_bound(1000, 100, 50, 0.05) == 0 == one_run_lower_bound(10, 1, 0, 0.5)
-    assert 0 < one_run_lower_bound(1000, 100, 80, 0.05) < one_run_lower_bound(1000, 100, 95, 0.05) < most
-    assert one_run_lower_bound(1000, 100, 95, 1e-5) < one_run_lower_bound(1000, 100, 95, 0.05)
-    r = number_of_guesses(10_000, 1.0, 0.05)
-    assert 2 <= r <= 10_000 and r % 2 == 0
-    good = dict(n_canaries=1000, n_guesses=100, n_right=90, error=0.1)
-    for bad in [dict(n_right=101), dict(n_right=-1), dict(n_guesses=0, n_right=0), dict(n_canaries=9), dict(error=0.0)]:
-        with pytest.raises(ValueError, match=next(iter(bad))):
-            one_run_lower_bound(**{**good, **bad})
 
 
 @pytest.mark.parametrize(
@@ -86,15 +40,6 @@ def test_one_fit_shows_four_fifths_of_the_claim(model):
     report, figures = one_run(model)
     assert report.passed and figures["claimed"] == pytest.approx(1.0)
     assert 0.8 <= figures["low"] <= figures["low_95"] <= figures["mu"] + 1e-9
-    # Whatever the scores: 10,000 coins tell less.
-    assert 0.3 < figures["any_scores"] < figures["any_scores_95"] <= 1 and figures["any_scores_95"] > 0.6
-
-
-@pytest.mark.slow
-def test_a_million_canaries_whatever_the_scores():
-    report = audit(LDA, layers="H", sizes=replace(SIZES, canaries=10**6))
-    print(report.text())
-    assert report.passed and report.layer("H").figures["one_run"]["any_scores_95"] >= 0.8
 
 
 @pytest.mark.parametrize("fault", ["noise", "sensitivity"])
@@ -152,15 +97,3 @@ def test_models_without_canaries():
     with pytest.raises(ValueError, match="layers: 'H' knows no records of SigmoidBeliefNetwork"):
         audit(SigmoidBeliefNetwork(2), layers="AH", sizes=SIZES, callback=done.append)
     assert not done
-
-
-def test_bounds_agree_with_a_simulation():
-    """Normal interval and bound cover scores of a known law. The bound is for any scores; the seed is fixed."""
-    rng = np.random.default_rng(1)
-    m, mu = 20_000, 1.0
-    coins = rng.random(m) < 0.5
-    scores = rng.standard_normal(m) + mu * coins
-    r = number_of_guesses(m, mu, 0.05)
-    order = np.argsort(scores)
-    right = int(coins[order[m - r // 2 :]].sum() + (~coins[order[: r // 2]]).sum())
-    assert 0.6 < one_run_lower_bound(m, r, right, 0.05) < mu

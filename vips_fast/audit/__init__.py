@@ -21,7 +21,6 @@ from .bench import Bench, Part
 from .conjugate import conjugate_adapter
 from .layers import LAYERS, audit
 from .membership import MembershipReport, invented_documents, membership_attack
-from .one_run import one_run_lower_bound
 from .report import AuditReport, Check, LayerResult
 from .sizes import Sizes
 from .statistics import delta_lower_bound, mu_interval, mu_lower_bound
@@ -44,5 +43,4 @@ __all__ = [
     "membership_attack",
     "mu_interval",
     "mu_lower_bound",
-    "one_run_lower_bound",
 ]
