@@ -1,16 +1,14 @@
 """Bayesian logistic regression as a user meets it."""
 
 import math
-from importlib import import_module
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from raw_intervals import raw_intervals
 from scipy.special import expit
+from sklearn.metrics import roc_auc_score
 
 from vips_fast import BayesianLogisticRegression
-from vips_fast.kernels import reference
 from vips_fast.models.logistic import LogisticOptions, PaperOptions
 
 KEY = bytes(range(32))
@@ -25,46 +23,12 @@ def data(n=4000, d=6, seed=0, scale=3.0, intercept=0.5):
     return X, (rng.random(n) < expit(X @ m + intercept)).astype(int), m
 
 
-def keyed(paper=False, **kwargs):
+def keyed(**settings):
     """Return an estimator whose noise is a function of KEY. Reproducible, and tainted for it."""
-    kind = BayesianLogisticRegression.paper if paper else BayesianLogisticRegression
-    return kind(**kwargs).set_unsafe(test_key=KEY)
-
-
-def auc(y, s):
-    order = np.argsort(s, kind="stable")
-    rank = np.empty(len(s))
-    rank[order] = np.arange(1, len(s) + 1)
-    positive = y == 1
-    return (rank[positive].sum() - positive.sum() * (positive.sum() + 1) / 2) / (positive.sum() * (~positive).sum())
+    return BayesianLogisticRegression(**settings).set_unsafe(test_key=KEY)
 
 
 # ------------------------------------------------------------ without privacy
-
-
-def variational_bayes(X, y, b=1.0, a0=0.01, b0=0.01, rounds=400):
-    """Eqs. 48-55 in plain numpy, iterated to the fixed point."""
-    d = X.shape[1]
-    alpha, M = a0 / b0, np.zeros((d, d))
-    for _ in range(rounds):
-        xi = reference.pg_mean(np.sqrt(np.einsum("ij,jk,ik->i", X, M, X)), b=b)
-        covariance = np.linalg.inv((X * xi[:, None]).T @ X + alpha * np.eye(d))
-        mean = covariance @ (X.T @ (y - b / 2))
-        M = covariance + np.outer(mean, mean)
-        alpha = (a0 + d / 2) / (b0 + 0.5 * (mean @ mean + np.trace(covariance)))
-    return mean, covariance, alpha
-
-
-def test_algorithm_5_without_noise_is_the_fixed_point_of_variational_bayes():
-    X, y, _ = data(600, 4)
-    mean, covariance, alpha = variational_bayes(np.hstack([X, np.ones((600, 1))]), y)
-    model = BayesianLogisticRegression.paper(private=False, n_steps=400, learning_decay=0.0).fit(X, y)
-    # Factors are truncated to 2^-20 of the longest row; the error of an entry of
-    # s2 is below 2^-19 of it, a coefficient's below that times a condition number of some tens.
-    np.testing.assert_allclose(np.append(model.coef_[0], model.intercept_), mean, rtol=1e-4)
-    np.testing.assert_allclose(model.covariance_, covariance, rtol=1e-3, atol=1e-4 * covariance.max())
-    assert model.prior_precision_ == pytest.approx(alpha, rel=1e-4)
-    assert not model.privacy_.private and "NOT PRIVATE" in model.privacy_.statement()
 
 
 def test_binomial_counts_are_repeated_trials():
@@ -111,33 +75,21 @@ def test_storages_agree(storage):
     np.testing.assert_allclose(other.decision_variance(other_X), dense.decision_variance(X), atol=1e-7)
 
 
-def test_minibatches_without_noise_come_near():
-    X, y, _ = data(4000, 4)
-    whole = BayesianLogisticRegression(private=False).fit(X, y)
-    arguments = dict(private=False, sampling="poisson", batch_size=400, n_steps=100, random_state=0)
-    part = BayesianLogisticRegression(**arguments).fit(X, y)
-    np.testing.assert_array_equal(BayesianLogisticRegression(**arguments).fit(X, y).coef_, part.coef_)
-    # 100 steps of a tenth, averaged: the sampling error is below the posterior's own.
-    assert np.linalg.norm(part.coef_ - whole.coef_) < 2 * math.sqrt(np.trace(part.covariance_))
+def test_the_variance_of_minibatches_is_in_the_covariance():
+    """Minibatches move the coefficients, and the intervals say by how much."""
+    rng, n, d = np.random.default_rng(0), 3000, 3
+    X = rng.uniform(-1, 1, (n, d)) / np.sqrt(d)
+    y = (rng.random(n) < expit(X @ [2.0, -1.0, 0.0])).astype(int)
+    options = dict(noise_multiplier=1e-3, n_steps=12, n_records=n, fit_intercept=False)
+    whole = BayesianLogisticRegression(sampling="full", **options).fit(X, y)
+    parts = [BayesianLogisticRegression(sampling="poisson", batch_size=n / 20, **options).fit(X, y) for _ in range(60)]
+    moved = np.mean([(one.coef_ - whole.coef_) ** 2 for one in parts])
+    wider = np.mean([np.diag(one.covariance_)[:d] - np.diag(whole.covariance_)[:d] for one in parts])
+    # Means of 180 squares are within a factor of 2 but with probability 1e-9.
+    assert 0.5 < moved / wider < 2.0, (moved, wider)
 
 
 # --------------------------------------------------------------- with privacy
-
-
-def test_much_budget_is_close_to_none_needed():
-    X, y, _ = data(20_000, 5)
-    free = BayesianLogisticRegression(private=False).fit(X, y)
-    rich = keyed(epsilon=50.0, delta=1e-5, n_steps=40).fit(X, y)
-    # The averaging of early steps leaves a bias below the posterior's own spread.
-    assert np.linalg.norm(rich.coef_ - free.coef_) < 2 * math.sqrt(np.trace(free.covariance_))
-
-
-def test_diagnostics():
-    X, y, _ = data(500, 3)
-    opened = BayesianLogisticRegression(n_steps=2, row_norm=0.1).set_unsafe(diagnostics=True).fit(X, y)
-    # Half the rows have the worst residual at first, and with it a norm of 1; centered rows come later.
-    assert [step["records"] for step in opened.diagnostics_] == [500, 500]
-    assert all(0 <= step["clipped"] <= 500 for step in opened.diagnostics_) and not opened.privacy_.private
 
 
 @pytest.mark.parametrize("storage", [np.asarray, sp.csr_array])
@@ -195,39 +147,6 @@ def test_the_number_of_rows_is_nobodys_business(n_rows):
     assert model.privacy_.private and model.privacy_.n_records == 100
 
 
-def test_rare_columns_have_wide_intervals():
-    """Noise hides a column of few records, by its interval."""
-    rng = np.random.default_rng(0)
-    n, common, rare = 20_000, 10, 20
-    which = rng.choice(common + rare, size=n, p=[0.099] * common + [0.0005] * rare)
-    X = sp.csr_array((np.ones(n), (np.arange(n), which)), shape=(n, common + rare))
-    inside = []
-    for run in range(6):
-        weights = np.random.default_rng(run).normal(size=common + rare) * 2
-        y = np.random.default_rng(100 + run).random(n) < expit(weights[which])
-        model = BayesianLogisticRegression(epsilon=0.5, delta=1e-5, fit_intercept=False).fit(X, y)
-        low, high = raw_intervals(model)
-        inside.append((low <= weights) & (weights <= high))
-        width = high - low
-        assert np.median(width[common:]) > 10 * np.median(width[:common])
-    # 120 rare columns; 90 % less three standard deviations (0.027 each), and half that for approximations.
-    assert np.mean(inside, axis=0)[common:].mean() > 0.78
-
-
-def test_it_ranks_better_than_the_papers_algorithm():
-    """At a small budget, in test AUC."""
-    X, y, m = data(12_000, 30, scale=8.0)
-    train, test = slice(0, 10_000), slice(10_000, None)
-    budget = dict(epsilon=0.3, delta=1e-4)
-
-    def score(**kwargs):
-        return auc(y[test], keyed(**budget, **kwargs).fit(X[train], y[train]).decision_function(X[test]))
-
-    paper = score(paper=True, sensitivity="proven", sampling="poisson", batch_size=100, n_steps=50)
-    # One run each with a fixed key; the gap seen is about 0.08.
-    assert score() > paper
-
-
 # ---------------------------------------------------------------- read-outs
 
 
@@ -269,19 +188,6 @@ def test_a_fit_does_not_depend_on_the_unit_of_rows_and_bound(unit):
         model = keyed(row_norm=4.0 * scale, epsilon=1.0).fit(scale * X, y)
         found.append(model.decision_function(scale * X))
     np.testing.assert_allclose(found[1], found[0], atol=0.03 * np.abs(found[0]).max())
-
-
-def test_scikit_learn_conventions():
-    sklearn = import_module("sklearn")
-    from sklearn.base import clone, is_classifier
-    from sklearn.model_selection import cross_val_score
-
-    model = BayesianLogisticRegression(private=False, row_norm=2.0, options=LogisticOptions(prior_rate=0.1))
-    assert is_classifier(model) and clone(model).get_params() == model.get_params()
-    X, y, _ = data(400, 3)
-    assert (cross_val_score(model, X, y, cv=3) > 0.6).all()
-    with pytest.raises(sklearn.exceptions.NotFittedError):
-        model.predict(X)
 
 
 # ----------------------------------------------------------------- bad input
@@ -383,17 +289,9 @@ def adult(data_dir):
     return table.X[train], table.y[train], table.X[test], table.y[test]
 
 
-def test_adult_without_privacy(adult):
-    linear_model = import_module("sklearn.linear_model")
-    X, y, X_test, y_test = adult
-    ours = BayesianLogisticRegression(private=False).fit(X, y)
-    theirs = linear_model.LogisticRegression(max_iter=2000).fit(X, y)
-    assert abs(auc(y_test, ours.decision_function(X_test)) - auc(y_test, theirs.decision_function(X_test))) < 0.002
-
-
 @pytest.mark.parametrize(("epsilon", "least"), [(0.05, 0.878), (0.2, 0.892), (0.8, 0.897)])
 def test_adult_with_privacy(adult, epsilon, least):
     X, y, X_test, y_test = adult
     model = keyed(row_norm=3.05, epsilon=epsilon, delta=1e-3).fit(X, y)
     # One run with a fixed key; over 20 runs the mean is 0.008 to 0.013 above `least` with a deviation below 0.004.
-    assert auc(y_test, model.decision_function(X_test)) > least
+    assert roc_auc_score(y_test, model.decision_function(X_test)) > least

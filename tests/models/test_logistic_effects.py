@@ -8,7 +8,6 @@ from scipy.special import expit
 
 from vips_fast import BayesianLogisticRegression
 from vips_fast.data import Schema
-from vips_fast.engine.averaging import Schedule, averaged_variance
 from vips_fast.models.forecast import HopelessWarning
 from vips_fast.models.logistic.forecast import forecast, half_width
 
@@ -124,11 +123,6 @@ def test_releases_tell_of_labels_that_cannot_be_regressed(label, text):
     assert sum("expected" in str(one.message) for one in said) == 1
 
 
-def test_a_number_without_bounds_is_refused():
-    with pytest.raises(ValueError, match="^column 'age': low=None, high=None: expected numbers, low < high"):
-        Schema.parse('[columns.age]\nkind = "number"\n')
-
-
 @pytest.mark.parametrize("covariance", ["full", "spherical"])
 def test_marginal_effects_are_differences_of_probabilities(covariance):
     """Of each change, as moving the rows themselves makes them. Slopes by a small step."""
@@ -177,25 +171,6 @@ def test_calibration_compares_with_public_labels():
     with pytest.raises(ValueError, match="labels of the model's classes") as error:
         counted.calibration(X, ["secret"] * X.shape[0])
     assert "secret" not in str(error.value)
-
-
-def test_the_forecast_is_near_the_intervals_of_a_run():
-    """Within a factor of 2, on rows as long as their bound. The variance of the average is exact."""
-    for n, d, epsilon in ((6000, 5, 1.0), (20_000, 20, 0.5)):
-        rng, told = np.random.default_rng(0), []
-        X = rng.normal(size=(n, d))
-        X /= np.linalg.norm(X, axis=1)[:, None]
-        y = (rng.random(n) < expit(2 * X[:, 0])).astype(int)
-        model = BayesianLogisticRegression(epsilon=epsilon).fit(X, y, on_forecast=told.append)
-        width = np.diff(model.credible_interval()).mean() / 2 * d**-0.5
-        forecast_of = float(re.search(r"their bound, 1, .*?([0-9.]+) \(for", told[0].text)[1])
-        assert 0.5 < width / np.log(forecast_of) < 2 and told[0].warning is None
-    rate = Schedule(1.0, 0.5)
-    average, noise = np.zeros(4), np.eye(4)
-    for step in range(4):
-        share = 1.0 if step == 0 else rate.rate(step)
-        average = (1 - share) * average + share * noise[step]
-    assert averaged_variance(rate, 4) == pytest.approx(average @ average)
 
 
 @pytest.mark.parametrize("n, epsilon", [(3000, 1.0), (6000, 0.5), (6000, 3.0), (20_000, 0.5)])

@@ -14,15 +14,7 @@ from tumors import tumors
 from vips_fast import BayesianLogisticRegression
 from vips_fast.models.logistic import LogisticOptions
 from vips_fast.models.logistic import model as logistic_model
-from vips_fast.models.logistic.posterior import (
-    FACTORS,
-    Observed,
-    calibrating_factor,
-    cholesky,
-    positive_moments,
-    posterior_given,
-    second_moment,
-)
+from vips_fast.models.logistic.posterior import FACTORS, Observed, calibrating_factor, cholesky, posterior_given
 
 
 def records(n=100_000, d=4, seed=0, intercept=0.7):
@@ -34,28 +26,6 @@ def records(n=100_000, d=4, seed=0, intercept=0.7):
 
 def weighted(X, f):
     return (X * f[:, None]).T @ X
-
-
-def test_second_moment_is_nearer_than_what_was_released():
-    """Hidden by noise. A fraction of its error; without noise: the matrix itself."""
-    rng = np.random.default_rng(3)
-    d = 30
-    A = rng.normal(size=(400, d)) / 20
-    S = A.T @ A * 100
-    S[-1] = S[:, -1] = 0
-    S[-1, -1] = 3000.0
-    noise = rng.normal(size=(d, d)) * 30
-    seen = S + np.triu(noise, 1) + np.triu(noise, 1).T + np.diag(np.diag(noise)) * math.sqrt(2)
-    found, spread = second_moment(seen, 30.0, 30.0 * math.sqrt(2), True)
-    assert np.linalg.eigvalsh(found)[0] > 0
-    assert np.linalg.norm(found - S) < 0.3 * np.linalg.norm(seen - S)
-    # The posterior variances of the ordinary entries are of the size of their errors.
-    scale = np.sqrt(np.diag(found)[:-1])
-    errors = ((found - S)[:-1, :-1] / np.outer(scale, scale)) ** 2
-    assert 0.3 < spread[:-1, :-1].mean() / errors.mean() < 3.0
-    same, none = second_moment(S, 0.0, 0.0, True)
-    np.testing.assert_array_equal(same, S)
-    assert not none.any()
 
 
 def observed(center, gradient, H, variance=0.0, sampling=0.0, hidden=0.0, start=None):
@@ -97,19 +67,6 @@ def test_an_exact_gradient_near_the_truth_gives_it():
     np.testing.assert_allclose(covariance, np.linalg.inv(weighted(X, p * (1 - p))), rtol=0.1, atol=2e-5)
 
 
-def test_the_posterior_given_alpha():
-    X, m = records(2000)
-    _, H = newton(X, m, m)
-    gradient, v, k, alpha = 10 * np.arange(5.0), 500.0, 0.5, 3.0
-    mean, covariance, _ = posterior_given(observed(m, gradient, H, v, k), (0.01, 0.01), np.sqrt([5 / alpha]))
-    noise = v * np.eye(5) + (1 + k) * H
-    precision = H @ np.linalg.solve(noise, H)
-    np.testing.assert_allclose(covariance, np.linalg.inv(precision + alpha * np.eye(5)), rtol=0.02, atol=1e-4)
-    within = np.linalg.solve(precision + alpha * np.eye(5), H @ np.linalg.solve(noise, gradient + H @ m))
-    share = np.trace(covariance @ precision) / 5
-    np.testing.assert_allclose(mean, m + share * covariance @ precision @ (within - m), atol=0.02)
-
-
 def test_the_error_of_the_curvature_widens_the_posterior_far_from_the_center():
     X, m = records(2000)
     widths = []
@@ -135,58 +92,41 @@ def test_a_gradient_that_says_nothing_leaves_the_prior():
     assert (np.diag(covariance) > 0.9 * 4 / 5).all() and 5 / 64 <= alpha <= 5 / 4
 
 
-def test_small_values_among_large_ones_are_known_as_small():
-    rng = np.random.default_rng(4)
-    truth = np.repeat([1.0, 100.0], [60, 20])
-    mean, variance = positive_moments(truth + 20 * rng.normal(size=80), 20.0)
-    assert mean[:60].mean() < 6 and np.abs(mean[60:].mean() - 100) < 10
-    assert (mean > 0).all() and (variance >= 0).all()
+def ordinary(rng):
+    return rng.normal(size=(8000, 6)) / math.sqrt(8)
 
 
-def test_coverage_of_columns_of_zeros_and_ones():
-    """Intervals cover more than 95 % of these. Their moments are shrunk toward 0."""
+def rare_values(rng):
+    return (rng.random((10_000, 16)) < np.geomspace(0.05, 0.5, 16)) / 4
+
+
+def correlated(rng):
+    X = rng.normal(size=(20_000, 30)) @ (rng.normal(size=(30, 30)) * 0.5 / math.sqrt(30) + np.eye(30)) / 6
+    return X * np.minimum(1, 1 / np.linalg.norm(X, axis=1))[:, None]
+
+
+@pytest.mark.parametrize(
+    ("columns", "epsilon", "low", "high"),
+    [
+        (ordinary, 2.0, 0.82, 0.98),  # 96 intervals: a standard error of .03
+        (rare_values, 1.0, 0.85, 0.95),  # 256: .02; their moments are shrunk toward 0
+        # 480: .016. It was .56 without the error of the curvature, which shrinks correlations to a common one; logits
+        # of a standard deviation of 2.7 leave a bias.
+        (correlated, 0.5, 0.82, 0.96),
+    ],
+)
+def test_intervals_cover(columns, epsilon, low, high):
+    """Of all effects, known or not, about 90 % whatever the columns are; the keys are fixed."""
     covered = []
     for seed in range(16):
-        rng = np.random.default_rng([seed, 8])
-        X = (rng.random((10_000, 16)) < np.geomspace(0.05, 0.5, 16)) / 4
-        m = 3 * rng.normal(size=16)
-        y = (rng.random(10_000) < expit(X @ m + 0.5)).astype(int)
-        model = BayesianLogisticRegression(epsilon=1.0, delta=1e-5, n_jobs=1)
-        low, high = raw_intervals(model.set_unsafe(test_key=bytes([seed] * 32)).fit(X, y))
-        covered.append(((low <= m) & (m <= high)).mean())
-    # 256 intervals: a standard error of 0.02; the keys are fixed.
-    assert 0.85 < np.mean(covered) < 0.95
-
-
-def test_coverage_of_columns_with_different_correlations():
-    """Check the error of the curvature: .56 without it. It shrinks different correlations to a common one."""
-    covered = []
-    for seed in range(16):
-        rng = np.random.default_rng([seed, 10])
-        X = rng.normal(size=(20_000, 30)) @ (rng.normal(size=(30, 30)) * 0.5 / math.sqrt(30) + np.eye(30)) / 6
-        X *= np.minimum(1, 1 / np.linalg.norm(X, axis=1))[:, None]
-        m = 3 * rng.normal(size=30)
-        y = (rng.random(20_000) < expit(X @ m + 0.5)).astype(int)
-        model = BayesianLogisticRegression(epsilon=0.5, delta=1e-5, n_jobs=1)
-        low, high = raw_intervals(model.set_unsafe(test_key=bytes([seed] * 32)).fit(X, y))
-        covered.append(((low <= m) & (m <= high)).mean())
-    # 480 intervals: a standard error of 0.016; the keys are fixed. Logits of a standard deviation of 2.7 leave a bias.
-    assert 0.82 < np.mean(covered) < 0.96
-
-
-def test_coverage_on_simulated_records():
-    """Near 90 %; the keys are fixed."""
-    covered = []
-    for seed in range(20):
         rng = np.random.default_rng([seed, 7])
-        X = rng.normal(size=(8000, 6)) / math.sqrt(8)
-        m = 3 * rng.normal(size=6)
-        y = (rng.random(8000) < expit(X @ m + 0.5)).astype(int)
-        model = BayesianLogisticRegression(epsilon=2.0, delta=1e-5, n_jobs=1)
-        low, high = raw_intervals(model.set_unsafe(test_key=bytes([seed] * 32)).fit(X, y))
-        covered.append(((low <= m) & (m <= high)).mean())
-    # 120 intervals: a standard error of 0.03.
-    assert 0.82 < np.mean(covered) < 0.98
+        X = columns(rng)
+        m = 3 * rng.normal(size=X.shape[1])
+        y = (rng.random(len(X)) < expit(X @ m + 0.5)).astype(int)
+        model = BayesianLogisticRegression(epsilon=epsilon, delta=1e-5, n_jobs=1)
+        lower, upper = raw_intervals(model.set_unsafe(test_key=bytes([seed] * 32)).fit(X, y))
+        covered.append(((lower <= m) & (m <= upper)).mean())
+    assert low < np.mean(covered) < high
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 0.3, 1.0])
