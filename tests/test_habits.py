@@ -39,25 +39,6 @@ def test_what_a_page_names_is_there(page):
         assert (page.parent / link).exists(), link
 
 
-def test_workflows_call_targets_of_make_and_hooks_are_those_of_lint():
-    makefile = (ROOT / "Makefile").read_text()
-    targets = set(re.findall(r"^([\w-]+):", makefile, re.M))
-    called = set()
-    for workflow in (ROOT / ".github" / "workflows").glob("*.yml"):
-        text = workflow.read_text()
-        for target in re.findall(r"run: make (\S+)", text):
-            called.add(target)
-        called |= set(re.findall(r"[\w-]+", text.partition("target: [")[2].partition("]")[0]))
-        assert text.count("run: ") == text.count("run: make "), workflow.name
-        # A tag can be moved to other code; a hash cannot.
-        pinned = re.findall(r"uses: [\w/-]+@[0-9a-f]{40}  # v[\d.]+$", text, re.M)
-        assert text.count("uses: ") == len(pinned), workflow.name
-    assert called - {"$", "${{"} <= targets and {"test", "test-slow", "coverage", "cibuildwheel"} <= called
-    lint = makefile.partition("\nlint:")[2].partition("\n\n")[0]
-    hooks = re.findall(r"entry: (\S+)", (ROOT / ".pre-commit-config.yaml").read_text())
-    assert hooks == re.findall(r"\$\(BIN\)/(\S+)", lint) == ["ruff", "ruff", "mypy", "clang-format"]
-
-
 def test_the_lock_file_names_the_public_index_alone_and_what_is_asked_for():
     text = (ROOT / "requirements.lock").read_text()
     assert "://" not in text and " @ " not in text and "index" not in text.replace("--no-emit-index-url", "")

@@ -153,17 +153,6 @@ def test_what_is_required_is_enough(tmp_path):
     assert (tmp_path / "model" / "topics.txt").exists()
 
 
-def test_the_topic_model_loads_no_special_functions():
-    """SciPy's special functions are a fifth of the import. Accounting loads them when an epsilon is asked for."""
-    code = """
-import sys
-from vips_fast import LatentDirichletAllocation
-assert "scipy.sparse" in sys.modules and "scipy.special" not in sys.modules
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-
-
 def test_a_clone_after_an_installation_says_how_to_use_it(tmp_path):
     """Python in a clone finds the uncompiled source first."""
     ignored = shutil.ignore_patterns("*.so", "__pycache__")
@@ -261,12 +250,3 @@ def test_the_interpreters_lock_stays_off():
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     )
     assert done.returncode == 0 and done.stdout == "False\n", done.stderr
-
-
-def test_free_threading_is_declared_where_it_is_said_to_be():
-    """The generated C declares it, like classifier and wheels."""
-    source = (ROOT / "vips_fast" / "kernels" / "native.pyx").read_text()
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    assert source.splitlines()[1] == "# cython: freethreading_compatible=True"
-    assert "Programming Language :: Python :: Free Threading :: 2 - Beta" in project["project"]["classifiers"]
-    assert {"cp313t-*", "cp314t-*"} <= set(project["tool"]["cibuildwheel"]["build"].split())

@@ -39,51 +39,6 @@ def test_the_moments_accountant_of_the_whole_batch_says_the_target(target):
     assert z < noises[0] < noises[1]
 
 
-def test_the_simulated_patients_are_as_said():
-    X, y, p = stroke_fig5.simulate(0, 4_000, 414)
-    assert X.shape == (4_000, 414) and set(np.unique(X.data)) == {1.0}
-    assert X.nnz / 4_000 == pytest.approx(28, rel=0.05)
-    assert p.mean() == pytest.approx(0.14, abs=1e-3) and abs(y.mean() - 0.14) < 0.03
-
-
-def test_each_method_of_figure_5_is_run_shown_and_drawn(tmp_path):
-    rows = []
-    for method in stroke_fig5.METHODS:
-        cell = dict(method=method, train=200, codes=20, steps=2, run=0)
-        result = stroke_fig5.run(cell)
-        for fit in result["fits"]:
-            assert 0 <= fit["auc"] <= 1
-            if method in stroke_fig5.FREE:
-                assert fit["epsilon"] is None and fit["exact"] is None
-            else:
-                # The authors' regression releases more than its noise is for.
-                assert fit["exact"] <= fit["epsilon"] * (1.2 if method.startswith("authors") else 1 + 1e-9), method
-        rows.append(cell | result | {"seconds": 1.0})
-    page = stroke_fig5.report(rows)
-    assert all(method.removesuffix(", no privacy") in page for method in stroke_fig5.METHODS) and "NOT PRIVATE" in page
-    assert [path.suffix for path in stroke_fig5.draw(rows, tmp_path)] == [".png"]
-
-
-@pytest.mark.parametrize("name", ["adult_fig6", "mnist_fig8"])
-def test_tables_are_made_of_whole_and_of_partial_runs(name, tmp_path):
-    """Numbers are made up. Each cell's accuracy is another, and each is seen in the table."""
-    import importlib
-
-    module = importlib.import_module(name)
-    rows = [
-        cell
-        | dict(auc=0.5 + i / 1e4, accuracy=0.5 + i / 1e4, accuracy_all=0.5 + i / 1e4, score=-100.0, epsilon=0.1)
-        | {"noise_multiplier": 1.0, "seconds": 1.0, "after 2": 0.7, "after 6": 0.8}
-        for i, cell in enumerate(module.cells(10))
-        if cell["run"] == 0
-    ]
-    page = module.report(rows)
-    assert all(f".{5000 + i}" in page for i in range(len(rows)))
-    assert module.draw(rows, tmp_path)[0].exists()
-    assert f".{5000 + len(rows) - 1}" not in module.report(rows[:-1])
-    assert all(o.holds or o.fails for o in module.orders(rows))
-
-
 def test_directions_of_double_noise_newton_move_by_no_more_than_said():
     rng = np.random.default_rng(0)
     reached = []

@@ -20,7 +20,6 @@ import re
 import shutil
 import sys
 import threading
-import tomllib
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
@@ -243,11 +242,6 @@ def printed_orders(name) -> str | None:
     rows = rows_of(name, fullest(name, 10)) if hasattr(module, "orders") else []
     found = module.orders(rows) if rows else []
     return f"{sum(not o.fails for o in found)} of {len(found)}" if found else None
-
-
-def sources() -> dict[str, list]:
-    """List the statements of each source: rows of item, meaning, code, tests."""
-    return tomllib.loads((Path(__file__).parent / "sources.toml").read_text("utf-8"))
 
 
 def page(scale, names) -> tuple[str, list[str]]:

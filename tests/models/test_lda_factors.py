@@ -88,30 +88,6 @@ def test_the_covariance_is_found():
     np.testing.assert_allclose(np.diag(found) + factors.own, 2.0, atol=0.4)
 
 
-def test_what_is_foreseen_is_the_conditional_mean_given_the_others():
-    _, x, base = statistics(1.0)
-    factors = factors_of(x, base)
-    found = read(factors, x[:40], base[:40])
-    covariance = factors.loadings @ factors.loadings.T + np.diag(factors.own)
-    ratios = np.empty((40, K))
-    for v in range(40):
-        whole = base[v][:, None] * covariance * base[v] + np.eye(K)
-        for k in range(K):
-            others = np.arange(K) != k
-            slope = np.linalg.solve(whole[np.ix_(others, others)], whole[others, k])
-            expected = 1.0 + slope @ (x[v] - base[v])[others] / base[v, k]
-            ratios[v, k] = max(expected, 0.1)
-    # Rounded to float32, and scaled to the word's mass.
-    aim = ratios / (ratios * base[:40]).sum(axis=1, keepdims=True)
-    np.testing.assert_allclose(found, aim, rtol=1e-5)
-    # So an entry's own statistic changes nothing but the scale.
-    other = x[:40].copy()
-    other[:, 3] += 5.0
-    ours, before = (array[:, 3] for array in (read(factors, other, base[:40]), found))
-    rest = np.arange(K) == 4
-    assert (ours != before).any() and ratios[:, rest].all()
-
-
 def test_topics_that_go_together_help_and_others_do_no_harm():
     def gain(strength, seed):
         truth, noised, _ = statistics(strength, seed)
@@ -129,18 +105,6 @@ def test_of_noise_alone_nothing_is_predicted():
     factors = factors_of(base + rng.standard_normal((V, K)), base)
     assert factors.loadings.shape == (K, 0)
     np.testing.assert_allclose(read(factors, base, base), 2.0 / K, rtol=1e-6)
-
-
-@pytest.mark.parametrize("n_topics", [1, 2, 3])
-def test_few_topics(n_topics):
-    rng = np.random.default_rng(0)
-    noised = rng.gamma(1.0, 3.0, (500, n_topics)) + rng.standard_normal((500, n_topics))
-    shrinkage = ProductShrinkage(n_topics)
-    shrinkage.update(noised, np.ones((1, 1)))
-    means = shrinkage.means(0, 500)
-    assert np.isfinite(means).all() and (means >= 0).all()
-    # A statistic that is all there is of a word predicts nothing of itself.
-    assert np.allclose(shrinkage._predicted[:, 0], shrinkage.mass) == (n_topics == 1)
 
 
 @pytest.mark.parametrize(("n_words", "n_topics"), [(3000, 1500), (1_000_000, 3)])

@@ -113,17 +113,3 @@ def test_a_state_out_of_range_is_refused(name):
     state = ours.state()
     with pytest.raises(ValueError, match=name):
         model().restore({**state, name: state[name] - 2.0})
-
-
-def test_without_scales_and_bounds_all_words_are_alike():
-    ours = model(word_scale=0, word_clip=1)
-    ours.update(release(0))
-    assert ours._weight is None and ours._floor == 0 and not ours._by_words
-    ours.update(release(1))
-    assert ours.state()["average_noise"].shape == (1, 1)
-
-
-@pytest.mark.parametrize("value", [-0.1, 0.6, float("nan"), "wide"])
-def test_bad_exponents(value):
-    with pytest.raises((ValueError, TypeError), match="word_scale"):
-        LdaOptions(word_scale=value).check()

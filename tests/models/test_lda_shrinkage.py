@@ -8,7 +8,7 @@ import pytest
 
 from vips_fast.engine.model import Release
 from vips_fast.engine.result import Public
-from vips_fast.models.lda.model import LdaModel, LdaSettings, ProductShrinkage, mean_one, word_masses
+from vips_fast.models.lda.model import LdaModel, LdaSettings, ProductShrinkage, word_masses
 
 V, K = 1500, 12
 
@@ -79,15 +79,6 @@ def test_noise_that_differs_from_entry_to_entry():
     assert fresh.means(0, V).tobytes() == read_out(noised).tobytes()
 
 
-def test_parts_are_the_whole():
-    _, noised = statistics(1.0)
-    shrinkage = ProductShrinkage(K)
-    shrinkage.update(noised, np.ones((1, 1)))
-    whole = shrinkage.means(0, V)
-    parts = [shrinkage.means(first, first + 700) for first in (0, 700, 1400)]
-    assert np.concatenate(parts).tobytes() == whole.tobytes()
-
-
 def test_later_steps_start_from_the_earlier_prior():
     truth, noised = statistics(1.0)
     errors = [((read_out(noised, steps=n) - truth) ** 2).sum() for n in (1, 10)]
@@ -108,14 +99,6 @@ def test_word_masses():
     # Few more rounds from where EM ended: hardly a change against the noise's 1.
     assert np.abs(word_masses(noised, np.ones(3000), prior)[0] - mass).max() < 0.2
     np.testing.assert_allclose(word_masses(7 * noised, np.full(3000, 7.0))[0], 7 * mass, rtol=1e-5)
-
-
-@pytest.mark.parametrize("n_topics", [1, 2, 4, 50, 1000])
-def test_first_prior_says_that_topics_use_words_alike_on_the_average(n_topics):
-    grid = np.concatenate(([0.0], np.geomspace(0.05, max(2.0, n_topics), 15)))
-    weight = mean_one(grid)
-    assert (weight >= 0).all() and weight.sum() == pytest.approx(1.0)
-    assert weight @ grid == pytest.approx(1.0)
 
 
 def test_threads_change_no_bit():

@@ -119,28 +119,21 @@ def test_files_budgets_and_transcripts_are_about_persons(tmp_path):
         model().fit(X, budget=budget)
 
 
-def test_bad_input_is_refused_before_anything_is_spent():
-    X = corpus(10)
-    with pytest.raises(ValueError, match="^groups has shape"):
-        model().fit(X, groups=[1, 2])
-    with pytest.raises(ValueError, match="^groups: expected a label for each row"):
-        model().fit(X, groups=[None, *range(9)])
-    with pytest.raises(ValueError, match="^unit='patient': expected None without groups"):
-        model().fit(X, unit="patient")
-    with pytest.raises(ValueError, match="^unit='record'"):
-        model().fit(X, groups=range(10), unit="record")
-    with pytest.raises(ValueError, match="^rows_per_group=0"):
-        model(options={"rows_per_group": 0}).fit(X, groups=range(10))
-    records = model(noise_multiplier=2.0).fit(X)
-    with pytest.raises(ValueError, match="expected one unit"):
-        records.partial_fit(X, groups=np.arange(10))
-
-
-def test_replacing_a_person_is_accounted_where_the_number_of_persons_is_public():
-    X, groups = corpus(60), np.arange(60) % 20
-    fitted = model(sampling="without_replacement", batch_size=5).fit(X, groups=groups)
-    assert fitted.privacy_.relation == "replace_one" and fitted.privacy_.n_records == 20
-    assert "replacing one person of 20" in fitted.privacy_.statement()
+@pytest.mark.parametrize(
+    "options, call, message",
+    [
+        ({}, {"groups": [1, 2]}, "groups has shape"),
+        ({}, {"groups": [None, *range(9)]}, "groups: expected a label for each row"),
+        ({}, {"unit": "patient"}, "unit='patient': expected None without groups"),
+        ({}, {"groups": range(10), "unit": "record"}, "unit='record'"),
+        ({"options": {"rows_per_group": 0}}, {"groups": range(10)}, "rows_per_group=0"),
+    ],
+)
+def test_bad_input_is_refused_before_anything_is_spent(options, call, message):
+    fits = model(**options)
+    with pytest.raises(ValueError, match=f"^{message}"):
+        fits.fit(corpus(10), **call)
+    assert not hasattr(fits, "ledger_")
 
 
 @pytest.mark.parametrize("units", ["in a row", "scattered", "of several documents", "none"])

@@ -216,18 +216,6 @@ def test_purchased_words_do_not_seem_to_gain_more():
     assert found.low <= true <= found.high and said.low <= exact <= said.high
 
 
-@pytest.mark.slow
-def test_the_interval_covers_with_purchased_words():
-    fresh, covers = fresh_persons(), []
-    for seed in range(40):
-        model, true, _, exact = with_purchased_words(seed, fresh)
-        found, said = measured_gain(model._fitted().state), model.found_gain_
-        covers.append((found.low <= true <= found.high, said.low <= exact <= said.high))
-    # The first is a 90 % interval; the second has room for the loss of word frequencies.
-    first, second = np.mean(covers, axis=0)
-    assert first >= 0.75 and second >= 0.85, (first, second)
-
-
 @pytest.mark.parametrize("noise", [0.0, 0.02, 0.2, 1.0, 5.0])
 def test_the_interval_of_a_score_covers(noise):
     """Score 2,000 draws of units, with little to much noise.

@@ -18,7 +18,7 @@ from vips_fast.data.corpus import Corpus
 from vips_fast.engine.assumptions import assess
 from vips_fast.engine.model import Release
 from vips_fast.models.lda import public_topics
-from vips_fast.models.lda.masses import add_histogram, histogram_scales, topic_weights
+from vips_fast.models.lda.masses import add_histogram, histogram_scales
 from vips_fast.models.lda.public_topics import (
     _MOST,
     _NAT,
@@ -26,7 +26,6 @@ from vips_fast.models.lda.public_topics import (
     SCORE,
     TOPICS,
     WORDS,
-    forecast_words,
     frequency_gain,
     kept_words,
     read_words,
@@ -284,17 +283,6 @@ def test_a_unit_moves_the_gain_of_frequencies_by_its_words_at_most(counts, more,
     assert abs(first - second) <= most * 2 * _MOST * _NAT
 
 
-@pytest.mark.parametrize("most", [3, 30, 3000])
-def test_the_gain_is_that_of_predicting_each_unit_by_the_others(most):
-    """Rare words and frequent ones; the clip adds a few nats for each."""
-    rng = np.random.default_rng(0)
-    expected = most * rng.random(500) ** 2 + 0.01
-    counts, before = rng.poisson(expected * np.exp(rng.normal(0, 0.3, 500))), public_topics._BEFORE
-    nats = counts @ (np.log(np.maximum(counts - 1, 0) + before) - np.log(expected))
-    added = frequency_gain(counts, expected) / _NAT - nats
-    assert -0.01 * counts.sum() < added < 2 * len(counts) + 0.02 * counts.sum()
-
-
 @pytest.mark.parametrize("relation, share", [("add_remove", 1.0), ("replace_one", 2**0.5)])
 def test_the_gains_entry_moves_as_its_proof_says(relation, share):
     stage = at(SCORE, options={"relation": relation})
@@ -442,14 +430,6 @@ def test_a_run_resumes_from_any_step_with_the_same_bits(own, request):
     assert kinds == ({LENGTHS, WORDS, SCORE} | ({TOPICS} if own else set()))
 
 
-def test_own_topics_count_no_words_again(own_topics):
-    """Their state lies beside the histogram's, and their steps release topics."""
-    model = at(TOPICS).model
-    model._settings = replace(model._settings, histograms=3)
-    own = model._topics_model(3)
-    assert not own._counting and not own.state().keys() & model._histogram.state().keys()
-
-
 def test_a_state_that_is_none_is_refused():
     X = documents(50, V)
     model, fresh = at(SCORE, X, n_records=50).model, topics(n_records=50).prepare(X).model
@@ -497,14 +477,6 @@ def test_lengths_that_are_no_numbers_are_refused_and_huge_ones_are_read():
 # -- the lengths
 
 
-@pytest.mark.parametrize("length", [3, 8, 40, 150])
-def test_the_lengths_are_found(length):
-    found = fitted(documents(N, V, length=length), noise_multiplier=10.0)._restored()._lengths
-    assert found.median == pytest.approx(length, rel=0.45)
-    assert found.kept == math.ceil(found.median)
-    assert found.shares()[0][0] == pytest.approx(0, abs=0.1)
-
-
 @pytest.mark.parametrize("length", [1, 4, 12, 60])
 def test_lengths_tell_how_many_words_are_kept_and_predicted(length):
     """A word is kept once, however often it stands there, and is predicted only beside another."""
@@ -543,17 +515,6 @@ def test_records_without_counted_words_are_said():
 # -- read-outs
 
 
-def test_weights_of_topics_are_found_in_a_histogram():
-    prior = prior_of(V)
-    truth = np.array([0.6, 0.2, 0.15, 0.05])
-    x = 1e4 * truth @ prior.topics()
-    found, total = topic_weights(x, np.full(V, 1.0), prior.topics(), prior.weights)
-    np.testing.assert_allclose(found, truth, atol=0.01)
-    assert total == pytest.approx(1e4, rel=0.01)
-    found, _ = topic_weights(x, np.full(V, 1e8), prior.topics(), prior.weights)
-    np.testing.assert_allclose(found, prior.weights, atol=0.03)
-
-
 def test_words_follow_a_clear_histogram_and_the_topics_where_noise_hides_it():
     prior, rng = prior_of(400), np.random.default_rng(0)
     truth = 1e5 * prior.weights @ prior.topics() * np.exp(rng.normal(0, 0.5, 400))
@@ -567,15 +528,6 @@ def test_words_follow_a_clear_histogram_and_the_topics_where_noise_hides_it():
     for read in (clear, hidden):
         np.testing.assert_allclose(read.weights @ read.topics, read.masses, rtol=1e-9)
         np.testing.assert_allclose(read.topics.sum(axis=1), 1.0)
-
-
-def test_a_good_prior_helps_and_a_wrong_one_harms_little():
-    X, test = documents(N, V), documents(300, V, seed=9)
-    none = LatentDirichletAllocation(K, noise_multiplier=30.0, sampling="full", n_records=N, random_state=0).fit(X)
-    good, wrong = (fitted(X, prior_of(V, shuffled=s)) for s in (False, True))
-    assert good.perplexity(test) < none.perplexity(test) < 1.3 * good.perplexity(test)
-    assert good.verdict_.worth == "useful" and wrong.perplexity(test) < 1.3 * none.perplexity(test)
-    assert wrong.found_gain_.gain < good.found_gain_.gain
 
 
 def test_the_lift_of_topics_is_over_public_text(no_own_topics):
@@ -595,15 +547,6 @@ def test_own_topics_have_no_lift(own_topics):
     assert model.components_[own:].sum() / model.components_.sum() == pytest.approx(0.1, rel=0.2)
     assert model.components_sd_.shape == model.components_.shape
     assert model.found_gain_.low > 0
-
-
-def test_a_forecast_counts_words_by_public_numbers():
-    prior = prior_of(400)
-    few, more = (forecast_words(prior, n, 30.0, 40.0) for n in (300, 30_000))
-    assert "no single word of 400 can stand clear of the noise" in few.text
-    assert "words can stand clear of the noise in texts of 40 counted words" in more.text
-    assert 0 <= few.gain < more.gain <= 1
-    assert "10, 40 or 160" in forecast_words(prior, 30_000, 30.0, None).text.replace("texts of ", "")
 
 
 # -- the estimator
@@ -676,11 +619,6 @@ def test_a_prior_that_does_not_fit_is_refused(parameters, message):
     model = LatentDirichletAllocation(K, public_prior=prior_of(V), n_records=30).set_params(**parameters)
     with pytest.raises(ValueError, match=message):
         model.fit(documents(30, V))
-
-
-def test_the_articles_form_takes_no_public_prior():
-    with pytest.raises(ValueError, match="public_prior: expected None; the article's algorithm has no public topics"):
-        LatentDirichletAllocation.paper(K, public_prior=prior_of(V), n_records=30).fit(documents(30, V))
 
 
 # -- the verdict

@@ -110,11 +110,6 @@ def test_a_topic_of_names_is_not_shown(public_only):
     assert set(part_of(model).text(model, words).split()) & set(names)  # all topics are in the file
 
 
-def test_names_are_in_lower_case_and_no_common_words():
-    assert len(first_names()) > 400 and all(name == name.lower() for name in first_names())
-    assert not first_names() & {"will", "may", "rose", "hope", "bill", "grant", "mark", "jordan", "summer"}
-
-
 def test_forecast_and_topics_call_the_same_words_clear(public_only):
     """One threshold: of words that the forecast counts as clear on average, some half are clear in a fit."""
     prior = prior_of(1.0 / np.arange(1, V + 1))
@@ -128,10 +123,3 @@ def test_forecast_and_topics_call_the_same_words_clear(public_only):
     text = public_topics.forecast_words(prior, 600, relative, 12.0).text
     told = int(re.search(r"; (\d+) of 120 words can stand clear", text)[1])
     assert noise.min() > 0 and 0.4 * told <= counted <= 1.6 * told
-
-
-def test_where_no_word_can_stand_clear_the_forecast_says_so_once():
-    prior = prior_of(1.0 / np.arange(1, V + 1))
-    for length in (None, 12.0):
-        text = public_topics.forecast_words(prior, 20, 50.0, length).text
-        assert text.endswith("no single word of 120 can stand clear of the noise")
