@@ -1,14 +1,56 @@
-"""Add Laplace noise to an integer sum; sample with such releases. The sampler's releases are made with this noise."""
+"""Add Laplace noise to an integer sum; sample with such releases. The sampler's releases are made with this noise.
+
+Float noise of the usual samplers leaks (Mironov 2012), so the noise is an exactly rounded sample. Random bits come from
+the operating system.
+"""
 
 import math
+import secrets
 from dataclasses import dataclass
 
 import numpy as np
 
-from peers.textbook import rounded_laplace
 from vips_fast.accounting import LaplaceEvent, PrivacyEvent, WithoutReplacementEvent
 from vips_fast.engine.sampling import FixedSizeSampler
 from vips_fast.kernels.lattice import MAX_NORM_UNITS, noise_spacing
+
+
+def bernoulli_exp(a: int, b: int) -> bool:
+    """Draw True with probability e^(-a/b) (Canonne et al. 2020, alg. 1).
+
+    The first k with a failed Bernoulli(a / (b k)) is odd with probability exp(-a / b).
+    """
+    k = 1
+    while secrets.randbelow(b * k) < a:
+        k += 1
+    return k % 2 == 1
+
+
+def _exponential_floor(scale: int) -> int:
+    """Draw floor of an exponential variate with integer mean `scale`, exactly.
+
+    Let u be uniform below `scale`, accepted with probability exp(-u / scale), and v geometric with ratio 1/e. Then u +
+    scale v has mass proportional to exp(-(u + scale v) / scale).
+    """
+    u = secrets.randbelow(scale)
+    while not bernoulli_exp(u, scale):
+        u = secrets.randbelow(scale)
+    v = 0
+    while bernoulli_exp(1, 1):
+        v += 1
+    return u + scale * v
+
+
+def rounded_laplace(scale: int) -> int:
+    """Draw a Laplace variate of integer scale, rounded exactly.
+
+    For the exponential magnitude E of scale t, P(E >= 1/2) = exp(-1/(2t)). Given that, E - 1/2 is exponential again,
+    and rounding E is 1 + its floor.
+    """
+    if not bernoulli_exp(1, 2 * scale):
+        return 0
+    magnitude = 1 + _exponential_floor(scale)
+    return magnitude if secrets.randbits(1) else -magnitude
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from peers import DPSGDLogisticRegression
 from peers.dpsgd import GradientModel
-from peers.laplace import LaplaceMechanism
+from peers.laplace import rounded_laplace
 from peers.theorems import zcdp_rho_for_target
 
 from vips_fast import accounting as acc
@@ -120,17 +120,10 @@ def test_replacing_a_record_moves_the_sum_by_the_sensitivity():
     assert np.sqrt((units[:, 0] ** 2).sum()) * 2.0**-20 <= model.sensitivity("add_remove") == 1.0
 
 
-def test_laplace_mechanism_of_the_baseline():
-    mechanism = LaplaceMechanism(2.0, 3.0, 1.5)
-    sums = np.zeros(30_000, dtype=np.int64)
-    mechanism.add_noise(sums, None)
-    scale = np.abs(sums).mean() * mechanism.spacing
-    # E|noise| = b = 6, its standard error b / sqrt(n).
-    assert abs(scale / 6.0 - 1) <= 6.0 / math.sqrt(len(sums))
-    with pytest.raises(ValueError, match="no key"):
-        mechanism.add_noise(sums, bytes(32))
-    with pytest.raises(ValueError, match="expected at most"):
-        LaplaceMechanism(2.0**24, 1.0, 1.0)
-    untouched = np.arange(3)
-    LaplaceMechanism(0.0, 1.0, 1.0).add_noise(untouched, None)
-    np.testing.assert_array_equal(untouched, np.arange(3))
+def test_rounded_laplace_has_the_rounded_law():
+    t, n = 3, 50_000
+    draws = np.array([rounded_laplace(t) for _ in range(n)])
+    for k in range(-8, 9):
+        # Mass of the Laplace law on [k - 1/2, k + 1/2]; six standard errors, 17 times: 4e-8.
+        p = -math.expm1(-0.5 / t) if k == 0 else math.exp(-abs(k) / t) * math.sinh(0.5 / t)
+        assert abs(np.mean(draws == k) - p) <= 6 * math.sqrt(p * (1 - p) / n), k

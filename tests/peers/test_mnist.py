@@ -1,29 +1,7 @@
 """Check the MNIST reader: files that belong together, and MNIST itself."""
 
-import struct
-
 import numpy as np
-import pytest
 from peers.mnist import load_mnist
-
-
-def as_idx(array):
-    return bytes([0, 0, 8, array.ndim]) + struct.pack(f">{array.ndim}I", *array.shape) + array.tobytes()
-
-
-def test_load_checks_that_files_belong_together(tmp_path):
-    images, labels = np.zeros((4, 2, 2), dtype=np.uint8), np.zeros(4, dtype=np.uint8)
-    names = ["train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"]
-    for name, array in zip(names, [images + 9, labels, images, labels], strict=True):
-        (tmp_path / name).write_bytes(as_idx(array))
-    train, test, _, _ = load_mnist(tmp_path)
-    assert train.shape == (4, 4) and train.all() and not test.any()
-    (tmp_path / names[1]).write_bytes(as_idx(labels[:3]))
-    with pytest.raises(ValueError, match="labels"):
-        load_mnist(tmp_path)
-    (tmp_path / names[0]).unlink()
-    with pytest.raises(FileNotFoundError):
-        load_mnist(tmp_path)
 
 
 def test_mnist(data_dir):
