@@ -24,7 +24,7 @@ def load(name):
     return module
 
 
-compare, instructions, timing = load("compare"), load("instructions"), load("timing")
+compare, instructions = load("compare"), load("instructions")
 
 
 def test_drift_is_best_where_its_forecast_says_so():
@@ -124,16 +124,6 @@ def test_a_fall_beyond_the_tolerance_is_seen_every_time(place, fall):
     assert seen == [1] * 30
 
 
-def test_no_ratio_may_fall_by_more_than_a_tenth(capsys):
-    """Learning fails and names a noisier ratio, until more runs tell more."""
-    quiet, loud = {"ratio": 10.0, "sd": 0.03}, {"ratio": 10.0, "sd": 0.05}
-    assert compare.allowed_drop(0.01, RUNS) == compare.LEAST_DROP
-    assert compare.LEAST_DROP < compare.allowed_drop(0.03, RUNS) < compare.MOST_DROP
-    assert compare.allowed_drop(0.5, RUNS) == compare.MOST_DROP == 0.10
-    assert compare.noisy({"quiet": quiet, "loud": loud}, RUNS) == ["loud"]
-    assert compare.noisy({"loud": loud}, 40) == []
-
-
 def test_what_is_low_is_measured_again_and_nothing_else(capsys):
     known = {f"test_{i}: peer": {"ratio": 10.0, "sd": 0.01} for i in range(3)}
     baseline = {"machine": "a processor", "runs": RUNS, "ratios": known}
@@ -165,15 +155,6 @@ def test_missing_ratios_fail_unless_they_are_left_out(capsys):
     assert compare.check(baseline, results({}), None) == 1
     assert compare.check(baseline, part, None, only="test_1") == 0
     assert compare.check(baseline, part, None, only="test_9") == 1
-
-
-def test_the_baseline_is_one_that_check_reads():
-    baseline = json.loads((BENCH / "baseline.json").read_text())
-    known, runs = baseline["ratios"], baseline["runs"]
-    assert all(compare.allowed_drop(ratio["sd"], runs) <= 0.10 for ratio in known.values())
-    for share, verdict in ((1.0, "well"), (0.5, "fallen")):
-        measured = {name: [share * ratio["ratio"]] * compare.MOST for name, ratio in known.items()}
-        assert set(compare.verdicts(known, runs, measured).values()) == {verdict}
 
 
 #: A callgrind file: a line `calls=` and then its cost are inclusive.

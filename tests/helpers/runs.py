@@ -23,10 +23,7 @@ class Stop(Exception):
 
 
 class Witness:
-    """Notes each draw of a noise key in a file.
-
-    Without a draw there is no release.
-    """
+    """Notes each draw of a noise key in a file. Without a draw there is no release."""
 
     def __init__(self, path, *arguments):
         super().__init__(*arguments)

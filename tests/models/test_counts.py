@@ -1,7 +1,4 @@
-"""Test regression of counts.
-
-Rate ratios, their intervals, and the bound of a contribution.
-"""
+"""Test regression of counts. Rate ratios, their intervals, and the bound of a contribution."""
 
 import warnings
 

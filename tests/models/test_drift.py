@@ -91,10 +91,7 @@ def test_planted_words_are_found_with_their_intervals_and_none_is_invented(exact
 
 @pytest.mark.parametrize(("epsilon", "most"), [(1.0, 0.01), (4.0, 0.016)])
 def test_topics_that_do_not_move_stay_as_they_were(epsilon, most):
-    """With little noise the choice of documents moves words.
-
-    It does so by .02 in a month by itself.
-    """
+    """With little noise the choice of documents moves words. It does so by .02 in a month by itself."""
     found = [fit(seed, topics(0), moves=False, epsilon=epsilon).drift() for seed in range(6)]
     assert sum(bool(one.moved()) for one in found) <= 3
     assert np.mean([np.abs(one.topics - topics(0)).sum(axis=2).mean() / 2 for one in found]) < most

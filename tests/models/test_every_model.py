@@ -1,7 +1,4 @@
-"""What a user meets in every model.
-
-Budgets, seeds, threads, callbacks, further steps, parameters.
-"""
+"""What a user meets in every model. Budgets, seeds, threads, callbacks, further steps, parameters."""
 
 import numpy as np
 import pytest
@@ -127,10 +124,7 @@ def test_partial_fits_compose_up_to_the_target(name):
 
 @ALL
 def test_further_steps_are_those_of_a_fit(name):
-    """As many calls as steps give the same bits.
-
-    Without noise and with all records.
-    """
+    """As many calls as steps give the same bits. Without noise and with all records."""
     options, unsafe = dict(noise_multiplier=0.0, n_steps=3, sampling="full"), dict(test_key=b"k" * 32)
     make, data = EVERY[name]
     model = make(**options).set_unsafe(**unsafe)

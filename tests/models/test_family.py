@@ -1,7 +1,4 @@
-"""One record a model.
-
-Complete, closed, and all that the package needs to serve a model that is added.
-"""
+"""One record a model. Complete, closed, and all that the package needs to serve a model that is added."""
 
 import importlib
 import inspect

@@ -1,7 +1,4 @@
-"""The forecast is a function of public numbers.
-
-It predicts the result of a fit.
-"""
+"""The forecast is a function of public numbers. It predicts the result of a fit."""
 
 import logging
 import math
@@ -103,10 +100,7 @@ def test_a_purchase_that_finds_few_words_is_hopeless():
 
 
 def test_the_verdict_takes_off_what_noisy_word_frequencies_cost():
-    """For few documents the run's own word frequencies are bad.
-
-    The topics are better than these.
-    """
+    """For few documents the run's own word frequencies are bad. The topics are better than these."""
     found, losses = FoundGain(0.1, 0.08, 0.12), (8.0, 1.0, 0.1, 0.0)
     gains = [over_frequencies(found, loss) for loss in losses]
     assert all(one.low <= one.gain <= one.high for one in gains)
@@ -135,10 +129,7 @@ def test_bad_numbers_are_named(value):
 
 
 def fitted(X, record, **change):
-    """Return a fit with a known key, and its message.
-
-    So it is always the same; the message is a warning or a line.
-    """
+    """Return a fit with a known key, and its message. So it is always the same; the message is a warning or a line."""
     model = LatentDirichletAllocation(K, **{"doc_length": N, "random_state": 0, **PUBLIC, **change})
     record.clear()
     with warnings.catch_warnings(record=True) as caught:

@@ -1,7 +1,4 @@
-"""Keywords of the estimators' methods.
-
-In type checkers, in signatures and in the code.
-"""
+"""Keywords of the estimators' methods. In type checkers, in signatures and in the code."""
 
 from __future__ import annotations
 

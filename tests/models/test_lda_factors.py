@@ -14,10 +14,7 @@ V, K = 3000, 10
 
 
 def statistics(strength, seed=0):
-    """(statistics, noised by sd 1, expected).
-
-    Ratios of two groups of topics, each with a factor in common.
-    """
+    """(statistics, noised by sd 1, expected). Ratios of two groups of topics, each with a factor in common."""
     rng = np.random.default_rng(seed)
     mass = 40.0 * rng.gamma(0.5, 2.0, V)
     group = np.repeat(rng.gamma(1 / strength, strength, (V, 2)), K // 2, axis=1) if strength else 1.0

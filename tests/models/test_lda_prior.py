@@ -1,7 +1,4 @@
-"""A public prior.
-
-Topics as ratios, word frequencies, their file, their restriction to a vocabulary.
-"""
+"""A public prior. Topics as ratios, word frequencies, their file, their restriction to a vocabulary."""
 
 import numpy as np
 import pytest

@@ -12,10 +12,7 @@ GROUP = np.repeat([0, 1, 2], [6, 7, 3])
 
 
 def corpus(seed=0, n=300):
-    """Draw documents about one of three groups of words.
-
-    One word in ten is from all; the last word never occurs.
-    """
+    """Draw documents about one of three groups of words. One word in ten is from all; the last word never occurs."""
     rng = np.random.default_rng(seed)
     topics = np.stack([np.where(group == GROUP, 1.0, 0.0) for group in range(3)])
     topics[:, -1] = 0.0
@@ -29,10 +26,7 @@ def vectors(seed=0):
 
 
 def check_topics(prior, groups=GROUP):
-    """Check that each group of words has a topic.
-
-    Ratios are above 1 for its words and below 1 for others.
-    """
+    """Check that each group of words has a topic. Ratios are above 1 for its words and below 1 for others."""
     np.testing.assert_allclose(prior.weights @ prior.ratios, 1.0, rtol=1e-5)
     found = {prior.ratios[:, groups == group].mean(axis=1).argmax() for group in range(3)}
     assert len(found) == 3
@@ -128,10 +122,7 @@ def test_the_stored_prior_of_a_language(tmp_path, monkeypatch):
 
 
 def test_stop_words_make_no_topic():
-    """Stop words take no part in topics or weights.
-
-    Their ratios follow the documents, or the vectors, all the same.
-    """
+    """Stop words take no part in topics or weights. Their ratios follow the documents, or the vectors, all the same."""
     stop = ["bed", "sofa", "one"]
     groups = np.where(np.isin(WORDS, [*stop, "six"]), -1, GROUP)
     more = corpus()

@@ -1,7 +1,4 @@
-"""Scales of words and of their topics, bounds of words.
-
-The rule, and its use in a fit.
-"""
+"""Scales of words and of their topics, bounds of words. The rule, and its use in a fit."""
 
 import numpy as np
 import pytest

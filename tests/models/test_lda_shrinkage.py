@@ -1,7 +1,4 @@
-"""The read-out of noised topic statistics.
-
-On statistics whose true values are known.
-"""
+"""The read-out of noised topic statistics. On statistics whose true values are known."""
 
 import numpy as np
 import pytest
@@ -14,10 +11,7 @@ V, K = 1500, 12
 
 
 def statistics(level, seed=0):
-    """Mostly small (V, K) statistics with noise of sd 1.
-
-    ``level`` is their mean.
-    """
+    """Mostly small (V, K) statistics with noise of sd 1. ``level`` is their mean."""
     rng = np.random.default_rng(seed)
     mass = np.arange(1, V + 1) ** -1.0
     truth = np.outer(mass, rng.dirichlet(np.full(K, 10.0))) * rng.gamma(0.3, 1 / 0.3, (V, K))
@@ -54,10 +48,7 @@ def test_clear_statistics_are_kept():
 
 
 def test_noise_that_differs_from_entry_to_entry():
-    """Each is read by its own noise.
-
-    Where all are alike, it is the same as one for all.
-    """
+    """Each is read by its own noise. Where all are alike, it is the same as one for all."""
     truth, _ = statistics(1.0)
     rng = np.random.default_rng(2)
     sd = np.exp(rng.normal(size=truth.shape))

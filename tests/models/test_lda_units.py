@@ -27,10 +27,7 @@ def model(**options):
 
 
 def unit_sum(X, groups, units, **options):
-    """Return the exact sum of some units' contributions.
-
-    The second result is the clip in the same integers.
-    """
+    """Return the exact sum of some units' contributions. The second result is the clip in the same integers."""
     stage = model(**options).prepare(X, groups=groups)
     words = np.arange(stage.records.n_rows, dtype=np.uint64)
     sums = stage.backend.sum(stage.model, stage.records, np.asarray(units), words[units])
@@ -55,10 +52,7 @@ def test_persons_of_one_document_give_the_bits_of_documents():
 @pytest.mark.parametrize("n_rows", [1, 2, 7, 100])
 @pytest.mark.parametrize("word_clip", [1.0, 0.3])
 def test_a_person_moves_the_sum_by_at_most_the_clip(n_rows, word_clip):
-    """Whatever the documents.
-
-    Many alike, many different, one that is huge; and a long one attains it.
-    """
+    """Whatever the documents. Many alike, many different, one that is huge; and a long one attains it."""
     rng = np.random.default_rng(n_rows)
     alike = np.zeros((n_rows, 30), dtype=int)
     alike[:, 3] = 50
@@ -77,10 +71,7 @@ def test_a_person_moves_the_sum_by_at_most_the_clip(n_rows, word_clip):
 
 
 def test_documents_of_a_person_keep_their_own_topics():
-    """A person's sum is the sum of the documents', within the clip.
-
-    It is not the merged document's.
-    """
+    """A person's sum is the sum of the documents', within the clip. It is not the merged document's."""
     X = corpus(6)
     options = dict(clip=1.0, doc_length=10, options=LdaOptions(word_clip=1.0))
     together, _ = unit_sum(X, [0] * 6, [0], **options)

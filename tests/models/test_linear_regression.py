@@ -1,7 +1,4 @@
-"""Linear regression from one release.
-
-Least squares, intervals that know the noise, and bounds.
-"""
+"""Linear regression from one release. Least squares, intervals that know the noise, and bounds."""
 
 from importlib import import_module
 
@@ -21,10 +18,7 @@ def line(n=20_000, d=4, seed=0):
 
 
 def test_linear_regression_is_least_squares_without_noise():
-    """Scikit-learn's coefficients, and the textbook covariance s^2 (X^T X)^-1.
-
-    Longer rows weigh less.
-    """
+    """Scikit-learn's coefficients, and the textbook covariance s^2 (X^T X)^-1. Longer rows weigh less."""
     linear_model = import_module("sklearn.linear_model")
     X, y, _ = line()
     ours = LinearRegression(radius=10.0, largest=10.0, precision=1e-9, **PLAIN).fit(X, y)

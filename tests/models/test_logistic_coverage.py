@@ -126,10 +126,7 @@ def test_an_effect_that_is_not_known_has_no_interval():
 
 
 def test_rows_that_may_be_clipped_are_never_silent():
-    """Find long rows in the releases, or state the noise.
-
-    Say that the noise hides them; say nothing of short ones.
-    """
+    """Find long rows in the releases, or state the noise. Say that the noise hides them; say nothing of short ones."""
     X, y, _ = simulate(0, 4_000, 5, 0.0, 1.0)
     for scale, epsilon, said in ((3, 10.0, "were scaled down"), (3, 0.05, "the noise hides"), (0.5, 10.0, "")):
         model = BayesianLogisticRegression(epsilon=epsilon, delta=1e-6, n_jobs=1).set_unsafe(test_key=b"r" * 32)

@@ -1,7 +1,4 @@
-"""The posterior of logistic regression from noised statistics.
-
-Its parts, and its coverage.
-"""
+"""The posterior of logistic regression from noised statistics. Its parts, and its coverage."""
 
 import math
 

@@ -1,7 +1,4 @@
-"""Test intervals about persons.
-
-The squares of persons' gradients, and their use in the read-out.
-"""
+"""Test intervals about persons. The squares of persons' gradients, and their use in the read-out."""
 
 import numpy as np
 import pytest

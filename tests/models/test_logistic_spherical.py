@@ -1,7 +1,4 @@
-"""Logistic regression of many columns.
-
-Its statistic, its bound, its path and its read-outs.
-"""
+"""Logistic regression of many columns. Its statistic, its bound, its path and its read-outs."""
 
 import math
 

@@ -1,7 +1,4 @@
-"""The last step of a run measures the finished model.
-
-Bound, coverage, resume, options, audit and mutants.
-"""
+"""The last step of a run measures the finished model. Bound, coverage, resume, options, audit and mutants."""
 
 import math
 import warnings
@@ -121,10 +118,7 @@ def test_a_usual_candidate_gives_way_if_it_gains_nothing():
 
 
 def truth(model, fresh, masses=None):
-    """Compute the gain on other units of the same law.
-
-    Over the run's word frequencies or given ones.
-    """
+    """Compute the gain on other units of the same law. Over the run's word frequencies or given ones."""
     restored = model._restored()
     score, rng = restored.gain_score(), np.random.default_rng(1)
     if masses is not None:
@@ -206,10 +200,7 @@ def fresh_persons():
 
 
 def test_purchased_words_do_not_seem_to_gain_more():
-    """Clipped sums are worse word frequencies than a histogram.
-
-    A score would not notice.
-    """
+    """Clipped sums are worse word frequencies than a histogram. A score would not notice."""
     model, true, over_sums, exact = with_purchased_words(0, fresh_persons())
     assert over_sums > true + 0.02 and abs(true - exact) < 0.015
     found, said = measured_gain(model._fitted().state), model.found_gain_
@@ -218,10 +209,7 @@ def test_purchased_words_do_not_seem_to_gain_more():
 
 @pytest.mark.parametrize("noise", [0.0, 0.02, 0.2, 1.0, 5.0])
 def test_the_interval_of_a_score_covers(noise):
-    """Score 2,000 draws of units, with little to much noise.
-
-    Up to more than the number of predictions.
-    """
+    """Score 2,000 draws of units, with little to much noise. Up to more than the number of predictions."""
     rng, units, runs = np.random.default_rng(3), 500, 2000
 
     def draw(*shape):
@@ -280,10 +268,7 @@ def test_no_unit_moves_a_score_by_more_than_its_bound(candidates, reach, replace
 
 @pytest.mark.parametrize("stop", [8, 9])
 def test_a_run_resumes_before_its_score(stop, tmp_path):
-    """A stop after step 9 resumes before the score.
-
-    It is between the last step of the topics and the score.
-    """
+    """A stop after step 9 resumes before the score. It is between the last step of the topics and the score."""
 
     def stops(progress):
         if progress.step == stop:
@@ -332,10 +317,7 @@ def test_a_run_that_cannot_pay_for_its_score_has_none(tmp_path):
 
 
 class Judged(FirstScore, LdaAdapter):
-    """The step that is a score.
-
-    Its topics have some weight for every word, or the model is sharp.
-    """
+    """The step that is a score. Its topics have some weight for every word, or the model is sharp."""
 
     def sharp(self, stage):
         model = stage.model

@@ -1,7 +1,4 @@
-"""Regressions measure themselves in the last step of a fit.
-
-Gain, coverage, bound, purity, audit, mutants, verdict.
-"""
+"""Regressions measure themselves in the last step of a fit. Gain, coverage, bound, purity, audit, mutants, verdict."""
 
 import numpy as np
 import pytest

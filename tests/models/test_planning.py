@@ -1,7 +1,4 @@
-"""The plan is a function of public numbers.
-
-Its figures equal a fit's.
-"""
+"""The plan is a function of public numbers. Its figures equal a fit's."""
 
 import math
 
@@ -29,23 +26,9 @@ def expected_batch(model, public):
 
 
 def noise_sd(model):
-    """Of an entry.
-
-    All alike, since the fits below have no scales of words.
-    """
+    """Of an entry. All alike, since the fits below have no scales of words."""
     (sd,) = set(model._fitted().state["average_noise"].ravel())
     return sd
-
-
-def test_noise_of_the_average_is_the_loops():
-    # The same schedule in the engine: the tracked sd of a fit over its one-step noise.
-    X = sp.csr_array((40, 30), dtype=np.int64)
-    for decay in (0.5, 0.7, 1.0):
-        options = LdaOptions(decay, word_scale=0, measure_gain=False)
-        model = LatentDirichletAllocation(2, n_steps=13, noise_multiplier=2.0, doc_length=50, options=options).fit(X)
-        one = 2.0 * default_clip(50) * 50 / 40
-        steps = 13 - int(model._result.state.get("histograms", [0])[0])
-        assert noise_sd(model) == pytest.approx(one * averaged_variance(Schedule(1.0, decay), steps) ** 0.5, rel=1e-12)
 
 
 def test_histograms_are_for_masses_that_topics_would_hide():

@@ -1,7 +1,4 @@
-"""Figures of fitted models, also in notebooks.
-
-From released numbers, loud if not private.
-"""
+"""Figures of fitted models, also in notebooks. From released numbers, loud if not private."""
 
 import io
 import subprocess

@@ -539,16 +539,6 @@ def test_the_lift_of_topics_is_over_public_text(no_own_topics):
     np.testing.assert_allclose(model.lift_, shares / shares.sum() / prior_of(V).weights, rtol=1e-9)
 
 
-def test_own_topics_have_no_lift(own_topics):
-    model = fitted(noise_multiplier=1.0)
-    own = model._restored()._own_topics
-    assert own and len(model.components_) == own + K and np.isnan(model.lift_[:own]).all()
-    # A tenth of all words is left to public topics.
-    assert model.components_[own:].sum() / model.components_.sum() == pytest.approx(0.1, rel=0.2)
-    assert model.components_sd_.shape == model.components_.shape
-    assert model.found_gain_.low > 0
-
-
 # -- the estimator
 
 

@@ -1,7 +1,4 @@
-"""The estimators among scikit-learn's own.
-
-Its checks, pipelines, searches, routing, output and HTML.
-"""
+"""The estimators among scikit-learn's own. Its checks, pipelines, searches, routing, output and HTML."""
 
 import subprocess
 import sys

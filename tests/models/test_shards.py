@@ -1,7 +1,4 @@
-"""Models with rows in shards on disk, beside rows in memory.
-
-Their fits, read-outs and refusals.
-"""
+"""Models with rows in shards on disk, beside rows in memory. Their fits, read-outs and refusals."""
 
 from typing import ClassVar
 
@@ -132,10 +129,7 @@ def test_invalid_rows_contribute_nothing(tmp_path):
 
 
 class Logarithms(Mean):
-    """A model that makes its records of the rows.
-
-    Not all rows have one.
-    """
+    """A model that makes its records of the rows. Not all rows have one."""
 
     limit = np.inf
 
@@ -199,16 +193,6 @@ def test_any_integer_type_gives_the_same_bits(dtype, index):
     Y.data, Y.indices, Y.indptr = X.data.astype(dtype), X.indices.astype(index), X.indptr.astype(index)
     models = [make(n_jobs=2).set_unsafe(test_key=KEY).fit(matrix) for matrix in (X, Y)]
     assert same(*models)
-
-
-def test_counts_of_any_integer_type_are_not_copied():
-    from vips_fast.models.lda.records import Documents
-
-    (X,) = CASES["lda"][1]()
-    for dtype in (np.uint8, np.uint16, np.int32, np.int64):
-        Y = sp.csr_array((X.data.astype(dtype), X.indices.astype(np.int32), X.indptr.astype(np.int32)), shape=X.shape)
-        parts = Documents(Y, "raise", "test")._parts
-        assert np.shares_memory(parts[0], Y.data) and np.shares_memory(parts[1], Y.indices)
 
 
 def test_the_budget_is_untouched_by_a_damaged_corpus(tmp_path):

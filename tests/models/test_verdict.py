@@ -1,7 +1,4 @@
-"""The verdict on a model.
-
-Which numbers lead to which word, and every output shows it first.
-"""
+"""The verdict on a model. Which numbers lead to which word, and every output shows it first."""
 
 from html import unescape
 
@@ -109,10 +106,7 @@ def test_noise_seldom_passes_for_a_gain(kind):
 
 
 def test_a_weak_gain_is_found():
-    """With enough records a gain of 1 % is surely above 0.
-
-    It is not above 2 %.
-    """
+    """With enough records a gain of 1 % is surely above 0. It is not above 2 %."""
     rng = np.random.default_rng(0)
     z, shares = rng.integers(0, 3, 20_000), 0.5 + 0.6 * (np.random.default_rng(5).uniform(0.05, 0.95, (3, 20)) - 0.5)
     X = (rng.random((20_000, 20)) < shares[z]).astype(np.uint8)
