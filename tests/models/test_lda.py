@@ -1,6 +1,7 @@
 """The topic model as a user meets it."""
 
 import math
+import pickle
 import subprocess
 import sys
 from importlib import import_module
@@ -286,6 +287,17 @@ print((peak() - before) / 2**20)
 """
     used = float(subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout)
     assert used <= 20
+
+
+def test_read_outs_are_of_the_last_fit_and_in_no_pickle():
+    X, how = corpus(40), dict(private=False, n_steps=2, doc_length=None)
+    model = LatentDirichletAllocation(3, random_state=0, **how).fit(X)
+    plain = pickle.dumps(model)
+    first = model.transform(X)
+    assert pickle.dumps(model) == plain and np.array_equal(pickle.loads(plain).transform(X), first)
+    again = model.set_params(random_state=1).fit(X).transform(X)
+    assert np.array_equal(again, LatentDirichletAllocation(3, random_state=1, **how).fit(X).transform(X))
+    assert not np.array_equal(again, first)
 
 
 @pytest.mark.parametrize("call", ["enable", "disable"])
