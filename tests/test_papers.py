@@ -100,15 +100,6 @@ def test_a_cell_that_fails_is_named_and_the_rest_goes_on(toys, bad, capfd):
     assert "3 of 4 cells" in runner.PAGE.read_text() and "squares 0, 1, 9" in runner.PAGE.read_text()
 
 
-def test_a_missing_need_is_said_and_the_rest_runs(toys, capfd):
-    folder = toys(toy_needy=(("no_such_module",), "pass"), toy_free=(("numpy",), "pass"))
-    assert runner.main(["--scale", "4"]) == 0
-    assert "left out: toy_needy, missing no_such_module" in capfd.readouterr().err
-    page = runner.PAGE.read_text()
-    assert "Not run: missing no_such_module" in page and "Scale 4." in page
-    assert not (folder / "toy_needy.log").exists()
-
-
 def test_a_figure_that_was_run_elsewhere_keeps_its_section(toys, tmp_path):
     """Neither a missing package nor a smaller run removes a section."""
     toys(toy_needy=(("no_such_module",), "pass"), toy_small=((), "pass"), toy_run=((), "pass"))

@@ -369,7 +369,7 @@ def test_a_worker_that_fails_for_good_ends_the_fit_in_one_line(end, parts, tmp_p
 
 def _failing(end):
     """Return a topic model whose workers fail in the third step."""
-    from failing import FailsLate
+    from clusters import FailsLate
 
     model = FailsLate(3, noise_multiplier=2.0, delta=1e-5, random_state=0, doc_length=30, n_steps=3)
     model.failure = end

@@ -1,4 +1,4 @@
-"""A cluster of worker processes for tests of remote sums. With ends that its workers meet."""
+"""A cluster of worker processes for tests of remote sums, ends that its workers meet, and a model that fails there."""
 
 import gc
 import os
@@ -8,7 +8,9 @@ from contextlib import contextmanager, suppress
 
 import numpy as np
 
+from vips_fast import LatentDirichletAllocation
 from vips_fast.engine.randomness import KeyedRandomness
+from vips_fast.models.lda.model import LdaModel
 
 KEY = b"k" * 32
 
@@ -71,3 +73,31 @@ def kills(cluster, seed, mean, most=2, when=lambda: True):
     finally:
         end.set()
         thread.join()
+
+
+class FailsLate(LatentDirichletAllocation):
+    """The way that the third sum fails; "no" does not fail."""
+
+    failure = "no"
+
+    def _model(self, public, schedule=None):
+        model = FailingModel(self._model_settings(public, schedule), public)
+        model.failure = self.failure
+        return model
+
+
+class FailingModel(LdaModel):
+    """Learns like any other."""
+
+    steps = 0
+
+    def update(self, release):
+        super().update(release)
+        self.steps += 1
+
+    def contribute(self, block, words, out, scratch):
+        if self.steps == 2 and self.failure == "die":
+            os._exit(1)
+        if self.steps == 2 and self.failure == "raise MemoryError":
+            raise MemoryError("numbers of a record")
+        super().contribute(block, words, out, scratch)

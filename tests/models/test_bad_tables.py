@@ -4,9 +4,6 @@ import warnings
 from html import unescape
 
 import numpy as np
-import pandas
-import polars
-import pyarrow
 import pytest
 from scipy import sparse
 from scipy.special import expit
@@ -20,7 +17,6 @@ N = 3000
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-1, 1, (N, 3))
 Y = (RNG.random(N) < expit(2 * X[:, 0])).astype(int)
-WHOLE = RNG.integers(0, 2, N)
 
 
 def with_second(column):
@@ -74,25 +70,6 @@ def test_counts_without_an_event_have_no_effects():
     model, said = fitted(X, np.zeros(N, int), CountRegression)
     assert not Told.of(model).known and model.verdict_.worth in ("unclear", "no better"), model.verdict_
     assert any("3 of 3" in text for text in said)
-
-
-def frames():
-    table = pandas.DataFrame({"a": X[:, 0], "b": WHOLE})
-    yield table.astype({"b": "Int64"}), pandas.Series(Y, dtype="Int64")
-    yield table.astype({"b": "int64[pyarrow]"}), pandas.Series(Y, dtype="int64[pyarrow]")
-    yield table.convert_dtypes(dtype_backend="pyarrow"), pandas.array(Y, dtype="Int8")
-    yield pyarrow.Table.from_pandas(table), pyarrow.array(Y)
-    yield polars.from_pandas(table), polars.Series(Y)
-    yield table.astype({"b": bool}), Y.tolist()
-
-
-@pytest.mark.parametrize("kind", [BayesianLogisticRegression, CountRegression])
-def test_integers_of_any_kind_give_the_same_fit(kind):
-    settings = {"classes": [0, 1]} if kind is BayesianLogisticRegression else {"largest": 3}
-    plain, _ = fitted(np.column_stack([X[:, 0], WHOLE]), Y, kind, **settings)
-    for table, y in frames():
-        model, _ = fitted(table, y, kind, **settings)
-        np.testing.assert_array_equal(model.coef_, plain.coef_)
 
 
 @pytest.mark.filterwarnings("error::RuntimeWarning", "ignore::UserWarning")

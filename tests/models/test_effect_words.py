@@ -9,7 +9,7 @@ from scipy.special import expit
 
 from vips_fast import BayesianLogisticRegression, CountRegression
 from vips_fast.data import Schema
-from vips_fast.models.logistic.effects import Effect, Interval, Told, ratio_text, reading
+from vips_fast.models.logistic.effects import Effect, Interval, Told, reading
 from vips_fast.report import html_report, make_dossier, part_of, short_report
 from vips_fast.report.parts.coefficients import effect_lines
 
@@ -179,13 +179,6 @@ def test_a_missing_value_is_compared_with_the_mean_of_the_others(epsilon, n):
         hits += one.log_ratio.low <= truth <= one.log_ratio.high
     # Of 24 intervals of 90 %, 16 or fewer hold the truth with a probability of 5e-4; the noise is known.
     assert hits >= 18
-
-
-def test_ratios_that_are_not_1_are_never_written_as_1():
-    for value in (1.0004, 0.99996, 1 + 3e-7, 1 - 3e-7):
-        assert ratio_text(value) != "1"
-    assert [ratio_text(v) for v in (1.0, 0.5, 12.345, 1e6, math.inf)] == ["1", "0.5", "12.3", "1,000,000", "inf"]
-    assert [ratio_text(v) for v in (1.0412, 0.9957, 0.0, 1.4999)] == ["1.041", "0.9957", "0", "1.5"]
 
 
 @pytest.mark.parametrize("log, ratio", [(-1e4, "0"), (0.0, "1"), (709.0, "8"), (800.0, "inf"), (1e300, "inf")])

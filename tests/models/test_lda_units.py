@@ -11,7 +11,6 @@ from vips_fast.models.lda import LdaOptions
 from vips_fast.models.lda.records import Documents, unit_words
 from vips_fast.models.rebuild import verify
 
-KEY = b"u" * 32
 SETTINGS = dict(
     n_components=3, doc_length=40, n_steps=3, noise_multiplier=1.0, delta=1e-5, random_state=0, sampling="full"
 )
@@ -36,17 +35,6 @@ def unit_sum(X, groups, units, **options):
 
 def squared(sums):
     return sum(int(x) ** 2 for x in sums[sums != 0].tolist())
-
-
-def test_persons_of_one_document_give_the_bits_of_documents():
-    X = corpus(80)
-    labels = np.random.default_rng(1).permutation(80)
-    options = dict(sampling="poisson", batch_size=30, options=LdaOptions(word_clip=1.0, rows_per_group=1))
-    alone = model(**options).set_unsafe(test_key=KEY).fit(X)
-    persons = model(**options).set_unsafe(test_key=KEY).fit(X, groups=labels)
-    assert alone.components_.tobytes() == persons.components_.tobytes()
-    assert alone.privacy_.epsilon == persons.privacy_.epsilon
-    assert (alone.privacy_.unit, persons.privacy_.unit) == ("record", "person")
 
 
 @pytest.mark.parametrize("n_rows", [1, 2, 7, 100])

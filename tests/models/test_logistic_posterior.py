@@ -6,12 +6,26 @@ import numpy as np
 import pytest
 from raw_intervals import raw_intervals
 from scipy.special import expit
-from tumors import tumors
+from sklearn.datasets import load_breast_cancer
 
 from vips_fast import BayesianLogisticRegression
 from vips_fast.models.logistic import LogisticOptions
 from vips_fast.models.logistic import model as logistic_model
 from vips_fast.models.logistic.posterior import FACTORS, Observed, calibrating_factor, cholesky, posterior_given
+
+#: Wisconsin breast cancer: public bounds of the mean, standard error and worst value of ten measurements of cell
+#: nuclei, round numbers near the printed ranges. A value beyond one is moved to it.
+BOUNDS = [
+    [30.0, 40.0, 200.0, 2500.0, 0.2, 0.4, 0.5, 0.25, 0.4, 0.1],
+    [3.0, 5.0, 20.0, 300.0, 0.03, 0.15, 0.4, 0.05, 0.08, 0.03],
+    [40.0, 50.0, 250.0, 4000.0, 0.25, 1.2, 1.5, 0.3, 0.7, 0.2],
+]
+
+
+def tumors():
+    """Return measurements in [-1, 1], float64 of shape (569, 30), and diagnoses."""
+    table = load_breast_cancer()
+    return 2.0 * np.clip(table.data / np.ravel(BOUNDS), 0.0, 1.0) - 1.0, table.target_names[table.target].astype(str)
 
 
 def records(n=100_000, d=4, seed=0, intercept=0.7):

@@ -321,14 +321,6 @@ def test_counts_are_measured_and_their_list_says_what_effects_are_on():
     assert model.found_gain_.low - 0.03 < 1 - np.exp(-nats) < model.found_gain_.high + 0.03
 
 
-@pytest.mark.parametrize(("epsilon", "hidden"), [(1.0, True), (5000.0, False)])
-def test_a_dispersion_that_noise_hides_is_said(epsilon, hidden, recwarn):
-    rng = np.random.default_rng(0)
-    X = rng.uniform(-1, 1, (5000, 2))
-    keyed(CountRegression(largest=12, epsilon=epsilon, row_norm=2.0)).fit(X, rng.negative_binomial(1, 0.4, 5000))
-    assert any("dispersion=1: the noise hides whether" in str(one.message) for one in recwarn) == hidden
-
-
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("kind", [BayesianLogisticRegression, CountRegression])
 def test_columns_that_say_nothing_are_seldom_called_useful(kind):

@@ -234,16 +234,3 @@ def test_several_rows_of_a_person_tell_no_factor():
     settings = dict(row_norm=2**0.5, noise_multiplier=None, epsilon=1.0, delta=1e-5)
     by_persons = model(**settings).set_unsafe(test_key=KEY).fit(X, y, groups=np.arange(6000) // 2)
     assert by_persons._fitted().state["class0.factor"][0] == pytest.approx(2 / 3)
-
-
-@pytest.mark.parametrize("share, said", [(0.0, True), (0.02, False)])
-def test_a_class_that_does_not_occur_is_named(share, said, recwarn):
-    rng = np.random.default_rng(0)
-    X = rng.uniform(-1, 1, (6000, 3))
-    y = np.where(rng.random(6000) < 1 / (1 + np.exp(-X @ [1.0, -1.0, 0.5])), 1, 2)
-    y[rng.random(6000) < share] = 0
-    fitted = BayesianLogisticRegression(classes=[0, 1, 2], row_norm=2.0, epsilon=2.0, random_state=0)
-    fitted.set_unsafe(test_key=KEY).fit(X, y)
-    told = [str(one.message) for one in recwarn if "occurs in hardly any record" in str(one.message)]
-    assert len(told) == said
-    assert all(text.startswith("classes: 0 occurs") and "join it with another" in text for text in told)
