@@ -4,9 +4,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
-import scipy.sparse
 
-from vips_fast import LatentDirichletAllocation
 from vips_fast.models.lda import model as lda
 from vips_fast.models.lda.model import ProductShrinkage, TopicFactors
 
@@ -116,16 +114,3 @@ def test_memory_of_an_update_is_in_proportion_to_the_statistics(n_words, n_topic
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak <= 3 * average.nbytes + 2**26
-
-
-def test_memory_of_a_fit_is_in_proportion_to_the_statistics():
-    n_words, n_topics = 400_000, 10
-    counts = scipy.sparse.random_array((300, n_words), density=1e-4, rng=0, format="csr", dtype=np.float64)
-    counts.data = np.ceil(counts.data)
-    model = LatentDirichletAllocation(n_topics, noise_multiplier=1.0, n_steps=3)
-    tracemalloc.start()
-    model.fit(counts)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    # Average, noise and release are 3; a table, units of noise and what they predict are 2.
-    assert peak <= 8 * (8 * n_words * n_topics)

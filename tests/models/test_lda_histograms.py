@@ -7,6 +7,7 @@ from priors import documents, prior_of
 from vips_fast import LatentDirichletAllocation
 from vips_fast.engine.model import Release
 from vips_fast.jobs import beside
+from vips_fast.models.lda.masses import WordHistogram
 from vips_fast.models.lda.model import ProductShrinkage
 
 V, K = 64, 4
@@ -29,6 +30,33 @@ def test_histograms_and_word_sums_are_averaged_by_their_noise():
 def counted(noise, **more):
     common = dict(noise_multiplier=noise, sampling="full", n_records=2000, random_state=0, n_jobs=1, n_steps=20)
     return LatentDirichletAllocation(**{"n_components": K, **common, **more})
+
+
+def test_releases_are_weighted_by_their_precision_and_the_error_is_that_of_their_mean():
+    rng, truth, sds = np.random.default_rng(0), np.array([3.0, 40.0]), (0.5, 2.0)
+    scales, clip, long = np.array([1.0, 0.5]), 2.0, 8.0
+    unit = scales * long / clip
+    found = []
+    for _ in range(4000):
+        read = WordHistogram(scales, clip, 1.0, long)
+        for step, sd in enumerate(sds):
+            units = np.rint(2.0**20 * (truth / unit + sd * rng.normal(size=2))).astype(np.int64)
+            read.add(Release(step, units, 2.0**-20, sd))
+        mean, error = read.mean()
+        found.append(mean)
+    np.testing.assert_allclose(error, unit * (sds[0] ** -2 + sds[1] ** -2) ** -0.5, rtol=1e-6)
+    # The standard deviation of 4,000 means is within 8 % but with probability 1e-11.
+    np.testing.assert_allclose(np.std(found, axis=0), error, rtol=0.08)
+    assert np.mean(found, axis=0) == pytest.approx(truth, rel=0.05)
+
+
+def test_the_first_step_of_topics_after_histograms_is_a_first_step():
+    """Nothing of the random start is left: the rate does not count the steps of histograms."""
+    model, rng = counted(300.0, doc_length=40).prepare(documents(50, V)).model.model, np.random.default_rng(0)
+    assert model._histograms > 0
+    for step in range(model._histograms + 1):
+        model.update(Release(step, rng.integers(0, 1000, model.shape), 1e-3, 1.0))
+    assert model._average.initial_weight == 0.0
 
 
 def test_masses_are_counted_first_where_topics_would_hide_them():
