@@ -84,25 +84,6 @@ def test_scales_follow_the_releases_and_the_noise_follows_them():
     np.testing.assert_allclose(ours.state()["average"], values, rtol=1e-9, atol=1e-15)
 
 
-def test_a_restored_model_goes_on_with_the_same_bits():
-    ours, other = model(), model()
-    begun = ours._table.tobytes()
-    other.update(release(1))
-    other.restore(ours.state())  # the start, without the rounding of the average
-    assert other._table.tobytes() == begun and other._weight is None
-    again = model()
-    for each in (other, again):
-        each.update(release(0))
-    assert [a.tobytes() for a in other.state().values()] == [a.tobytes() for a in again.state().values()]
-    ours.update(release(0))
-    other.restore(ours.state())
-    assert other._weight.tobytes() == ours._weight.tobytes()
-    assert other._table.tobytes() == ours._table.tobytes() and other._floor == ours._floor
-    for each in (ours, other):
-        each.update(release(1))
-    assert [a.tobytes() for a in other.state().values()] == [a.tobytes() for a in ours.state().values()]
-
-
 @pytest.mark.parametrize("name", ["average_noise", "average_weight"])
 def test_a_state_out_of_range_is_refused(name):
     ours = model()

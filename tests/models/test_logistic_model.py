@@ -191,34 +191,6 @@ def released(model, mechanism, records, step):
     return Release(step, units, mechanism.spacing / 60, mechanism.noise_sd / 60)
 
 
-@pytest.mark.parametrize(
-    "form", ["centered", "uncentered", "paper", "all to s1", "no noise", "minibatch without noise"]
-)
-def test_restored_state_goes_on_with_the_same_bits(form):
-    X, y = rows_of(60, 30)
-    kwargs = FORMS.get(form, {})
-    z = 0.0 if "no" in form.split()[0] or "without" in form else 2.0
-    models = [prepare(X, y, 0, z=z, **kwargs)[0] for _ in range(2)]
-    _, mechanism, records = prepare(X, y, 0, z=z, **kwargs)
-    if "minibatch" in form:
-        for model in models:
-            model._fraction = 0.5
-    ahead, behind = models
-    for step in range(10):
-        release = released(ahead, mechanism, records, step)
-        state = ahead.state()
-        assert all(array.dtype == np.float64 for array in state.values())
-        behind.restore(state)
-        ahead.update(release)
-        behind.update(release)
-        for name, array in ahead.state().items():
-            np.testing.assert_array_equal(behind.state()[name], array, err_msg=f"{name} after step {step}")
-    for name, array in ahead.result().items():
-        np.testing.assert_array_equal(behind.result()[name], array)
-    with pytest.raises(ValueError, match="state: 'progress'"):
-        behind.restore(behind.state() | {"progress": np.array([0.5, 1, 1])})
-
-
 # --------------------------------------------------------------- the M-step
 
 
