@@ -84,6 +84,17 @@ def test_masses_are_counted_first_where_topics_would_hide_them():
     np.testing.assert_allclose(masses / masses.sum(), truth / truth.sum(), rtol=0.1)
 
 
+def test_a_run_that_counts_first_resumes_with_the_same_bits():
+    models = [counted(300.0, n_components=9).prepare(documents(50, V)).model for _ in range(2)]
+    rng, (model, again) = np.random.default_rng(0), models
+    for step in range(19):
+        shape = model.shape
+        model.update(Release(step, rng.integers(-1000, 3000, shape), 1e-3, 1.0))
+        again.restore(model.state())
+        for name, value in model.result().items():
+            np.testing.assert_array_equal(value, again.result()[name])
+
+
 def test_a_state_of_histograms_that_is_none_is_refused():
     model = counted(300.0).prepare(documents(50, V)).model
     for number in (-1.0, 0.5, 1.0):  # one histogram has some precision
