@@ -11,7 +11,14 @@ from sklearn.datasets import load_breast_cancer
 from vips_fast import BayesianLogisticRegression
 from vips_fast.models.logistic import LogisticOptions
 from vips_fast.models.logistic import model as logistic_model
-from vips_fast.models.logistic.posterior import FACTORS, Observed, calibrating_factor, cholesky, posterior_given
+from vips_fast.models.logistic.posterior import (
+    FACTORS,
+    Observed,
+    calibrating_factor,
+    cholesky,
+    posterior_given,
+    second_moment,
+)
 
 #: Wisconsin breast cancer: public bounds of the mean, standard error and worst value of ten measurements of cell
 #: nuclei, round numbers near the printed ranges. A value beyond one is moved to it.
@@ -37,6 +44,28 @@ def records(n=100_000, d=4, seed=0, intercept=0.7):
 
 def weighted(X, f):
     return (X * f[:, None]).T @ X
+
+
+def test_second_moment_is_nearer_than_what_was_released():
+    """Hidden by noise. A fraction of its error; without noise: the matrix itself."""
+    rng = np.random.default_rng(3)
+    d = 30
+    A = rng.normal(size=(400, d)) / 20
+    S = A.T @ A * 100
+    S[-1] = S[:, -1] = 0
+    S[-1, -1] = 3000.0
+    noise = rng.normal(size=(d, d)) * 30
+    seen = S + np.triu(noise, 1) + np.triu(noise, 1).T + np.diag(np.diag(noise)) * math.sqrt(2)
+    found, spread = second_moment(seen, 30.0, 30.0 * math.sqrt(2), True)
+    assert np.linalg.eigvalsh(found)[0] > 0
+    assert np.linalg.norm(found - S) < 0.3 * np.linalg.norm(seen - S)
+    # The posterior variances of the ordinary entries are of the size of their errors.
+    scale = np.sqrt(np.diag(found)[:-1])
+    errors = ((found - S)[:-1, :-1] / np.outer(scale, scale)) ** 2
+    assert 0.3 < spread[:-1, :-1].mean() / errors.mean() < 3.0
+    same, none = second_moment(S, 0.0, 0.0, True)
+    np.testing.assert_array_equal(same, S)
+    assert not none.any()
 
 
 def observed(center, gradient, H, variance=0.0, sampling=0.0, hidden=0.0, start=None):
