@@ -31,11 +31,6 @@ def test_each_section_is_made_of_stored_results(name):
     assert SECTIONS[name] == runner.section(name, scale)
 
 
-def test_the_quick_form_of_all_takes_at_most_45_minutes_of_two_cores():
-    seconds = [sum(r["seconds"] for r in runner.rows_of(n, runner.fullest(n, 10))) for n in runner.FIGURES]
-    assert sum(seconds) <= 2 * 45 * 60
-
-
 @pytest.mark.parametrize("name", [n for n in runner.FIGURES if "Figure" in importlib.import_module(n).TITLE])
 def test_each_figure_has_orders_and_says_its_relation_and_baselines(name, tmp_path, monkeypatch):
     module, said = importlib.import_module(name), []
