@@ -18,6 +18,7 @@ from vips_fast.data.corpus import Corpus
 from vips_fast.engine.assumptions import assess
 from vips_fast.engine.model import Release
 from vips_fast.models.lda import public_topics
+from vips_fast.models.lda.masses import add_histogram, histogram_scales
 from vips_fast.models.lda.public_topics import (
     _MOST,
     _NAT,
@@ -30,7 +31,7 @@ from vips_fast.models.lda.public_topics import (
     read_words,
 )
 from vips_fast.models.lda.records import UnitWords
-from vips_fast.models.lda.score import _halves
+from vips_fast.models.lda.score import HalfPrediction, _halves, proportions_prior
 
 V, K, N = 64, 4, 2000
 KINDS = (LENGTHS, WORDS, TOPICS, SCORE)
