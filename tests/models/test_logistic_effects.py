@@ -103,8 +103,6 @@ def test_more_classes_have_effects_each_in_the_stated_order():
     assert found[0].coefficient.mean == model.coef_[2, 0] and found[0].change == "+1" and found[0].name == "x1"
     with pytest.raises(ValueError, match="3 classes: expected a model of two"):
         model.marginal_effects(X)
-    with pytest.raises(ValueError, match="3 classes: expected a model of two"):
-        model.calibration(X, y)
 
 
 @pytest.mark.parametrize(
@@ -150,27 +148,6 @@ def test_marginal_effects_are_differences_of_probabilities(covariance):
     assert found["age"].mean == pytest.approx(slope, rel=1e-6)
     with pytest.raises(ValueError, match="X has no rows"):
         model.marginal_effects(X[:0])
-
-
-def test_calibration_compares_with_public_labels():
-    X, y, logit = encoded(4000)
-    model = fitted()
-    curve = model.calibration(X, y, bins=8)
-    assert sum(n for *_, n in curve) == X.shape[0] and len(curve) == 8
-    predicted = np.array([p for p, _, _ in curve])
-    assert (np.diff(predicted) > 0).all() and all(share.low < share.mean < share.high for _, share, _ in curve)
-    assert sum(share.low <= p <= share.high for p, share, _ in curve) >= 5
-    turned = fitted(("ill", "well")).calibration(X, y, bins=8)
-    np.testing.assert_allclose([p for p, _, _ in turned][::-1], 1 - predicted)
-    with pytest.raises(ValueError, match="labels of the model's classes"):
-        model.calibration(X, np.where(y == "ill", "sick", y))
-    with pytest.raises(ValueError, match="labels of the model's classes"):
-        model.calibration(X, y[:5])
-    counted = BayesianLogisticRegression(private=False, n_steps=2, classes=[0, 1]).fit(X, (y == "ill").astype(int))
-    assert counted.calibration(X, np.where(y == "ill", "1", "0"), 2)[1][1].mean > 0.5
-    with pytest.raises(ValueError, match="labels of the model's classes") as error:
-        counted.calibration(X, ["secret"] * X.shape[0])
-    assert "secret" not in str(error.value)
 
 
 @pytest.mark.parametrize("n, epsilon", [(3000, 1.0), (6000, 0.5), (6000, 3.0), (20_000, 0.5)])

@@ -884,7 +884,7 @@ class PublicTopicsModel(Model):
             self._own = self._topics_model(own)
             self._own.restore(state)
         count = len(_OWN_TOTALS) + 1 if own else len(self._totals)
-        self._compares = bool(scores) and np.shape(state.get("scored")) == (count + 1,)
+        self._compares = bool(scores) and "scored" in state and state["scored"].shape == (count + 1,)
         self._scored = array_of(state, "scored", (count + (1 if self._compares else 4),) if scores else (0,))
         self._begin()
 

@@ -10,14 +10,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
-from contextlib import suppress
 from functools import cached_property
 from typing import Any, NamedTuple, cast
 
 import numpy as np
 from scipy import sparse
 from scipy.special import expit, ndtri
-from scipy.stats import binomtest
 
 from ...checks import check_number
 from ...data.schema import Change, Schema
@@ -568,31 +566,6 @@ def marginal(model: Any, X: Any, level: float) -> list[tuple[str, str, str, Inte
         (label, name, change.text, Interval(float(sum_[0] / n), *own))
         for (name, change), sum_, own in zip(told, sums, ends.tolist(), strict=True)
     ]
-
-
-def calibration(model: Any, X: Any, y: Any, bins: int) -> list[tuple[float, Interval, int]]:
-    """Compare predicted probabilities of the outcome with public labels.
-
-    Rows are sorted by their probability and cut into ``bins`` parts. Returns each part's mean probability, the share of
-    the outcome in it with Wilson's 90 % interval, and the number of rows.
-    """
-    check_number("bins", bins, 1, 1000, integer=True)
-    if len(model.classes_) > 2:
-        raise ValueError(f"{len(model.classes_)} classes: expected a model of two classes for a calibration curve")
-    p, labels = model.predict_proba(X), np.asarray(y)
-    with suppress(ValueError):  # whose text would show a label
-        labels = labels.astype(model.classes_.dtype if model.classes_.dtype.kind != "U" else str)
-    if labels.shape != (len(p),) or not np.isin(labels, model.classes_).all():
-        raise ValueError(f"y has shape {labels.shape}: expected ({len(p)},), labels of the model's classes")
-    column = int(reading(model).outcomes[0].sign > 0)
-    predicted, hit = p[:, column], labels == model.classes_[column]
-    made = []
-    for rows in np.array_split(np.argsort(predicted, kind="stable"), bins):
-        if n := len(rows):
-            tested = binomtest(int(hit[rows].sum()), n)
-            ends = tested.proportion_ci(0.9, method="wilson")
-            made.append((float(predicted[rows].mean()), Interval(tested.statistic, *map(float, ends)), n))
-    return made
 
 
 def _of_unknown(read: Reading, told: Told, but: Collection[str] = ()) -> list[str]:

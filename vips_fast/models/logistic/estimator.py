@@ -22,7 +22,7 @@ from ...store.text import printable
 from ..parameters import Bookkeeping, Call, Common
 from ..plots import plot_coefficients
 from ..readouts import Classifier, by_pieces
-from .effects import Interval, calibration, findings, marginal, reading
+from .effects import Interval, findings, marginal, reading
 from .model import LogisticModel, SandwichModel
 from .multiclass import OneVsRestModel
 from .posterior import NODES, WEIGHTS, class_probabilities
@@ -118,12 +118,10 @@ class BayesianLogisticRegression(Regression, Classifier):
     >>> model.privacy_.epsilon <= 5.0
     True
 
-    Effects of the columns on the second class as ``classes`` states them, and its probabilities against public labels.
+    Effects of the columns on the second class as ``classes`` states them.
 
     >>> model.outcome_, model.effects()[0].change, model.marginal_effects(X)[0][:3]
     ('yes', '+1', ('yes', 'x1', '+1'))
-    >>> [n for predicted, observed, n in model.calibration(X, y, bins=3)]
-    [100, 100, 100]
 
     One step at a time, with the given noise; and the paper's Algorithm 5.
 
@@ -295,13 +293,6 @@ class BayesianLogisticRegression(Regression, Classifier):
         The result describes X: give public or held-out rows. See `vips_fast.models.logistic.effects.marginal`.
         """
         return marginal(self, X, level)
-
-    def calibration(self, X: Data, y: Column, bins: int = 10) -> list[tuple[float, Interval, int]]:
-        """Compare predicted probabilities with shares among labels y.
-
-        The result describes X and y: give public or held-out rows.
-        """
-        return calibration(self, X, y, bins)
 
     def plot(self, names: Sequence[str] | None = None, most: int = 30, level: float = 0.9) -> Figure:
         """Draw the ``most`` largest coefficients; intervals that hold 0 are pale.
