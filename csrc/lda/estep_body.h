@@ -530,3 +530,5 @@ int32_t KERNEL(vf_lda_units)(const vf_lda_params *params, double word_clip, cons
     vf_normal(before);
     return VF_OK;
 }
+
+#include "lda/collapsed_body.h"

@@ -203,6 +203,25 @@ def units_arguments(rng, size):
         yield args, {"tol": 0, "max_iter": 50, "spacing": 2.0**-20, **settings}
 
 
+def collapsed_arguments(rng, size):
+    """Documents of no, one and several words, some of them less than one."""
+    csr = documents(rng, [*rng.integers(1, 12, 11), 0, size], 200)
+    for scale in (1.0, 0.3):
+        args = (*csr[:2], csr[2] * scale, topics(rng, 1 + size % 33, 200), 0.1)
+        for n_rounds in (0, 1, 2, 7):
+            yield args, {"n_rounds": n_rounds, "spacing": 2.0**-20}
+
+
+def lda_collapsed(indptr, indices, counts, beta, alpha, *, n_rounds, spacing, dtype, isa):
+    """Return the unchecked entry, which the topic model calls, with its outputs."""
+    table = scaled_table(beta, np.dtype(dtype), isa)
+    work = np.empty((np.diff(indptr).max() + 3) * table.shape[1], dtype)
+    sums, norms = np.zeros(beta.T.shape, dtype=np.int64), np.empty(len(indptr) - 1)
+    records = indptr, indices.astype(np.int32), counts.astype(np.float64), table, np.full(len(beta), alpha)
+    native.lda_collapsed(n_rounds, spacing, *records, work, sums, norms, isa)
+    return sums * spacing, norms
+
+
 def lda_units(starts, indptr, indices, counts, beta, alpha, *, spacing, clip_norm, dtype, isa, **settings):
     """Return the unchecked entry, which the topic model calls, with its outputs."""
     table = scaled_table(beta, np.dtype(dtype), isa)
@@ -836,6 +855,7 @@ BOTH = (SINGLE, DOUBLE)
 REGISTRY = {
     "lda_table": Case(table_arguments, table_compare, BOTH),
     "lda_gather": Case(gather_arguments, token_compare),
+    "lda_collapsed": Case(collapsed_arguments, units_compare, BOTH),
     "lda_estep": Case(lda_arguments, lda_compare, BOTH),
     "lda_units": Case(units_arguments, units_compare, BOTH),
     "unit_words": Case(unit_words_arguments, token_compare),

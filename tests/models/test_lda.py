@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from cases import calling
+from scipy.special import digamma
 
 from vips_fast import LatentDirichletAllocation
 from vips_fast.kernels import reference
@@ -48,9 +49,6 @@ def test_non_private_fit_finds_the_topics():
 
 
 def test_one_noiseless_step_is_the_reference_e_step():
-    # Documents of one distinct word resample to themselves, so the released mean is known exactly.
-    from scipy.special import digamma
-
     words = np.random.default_rng(0).integers(0, 60, 50)
     X = sp.csr_array((np.full(50, 7), words, np.arange(51)), shape=(50, 60))
     model = LatentDirichletAllocation(
@@ -135,7 +133,7 @@ def test_score_against_scikit_learn():
     theirs.n_features_in_ = 60
     bound = theirs._approx_bound(sp.csr_matrix(X.astype(float)), theirs._unnormalized_transform(X.astype(float)), False)
     # Theirs adds the topics' own term, -KL(q(beta) || p(beta)), which Eq. 32 leaves out.
-    from scipy.special import digamma, gammaln
+    from scipy.special import gammaln
 
     lam, eta = model.components_, 1 / 3
     elog = digamma(lam) - digamma(lam.sum(axis=1, keepdims=True))
@@ -252,6 +250,28 @@ def test_topics_are_read_out_by_either_mean():
     assert model.score(X) < first  # by Jensen's inequality, entry by entry
     model.set_params(options=LdaOptions(dtype="float64"))
     assert model.score(X) == first
+
+
+@pytest.mark.parametrize("mean", ["arithmetic", "geometric"])
+@pytest.mark.parametrize("groups", [None, np.arange(60) // 2])
+def test_short_documents_have_collapsed_updates_without_privacy(mean, groups):
+    """Of up to 32 different words, and if no bound is asked for; the first step's topics are those of its start."""
+    X = sp.csr_array(np.random.default_rng(0).poisson(np.repeat([0.1, 2.0], 30)[:, None], (60, 60)))
+    numerics = LdaOptions(topic_mean=mean, dtype="float64", mean_change_tol=1e-9, max_doc_update_iter=1000)
+    options = dict(private=False, n_steps=1, sampling="full", random_state=0, options=numerics)
+    one = LatentDirichletAllocation(3, **options).fit(X, groups=groups)
+    lam = np.random.default_rng(0).gamma(100.0, 0.01, (60, 3)).T
+    log = np.log if mean == "arithmetic" else digamma
+    share = np.exp(log(lam) - log(lam.sum(axis=1, keepdims=True)))
+    short = 30 if mean == "arithmetic" else 0
+    assert np.diff(X.indptr)[:short].max(initial=0) <= 32 < np.diff(X.indptr)[30:].min()
+    few, many = X[:short], X[short:]
+    expected = reference.lda_estep(many.indptr, many.indices, many.data, share, 1 / 3, tol=1e-9, max_iter=1000).sstats
+    if short:
+        more = reference.lda_collapsed(few.indptr, few.indices, few.data, share, 1 / 3, n_rounds=2, spacing=2.0**-40)
+        expected += more[0].T
+    n = 60 if groups is None else 30
+    np.testing.assert_allclose(average(one) * n, expected, atol=1e-4)
 
 
 @pytest.mark.parametrize("mean", ["arithmetic", "geometric"])

@@ -187,6 +187,12 @@ static void topics(const vf_api *api) {
                       : api->lda_units_f32(&p, 5, weight, 0.25, 4, starts, &docs, narrow, alpha, work, sizeof work,
                                            sums, norms);
         show("lda_units, sums", status, WORDS * K * 8, sums);
+        memset(sums, 0, WORDS * K * 8);
+        status = real ? api->lda_collapsed_f64(K, 2, 0x1p-20, &docs, wide, alpha, sizeof work / 8, (double *)work, sums,
+                                               norms)
+                      : api->lda_collapsed_f32(K, 2, 0x1p-20, &docs, narrow, alpha, sizeof work / 4, (float *)work, sums,
+                                               norms);
+        show("lda_collapsed, sums", status, WORDS * K * 8, sums);
     }
     memset(sums, 0, WORDS * 8);
     show("word_histogram",

@@ -9,6 +9,7 @@ from ..lattice import count_spacing, noise_spacing
 from ..results import LdaEStep
 
 __all__ = [
+    "lda_collapsed",
     "lda_estep",
     "lda_gather",
     "lda_table",
@@ -126,6 +127,36 @@ def lda_estep(
         norms[d] = np.sqrt((s * s).sum())
         sums[:, columns] += _truncated(s, clip_norm, spacing)
     return LdaEStep(gamma, sums * spacing, n_iter, norms)
+
+
+def lda_collapsed(
+    indptr: np.ndarray,
+    indices: np.ndarray,
+    counts: np.ndarray,
+    exp_elog_beta: np.ndarray,
+    alpha: np.ndarray,
+    *,
+    n_rounds: int,
+    spacing: float,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Compute statistics (V, K) and norms of documents by collapsed updates (CVB0; Asuncion et al. 2009).
+
+    A word's topics go by those of the document's other occurrences: its own, up to one, is left out.
+    """
+    table = lda_table(np.asarray(exp_elog_beta, dtype=np.float64))
+    sums, norms = np.zeros(table.shape, dtype=np.int64), np.zeros(len(indptr) - 1)
+    for d in range(len(norms)):
+        part = slice(indptr[d], indptr[d + 1])
+        c, shares = np.asarray(counts[part], np.float64)[:, None], table[indices[part]]
+        phi = shares.copy()
+        for _ in range(n_rounds):
+            for i in range(len(c)):
+                others = np.maximum((c * phi).sum(axis=0) - min(c[i, 0], 1.0) * phi[i], 0.0)
+                phi[i] = shares[i] * (alpha + others)
+                phi[i] /= max(phi[i].sum(), 1e-300)
+        norms[d] = np.linalg.norm(c * phi)
+        sums[indices[part]] += _truncated(c * phi, None, spacing)
+    return sums * spacing, norms
 
 
 def lda_units(

@@ -16,6 +16,7 @@ import numpy as np
 import scipy
 
 from ...accounting.solver import halve_brackets
+from ...data.arrays import Parts, rows_of
 from ...engine.averaging import Schedule
 from ...engine.model import Model, Release, array_of, diagnose
 from ...engine.result import Public
@@ -44,6 +45,10 @@ _LEAST_SHARE = math.exp(_LEAST_LOG)
 _START, _NOISED_START = 100.0, 20.0
 #: What the noise of a share counts in the floor of the shares.
 _NOISE_IN_FLOOR = 2.0
+#: Without privacy, documents of at most so many different words have collapsed updates, this many rounds. On ten
+#: corpora of one to ten words a text the perplexity is 1 to 15 % lower than with the E-step of the bound, and level on
+#: longer texts. 16 to 64 words are within the spread of seeds; more rounds are no better.
+MOST_SHORT, ROUNDS = 32, 2
 #: Largest scale and noise of a release, as the kernel has them.
 _LARGEST = 1e100
 #: Points of the prior of r: 0, and from a twentieth to K times the corpus's share.
@@ -171,6 +176,8 @@ class LdaModel(Model):
         decay = 0.7 if options.learning_decay is None else options.learning_decay
         self._schedule = Schedule(options.learning_offset, decay)
         self._stop = options.stop
+        as_is = self._clip == 0.0 and self._length is None
+        self._collapses = as_is and options.topic_mean == "arithmetic"
         self._spacing = 1.0
         self._n_threads = settings.n_threads
         self._table = zeros_on_line((n_words, native.lda_stride(n_topics)), options.dtype)
@@ -224,6 +231,11 @@ class LdaModel(Model):
             return
         (corpus, rows), words, starts = unpack_block(block, words)
         rows, offsets, columns, values = corpus.arrays(rows)
+        if self._collapses:
+            # Nothing is clipped, so units' sums are those of their documents.
+            short, starts = offsets[rows + 1] - offsets[rows] <= MOST_SHORT, None
+            self._contribute_short(rows_of((values, columns, offsets), rows[short]), out, scratch)
+            rows, words = rows[~short], words[~short]
         buffers = self._buffers(offsets[rows + 1] - offsets[rows], starts, scratch)
         bag = buffers["indptr"][: len(rows) + 1], buffers["indices"], buffers["counts"]
         n_units = len(rows) if starts is None else len(starts) - 1
@@ -243,6 +255,16 @@ class LdaModel(Model):
             )
         if norms is not None:
             diagnose(scratch, clipped=(norms > self.clip).sum(), norm_sum=norms.sum())
+
+    def _contribute_short(self, documents: Parts, out: np.ndarray, scratch: dict[str, Any]) -> None:
+        """Add short documents by collapsed updates."""
+        counts, indices, indptr = documents
+        norms = np.zeros(len(indptr) - 1) if "diagnostics" in scratch else None
+        work = np.empty((MOST_SHORT + 3) * self._table.shape[1], self._table.dtype)
+        bag = indptr, indices, counts.astype(np.float64)
+        native.lda_collapsed(ROUNDS, self._spacing, *bag, self._table, self._alpha, work, out, norms)
+        if norms is not None:
+            diagnose(scratch, clipped=0, norm_sum=norms.sum())
 
     def _buffers(self, lengths: np.ndarray, starts: np.ndarray | None, scratch: dict[str, Any]) -> dict[str, Any]:
         """Make buffers for documents of these lengths.

@@ -119,15 +119,16 @@ class LdaOptions(Options):
         What stands for a topic's word probabilities in the E-step and in the read-outs. It is exp(E[log β]), which the
         bound asks for (Hoffman et al. 2010, Eq. 5), or E[β], the shares of λ, as in variational EM (Blei et al. 2003).
         Rare words weigh less in the former, which costs perplexity where λ is small (Asuncion et al. 2009). None is
-        "arithmetic"; in the article's own algorithm, "geometric". Read-outs follow `set_params` after a fit, as
-        post-processing.
+        "arithmetic"; in the article's own algorithm, "geometric", which has no collapsed updates. Read-outs follow
+        `set_params` after a fit, as post-processing.
     distinct_words : float or None
         Distinct words of a usual document (or of all that a person wrote), public; the plan and its forecast go by
         them. None is ``doc_length ** 0.9``, as in a usual text of that length.
     dtype : {"float32", "float64"}
         Precision of the E-step.
     max_doc_update_iter : int
-        Most E-step rounds for a document, each an evaluation of φ; at least 100 in read-outs.
+        Most E-step rounds for a document, each an evaluation of φ; at least 100 in read-outs. Collapsed updates
+        (`LatentDirichletAllocation`) are two rounds, whatever this and the next are.
     mean_change_tol : float or None
         The E-step of a document stops when mean |change of γ| is below this; 0 runs a fixed number of rounds. None is
         0.1 in fits without privacy. Else it stops when the sum of the changes is below 1 % of the document's words.
