@@ -135,34 +135,6 @@ def test_killed_and_resumed(name, kind, tmp_path):
         assert len(done.ledger_) - done.ledger_.lost == done.n_steps_
 
 
-@pytest.mark.slow
-@ALL
-def test_killed_at_random_moments_until_done(name, tmp_path):
-    rng = np.random.default_rng(0)
-    for attempt in range(30):
-        folder, draws, kills = tmp_path / str(attempt), tmp_path / f"draws{attempt}", 0
-        while True:
-            child = os.fork()
-            if child == 0:
-                code = 3
-                try:
-                    estimator(name, draws).fit(*data(name), checkpoint=folder, resume=True)
-                    code = 0
-                finally:
-                    os._exit(code)
-            if kills < 8:
-                time.sleep(rng.uniform(0, 0.06))
-                os.kill(child, signal.SIGKILL)
-                kills += 1
-            status = os.waitpid(child, 0)[1]
-            assert status in (0, signal.SIGKILL)
-            if status == 0:
-                break
-        done = estimator(name).fit(*data(name), checkpoint=folder, resume=True)
-        assert bits(done) == whole(name)
-        assert drawn(draws) <= len(done.ledger_) <= done.n_steps_ + kills
-
-
 def test_lost_steps_are_paid_for_and_the_target_holds(tmp_path):
     """Each interrupt costs a release.
 

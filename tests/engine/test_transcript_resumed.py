@@ -271,16 +271,6 @@ def test_of_two_further_runs_at_once_none_loses_a_release(tmp_path):
     assert verify(tmp_path / "other", tmp_path / "t").ok
 
 
-def test_what_is_somebody_elses_in_a_transcript_stays(tmp_path):
-    how = dict(checkpoint=tmp_path / "r", transcript=tmp_path / "t", resume=True)
-    estimator("own").fit(*data("own"), **how)
-    note = tmp_path / "t" / "run-0000" / "notes.txt"
-    note.write_text("mine")
-    with pytest.raises(ValueError, match="holds 'notes.txt', which would be lost; move it away"):
-        estimator("own").fit(*data("own"), **how)
-    assert note.read_text() == "mine"
-
-
 @pytest.mark.parametrize("place", ["a file", "a link to a release"])
 def test_what_a_transcript_cannot_take_is_refused_before_the_run_goes_on(place, tmp_path):
     model, draws = estimator("own", tmp_path / "draws"), tmp_path / "draws"

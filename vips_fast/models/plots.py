@@ -123,26 +123,16 @@ def plot_images(model: PrivateEstimator, weights: Array, shape: tuple[int, int] 
     """
     # The 99th percentile sets the contrast, so that one large weight does not turn the rest gray.
     top = max(float(np.percentile(np.abs(weights), 99)), 1e-12)
-    return _images(model, weights, shape, (-top, top), math.ceil(math.sqrt(len(weights))))
-
-
-def _images(
-    model: PrivateEstimator, images: Array, shape: tuple[int, int] | None, span: tuple[float, float], columns: int
-) -> "Figure":
-    """Draw rows as images side by side, one for each column.
-
-    ``span`` is white and black.
-    """
-    side = math.isqrt(images.shape[1])
+    side, columns = math.isqrt(weights.shape[1]), math.ceil(math.sqrt(len(weights)))
     height, width = (side, side) if shape is None else shape
-    if height * width != images.shape[1]:
-        raise ValueError(f"shape={shape!r}: expected a product of {images.shape[1]}, the number of columns")
-    rows = -(-len(images) // columns)
+    if height * width != weights.shape[1]:
+        raise ValueError(f"shape={shape!r}: expected a product of {weights.shape[1]}, the number of columns")
+    rows = -(-len(weights) // columns)
     figure = new_figure(model, 0.9 * columns, 0.9 * rows * height / width + 0.3)
     for k, panel in enumerate(figure.subplots(rows, columns, squeeze=False).ravel()):
         panel.set_axis_off()
-        if k < len(images):
-            panel.imshow(images[k].reshape(height, width), cmap="gray_r", vmin=span[0], vmax=span[1])
+        if k < len(weights):
+            panel.imshow(weights[k].reshape(height, width), cmap="gray_r", vmin=-top, vmax=top)
     return figure
 
 
