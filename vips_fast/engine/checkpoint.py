@@ -97,11 +97,6 @@ def _check_extends(path: Path, name: str, ledger: Ledger, number: int, head: str
         )
 
 
-def _went_back(ledger: Ledger, number: int, step: int) -> bool:
-    """Tell whether the run went back behind ``step``, its steps done when the ledger had this ``number`` of records."""
-    return any(record["kind"] == "resume" and record["step"] < step for record in ledger.records[number:])
-
-
 class UsedUpError(ValueError):
     """A run without a whole step, whose target pays for no further one."""
 
@@ -431,10 +426,11 @@ class RunFolder:
     def _file(self, step: int) -> Path:
         return self.releases / release_name(step)
 
-    def _continues(self, step: int, ledger: Ledger, run: str) -> bool:
+    def _continues(self, step: int, ledger: Ledger, run: str, back: list[tuple[int, int]]) -> bool:
         """Tell whether a step's release is of the state before it; False if the step was lost, and done again.
 
-        Raises ValueError if its file is damaged, of another run, or of a ledger that this one does not extend.
+        ``back`` are the places in the ledger where the run went back, and the steps that it kept. Raises
+        ValueError if the file is damaged, of another run, or of a ledger that this one does not extend.
         """
         path = self._file(step)
         meta, _ = opened(path, _AGAIN, whole=False)
@@ -443,12 +439,13 @@ class RunFolder:
         if meta["run"] != run:
             raise ValueError(f"{path}: is not of the run beside it; expected files of one run")
         _check_extends(path, "the ledger", ledger, meta["n_records"], meta["head"])
-        return not _went_back(ledger, meta["n_records"], step + 1)
+        return not any(place >= meta["n_records"] and kept <= step for place, kept in back)
 
     def _find(self, ledger: Ledger, run: str) -> int:
         """Count the first steps whose releases continue each other."""
-        step = 0
-        while self._file(step).exists() and self._continues(step, ledger, run):
+        step, records = 0, ledger.records
+        back = [(place, one["step"]) for place, one in enumerate(records) if one["kind"] == "resume"]
+        while self._file(step).exists() and self._continues(step, ledger, run, back):
             step += 1
         return step
 
