@@ -8,6 +8,8 @@ import pytest
 from surveys import SCHEMA as SURVEY
 
 from vips_fast import CountRegression
+from vips_fast.cli.arguments import FitCounts
+from vips_fast.cli.signature import in_options
 
 SCHEMA = SURVEY.partition("[columns.region]")[0] + '[columns.visits]\nkind = "number"\nlow = 0\nhigh = 15\n'
 DAYS = '[columns.days]\nkind = "number"\nlow = 0\nhigh = 365\n'
@@ -58,6 +60,18 @@ def test_rate_ratios_in_the_columns_units(run, fit, tmp_path):
     assert run("show", tmp_path / "m", "--out", tmp_path / "r.html")[0] == 0
     page = (tmp_path / "r.html").read_text()
     assert "log rate" in page and "rate ratio" in page and "odds ratio" not in page
+
+
+def test_a_bound_that_cuts_is_named_by_its_flag(run, fit, tmp_path):
+    """Printed, shown and shown in full; a column of that name stays a column."""
+    command = fit("--epsilon", 8, "--largest", 1)
+    schema = (tmp_path / "s.toml").read_text().replace("[columns.sex]", "[columns.largest]")
+    (tmp_path / "s.toml").write_text(schema)
+    (tmp_path / "t.csv").write_text((tmp_path / "t.csv").read_text().replace("sex", "largest"))
+    for out in (run(*command)[1], run("show", tmp_path / "m", "--all")[1]):
+        assert "--largest 1: about" in out and "largest=1" not in out and "largest man instead of woman" in out
+    table = in_options(FitCounts, "largest=1, unlike largest=man and smoker=yes", ("largest=man",))
+    assert table == "--largest 1, unlike largest=man and smoker=yes"
 
 
 def test_rates_for_one_unit_of_exposure(run, fit, tmp_path):

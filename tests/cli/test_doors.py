@@ -1,4 +1,4 @@
-"""One fit by every door: Python, a job file, and three commands of the shell."""
+"""One fit by every door: Python and three commands of the shell."""
 
 import numpy as np
 import pytest
@@ -40,13 +40,6 @@ def known(monkeypatch):
     monkeypatch.setattr("vips_fast.models.fit.public_seed", lambda random_state: 5)
 
 
-def job_file(options):
-    lines = ['command = "fit lda"', "[options]", 'input = "notes.csv"', 'out = "job"', *options]
-    with open("job.toml", "w") as file:
-        file.write("\n".join(lines))
-    return ["fit", "lda", "--config", "job.toml"]
-
-
 def same(folders):
     """Whether all folders have the same bits, words, verdict and statement."""
     models = [LatentDirichletAllocation.load(folder) for folder in folders]
@@ -58,13 +51,11 @@ def same(folders):
 
 
 def test_every_door_gives_the_same_bits(notes, tmp_path):
-    given = ['text = ["note"]', 'person = "patient"', "epsilon = 2.0"]
     doors = {
         "path": lambda: PrivateTopics(2.0).fit("notes.csv", "note", "patient", out="path"),
         "columns": lambda: PrivateTopics(2.0).fit(notes, "note", "patient", out="columns"),
         "start": lambda: main(["start", "notes.csv", *YES, "--quiet", "--out", "start"]),
         "fit": lambda: main(["fit", "lda", "notes.csv", *ASKED, "--epsilon", "2", "--out", "fit"]),
-        "job": lambda: main(job_file(given)),
     }
     for door in doors.values():
         with known_system():
@@ -75,13 +66,10 @@ def test_every_door_gives_the_same_bits(notes, tmp_path):
 
 def test_every_door_purchases_the_same_words(notes, tmp_path):
     """Without public topics, of as many topics."""
-    given = ['text = ["note"]', 'person = "patient"', "epsilon = 8.0", "topics = 2", 'vocab = "private"']
     topics = ["--vocab", "private", "--topics", "2", "--epsilon", "8"]
     doors = {
         "python": lambda: PrivateTopics(8.0, public_prior=None, n_topics=2).fit(notes, "note", "patient", out="python"),
-        "start": lambda: main(["start", "notes.csv", *YES, "--anyway", "--out", "start", *topics]),
         "fit": lambda: main(["fit", "lda", "notes.csv", *ASKED, *topics, "--anyway", "--out", "fit"]),
-        "job": lambda: main([*job_file(given), "--anyway"]),
     }
     for door in doors.values():
         with known_system():

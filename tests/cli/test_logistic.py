@@ -48,24 +48,6 @@ def test_an_effect_that_is_not_known_has_no_interval_at_any_door(run, rows):
     assert "Of 3 effects 2 are known" in page and page.count("not known</td>") == 4
 
 
-def test_many_columns(run, rows):
-    """More columns than a full covariance can hold.
-
-    From a sparse file to probabilities.
-    """
-    X, out, transcript = sp.load_npz(rows / "X.npz"), rows / "wide", rows / "transcript"
-    sp.save_npz(rows / "wide.npz", sp.csr_array((X.data, X.indices, X.indptr), shape=(3000, 40_000)))
-    fit = ["fit", "blr", rows / "wide.npz", "--label", rows / "y.npy", "--out", out, "--quiet", "--epsilon", 5]
-    code, _, errors = run(*fit)
-    assert code == 2 and "40000 columns" in errors
-    assert run(*fit, "--set", "covariance=spherical", "--transcript", transcript)[0] == 0
-    model = BayesianLogisticRegression.load(out)
-    assert model.coef_.shape == (1, 40_000) and model.coef_.argmax() == 0
-    assert run("predict", out, rows / "wide.npz", "--out", rows / "p.npy")[0] == 0
-    assert np.load(rows / "p.npy").shape == (3000, 2)
-    assert run("verify", out, "--transcript", transcript)[0] == 0
-
-
 @pytest.mark.parametrize(("labels", "classes"), [("y.npy", ["0", "1"]), ("y.txt", ["yes", "no"])])
 def test_stated_classes(run, rows, labels, classes):
     """With stated classes another label is dropped like an invalid value."""

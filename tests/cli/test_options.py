@@ -1,15 +1,11 @@
 """The table of options. Every command runs, every setting is one, and nothing else has to know an option."""
 
-from pathlib import Path
-
 import pytest
-from rehearsal import add, call, copy_tree
 
+from vips_fast.cli.arguments import FitMixture
 from vips_fast.cli.parser import parse
-from vips_fast.cli.signature import COMMANDS
+from vips_fast.cli.signature import COMMANDS, Whole
 from vips_fast.models.family import FAMILIES
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_every_family_with_a_command_has_one_in_the_shell():
@@ -29,35 +25,27 @@ def test_options_may_stand_between_the_arguments_by_position():
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_names_of_a_command_s_options_differ(name):
     options = COMMANDS[name].options()
-    for names in ([option.flag for option in options], [option.key for option in options]):
-        assert len(set(names)) == len(names)
+    flags = [option.flag for option in options]
+    assert len(set(flags)) == len(flags)
     assert all(option.help for option in options)
 
 
-REHEARSED = """
-import vips_fast
-from vips_fast.cli import main
-from vips_fast.cli.parser import parse
+def test_a_new_option_is_a_field_and_its_line(capsys, monkeypatch):
+    """Parser, help and job have it from there."""
 
-assert vips_fast.__file__.startswith(__import__("os").getcwd())
-assert parse(["fit", "sbn", "x", "--components", "2", "--out", "m", "--chatter", "3"]).chatter == 3
-open("job.toml", "w").write('command = "fit sbn"\\n[options]\\nchatter = 3\\ncomponents = 2\\nout = "m"\\n')
-assert parse(["fit", "sbn", "x", "--config", "job.toml"]).chatter == 3
-main(["fit", "sbn", "--help"])
-main(["fit", "sbn", "--config", "job.toml"])
-"""
+    class Chatty(FitMixture):
+        """Fit and talk.
 
+        Parameters
+        ----------
+        chatter
+            how much it talks
+        """
 
-def test_a_new_option_is_one_entry_in_one_file(tmp_path):
-    """Rehearsed in a copy of the package.
+        chatter: Whole | None = None
 
-    Parser, job file and help have it from there.
-    """
-    copy_tree(tmp_path, "vips_fast", compiled=True)
-    entries = {"    n_components\n        number of hidden": "    chatter\n        how much it talks\n"}
-    entries["    threshold: Integer = 1\n"] = "    chatter: Whole | None = None\n"
-    for before, entry in entries.items():
-        add(tmp_path, {"vips_fast/cli/arguments.py": (before, entry)})
-    done = call(tmp_path, "-c", REHEARSED)
-    assert "how much it talks" in done.stdout
-    assert "required: INPUT: expected here or in job.toml" in done.stderr
+    monkeypatch.setitem(COMMANDS, "chat", Chatty)
+    assert parse("chat x --components 2 --out m --chatter 3".split()).chatter == 3
+    with pytest.raises(SystemExit):
+        parse(["chat", "--help"])
+    assert "how much it talks" in capsys.readouterr().out

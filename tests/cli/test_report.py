@@ -25,9 +25,6 @@ def test_report_and_show_need_no_data(run, files):
     assert out.startswith("Topic model (LatentDirichletAllocation)\n") and "10 records" in out
     lines = [line.split() for line in out.splitlines()[2:4]]
     assert [line[0] for line in lines] == ["1", "2"] and all(set(line[2:5]) <= set(files.words) for line in lines)
-    names = files.folder / "names.txt"
-    names.write_text("\n".join(f"n{k}" for k in range(6)) + "\n")
-    assert "n1" in run("show", files.model, "--vocab", names)[1]
 
 
 def test_a_vocabulary(run, files):

@@ -52,6 +52,20 @@ def test_fit_and_predict_need_the_schema_once(run, folder):
         assert b"zq7351" not in path.read_bytes()
 
 
+def test_a_table_of_another_encoding(run, refused, folder):
+    """Fit, shards, template and new rows; the message names the option."""
+    (folder / "s.toml").write_text(SCHEMA.replace("private", "privé"), encoding="utf-8")
+    text = (folder / "t.csv").read_text().replace("private", "privé")
+    (folder / "old.csv").write_text(text.replace("note", "nôte"), encoding="cp1252")
+    shard = ["shard", folder / "old.csv", folder / "sh", "--schema", folder / "s.toml", "--label", "ill"]
+    for argv in (fit(folder, "old.csv", "m"), ["schema", folder / "old.csv"], shard):
+        said = refused(*argv)
+        assert "not utf-8 text; expected another --encoding, such as cp1252" in said
+        code, out, _ = run(*argv, "--encoding", "cp1252")
+        assert code == 0 and (argv[0] != "schema" or '"nôte"' in out)
+    assert run("predict", folder / "m", folder / "old.csv", "--encoding", "cp1252")[0] == 0
+
+
 def test_more_than_two_classes(run, folder):
     """The schema's values are the classes, each with its coefficients."""
     three = SCHEMA.replace('kind = "binary"', 'kind = "category"').replace('"yes"]', '"yes", "?"]')

@@ -18,7 +18,8 @@ def test_fit_without_privacy(run, files):
     halves = {frozenset(line.split()[1:4]) for line in topics.splitlines()}
     assert halves == {frozenset(files.words[:3]), frozenset(files.words[3:])}
     assert privacy.startswith("NOT PRIVATE: ")
-    assert out == f"{topics}\n{privacy}Written to {files.model}.\n"
+    said = privacy.replace("private=False", "--non-private")
+    assert said != privacy and out == f"{topics}\n{said}Written to {files.model}.\n"
 
     same = LatentDirichletAllocation(2, n_steps=5, doc_length=30, random_state=1, private=False).fit(files.X)
     assert np.array_equal(LatentDirichletAllocation.load(files.model).components_, same.components_)

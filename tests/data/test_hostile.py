@@ -10,8 +10,6 @@ import pytest
 from bounded import bounded
 from scipy import sparse
 
-from vips_fast.cli import jobfile
-from vips_fast.cli.arguments import FitLda
 from vips_fast.cli.commands import tables
 from vips_fast.cli.inputs import read_array, read_matrix
 from vips_fast.data import Schema, load_word_vectors
@@ -100,7 +98,6 @@ CASES = {
     "toml: --values, nested": (text(f"name = {NESTED}"), lambda path: tables.public_values(str(path), ["ward"])),
     "toml: --values": (text(DOTS), lambda path: tables.public_values(str(path), ["ward"])),
     "toml: schema": (text(DOTS), Schema.load),
-    "toml: job": (text(DOTS), lambda path: jobfile.read_job(str(path), FitLda)),
     "json: lines, nested": (text('{"text": ' + NESTED + "\n"), records),
     "json: lines, many values": (text('{"text": ' + VALUES + "}\n"), records),
     "json: shards, nested": (manifest, ShardedCorpus),

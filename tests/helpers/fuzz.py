@@ -248,10 +248,6 @@ def make(root):
     (root / "books").mkdir()
     lda = ["fit", "lda", root / "notes.csv", "--text", "note", "--epsilon", 4, "--delta", 1e-5, "--steps", 2, "--quiet"]
     lda += ["--topics", 2, "--doc-length", 12, "--anyway", "--seed", 1]
-    job = {str(k): v for k, v in {"text": ["note"], "epsilon": 4, "delta": 1e-5, "steps": 2, "topics": 2}.items()}
-    lines = "".join(f"{name} = {json.dumps(value)}\n" for name, value in job.items())
-    text = f'command = "fit lda"\n[options]\ninput = "notes.csv"\nvocab = "words.txt"\nout = "made"\n{lines}'
-    (root / "job.toml").write_text(text)
     for argv in (
         [*lda, "--vocab", root / "words.txt", "--out", root / "topics", "--transcript", root / "topics-releases"],
         [*lda, "--vocab", "private", "--max-share", 1, "--epsilon", 15, "--out", root / "bought", "--person", "patient"]
@@ -361,7 +357,6 @@ def targets(root):
         "--anyway",
     ]
     add("images", root / "images.npy", [*sbn, "--quiet", "--out", "made"])
-    add("job file", root / "job.toml", ["fit", "lda", "--config", root / "job.toml", "--out", "made"])
     budget = root / "books" / "budget"
     shown = [["budget", "show", budget], ["budget", "show", budget, "--out", "mended"]]
     add("budget", budget, *shown, [*plain, *words, "--budget", budget], copied=root / "books")

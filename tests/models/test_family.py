@@ -112,7 +112,6 @@ COMMANDS = [
     ["verify", "model", "--transcript", "transcript"],
     ["show", "model"],
     ["show", "model", "--out", "report.html"],
-    ["privacy", "model"],
     ["predict", "model", "docs.npz"],
     ["fit", "lda", "docs.npz", "--topics", "2", "--epsilon", "1", "--out", "model", "--force"],
 ]

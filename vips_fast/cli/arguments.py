@@ -1,6 +1,6 @@
 """The arguments of every command: a class is a command, or a part that several have.
 
-A new option is a field with its line in the docstring. The parser, the job file and the help then have it. A field of
+A new option is a field with its line in the docstring. The parser and the help then have it. A field of
 a fit whose name is a parameter of the estimator, or a field of its ``options``, is that setting.
 """
 
@@ -13,7 +13,6 @@ from .signature import (
     Folder,
     Integer,
     Kind,
-    Natural,
     Place,
     Positive,
     Probability,
@@ -25,7 +24,6 @@ from .signature import (
     ending,
 )
 
-Sampling = Literal["poisson", "without_replacement", "full", "random_allocation"]
 Relation = Literal["add_remove", "replace_one"]
 Invalid = Literal["raise", "drop"]
 Workers = Annotated[
@@ -36,8 +34,6 @@ Workers = Annotated[
         "a number of at least 1, or the address of a scheduler",
     ),
 ]
-#: The name of a column, or a file.
-Named = Annotated[str, Kind(path="file", or_name=True)]
 
 # ---------------------------------------------------------------- parts
 
@@ -129,22 +125,6 @@ class Lengths(Arguments):
     distinct_words: Positive | None = None
 
 
-class Sampled(Arguments, title="privacy"):
-    """The way to draw minibatches, and the neighboring relation.
-
-    Parameters
-    ----------
-    sampling : WAY
-        way to draw minibatches: poisson, without_replacement, full, random_allocation; default: the model's own;
-        random_allocation for shards with bins
-    relation
-        neighboring relation; default: the sampling's own
-    """
-
-    sampling: Sampling | None = None
-    relation: Relation | None = None
-
-
 class Texts(Arguments):
     """Documents: texts, counts or shards.
 
@@ -218,10 +198,13 @@ class Rows(Input):
         the table's columns (TOML, see vips-fast schema)
     names
         names of a matrix's columns, one a line
+    encoding
+        of a table that is a text file, default utf-8
     """
 
     schema: File | None = None
     names: File | None = None
+    encoding: str = "utf-8"
 
 
 class Columns(Input):
@@ -283,9 +266,7 @@ class Output(Arguments, title="model"):
     report: bool = False
 
 
-class Privacy(
-    Persons, Sampled, title="privacy", one_of=("epsilon", "target_attack_success", "noise_multiplier", "non_private")
-):
+class Privacy(Persons, title="privacy", one_of=("epsilon", "target_attack_success", "noise_multiplier", "non_private")):
     """What a fit may reveal.
 
     Parameters
@@ -302,6 +283,11 @@ class Privacy(
         public number of records
     unit : NAME
         name of the privacy unit in the statement, default person
+    sampling : WAY
+        way to draw minibatches: poisson, without_replacement, full, random_allocation; default: the model's own;
+        random_allocation for shards with bins
+    relation
+        neighboring relation; default: the sampling's own
     """
 
     noise_multiplier: Positive | None = None
@@ -310,6 +296,8 @@ class Privacy(
     budget: File | None = None
     n_records: Whole | None = None
     unit: str | None = None
+    sampling: Literal["poisson", "without_replacement", "full", "random_allocation"] | None = None
+    relation: Relation | None = None
 
 
 class Run(Threaded, title="run"):
@@ -328,8 +316,6 @@ class Run(Threaded, title="run"):
         seed of public choices, not of the noise
     anyway
         fit although the forecast, from public numbers, expects nothing but noise
-    config
-        job file (TOML); options on the command line override it
     json
         print the result as one JSON object, and nothing else
     log_file
@@ -345,7 +331,6 @@ class Run(Threaded, title="run"):
     workers: Workers | None = None
     random_state: Seed | None = None
     anyway: bool = False
-    config: File | None = None
     json: bool = False
     log_file: File | None = None
     resume: bool = False
@@ -376,20 +361,14 @@ class Start(Input, Target, command="start", function="start:start", one_of=("eps
         of the file, if it is not UTF-8
     epsilon
         privacy loss of one person; default 2
-    doc_length : N
-        about the words of a usual text, without stop words; default 0, if unknown
     language
-        of the texts, default en; --yes takes no default
-    vocab
-        vocabulary: public, or private (purchased)
-    topics
-        number of topics, if none are public
+        of the texts, which has public topics; default en; --yes takes no default
     anyway
         fit although the forecast, from public numbers, expects that the records add little, or nothing but noise
     out : DIR
-        folder to write, default topics; the job file is OUT.toml
+        folder to write, default topics; OUT.sh is a script that fits again
     force
-        replace another job file
+        replace another script
     yes
         ask nothing and open no page: take the default of every missing option
     quiet
@@ -405,10 +384,7 @@ class Start(Input, Target, command="start", function="start:start", one_of=("eps
     person: str | None = None
     unit: str | None = None
     encoding: str | None = None
-    doc_length: Natural | None = None
     language: str | None = None
-    vocab: Literal["public", "private"] | None = None
-    topics: Whole | None = None
     anyway: bool = False
     out: Folder = "topics"
     force: bool = False
@@ -479,7 +455,7 @@ class Regression(Rows, Fit):
 
     #: The short name of the model's family.
     family: ClassVar[str] = ""
-    label: Named | None = None
+    label: str | None = None
     row_norm: Positive | None = None
 
 
@@ -527,7 +503,7 @@ class FitCounts(Regression, command="fit counts", function="logistic:fit"):
 
     family = "counts"
     largest: Positive | None = None
-    exposure: Named | None = None
+    exposure: str | None = None
     largest_exposure: Positive | None = None
     classes: ClassVar[None] = None
     n_trials: ClassVar[None] = None
@@ -633,7 +609,7 @@ class Tabulate(Fitted, Columns, Fit, command="tabulate", function="tables:tabula
 # ---------------------------------------------------------------- fitted models
 
 
-class Predict(Fitted, Texts, Threaded, command="predict", function="models:predict"):
+class Predict(Fitted, Columns, Threaded, command="predict", function="models:predict"):
     """Print what a model says of each new record, which is as private as the records.
 
     These are probabilities of classes or clusters, topic proportions, or hidden units.
@@ -642,8 +618,8 @@ class Predict(Fitted, Texts, Threaded, command="predict", function="models:predi
     ----------
     input : INPUT
         records in the form that the fit took
-    vocab
-        words of the columns, if INPUT is counts; default: those in DIR
+    format
+        as for the fit; default: detected
     text : COLUMN
         columns of the text, joined by a line break; default: the fit's columns
     schema
@@ -675,8 +651,6 @@ class Show(Fitted, Printed, OfClass, command="show", function="models:show"):
         tables of the model in their order, which page and statement then cover too
     words
         words a topic, default 10
-    vocab
-        words of a topic model's columns; default: those in DIR
     all
         list all effects of a regression, and not only the largest
     out : FILE
@@ -693,7 +667,6 @@ class Show(Fitted, Printed, OfClass, command="show", function="models:show"):
 
     tables: Place[Annotated[list[str], Kind(path="folder")] | None] = None
     words: Whole = 10
-    vocab: File | None = None
     all: bool = False
     out: Annotated[str, ending(".html")] | None = None
     transcript: Folder | None = None
@@ -800,6 +773,8 @@ class Template(Arguments, command="schema", function="data:schema"):
     ----------
     table : TABLE
         CSV, Excel, JSON Lines or Parquet, read only for the names of its columns
+    encoding
+        of a text file, default utf-8
     out : FILE
         file for the template; default: print
 
@@ -809,6 +784,7 @@ class Template(Arguments, command="schema", function="data:schema"):
     """
 
     table: Place[File]
+    encoding: str = "utf-8"
     out: File | None = None
 
 
@@ -870,53 +846,6 @@ class Prior(Words, Threaded, command="prior", function="prior:build"):
 
 
 # ---------------------------------------------------------------- guarantees
-
-
-class Guarantee(
-    Target,
-    Sampled,
-    Printed,
-    command="privacy",
-    function="privacy:privacy",
-    one_of=("", "noise_multiplier", "epsilon", "target_attack_success"),
-):
-    """Print epsilon of a run, or the noise for a target; vips-fast show prints the guarantee of a saved model.
-
-    Parameters
-    ----------
-    n_records
-        number of records
-    batch_size : BATCH
-        expected batch size, default: all records
-    n_steps
-        number of steps
-    delta
-        delta of the guarantee
-    noise_multiplier
-        to compute epsilon
-    epsilon
-        to compute the noise multiplier
-    target_attack_success : SHARE
-        to compute the noise multiplier for the best attacker's right guesses
-    sampling : WAY
-        way to draw minibatches: poisson (default), without_replacement, full, random_allocation
-    rows_per_person : K
-        also for a person with K records
-
-    Examples
-    --------
-    vips-fast privacy --records 400000 --batch-size 20000 --steps 20 --epsilon 1 --delta 1e-6
-    vips-fast privacy --records 400000 --batch-size 20000 --steps 20 --noise-multiplier 1.24 --delta 1e-6
-    vips-fast privacy --records 400000 --batch-size 20000 --steps 20 --attack-success 0.6 --delta 1e-6
-    """
-
-    n_records: Whole
-    batch_size: Whole | None = None
-    n_steps: Whole
-    delta: Probability
-    noise_multiplier: Positive | None = None
-    sampling: Sampling | None = "poisson"
-    rows_per_person: Whole | None = None
 
 
 class BudgetFile(Arguments):
@@ -991,7 +920,7 @@ class BudgetShow(BudgetFile, Printed, command="budget show", function="budget:sh
 _AUDITED = with_adapter()
 
 
-class Audit(Sampled, Printed, command="audit", function="audit:run"):
+class Audit(Printed, command="audit", function="audit:run"):
     """Try to break the privacy guarantee of a model and its settings.
 
     Parameters
@@ -1002,27 +931,15 @@ class Audit(Sampled, Printed, command="audit", function="audit:run"):
         some of the layers A, B, C, D, E, G and H, default all
     full
         the sizes of the documentation, minutes
-    sampling : WAY
-        way to draw minibatches: poisson (default), without_replacement, full, random_allocation
-    n_components
-        topics or units, default 2; topics 4
-    clip
-        as for fit
-    noise_multiplier
-        of layer E, default 1
     set : NAME=VALUE
-        any other setting of the estimator or its options, as in Python
+        a setting of the estimator or its options, as in Python
 
     Examples
     --------
-    vips-fast audit lda --layers A,B,C,D,E,G
+    vips-fast audit lda --layers A,B,C,D,E,G --set clip=0.2
     """
 
     family: Place[Annotated[str, Kind(str, lambda v: v in _AUDITED, f"one of {', '.join(_AUDITED)}")]] = "lda"
     layers: str | None = None
     full: bool = False
-    sampling: Sampling | None = "poisson"
-    n_components: Whole | None = None
-    clip: Positive | None = None
-    noise_multiplier: Positive | None = None
     set: tuple[str, ...] = ()

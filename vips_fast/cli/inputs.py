@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
 from pathlib import Path
 from tokenize import TokenError
 from typing import Any
@@ -22,7 +23,7 @@ from ..jobs.progress import ReadingLine
 from ..jobs.text import PRIVATE, read_settings
 from ..models.estimator import PrivateEstimator
 from ..models.family import COLUMNS, FAMILIES, SCHEMA, family_of, resolve
-from ..models.inputs import listed
+from ..models.inputs import column_names, listed
 from ..store.limits import read_bytes, read_text
 from .arguments import FitMixture, Predict, Prior, Regression, Texts
 from .output import warn_of_taints
@@ -31,7 +32,7 @@ from .signature import refuse_unused
 #: Endings of files of a matrix.
 _MATRIX_NAMES = (".npy", ".npz")
 #: Options of ``predict`` that texts, rows and images have alone.
-TEXTS, ROWS, IMAGES = ("vocab", "format", "text"), ("schema",), ("threshold",)
+TEXTS, ROWS, IMAGES = ("format", "text"), ("schema",), ("threshold",)
 #: Bytes of the largest file of labels, one a line.
 _MOST_LABELS = 1 << 30
 
@@ -70,27 +71,68 @@ def read_matrix(path: str) -> Any:
     """Read rows from a file of numbers."""
     if Path(path).suffix not in _MATRIX_NAMES:
         raise ValueError(f"{path}: expected a name that ends in {' or '.join(_MATRIX_NAMES)}, or --schema for a table")
-    return read_array(path, "biuf") if path.endswith(".npy") else read_sparse_matrix(path)
+    rows = read_array(path, "biuf") if path.endswith(".npy") else read_sparse_matrix(path)
+    if rows.ndim != 2:
+        raise ValueError(f"{path}: expected a matrix of rows and columns; got shape {rows.shape}")
+    return rows
 
 
-def read_table(path: str, schema: Schema, invalid: str, others: Sequence[str] = ()) -> tuple[Any, dict[str, list[Any]]]:
-    """Read a table's encoded rows, and the cells of its ``others``.
-
-    The others are no features.
-    """
+def read_table(
+    args: FitMixture | Regression | Predict, schema: Schema, invalid: str, others: Sequence[str] = ()
+) -> tuple[Any, dict[str, list[Any]]]:
+    """Read a table's encoded rows, and the cells of its ``others``, which are no features."""
     kept, parts, n = schema.without(*others), [], 0
     cells: dict[str, list[Any]] = {name: [] for name in others}
-    for batch in read_batches(path, [*kept.names, *others], invalid="raise" if invalid == "raise" else "drop"):
+    how: dict[str, Any] = {"invalid": "raise" if invalid == "raise" else "drop", "encoding": args.encoding}
+    for batch in read_batches(args.input, [*kept.names, *others], **how):
         rows = len(next(iter(batch.values())))
         lines = range(n + 1, n + rows + 1)
-        parts.append(kept.encode(batch, invalid=invalid, where=f"{path}: record", lines=lines))
+        parts.append(kept.encode(batch, invalid=invalid, where=f"{args.input}: record", lines=lines))
         for name, column in cells.items():
             column.extend(batch[name])
         n += rows
     return sparse.vstack(parts, format="csr") if parts else sparse.csr_array((0, len(kept.feature_names))), cells
 
 
-def matrix_names(args: FitMixture | Regression, n: int) -> list[str]:
+@dataclass(frozen=True)
+class Rows:
+    """Rows of numbers: what their columns mean, the table's other columns, and whose they are."""
+
+    rows: Any
+    names: list[str]
+    schema: Schema | None = None
+    cells: dict[str, list[Any]] = field(default_factory=dict)
+    groups: Any = None
+
+    @property
+    def inputs(self) -> dict[str, str]:
+        """The schema of the columns, or their names, for the model's folder."""
+        return {COLUMNS: listed(self.names)} if self.schema is None else {SCHEMA: self.schema.to_toml()}
+
+
+def read_rows(args: FitMixture | Regression, *columns: str | None) -> Rows:
+    """Read shards, a table with a schema, or a matrix; ``columns`` of a table are no features."""
+    if (shards := open_shards(args)) is not None:
+        if shards.schema is None:
+            return Rows(shards, _names(args, shards.n_features), groups=shards.groups)
+        return Rows(shards, list(shards.schema.feature_names), shards.schema, groups=shards.groups)
+    if args.schema is None:
+        rows = read_matrix(args.input)
+        return Rows(rows, _names(args, rows.shape[1]))
+    if args.names is not None:
+        raise ValueError("--names: leave it out with --schema, which has the names")
+    others = [name for name in (*columns, args.person) if name is not None]
+    if len(set(others)) < len(others):
+        raise ValueError("--label, --exposure, --person: expected another column for each")
+    schema = Schema.load(args.schema)
+    if unknown := set(filter(None, columns)) - {*schema.names}:
+        schema[unknown.pop()]  # refuses it
+    rows, cells = read_table(args, schema, "nan" if args.invalid == "drop" else "raise", others)
+    kept = schema.without(*others)
+    return Rows(rows, list(kept.feature_names), kept, cells, None if args.person is None else cells[args.person])
+
+
+def _names(args: FitMixture | Regression, n: int) -> list[str]:
     """Read the names of a matrix's columns, or number them."""
     names = [f"x{j + 1}" for j in range(n)] if args.names is None else read_lines(args.names)
     if len(names) != n:
@@ -98,26 +140,22 @@ def matrix_names(args: FitMixture | Regression, n: int) -> list[str]:
     return names
 
 
-def column_inputs(names: Sequence[str] | None, schema: Schema | None) -> dict[str, str]:
-    """Write a model's schema, or its names of columns."""
-    if schema is not None:
-        return {SCHEMA: schema.to_toml()}
-    return {} if names is None else {COLUMNS: listed(names)}
-
-
 def read_new_rows(args: Predict, model: Any) -> Any:
-    """Read new rows for a fitted model: a matrix, or a table."""
+    """Read new rows for a fitted model: shards, a matrix, or a table."""
+    refuse(args, *TEXTS, *IMAGES)
+    if (shards := open_shards(args)) is not None:
+        return shards
     own = model.inputs_.get(SCHEMA)
     if args.schema is None and (own is None or Path(args.input).suffix in _MATRIX_NAMES):
         return read_matrix(args.input)
     if args.schema is None:
-        return read_table(args.input, Schema.parse(own), "raise")[0]
+        return read_table(args, Schema.parse(own), "raise")[0]
     schema = Schema.load(args.schema)
     if own is not None:
         # The file of the fit may have a label and persons, too, which are no features.
         features = Schema.parse(own).names
         schema = schema.without(*(name for name in schema.names if name not in features))
-    return read_table(args.input, schema, "raise")[0]
+    return read_table(args, schema, "raise")[0]
 
 
 def text_file(args: Texts, **more: Any) -> TextFile:
@@ -160,10 +198,11 @@ def open_shards(args: Any) -> ShardedCorpus | None:
     return ShardedCorpus(args.input)
 
 
-def read_documents(args: Predict, model: Any, vocabulary: Sequence[str] | None) -> Corpus | ShardedCorpus:
+def read_documents(args: Predict, model: Any) -> Corpus | ShardedCorpus:
     """Read documents for a fitted model, by the settings of its fit."""
+    vocabulary = column_names(model._fitted().public)
     if (shards := open_shards(args)) is not None:
-        if None not in (vocabulary, shards.vocabulary) and tuple(vocabulary or ()) != shards.vocabulary:
+        if None not in (vocabulary, shards.vocabulary) and vocabulary != shards.vocabulary:
             raise ValueError(f"{args.input}: other words, or another order, than those of {args.model}")
         return shards
     kept = read_settings(model)

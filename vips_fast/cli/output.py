@@ -10,34 +10,27 @@ from typing import IO, Any, BinaryIO
 import numpy as np
 
 from ..data import Schema
+from ..models.family import family_of
+from ..models.inputs import column_names
 from ..store.atomic import PUBLIC, replacing
-from ..store.owned import check_apart
 from ..store.text import csv_text
 from ..store.words import counted
+from .arguments import Fit
 from .messages import say
-from .signature import Arguments, is_path
+from .signature import COMMANDS, in_options
 
 
-def check_out(args: Arguments) -> None:
-    """Raise ValueError if ``--out`` is, or holds, something else that the command was given.
-
-    A folder may not lie in one that it was given either.
-    """
-    kinds = {option.name: option.kind for option in args.options() if option.kind.path}
-    own, out = kinds.pop("out", None), getattr(args, "out", None)
-    if own is None or out is None:
-        return
-    for name, kind in kinds.items():
-        given = getattr(args, name) or ()
-        texts = [given] if isinstance(given, str) else given
-        others = [text for text in texts if is_path(kind, text)]
-        check_apart(Path(out), others, inside=own.path == "folder")
+def at_shell(model: Any, text: str) -> str:
+    """Write parameters in a text about a model as options of the command that fits it."""
+    command = COMMANDS.get(f"fit {family_of(model).command}", Fit)
+    columns = column_names(model._fitted().public) or ()
+    return in_options(command, text, tuple(name for name in columns if "=" in name))
 
 
 def warn_of_taints(model: Any) -> None:
     """Warn if a model is not private."""
     if model.privacy_.taints:
-        say(f"warning: {model.privacy_.statement()}")
+        say(f"warning: {at_shell(model, model.privacy_.statement())}")
 
 
 def warn_of_delta(delta: float, n_units: int, unit: str = "record") -> None:

@@ -14,7 +14,6 @@ EXAMPLES = (
     "vips-fast demo",
     "vips-fast fit lda notes.parquet --text note --person patient --topics 20 --epsilon 2 --out topics",
     "vips-fast fit blr table.csv --schema schema.toml --label income --epsilon 0.5 --out model",
-    "vips-fast privacy --records 400000 --batch-size 20000 --steps 20 --epsilon 1 --delta 1e-6",
 )
 _OPTIONS = {
     "-h, --help": "show this help message and exit",
@@ -26,8 +25,7 @@ _OPTIONS = {
 def parse(argv: Sequence[str] | None = None) -> Arguments:
     """Parse a command line; None takes it from the process.
 
-    ``argv`` has the words after the program's name. Raises SystemExit after ``--help``, ValueError for bad words, and
-    ValueError or OSError for a job file of ``--config`` that is not good.
+    ``argv`` has the words after the program's name. Raises SystemExit after ``--help``, and ValueError for bad words.
     """
     words = list(sys.argv[1:] if argv is None else argv)
     debug = words[:1] == ["--debug"]
@@ -54,20 +52,14 @@ def parse(argv: Sequence[str] | None = None) -> Arguments:
 
 
 def _values(command: type[Arguments], words: list[str]) -> dict[str, Any]:
-    """Parse a command's own words, and its job file."""
-    known, where = Parser(command).read(words), ""
-    if (path := known.get("config")) is not None:
-        # What is given here comes first, and also takes the place of what it excludes.
-        given = {one.name for _, some in command.exclusive() for one in some if any(o.name in known for o in some)}
-        job = load("jobfile:read_job")(path, command)
-        known = {name: value for name, value in job.items() if name not in given} | known
-        where = f": expected here or in {path}"
-    missing = [one.flag for one in command.options() if one.required and one.name not in known]
-    if missing:
-        Parser(command).error(f"the following arguments are required: {', '.join(missing)}{where}")
+    """Parse a command's own words."""
+    parser = Parser(command)
+    known = parser.read(words)
+    if missing := [one.flag for one in command.options() if one.required and one.name not in known]:
+        parser.error(f"the following arguments are required: {', '.join(missing)}")
     for must, some in command.exclusive():
         if must and not any(one.name in known for one in some):
-            Parser(command).error(f"one of the arguments {' '.join(one.flag for one in some)} is required{where}")
+            parser.error(f"one of the arguments {' '.join(one.flag for one in some)} is required")
     return known
 
 

@@ -1,7 +1,7 @@
 """Derive the command line from classes: a field is an argument, its type a check, the docstring the help.
 
 A command is a subclass of `Arguments` that names its words and its function. Fields that several commands take stand in
-a base of their own. Parser, job file and help follow from them. Nothing numerical is imported here or in
+a base of their own. Parser and help follow from them. Nothing numerical is imported here or in
 `vips_fast.cli.arguments`, so ``--help`` needs no model.
 """
 
@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
-from pathlib import Path
 from types import UnionType
 from typing import (
     Annotated,
@@ -43,8 +42,6 @@ class Kind:
     good: Callable[[Any], bool] = lambda value: True
     expected: str = "a text"
     path: str = ""
-    #: A path that may also be a name: it is a path where there is such a file.
-    or_name: bool = False
 
     def value(self, text: str) -> Any:
         """Convert a text; raise ValueError with the text and the expected form."""
@@ -72,14 +69,12 @@ PLACE = "by position"
 Place = Annotated[T, PLACE]
 POSITIVE = Kind(float, lambda v: 0 < v < math.inf, "a number above 0")
 WHOLE = Kind(int, lambda v: v >= 1, "a whole number of at least 1")
-NATURAL = Kind(int, lambda v: v >= 0, "a whole number, 0 or more")
 Positive = Annotated[float, POSITIVE]
 Probability = Annotated[float, Kind(float, lambda v: 0 < v < 1, "a number between 0 and 1")]
 Share = Annotated[float, Kind(float, lambda v: 0 < v <= 1, "a share above 0, at most 1")]
 Success = Annotated[float, Kind(float, lambda v: 0.5 < v < 1, "a number between 0.5, which is chance, and 1")]
 Whole = Annotated[int, WHOLE]
 Integer = Annotated[int, Kind(int, expected="a whole number")]
-Natural = Annotated[int, NATURAL]
 Threads = Annotated[int, Kind(int, lambda v: v >= 1 or v == -1, "a number of threads, or -1 for all")]
 Seed = Annotated[int, Kind(int, lambda v: 0 <= v < 2**32, "a whole number from 0 to 2**32 - 1")]
 File = Annotated[str, Kind(path="file")]
@@ -87,8 +82,6 @@ Folder = Annotated[str, Kind(path="folder")]
 
 #: Flags that are not the name of their field without ``n_`` or ``target_``.
 _FLAGS = {"random_state": "seed", "cls": "class"}
-#: Values that are no path; `is_path` adds ``public:…``.
-_WORDS = ("-", "none", "private")
 
 
 def ending(*suffixes: str) -> Kind:
@@ -96,19 +89,13 @@ def ending(*suffixes: str) -> Kind:
     return Kind(str, lambda v: v.endswith(suffixes), f"a name that ends in {' or '.join(suffixes)}", "file")
 
 
-def is_path(kind: Kind, text: str, folder: str = "") -> bool:
-    """Tell whether a value is a path; a word that may stand for something else is one if it exists in the folder."""
-    word = kind.or_name or text in _WORDS or text.startswith("public:")
-    return bool(kind.path) and (not word or (Path(folder) / text).exists())
-
-
 @dataclass(frozen=True, eq=False)
 class Option:
     """One argument, as `Arguments.options` reads it from a field."""
 
     name: str
-    #: Its name in a job file and, with dashes, on the command line.
-    key: str
+    #: Its word on the command line; its name by position.
+    flag: str
     kind: Kind
     default: Any
     help: str
@@ -120,11 +107,6 @@ class Option:
     repeated: bool
     #: It takes one or more values.
     several: bool
-
-    @property
-    def flag(self) -> str:
-        """Its word on the command line; its name by position."""
-        return self.metavar if self.positional else "--" + self.key.replace("_", "-")
 
     @property
     def required(self) -> bool:
@@ -252,13 +234,14 @@ def _option(field: str, kind: Any, default: Any, group: str, value: str, text: s
     named = [mark for mark in marks if isinstance(mark, str) and mark != PLACE]
     key = named[0] if named else _FLAGS.get(field, re.sub("^(n|target)_", "", field))
     path = checks[0].path if checks and PLACE not in marks else ""
+    shown = value or _PATHS.get(path) or form or key.upper()
     return Option(
         name=field,
-        key=key,
+        flag=shown if PLACE in marks else "--" + key.replace("_", "-"),
         kind=checks[0] if checks else Kind(kind),
         default=default,
         help=text,
-        metavar=value or _PATHS.get(path) or form or key.upper(),
+        metavar=shown,
         group=group,
         positional=PLACE in marks,
         switch=kind is bool,
@@ -395,8 +378,11 @@ _IN_OPTIONS = re.compile(r"""options=\{["'](\w+)["']: ["'](\w+)["']\}""")
 _PARAMETER = re.compile(r"(?<![\w.])([a-z_]+)=(True\b|False\b|None\b|'[^']*')?")
 
 
-def in_options(command: type[Arguments], text: str) -> str:
-    """Write a message's first word, and its parameters, ``name=value``, as the command's options."""
+def in_options(command: type[Arguments], text: str, kept: tuple[str, ...] = ()) -> str:
+    """Write a message's first word, and its parameters, ``name=value``, as the command's options.
+
+    What begins with a text of ``kept``, such as a column's name and value, is no parameter.
+    """
     text = _IN_OPTIONS.sub(r"\1='\2'", text)
     known = {option.name: option for option in command.options() if not option.positional}
     if found := _SUBJECT.match(text):
@@ -406,7 +392,11 @@ def in_options(command: type[Arguments], text: str) -> str:
 
     def typed(found: re.Match[str]) -> str:
         option, value = known.get(found[1]) or known.get(_ALSO.get(found[1], "")), found[2]
-        if option is None or (option.switch and value != repr(found[1] != "private")):
+        if (
+            option is None
+            or text.startswith(kept, found.start())
+            or (option.switch and value != repr(found[1] != "private"))
+        ):
             return found[0]
         if value == "None":
             return f"no {option.flag}"

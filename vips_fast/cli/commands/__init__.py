@@ -6,14 +6,17 @@ Each command is one function. It turns arguments into a job or a question, and t
 import logging
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
+from pathlib import Path
 
 from ...engine.interrupts import stoppable
 from ...jobs.log import log_to
+from ...store.owned import check_apart
 from ..messages import print_object
-from ..output import check_out
 from ..signature import Arguments
 
 _log = logging.getLogger(__name__)
+#: Values of options with a path that are none, as those with ``public:``.
+_WORDS = ("-", "none", "private")
 
 
 def record_end(args: Arguments, explained: Callable[[BaseException], tuple[str, int]]) -> int:
@@ -24,7 +27,7 @@ def record_end(args: Arguments, explained: Callable[[BaseException], tuple[str, 
     with stoppable(), ExitStack() as stack:
         try:
             stack.enter_context(log_to(getattr(args, "log_file", None)))
-            check_out(args)
+            _check_out(args)
             code = int(args.load()(args))
         except (Exception, KeyboardInterrupt) as error:
             message, code = explained(error)
@@ -35,3 +38,19 @@ def record_end(args: Arguments, explained: Callable[[BaseException], tuple[str, 
             raise
         _log.info("exit %d", code)
         return code
+
+
+def _check_out(args: Arguments) -> None:
+    """Raise ValueError if ``--out`` is, or holds, something else that the command was given.
+
+    A folder may not lie in one that it was given either.
+    """
+    kinds = {option.name: option.kind for option in args.options() if option.kind.path}
+    own, out = kinds.pop("out", None), getattr(args, "out", None)
+    if own is None or out is None:
+        return
+    for name in kinds:
+        given = getattr(args, name) or ()
+        texts = [given] if isinstance(given, str) else given
+        others = [text for text in texts if text not in _WORDS and not text.startswith("public:")]
+        check_apart(Path(out), others, inside=own.path == "folder")

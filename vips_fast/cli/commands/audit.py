@@ -1,21 +1,24 @@
 """Run ``audit``: try to break a model's privacy guarantee."""
 
+from typing import Any
+
 from ... import audit
 from ...models.family import family_named
 from ..arguments import Audit
 from ..messages import print_object, say
-from .jobs import given, settings_of
+from .jobs import given, setting_names, settings_of
 
 
 def run(args: Audit) -> int:
     """Audit a model class with settings; 0 if it passes, else 1."""
     layers = None if args.layers is None else [layer.strip().upper() for layer in args.layers.split(",")]
-    # Two topics have scales of entries that hardly differ.
-    args.n_components = args.n_components or (4 if args.family == "lda" else 2)
     cls = family_named(args.family).estimator()
+    usual: dict[str, Any] = {"sampling": "poisson"}
+    if "n_components" in setting_names(cls)[0]:
+        usual["n_components"] = 4 if args.family == "lda" else 2  # two topics have scales of entries that hardly differ
     report = audit.audit(
         args.family,
-        settings_of(cls, given(cls, args)),
+        settings_of(cls, usual | given(cls, args)),
         layers=layers,
         full=args.full,
         callback=lambda result: say(f"layer {result.layer} done, {result.seconds:.1f} s"),

@@ -69,7 +69,7 @@ def _table(args: Shard, schema: Schema) -> tuple[Iterator[Batch], dict[str, Any]
 
     def batches() -> Iterator[Batch]:
         n, place = 1, {"invalid": "nan" if args.invalid == "drop" else "raise", "where": f"{args.input}: record"}
-        for cells in read_batches(args.input, [*kept.names, *others], invalid=args.invalid):
+        for cells in read_batches(args.input, [*kept.names, *others], invalid=args.invalid, encoding=args.encoding):
             own: dict[str, Any] = {**place, "lines": range(n, n := n + len(next(iter(cells.values()))))}
             encoded = kept.encode(cells, **own)
             labels = None if args.label is None else schema.label(args.label, cells[args.label], counts=counts, **own)
@@ -80,7 +80,7 @@ def _table(args: Shard, schema: Schema) -> tuple[Iterator[Batch], dict[str, Any]
 
 def schema(args: Template) -> int:
     """Print a template, for a person who knows the public facts."""
-    text = template(column_names(args.table, keys=True))
+    text = template(column_names(args.table, args.encoding, keys=True))
     if args.out is None:
         print(text, end="")
         return 0

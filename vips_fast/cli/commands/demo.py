@@ -15,7 +15,6 @@ from ...data.vocabulary import count_matrix
 from ...jobs import PrivateTopics, beside
 from ...jobs.places import check_place
 from ...models.lda import LatentDirichletAllocation
-from ...store.atomic import replace_text
 from ..arguments import Demo
 from ..messages import say, width
 
@@ -96,15 +95,11 @@ def _by_file(texts: list[str], files: np.ndarray, part: np.ndarray, words: Seque
 def _write(out: Path, found: PrivateTopics) -> None:
     """Write the private model's folder, with its report if possible."""
     found.save(out)
-    files = beside.texts(found.model_)
     try:
-        files[beside.REPORT] = beside.report(found.model_)
+        found.report(out / beside.REPORT)
+        print(f"The report, a page for a browser: {(out / beside.REPORT).resolve().as_uri()}")
     except ImportError as error:
         say(f"left out: {error}")
-    for name, text in files.items():
-        replace_text(out / name, text)
-    if beside.REPORT in files:
-        print(f"The report, a page for a browser: {(out / beside.REPORT).resolve().as_uri()}")
     print(f"The private model: vips-fast show {out}")
     print(f"Made again from its releases, without the docstrings: vips-fast verify {out}")
 

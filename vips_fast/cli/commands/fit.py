@@ -17,7 +17,7 @@ from ...report import paragraph
 from ...report.html import environment
 from ..arguments import Fit
 from ..messages import Exit, object_line, report, say, width
-from ..output import privacy_object, warn_of_delta, warn_of_drops, warn_of_taints
+from ..output import at_shell, privacy_object, warn_of_delta, warn_of_drops, warn_of_taints
 from .jobs import given, job_of, settings_of
 
 
@@ -95,16 +95,17 @@ def _ran(job: Job) -> Outcome:
 
 def _said(outcome: Outcome) -> str:
     """List the lines about an outcome."""
+    model, verdict = outcome.model, outcome.model.verdict_.text
     closing = outcome.note or f"Written to {outcome.out}."
     if outcome.words is not None:
-        words = f"{(n := outcome.model.n_features_in_)} {'words were' if n > 1 else 'word was'} purchased"
+        words = f"{(n := model.n_features_in_)} {'words were' if n > 1 else 'word was'} purchased"
         closing += f" Its {words} for epsilon = {rounded_up(outcome.words.privacy_.epsilon)}."
-    verdict = outcome.model.verdict_.text
     wrapped = paragraph(verdict, width())
     lines = [outcome.shown.replace(verdict, wrapped, 1)] if outcome.shown else []
     if verdict not in outcome.shown:
         lines.insert(0, wrapped)
-    lines.append(beside.statement(outcome.model) + closing)
+    lines = [at_shell(model, text) for text in (*lines, beside.statement(model))]
+    lines[-1] += closing
     if outcome.budget is not None:
         # The model is written and paid for, even if the budget cannot be read now.
         with contextlib.suppress(OSError, ValueError):

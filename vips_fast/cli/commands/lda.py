@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
 from ...accounting import rounded_up
-from ...data import holds_records, load_vocabulary
+from ...data import holds_records
 from ...engine.plan import Terms
-from ...models.inputs import column_names
 from ...models.lda import LatentDirichletAllocation, LdaOptions, Plan, load_prior
 from ...models.lda import plan as make_plan
 from ...report import paragraph, table
@@ -24,20 +22,10 @@ from .fit import run_fit
 _SIZES, _EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0), (0.25, 0.5, 1.0, 2.0, 4.0)
 
 
-def words_of(args: Predict, model: Any) -> Sequence[str] | None:
-    """Read the words of a topic model, from ``--vocab`` or the model."""
-    if args.vocab is None:
-        return column_names(model._fitted().public)
-    vocabulary = load_vocabulary(args.vocab)
-    if len(vocabulary) != model.n_features_in_:
-        raise ValueError(f"{args.vocab} has {len(vocabulary)} words, but the model {model.n_features_in_}")
-    return vocabulary
-
-
 def read_new(args: Predict, model: Any) -> Any:
     """Read new documents for a fitted topic model."""
     refuse(args, *ROWS, *IMAGES)
-    corpus = read_documents(args, model, words_of(args, model))
+    corpus = read_documents(args, model)
     return getattr(corpus, "counts", corpus)
 
 

@@ -10,7 +10,6 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from ...data import load_vocabulary
 from ...jobs.folder import releases_folder
 from ...jobs.places import kind_in
 from ...jobs.publication import check_publication, check_texts, is_publication
@@ -22,11 +21,10 @@ from ...models.lda import DriftingTopics
 from ...models.tables import TopicTables
 from ...report import html_report, make_dossier, part_of, short_report
 from ...report.html import environment
-from ...store.words import counted
 from ..arguments import Predict, Publish, Show, Verify
 from ..inputs import load_model, load_new, read_lines
 from ..messages import print_object, width
-from ..output import output_file, privacy_object, write_table
+from ..output import at_shell, output_file, privacy_object, write_table
 from ..signature import refuse_unused
 from .prior import show as show_prior
 
@@ -59,8 +57,6 @@ def show(args: Show) -> int:
     kinds = TopicTables, DriftingTopics
     tables = [load_model(path, kinds, "tabulate") for path in args.tables or ()]
     known: dict[str, Any] = {"n_words": args.words, "tables": tables}
-    if args.vocab is not None:
-        known["names"] = load_vocabulary(args.vocab)
     if args.out is not None:
         return _write_page(args, args.out, model, known)
     dossier = make_dossier(model, **known)
@@ -71,7 +67,7 @@ def show(args: Show) -> int:
         worth = {"worth": model.verdict_.worth, "attacker": gains, "assumptions": held}
         print_object(said | worth | {"head": dossier.head})
         return 0
-    print(short_report(dossier, width(), args.all))
+    print(at_shell(model, short_report(dossier, width(), args.all)))
     return 0
 
 
@@ -105,8 +101,8 @@ def _of_model(args: Verify) -> rebuild.VerifyReport:
     beside = releases_folder(args.model)
     given = args.transcript or ([str(beside)] if beside.is_dir() else [])
     if len(given) != 1:
-        there = counted(len(given), "folder")
-        raise ValueError(f"--transcript: {there}; expected the one that fit --transcript wrote, or {beside.name}")
+        why = "one folder" if given else f"the folder that fit --transcript wrote, since there is no {beside.name}"
+        raise ValueError(f"--transcript: expected {why}")
     report = rebuild.compare(model, folder, given[0])
     checks = (*report.checks, *check_texts(model, folder))
     return replace(report, checks=checks, about=(("ledger head", model.ledger_.head),))

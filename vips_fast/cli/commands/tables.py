@@ -33,35 +33,33 @@ def tabulate(args: Tabulate) -> int:
     """Release the shares of a model's topics or clusters by public groups, or the words of its topics by period."""
     model, clusters = _topics(args)
     _take_unit(args, model)
-    after = _before(args, model)
-    by = public_values(args.values, args.by.split(","))
+    earlier = [load_model(path, (TopicTables, DriftingTopics), "tabulate") for path in args.after]
+    after, by = chain_models(model, earlier)[-1], public_values(args.values, args.by.split(","))
     if args.drift:
-        return _drift(args, model, after, by)
-    source = _documents(args, model, clusters, after, list(by))
-    return run_fit(args, TopicTables, lambda: source, by=by)
+        if len(by) > 1:
+            raise ValueError(f"--by {args.by}: expected the column of the periods alone, with --drift")
+        args.set = (f"doc_length={model.get_params()['doc_length']}", *args.set)
+        inputs = {name: text for name, text in model.inputs_.items() if name in (VOCABULARY, READING)}
+        take = _counts(args, model)
+    else:
+        names = part_of(model).names(model)
+        inputs = {COLUMNS: listed(names)} if names else {}
+        take = _cluster_shares(args, model) if clusters else _topic_shares(args, model)
 
-
-def _drift(args: Tabulate, model: Any, after: Any, by: dict[str, Any]) -> int:
-    if len(by) > 1:
-        raise ValueError(f"--by {args.by}: expected the column of the periods alone, with --drift")
-    [(column, periods)] = by.items()
-    words, analyzer = _words(args, model)
-    args.set = (f"doc_length={model.get_params()['doc_length']}", *args.set)
-    inputs = {name: text for name, text in model.inputs_.items() if name in (VOCABULARY, READING)}
-
-    def read(drifting: Any) -> Material:
+    def read(tables: Any) -> Material:
         found = list[Any]()
-        cells, groups = _columns(
-            args,
-            model,
-            [column],
-            drifting._options.invalid,
-            lambda texts: found.append(count_matrix([texts], words, analyzer)),
+        cells, groups = _columns(args, model, [*by], tables._options.invalid, lambda texts: found.append(take(texts)))
+        data = (
+            (scipy.sparse.vstack(found, format="csr"), *cells.values())
+            if args.drift
+            else (np.concatenate(found), cells)
         )
-        counts = scipy.sparse.vstack(found, format="csr")
-        return Material((counts, cells[column]), inputs, beside.shown, groups, after=after)
+        return Material(data, inputs, beside.shown, groups, after=after)
 
     source = ReadBy(args.input, read, args.person)
+    if not args.drift:
+        return run_fit(args, TopicTables, lambda: source, by=by)
+    [periods] = by.values()
     return run_fit(args, DriftingTopics, lambda: source, periods=[*periods], topics=model.components_)
 
 
@@ -78,32 +76,11 @@ def _take_unit(args: Tabulate, model: Any) -> None:
     args.relation = args.relation or privacy.relation
 
 
-def _before(args: Tabulate, model: Any) -> Any:
-    """Load the last of the tables that come before, or return the model."""
-    kinds = TopicTables, DriftingTopics
-    earlier = [load_model(path, kinds, "tabulate") for path in args.after]
-    return chain_models(model, earlier)[-1]
-
-
 def _topics(args: Tabulate) -> tuple[Any, bool]:
     """Load the model of topics, or of clusters; tell which it is."""
     clusters = not args.drift and family_of(kind_in(args.model)).name == "clusters"
     kind = DocumentClusters if clusters else LatentDirichletAllocation
     return load_model(args.model, kind, "fit lda" if args.drift else "fit lda or fit clusters"), clusters
-
-
-def _documents(args: Tabulate, model: Any, clusters: bool, after: Any, by: Sequence[str]) -> ReadBy:
-    """Make the source of texts: their topics and their groups."""
-    shares = _cluster_shares(args, model) if clusters else _topic_shares(args, model)
-
-    def read(tables: Any) -> Material:
-        found = list[np.ndarray]()
-        cells, groups = _columns(args, model, by, tables._options.invalid, lambda texts: found.append(shares(texts)))
-        names = part_of(model).names(model)
-        inputs = {COLUMNS: listed(names)} if names else {}
-        return Material((np.concatenate(found), cells), inputs, beside.shown, groups, after=after)
-
-    return ReadBy(args.input, read, args.person)
 
 
 def _columns(
@@ -148,19 +125,19 @@ def _filled(column: Sequence[str | None]) -> list[str]:
     return [text or "" for text in column]
 
 
-def _words(args: Tabulate, model: Any) -> tuple[tuple[str, ...], Any]:
-    """Find a model's words, and how texts become words."""
+def _counts(args: Tabulate, model: Any) -> Callable[[list[str]], Any]:
+    """Count the model's words in texts, as its fit did."""
     words, analyzer = column_names(model._fitted().public), read_settings(model).get("analyzer")
     if words is None or analyzer is None:
         raise ValueError(f"{args.model}: has no words, since it was fitted to counts; expected a model of texts")
-    return words, analyzer
+    return lambda texts: count_matrix([texts], words, analyzer)
 
 
 def _topic_shares(args: Tabulate, model: Any) -> Callable[[list[str]], np.ndarray]:
-    words, analyzer = _words(args, model)
+    count = _counts(args, model)
 
     def shares(texts: list[str]) -> np.ndarray:
-        counts = count_matrix([texts], words, analyzer)
+        counts = count(texts)
         # A text without one of the words is of no topic.
         return np.asarray(model.transform(counts) * (np.diff(counts.indptr) > 0)[:, None])
 
