@@ -48,7 +48,7 @@ fit mixture t.csv --schema survey.toml --person home --unit patient --components
 fit mixture vectors.npy --radius 2 --components 2 --steps 3
     components.csv columns.txt; vectors.npy; component1,component2
 fit mixture vectors.npy --set projection=2 --components 2 --steps 3
-    components.csv; vectors.npy; component1,component2
+    components.csv columns.txt; vectors.npy; component1,component2
 fit clusters notes.csv {PATIENT} --vectors sentences --public-prior public.npz --components 2
     components.csv text.json
 tabulate topics notes.csv --by ward,month --values values.toml --person patient
