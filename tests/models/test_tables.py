@@ -76,11 +76,6 @@ def test_all_tables_agree_and_rows_sum_to_one():
     for axis, name in ((1, "ward"), (0, "month")):
         table = model.table(name)
         np.testing.assert_allclose(table.weights[:, None] * table.shares, cells.sum(axis=axis), atol=1e-9)
-    joined = model.table("ward", parts={"coast": ["south", "north"], "inland": ["west"]})
-    found = (joined.weights[:, None] * joined.shares).sum(axis=0)
-    np.testing.assert_allclose(found, cells.sum(axis=(0, 1)), atol=1e-9)
-    np.testing.assert_allclose(joined.weights[0], model.table("ward").weights[:2].sum())
-    np.testing.assert_allclose(joined.low[1], model.table("ward").low[2], atol=1e-12)
     other = model.table("month", "ward")
     assert other.groups[1] == (1, "south")
     np.testing.assert_allclose(other.shares.reshape(6, 3, -1), whole.shares.reshape(3, 6, -1).transpose(1, 0, 2))

@@ -42,9 +42,9 @@ class Mixture(ConjugateEstimator):
 
     Notes
     -----
-    Take a record x with ||x|| <= 1 (a longer one is scaled down), and responsibilities r. The statistics are the blocks
-    (w r_k), (r_k x_j) and (w ||x||^2), with public w^2 = 1 / (2 sqrt(d)). As sum_k r_k^2 <= 1, the squared norm
-    is at most w^2 + 1 + w^2. It is reached by a record of norm 1 in one certain component. So the bound is
+    *Sensitivity.* Take a record x with ||x|| <= 1 (a longer one is scaled down), and responsibilities r. The statistics
+    are the blocks (w r_k), (r_k x_j) and (w ||x||^2), with public w^2 = 1 / (2 sqrt(d)). As sum_k r_k^2 <= 1, the
+    squared norm is at most w^2 + 1 + w^2. It is reached by a record of norm 1 in one certain component. So the bound is
     sqrt(1 + 2 w^2), the sensitivity to adding or removing a record. Entries have signs, so replacing one costs twice
     that. The w is where the noise of a count and of a center do equal harm to a center half way to 1.
 
@@ -259,8 +259,10 @@ class GaussianMixture(Mixture):
 def exact_product(rows: Matrix, matrix: Matrix) -> Matrix:
     """Multiply exactly, but for a truncation of each factor to a grid.
 
-    Products of entries are then integers, and sums of these stay below 2^53. So a row of the product has the same bits
-    in any company.
+    Notes
+    -----
+    *Purity.* Products of entries are integers, and sums of these stay below 2^53. So a row of the product has the same
+    bits in any company.
     """
     with np.errstate(all="ignore"):  # a warning would tell of a value
         unit = np.abs(matrix).max() / GRID

@@ -559,21 +559,13 @@ class TopicTables(PrivateEstimator):
         known = self._as_fitted()._sizes
         return Estimate(known, result.arrays["sums"] * n_units, sd * n_units)
 
-    def table(
-        self,
-        *columns: str,
-        parts: Mapping[str, Sequence[str | int]] | None = None,
-        level: float = 0.9,
-        widest: float = _WIDEST,
-    ) -> Table:
+    def table(self, *columns: str, level: float = 0.9) -> Table:
         """Make the table of some columns, or of all.
 
-        A cell is readable if its interval of this ``level`` is no wider than ``widest``, and not beyond 0 or 1.
-        ``parts`` joins the groups of one column, such as the wards of each district, and the parts add up to the
-        districts. All tables are from the same release, so that more of them cost nothing.
+        A cell is readable if its interval of this ``level`` is no wider than 20 points, and not beyond 0 or 1. All
+        tables are from the same release, so that more of them cost nothing.
         """
         level = check_number("level", level, 0, 1, low_open=True, high_open=True)
-        widest = check_number("widest", widest, 0, 1, low_open=True)
         by = {name: list(values) for name, values in self._as_fitted().by.items()}
         columns = columns or tuple(by)
         if unknown := [name for name in columns if name not in by or columns.count(name) > 1]:
@@ -581,14 +573,8 @@ class TopicTables(PrivateEstimator):
         names = list(by)
         matrix = self._estimate().merged([names.index(name) for name in columns])
         groups: tuple[tuple[str | int, ...], ...] = tuple(product(*(by[name] for name in columns)))
-        if parts is not None:
-            known = [value for values in parts.values() for value in values]
-            if len(columns) > 1 or not set(known) <= set(by[columns[0]]) or len(set(known)) < len(known):
-                raise ValueError(f"parts={parts!r}: expected different values of one column, {columns[0]}")
-            matrix = np.array([[value in values for (value,) in groups] for values in parts.values()]) @ matrix
-            groups = tuple((name,) for name in parts)
         weights, shares, low, high = self._estimate().table(matrix, level)
-        readable = (high - low <= widest) & (high > low)  # an interval beyond 0 or 1 has no length
+        readable = (high - low <= _WIDEST) & (high > low)  # an interval beyond 0 or 1 has no length
         return Table(columns, groups, weights, shares, low, high, np.asarray(readable))
 
     def rows(self) -> list[list[Any]]:
