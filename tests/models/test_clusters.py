@@ -38,6 +38,8 @@ def test_clusters_shares_and_words_in_spite_of_noise():
     assert [words[0] for words in model.keywords(1)] == (["cough", "wheel"] if first > 0.5 else ["wheel", "cough"])
     # The centers leave the prototypes for where the documents are.
     np.testing.assert_allclose(model.means_[:, 2], 0.5 / np.sqrt(1.25), atol=0.1)
+    short = fitted(0.5 * X / np.sqrt(1.25), epsilon=8.0)
+    np.testing.assert_allclose(np.linalg.norm(short.means_, axis=1), 0.5, atol=0.1)
     assert "a test" in html_report(model) and model.verdict_.worth == "useful"
     assert not DocumentClusters(2, public=knowledge(), private=False, random_state=0).fit(X).verdict_.text
 
@@ -61,6 +63,7 @@ def test_where_noise_hides_them_clusters_stay_public():
     model.fit(X, on_forecast=told.append)
     public = DocumentClusters(2, public=knowledge()).start(4, np.random.default_rng(0))
     np.testing.assert_allclose(model.means_, public[4], atol=0.02)
+    np.testing.assert_allclose(model.weights_, public[3], atol=0.15)
     assert all(model.keywords(1)) and "only the shares of public clusters" in told[0].text
     assert told[0].worth == "noise" and "What helps: more records" in told[0].text
 

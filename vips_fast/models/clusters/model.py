@@ -141,8 +141,9 @@ class DocumentClusters(Mixture):
         known = max(float(counts.sum()), sd * k**0.5, 1e-300) * shares
         spread = max(float(((counts - known) ** 2).mean()), 1e-300)
         counts = known + max(1.0 - sd**2 / spread, 0.0) * (counts - known)
-        counts = np.maximum(counts, np.maximum(_KEPT * known, sd))
-        means, noises = mean[k : k + k * d].reshape(k, d) / counts[:, None], (noise_sd / counts) ** 2
+        counts = np.maximum(counts, _KEPT * known)
+        held = np.maximum(counts, sd)[:, None]
+        means, noises = mean[k : k + k * d].reshape(k, d) / held, (noise_sd / held[:, 0]) ** 2
         each = 1.0 / (noises + _APART)
         apart = ((means - start) ** 2).mean(axis=1) - noises
         variance = max(float(each @ apart / each.sum()), 1e-8)
