@@ -18,7 +18,6 @@ from scipy.special import digamma
 
 from vips_fast import LatentDirichletAllocation
 from vips_fast.kernels import lda_estep, native, reference
-from vips_fast.kernels.lda import scaled_table
 
 K, ALPHA, ETA = 50, 0.02, 0.02
 N_DOCS, LENGTH = 20_000, 500
@@ -162,34 +161,6 @@ def test_w1_where_all_topics_stay_active(articles, paired, alpha):
 
 def test_w1_ten_words(articles, paired):
     beside_scikit_learn(paired, *learned(articles, n_docs=20_000, length=10), ALPHA, "Documents of ten words")
-
-
-@pytest.mark.parametrize(("length", "n_docs"), [(500, 5000), (100, 10_000), (10, 20_000)])
-def test_units_with_scales(articles, paired, length, n_docs):
-    """Time the kernel of private fits, with scales and bounds.
-
-    Beside it `lda_estep`, which has one bound for a document.
-    """
-    X, beta = learned(articles, n_docs=n_docs, length=length)
-    clip, table = 0.1 * length, scaled_table(beta, np.float32)
-    starts, (n_topics, n_words), widest = np.arange(n_docs + 1), beta.shape, int(np.diff(X.indptr).max())
-    documents = X.indptr.astype(np.int64), X.indices.astype(np.int32), X.data.astype(np.float64)
-    alpha, weight = np.full(n_topics, ALPHA), np.exp(np.random.default_rng(0).normal(scale=0.3, size=n_words))
-    numbers, spacing = (1e-3, 0.0, 100, clip), 2.0**-20
-    sums = np.zeros((n_words, n_topics), dtype=np.int64)
-    units = np.empty(native.lda_units_workspace(n_topics, n_words, widest, widest, True) // 8 + 1).view(np.uint8)
-    alone = np.empty(native.lda_workspace(n_topics, widest, True) // 8 + 1).view(np.uint8)
-    paired(
-        lambda: native.lda_units(
-            starts, *documents, table, alpha, *numbers, clip / 4, weight, 0.03, spacing, units, sums, None
-        ),
-        {
-            "lda_estep": lambda: native.lda_estep(
-                *documents, table, alpha, *numbers, spacing, alone, None, sums, None, None
-            )
-        },
-        f"lda_units with scales, {n_docs} documents of {length} words, one thread",
-    )
 
 
 def test_w1_avx2(articles, paired):

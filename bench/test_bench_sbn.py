@@ -134,13 +134,3 @@ def test_z_update_quadratic(paired, work):
         f"sbn z update, quadratic bound, J = {J}, K = {K}, {S} records, four sweeps",
     )
     assert ratios["numpy, Gram form"] > 2
-
-
-def test_private_epoch(benchmark, images):
-    """Every training image: a whole-batch step of the mean image and one of the network."""
-    model = SigmoidBeliefNetwork(K, n_steps=2, noise_multiplier=3.0, n_jobs=-1, random_state=0)
-    benchmark.pedantic(lambda: model.fit(images), rounds=1, warmup_rounds=0)
-    seconds = benchmark.stats.stats.min
-    benchmark.extra_info.update(work=f"sbn private epoch, {len(images)} records, K = {K}", seconds=seconds)
-    print(f"\nprivate epoch, K = {K}: {seconds:.1f} s", flush=True)
-    assert seconds < 120
