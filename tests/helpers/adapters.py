@@ -1,4 +1,4 @@
-"""Adapters of the audit for models that only the tests attack: topics that drift, clusters, tables, vocabularies."""
+"""Adapters of the audit for models that only the tests attack: topics that drift, tables, vocabularies."""
 
 import math
 import subprocess

@@ -23,7 +23,7 @@ from .layers import LAYERS, audit
 from .membership import MembershipReport, invented_documents, membership_attack
 from .report import AuditReport, Check, LayerResult
 from .sizes import Sizes
-from .statistics import delta_lower_bound, mu_interval, mu_lower_bound
+from .statistics import delta_lower_bound, mu_interval
 
 __all__ = [
     "LAYERS",
@@ -42,5 +42,4 @@ __all__ = [
     "invented_documents",
     "membership_attack",
     "mu_interval",
-    "mu_lower_bound",
 ]

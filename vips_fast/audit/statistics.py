@@ -38,34 +38,6 @@ def mu_interval(first: np.ndarray, second: np.ndarray, error: float) -> tuple[fl
     return mu, max(0.0, mu - half), mu + half
 
 
-def mu_lower_bound(first: np.ndarray, second: np.ndarray, error: float) -> float:
-    """Lower bound of the Gaussian-DP mu that assumes nothing of the distributions.
-
-    The threshold is chosen on the first halves. On the others, with false positive
-    rate at most a and false negative rate at most b (Clopper-Pearson), a mechanism
-    that is mu-GDP needs Phi^-1(1 - a) - Phi^-1(b) <= mu (Dong, Roth & Su 2022, Eq. 6).
-
-    Parameters and errors are the same as of `mu_interval`.
-    """
-    if first.mean() > second.mean():
-        first, second = second, first
-    h, k = len(first) // 2, len(second) // 2
-    best, threshold = -math.inf, 0.0
-    for t in np.quantile(np.concatenate((first[:h], second[:k])), np.linspace(0.02, 0.98, 49)):
-        value = _mu_at(first[:h], second[:k], float(t), error / 2)
-        if value > best:
-            best, threshold = value, float(t)
-    return max(0.0, _mu_at(first[h:], second[k:], threshold, error / 2))
-
-
-def _mu_at(low: np.ndarray, high: np.ndarray, threshold: float, error: float) -> float:
-    from scipy.special import ndtri
-
-    a = clopper_pearson(int((low > threshold).sum()), len(low), error)[1]
-    b = clopper_pearson(int((high <= threshold).sum()), len(high), error)[1]
-    return float(ndtri(1 - a) - ndtri(b))
-
-
 def delta_lower_bound(
     with_record: np.ndarray, without: np.ndarray, epsilon: float, threshold: float, error: float
 ) -> float:
