@@ -37,7 +37,6 @@ def test_w7_counts(texts, paired):
         ours,
         {
             "scikit-learn's CountVectorizer": lambda: theirs.transform(texts),
-            "the paper's words": lambda: ours("paper"),
             "pairs of words, too": lambda: ours(Analyzer(ngrams=2)),
         },
         f"W7 counts of 8,000 words in {megabytes:.0f} MB, one thread",

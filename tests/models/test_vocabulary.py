@@ -170,7 +170,7 @@ def test_a_persons_texts_are_one_set():
     assert held == [["a", "b", "d"], ["c"], []]
 
 
-@pytest.mark.parametrize("analyzer", ["unicode", "paper", Analyzer(ngrams=3), Analyzer(stop_words=("b",)), str.split])
+@pytest.mark.parametrize("analyzer", ["unicode", Analyzer(ngrams=3), Analyzer(stop_words=("b",)), str.split])
 def test_counts_of_tokens_are_the_texts_own(analyzer, monkeypatch):
     """Some words are in no text, changed or not found.
 

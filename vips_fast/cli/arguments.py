@@ -163,7 +163,7 @@ class Words(Texts, title="words"):
     max_share
         private: drop words of more than this share of persons, default 0.3
     analyzer
-        unicode (default), jieba, sudachi or pythainlp (default for --language zh, ja, th), or paper: only a to z
+        unicode (default), or jieba, sudachi or pythainlp (default for --language zh, ja, th)
     language
         of the texts, for stop words and segmenter, such as de; default en
     stop_words
@@ -179,7 +179,7 @@ class Words(Texts, title="words"):
     vocab_size: Whole | None = None
     vocab_share: Probability | None = None
     max_share: Share = 0.3
-    analyzer: Literal["unicode", "paper", "jieba", "sudachi", "pythainlp"] | None = None
+    analyzer: Literal["unicode", "jieba", "sudachi", "pythainlp"] | None = None
     language: str | None = None
     stop_words: File | None = None
     coarse_words: File | None = None

@@ -76,16 +76,11 @@ def _pythainlp() -> Any:
     return lambda text: word_tokenize(text, engine="newmm-safe", keep_whitespace=False)
 
 
-_SPACES = re.compile(r"[\s-]+")
-_LETTERS = b"abcdefghijklmnopqrstuvwxyz"
-_SEPARATORS = b" \t\n\r\v\f\x1c\x1d\x1e\x1f-"
 #: Bytes that are not in UTF-8, as the kernel has them: between pieces, and after each text.
 _APART, _END = b"\xff", b"\xfe"
-_LOWER = bytes.maketrans(_LETTERS.upper() + _SEPARATORS, _LETTERS + _APART * len(_SEPARATORS))
-_DROPPED = bytes(set(range(256)) - set(_LETTERS + _LETTERS.upper() + _SEPARATORS + _END))
 #: ASCII letters in lower case, digits, apostrophes, and whatever is not ASCII; all else separates.
 _KEPT = bytes(
-    byte if byte >= 128 or chr(byte) in "'0123456789" or byte in _LETTERS else byte + 32 if 65 <= byte <= 90 else 255
+    byte if byte >= 128 or chr(byte) in "'0123456789" or 97 <= byte <= 122 else byte + 32 if 65 <= byte <= 90 else 255
     for byte in range(256)
 )
 #: Scripts written without spaces (Thai, Lao, Myanmar, Khmer, Hiragana, Han): a letter and its marks are a token.
@@ -134,18 +129,6 @@ def _is_mark(character: str) -> bool:
     return unicodedata.category(character).startswith("M")
 
 
-def _paper(text: str) -> bytes:
-    """Lower the text, and keep only a to z and spaces.
-
-    White space and hyphens separate words. Every other character is dropped, so "don't" becomes "dont". This is
-    ``parse_doc_list`` of onlineldavb, which the paper's code uses.
-    """
-    if not text.isascii():
-        # Unicode has further white space, and capitals whose lower case is in a to z (the Kelvin sign).
-        text = _SPACES.sub(" ", text).lower()
-    return text.encode("ascii", "ignore")
-
-
 @dataclass(frozen=True)
 class Analyzer:
     """Public settings of how a text becomes tokens.
@@ -154,13 +137,13 @@ class Analyzer:
 
     Parameters
     ----------
-    words : {"unicode", "paper", "jieba", "sudachi", "pythainlp"}
+    words : {"unicode", "jieba", "sudachi", "pythainlp"}
         "unicode": words after UAX 29, of the text in NFKC and case-folded. These are runs of letters, digits and their
         combining marks, with apostrophes (and the Catalan middle dot) between them. Unlike UAX 29, an underscore, a
         full stop or a comma always separates. In scripts that are written without spaces each letter is a token:
         ``ngrams`` makes words of them. Of more than 30 marks in a row, the most of UAX 15's stream-safe text, only the
         first 30 count. The last three are "unicode" with segmenters of Chinese, Japanese and Thai (the extra
-        "segment"). "paper": only a to z, as in the paper's code ("T4" becomes "t").
+        "segment").
     min_length : int
         Shorter tokens are left out, in characters.
     numbers : {"keep", "mixed", "drop"}
@@ -181,7 +164,7 @@ class Analyzer:
     stop_words: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        check_choice("words", self.words, ("unicode", "paper", *SEGMENTERS))
+        check_choice("words", self.words, ("unicode", *SEGMENTERS))
         if self.words in SEGMENTERS:
             load_segmenter(self.words)  # refused now if its package is missing
         check_number("min_length", self.min_length, 1, 1000, integer=True)
@@ -216,8 +199,6 @@ class Analyzer:
         0xFF stands at sure ends of words, and 0xFE after each text. The tokens of each piece between are the ones that
         `tokens_of` gives.
         """
-        if self.words == "paper":
-            return _END.join([*map(_paper, texts), b""]).translate(_LOWER, _DROPPED)
         return _END.join([*(text.encode("utf-8", "replace") for text in texts), b""]).translate(_KEPT)
 
     def tokens_of(self, piece: bytes) -> list[str]:
@@ -265,14 +246,14 @@ class Analyzer:
 def as_analyzer(analyzer: Any = None) -> Callable[[str], Sequence[str]]:
     """Return the analyzer that an argument stands for.
 
-    The argument is None or "unicode", "paper", an `Analyzer`, or any function from a text to its tokens, such as
+    The argument is None or "unicode", a segmenter, an `Analyzer`, or any function from a text to its tokens, such as
     scikit-learn's ``CountVectorizer(...).build_analyzer()``. Raises ValueError for others.
     """
     if analyzer is None or isinstance(analyzer, str):
-        check_choice("analyzer", analyzer, (None, "unicode", "paper", *SEGMENTERS))
+        check_choice("analyzer", analyzer, (None, "unicode", *SEGMENTERS))
         return Analyzer(words=analyzer or "unicode")
     if not callable(analyzer):
-        raise ValueError(f"analyzer of type {type(analyzer).__name__}: expected 'unicode', 'paper' or a function")
+        raise ValueError(f"analyzer of type {type(analyzer).__name__}: expected 'unicode', a segmenter or a function")
     return cast(Callable[[str], Sequence[str]], analyzer)
 
 

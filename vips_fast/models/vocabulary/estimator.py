@@ -68,7 +68,7 @@ class PrivateVocabulary(PrivateEstimator):
     ----------
     n_rounds : int
         Rounds of the mechanism. Every person takes part in each. ``n_steps`` stays None.
-    analyzer : "unicode", "paper", Analyzer or callable
+    analyzer : "unicode", Analyzer or callable
         How a text becomes tokens (`vips_fast.data.tokens`); a callable cannot be saved.
     max_tokens : int
         Most distinct tokens that a person contributes, public.
