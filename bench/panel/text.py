@@ -50,11 +50,7 @@ WITHOUT = {
         lambda x, sd, _, w: (w, x.sum()),
     ),
     "ratios: their distribution is not fitted": (public_topics, "_ROUNDS", 0),
-    "score: the middle of its totals is taken": (
-        public_topics.PublicTopicsModel,
-        "_taken",
-        property(lambda model: (public_topics.TOTALS[0], False, 0)),
-    ),
+    "score: the middle of its totals is taken": (public_topics.PublicTopicsModel, "_best", 0),
 }
 SHOWN = ("snippets", "posts", "bbc", "alexa")
 RIVALS = ("one_histogram", "public", "released_frequencies")

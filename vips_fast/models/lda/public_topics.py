@@ -77,7 +77,7 @@ _FEWEST = 10
 _FIRST_OWN = 1 + _OWN_WORDS
 #: Spread of the estimate of a gain beside noise and chance, in nats a word: texts differ from what the score assumes.
 #: docs/panel.md has how it was chosen, and what such a choice is worth on a corpus that it was made without.
-_MISS = 0.04
+_MISS = 0.05
 #: Standard deviations to either side that hold 90 % of a normal distribution.
 _NINETY = 1.6449
 #: Noise in nats a word that a score of few steps may have, and from which on a score would say nothing: words have its
@@ -644,21 +644,18 @@ class PublicTopicsModel(Model):
 
     def _candidates(self) -> list[tuple[np.ndarray, np.ndarray]]:
         """Topics, (J, V), each with a Dirichlet prior of proportions, (J,): what the score compares."""
-        topics = self.read_out.topics
+        read = self.read_out
+        totals = self._totals if self._own is None else TOTALS[:1]
+        public = [(read.topics, proportions_prior(total, read.weights)) for total in totals]
         if self._own is None:
-            return [(topics, self._proportions_prior(total, False)) for total in self._totals]
-        both = np.concatenate([word_probabilities(self._own.result()["components"]), topics])
-        alone = topics, self._proportions_prior(TOTALS[0], False)
-        return [*((both, self._proportions_prior(total, True)) for total in _OWN_TOTALS), alone]
-
-    def _proportions_prior(self, total: float, own: bool) -> np.ndarray:
-        """Make the prior of proportions by topic weight, (J,), of the records' ``own`` topics beside public ones."""
-        public = proportions_prior(total, self.read_out.weights)
-        if not own:
             return public
-        assert self._own is not None
-        mine = proportions_prior(total, self._own.result()["components"].sum(axis=1))
-        return np.concatenate([(1 - _BESIDE) * mine, _BESIDE * public])
+        mine = self._own.result()["components"]
+        both, weights = np.concatenate([word_probabilities(mine), read.topics]), mine.sum(axis=1)
+        shares = np.repeat((1.0 - _BESIDE, _BESIDE), (len(mine), len(read.weights)))
+        priors = (
+            np.append(*(proportions_prior(total, one) for one in (weights, read.weights))) for total in _OWN_TOTALS
+        )
+        return [*((both, shares * prior) for prior in priors), *public]
 
     @cached_property
     def _score(self) -> HalfPrediction:
@@ -682,13 +679,12 @@ class PublicTopicsModel(Model):
         return replace(score, predicted=predicted, predicted_sd=predicted_sd)
 
     @property
-    def _taken(self) -> tuple[float, bool, int]:
-        """The total that predicts best; whether topics are the records' own; the number of this candidate."""
-        score, own = self._score_read, self._own is not None
-        totals = _OWN_TOTALS if own else self._totals
-        nats = np.zeros(1) if score is None else np.append(0.0, score.nats) if self._compares else score.nats
-        best = int(nats.argmax())
-        return (totals[best], own, best) if best < len(totals) else (TOTALS[0], False, best)
+    def _best(self) -> int:
+        """The candidate that predicts best; the first without a score."""
+        score = self._score_read
+        if score is None:
+            return 0
+        return int((np.append(0.0, score.nats) if self._compares else score.nats).argmax())
 
     @property
     def frequency_loss(self) -> tuple[float, float]:
@@ -736,7 +732,7 @@ class PublicTopicsModel(Model):
         if score is None or self._compares:
             return None
         loss, loss_noise = self.frequency_loss
-        best = self._taken[2]
+        best = self._best
         rate = float(score.nats[best]) / score.predicted
         variance = (score.noise(best) ** 2 + score.more**2 + (rate * score.predicted_sd) ** 2) / score.predicted**2
         return rate - loss, math.sqrt(variance + loss_noise**2)
@@ -766,13 +762,12 @@ class PublicTopicsModel(Model):
     @property
     def alpha(self) -> np.ndarray:
         """The Dirichlet prior of a document's proportions, (J,)."""
-        total, own, _ = self._taken
-        return self._proportions_prior(total, own)
+        return self._candidates()[self._best][1]
 
     @property
     def _own_share(self) -> float:
         """Share of the records' own topics in the result."""
-        return 1.0 - _BESIDE if self._taken[1] else 0.0
+        return 1.0 - _BESIDE if self._own is not None and self._best < len(_OWN_TOTALS) else 0.0
 
     def _public_rows(self) -> np.ndarray:
         """Give Dirichlet parameters of the public topics, (K, V), as if all words of the result were theirs."""
