@@ -9,10 +9,6 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from vips_fast import DriftingTopics
-from vips_fast.engine.plan import Planner
-from vips_fast.engine.result import Public
-
 BENCH = Path(__file__).resolve().parent.parent / "bench"
 
 
@@ -25,31 +21,6 @@ def load(name):
 
 
 compare, instructions = load("compare"), load("instructions")
-
-
-def test_drift_is_best_where_its_forecast_says_so():
-    """The page has the stored rows, and the forecast tells their cells apart."""
-    drift = load("drift")
-    rows = json.loads((BENCH / "drift.json").read_text())
-    page = (BENCH.parent / "docs" / "drift.md").read_text()
-    assert drift.table(rows) in page
-    for n, strength in drift.CELLS:
-        some = [row for row in rows if (row["n"], row["strength"]) == (n, strength)]
-        means = {way: np.mean([row[way] for row in some]) for way in drift.WAYS}
-        model = DriftingTopics(
-            [f"month {m}" for m in range(drift.MONTHS)],
-            topics=drift.planted(np.random.default_rng(0), strength).mean(axis=0),
-            doc_length=drift.LENGTH,
-            epsilon=drift.PART,
-            delta=drift.DELTA,
-        )
-        forecast = Planner().plan(model.request(Public(drift.V, drift.MONTHS * n, seed=0)), None).forecast
-        assert (forecast.warning is None) == (n >= 2000)
-        assert len(some) == drift.SEEDS
-        if n >= 2000:
-            assert means["drift"] < means["all months"]
-            # The page names the cell in which words move so far that fits by month are better.
-            assert means["drift"] < means["each month"] or (n, strength) == (6000, 2.0)
 
 
 @pytest.fixture(scope="module")

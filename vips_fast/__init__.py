@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from .models.clusters import PublicVectors as PublicVectors
     from .models.clusters import public_vectors as public_vectors
     from .models.conjugate import ConjugateEstimator as ConjugateEstimator
-    from .models.lda import DriftingTopics as DriftingTopics
     from .models.lda import LatentDirichletAllocation as LatentDirichletAllocation
     from .models.lda import Plan as Plan
     from .models.lda import PublicPrior as PublicPrior

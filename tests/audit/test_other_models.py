@@ -1,4 +1,4 @@
-"""Audits of clusters, drifting topics, tables, vocabularies and regressions of many columns.
+"""Audits of clusters, tables, vocabularies and regressions of many columns.
 
 Honest models pass the layers, and each fault is seen by a layer that the honest model passes.
 """
@@ -8,18 +8,14 @@ import math
 import faults
 import numpy as np
 import pytest
-from adapters import DriftAdapter, TablesAdapter, VocabularyAdapter
+from adapters import TablesAdapter, VocabularyAdapter
 from mutation import mutated
 from seams import seams
 
 from vips_fast import BayesianLogisticRegression, PrivateVocabulary, TopicTables
 from vips_fast.audit import Part, Sizes, audit
 from vips_fast.engine.statement import Privacy
-from vips_fast.engine.units import unpack_block
 from vips_fast.models import tables
-from vips_fast.models.lda import drift
-from vips_fast.models.lda.drift import DriftModel
-from vips_fast.models.lda.records import DocumentBlock
 
 # D: mu = sqrt(2) is seen to be above 1 with seven standard errors to spare.
 SIZES = Sizes(pairs=40, records=12, draws=200_000, releases=1_800, runs=60, rows=2**13, canaries=1_000)
@@ -51,9 +47,6 @@ def failed(subject, layers, settings=None, rows=None, kind=None, **faulty):
 REPLACE = dict(options={"relation": "replace_one"})
 #: Layers, settings and rows of a person, for each model.
 HONEST = [
-    *((DriftAdapter, layer, {}, None) for layer in "ABCDEG"),
-    (DriftAdapter, "A", REPLACE, None),
-    (DriftAdapter, "AB", {}, 5),
     *((TablesAdapter, layer, {}, None) for layer in "ABCDEGH"),
     (TablesAdapter, "A", REPLACE, None),
     (TablesAdapter, "A", dict(by={"ward": ["a", "b", "c"]}), None),
@@ -75,37 +68,23 @@ def test_models_pass(subject, layers, settings, rows):
 # ---------------------------------------------------------------------------- faults in the code
 
 
-def clipped_in_each_period(patch):
-    def each_alone(self, block, words, out, scratch):
-        (documents, rows), words, _ = unpack_block(block, words)
-        super(DriftModel, self).contribute(DocumentBlock(documents, rows), words, out, scratch)
-
-    patch.setattr(DriftModel, "contribute", each_alone, raising=False)
-
-
 def counted_by_row(patch):
     patch.setattr(tables, "_shortening", lambda of_unit, counts, n_units, n_tables: np.full(len(of_unit), 0.5**0.5))
 
 
 def taken_from_the_records(patch):
-    """Groups and periods that the records name."""
+    """Groups that the records name."""
 
     def present(column, values):
         known = {value: place for place, value in enumerate(sorted(set(column.tolist()), key=str))}
         return np.array([known[entry] for entry in column.tolist()], np.int64)
 
-    for module in (tables, drift):
-        patch.setattr(module, "public_places", present)
+    patch.setattr(tables, "public_places", present)
 
 
 @pytest.mark.parametrize(
     "subject, layers, rows, fault",
-    [
-        (DriftAdapter, "A", 5, clipped_in_each_period),
-        (TablesAdapter, "A", 5, counted_by_row),
-        (DriftAdapter, "AB", None, taken_from_the_records),
-        (TablesAdapter, "AB", None, taken_from_the_records),
-    ],
+    [(TablesAdapter, "A", 5, counted_by_row), (TablesAdapter, "AB", None, taken_from_the_records)],
     ids=lambda value: getattr(value, "__name__", None),
 )
 def test_wrong_clips_and_impure_contributions_are_seen(subject, layers, rows, fault, monkeypatch):
@@ -190,8 +169,7 @@ HalfStated.__name__ = "PrivateVocabulary"
     "subject, layer, seen, mutant",
     [
         *(
-            (subject, layer, seen, mutant)
-            for subject in (DriftAdapter, TablesAdapter)
+            (TablesAdapter, layer, seen, mutant)
             for layer, seen, mutant in [
                 ("G", "rebuilt bit for bit", dict(model=ExactEntry)),
                 ("C", "standard deviation", dict(mechanism=faults.WeakNoise)),

@@ -21,7 +21,6 @@ VECTORS = "fit mixture vectors.npy --components 2 --epsilon 1 --steps 4 --out m"
 CLUSTERS = "fit clusters notes.csv --text note --vectors sentences --public-prior public.npz --epsilon 6 --out m"
 SHARD = "shard docs.npz out --vocab words.txt"
 TABULATE = "tabulate topics notes.csv --by ward,month --values values.toml --person patient --epsilon 2 --out m"
-DRIFT = "tabulate topics notes.csv --by month --drift --values values.toml --person patient --epsilon 2 --out m"
 PRIOR = "prior notes.csv --text note --vocab words.txt --topics 2 --stop-words none"
 BUDGET = "budget create new --epsilon 3 --delta 1e-6 --dataset ward7"
 
@@ -123,10 +122,6 @@ REFUSED = {
     f"{TABULATE} --epsilon 0": "epsilon",
     f"{TABULATE.replace(' --person patient', '')}": "--person: expected the column that tells persons apart",
     f"{TABULATE.replace('topics', 'regression')}": "holds a BayesianLogisticRegression",
-    f"{DRIFT} --by town": "has no list 'town'",
-    f"{DRIFT} --by ward,month": "--by ward,month: expected the column of the periods alone, with --drift",
-    f"{DRIFT} --by patient --values one.toml": "periods",
-    f"{DRIFT.replace('topics', 'groups')}": "expected a model written by vips-fast fit lda",
     # Fitted models
     "show absent": "absent: no such folder; expected one written by vips-fast fit",
     "show topics --out page.txt": "page.txt': expected a name that ends in .html",

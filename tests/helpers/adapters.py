@@ -1,4 +1,4 @@
-"""Adapters of the audit for models that only the tests attack: topics that drift, tables, vocabularies."""
+"""Adapters of the audit for models that only the tests attack: tables, vocabularies."""
 
 import math
 import subprocess
@@ -14,7 +14,6 @@ import numpy as np
 from vips_fast.accounting import SelfComposedEvent, delta, epsilon
 from vips_fast.accounting.printing import rounded_up
 from vips_fast.audit import Adapter
-from vips_fast.audit.adapters import LdaAdapter
 from vips_fast.audit.bench import Bench, Data
 from vips_fast.audit.rebuild import STATED, public_attributes
 from vips_fast.audit.report import Check, LayerResult
@@ -24,54 +23,10 @@ from vips_fast.engine.model import Release
 from vips_fast.engine.result import Public
 from vips_fast.models.estimator import PrivateEstimator
 from vips_fast.models.fit import Fit
-from vips_fast.models.lda import DriftingTopics, LdaOptions
 from vips_fast.models.tables import TopicTables
 from vips_fast.models.vocabulary import PrivateVocabulary
 from vips_fast.models.vocabulary.model import VocabularyModel
 from vips_fast.store.limits import parse_json
-
-
-class DriftAdapter(LdaAdapter):
-    """Topics that drift. A record is (counts, number of its period)."""
-
-    estimator_type = DriftingTopics
-
-    def __init__(self, settings: dict[str, Any], kind: type[PrivateEstimator] | None = None):
-        super().__init__(settings, kind)
-        self.wide = self.small
-        if not self.settings.get("periods"):
-            self.settings["periods"] = ["May", "June", "July"]
-        if self.settings.get("topics") is None:
-            # Each word is in one topic, so that documents of one word keep their norm.
-            self.settings["topics"] = np.eye(2)[:, np.arange(self.small) % 2]
-
-    @property
-    def _loudest(self) -> int:
-        return 1 if LdaOptions.of(self.settings.get("options")).word_clip is None else super()._loudest
-
-    def data(self, records: Sequence[Any]) -> Data:
-        names = self.settings["periods"]
-        dates = np.array([names[place % len(names)] for _, place in records], dtype=object)
-        return {**super().data([record[:1] for record in records]), "y": dates}
-
-    def sharp(self, stage: Fit) -> None:
-        """Do nothing: topics are settings."""
-
-    def worst_pair(self) -> tuple[Any, Any]:
-        first, second = super().worst_pair()
-        return (*first, 0), (*second, 1)
-
-    def base(self, n: int) -> list[Any]:
-        return [(*record, i) for i, record in enumerate(super().base(n))]
-
-    def generated(self, rng: np.random.Generator, columns: int) -> Any:
-        return (*super().generated(rng, columns), int(rng.integers(len(self.settings["periods"]))))
-
-    def canaries(self, n: int, relation: str) -> Data | None:
-        return None
-
-    def width(self, entries: int) -> int:
-        return self.small
 
 
 class TablesAdapter(Adapter):

@@ -43,7 +43,6 @@ JOBS = {
     "purchase": (f"{_TOPICS} --vocab private --max-share 1", True),
     "blr": ("fit blr X.npy --label y.npy --row-norm 2 --epsilon 4 --steps 3", True),
     "tabulate": (f"tabulate topics {_PARTS} --by ward", False),
-    "drift": (f"tabulate topics {_PARTS} --by month --drift --anyway", False),
     "clusters": (f"fit clusters {_TEXTS} --vectors model --public-prior public.npz --components 2 --epsilon 6", True),
 }
 

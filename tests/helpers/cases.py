@@ -156,11 +156,6 @@ def shares(n=200, seed=0):
     return rng.dirichlet(np.ones(3), n), np.array(["n", "s"])[rng.integers(0, 2, n)]
 
 
-def dated(n=200, seed=0):
-    """Counts, and their periods."""
-    return *counts(n, seed), np.array(["May", "June"])[np.arange(n) % 2]
-
-
 def clustered(n=200, seed=0):
     """Vectors of 6 numbers."""
     return (np.eye(6)[np.arange(n) % 2] + 0.1 * np.random.default_rng(seed).normal(size=(n, 6)),)
@@ -206,7 +201,6 @@ def _documents(n=200, seed=0):
 MORE = {
     "classes": (_made("BayesianLogisticRegression", row_norm=2.0, classes=[0, 1, 2]), three_classes),
     "tables": (_made("TopicTables", {"ward": ["n", "s"]}), shares),
-    "drift": (_made("DriftingTopics", ["May", "June"], topics=np.eye(2, 12) + 0.1, doc_length=20), dated),
     "clusters": (_clusters, clustered),
     "vocabulary": (_made("PrivateVocabulary", n_steps=None, n_rounds=2), texts),
     "prior": (_prior, _documents),

@@ -53,8 +53,6 @@ fit clusters notes.csv {PATIENT} --vectors sentences --public-prior public.npz -
     components.csv text.json
 tabulate topics notes.csv --by ward,month --values values.toml --person patient
     tables.csv columns.txt
-tabulate topics notes.csv --by month --drift --values values.toml --person patient
-    drift.csv text.json vocab.txt
 """
 _LINES = iter(_FITS.strip().splitlines())
 FITS = {

@@ -16,7 +16,7 @@ from vips_fast import BayesianLogisticRegression, CountRegression
 MODELS = {name: case for name, case in {**EVERY, **MORE}.items() if name not in ("vocabulary", "logistic-sparse")}
 ALL = pytest.mark.parametrize("name", MODELS)
 #: Those that take sparse rows in the same order of additions.
-SPARSE = ("lda", "lda-paper", "drift", "prior", "network", "network-classes")
+SPARSE = ("lda", "lda-paper", "prior", "network", "network-classes")
 
 
 def frame(X):

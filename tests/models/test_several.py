@@ -21,7 +21,6 @@ from vips_fast import (
 )
 from vips_fast.cli.commands.logistic import _list_effects
 from vips_fast.engine.gain import FoundGain, Score
-from vips_fast.models.lda.drift import read_drift
 from vips_fast.models.several import ERROR
 from vips_fast.models.verdict import Verdict
 from vips_fast.report.part import part_of
@@ -72,13 +71,6 @@ def clusters(rng):
     return "eleases moved" in str(DocumentClusters(3, public=public, epsilon=1.0, delta=1e-5).fit(X, y).verdict_)
 
 
-def drift(rng):
-    """Sums of three periods and two topics, whose words are everywhere the same."""
-    sums = np.full((3, 2, V), 100.0) + rng.normal(0, 10.0, (3, 2, V))
-    words = tuple(f"w{v}" for v in range(V))
-    return bool(read_drift(sums, np.full((2, V), 10.0), np.full((2, V), 1 / V), ("1", "2", "3"), words, 0.9).moved())
-
-
 def tables(rng):
     """The largest shares of 60 cells that are all alike: whether an interval misses the truth."""
     by = {"ward": [f"w{g}" for g in range(10)]}
@@ -109,7 +101,6 @@ READINGS = {
     "public topics": public_topics,
     "effects": effects,
     "clusters": clusters,
-    "drift": drift,
     "tables": tables,
     "gain": gain,
     "gain of topics": topics_gain,

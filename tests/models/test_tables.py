@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pytest
 
-from vips_fast import DriftingTopics, LatentDirichletAllocation, TopicTables
+from vips_fast import LatentDirichletAllocation, TopicTables
 from vips_fast.engine.model import Release
 from vips_fast.models.forecast import HopelessWarning
 from vips_fast.models.lda import LdaOptions
@@ -210,7 +210,7 @@ def test_a_record_with_a_value_that_is_not_public_contributes_nothing():
 @pytest.mark.parametrize(
     "target", ({"epsilon": 0.5}, {"options": {"target_attack_success": 0.55}}), ids=("epsilon", "success")
 )
-@pytest.mark.parametrize("kind", ("tables", "drift", "topics"))
+@pytest.mark.parametrize("kind", ("tables", "topics"))
 def test_the_target_of_a_later_fit_is_its_own_and_the_statement_gives_the_sum(kind, target):
     """Also far below what the model before it has spent."""
     counts = np.random.default_rng(0).poisson(0.6, (400, 12))
@@ -221,9 +221,6 @@ def test_the_target_of_a_later_fit_is_its_own_and_the_statement_gives_the_sum(ki
     def fitted(**before):
         if kind == "tables":
             return TopicTables({"ward": WARDS}, **how).fit(topics.transform(counts), wards, **before)
-        if kind == "drift":
-            drifting = DriftingTopics(WARDS, topics=topics.components_, doc_length=10, **how)
-            return drifting.fit(counts, wards, **before)
         return LatentDirichletAllocation(2, n_steps=3, **{**plain, **target}).fit(counts, **before)
 
     with warnings.catch_warnings():

@@ -8,7 +8,7 @@ import numpy as np
 import pandas
 import pytest
 
-from vips_fast import BayesianLogisticRegression, DriftingTopics, LatentDirichletAllocation, TopicTables
+from vips_fast import BayesianLogisticRegression, LatentDirichletAllocation, TopicTables
 from vips_fast.engine.budget import Budget
 from vips_fast.jobs import beside
 from vips_fast.jobs.folder import write_model
@@ -43,18 +43,12 @@ def tables():
     return model.fit(rng.dirichlet(np.ones(2), N), {"=ward": LABELS})
 
 
-def drift():
-    model = DriftingTopics(NAMES, topics=rng.dirichlet(np.ones(len(NAMES)), 2), doc_length=4, epsilon=4.0)
-    return model.fit(BITS, LABELS, inputs=VOCABULARY)
-
-
 MODELS = {
     "topics": topics,
     "coefficients": lambda: BayesianLogisticRegression(epsilon=4.0, n_steps=1, classes=NAMES).fit(
         pandas.DataFrame(BITS, columns=NAMES).astype(float), LABELS
     ),
     "tables": tables,
-    "drift": drift,
     "components": lambda: GaussianMixture(2, epsilon=4.0, n_steps=1).fit(pandas.DataFrame(BITS, columns=NAMES)),
 }
 

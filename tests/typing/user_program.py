@@ -20,7 +20,6 @@ from vips_fast import (
     ConjugateEstimator,
     CountRegression,
     DocumentClusters,
-    DriftingTopics,
     GaussianMixture,
     LatentDirichletAllocation,
     Ledger,
@@ -191,8 +190,6 @@ def texts(folder: Path) -> PrivateTopics:
     assert_type(again.transform(["word1 word2"]), Matrix)
     assert_type(again.privacy_, Privacy)
     assert_type(again.fit(["one text", None] * 100), PrivateTopics)
-    drifting = DriftingTopics(["May", "June"], topics=np.eye(2), epsilon=5.0).fit(np.eye(2), ["May", "June"])
-    assert_type(drifting.drift().topics, Array)
     return found
 
 

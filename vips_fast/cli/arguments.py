@@ -585,8 +585,6 @@ class Tabulate(Fitted, Columns, Fit, command="tabulate", function="tables:tabula
         columns of the groups, such as ward,month
     values
         public values of these columns (TOML), never taken from the records; of periods in their order
-    drift
-        instead of shares, how the words of the topics move over the periods of the column --by
     after : TABLES
         earlier tables of this model, which the statement then includes too
     vectors : DIR
@@ -596,12 +594,10 @@ class Tabulate(Fitted, Columns, Fit, command="tabulate", function="tables:tabula
     --------
     vips-fast tabulate topics notes.csv --by ward,month --values values.toml --person patient --epsilon 0.5 --out tables
     vips-fast tabulate clusters notes.csv --by ward --values values.toml --budget notes.budget --out tables
-    vips-fast tabulate topics notes.csv --by month --drift --values values.toml --person patient --epsilon 1 --out words
     """
 
     by: str
     values: File
-    drift: bool = False
     after: Annotated[tuple[str, ...], Kind(path="folder")] = ()
     vectors: Folder | None = None
 

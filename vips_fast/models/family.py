@@ -158,14 +158,6 @@ FAMILIES = (
         part="report.parts.tables:Tables",
     ),
     Family(
-        name="drift",
-        title="Words of topics over time",
-        classes=("models.lda:DriftingTopics",),
-        text="drift.csv",
-        inputs=(VOCABULARY, READING),
-        part="report.parts.drift:WordsOverTime",
-    ),
-    Family(
         name="words",
         title="Vocabulary",
         classes=("models.vocabulary:PrivateVocabulary",),

@@ -266,8 +266,8 @@ def chain_models(model: PrivateEstimator, tables: Sequence[PrivateEstimator]) ->
     """
     every = (model, *tables)
     for before, after in zip(every, tables, strict=False):
-        if family_of(after).name not in ("tables", "drift"):
-            raise ValueError(f"tables: {type(after).__name__}; expected fitted TopicTables or DriftingTopics")
+        if family_of(after).name != "tables":
+            raise ValueError(f"tables: {type(after).__name__}; expected fitted TopicTables")
         heads = {purchase["head"] for plan in after.ledger_.plans if (purchase := plan.get("purchase"))}
         if before.ledger_.head not in heads:
             which = "model" if before is model else "tables before them"
@@ -290,8 +290,7 @@ def _sections(tables: Sequence[PrivateEstimator], words: Any, titles: Sequence[s
     part: Any
     for k, one in enumerate(tables, 1):
         part = part_of(one)
-        # Names of topics are the columns of tables; drift has words as columns.
-        learned = part.learned(one, None if family_of(one).name == "drift" else titles, 10)
+        learned = part.learned(one, titles, 10)
         found.append(Section(f"tables{k}", _heading(one), part.released(one), learned))
     if words is not None:
         part = part_of(words)
@@ -336,5 +335,4 @@ def _spent_by(every: Sequence[PrivateEstimator], words: Any) -> figures.Rows:
 
 def _heading(tables: Any) -> str:
     """Name tables on the page by their columns."""
-    drifts = family_of(tables).name == "drift"
-    return family_of(tables).title if drifts else f"Shares by {' and '.join(tables._as_fitted().by)}"
+    return f"Shares by {' and '.join(tables._as_fitted().by)}"

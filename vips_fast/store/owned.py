@@ -57,7 +57,7 @@ def remove(path: Path, own: Own) -> None:
 #: Names of all files that this package writes into folders. By these a folder in the making is known, which has no file
 #: yet that names what it holds. `tests/jobs/test_replacing.py` compares them with the lists of the writers.
 MADE = frozenset(
-    "coefficients.csv columns.txt components.csv drift.csv job.json ledger.jsonl lock model model.json "
+    "coefficients.csv columns.txt components.csv job.json ledger.jsonl lock model model.json "
     "model.npz model.sig names.txt privacy.json privacy.txt publication.json releases report.html run.json "
     "run.jsonl run.npz schema.toml shards.json start.npz tables.csv text.json topics.txt vocab.txt words "
     "words.json".split()

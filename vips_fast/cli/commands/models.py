@@ -17,7 +17,6 @@ from ...jobs.publication import publish as publish_parts
 from ...models import rebuild
 from ...models.estimator import PrivateEstimator
 from ...models.family import family_of
-from ...models.lda import DriftingTopics
 from ...models.tables import TopicTables
 from ...report import html_report, make_dossier, part_of, short_report
 from ...report.html import environment
@@ -54,8 +53,7 @@ def show(args: Show) -> int:
     if args.out is None:
         refuse_unused(args, {"transcript"}, "expected with --out, for the page")
     model = _load_model(args)
-    kinds = TopicTables, DriftingTopics
-    tables = [load_model(path, kinds, "tabulate") for path in args.tables or ()]
+    tables = [load_model(path, TopicTables, "tabulate") for path in args.tables or ()]
     known: dict[str, Any] = {"n_words": args.words, "tables": tables}
     if args.out is not None:
         return _write_page(args, args.out, model, known)

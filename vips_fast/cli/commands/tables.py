@@ -1,4 +1,4 @@
-"""Tables of a model by public groups and periods: ``tabulate``."""
+"""Tables of a model by public groups: ``tabulate``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 
 from ...data.records import read_batches
 from ...data.vocabulary import count_matrix
@@ -15,9 +14,9 @@ from ...jobs.clusters import encoder_and_knowledge
 from ...jobs.places import kind_in
 from ...jobs.text import read_settings
 from ...models.clusters import DocumentClusters
-from ...models.family import COLUMNS, READING, VOCABULARY, family_of
+from ...models.family import COLUMNS, family_of
 from ...models.inputs import column_names, listed
-from ...models.lda import DriftingTopics, LatentDirichletAllocation
+from ...models.lda import LatentDirichletAllocation
 from ...models.tables import TopicTables
 from ...report import part_of
 from ...report.dossier import chain_models
@@ -30,37 +29,22 @@ from .jobs import ReadBy
 
 
 def tabulate(args: Tabulate) -> int:
-    """Release the shares of a model's topics or clusters by public groups, or the words of its topics by period."""
+    """Release the shares of a model's topics or clusters by public groups."""
     model, clusters = _topics(args)
     _take_unit(args, model)
-    earlier = [load_model(path, (TopicTables, DriftingTopics), "tabulate") for path in args.after]
+    earlier = [load_model(path, TopicTables, "tabulate") for path in args.after]
     after, by = chain_models(model, earlier)[-1], public_values(args.values, args.by.split(","))
-    if args.drift:
-        if len(by) > 1:
-            raise ValueError(f"--by {args.by}: expected the column of the periods alone, with --drift")
-        args.set = (f"doc_length={model.get_params()['doc_length']}", *args.set)
-        inputs = {name: text for name, text in model.inputs_.items() if name in (VOCABULARY, READING)}
-        take = _counts(args, model)
-    else:
-        names = part_of(model).names(model)
-        inputs = {COLUMNS: listed(names)} if names else {}
-        take = _cluster_shares(args, model) if clusters else _topic_shares(args, model)
+    names = part_of(model).names(model)
+    inputs = {COLUMNS: listed(names)} if names else {}
+    take = _cluster_shares(args, model) if clusters else _topic_shares(args, model)
 
     def read(tables: Any) -> Material:
-        found = list[Any]()
+        found = list[np.ndarray]()
         cells, groups = _columns(args, model, [*by], tables._options.invalid, lambda texts: found.append(take(texts)))
-        data = (
-            (scipy.sparse.vstack(found, format="csr"), *cells.values())
-            if args.drift
-            else (np.concatenate(found), cells)
-        )
-        return Material(data, inputs, beside.shown, groups, after=after)
+        return Material((np.concatenate(found), cells), inputs, beside.shown, groups, after=after)
 
     source = ReadBy(args.input, read, args.person)
-    if not args.drift:
-        return run_fit(args, TopicTables, lambda: source, by=by)
-    [periods] = by.values()
-    return run_fit(args, DriftingTopics, lambda: source, periods=[*periods], topics=model.components_)
+    return run_fit(args, TopicTables, lambda: source, by=by)
 
 
 def _take_unit(args: Tabulate, model: Any) -> None:
@@ -78,9 +62,9 @@ def _take_unit(args: Tabulate, model: Any) -> None:
 
 def _topics(args: Tabulate) -> tuple[Any, bool]:
     """Load the model of topics, or of clusters; tell which it is."""
-    clusters = not args.drift and family_of(kind_in(args.model)).name == "clusters"
+    clusters = family_of(kind_in(args.model)).name == "clusters"
     kind = DocumentClusters if clusters else LatentDirichletAllocation
-    return load_model(args.model, kind, "fit lda" if args.drift else "fit lda or fit clusters"), clusters
+    return load_model(args.model, kind, "fit lda or fit clusters"), clusters
 
 
 def _columns(
@@ -125,19 +109,13 @@ def _filled(column: Sequence[str | None]) -> list[str]:
     return [text or "" for text in column]
 
 
-def _counts(args: Tabulate, model: Any) -> Callable[[list[str]], Any]:
-    """Count the model's words in texts, as its fit did."""
+def _topic_shares(args: Tabulate, model: Any) -> Callable[[list[str]], np.ndarray]:
     words, analyzer = column_names(model._fitted().public), read_settings(model).get("analyzer")
     if words is None or analyzer is None:
         raise ValueError(f"{args.model}: has no words, since it was fitted to counts; expected a model of texts")
-    return lambda texts: count_matrix([texts], words, analyzer)
-
-
-def _topic_shares(args: Tabulate, model: Any) -> Callable[[list[str]], np.ndarray]:
-    count = _counts(args, model)
 
     def shares(texts: list[str]) -> np.ndarray:
-        counts = count(texts)
+        counts = count_matrix([texts], words, analyzer)
         # A text without one of the words is of no topic.
         return np.asarray(model.transform(counts) * (np.diff(counts.indptr) > 0)[:, None])
 

@@ -1,7 +1,6 @@
 """Latent Dirichlet allocation."""
 
 from ..forecast import HopelessWarning
-from .drift import Drift, DriftingTopics
 from .estimator import LatentDirichletAllocation, plan
 from .planning import LdaOptions, Plan
 from .prior import PublicPrior
@@ -17,8 +16,6 @@ from .prior_building import (
 
 __all__ = [
     "PRIOR_WORDS",
-    "Drift",
-    "DriftingTopics",
     "HopelessWarning",
     "LatentDirichletAllocation",
     "LdaOptions",
