@@ -30,7 +30,7 @@ def test_the_names_of_a_command_s_options_differ(name):
     assert all(option.help for option in options)
 
 
-def test_a_new_option_is_one_entry_in_one_file(capsys, monkeypatch):
+def test_a_new_option_is_a_field_and_its_line(capsys, monkeypatch):
     """Parser, help and job have it from there."""
 
     class Chatty(FitMixture):
