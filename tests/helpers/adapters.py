@@ -26,6 +26,7 @@ from vips_fast.models.fit import Fit
 from vips_fast.models.tables import TopicTables
 from vips_fast.models.vocabulary import PrivateVocabulary
 from vips_fast.models.vocabulary.model import VocabularyModel
+from vips_fast.models.vocabulary.records import TokenSets
 from vips_fast.store.limits import parse_json
 
 
@@ -93,8 +94,10 @@ class _Listed(PrivateVocabulary):
         stage = super().prepare(X, *data, **how)
         sets: Any = stage.records
         number = int(sets.names[1].partition("/")[2])
-        listed, model = sets.over([token(i, number) for i in range(number)]), cast(VocabularyModel, stage.model)
-        model.learn(listed)
+        place = {token(i, number): i + 1 for i in range(number)}
+        own = np.array([0, *(place[name] for name in sets.names[1:])], dtype=np.int32)
+        listed = TokenSets(sets._ids, sets._ends, own[sets._number], ["", *place])
+        cast(VocabularyModel, stage.model).learn(listed)
         return replace(stage, records=listed)
 
 

@@ -25,7 +25,15 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "vips_fast"
 NAMES = {path.partition(":")[2] for one in FAMILIES for path in (*one.classes, *one.variants)}
 #: Bases of estimators that are no model's class.
-BASES = {"PrivateEstimator", "Transformer", "Classifier", "NetworkEstimator", "ConjugateEstimator", "Regression", "Mixture"}
+BASES = {
+    "PrivateEstimator",
+    "Transformer",
+    "Classifier",
+    "NetworkEstimator",
+    "ConjugateEstimator",
+    "Regression",
+    "Mixture",
+}
 
 
 @pytest.mark.parametrize("one", FAMILIES, ids=lambda one: one.name)

@@ -52,13 +52,6 @@ class TokenSets:
         block = _block(self._ids, self._ends, rows)
         return block if self._number is None else TokenBlock(self._number[block.ids], block.ends)
 
-    def over(self, names: Sequence[str]) -> "TokenSets":
-        """Give the tokens numbers, by a public list of all possible ones."""
-        place = {name: number for number, name in enumerate(names, 1)}
-        number = np.array([0, *(place[name] for name in self.names[1:])], dtype=np.int32)
-        assert self._number is not None, "sets with names"
-        return TokenSets(self._ids, self._ends, number[self._number], ["", *names])
-
     def digest(self) -> str:
         """Hash names and sets, by SHA-256."""
         hasher = hashlib.sha256(canonical_json([self.names]))
