@@ -599,14 +599,23 @@ def test_each_way_of_drawing_finds_the_same(how):
 
 
 @pytest.mark.parametrize(
-    "parameters, message",
+    "make, parameters, message",
     [
-        (dict(n_components=5), "n_components=5: expected 4, the topics of public_prior"),
-        (dict(public_prior=prior_of(V + 1)), "public_prior has 65 words: expected 64, those of X"),
+        (LatentDirichletAllocation, dict(n_components=5), "n_components=5: expected 4, the topics of public_prior"),
+        (
+            LatentDirichletAllocation,
+            dict(public_prior=prior_of(V + 1)),
+            "public_prior has 65 words: expected 64, those",
+        ),
+        (
+            LatentDirichletAllocation.paper,
+            {},
+            "public_prior: expected None; the article's algorithm has no public topics",
+        ),
     ],
 )
-def test_a_prior_that_does_not_fit_is_refused(parameters, message):
-    model = LatentDirichletAllocation(K, public_prior=prior_of(V), n_records=30).set_params(**parameters)
+def test_a_prior_that_does_not_fit_is_refused(make, parameters, message):
+    model = make(K, public_prior=prior_of(V), n_records=30).set_params(**parameters)
     with pytest.raises(ValueError, match=message):
         model.fit(documents(30, V))
 
