@@ -34,9 +34,9 @@ _PRIOR_LOGIT, _SHARE_OF_PRIOR = 2.0, 1 / 3
 _FAR = 4.0
 #: From this log ratio on, of a value or of one standard deviation, an effect that has one end is large.
 _LARGE = math.log(3)
-#: Steps that a read-out wants near the last center; fewest steps of a run with intervals, with the one that measures.
-#: With 5 the centers are still on their way, and intervals held .84.
-LEAST_STEPS, FEWEST_STEPS = 2, 10
+#: Fewest steps of a run with intervals, with the one that measures. With 5 the centers are still on their way, and
+#: intervals held .84.
+FEWEST_STEPS = 10
 #: A known effect's curvature is above 0 by this many standard deviations of its noise, of which the second are added to
 #: the curvature beforehand: a direction that no record has, as beside a column for each value, is none of an effect.
 _SEEN, _RIDGE = 4.2, 1.5
@@ -199,7 +199,7 @@ class Reading:
         #: Number of steps of a run that is too short for intervals; 0 if it is not.
         self.too_few = 0 if steps is None or not self.private or len(steps) >= FEWEST_STEPS - 1 else len(steps)
         # Else centers were still on their way.
-        self.settled = self.law is not None and self.law[-1] >= LEAST_STEPS and not self.too_few
+        self.settled = self.law is not None and not self.too_few
 
     def _stored(self, name: str, k: int = 0) -> np.ndarray | None:
         found: np.ndarray | None = self.state.get(f"class{k}.{name}" if len(self.weights) > 1 else name)

@@ -57,8 +57,6 @@ _OTHER_LAW = 1.0
 _PART = 0.1
 #: Largest log odds of a base rate.
 _MOST_ODDS = 30.0
-#: Root mean square logit from the last centers, beyond their own, of a step that counts.
-_NEAR = 0.1
 #: Norm of the squares over the bound of a contribution. It makes the noise of s1 and s2 0.5 % larger.
 SQUARES = 0.1
 #: Share of s1 in the squared bound for units. Over 20 steps s2 has the noise that (0.3, 0.95) would give it.
@@ -484,30 +482,21 @@ class LogisticModel(LogisticStatistics):
         own = own[:-1] if self._constant and len(own) > 1 else own
         return max(float(own.mean()), 1e-300)
 
-    def _averages(self, first: int) -> tuple[np.ndarray, np.ndarray, float, float]:
+    def _averages(self) -> tuple[np.ndarray, np.ndarray, float, float]:
         """Average centers and gradients, with the variances of noise and of sampling.
 
-        They are of the last steps: from ``first`` on, but no more than bring the gradient's noise to `_SMALL` of the
-        outcomes', by the released curvature.
+        They are of the last steps: after the first quarter, but no more than bring the gradient's noise to `_SMALL` of
+        the outcomes', by the released curvature.
         """
         d, fewest = self.n_features, _FEWEST
         if self._late.size and not self._noise_free:
             noise = float(self._path[-1, 2 * d]) / self._usual(self._late) + (1 / self._fraction - 1)
             fewest = max(fewest, math.ceil(min(noise / _SMALL, self._n_steps)))
-        count = max(min(len(self._path) - first, fewest), 1)
+        count = max(min(len(self._path) - self._burn, fewest), 1)
         mean = self._path[-count:].sum(axis=0) / count
         variance, sampling = (mean[2 * d : 2 * d + 2] / count).tolist()
         self._law[3], self._law[4] = variance, count
         return mean[:d], mean[d : 2 * d], variance, sampling
-
-    def _arrived(self, rows: np.ndarray) -> int:
-        """Find the first step whose center was near to the last quarter's."""
-        points = self._path[:, : self.n_features]
-        tail = max(len(points) // 4, 2)
-        way = points - points[-tail:].mean(axis=0)
-        square = np.einsum("ti,ij,tj->t", way, rows, way)
-        far = np.flatnonzero(square > 4 * square[-tail:].mean() + _NEAR**2)
-        return max(self._burn, int(far[-1]) + 1 if len(far) else 0)
 
     def _second_moment_of_rows(self) -> np.ndarray:
         """Estimate the mean of x x^T, (d, d), from the first release."""
@@ -525,7 +514,7 @@ class LogisticModel(LogisticStatistics):
 
         Too large a step is worse than too small a one.
         """
-        center, gradient, variance, sampling = self._averages(self._burn)
+        center, gradient, variance, sampling = self._averages()
         # Of the gradient + S (m0 - m), seen with noise.
         alpha = (self._length / _STEP_LOGITS) ** 2
         return spectrum.solve(gradient + spectrum.times(center), alpha, variance, sampling)
@@ -580,7 +569,7 @@ class LogisticModel(LogisticStatistics):
         sd = math.sqrt(self._law[2])
         H, hidden = second_moment(self._matrix, sd, sd * self._ratio, self._constant > 0)
         rows = self._second_moment_of_rows()
-        center, gradient, variance, sampling = self._averages(self._arrived(rows))
+        center, gradient, variance, sampling = self._averages()
         H, doubt = self._along_logits(H, rows, center)
         labels, start = self._labels(H), self._mean
         if self._along[2:].any():
