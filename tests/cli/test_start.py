@@ -283,6 +283,21 @@ def test_the_script_fits_again_from_any_folder_and_takes_more_options(table, tmp
         assert LatentDirichletAllocation.load(tmp_path / written).privacy_.epsilon <= (1 if more else 2)
 
 
+def test_a_script_holds_any_name_as_it_is(table, tmp_path, capsys):
+    """Lines and bytes that no text has, and a column without a name; elsewhere it does not read another's file."""
+    name, out = os.fsdecode(b"n\xff.csv"), "o\r\ntouch injected\n#"
+    (tmp_path / "here").mkdir()
+    os.chdir(tmp_path / "here")
+    Path(name).write_text(table.replace("Note", ""), encoding="utf-8")
+    asked = ["start", name, *YES, "--text=", f"--out={out}"]
+    assert main(asked) == 0 and main(asked) == 0, capsys.readouterr().err
+    for there, code in ((tmp_path / "here", 0), (tmp_path / "moved", 2)):
+        (tmp_path / "here").rename(there)
+        done = subprocess.run(["sh", there / f"{out}.sh", "--quiet"], cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == code and ("nothing was spent" in done.stdout) == (code == 0), done.stderr
+    assert not [*tmp_path.rglob("injected")] and "vips-fast" not in done.stderr
+
+
 def test_nothing_is_spent_without_a_yes(table, tmp_path, monkeypatch, capsys):
     (tmp_path / "notes.csv").write_text(table, encoding="utf-8")
     answered(monkeypatch, "no\n" * 9)

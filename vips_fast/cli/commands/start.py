@@ -30,7 +30,7 @@ from ...jobs.text import NONE, TextFile
 from ...models.lda import load_prior
 from ...report import paragraph
 from ...report.html import environment
-from ...store.atomic import replace_text
+from ...store.atomic import PUBLIC, replace_file
 from ..arguments import FitLda, Start
 from ..messages import say, width
 from ..parser import parse
@@ -179,22 +179,23 @@ def _table(args: Start, ask: Callable[..., Any]) -> dict[str, Any]:
 
 def _typed(options: dict[str, Any]) -> list[str]:
     """Write options as words of a command line; a switch that is off has none."""
-    return [f"--{name}" if value is True else f"--{name}={value}" for name, value in options.items() if value]
+    given = {name: value for name, value in options.items() if value is not False}
+    return [f"--{name}" if value is True else f"--{name}={value}" for name, value in given.items()]
 
 
 def _write(path: Path, words: list[str], ask: Callable[..., Any], force: bool) -> None:
     """Write the script; ask before another one is replaced."""
     command = shlex.join([sys.executable, "-m", "vips_fast", *words])
-    text = (
-        f"#!/bin/sh\n# Options behind it win: sh {path.name} --epsilon 1 --out other\ncd {shlex.quote(os.getcwd())}\n"
-    )
-    text += f'exec {command} "$@"\n'
-    if not force and path.exists() and path.read_text("utf-8", "replace") != text:
+    # No name in the comment: one of two lines would end it. Without its folder it would read another's file.
+    text = "#!/bin/sh\n# Options behind its name win: --epsilon 1 --out other\n"
+    text += f'cd {shlex.quote(os.getcwd())} || exit\nexec {command} "$@"\n'
+    script = os.fsencode(text)
+    if not force and path.exists() and path.read_bytes() != script:
         other = f"{path}: exists, with other settings"
         if not ask("force", f"{other}. Replace it", "no", _is_yes):
             raise ValueError(f"{other}; expected --force, or another --out")
     path.parent.mkdir(parents=True, exist_ok=True)
-    replace_text(path, text)
+    replace_file(path, lambda file: file.write(script), PUBLIC)
 
 
 def _is_yes(text: str) -> bool:
