@@ -91,6 +91,7 @@ def parts(**change):
                 dict(data=["a", "b", "c", "d"]),
                 dict(format=b"coo", row=[0, 1, 2, 3], col=[0, 1, 2, 3]),
                 dict(format=b"coo", row=[0, 1, 2, 0], col=[0, 1, 2, 3], shape=[10**9, 4]),
+                dict(format=b"csc", indices=[0, 1, 2, 0], indptr=[0, 1, 2, 3, 4], shape=[10**9, 4]),
             )
         ),
         (dict(data=[1, 2, 3, -7351]), "contains a negative count"),

@@ -100,7 +100,7 @@ def read_sparse_matrix(path: PathLike) -> Any:
         try:
             kind, (n_rows, width) = arrays["format"].item().decode(), arrays["shape"].tolist()
             data, first, second = (arrays[name] for name in ("data", *_INDEX_NAMES[kind]))
-            if kind == "coo" and n_rows >= 10**6 + 1000 * len(data):  # the row offsets would take all memory
+            if kind != "csr" and n_rows >= 10**6 + 1000 * len(data):  # the row offsets would take all memory
                 raise ValueError
             kinds = data.dtype.kind, first.dtype.kind, second.dtype.kind
             if kinds[0] not in "biuf" or kinds[1] not in "iu" or kinds[2] not in "iu":  # scipy would take an index .5
