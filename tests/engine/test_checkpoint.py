@@ -423,15 +423,25 @@ def test_missing_and_foreign_files_are_refused(tmp_path):
     assert bits(done) == whole("own") and (len(done.ledger_), done.ledger_.lost) == (6, 3)
 
 
-def test_a_release_of_an_equal_run_with_another_ledger_is_refused(tmp_path):
-    with stopping_after(3):
-        estimator("own", n_steps=6).fit(*data("own"), checkpoint=tmp_path / "straight")
-    for step in (1, 4):
+def test_a_release_of_an_equal_run_is_refused(tmp_path):
+    """Of the same settings and seed, whose ledger has the same heads; and of a copy that went another way."""
+
+    def goes_to(step, folder):
         with stopping_after(step):
-            estimator("own", n_steps=6).fit(*data("own"), checkpoint=tmp_path / "resumed", resume=True)
-    shutil.copy(tmp_path / "straight" / RELEASES / "release-000003.npz", tmp_path / "resumed" / RELEASES)
-    with pytest.raises(ValueError, match="does not extend them, so what was spent cannot be known"):
-        estimator("own", n_steps=6).fit(*data("own"), checkpoint=tmp_path / "resumed", resume=True)
+            estimator("own", n_steps=6).fit(*data("own"), checkpoint=tmp_path / folder, resume=True)
+
+    goes_to(3, "equal")
+    goes_to(1, "run")
+    shutil.copytree(tmp_path / "run", tmp_path / "copy")
+    for step, folder in ((2, "run"), (3, "run"), (3, "copy")):
+        goes_to(step, folder)
+    for other, message in (
+        ("equal", "is not of the run beside it"),
+        ("copy", "does not extend them, so what was spent"),
+    ):
+        shutil.copy(tmp_path / other / RELEASES / "release-000003.npz", tmp_path / "run" / RELEASES)
+        with pytest.raises(ValueError, match=message):
+            estimator("own", n_steps=6).fit(*data("own"), checkpoint=tmp_path / "run", resume=True)
 
 
 def test_a_second_process_is_refused_before_it_reads(tmp_path):

@@ -3,7 +3,7 @@
 The folder of a run holds
 
     lock              note of the process that uses the folder now (`vips_fast.store.lock`)
-    run.json          class, settings, public facts, plan, versions: a resume has to agree with them
+    run.json          the run's random name; class, settings, public facts, plan, versions: a resume has to agree
     ledger.jsonl      the log of every release, written ahead (`vips_fast.store.log`)
     releases/         the release of each step, on the disk before anything else uses it
     start.npz         the start, of a model that has a secret one (`Model.secret_start`)
@@ -40,6 +40,7 @@ import errno
 import json
 import logging
 import os
+import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -328,7 +329,8 @@ class RunFolder:
         settings = dict(settings)
         if not self.begun:
             replace_file(self.path / LEDGER, lambda file: file.write(encode(_KIND)))
-            self._write_run(fresh)
+            # A name of its own: the ledgers of two equal runs have the same heads, and their releases are not one's.
+            self._write_run({**fresh, "name": secrets.token_hex(8)})
         stored = self._stored()
         self._compare(stored, fresh)
         settings.update({name: stored["settings"].get(name) for name in _FREE if name in settings})
