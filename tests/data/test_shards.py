@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from scipy import stats
 
 from vips_fast.data import Batch, ShardedCorpus, shards, write_shards
-from vips_fast.data.shards import MANIFEST, draw_bins, manifest_digest
+from vips_fast.data.shards import MANIFEST, bin_count, draw_bins, manifest_digest
 from vips_fast.store.limits import file_digest
 
 WORDS = tuple(f"word{i}" for i in range(300))
@@ -110,6 +110,37 @@ def test_a_damaged_manifest_does_not_open(corpus):
         ShardedCorpus(corpus.path)
 
 
+@pytest.mark.parametrize(
+    "where, wrong",
+    [
+        *(((name,), None) for name in ("kind", "dtype", "n_rows", "n_features", "files", "arrays", "format")),
+        *((("arrays", "values", name), None) for name in ("dtype", "shape", "bytes")),
+        (("kind",), "words"),
+        (("dtype",), "U4"),
+        (("n_rows",), 399),
+        (("n_features",), 1e400),
+        (("bins",), 3),
+        (("bins",), [[0, 400]]),
+        (("arrays", "indices", "shape"), [7]),
+        (("arrays", "indptr", "dtype"), "<f8"),
+        (("arrays", "indptr", "shape"), [401, 1]),
+        (("arrays", "elsewhere"), {"dtype": "|u1", "shape": [400], "bytes": 1}),
+    ],
+)
+def test_a_manifest_that_its_owner_sealed_again_is_refused(corpus, where, wrong):
+    path = corpus.path / MANIFEST
+    said = json.loads(path.read_bytes())
+    *places, last = where
+    part = said
+    for name in places:
+        part = part[name]
+    part[last] = wrong
+    path.write_text(json.dumps({**said, "digest": manifest_digest(said)}))
+    for opens in (ShardedCorpus, bin_count):
+        with pytest.raises(ValueError, match="cut or altered|of format 'None'"):
+            opens(corpus.path)
+
+
 def test_what_shows_without_verifying(corpus):
     """Offsets that lead outside are seen when rows are taken. Whether or not digests were."""
     path = corpus.path / "indptr.npy"
@@ -118,6 +149,13 @@ def test_what_shows_without_verifying(corpus):
     opened = ShardedCorpus(corpus.path, verify=False)
     with pytest.raises(ValueError, match="indptr.npy: expected offsets that rise"):
         opened.take(np.arange(400))
+    path.write_bytes(whole)
+    indices = corpus.path / "indices.npy"
+    kept = indices.read_bytes()
+    indices.write_bytes(kept[:-1] + b"\xff")
+    with pytest.raises(ValueError, match="indices.npy: expected numbers of columns"):
+        ShardedCorpus(corpus.path, verify=False).take(np.arange(400))
+    indices.write_bytes(kept)
     path.write_bytes(whole.replace(b"<u2", b"<f2"))
     with pytest.raises(ValueError, match="indptr.npy: expected <u2"):
         ShardedCorpus(corpus.path, verify=False).take(np.arange(400))

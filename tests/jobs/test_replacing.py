@@ -404,10 +404,10 @@ def test_without_an_exchange_the_old_folder_comes_back(here, monkeypatch):
 
 
 def test_parts_are_known_by_the_names_that_their_writers_give():
-    from vips_fast.data.shards import MANIFEST
+    from vips_fast.data.shards import ARRAYS, MANIFEST
     from vips_fast.engine.transcript import TRANSCRIPT_FILES
     from vips_fast.jobs.publication import PUBLICATION_FILES
     from vips_fast.models.persistence import MODEL_FILES
     from vips_fast.store.owned import MADE
 
-    assert MADE == MODEL_FILES | PUBLICATION_FILES | TRANSCRIPT_FILES | folders.JobFolder.OWN | {MANIFEST}
+    assert MADE == MODEL_FILES | PUBLICATION_FILES | TRANSCRIPT_FILES | folders.JobFolder.OWN | {MANIFEST, *ARRAYS}

@@ -4,9 +4,11 @@ import os
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from vips_fast.cli.output import output_file
+from vips_fast.data import Batch, shards, write_shards
 from vips_fast.store import process
 from vips_fast.store.atomic import leftovers, new_folder, part_of, put_in_place
 
@@ -47,6 +49,20 @@ def printed(path):
         part.write(b"whole")
 
 
+def sharded(path, end=None):
+    """Write shards with all arrays that there are; end after some batches, or before the spool is removed."""
+
+    def batches():
+        for number in range(3):
+            yield Batch(np.array([[1.0, np.nan]]), labels=[1], persons=["a"])
+            if end == "batch" and number == 1:
+                os._exit(0)
+
+    if end == "spool":
+        shards.shutil.rmtree = lambda path: os._exit(0)
+    write_shards(path, batches(), invalid="drop", kind="numbers", files={"schema.toml": ""}, vocabulary=["x", "y"])
+
+
 @pytest.mark.parametrize(
     ("name", "stop", "again"),
     [
@@ -56,6 +72,8 @@ def printed(path):
         ("figure.tar.png", begun, printed),
         ("no end", begun, printed),
         ("o", lambda path: (written(path), exchanged(path)), written),
+        ("o", lambda path: sharded(path, "batch"), sharded),
+        ("o", lambda path: sharded(path, "spool"), sharded),
     ],
 )
 def test_what_killed_writers_left_is_removed_by_the_next(name, stop, again, tmp_path):

@@ -40,7 +40,9 @@ MANIFEST, FORMAT = "shards.json", "vips_fast shards 2"
 VOCABULARY, SCHEMA = "vocab.txt", "schema.toml"
 #: Types of values, as they are spooled, of each kind.
 KINDS = {"counts": np.int32, "numbers": np.float64, "binary": np.uint8}
-_SPARSE = ("values", "indices", "indptr")
+_SPARSE, _BESIDE = ("values", "indices", "indptr"), ("labels", "persons", "usable")
+#: Names of the files of arrays.
+ARRAYS = frozenset(f"{name}.npy" for name in (*_SPARSE, *_BESIDE))
 
 #: Bytes of rows that are worked on in one piece.
 PIECE = 1 << 23
@@ -280,9 +282,11 @@ class ShardedCorpus:
         indices, indptr = self._map("indices"), self._map("indptr")
         low, high = int(indptr.array[first]), int(indptr.array[last + 1])
         starts, ends = indptr.array[rows], indptr.array[rows + 1]
-        if (starts > ends).any() or ends.max() > len(indices.array) or len(indices.array) != len(values.array):
+        if starts.min() < 0 or (starts > ends).any() or ends.max() > len(indices.array):
             raise ValueError(f"{indptr.path}: expected offsets that rise, and none past the end")
         found = rows_of((values.array, indices.array, indptr.array), rows)
+        if not 0 <= found[1].min(initial=0) <= found[1].max(initial=0) < self.n_features:
+            raise ValueError(f"{indices.path}: expected numbers of columns")
         out = np.array(found[0], self.dtype), np.array(found[1], np.int32), found[2]
         for mapped in (values, indices):
             mapped.drop(low, high)
@@ -327,16 +331,34 @@ def _read_manifest(path: Path) -> dict[str, Any]:
         data = read_bytes(path, MOST_TEXT)
     except FileNotFoundError:
         raise ValueError(f"{path.parent}: no {path.name}; expected a whole folder of shards") from None
+    form: Any = FORMAT
     try:
         said = parse_json(data)
-        form, whole = said["format"], said["digest"] == manifest_digest(said)
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
-        form, whole = FORMAT, False
+        form = said["format"]
+        if form == FORMAT and said["digest"] == manifest_digest(said) and _fits(said):
+            return dict(said)
+    except (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError):
+        pass
     if form != FORMAT:
         raise ValueError(f"{path}: of format {str(form)[:40]!r}; expected {FORMAT!r}")
-    if not whole:
-        raise ValueError(f"{path}: cut or altered; expected a manifest as it was written")
-    return dict(said)
+    raise ValueError(f"{path}: cut or altered; expected a manifest as it was written")
+
+
+def _fits(said: Mapping[str, Any]) -> bool:
+    """Tell whether a manifest names arrays of the types and shapes of its rows; an error if it lacks something."""
+    n, width, arrays, bins = said["n_rows"], said["n_features"], said["arrays"], said["bins"]
+    kinds = {name: np.dtype(str(array["dtype"])).kind for name, array in arrays.items()}
+    entries = arrays["values"]["shape"][:1]
+    rows = {name: [n] for name in arrays.keys() & {*_BESIDE}}
+    rows |= {"values": entries, "indices": entries, "indptr": [n + 1]} if "indptr" in arrays else {"values": [n, width]}
+    sizes = [n, width, *(one["bytes"] for one in (*arrays.values(), *said["files"].values()))]
+    return (
+        {name: array["shape"] for name, array in arrays.items()} == rows
+        and all(kind in {"values": "iuf", "labels": "biufU"}.get(name, "iu") for name, kind in kinds.items())
+        and all(type(size) is int and 0 <= size < 2**62 for size in sizes)
+        and said["dtype"] in (np.dtype(KINDS[said["kind"]]).name, "float32")
+        and (bins is None or (np.array(bins, np.int64).ndim == 1 and len(bins) > 1))
+    )
 
 
 def _reopen(path: str, digest: str) -> ShardedCorpus:

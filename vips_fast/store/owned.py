@@ -57,21 +57,21 @@ def remove(path: Path, own: Own) -> None:
 #: Names of all files that this package writes into folders. By these a folder in the making is known, which has no file
 #: yet that names what it holds. `tests/jobs/test_replacing.py` compares them with the lists of the writers.
 MADE = frozenset(
-    "coefficients.csv columns.txt components.csv job.json ledger.jsonl lock model model.json "
-    "model.npz model.sig names.txt privacy.json privacy.txt publication.json releases report.html run.json "
-    "run.jsonl run.npz schema.toml shards.json start.npz tables.csv text.json topics.txt vocab.txt words "
-    "words.json".split()
+    "coefficients.csv columns.txt components.csv indices.npy indptr.npy job.json labels.npy ledger.jsonl lock "
+    "model model.json model.npz model.sig names.txt persons.npy privacy.json privacy.txt publication.json "
+    "releases report.html run.json run.jsonl run.npz schema.toml shards.json start.npz tables.csv text.json "
+    "topics.txt usable.npy values.npy vocab.txt words words.json".split()
 )
-_FOLDERS = re.compile(r"model|words|releases|spool|tables-[1-9]\d{0,2}|\d{6}|\..+\.part")
-_FILES = re.compile(r"\..+\.part|\d{6}/[a-z]+\.npy|\.?release-\d{6,}\.npz(\.part)?")
+_FOLDERS = re.compile(r"model|words|releases|spool|tables-[1-9]\d{0,2}|\..+\.part")
+_FILES = re.compile(r"\..+\.part|\.?release-\d{6,}\.npz(\.part)?")
 
 
 def _made(name: str) -> bool:
     """Tell whether a process of this package gives a name to something in a part."""
-    *inside, leaf = name.rstrip("/").split("/")
+    leaf = name.rstrip("/").rpartition("/")[2]
     if name.endswith("/"):
         return _FOLDERS.fullmatch(leaf) is not None
-    return leaf in MADE or any(_FILES.fullmatch(end) for end in (leaf, "/".join([*inside[-1:], leaf])))
+    return leaf in MADE or _FILES.fullmatch(leaf) is not None
 
 
 def remove_part(part: Path) -> str:
