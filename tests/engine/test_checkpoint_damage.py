@@ -332,6 +332,15 @@ def test_a_fault_at_each_call_of_a_paid_run_and_its_files(name, fault, tmp_path,
         assert {"mkdir", "exchange", "open", "write", "fsync", "rename", "flock", "pwrite", "unlink", "rmdir"} <= seen
 
 
+@pytest.mark.parametrize("made", [os.mkdir, os.mkfifo, lambda path: os.symlink("release-000001.npz", path)])
+def test_what_is_no_file_in_the_place_of_a_release_is_named(made, tmp_path):
+    """And not waited for."""
+    begun(tmp_path)
+    made(tmp_path / RELEASES / "release-000002.npz")
+    with pytest.raises(ValueError, match=r"release-000002.npz: damaged; restore it, or remove it"):
+        estimator("own").fit(*data("own"), checkpoint=tmp_path, resume=True)
+
+
 @pytest.mark.parametrize("gone", [False, True])
 def test_a_model_that_is_exchanged_while_it_is_read(gone, tmp_path, monkeypatch):
     first, second = (estimator("own", n_steps=n).fit(*data("own")) for n in (2, 3))

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from runs import stopping_after
 from scipy import sparse
 from scipy.stats import binom, norm
 
@@ -541,3 +542,16 @@ def test_mutants_are_killed_by_the_tests_above(mutant, test, monkeypatch):
     # One that no longer holds together at all is noticed as well.
     with pytest.raises((AssertionError, IndexError)):
         test()
+
+
+def test_a_run_with_a_function_as_analyzer_resumes_elsewhere(tmp_path):
+    """Each process has its own function of the name; that the tokens are the same is seen by themselves."""
+
+    def purchased(split):
+        return PrivateVocabulary(noise_multiplier=2.0, n_rounds=3, random_state=0, analyzer=lambda text: split(text))
+
+    with stopping_after(1):
+        purchased(str.split).fit(texts(), checkpoint=tmp_path)
+    with pytest.raises(ValueError, match="holds a run on other texts"):
+        purchased(lambda text: text.split("1")).fit(texts(), checkpoint=tmp_path, resume=True)
+    assert purchased(lambda text: text.split(" ")).fit(texts(), checkpoint=tmp_path, resume=True).n_steps_ == 3

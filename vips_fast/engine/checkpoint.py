@@ -435,8 +435,7 @@ class RunFolder:
         ValueError if the file is damaged, of another run, or of a ledger that this one does not extend.
         """
         path = self._file(step)
-        meta, _ = opened(path, _AGAIN, whole=False)
-        if meta["step"] != step or path.is_symlink():
+        if path.is_symlink() or not path.is_file() or (meta := opened(path, _AGAIN, whole=False)[0])["step"] != step:
             raise ValueError(f"{path}: damaged; {_AGAIN}")
         if meta["run"] != run:
             raise ValueError(f"{path}: is not of the run beside it; expected files of one run")

@@ -8,6 +8,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
+from inspect import isroutine
 from typing import Any
 
 import numpy as np
@@ -177,8 +178,14 @@ def joined(
 
 
 def plain(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Give settings with arrays as digests."""
-    return {k: array_digest(v) if isinstance(v, np.ndarray) else v for k, v in settings.items()}
+    """Give settings with arrays as digests, and functions by name, as another process knows them too."""
+    return {name: _plain(value) for name, value in settings.items()}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return array_digest(value)
+    return f"{getattr(value, '__module__', '')}.{value.__qualname__}" if isroutine(value) else value
 
 
 def array_digest(array: np.ndarray) -> str:
