@@ -46,8 +46,8 @@ def table(tmp_path, monkeypatch):
 def script(path):
     """Read what a script of `start` says to the shell."""
     words = shlex.split(path.read_text().splitlines()[-1])
-    assert words[:4] == ["exec", sys.executable, "-m", "vips_fast"] and words[-1] == "$@"
-    return parse(words[4:-1])
+    assert words[:5] == ["exec", sys.executable, "-P", "-m", "vips_fast"] and words[-1] == "$@"
+    return parse(words[5:-1])
 
 
 def answered(monkeypatch, answers):
@@ -284,11 +284,15 @@ def test_the_script_fits_again_from_any_folder_and_takes_more_options(table, tmp
 
 
 def test_a_script_holds_any_name_as_it_is(table, tmp_path, capsys):
-    """Lines and bytes that no text has, and a column without a name; elsewhere it does not read another's file."""
+    """Lines and bytes that no text has, a column without a name, and a module of Python.
+
+    Where its folder is gone, it reads no other file.
+    """
     name, out = os.fsdecode(b"n\xff.csv"), "o\r\ntouch injected\n#"
     (tmp_path / "here").mkdir()
     os.chdir(tmp_path / "here")
     Path(name).write_text(table.replace("Note", ""), encoding="utf-8")
+    Path("json.py").write_text("exit('not ours')")
     asked = ["start", name, *YES, "--text=", f"--out={out}"]
     assert main(asked) == 0 and main(asked) == 0, capsys.readouterr().err
     for there, code in ((tmp_path / "here", 0), (tmp_path / "moved", 2)):

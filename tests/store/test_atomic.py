@@ -109,7 +109,7 @@ OPENS = {
     "store/text.py": "os.devnull, for a stream that failed",
     "jobs/log.py": "the log of a job, which only grows",
     "engine/checkpoint.py": "the ledger, which only grows",
-    "jobs/folder.py": "the log of releases, which only grows",
+    "data/shards.py": "arrays that grow, in a folder in the making",
     "cli/main.py": "os.devnull, for a stream that is closed",
     "cli/output.py": "into the file of `replacing`",
     "store/folder.py": "with flags for reading",

@@ -185,8 +185,8 @@ def _typed(options: dict[str, Any]) -> list[str]:
 
 def _write(path: Path, words: list[str], ask: Callable[..., Any], force: bool) -> None:
     """Write the script; ask before another one is replaced."""
-    command = shlex.join([sys.executable, "-m", "vips_fast", *words])
-    # No name in the comment: one of two lines would end it. Without its folder it would read another's file.
+    # Beside the data may lie a json.py; a name of two lines would end a comment; elsewhere lie other files.
+    command = shlex.join([sys.executable, "-P", "-m", "vips_fast", *words])
     text = "#!/bin/sh\n# Options behind its name win: --epsilon 1 --out other\n"
     text += f'cd {shlex.quote(os.getcwd())} || exit\nexec {command} "$@"\n'
     script = os.fsencode(text)
