@@ -1,10 +1,11 @@
 /* Collapsed rounds of a short document in one precision; see vf_lda_collapsed in kernels.toml. */
 
 /* phi[i] of a document's words, one after the other and rows of `stride`, from shares that are those of the table;
- * `total` is their sum by counts. `next` is scratch. */
-static void LOCAL(collapse)(int64_t stride, int64_t n_words, const int32_t *word, const double *count, int32_t n_rounds,
+ * `total` is their sum by counts. `next` is scratch. Returns the sum of `total`: not finite if any phi is not. */
+static REAL LOCAL(collapse)(int64_t stride, int64_t n_words, const int32_t *word, const double *count, int32_t n_rounds,
                             const REAL *table, const REAL *prior, REAL *total, REAL *next, REAL *phi) {
     const VEC zero = OP(set1)(0);
+    VEC whole = zero;
     for (int64_t k = 0; k < stride; k += LANES) {
         VEC all = zero;
         for (int64_t i = 0; i < n_words; ++i) {
@@ -33,6 +34,8 @@ static void LOCAL(collapse)(int64_t stride, int64_t n_words, const int32_t *word
                 OP(store)(own + k, x);
             }
         }
+    for (int64_t k = 0; k < stride; k += LANES) whole = OP(add)(whole, OP(load)(total + k));
+    return OP(sum)(whole);
 }
 
 int32_t KERNEL(vf_lda_collapsed)(int64_t n_topics, int32_t n_rounds, double spacing, const vf_rows_f64 *docs,
@@ -55,8 +58,8 @@ int32_t KERNEL(vf_lda_collapsed)(int64_t n_topics, int32_t n_rounds, double spac
         const double *count = docs->values + first;
         double words = 0.0, square = 0.0;
         for (int64_t i = 0; i < n_words; ++i) words += count[i] >= 0.0 ? count[i] : NAN;
-        if (words >= VF_LDA_MIN_WORDS && words <= VF_LDA_MAX_WORDS) {
-            LOCAL(collapse)(stride, n_words, word, count, n_rounds, table, prior, total, next, phi);
+        if (words >= VF_LDA_MIN_WORDS && words <= VF_LDA_MAX_WORDS &&
+            LOCAL(collapse)(stride, n_words, word, count, n_rounds, table, prior, total, next, phi) <= 1e18) {
             for (int64_t i = 0; i < n_words; ++i) {
                 const REAL *own = phi + i * stride, factor = (REAL)(count[i] / spacing);
                 int64_t *s = sums + word[i] * n_topics;

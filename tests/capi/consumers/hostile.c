@@ -90,6 +90,23 @@ static void lda(const vf_api *api) {
             }
     const vf_lda_params unclipped = {1e-3, 50, 0.0, 0x1p-60, TOPICS};
     expect(api, "lda_estep, sums leave int64", VF_ERR_RANGE, ESTEP(f64, table, unclipped, plain, words, counts, alpha));
+#define COLLAPSED(bits, tab, n)                                                                                   \
+    (memset(sums, 0, sizeof sums),                                                                                \
+     api->lda_collapsed_##bits(TOPICS, 2, 0x1p-20, &(vf_rows_f64){1, WORDS, plain, words, counts}, tab, alpha, n, \
+                               (void *)room, sums, norms))
+    expect(api, "lda_collapsed_f64, good", VF_OK, COLLAPSED(f64, table, 5 * STRIDE));
+    expect(api, "lda_collapsed_f32, work is short", VF_ERR_WORKSPACE, COLLAPSED(f32, table32, 5 * STRIDE - 1));
+    const double not_finite[] = {NAN, INFINITY, -INFINITY};
+    for (size_t i = 0; i < sizeof not_finite / sizeof *not_finite; ++i) {
+        table32[0] = (float)(table[0] = not_finite[i]);
+        expect(api, "lda_collapsed_f64, table is not finite", VF_OK, COLLAPSED(f64, table, 5 * STRIDE));
+        require(api, "lda_collapsed_f64 adds numbers that are not finite",
+                norm_of(WORDS * TOPICS, sums, 1.0) == 0.0 && norms[0] == 0.0);
+        expect(api, "lda_collapsed_f32, table is not finite", VF_OK, COLLAPSED(f32, table32, 5 * STRIDE));
+        require(api, "lda_collapsed_f32 adds numbers that are not finite",
+                norm_of(WORDS * TOPICS, sums, 1.0) == 0.0 && norms[0] == 0.0);
+    }
+    table32[0] = (float)(table[0] = 1.0);
 #define GATHER(starts_in) api->lda_gather(&p, rows, starts_in, words, items, seeds, scratch, starts, places, values)
     for (int mode = VF_LDA_AS_IS; mode <= VF_LDA_SCALE; ++mode) {
         const vf_gather_params p = {1, 1, 8, 10, VF_LDA_RESAMPLE_TOKENS, mode};
