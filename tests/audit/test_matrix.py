@@ -109,7 +109,7 @@ class Fit:
         """Do the work of `PrivateEstimator._fit`, with the parts of this fit."""
         path = self.folder / "run" if self.cell.start == "resumed" else None
         words = self.cell.stage == "words"
-        with open_folder(path, resume, None if path is None else 1) as folder:
+        with open_folder(path, resume) as folder:
             kept = None if words else TranscriptWriter(self.folder / "transcript", first=first, resume=resume)
             stage = estimator.prepare(X, folder=folder, partial=partial, **self.call, **call)
             mechanism, model = stage.plan.mechanism, stage.model

@@ -154,7 +154,8 @@ def test_topics_after_clusters_have_one_statement():
     assert 1.9 < alone.fit(y).privacy_.epsilon <= 2.0
     # Nobody bought the words: they are still assumed to be public.
     assert "the vocabulary or the columns" in privacy.statement()
-    assert "The releases of an earlier fit" in privacy.statement() and "The vocabulary is included" not in str(privacy)
+    assert "the earlier one that it includes" in privacy.statement()
+    assert "The vocabulary is included" not in str(privacy)
     other = fitted(X, noise_multiplier=5.0, epsilon=None, options={"relation": "replace_one"})
     with pytest.raises(ValueError, match="about one record .replace_one., this one"):
         LatentDirichletAllocation(2, doc_length=20, epsilon=9.0, n_steps=3).fit(y, after=other)

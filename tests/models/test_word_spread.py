@@ -67,7 +67,7 @@ def test_a_topic_of_the_records_own_has_no_spread(monkeypatch):
     prior = prior_of(1.0 / np.arange(3, V + 3))
     counts = notes(prior, 2000, np.full(K, 0.3))
     monkeypatch.setattr(public_topics.PublicTopicsModel, "_affordable_topics", lambda self: 3)
-    monkeypatch.setattr(public_topics.PublicTopicsModel, "_taken", (6.0, True, 0))
+    monkeypatch.setattr(public_topics.PublicTopicsModel, "_best", 0)
     own = fitted(prior, counts, 1, epsilon=40.0)
     mine = np.isnan(own.lift_)
     assert mine.any() and np.isnan(own.components_sd_[mine]).all()

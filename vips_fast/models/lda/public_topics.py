@@ -27,7 +27,7 @@ from functools import cached_property
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from scipy.special import gammaln
+import scipy
 
 from ...engine.gain import JUDGES, FoundGain, Score, norm_of
 from ...engine.model import Model, Release, array_of, diagnose
@@ -201,7 +201,7 @@ def expected_log(shares: np.ndarray, words: float) -> float:
     ``shares``, (V,), are the true frequencies. Counts are Poisson, and each word has `_BEFORE` occurrences before them.
     """
     t, rates = np.arange(400.0), np.geomspace(1e-6, 200.0, 400)
-    chances = np.exp(t * np.log(rates[:, None]) - rates[:, None] - gammaln(t + 1.0))
+    chances = np.exp(t * np.log(rates[:, None]) - rates[:, None] - scipy.special.gammaln(t + 1.0))
     logs = np.interp(np.log(words * shares), np.log(rates), chances @ np.log(t + _BEFORE))
     logs = np.where(words * shares > rates[-1], np.log(words * shares), logs)
     return float(shares @ logs) - math.log(words + _BEFORE * len(shares))
