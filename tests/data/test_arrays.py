@@ -75,3 +75,11 @@ def test_one_cell_does_not_decide_the_dtype():
                 assert records.tolist() == [[0, 0], [0, 0]] and usable.tolist() == [False, True]
                 with pytest.raises((TypeError, ValueError), match="dtype|in column 1"):
                     binary_records(Y)
+
+
+@pytest.mark.parametrize("dtype, entry", [("u1", 128), ("i1", 64), ("i2", 2**14), ("u4", 2**31)])
+def test_repeated_entries_do_not_add_up_to_another_number(dtype, entry):
+    """In their own type, four of these are nothing."""
+    data = np.array([entry] * 4 + [1], dtype)
+    with pytest.raises(ValueError, match="expected only 0 and 1"):
+        binary_records(sparse.csr_array((data, np.zeros(5, np.int32), np.array([0, 5])), shape=(1, 2)))

@@ -243,6 +243,8 @@ def binary_records(
     """
     drop = check_invalid(invalid)
     given, Y = Y, _matrix(Y, n_features, name, expected_by, drop, least_rows)
+    if sparse.issparse(Y) and Y.dtype.kind in "iu" and not Y.has_canonical_format:
+        Y = Y.astype(np.float64)  # repeated entries add up in their own type: 255 and 2 would be a 1
     shared = not sparse.issparse(Y) and Y.dtype == np.uint8
     records = align(Y) if shared else np.empty(Y.shape, np.uint8)
     usable = np.ones(Y.shape[0], bool)

@@ -23,6 +23,8 @@ from .process import is_dead_tag, tag
 _log = logging.getLogger(__name__)
 
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2
+#: Bytes that are written in one piece.
+_BLOCK = 1 << 20
 #: Permissions of a file that is published, less the umask. All others are for their owner only.
 PUBLIC = 0o666
 #: Names of `part_of`, and with an end.
@@ -123,7 +125,11 @@ def reserve(path: Path, size: int, spare: int = 0) -> None:
     part = path.with_name(f".{path.name}.part")
 
     def take(file: Any) -> None:
-        os.posix_fallocate(file.fileno(), 0, size + spare)
+        if hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(file.fileno(), 0, size + spare)
+        else:  # as on macOS
+            file.writelines(bytes(min(_BLOCK, size + spare - first)) for first in range(0, size + spare, _BLOCK))
+            file.flush()
         os.ftruncate(file.fileno(), size)
 
     try:
