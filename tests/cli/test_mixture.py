@@ -48,6 +48,17 @@ def test_answers_and_their_components(run, rows):
     assert said == pytest.approx(model.means_[:, 1], rel=1e-5)
 
 
+def test_repeated_entries_of_a_file_add_up(run, rows):
+    answers, parts = np.load(rows / "answers.npy").astype(np.uint8), (130, 130)
+    row, column = map(np.tile, np.nonzero(answers), (2, 2))
+    data = np.repeat(np.array(parts, np.uint8), len(row) // 2)
+    np.save(rows / "whole.npy", answers * float(sum(parts)))
+    sp.save_npz(rows / "parts.npz", sp.coo_array((data, (row, column)), shape=answers.shape))
+    for name in ("whole.npy", "parts.npz"):
+        assert run(*fit(rows, name, "--radius", 400, "--non-private", out=name[:5]))[0] == 0
+    assert components(rows / "whole") == components(rows / "parts")
+
+
 def test_shards_of_numbers(run, rows):
     write_shards(rows / "shards", [Batch(np.load(rows / "vectors.npy"))], kind="numbers")
     assert run(*fit(rows, "shards", "--radius", 2, "--noise-multiplier", 5))[0] == 0

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from ...data.shards import is_sharded
 from ...jobs import Material
 from ...models.mixture import GaussianMixture
@@ -44,4 +46,7 @@ def fit(args: FitMixture) -> int:
 
 def _dense(rows: Any) -> Any:
     """Return rows as an array, which mixtures take; shards stay."""
-    return rows.toarray() if hasattr(rows, "toarray") else rows
+    if hasattr(rows, "toarray"):
+        # Repeated entries add up in their own type, which may be too small for the sum.
+        rows = (rows.astype(np.float64) if rows.dtype.kind in "iu" else rows).toarray()
+    return rows
