@@ -187,7 +187,7 @@ def _write(path: Path, words: list[str], ask: Callable[..., Any], force: bool) -
     """Write the script; ask before another one is replaced."""
     # Beside the data may lie a json.py; a name of two lines would end a comment; elsewhere lie other files.
     command = shlex.join([sys.executable, "-P", "-m", "vips_fast", *words])
-    text = "#!/bin/sh\n# Options behind its name win: --epsilon 1 --out other\n"
+    text = "#!/bin/sh\n# Options behind its name win: --epsilon 1 --out other --transcript other.releases\n"
     text += f'cd {shlex.quote(os.getcwd())} || exit\nexec {command} "$@"\n'
     script = os.fsencode(text)
     if not force and path.exists() and path.read_bytes() != script:
