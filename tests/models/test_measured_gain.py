@@ -202,6 +202,20 @@ def test_no_unit_moves_a_score_by_more_than_its_bound(candidates, reach, replace
         np.testing.assert_allclose(moved[0, 1], reached, rtol=1e-8)
 
 
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+def test_a_run_bounds_its_score_for_its_own_neighbors(relation):
+    """Units at both ends of all that has a sign; the noise is for the mechanism's sensitivity."""
+    options = LdaOptions(relation=relation, measure_gain=False)
+    estimator = begins(LatentDirichletAllocation)(K, n_records=N, noise_multiplier=6.0, n_steps=1, options=options)
+    stage = estimator.prepare(documents(N, V))
+    score = stage.model.score
+    nats = np.zeros((2, score.n_candidates)) + NATS * np.array([[1.0], [-1.0]])
+    nats[:, 1:] *= 1 - score.reach
+    rows = score.clip_rows(nats, np.ones(2), stage.model._bound)
+    moved = np.linalg.norm(rows[0] - rows[1] if relation == "replace_one" else rows[0])
+    assert 0.9 < moved / stage.plan.mechanism.sensitivity <= 1
+
+
 # -- resume and verification
 
 

@@ -190,6 +190,19 @@ def test_no_unit_moves_a_step_beyond_the_bound(kind, compares, relation, own_top
     assert (0.2 if (kind, relation) == (SCORE, "replace_one") else 0.3) * bound < moved <= bound
 
 
+@pytest.mark.parametrize("compares", [False, True])
+def test_predictions_at_both_ends_keep_to_the_bound_of_replacing_a_unit(compares, monkeypatch):
+    if compares:
+        monkeypatch.setattr(public_topics.PublicTopicsModel, "_score_plan", (1, True))
+    stage = at(SCORE, options={"relation": "replace_one"})
+    half, bound = stage.model._half, stage.model._predictions_bound
+    nats = half.nats * np.repeat([[1.0], [-1.0]], half.n_candidates, axis=1)
+    nats[:, 1:] *= 1.0 - half.reach
+    moved = np.linalg.norm(np.subtract(*half.clip_rows(nats, np.ones(2), bound)))
+    part = 1.0 if compares else public_topics._PARTS[0] ** 0.5
+    assert 0.9 < moved / (part * stage.plan.mechanism.sensitivity) <= 1.0
+
+
 OUTSIDE = np.array([0, 3, 5, 2**31, 2**62, 2**63 - 1, -1, -(2**40)])
 
 
