@@ -71,7 +71,7 @@ class Noted(Part):
 
     def __init__(self, inner, noises):
         super().__init__(inner)
-        self.noises = noises
+        self.noises, self.exact = noises, None
 
     def round(self, fine, spacing):
         units = self.inner.round(fine, spacing)
@@ -79,7 +79,9 @@ class Noted(Part):
         return units
 
     def update(self, release):
-        self.noises.append((release.units - self.exact).reshape(-1))
+        if self.exact is not None:  # a release that is applied again has been noted
+            self.noises.append((release.units - self.exact).reshape(-1))
+        self.exact = None
         self.inner.update(release)
 
 
