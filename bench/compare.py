@@ -88,10 +88,7 @@ def noisy(known: dict[str, dict[str, float]], runs: int) -> list[str]:
 
 
 def verdicts(known: dict[str, dict[str, float]], runs: int, measured: dict[str, list[float]]) -> dict[str, str]:
-    """Judge each measured ratio: "well", "low" or "fallen".
-
-    Measure low ones again.
-    """
+    """Judge each measured ratio: "well", "low" or "fallen". Measure low ones again."""
     found = {}
     for name, ratio in known.items():
         if values := measured.get(name):
@@ -117,10 +114,7 @@ def ratios_of(bench: dict) -> list[str]:
 
 
 def check(baseline: dict, results: dict, again=measured_again, only: str = "") -> int:
-    """Print every ratio beside the baseline's.
-
-    Returns 1 if one is missing or fell.
-    """
+    """Print every ratio beside the baseline's. Returns 1 if one is missing or fell."""
     named = ({name: r for name, r in found.items() if only in name} for found in (baseline["ratios"], ratios(results)))
     known, latest = named
     runs = baseline.get("runs", 1)

@@ -92,10 +92,7 @@ def shares(weights: np.ndarray) -> np.ndarray:
 
 
 def ours(X: sp.csr_array, n_topics: int) -> Way:
-    """Fit ours for each number of steps.
-
-    The default is 48 for 4,000 documents.
-    """
+    """Fit ours for each number of steps. The default is 48 for 4,000 documents."""
     from vips_fast import LatentDirichletAllocation
 
     LatentDirichletAllocation(n_topics, private=False, n_steps=1, random_state=0).fit(X[:2])  # its late imports

@@ -44,10 +44,7 @@ def kernel_of(symbol: str, names: set[str]) -> str | None:
 
 
 def parse(text: str, program: str) -> tuple[dict[str, int], dict[str, dict[str, int]]]:
-    """Read each function's own cost, and its calls' costs by callee.
-
-    Functions of shared libraries do not count.
-    """
+    """Read each function's own cost, and its calls' costs by callee. Functions of shared libraries do not count."""
     own: dict[str, int] = defaultdict(int)
     calls: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
     names: dict[tuple[str, str], str] = {}

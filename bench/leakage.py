@@ -51,10 +51,7 @@ def counts(corpus):
 
 
 def settings(corpus, epsilon):
-    """Spell out ten topics from five full passes.
-
-    Without privacy, documents are taken as they are.
-    """
+    """Spell out ten topics from five full passes. Without privacy, documents are taken as they are."""
     common = dict(
         n_components=10, n_steps=5, sampling="full", options={"relation": "add_remove"}, random_state=0, n_jobs=1
     )
@@ -159,10 +156,7 @@ def report(corpora, image):
 
 
 def draw(found, image):
-    """Draw all corpora's curves, each claim's bound dashed.
-
-    Both scales are logarithmic.
-    """
+    """Draw all corpora's curves, each claim's bound dashed. Both scales are logarithmic."""
     from vips_fast.accounting import true_positive_rate
 
     figure, axes = subplots(1, len(found), figsize=(3.4 * len(found), 3.4), sharey=True, squeeze=False)

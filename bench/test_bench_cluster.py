@@ -28,10 +28,7 @@ K, N_DOCS, LENGTH = 50, 100_000, 500
 
 @pytest.fixture(scope="module")
 def run():
-    """Make a fit in its second step, to time its sums.
-
-    Documents are multinomial counts of simulated topics.
-    """
+    """Make a fit in its second step, to time its sums. Documents are multinomial counts of simulated topics."""
     rng = np.random.default_rng(0)
     weight = 1 / np.arange(10, 7712)
     topics = rng.dirichlet(0.02 * 7702 * weight / weight.sum(), K)

@@ -22,10 +22,7 @@ N, D, K, RADIUS = 200_000, 10, 5, 12.0
 
 
 def test_estep_from_c_beside_python(paired, tmp_path):
-    """The same documents, parameters and single thread.
-
-    Each call makes its table and its sums.
-    """
+    """The same documents, parameters and single thread. Each call makes its table and its sums."""
     target = tmp_path / f"extension{sysconfig.get_config_var('EXT_SUFFIX')}"
     include = [f"-I{sysconfig.get_paths()['include']}", f"-I{vips_fast.get_include()}"]
     source = str(ROOT / "tests" / "capi" / "consumers" / "extension.c")

@@ -92,10 +92,7 @@ def scikit_learn(X, beta, alpha=ALPHA):
 
 
 def gensim(X, beta):
-    """Return gensim's inference of bags of words; None without gensim.
-
-    It takes a list of them.
-    """
+    """Return gensim's inference of bags of words; None without gensim. It takes a list of them."""
     try:
         from gensim.models import LdaModel
     except ImportError:

@@ -80,10 +80,7 @@ def adult():
 
 
 def scipy_estep(X, y, M):
-    """Compute <xi> and both statistics with CSR products.
-
-    This is c, <xi> and the statistics as one would write it.
-    """
+    """Compute <xi> and both statistics with CSR products. This is c, <xi> and the statistics as one would write it."""
     c = np.sqrt(X.multiply(X @ M).sum(axis=1))
     xi = stable_numpy(np.asarray(c).reshape(-1))
     return X.T @ (y - 0.5), X.T @ sp.csr_array(X.multiply(xi[:, None]))

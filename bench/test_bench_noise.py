@@ -30,10 +30,7 @@ def test_rounded_gaussian(paired, n):
 
 @pytest.mark.parametrize("n", SIZES)
 def test_add_rounded_gaussian(paired, n):
-    """The peer adds rounded float normals to equal arrays.
-
-    It works in blocks that stay in cache.
-    """
+    """The peer adds rounded float normals to equal arrays. It works in blocks that stay in cache."""
     generator, sums, theirs = np.random.default_rng(0), np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
 
     def textbook():
@@ -48,10 +45,7 @@ def test_add_rounded_gaussian(paired, n):
 @pytest.mark.parametrize("form", ["orthonormal", "analyze_gauss"])
 @pytest.mark.parametrize("d", [123, 1000, 4146])
 def test_symmetric_gaussian(paired, d, form):
-    """The peer draws and mirrors the triangle in place.
-
-    It is in float64 and without any check.
-    """
+    """The peer draws and mirrors the triangle in place. It is in float64 and without any check."""
     generator = np.random.default_rng(0)
     matrix, real = np.zeros((d, d), dtype=np.int64), np.zeros((d, d))
     upper = np.triu_indices(d)

@@ -15,10 +15,7 @@ WORK = "sum of one step over 20,000 sections of 100 words of some 2,500 articles
 
 @pytest.fixture(scope="module")
 def step(data_dir):
-    """Make a call that sums one full step.
-
-    Persons are labels or None.
-    """
+    """Make a call that sums one full step. Persons are labels or None."""
     folder = data_dir / "wiki"
     X = sp.csr_array(sp.load_npz(folder / "train_sections.npz"))[:20_000]
     articles = np.load(folder / "train_sections_article.npy")[:20_000]

@@ -56,10 +56,7 @@ def work(images):
 
 
 def numba_pg():
-    """Compile the residual form in Numba.
-
-    It takes one record after the other, everything in one function.
-    """
+    """Compile the residual form in Numba. It takes one record after the other, everything in one function."""
     import numba
 
     @numba.njit(fastmath=True)

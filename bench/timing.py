@@ -58,10 +58,7 @@ def precise(times: dict[str, list[float]]) -> bool:
 
 
 def median_ratios(times: dict[str, list[float]]) -> dict[str, float]:
-    """Return the median over rounds of each ratio peer / ours.
-
-    Machines drift; two neighbors in time do not.
-    """
+    """Return the median over rounds of each ratio peer / ours. Machines drift; two neighbors in time do not."""
     return {
         name: statistics.median(peer / own for peer, own in zip(theirs, times["ours"]))
         for name, theirs in times.items()

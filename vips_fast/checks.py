@@ -46,10 +46,7 @@ def check_choice(name: str, value: Any, choices: tuple[Any, ...]) -> None:
 
 
 def check_name(name: str, value: Any) -> str:
-    """Check a name: printable text without space at its ends.
-
-    Raises ValueError for other names.
-    """
+    """Check a name: printable text without space at its ends. Raises ValueError for other names."""
     if not isinstance(value, str) or not value or value != value.strip() or not value.isprintable():
         raise ValueError(f"{name}={value!r}: expected a name")
     return value
@@ -81,10 +78,7 @@ def machine_memory() -> float:
 def check_array(
     name: str, value: ArrayLike, shape: tuple[int, ...], low: float = -math.inf, high: float = math.inf
 ) -> np.ndarray:
-    """Check a finite array; return it as C-contiguous float64.
-
-    It has this shape, and entries in [low, high].
-    """
+    """Check a finite array; return it as C-contiguous float64. It has this shape, and entries in [low, high]."""
     array = np.ascontiguousarray(value, dtype=np.float64)
     if array.shape != shape:
         raise ValueError(f"{name} has shape {array.shape}: expected {shape}")

@@ -11,18 +11,12 @@ NEEDS = ()
 
 
 def cells(scale):
-    """List an epsilon, or a noise multiplier, each.
-
-    They are cheap, and the same at every scale.
-    """
+    """List an epsilon, or a noise multiplier, each. They are cheap, and the same at every scale."""
     return [dict(epsilon=eps, sigma=1.0) for eps in (1.0, 2.0)] + [dict(epsilon=None, sigma=z) for z in (0.8, 1.0, 2.0)]
 
 
 def run(cell):
-    """Compute curves over the epochs: delta at an epsilon, or epsilon.
-
-    The latter is for delta = 1e-5.
-    """
+    """Compute curves over the epochs: delta at an epsilon, or epsilon. The latter is for delta = 1e-5."""
     eps, z = cell["epsilon"], cell["sigma"]
     epochs = [1, 2, 5, *range(10, EPOCHS + 1, 10)]
     steps = [steps_of(e) for e in epochs]

@@ -13,10 +13,7 @@ EPSILON = 2.0
 
 
 def cells(scale):
-    """List a number of epochs each.
-
-    They are cheap, and the same at every scale.
-    """
+    """List a number of epochs each. They are cheap, and the same at every scale."""
     return [dict(epochs=epochs) for epochs in (1, 10, 100)]
 
 
@@ -34,10 +31,7 @@ def run(cell):
 
 
 def orders(rows):
-    """Check the best order against T, and the printed formula.
-
-    The formula has to be a bound.
-    """
+    """Check the best order against T, and the printed formula. The formula has to be a bound."""
     best = [row["orders"][int(np.argmin(row["generic_epsilon"]))] for row in rows]
     steps = [f"T = {row['steps']:,}" for row in rows]
     falls = {f"{a} to {b}": x > y for a, b, x, y in zip(steps, steps[1:], best, best[1:])}

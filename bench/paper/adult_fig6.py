@@ -33,10 +33,7 @@ METHODS = (*VIPS, *DPVI, *OURS)
 
 @functools.cache
 def exact(setting) -> float:
-    """Compute the exact epsilon of Algorithm 5, replacing a record.
-
-    From its noise multiplier, sampling and steps.
-    """
+    """Compute the exact epsilon of Algorithm 5, replacing a record. From its noise multiplier, sampling and steps."""
     return epsilon(setting.event(setting.noise_multiplier), DELTA)
 
 

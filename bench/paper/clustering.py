@@ -111,10 +111,7 @@ def _embedded(name, texts):
 
 
 def _articles():
-    """List the 40 weightiest words of each of 3,000 public articles.
-
-    Their texts are not in the data.
-    """
+    """List the 40 weightiest words of each of 3,000 public articles. Their texts are not in the data."""
     counts = sp.load_npz(DATA / "wiki" / "train.npz").tocsr()[:3000].astype(np.float64)
     words = np.array((DATA / "wiki" / "vocab.txt").read_text().split())
     weights, texts = np.log(3000 / (1.0 + np.diff(counts.tocsc().indptr))), []
@@ -189,10 +186,7 @@ def projected(task, rows, *n_directions):
 
 
 def fitted(task, method, epsilon, run):
-    """Read test rows as the model sees them, with centers and components.
-
-    Each row has its component or None.
-    """
+    """Read test rows as the model sees them, with centers and components. Each row has its component or None."""
     k, (train, test, _) = TASKS[task][0], data(task)
     vectors = "binary" not in task and task != "adult"
     if not method.startswith("ours"):

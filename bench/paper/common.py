@@ -101,10 +101,7 @@ def strong_composition_noise(target, size, n, steps, delta, step=TIGHT, step_del
 
 
 class Order(NamedTuple):
-    """A printed order of two methods, and the settings that keep it.
-
-    Others break it.
-    """
+    """A printed order of two methods, and the settings that keep it. Others break it."""
 
     statement: str
     holds: list[str]
@@ -124,10 +121,7 @@ class Order(NamedTuple):
 
 
 def order(statement, cases) -> Order:
-    """Sort the settings of ``cases``.
-
-    They map each to whether the order holds, or to None without a run.
-    """
+    """Sort the settings of ``cases``. They map each to whether the order holds, or to None without a run."""
     held = {name: holds for name, holds in cases.items() if holds is not None}
     return Order(statement, [n for n, holds in held.items() if holds], [n for n, holds in held.items() if not holds])
 
@@ -154,10 +148,7 @@ def wrapped(text) -> str:
 
 
 def crossed(corner, lines, columns, cell) -> str:
-    """Write a table of ``cell(line, column)``, without empty lines.
-
-    ``lines`` and ``columns`` map values to titles.
-    """
+    """Write a table of ``cell(line, column)``, without empty lines. ``lines`` and ``columns`` map values to titles."""
     rows = [(title, *(cell(line, column) for column in columns)) for line, title in lines.items()]
     return markdown((corner, *columns.values()), [row for row in rows if any(value is not None for value in row[1:])])
 
@@ -207,10 +198,7 @@ def boxes(axes, series, groups):
 
 
 def save(figure, folder, name) -> list[Path]:
-    """Write a matplotlib figure as a PNG of 32 colors.
-
-    The same figure gives the same bytes. Returns its path.
-    """
+    """Write a matplotlib figure as a PNG of 32 colors. The same figure gives the same bytes. Returns its path."""
     import matplotlib.pyplot as plt
     from PIL import Image
 

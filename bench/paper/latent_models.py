@@ -44,10 +44,7 @@ def _abalone():
 
 
 def _letters(which):
-    """Load the first letters of posts as symbols, and their authors.
-
-    0 stands for anything between words.
-    """
+    """Load the first letters of posts as symbols, and their authors. 0 stands for anything between words."""
     rows, persons = [], []
     with gzip.open(DATA / "people" / f"{which}.jsonl.gz", "rt") as file:
         for line in file:
@@ -66,10 +63,7 @@ def _likelihood(covariance, X):
 
 
 def _strokes():
-    """Load digits as sequences of their rows, from top to bottom.
-
-    Around a public center.
-    """
+    """Load digits as sequences of their rows, from top to bottom. Around a public center."""
     train, test, _, _ = load_mnist(DATA / "mnist", 1)
     return tuple(
         images.reshape(len(images), TIMES, 2, OUTPUTS, 7).mean(axis=(2, 4)).reshape(len(images), -1) - 0.2

@@ -22,10 +22,7 @@ LENGTH, K = 500, 50
 
 
 def without_noise(learning_decay=None):
-    """Give parameters of a fit without only the clip and the noise.
-
-    It differs from a private one in nothing else.
-    """
+    """Give parameters of a fit without only the clip and the noise. It differs from a private one in nothing else."""
     options = LdaOptions(learning_decay=learning_decay or 0.7, topic_mean="geometric", mean_change_tol=1e-3)
     return dict(private=False, sampling="poisson", doc_length=LENGTH, options=options)
 
@@ -95,10 +92,7 @@ def npmi(top, documents):
 
 
 def matched(components, reference):
-    """Find the closest topic of each reference topic, one to one.
-
-    By cosine.
-    """
+    """Find the closest topic of each reference topic, one to one. By cosine."""
     from scipy.optimize import linear_sum_assignment
 
     a, b = (x / np.linalg.norm(x, axis=1, keepdims=True) for x in (reference, components))
@@ -112,10 +106,7 @@ def overlap(components, reference, n=10):
 
 
 class Table:
-    """Rows that go to the screen, and to a CSV file at the end.
-
-    The screen gets each at once.
-    """
+    """Rows that go to the screen, and to a CSV file at the end. The screen gets each at once."""
 
     def __init__(self, name, columns):
         RESULTS.mkdir(parents=True, exist_ok=True)

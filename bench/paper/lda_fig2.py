@@ -42,10 +42,7 @@ def event(size, z):
 
 
 def printed_options(**changes):
-    """Make Algorithm 3's options.
-
-    Step t = 1, 2, ... has the rate (1024 + t)^-0.7.
-    """
+    """Make Algorithm 3's options. Step t = 1, 2, ... has the rate (1024 + t)^-0.7."""
     return LdaOptions(**(dict(learning_decay=0.7, learning_offset=1025.0, length_method="resample") | changes))
 
 

@@ -113,10 +113,7 @@ def run_small(cell: dict) -> dict:
 
 @lru_cache(1)
 def reference(scale):
-    """Fit the simulated documents' topics without privacy.
-
-    A quarter of them a step.
-    """
+    """Fit the simulated documents' topics without privacy. A quarter of them a step."""
     plain = dict(batch_size=N // scale // 4, n_steps=20, **without_noise(0.5))
     return LatentDirichletAllocation(K, n_jobs=1, random_state=0, **plain).fit(load(N // scale)[0]).components_
 
@@ -129,10 +126,7 @@ def sections_reference():
 
 
 def options_of(epsilon, n_features, scale, fixed):
-    """Give parameters of the planned fit with some settings fixed.
-
-    For the whole corpus or 1/scale of it.
-    """
+    """Give parameters of the planned fit with some settings fixed. For the whole corpus or 1/scale of it."""
     fixed = dict(fixed)
     decay = fixed.pop("learning_decay", None)
     if scale == 1:

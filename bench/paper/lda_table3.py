@@ -22,10 +22,7 @@ PRINTED = {"non-private": 0.293, MA: 0.0568, **dict.fromkeys(STRONG, 0.0134), NO
 
 @lru_cache(1)
 def reference(scale):
-    """Fit the reference topics: the article's schedule without privacy.
-
-    The others are matched to them.
-    """
+    """Fit the reference topics: the article's schedule without privacy. The others are matched to them."""
     options = paper_options("non-private", SIZE, 0.0, scale)
     return LatentDirichletAllocation.paper(**options).fit(load(N // scale)[0]).components_
 

@@ -44,10 +44,7 @@ PICTURED = dict(components=50, batch=3_200, run=0)
 
 
 def cells(scale: int) -> list[dict]:
-    """List three runs of all pairs, or one of K = 50.
-
-    The latter has smaller baselines.
-    """
+    """List three runs of all pairs, or one of K = 50. The latter has smaller baselines."""
     found = []
     for run in range(3 if scale == 1 else 1):
         for K in COMPONENTS if scale == 1 else COMPONENTS[:1]:
@@ -119,10 +116,7 @@ def baseline(cell: dict, train, test, drawn) -> dict:
 
 
 def run(cell: dict) -> dict:
-    """Compute accuracy on 100 random test images and on all.
-
-    And the lower bound of log p(y) in nats an image.
-    """
+    """Compute accuracy on 100 random test images and on all. And the lower bound of log p(y) in nats an image."""
     train, test = _images()
     drawn = np.random.default_rng(cell["run"]).choice(len(test), DRAWN, replace=False)
     if cell["method"] == MEAN_IMAGE:

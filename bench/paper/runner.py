@@ -88,10 +88,7 @@ def whole_lines(path) -> list[str]:
 
 
 def rows_of(name, scale) -> list[dict]:
-    """Read the finished cells of a figure, in its cells' order.
-
-    cell | result | seconds.
-    """
+    """Read the finished cells of a figure, in its cells' order. cell | result | seconds."""
     done = {key(line["cell"]): line for line in map(json.loads, whole_lines(store(name, scale)))}
     cells = map(key, importlib.import_module(name).cells(scale))
     return [done[k]["cell"] | done[k]["result"] | {"seconds": done[k]["seconds"]} for k in cells if k in done]
@@ -119,10 +116,7 @@ def tell_failure(what, error) -> None:
 
 
 def run(names, scale, jobs=2) -> list[str]:
-    """Run the cells that are not done, `jobs` at once.
-
-    Each in a process. Returns the figures of those that failed.
-    """
+    """Run the cells that are not done, `jobs` at once. Each in a process. Returns the figures of those that failed."""
     todo, failed, lock = queue.SimpleQueue(), [], threading.Lock()
     (RESULTS / str(scale)).mkdir(parents=True, exist_ok=True)
     for name in names:
@@ -181,10 +175,7 @@ def pictures(name) -> list[str]:
 
 
 def section(name, scale) -> str | None:
-    """Write the Markdown of a figure from its rows and pictures.
-
-    None without a row.
-    """
+    """Write the Markdown of a figure from its rows and pictures. None without a row."""
     module = importlib.import_module(name)
     rows, cells = rows_of(name, scale), len(module.cells(scale))
     if not rows:
@@ -210,10 +201,7 @@ def shortened(blocks, drawn) -> list[str]:
 
 
 def render(name, scale) -> None:
-    """Write a figure's CSV and pictures.
-
-    If its rows suffice and matplotlib is there.
-    """
+    """Write a figure's CSV and pictures. If its rows suffice and matplotlib is there."""
     rows, folder = rows_of(name, scale), OUT / str(scale)
     if not rows:
         return

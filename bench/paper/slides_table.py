@@ -64,10 +64,7 @@ def noise(scenario, formula, n):
 
 
 def own(scenario, n, z):
-    """Compute epsilon as the slides account for it.
-
-    With delta = 0, by zCDP and by Renyi divergences.
-    """
+    """Compute epsilon as the slides account for it. With delta = 0, by zCDP and by Renyi divergences."""
     if scenario == "laplace":
         return pure_epsilon(event(scenario, n, z))
     if scenario == "zcdp":

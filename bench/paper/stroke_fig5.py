@@ -44,10 +44,7 @@ METHODS = (*FREE, *REPLACE, ERM, GAUSSIAN_ERM, OURS_ADDED)
 
 
 def cells(scale: int) -> list[dict]:
-    """Plan one run: an hour of a core in full.
-
-    Or a tenth of the codes at the same noise over signal.
-    """
+    """Plan one run: an hour of a core in full. Or a tenth of the codes at the same noise over signal."""
     codes, train = 4_146 // scale, round(10_069 / math.sqrt(scale))
     return [dict(method=method, train=train, codes=codes, steps=STEPS, run=0) for method in METHODS]
 
@@ -80,10 +77,7 @@ def moments_noise(target, steps):
 
 
 def _validated(X, y, settings):
-    """Find the penalty of the best AUC in five-fold cross-validation.
-
-    The article accounts for it in neither form.
-    """
+    """Find the penalty of the best AUC in five-fold cross-validation. The article accounts for it in neither form."""
     from sklearn.metrics import roc_auc_score
 
     fold = np.arange(len(y)) % 5
@@ -143,10 +137,7 @@ def _scores(method, epsilon, cell, X, y, rows):
 
 
 def run(cell: dict) -> dict:
-    """Compute AUC of the test patients for each epsilon.
-
-    Of one split and one method.
-    """
+    """Compute AUC of the test patients for each epsilon. Of one split and one method."""
     import time
 
     from sklearn.metrics import roc_auc_score

@@ -239,10 +239,7 @@ class GradientModel(Model):
         np.add.at(out, *self.contributions(block))
 
     def contributions(self, block: Rows) -> tuple[np.ndarray, np.ndarray]:
-        """List columns and int64 values of some records' integer gradients.
-
-        Only stored entries, record by record.
-        """
+        """List columns and int64 values of some records' integer gradients. Only stored entries, record by record."""
         n = block.n_rows
         starts = np.arange(n + 1) * self.shape[0] if block.indptr is None else block.indptr
         columns = np.tile(np.arange(self.shape[0]), n) if block.indptr is None else block.indices

@@ -20,10 +20,7 @@ from .scores import ScoreClassifier, ScoreModel
 
 
 class DPVIModel(ScoreModel):
-    """Compute the gradient in theta = (mean, log sd).
-
-    Through m = mean + sd eta it is (score, score eta sd).
-    """
+    """Compute the gradient in theta = (mean, log sd). Through m = mean + sd eta it is (score, score eta sd)."""
 
     def __init__(self, public: Public, settings: Mapping[str, Any]):
         super().__init__(public, settings)

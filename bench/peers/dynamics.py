@@ -18,10 +18,7 @@ def prior(transitions: Array, noise: Array, first: Array, length: int) -> Array:
 
 
 def log_density(Y: Array, transitions: Array, noise: Array, loadings: Array, variances: Array, first: Array) -> float:
-    """Compute the mean log-density of an output vector, in nats.
-
-    Y is (n, T, d).
-    """
+    """Compute the mean log-density of an output vector, in nats. Y is (n, T, d)."""
     n, length, d = Y.shape
     C = np.kron(np.eye(length), loadings)
     spread = C @ prior(transitions, noise, first, length) @ C.T + np.diag(np.tile(variances, length))
@@ -33,10 +30,7 @@ def log_density(Y: Array, transitions: Array, noise: Array, loadings: Array, var
 def em(
     Y: Array, transitions: Array, noise: Array, loadings: Array, variances: Array, first: Array, n_steps: int
 ) -> tuple[Array, Array, Array, Array, Array]:
-    """Run EM from a start; return A, Q, C, r and P.
-
-    Y is (n, T, d).
-    """
+    """Run EM from a start; return A, Q, C, r and P. Y is (n, T, d)."""
     n, length, d = Y.shape
     k = len(first)
     for _ in range(n_steps):

@@ -86,10 +86,7 @@ class LaplaceMechanism:
         return noise_spacing(self.noise_multiplier * self.sensitivity, self.clip_norm)
 
     def add_noise(self, sums: np.ndarray, key: bytes | None, n_threads: int = 1) -> None:
-        """Add this release's noise to the int64 sum, in place.
-
-        It comes from the operating system's generator.
-        """
+        """Add this release's noise to the int64 sum, in place. It comes from the operating system's generator."""
         if self.noise_multiplier == 0:
             return
         if key is not None:

@@ -96,10 +96,7 @@ class LinearClassifier(PrivateEstimator):
         return np.asarray(self._margins(X, self._samples().mean(axis=0, keepdims=True))[:, 0])
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Compute probabilities of the two classes, (n, 2).
-
-        They are averaged over the kept parameters.
-        """
+        """Compute probabilities of the two classes, (n, 2). They are averaged over the kept parameters."""
         p = expit(self._margins(X, self._samples())).mean(axis=1)
         return np.stack([1 - p, p], axis=1)
 

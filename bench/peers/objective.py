@@ -162,10 +162,7 @@ class ObjectivePerturbationLogisticRegression(LinearClassifier):
 
 
 def _scaled(matrix: Any, bound: float) -> tuple[Any, np.ndarray]:
-    """Return rows as float64, and factors that keep the bound.
-
-    The factors scale rows beyond the bound down to it.
-    """
+    """Return rows as float64, and factors that keep the bound. The factors scale rows beyond the bound down to it."""
     matrix = matrix.astype(np.float64)
     squares = (matrix.multiply(matrix) if sparse.issparse(matrix) else matrix * matrix).sum(axis=1)
     return matrix, np.minimum(1.0, bound / np.maximum(np.sqrt(np.asarray(squares).reshape(-1)), bound))
@@ -184,10 +181,7 @@ def gaussian_noise_sd(epsilon: float, delta: float, bound: float) -> float:
 
 
 def _minimize(A: Any, y: np.ndarray, ridge: float, b: np.ndarray) -> np.ndarray:
-    """Minimize the perturbed objective.
-
-    Newton steps by conjugate gradients are halved until they descend.
-    """
+    """Minimize the perturbed objective. Newton steps by conjugate gradients are halved until they descend."""
     sign = 2 * y - 1
     theta = np.zeros(A.shape[1])
 

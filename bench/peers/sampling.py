@@ -64,10 +64,7 @@ class SamplingModel(ScoreModel):
 
 
 class _PairsBackend(Threads):
-    """Threads that also give record pairs to the Bayesian accountants.
-
-    There are some pairs in each step.
-    """
+    """Threads that also give record pairs to the Bayesian accountants. There are some pairs in each step."""
 
     def __init__(self, n_threads: int, n_pairs: int):
         super().__init__(n_threads)

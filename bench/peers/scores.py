@@ -56,10 +56,7 @@ class ScoreModel(Model):
         return self.clip * (1.0 if relation == "add_remove" else 2.0)
 
     def prepare(self, mechanism: Any, sampler: Any) -> None:
-        """Take the lattice, and the gradient's noise.
-
-        The gradient is of the whole data's log-likelihood.
-        """
+        """Take the lattice, and the gradient's noise. The gradient is of the whole data's log-likelihood."""
         self._spacing, self._batch = mechanism.spacing, sampler.expected_batch_size
         self._noise = mechanism.noise_sd * self._n / self._batch
 

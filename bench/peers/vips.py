@@ -24,19 +24,13 @@ NEAR_ZERO, LEAST_EIGENVALUE = 1e-4, 1e-3
 
 
 def rates(form: str, steps: int, first: int = 0) -> list[float]:
-    """List the weights (1024 + t)^-0.7 of new statistics.
-
-    The authors' code begins with 1.
-    """
+    """List the weights (1024 + t)^-0.7 of new statistics. The authors' code begins with 1."""
     found = [(TAU + t) ** -KAPPA for t in range(first, first + steps)]
     return [1.0, *found[1:]] if form == AUTHORS else found
 
 
 def first_weight(steps: int) -> float:
-    """Compute the first minibatch's weight at the end.
-
-    In the authors' code.
-    """
+    """Compute the first minibatch's weight at the end. In the authors' code."""
     return float(np.prod([1.0 - rate for rate in rates(AUTHORS, steps)[1:]]))
 
 
@@ -155,10 +149,7 @@ def pairs(z: np.ndarray) -> np.ndarray:
 
 
 def bounded(values: np.ndarray, dtype: Any) -> np.ndarray:
-    """Keep values within +-1e12.
-
-    As printed, noise lets the parameters grow without end.
-    """
+    """Keep values within +-1e12. As printed, noise lets the parameters grow without end."""
     return np.asarray(np.clip(values, -1e12, 1e12).astype(dtype))
 
 
@@ -202,10 +193,7 @@ def noisy(
     low: float = -np.inf,
     top: float = np.inf,
 ) -> np.ndarray:
-    """Add the noise of Eq. 72 to a block.
-
-    Cut it to a range as the code does.
-    """
+    """Add the noise of Eq. 72 to a block. Cut it to a range as the code does."""
     if not sigma:
         return value
     return np.clip(value + rng.normal(0.0, np.sqrt(7) * sigma * largest / size, np.shape(value)), low, top)
@@ -233,10 +221,7 @@ def fit_network(
 
 
 class _PrintedNetwork:
-    """Take a step as printed.
-
-    Blocks averaged by rho_t from the prior, then appendix 5.
-    """
+    """Take a step as printed. Blocks averaged by rho_t from the prior, then appendix 5."""
 
     def __init__(self, n: int, J: int, K: int):
         self.n = n
@@ -250,10 +235,7 @@ class _PrintedNetwork:
 
 
 def printed_release(y: np.ndarray, q: Network, sigma: float, rng: Generator) -> dict[str, np.ndarray]:
-    """Noise the seven blocks of Eqs. 65-72.
-
-    s_7 is made positive definite as in Section 6.2.
-    """
+    """Noise the seven blocks of Eqs. 65-72. s_7 is made positive definite as in Section 6.2."""
     size, (J, K) = len(y), q.W.shape
     z = np.tile(expit(q.b).astype(np.float32), (size, 1))
     xi = printed_curvature(z, q).astype(np.float32)
@@ -291,10 +273,7 @@ def printed_parameters(s: dict[str, np.ndarray], n: int, q: Network) -> Network:
 
 
 class _AuthorsNetwork:
-    """Take a step of their code.
-
-    Hidden units are carried over minibatches, statistics are cut.
-    """
+    """Take a step of their code. Hidden units are carried over minibatches, statistics are cut."""
 
     def __init__(self, n: int, size: int, q: Network, rng: Generator):
         self.n = n
@@ -339,10 +318,7 @@ class _AuthorsNetwork:
 
 
 def reconstruct(form: str, Y: np.ndarray, q: Network, rng: Generator, sweeps: int = 5) -> np.ndarray:
-    """Predict pixels from each image's own hidden units.
-
-    By their means, or by a draw as in the code.
-    """
+    """Predict pixels from each image's own hidden units. By their means, or by a draw as in the code."""
     z = np.tile(expit(q.b), (len(Y), 1))
     for _ in range(sweeps):
         if form == PRINTED:

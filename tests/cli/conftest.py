@@ -19,10 +19,7 @@ WORDS = ("red", "green", "blue", "pink", "grey", "teal")
 
 @pytest.fixture(autouse=True)
 def hopeful(monkeypatch):
-    """Tiny corpora would be refused by their forecasts.
-
-    Test_forecast.py has the limit back.
-    """
+    """Tiny corpora would be refused by their forecasts. Test_forecast.py has the limit back."""
     monkeypatch.setattr(planning, "HOPELESS", -math.inf)
     monkeypatch.setattr(logistic_forecast, "HOPELESS", math.inf)
     monkeypatch.setattr(models_forecast, "HOPELESS", 0.0)
@@ -55,10 +52,7 @@ DROPS = "vips-fast: warning: --invalid drop: "
 
 @pytest.fixture
 def refused(run):
-    """The message of a command that must fail.
-
-    One line, nothing on standard output.
-    """
+    """The message of a command that must fail. One line, nothing on standard output."""
 
     def call(*argv, code=2):
         got, out, err = run(*argv)
@@ -71,10 +65,7 @@ def refused(run):
 
 
 class Files:
-    """A folder with counts of documents and their vocabulary.
-
-    `fit` has the arguments that fit topics to them.
-    """
+    """A folder with counts of documents and their vocabulary. `fit` has the arguments that fit topics to them."""
 
     def __init__(self, folder):
         topics = np.array([[0.4, 0.3, 0.3, 0, 0, 0], [0, 0, 0, 0.4, 0.3, 0.3]])
@@ -86,10 +77,7 @@ class Files:
         self.vocab.write_text("\n".join(WORDS) + "\n")
 
     def fit(self, *more):
-        """Arguments of a fit.
-
-        The last of an option that is given twice counts.
-        """
+        """Arguments of a fit. The last of an option that is given twice counts."""
         settings = "--topics 2 --steps 5 --doc-length 30 --seed 1 --anyway".split()
         return ["fit", "lda", self.docs, "--vocab", self.vocab, "--out", self.model, *settings, *more]
 

@@ -40,10 +40,7 @@ def fit(tmp_path):
 
 
 def test_rate_ratios_in_the_columns_units(run, fit, tmp_path):
-    """In the text, the file, `show` and the report.
-
-    With the largest count of the schema.
-    """
+    """In the text, the file, `show` and the report. With the largest count of the schema."""
     code, text, _ = run(*fit("--epsilon", 4))
     assert code == 0 and "Mean of the counts, cut at 15 (visits): rate ratio and 90 % interval" in text
     assert text.startswith("Verdict: useful. In a release, the columns predict the counts ") and "age +1" in text

@@ -106,10 +106,7 @@ def place(tmp_path, monkeypatch):
 
 
 def outcome(place, run, name, content, command, invalid):
-    """Run a job on one input.
-
-    Gives exit code, standard error, names of files and the charge.
-    """
+    """Run a job on one input. Gives exit code, standard error, names of files and the charge."""
     folder = place / f"{invalid}-{len(list(place.iterdir()))}"
     folder.mkdir()
     (place / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
@@ -121,10 +118,7 @@ def outcome(place, run, name, content, command, invalid):
 
 
 def told(err):
-    """Return the output without findings about noised releases.
-
-    These differ from run to run.
-    """
+    """Return the output without findings about noised releases. These differ from run to run."""
     findings = (
         "vips-fast: warning: effects: ",
         "vips-fast: warning: --row-norm ",
@@ -145,10 +139,7 @@ def test_a_bad_record(place, run, case):
 
 @pytest.mark.parametrize("bad", BAD_NOTES)
 def test_a_bad_record_and_a_purchase(place, run, bad):
-    """A refusal comes before the words are purchased.
-
-    With "drop" it does not come after it either.
-    """
+    """A refusal comes before the words are purchased. With "drop" it does not come after it either."""
     command = (*LDA, *OWN, "--max-share", 1, "--records", 600, "--epsilon", 8, "--anyway")
     good, bad = lines(b"note,patient", [b"red blue pink %s %d" % (line, k) for k in range(20) for line in NOTES], bad)
     known = outcome(place, run, "notes.csv", good, command, "drop")

@@ -88,10 +88,7 @@ def test_the_line_before_a_fit(few, run):
 
 
 def test_words_that_were_bought_are_kept(few, run, refused, monkeypatch):
-    """The forecast is made when their number is known.
-
-    A refusal loses none of them.
-    """
+    """The forecast is made when their number is known. A refusal loses none of them."""
     from vips_fast.models.vocabulary import PrivateVocabulary
 
     lines = [f"fever cough rash blue grey pink w{k % 9}" for k in range(600)]

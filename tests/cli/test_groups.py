@@ -9,10 +9,7 @@ from vips_fast.engine.budget import Budget
 
 @pytest.fixture
 def inputs(tmp_path, monkeypatch):
-    """A folder with counts of 60 documents of 25 persons.
-
-    Their labels are in both formats.
-    """
+    """A folder with counts of 60 documents of 25 persons. Their labels are in both formats."""
     monkeypatch.chdir(tmp_path)
     sp.save_npz("X.npz", sp.csr_matrix(np.random.default_rng(0).poisson(0.5, (60, 12))))
     labels = np.arange(60) % 25

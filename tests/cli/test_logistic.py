@@ -12,10 +12,7 @@ from vips_fast import BayesianLogisticRegression
 
 @pytest.fixture
 def rows(tmp_path):
-    """Rows of two columns, as dense and sparse files.
-
-    Their labels depend on the first column.
-    """
+    """Rows of two columns, as dense and sparse files. Their labels depend on the first column."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(3000, 2)) / 3
     y = rng.random(3000) < expit(6 * X[:, 0])

@@ -14,10 +14,7 @@ N = 600
 
 @pytest.fixture
 def rows(tmp_path):
-    """Two clear clusters.
-
-    As answers, and as vectors.
-    """
+    """Two clear clusters. As answers, and as vectors."""
     rng, z = np.random.default_rng(0), np.arange(N) % 2
     answers = np.stack([z == 0, z == 0, z == 1, z == 1], axis=1).astype(np.uint8)
     np.save(tmp_path / "answers.npy", answers)

@@ -8,10 +8,7 @@ from vips_fast import SigmoidBeliefNetwork
 
 @pytest.fixture
 def images(tmp_path):
-    """Records of 4 x 4 pixels with values 0 and 9.
-
-    Left or right half on, some noise.
-    """
+    """Records of 4 x 4 pixels with values 0 and 9. Left or right half on, some noise."""
     rng = np.random.default_rng(0)
     left = rng.random(200) < 0.5
     y = np.tile([[1, 1, 0, 0] * 4], (200, 1))

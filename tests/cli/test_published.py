@@ -31,10 +31,7 @@ INPUTS = {"text": ["vocab.txt", "text.json"], "table": ["schema.toml"]}
 
 @pytest.fixture(scope="module")
 def places(tmp_path_factory):
-    """Fit models of texts and of a table.
-
-    With report and transcript.
-    """
+    """Fit models of texts and of a table. With report and transcript."""
     root, rng = tmp_path_factory.mktemp("published"), np.random.default_rng(0)
     notes = "".join(f"{' '.join(rng.choice(WORDS, 12))}\n" for _ in range(200))
     rows = "".join(f"{age},{'yes' if age > 50 else 'no'}\n" for age in rng.integers(0, 100, 200))

@@ -157,10 +157,7 @@ def test_lines_are_added_and_whole(run, files, budget):
 
 
 def test_the_log_says_nothing_of_the_records(run, files, inputs, budget):
-    """Other records, as many.
-
-    The same lines, but for times, processes, names of runs and paths.
-    """
+    """Other records, as many. The same lines, but for times, processes, names of runs and paths."""
 
     def said(family, name, more):
         log = files.folder / name

@@ -35,10 +35,7 @@ def notes(tmp_path):
 
 @pytest.mark.parametrize("kind", ("parquet", "csv", "jsonl"))
 def test_notes_to_topics_and_new_notes_to_proportions(notes, run, kind):
-    """Words that a-z lost have columns of their own.
-
-    The saved model needs nothing to read new notes.
-    """
+    """Words that a-z lost have columns of their own. The saved model needs nothing to read new notes."""
     model, source = notes / "m", notes / f"notes.{kind}"
     how = (*"--text note --person patient --unit patient --stop-words none".split(), "--vocab", notes / "words")
     code, out, err = run("fit", "lda", source, *how, *FIT, "--out", model)
@@ -91,10 +88,7 @@ SMALL = ("--topics", 2, "--steps", 2, "--doc-length", 10, "--anyway")
 
 @pytest.fixture
 def ward(tmp_path):
-    """Notes of 600 patients, two each.
-
-    One of them has words of their own.
-    """
+    """Notes of 600 patients, two each. One of them has words of their own."""
     lines = [f"patient{k},the blue fever {'cough rash' if k % 2 else 'T4 B12'} {k % 7}" for k in range(600)] * 2
     lines.append(f"patient7,{SECRET} {' '.join(f'{SECRET}{k}' for k in range(500))}")
     (tmp_path / "notes.csv").write_text("\n".join(["patient,note", *lines, ""]))
@@ -134,10 +128,7 @@ def test_a_vocabulary_of_nothing_says_what_was_spent(ward, refused, monkeypatch)
 
 
 def budget_of(ward, **options):
-    """Make a budget with one purchase.
-
-    Its share of delta is as large as without a budget.
-    """
+    """Make a budget with one purchase. Its share of delta is as large as without a budget."""
     options = dict(purchases=1) | options
     return Budget.create(ward / "b", epsilon=6.0, delta=1e-5, dataset="ward", unit="patient", **options)
 
@@ -148,10 +139,7 @@ def by_budget(ward, *more):
 
 
 def test_a_budget_alone_pays_for_words_and_topics(ward, run, refused):
-    """The plan splits the rest of the budget.
-
-    The topics get all of the rest, in one ledger.
-    """
+    """The plan splits the rest of the budget. The topics get all of the rest, in one ledger."""
     budget = budget_of(ward)
     assert run(*by_budget(ward))[0] == 0
     model, share = LatentDirichletAllocation.load(ward / "m"), plan(600, None, 2, doc_length=10, epsilon=6.0)
@@ -202,10 +190,7 @@ def test_what_the_fit_refuses_purchases_no_words(ward, refused, paid, more, mess
     "kind, target", [("gaussian", 7), ("gaussian", 6), ("gaussian", 5.9), ("renyi", 6), ("auto", 5.9)]
 )
 def test_words_and_topics_fit_a_budget_together_or_nothing_is_bought(ward, run, target, kind):
-    """A budget of 6.
-
-    The Gaussian filter counts releases of all persons without loss, the Renyi filter above 6.
-    """
+    """A budget of 6. The Gaussian filter counts releases of all persons without loss, the Renyi filter above 6."""
     budget = budget_of(ward, filter=kind)
     before, fits = (ward / "b").read_bytes(), kind == "gaussian" and target <= 6
     code, _, err = run(*by_budget(ward, "--epsilon", target))

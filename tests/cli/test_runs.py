@@ -44,10 +44,7 @@ class Started:
         return self.ledger.read_bytes().count(b'"release"') if self.ledger.exists() else 0
 
     def end(self, signum=None):
-        """Exit code and standard error.
-
-        Its million steps would take far longer than is waited.
-        """
+        """Exit code and standard error. Its million steps would take far longer than is waited."""
         if signum is not None:
             self.process.send_signal(signum)
         err = self.process.communicate(timeout=60)[1]
@@ -237,10 +234,7 @@ def test_a_file_that_may_grow_no_further(run, files):
 
 @pytest.mark.parametrize("moment", ["put_in_place", "remove"])
 def test_killed_while_the_model_gets_its_place(run, files, monkeypatch, moment):
-    """The next start finds the one model that was paid for.
-
-    Whatever is left, it is not one that is like it.
-    """
+    """The next start finds the one model that was paid for. Whatever is left, it is not one that is like it."""
     assert run(*files.fit(*NOISE, "--quiet"))[0] == 0
     before = LatentDirichletAllocation.load(files.model).ledger_
     if (child := os.fork()) == 0:
@@ -298,10 +292,7 @@ def test_the_folder_is_locked_until_the_model_has_its_place(run, refused, files,
 
 
 def without(stream, place, arguments):
-    """Return a command with one stream that cannot be written.
-
-    The other is captured.
-    """
+    """Return a command with one stream that cannot be written. The other is captured."""
     names = {1: "stdout", 2: "stderr"}
     kept = {names[3 - stream]: subprocess.PIPE, "text": True}
     if place == "closed":

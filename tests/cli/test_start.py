@@ -193,10 +193,7 @@ def through_a_terminal():
 
 
 def test_through_a_terminal(table, tmp_path, through_a_terminal):
-    """A wrong answer is asked again.
-
-    The line of a page that a browser opens is left out.
-    """
+    """A wrong answer is asked again. The line of a page that a browser opens is left out."""
     (tmp_path / "notes.csv").write_text(table, encoding="cp1252")
     started, expect, answer = through_a_terminal("notes.csv", "--quiet", "--unit", "customer")
     for question, line in [

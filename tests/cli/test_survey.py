@@ -56,10 +56,7 @@ def test_a_survey_fitted_as_the_readme_says(run, tmp_path):
 
 
 def test_units_reference_and_outcome(run, tmp_path):
-    """The file has each effect per unit of its column.
-
-    It is for the class that the schema has last.
-    """
+    """The file has each effect per unit of its column. It is for the class that the schema has last."""
     code, text, errors = run(*fit(tmp_path, survey(0)))
     # Each of six effects is in one line, and the warning counts as the list does.
     lines = text.splitlines()
@@ -96,10 +93,7 @@ def test_the_norm_is_the_schemas_or_stated(run, tmp_path):
 
 @pytest.mark.parametrize(("n", "epsilon", "text"), [(6000, 1, "odds ratio of about 1.09"), (300, 0.05, "mostly noise")])
 def test_the_forecast_is_public_and_refuses_a_hopeless_run(run, tmp_path, monkeypatch, n, epsilon, text):
-    """It comes before anything is spent, and depends on no record.
-
-    Other answers, the same line.
-    """
+    """It comes before anything is spent, and depends on no record. Other answers, the same line."""
     monkeypatch.setattr(forecast, "HOPELESS", 1.0)
     argv = [word for word in fit(tmp_path, survey(0, n), "m", "--epsilon", epsilon) if word != "--quiet"]
     said = []

@@ -1,7 +1,4 @@
-"""Random allocation in the engine.
-
-Minibatches, the charge of epochs, interrupted runs, budgets.
-"""
+"""Random allocation in the engine. Minibatches, the charge of epochs, interrupted runs, budgets."""
 
 import numpy as np
 import pytest
@@ -118,10 +115,7 @@ class Spy(Threads):
 
 
 def dealt(**calls):
-    """Return rows of each step of four epochs of two minibatches.
-
-    In a fit with the system's randomness.
-    """
+    """Return rows of each step of four epochs of two minibatches. In a fit with the system's randomness."""
     model, data = allocated("logistic", noise_multiplier=2.0)
     model.fit(*data, backend=(spy := Spy()), **calls)
     return spy.seen, len(data[0])
@@ -135,10 +129,7 @@ def test_a_fit_deals_each_record_once_an_epoch():
 
 
 def test_a_key_for_each_step_would_deal_records_twice(monkeypatch):
-    """A mutant of the loop.
-
-    A new key, and no new event is paid for.
-    """
+    """A mutant of the loop. A new key, and no new event is paid for."""
     monkeypatch.setattr(loop, "starts_event", lambda sampler, step, first: True)
     seen, n = dealt()
     assert any(np.intersect1d(*seen[2 * epoch : 2 * epoch + 2]).size for epoch in range(4))
@@ -276,10 +267,7 @@ def test_a_budget_pays_for_the_epoch_of_a_resumed_run(tmp_path):
 
 
 def test_a_release_of_no_epoch_is_not_written():
-    """Releases after an epoch's first bring nothing.
-
-    Without the first they would be private for nothing.
-    """
+    """Releases after an epoch's first bring nothing. Without the first they would be private for nothing."""
     event, ledger = RandomAllocationEvent(3, 1, GaussianEvent(1.0)), Ledger()
     nothing = SelfComposedEvent(event, 0)
     with pytest.raises(ValueError, match="must belong to an epoch that is already recorded"):

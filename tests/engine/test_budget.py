@@ -443,10 +443,7 @@ def test_a_rollback_shows_in_the_head(budget, path):
 
 
 def test_the_lock_is_not_inherited(budget, path):
-    """No child has the lock after a charge is decided.
-
-    A process may be started, or forked, meanwhile.
-    """
+    """No child has the lock after a charge is decided. A process may be started, or forked, meanwhile."""
     with budget._locked(write=True):
         child = os.fork()
         if child == 0:

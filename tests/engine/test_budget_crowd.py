@@ -1,7 +1,4 @@
-"""Many at once, and killed at any moment.
-
-Never above the target, never an under-count.
-"""
+"""Many at once, and killed at any moment. Never above the target, never an under-count."""
 
 import json
 import os
@@ -104,10 +101,7 @@ def fit_for_ever(name, path, folder):
 
 
 def killed(tmp_path, rounds):
-    """Kill two fitting processes at a time on one budget.
-
-    Each at a random moment.
-    """
+    """Kill two fitting processes at a time on one budget. Each at a random moment."""
     rng, path = np.random.default_rng(rounds), tmp_path / "b"
     budget = Budget.create(path, 20.0, 1e-5, dataset="ward7", filter="renyi")
     kinds = ["lda", "logistic", "network"]

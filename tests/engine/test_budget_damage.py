@@ -1,7 +1,4 @@
-"""Files that were cut, damaged, or could not be written.
-
-Never an under-count, never an unforeseen error.
-"""
+"""Files that were cut, damaged, or could not be written. Never an under-count, never an unforeseen error."""
 
 import os
 import resource
@@ -23,10 +20,7 @@ EVENTS = [GaussianEvent(z, "add_remove") for z in (20.0, 25.0, 30.0)]
 
 @pytest.fixture(scope="module")
 def history(tmp_path_factory):
-    """Return the bytes of a budget after each append.
-
-    With the draws by then; two runs stay open.
-    """
+    """Return the bytes of a budget after each append. With the draws by then; two runs stay open."""
     path = tmp_path_factory.mktemp("budget") / "b"
     budget = Budget.create(path, 3.0, 1e-6, dataset="ward7")
     drawn, files = Counter(), []
@@ -65,10 +59,7 @@ def quick(monkeypatch):
 
 
 def put(path, data):
-    """Write a new file.
-
-    ext4 brings one that is cut to nothing and written again to the disk at once.
-    """
+    """Write a new file. ext4 brings one that is cut to nothing and written again to the disk at once."""
     path.unlink(missing_ok=True)
     path.write_bytes(data)
 
@@ -114,10 +105,7 @@ def test_cut_at_every_byte(history, tmp_path, quick):
 
 
 def test_a_crash_in_the_middle_of_an_append(history, tmp_path, quick):
-    """Any prefix of an append loses nothing, and the file resumes.
-
-    Under the old first line or the new.
-    """
+    """Any prefix of an append loses nothing, and the file resumes. Under the old first line or the new."""
     path = tmp_path / "b"
     for (before, drawn), (after, _) in zip(history[:-1], history[1:], strict=True):
         for size in range(len(before), len(after) + 1):
@@ -186,10 +174,7 @@ def test_records_missing_in_the_middle(history, tmp_path):
 
 
 def test_an_older_file_with_its_own_first_line_is_valid(history, tmp_path):
-    """A rollback of everything cannot be seen.
-
-    The head of a later model tells.
-    """
+    """A rollback of everything cannot be seen. The head of a later model tells."""
     path = tmp_path / "b"
     put(path, history[-1][0])
     head = Budget(path).head
@@ -227,10 +212,7 @@ def test_the_holder_of_a_torn_end_goes_on(tmp_path):
 
 
 def test_a_disk_that_is_full(tmp_path):
-    """A short write, then an error.
-
-    The file is as before, and the next run starts.
-    """
+    """A short write, then an error. The file is as before, and the next run starts."""
     path = tmp_path / "b"
     budget = Budget.create(path, 3.0, 1e-6, dataset="ward7")
     held = budget.reserve(EVENTS[0], 3)
@@ -254,10 +236,7 @@ def test_a_disk_that_is_full(tmp_path):
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("torn", [False, True])
 def test_a_fault_at_each_call_of_a_charge(tmp_path, monkeypatch, fault, torn):
-    """Every draw counts, and the message names the file.
-
-    The next run starts.
-    """
+    """Every draw counts, and the message names the file. The next run starts."""
     seen = set()
 
     def prepare(folder):
@@ -293,10 +272,7 @@ def test_a_fault_at_each_call_of_a_charge(tmp_path, monkeypatch, fault, torn):
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_at_each_call_of_create(tmp_path, monkeypatch, fault):
-    """The budget is there whole or not at all.
-
-    A kill's leftovers can be recognized.
-    """
+    """The budget is there whole or not at all. A kill's leftovers can be recognized."""
 
     def create(folder):
         return Budget.create(folder / "b", 3.0, 1e-6, dataset="ward7")

@@ -1,7 +1,4 @@
-"""A killed run resumes from its releases, at any moment.
-
-Every release counts.
-"""
+"""A killed run resumes from its releases, at any moment. Every release counts."""
 
 import errno
 import json
@@ -99,10 +96,7 @@ KILLS = {
 
 
 def kill_at(module, function, count, whole=False):
-    """Let the process die in a call of the system.
-
-    Before it or with half of the bytes written.
-    """
+    """Let the process die in a call of the system. Before it or with half of the bytes written."""
     original, calls = getattr(module, function), [0]
 
     def call(*arguments):
@@ -137,10 +131,7 @@ def test_killed_and_resumed(name, kind, tmp_path):
 
 
 def test_lost_steps_are_paid_for_and_the_target_holds(tmp_path):
-    """Each interrupt costs a release.
-
-    The run ends with the steps that the target still pays for, and says so.
-    """
+    """Each interrupt costs a release. The run ends with the steps that the target still pays for, and says so."""
     options = dict(noise_multiplier=None, epsilon=1.0, n_steps=6)
     make, records = CASES["lda"]
     for _ in range(2):

@@ -75,10 +75,7 @@ def test_a_crash_at_any_byte_of_the_ledger_counts_what_was_drawn(tmp_path, quick
 
 
 def test_a_ledger_cut_at_any_byte_is_counted_or_refused(tmp_path, quick_disk):
-    """Only the end of the last record may be missing.
-
-    The first line counts the records.
-    """
+    """Only the end of the last record may be missing. The first line counts the records."""
     begun(tmp_path)
     path, plan = tmp_path / LEDGER, plan_of("own")
     content = path.read_bytes()

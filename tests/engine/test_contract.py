@@ -1,7 +1,4 @@
-"""The contract, held by every model.
-
-Additive sums, resumable state, one result that cannot contradict itself.
-"""
+"""The contract, held by every model. Additive sums, resumable state, one result that cannot contradict itself."""
 
 import json
 import math
@@ -63,10 +60,7 @@ def public_view(estimator):
 
 @ALL
 def test_sums_are_additive_over_shards(name):
-    """Any split into shards in any order gives the same integers.
-
-    Before rounding, in every step.
-    """
+    """Any split into shards in any order gives the same integers. Before rounding, in every step."""
     rng = np.random.default_rng(0)
     _, model, plan, records = prepare(name)
     words = rng.integers(0, 2**64, records.n_rows, dtype=np.uint64)
@@ -179,10 +173,7 @@ class Stop(Exception):
 
 
 def interrupting(estimator, where, kind):
-    """Make the next run of an estimator end early.
-
-    At a step boundary or inside a step.
-    """
+    """Make the next run of an estimator end early. At a step boundary or inside a step."""
     if kind == "callback":
 
         def callback(progress):
@@ -235,10 +226,7 @@ CALLS = {
 @pytest.mark.parametrize("name", MODELS)  # it is the engine that is interrupted
 @pytest.mark.parametrize("kind", ["callback", "sum", "update"])
 def test_an_interrupted_fit_leaves_the_estimator_as_it_was(name, kind, tmp_path):
-    """Interrupts at every step boundary and inside steps.
-
-    For orders of fit and partial_fit, about parts too.
-    """
+    """Interrupts at every step boundary and inside steps. For orders of fit and partial_fit, about parts too."""
     make, data = CASES[name]
     for before in ((), ("fit",), ("fit", "partial_fit"), ("partial_fit",), ("part", "partial_fit")):
         for then in CALLS:
@@ -265,10 +253,7 @@ def test_an_interrupted_fit_leaves_the_estimator_as_it_was(name, kind, tmp_path)
 
 @ALL
 def test_budget_laundering(name):
-    """A private ledger never continues statistics of another run.
-
-    That is, of a run that is not private (fault 1).
-    """
+    """A private ledger never continues statistics of another run. That is, of a run that is not private (fault 1)."""
     make, data = CASES[name]
 
     def stop(progress):
@@ -305,10 +290,7 @@ def test_what_is_published_is_read_only(name):
 
 @ALL
 def test_rows_do_not_matter_where_the_number_of_records_is_given(name):
-    """With n_records the number of rows changes nothing public.
-
-    No plan, scale, grid or refusal (fault 5).
-    """
+    """With n_records the number of rows changes nothing public. No plan, scale, grid or refusal (fault 5)."""
     make, data = CASES[name]
     plans = []
     for n in (0, 20, 200, 1000):
@@ -460,10 +442,7 @@ def forged(result, arrays, path):
 
 @pytest.mark.parametrize("name", ["lda", "logistic", "network", "own"])
 def test_no_flipped_bit_changes_a_statement(name, tmp_path):
-    """400 flips over both files.
-
-    A file that loads has the written content, any other is a ValueError.
-    """
+    """400 flips over both files. A file that loads has the written content, any other is a ValueError."""
     estimator = fitted(name)
     estimator.save(tmp_path / "m")
     said, rng = str(estimator.privacy_), np.random.default_rng(0)

@@ -1,7 +1,4 @@
-"""Sums on the workers of a Dask cluster.
-
-The bits of one process, whatever becomes of workers.
-"""
+"""Sums on the workers of a Dask cluster. The bits of one process, whatever becomes of workers."""
 
 import io
 import logging
@@ -49,10 +46,7 @@ def parts(backend):
 
 
 def same(name, backend, groups=None, data=None, known=None, **options):
-    """Fits a case here and there, and compares; gives the second.
-
-    ``known`` keeps the fits of this process.
-    """
+    """Fits a case here and there, and compares; gives the second. ``known`` keeps the fits of this process."""
     make, own = EVERY[name]
     data, options = own() if data is None else data, {"noise_multiplier": 2.0, **options}
     more, known = {} if groups is None else {"groups": groups}, {} if known is None else known
@@ -97,10 +91,7 @@ def test_the_same_bits_for_all_models_and_numbers_of_parts(workers):
 
 
 def test_persons_and_dropped_records(parts):
-    """Units whose rows lie all over the data.
-
-    Rows that nobody may see; and many classes.
-    """
+    """Units whose rows lie all over the data. Rows that nobody may see; and many classes."""
     whose = np.random.default_rng(0).integers(0, 60, 200)
     same("lda", parts(7), groups=whose, sampling="poisson", batch_size=20)
     X, y = (np.array(a, dtype=float) for a in EVERY["logistic"][1]())
@@ -162,10 +153,7 @@ def cut(data, at):
 
 
 def test_blocks_that_workers_make_themselves(backend):
-    """Delayed CSR blocks, and a Dask array in blocks.
-
-    Persons have their rows in one block.
-    """
+    """Delayed CSR blocks, and a Dask array in blocks. Persons have their rows in one block."""
     from dask import array, delayed
 
     (X,), at = counts(), [30, 31, 150]
@@ -207,10 +195,7 @@ def test_blocks_that_do_not_go_together_are_refused_before_anything_is_spent(bac
 
 
 def test_shards_that_workers_open_themselves(parts, tmp_path):
-    """Counts, numbers with labels, binary records; with persons.
-
-    What is sent are places on the disk, and no row.
-    """
+    """Counts, numbers with labels, binary records; with persons. What is sent are places on the disk, and no row."""
     (X,), whose = counts(), np.sort(np.random.default_rng(0).integers(0, 70, 200))
     corpus = write_shards(tmp_path / "counts", [Batch(X, persons=whose.tolist())])
     same("lda", parts(5), data=(corpus,), **POISSON)
@@ -254,10 +239,7 @@ def test_a_block_that_is_read_anew_has_the_rows_that_it_had():
 
 
 class Killed:
-    """Fits while workers are killed at random moments of their sums.
-
-    Each is compared with one undisturbed fit.
-    """
+    """Fits while workers are killed at random moments of their sums. Each is compared with one undisturbed fit."""
 
     def __init__(self, backend, folder):
         self.backend, self.folder, self.whole, self.hits, self.at_work = backend, folder, {}, 0, -1
@@ -424,10 +406,7 @@ def test_who_has_no_certificate_is_not_let_in(backend):
 
 
 def test_what_the_scheduler_and_the_logs_show(backend):
-    """Names of tasks, and no number of a record.
-
-    Not even where a sum fails.
-    """
+    """Names of tasks, and no number of a record. Not even where a sum fails."""
     secret = 918273645
     X = np.full((40, 4), float(secret))
     seen, client = [], backend.client
@@ -464,10 +443,7 @@ SHELL = ["--topics", "3", "--doc-length", "30", "--non-private", "--seed", "1", 
 
 
 def test_the_command(backend, tmp_path):
-    """A scheduler by its address, keys and certificates from Dask's configuration.
-
-    Worker processes; refusals.
-    """
+    """A scheduler by its address, keys and certificates from Dask's configuration. Worker processes; refusals."""
     import dask
 
     (X,) = counts()

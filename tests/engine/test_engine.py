@@ -40,10 +40,7 @@ class Numbers:
 
 
 class Sum(Model):
-    """Toy model: the record's number is its value, in one entry.
-
-    The parameter is the average.
-    """
+    """Toy model: the record's number is its value, in one entry. The parameter is the average."""
 
     shape = (2,)
     clip = 10.0
@@ -174,10 +171,7 @@ def test_rounding_is_exact(bits):
 
 
 def test_sums_stay_within_one_step_of_their_distance_when_rounded():
-    """Rounding in doubles breaks this where sums are large.
-
-    The reason for integers.
-    """
+    """Rounding in doubles breaks this where sums are large. The reason for integers."""
     rng = np.random.default_rng(1)
     factor = Fraction.below(2.0**-3.7)
     x = rng.integers(2**60, 2**61, 20_000)
@@ -304,10 +298,7 @@ def test_unusable_records_contribute_nothing_and_are_sampled_like_others():
 
 
 def test_the_callback_computes_epsilon_only_when_it_is_read(monkeypatch):
-    """Composing at each step made many small steps ten times slower.
-
-    Fault 11.
-    """
+    """Composing at each step made many small steps ten times slower. Fault 11."""
     calls = []
     original = Ledger.epsilon
     monkeypatch.setattr(Ledger, "epsilon", lambda self, *a: calls.append(1) or original(self, *a))

@@ -1,7 +1,4 @@
-"""Persons as units, for every model.
-
-A person's rows are one contribution, and nothing else of them shows.
-"""
+"""Persons as units, for every model. A person's rows are one contribution, and nothing else of them shows."""
 
 from fractions import Fraction
 
@@ -31,10 +28,7 @@ def make(name, **options):
 
 
 def persons(n, seed=0):
-    """Labels of rows.
-
-    Persons of 1 to about 12 rows, all over the data.
-    """
+    """Labels of rows. Persons of 1 to about 12 rows, all over the data."""
     rng = np.random.default_rng(seed)
     return rng.permutation(np.repeat(np.arange(n), np.minimum(rng.geometric(0.3, n), 12))[:n])
 
@@ -63,10 +57,7 @@ def words_of(n):
 @ALL
 @pytest.mark.parametrize("limit", [None, 3])
 def test_sums_are_additive_over_shards_that_keep_persons_whole(name, limit):
-    """Bits of a person's contribution.
-
-    By itself, in any block, order, thread, after others, for any place of rows.
-    """
+    """Bits of a person's contribution. By itself, in any block, order, thread, after others, for any place of rows."""
     data, groups = CASES[name][1](), persons(200)
     made = prepare(name, groups, options={"rows_per_group": limit})
     n, rng = made.records.n_rows, np.random.default_rng(1)
@@ -114,10 +105,7 @@ def test_persons_of_one_row_give_the_bits_of_records(name, monkeypatch):
 
 @ALL
 def test_a_person_is_no_longer_than_the_clip(name):
-    """On the noise's lattice, for every person, however many rows.
-
-    Some sums are cut to it.
-    """
+    """On the noise's lattice, for every person, however many rows. Some sums are cut to it."""
     data = tuple(sp.vstack([x] * 3).tocsr() if sp.issparse(x) else np.concatenate([x] * 3) for x in CASES[name][1]())
     for seed in range(3):
         made = prepare(name, persons(600, seed) // (1 + 9 * seed), data, random_state=seed)
@@ -144,10 +132,7 @@ def test_files_and_statement_speak_of_patients(name, tmp_path):
 
 @pytest.mark.parametrize("kind", ["dense", "sparse", "ones"])
 def test_sparse_and_dense_persons_of_logistic_regression(kind):
-    """The same sums wherever rows lie, within the clip.
-
-    Labels change the person's weight by nothing.
-    """
+    """The same sums wherever rows lie, within the clip. Labels change the person's weight by nothing."""
     rng = np.random.default_rng(0)
     X = (rng.random((300, 40)) < 0.1) * (1.0 if kind == "ones" else rng.normal(size=(300, 40)))
     y, groups = rng.integers(0, 2, 300), rng.permutation(np.repeat(np.arange(12), 25))
@@ -176,10 +161,7 @@ def test_sparse_and_dense_persons_of_logistic_regression(kind):
 
 @ALL
 def test_an_interrupted_fit_goes_on_with_persons(name, tmp_path):
-    """A run that stopped half way ends as it would have.
-
-    In a folder, about the same persons.
-    """
+    """A run that stopped half way ends as it would have. In a folder, about the same persons."""
     data, groups = CASES[name][1](), persons(200)
 
     def stop(progress):

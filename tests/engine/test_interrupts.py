@@ -73,10 +73,7 @@ def test_a_second_signal_ends_the_process_and_an_ignored_one_does_nothing(signum
 @ALL
 @pytest.mark.parametrize("place", ["update", "sum", "noise_key", "intend"])
 def test_a_signal_anywhere_in_a_step_loses_no_step_that_was_done(name, place, tmp_path, monkeypatch):
-    """A sum is given up and costs nothing.
-
-    A step that is paid for is done first.
-    """
+    """A sum is given up and costs nothing. A step that is paid for is done first."""
 
     def send():
         signal.raise_signal(signal.SIGTERM)

@@ -13,10 +13,7 @@ def sums(*numbers):
 
 
 def test_sums_add_and_stay_as_they_were():
-    """A task that runs again finds the same input.
-
-    Nothing is added in place.
-    """
+    """A task that runs again finds the same input. Nothing is added in place."""
     parts = sums(3, 5, 1000)
     whole, again = add(parts, 99), add(parts, 99)
     for one in (whole, again):
@@ -56,10 +53,7 @@ def drawn(sampler, randomness, usable, cuts):
 @pytest.mark.parametrize("sampler", SAMPLERS, ids=lambda s: f"{s.name}-{s.expected_batch_size:g}")
 @pytest.mark.parametrize("randomness", [KeyedRandomness(b"k" * 32), SystemRandomness()], ids=["keyed", "system"])
 def test_parts_draw_what_the_whole_draws(sampler, randomness):
-    """Record by record, with the same words, whatever the parts are.
-
-    Another step draws others.
-    """
+    """Record by record, with the same words, whatever the parts are. Another step draws others."""
     usable, rng = np.random.default_rng(1).random(1000) < 0.9, np.random.default_rng(2)
     of_step = randomness.of_step(4)
     rows, words = minibatch(sampler, 1000, usable, of_step, 4)
@@ -73,10 +67,7 @@ def test_parts_draw_what_the_whole_draws(sampler, randomness):
 
 
 def test_parts_that_begin_the_words_anew_are_caught():
-    """A mutant makes records of different parts share their words.
-
-    They would be drawn together.
-    """
+    """A mutant makes records of different parts share their words. They would be drawn together."""
 
     class Anew(KeyedRandomness):
         def words(self, n, purpose, step, first=0):

@@ -1,7 +1,4 @@
-"""Calls of ``partial_fit`` about parts of a data set.
-
-Their sums in ledgers, words, files and budgets.
-"""
+"""Calls of ``partial_fit`` about parts of a data set. Their sums in ledgers, words, files and budgets."""
 
 import copy
 import json
@@ -30,18 +27,12 @@ def times(event, count, delta=1e-5):
 
 
 def called(event, count, delta=1e-5):
-    """Up to 9 equal calls that nobody planned.
-
-    The odometer has a level for each number, with its share of delta.
-    """
+    """Up to 9 equal calls that nobody planned. The odometer has a level for each number, with its share of delta."""
     return times(event, count, delta * (0.5 if count == 1 else 0.375 / (count * (count - 1))))
 
 
 def private(name, **options):
-    """Return an estimator of the case within its guarantee.
-
-    The paper's sensitivity of the topic model is not.
-    """
+    """Return an estimator of the case within its guarantee. The paper's sensitivity of the topic model is not."""
     make, data = CASES[name]
     if name == "lda-paper":
         options = {"sampling": "poisson", "batch_size": 50, **options}
@@ -52,10 +43,7 @@ def private(name, **options):
 
 
 def test_four_disjoint_parts_cost_what_one_does():
-    """The figures of docs/jobs.md.
-
-    1.50 for four nights, where four calls about all records are 3.56.
-    """
+    """The figures of docs/jobs.md. 1.50 for four nights, where four calls about all records are 3.56."""
     make, data = CASES["lda"]
     parallel, sequence = (make(noise_multiplier=3.0, delta=1e-6) for _ in "ab")
     for night in range(4):
@@ -68,10 +56,7 @@ def test_four_disjoint_parts_cost_what_one_does():
 
 @ALL
 def test_parts_compose_in_parallel_and_a_part_in_sequence(name, tmp_path):
-    """Fit, then parts a, b, a and all records.
-
-    The files, only the releases and only the ledger say the same.
-    """
+    """Fit, then parts a, b, a and all records. The files, only the releases and only the ledger say the same."""
     estimator, data = private(name, epsilon=None)
     event = whole(2.0, "replace_one" if estimator.sampling == "without_replacement" else "add_remove")
     spent = []
@@ -128,10 +113,7 @@ def test_a_fit_reads_all_records(name):
 
 @ALL
 def test_rows_do_not_matter_where_the_number_of_a_part_is_given(name):
-    """Plan, scale and refusals come from the public number.
-
-    It is the call's, or the estimator's; no row shows.
-    """
+    """Plan, scale and refusals come from the public number. It is the call's, or the estimator's; no row shows."""
     make, data = CASES[name]
     full = dict(sampling="full", options={"relation": "add_remove"})
     labels = {"classes": [0, 1]} if name.startswith("logistic") else {}
@@ -209,10 +191,7 @@ def test_a_part_has_a_number_of_records(n_records):
 
 @pytest.mark.parametrize("kind", ["gaussian", "renyi"])
 def test_a_budget_keeps_an_account_for_each_part(kind, tmp_path):
-    """Random charges against the filter of each part's records.
-
-    Refused if and only if one would pass.
-    """
+    """Random charges against the filter of each part's records. Refused if and only if one would pass."""
     rng, budget = np.random.default_rng(0), Budget.create(tmp_path / "b", 2.0, 1e-6, dataset="ward7", filter=kind)
     drawn, refused = [], 0
 

@@ -1,7 +1,4 @@
-"""The planner: one calibration a fit, one plan a request.
-
-Refusals come from only public numbers.
-"""
+"""The planner: one calibration a fit, one plan a request. Refusals come from only public numbers."""
 
 import warnings
 from dataclasses import FrozenInstanceError, replace

@@ -1,7 +1,4 @@
-"""Interrupted runs that a budget pays for.
-
-Each release once, the steps that are left and no others.
-"""
+"""Interrupted runs that a budget pays for. Each release once, the steps that are left and no others."""
 
 from contextlib import nullcontext
 
@@ -15,10 +12,7 @@ from vips_fast.engine.filters import gaussian_filter_epsilon
 
 
 def interrupted(make, records, folder, at=2, **options):
-    """Interrupt a run or its resumption inside a step.
-
-    There is a checkpoint after each.
-    """
+    """Interrupt a run or its resumption inside a step. There is a checkpoint after each."""
     model = make()
     ends(model, at, fail)
     with pytest.raises(Stop):
@@ -30,10 +24,7 @@ def drawn(path):
 
 
 def test_a_budget_pays_for_every_release_of_an_interrupted_run(tmp_path):
-    """Budget and folder agree on the spending.
-
-    A finished run that is resumed costs nothing.
-    """
+    """Budget and folder agree on the spending. A finished run that is resumed costs nothing."""
     make, records = CASES["lda"]
     budget = Budget.create(tmp_path / "ward.budget", 50.0, 1e-5, dataset="ward")
     options = dict(n_records=200, n_steps=4)
@@ -72,10 +63,7 @@ def test_a_resume_reserves_what_is_left(tmp_path, n_records):
 @pytest.mark.parametrize("n_records", [200, None])
 @pytest.mark.parametrize("name", ["lda", "own"])
 def test_a_run_that_takes_what_is_left_goes_on(name, n_records, tmp_path):
-    """Its noise follows the plan in the folder.
-
-    It does not follow the rest by now.
-    """
+    """Its noise follows the plan in the folder. It does not follow the rest by now."""
     make, records = CASES[name]
     budget = Budget.create(tmp_path / "b", 3.0, 1e-5, dataset="ward")
 
@@ -91,10 +79,7 @@ def test_a_run_that_takes_what_is_left_goes_on(name, n_records, tmp_path):
 
 @pytest.mark.parametrize("others, steps", [(0, 5), (2, 3), (3, 2)])
 def test_a_resume_ends_with_the_steps_that_the_budget_holds(others, steps, tmp_path):
-    """Two steps remain and one was lost, so three are paid for.
-
-    Others reserve some meanwhile.
-    """
+    """Two steps remain and one was lost, so three are paid for. Others reserve some meanwhile."""
     make, records = CASES["own"]
     budget = Budget.create(tmp_path / "b", 3.0, 1e-5, dataset="ward")
 

@@ -1,7 +1,4 @@
-"""The transcript of an interrupted run.
-
-The model follows from its releases, and lost ones stand apart.
-"""
+"""The transcript of an interrupted run. The model follows from its releases, and lost ones stand apart."""
 
 import errno
 import os
@@ -20,10 +17,7 @@ from vips_fast.models.rebuild import verify
 
 
 def interrupted(make, name, folder, **more):
-    """Interrupt a run twice, each within a step.
-
-    It has checkpoint and transcript; then comes the whole run.
-    """
+    """Interrupt a run twice, each within a step. It has checkpoint and transcript; then comes the whole run."""
     common = dict(checkpoint=folder / "r", transcript=folder / "t", resume=True, **more)
     for _ in range(2):
         model = make()
@@ -64,10 +58,7 @@ def test_a_run_without_noise_has_a_transcript_too(tmp_path):
 @pytest.mark.parametrize("when", ["before a release", "after a release", "before it is saved"])
 @pytest.mark.parametrize("first", [True, False])
 def test_calls_continue_from_a_saved_model_after_a_stop(when, first, tmp_path, monkeypatch):
-    """A model that was saved, and calls after it that were not.
-
-    Later calls are its own, and verify.
-    """
+    """A model that was saved, and calls after it that were not. Later calls are its own, and verify."""
     budget = Budget.create(tmp_path / "b", 50.0, 1e-5, dataset="ward")
 
     def call(model):

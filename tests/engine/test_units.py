@@ -1,7 +1,4 @@
-"""Units of several rows.
-
-The chosen rows, their blocks, and the random words.
-"""
+"""Units of several rows. The chosen rows, their blocks, and the random words."""
 
 import numpy as np
 import pytest
@@ -44,10 +41,7 @@ def test_a_unit_is_its_rows_in_their_order(labels):
 
 
 def test_a_unit_does_not_depend_on_the_others_or_on_where_its_rows_are(labels):
-    """Bit for bit.
-
-    Whichever units are drawn with it, and wherever its rows stand in X.
-    """
+    """Bit for bit. Whichever units are drawn with it, and wherever its rows stand in X."""
     for limit in (None, 3):
         records = UnitRecords(Rows(200), labels, limit)
         whole, _ = taken(records, np.arange(records.n_rows))

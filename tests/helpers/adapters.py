@@ -164,10 +164,7 @@ class VocabularyAdapter(Adapter):
 
 
 class _Attack:
-    """Scores of whole runs: likelihood ratios, and infinity.
-
-    It is infinity for an own token that is released.
-    """
+    """Scores of whole runs: likelihood ratios, and infinity. It is infinity for an own token that is released."""
 
     def __init__(self, bench: Bench, holds: bool):
         self.bench, adapter = bench, bench.adapter

@@ -1,7 +1,4 @@
-"""The run folder of a job.
-
-Its facts, files that are not its own, links, and files that only its owner may read.
-"""
+"""The run folder of a job. Its facts, files that are not its own, links, and files that only its owner may read."""
 
 import os
 import shutil

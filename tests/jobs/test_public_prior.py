@@ -1,7 +1,4 @@
-"""A job with a public prior.
-
-Its words, public or purchased, and refusals before anything is spent.
-"""
+"""A job with a public prior. Its words, public or purchased, and refusals before anything is spent."""
 
 import csv
 from contextlib import contextmanager
@@ -17,10 +14,7 @@ WORDS = [f"{a}{b}" for a in "bcdf" for b in ("an", "en", "in", "on", "un")]
 
 @pytest.fixture
 def notes(tmp_path):
-    """3,000 notes of 15 words about two halves of the words.
-
-    Each by a person of its own.
-    """
+    """3,000 notes of 15 words about two halves of the words. Each by a person of its own."""
     rng = np.random.default_rng(0)
     with (tmp_path / "notes.csv").open("w", newline="") as file:
         rows = csv.writer(file)
@@ -66,10 +60,7 @@ def test_without_another_vocabulary_the_words_are_those_of_the_prior(notes, tmp_
 
 
 def test_purchased_words_that_the_prior_does_not_know(notes, tmp_path):
-    """They are paid for.
-
-    The fit does without the prior, and says so.
-    """
+    """They are paid for. The fit does without the prior, and says so."""
     prior = write_prior(tmp_path / "prior.npz", [f"mot{v}" for v in range(30)])
     with pytest.warns(UserWarning, match="knows 0 of 20 words.*continues without this prior"):
         done = job(notes, prior).run()

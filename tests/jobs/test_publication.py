@@ -1,7 +1,4 @@
-"""Publications, and all that can be wrong with them.
-
-One folder of a model, its tables and one page.
-"""
+"""Publications, and all that can be wrong with them. One folder of a model, its tables and one page."""
 
 import json
 import shutil

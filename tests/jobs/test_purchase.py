@@ -1,7 +1,4 @@
-"""A vocabulary purchase is a run like any other.
-
-It goes on after a kill, and nothing that was drawn is forgotten.
-"""
+"""A vocabulary purchase is a run like any other. It goes on after a kill, and nothing that was drawn is forgotten."""
 
 import stat
 from collections import Counter
@@ -42,10 +39,7 @@ class Killed(BaseException):
 
 
 def killed_in_round(monkeypatch, number, place):
-    """Kill a run in a round.
-
-    Before its ledger's record, before its noise, after its release is kept.
-    """
+    """Kill a run in a round. Before its ledger's record, before its noise, after its release is kept."""
     kind, name = {
         "ledger": (Ledger, "intend"),
         "noise": (GaussianMechanism, "add_noise"),
@@ -111,10 +105,7 @@ def test_what_the_folder_of_a_purchase_holds(tmp_path):
 
 
 def test_a_person_keeps_the_same_tokens_after_a_kill(tmp_path, monkeypatch):
-    """They are chosen once.
-
-    The proof's mixture is over one random word a person.
-    """
+    """They are chosen once. The proof's mixture is over one random word a person."""
     held, true = [], VocabularyModel.learn
 
     def learn(self, sets, key=b""):
@@ -151,10 +142,7 @@ def test_other_texts_are_refused_by_a_line_that_names_none(tmp_path, monkeypatch
 @pytest.mark.parametrize("delta", [1e-9, 1e-6, 1e-3, LARGEST_DELTA])
 @pytest.mark.parametrize("most", [1, 300])
 def test_the_threshold_is_valid_for_fewer_rounds(rounds, delta, most):
-    """At most the shares of the rounds that were begun.
-
-    The proof of `VocabularyModel`, in numbers.
-    """
+    """At most the shares of the rounds that were begun. The proof of `VocabularyModel`, in numbers."""
     for sigma in (1.0, 5.0, 40.0):
         threshold = threshold_for(delta, sigma, most, rounds)
         share = ThresholdSampler(100, rounds, most, delta).round_delta

@@ -34,10 +34,7 @@ def small_pieces(monkeypatch):
 
 
 def sharded(path, name, data, persons=None, **options):
-    """Return the arguments of ``fit`` in shards.
-
-    The same rows follow in memory, in their order.
-    """
+    """Return the arguments of ``fit`` in shards. The same rows follow in memory, in their order."""
     X, y = (*data, None)[:2]
     binary = ("network-classes",)
     kind = KINDS.get(name) or ("binary" if name in binary else "numbers")

@@ -1,7 +1,4 @@
-"""Forecasts of networks and mixtures.
-
-Public, fitted on digits and simulations, and true of other data.
-"""
+"""Forecasts of networks and mixtures. Public, fitted on digits and simulations, and true of other data."""
 
 import os
 import warnings
@@ -41,10 +38,7 @@ def clusters(d=30, seed=1):
 
 
 def balls(d=20, apart=0.8, seed=2):
-    """Draw records around four centers of the norm ``apart``.
-
-    Deviations have the norm 1 - ``apart``.
-    """
+    """Draw records around four centers of the norm ``apart``. Deviations have the norm 1 - ``apart``."""
     rng = np.random.default_rng(seed)
     centers = rng.normal(size=(4, d))
     centers *= apart / np.linalg.norm(centers, axis=1)[:, None]

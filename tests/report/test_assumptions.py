@@ -1,7 +1,4 @@
-"""The list of assumptions.
-
-One for the page and for reports, each checked against a fit's own record.
-"""
+"""The list of assumptions. One for the page and for reports, each checked against a fit's own record."""
 
 import re
 from pathlib import Path

@@ -1,7 +1,4 @@
-"""One function prints every epsilon of the package.
-
-It rounds against the claim.
-"""
+"""One function prints every epsilon of the package. It rounds against the claim."""
 
 import ast
 import re
@@ -18,10 +15,7 @@ PRINTERS = {"rounded_up", "rounded_down"}
 
 
 def epsilons(node):
-    """List names of epsilons outside of the calls that print them.
-
-    In an expression.
-    """
+    """List names of epsilons outside of the calls that print them. In an expression."""
     if isinstance(node, ast.Call) and getattr(node.func, "attr", getattr(node.func, "id", "")) in PRINTERS | {"len"}:
         return
     if isinstance(node, ast.Name) and NAMED.search(node.id):
@@ -40,10 +34,7 @@ def numbered(spec):
 
 
 def formats(tree):
-    """Expressions that are printed as numbers with some digits.
-
-    In f-strings, by `format`, `%` and `round`.
-    """
+    """Expressions that are printed as numbers with some digits. In f-strings, by `format`, `%` and `round`."""
     for node in ast.walk(tree):
         if isinstance(node, ast.JoinedStr):
             for before, value in zip(node.values, node.values[1:]):

@@ -1,7 +1,4 @@
-"""The report of a saved model.
-
-Made without data, whole, the same each time, and loud if not private.
-"""
+"""The report of a saved model. Made without data, whole, the same each time, and loud if not private."""
 
 import base64
 import dataclasses
@@ -31,10 +28,7 @@ VOID = {"meta", "link", "img", "br", "hr", "input"}
 
 
 class Outline(HTMLParser):
-    """Tags of a page in order, and the texts of headings.
-
-    Unclosed tags stand out.
-    """
+    """Tags of a page in order, and the texts of headings. Unclosed tags stand out."""
 
     def __init__(self, text):
         super().__init__()
@@ -125,10 +119,7 @@ def test_a_report_is_made_where_there_are_no_data(tmp_path):
 
 @pytest.mark.parametrize("name", ["lda", "logistic", "network", "lda-paper", "logistic-paper"])
 def test_reports_hold_nothing_but_the_result(name):
-    """A report has no figures of training records.
-
-    An estimator may hold such figures.
-    """
+    """A report has no figures of training records. An estimator may hold such figures."""
     make, data = CASES[name]
     fitted = make().set_unsafe(test_key=b"k" * 32, diagnostics=True).fit(*data())
     other = make()

@@ -1,7 +1,4 @@
-"""What epsilon means in words.
-
-Bounds of an attacker's success, held against closed forms and against attacks.
-"""
+"""What epsilon means in words. Bounds of an attacker's success, held against closed forms and against attacks."""
 
 import math
 
@@ -40,19 +37,13 @@ def stated(event, delta=1e-5, taints=()):
 
 
 def gained(privacy, events, size=1):
-    """Return the gain for events that were fixed ahead.
-
-    Each at all of delta.
-    """
+    """Return the gain for events that were fixed ahead. Each at all of delta."""
     return gain(privacy, [(event, 1.0) for event in events], size)
 
 
 @pytest.mark.parametrize("mu", [0.1, 0.5, 1.0, 3.0])
 def test_gains_of_a_gaussian_are_its_own(mu):
-    """Of one Gaussian release everything is known.
-
-    The best attacker is the test of N(0, 1) against N(mu, 1).
-    """
+    """Of one Gaussian release everything is known. The best attacker is the test of N(0, 1) against N(mu, 1)."""
     event = GaussianEvent(1 / mu, "add_remove")
     found = gained(stated(event), [event])
     assert found.exact and found.mu == pytest.approx(mu, rel=1e-12)
@@ -66,10 +57,7 @@ def test_gains_of_a_gaussian_are_its_own(mu):
 
 
 def test_no_attack_does_better():
-    """Sampled releases, by the likelihood ratio of the best attacker.
-
-    He sees them all, in 400,000 runs a side.
-    """
+    """Sampled releases, by the likelihood ratio of the best attacker. He sees them all, in 400,000 runs a side."""
     rate, z, steps, n = 0.2, 1.0, 4, 400_000
     event = SelfComposedEvent(PoissonSampledEvent(rate, GaussianEvent(z, "add_remove")), steps)
     found = gained(stated(event), [event])
@@ -122,10 +110,7 @@ def test_odds_pass_the_bound_no_more_often_than_delta(rate, z, steps, delta):
 
 
 def test_odds_of_calls_hold_at_every_end():
-    """Stop at the first of 20 calls whose odds pass the report's.
-
-    Delta is not passed, and the mutant's is.
-    """
+    """Stop at the first of 20 calls whose odds pass the report's. Delta is not passed, and the mutant's is."""
     z, delta, n = 3.0, 0.01, 100_000
     rng = np.random.default_rng(0)
     losses = np.cumsum(rng.normal(0.5 / z**2, 1 / z, (n, 20)), axis=1)

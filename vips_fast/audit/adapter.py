@@ -114,17 +114,11 @@ class Adapter(ABC):
         return None
 
     def sharp(self, stage: Fit) -> None:
-        """Put the model in a released state with records at the bound.
-
-        They are worst-case records.
-        """
+        """Put the model in a released state with records at the bound. They are worst-case records."""
         return
 
     def scramble(self, stage: Fit, rng: np.random.Generator, releases: int) -> None:
-        """Put the model in the state of random releases.
-
-        The noise is little or much.
-        """
+        """Put the model in the state of random releases. The noise is little or much."""
         model, plan = stage.model, stage.plan
         for step in range(releases):
             scale = plan.mechanism.spacing / plan.sampler.expected_batch_size

@@ -67,10 +67,7 @@ class LdaAdapter(Adapter):
 
     @property
     def _loudest(self) -> int:
-        """Number of words that bring a document to the clip.
-
-        Each of the words has a bound of its own.
-        """
+        """Number of words that bring a document to the clip. Each of the words has a bound of its own."""
         share = LdaOptions.of(self.settings.get("options")).word_clip
         if share is None:
             share = 1.0 if issubclass(self.kind, PaperLatentDirichletAllocation) else WORD_CLIP
@@ -143,10 +140,7 @@ class SbnAdapter(Adapter):
 
 
 class ClassesAdapter(SbnAdapter):
-    """A belief network for each class.
-
-    A record is (vector of 0 and 1, label). The labels are 0 and 1.
-    """
+    """A belief network for each class. A record is (vector of 0 and 1, label). The labels are 0 and 1."""
 
     estimator_type = ClassConditionalNetwork
     names = ("X", "y")

@@ -161,10 +161,7 @@ class _Attack:
         self.ratios: list[float] = []
 
     def __call__(self, release: Release) -> None:
-        """Add the log likelihood ratios of one release.
-
-        The model is still as it was when the sum was made.
-        """
+        """Add the log likelihood ratios of one release. The model is still as it was when the sum was made."""
         word = np.zeros(1, dtype=np.uint64)
         rows = range(len(self.signs) + len(self.counts))
         sums = np.array([self.bench.sums(self.stage, [row], word) for row in rows], dtype=np.float64)

@@ -24,10 +24,7 @@ Data = Mapping[str, Any]
 
 
 class Part:
-    """A stand-in for a part of the machinery, unchanged.
-
-    Subclasses change some of it and call ``self.inner``.
-    """
+    """A stand-in for a part of the machinery, unchanged. Subclasses change some of it and call ``self.inner``."""
 
     def __init__(self, inner: Any):
         self.inner = inner

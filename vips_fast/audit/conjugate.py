@@ -18,10 +18,7 @@ _CANDIDATES = 400
 
 
 class ConjugateAdapter(Adapter):
-    """An adapter that `conjugate_adapter` makes.
-
-    A record is (row of X,) or (row of X, entry of y).
-    """
+    """An adapter that `conjugate_adapter` makes. A record is (row of X,) or (row of X, entry of y)."""
 
     many = 16 * 2048
 

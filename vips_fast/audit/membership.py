@@ -274,10 +274,7 @@ def measure(
 
 
 def _rate(hits: np.ndarray, trials: np.ndarray) -> tuple[float, ...]:
-    """Bound a rate: its 95 % interval, and nearly certain bounds.
-
-    The latter fail once in 10^5.
-    """
+    """Bound a rate: its 95 % interval, and nearly certain bounds. The latter fail once in 10^5."""
     n, k = float(trials.sum()), float((hits * trials).sum())
     p, per_model = k / n, trials.sum(axis=1)
     spread = float((((hits * trials).sum(axis=1) - p * per_model) ** 2).sum())

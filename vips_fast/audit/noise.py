@@ -1,7 +1,4 @@
-"""Run layer C, noise: test the noise around the exact sum.
-
-It compares the law of a release's noise with the claim.
-"""
+"""Run layer C, noise: test the noise around the exact sum. It compares the law of a release's noise with the claim."""
 
 import math
 from collections.abc import Mapping

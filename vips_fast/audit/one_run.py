@@ -34,10 +34,7 @@ _SHOWN_ERROR = 0.05
 
 
 class Canaries:
-    """The canaries before the run: each moves its own entries.
-
-    The object has their contributions to the statistic.
-    """
+    """The canaries before the run: each moves its own entries. The object has their contributions to the statistic."""
 
     def __init__(self, bench: Bench, data: Data, m: int, estimator: Any):
         self.bench, self.m, self.data = bench, m, data

@@ -16,10 +16,7 @@ from .signature import Arguments, in_options, load
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; return the exit code.
-
-    With None it takes the arguments of the process.
-    """
+    """Run the command line; return the exit code. With None it takes the arguments of the process."""
     _open_streams()
     with shown_streams():
         return _run(argv)

@@ -34,10 +34,7 @@ def warn_of_taints(model: Any) -> None:
 
 
 def warn_of_delta(delta: float, n_units: int, unit: str = "record") -> None:
-    """Warn if delta is too large to mean much.
-
-    ``unit`` is the privacy unit.
-    """
+    """Warn if delta is too large to mean much. ``unit`` is the privacy unit."""
     if delta * n_units >= 1:
         what = "a whole record" if unit == "record" else f"all that is known of one {unit}"
         say(f"warning: delta = {delta:g} is not below 1 / {counted(n_units, unit)}: {what} may be published")
@@ -57,10 +54,7 @@ def privacy_object(model: Any) -> dict[str, Any]:
 
 
 def warn_of_drops(invalid: str | None, schema: str | None = None) -> None:
-    """Say, by public facts only, what ``--invalid drop`` keeps back.
-
-    ``schema`` is the file of a table's columns.
-    """
+    """Say, by public facts only, what ``--invalid drop`` keeps back. ``schema`` is the file of a table's columns."""
     if invalid != "drop":
         return
     numbers = [] if schema is None else [c for c in Schema.load(schema).columns if c.kind == "number"]

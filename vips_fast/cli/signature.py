@@ -261,10 +261,7 @@ def refuse_unused(args: Arguments, names: Iterable[str], why: str) -> None:
 
 
 def load(where: str) -> Any:
-    """Import ``"module:name"`` of `vips_fast.cli`, only when it is needed.
-
-    No other place delays an import.
-    """
+    """Import ``"module:name"`` of `vips_fast.cli`, only when it is needed. No other place delays an import."""
     module, _, name = where.partition(":")
     return getattr(import_module(f"{__package__}.{module}"), name)
 

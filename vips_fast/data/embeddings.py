@@ -39,10 +39,7 @@ _MAX_HEAD = 1 << 24
 
 
 def packaged_model() -> Path | None:
-    """Find the folder of the installed package's model.
-
-    Returns None without the package. None of its code is run.
-    """
+    """Find the folder of the installed package's model. Returns None without the package. None of its code is run."""
     spec = importlib.util.find_spec(PACKAGE.replace("-", "_"))
     return Path(spec.submodule_search_locations[0]) / "model" if spec and spec.submodule_search_locations else None
 

@@ -1,7 +1,4 @@
-"""Read frames of pandas, polars and pyarrow; check column names.
-
-The names are checked after a fit.
-"""
+"""Read frames of pandas, polars and pyarrow; check column names. The names are checked after a fit."""
 
 import re
 import sys
@@ -114,10 +111,7 @@ def repeats(batches: Iterable[Iterable[Any]]) -> bool:
 
 
 def set_output(estimator: Any, transform: str | None) -> Any:
-    """Set the output of ``transform``, see `to_frame`; None leaves it.
-
-    Raises ValueError for another name.
-    """
+    """Set the output of ``transform``, see `to_frame`; None leaves it. Raises ValueError for another name."""
     if transform not in (None, "default", "pandas", "polars"):
         raise ValueError(f"transform={transform!r}: expected 'default', 'pandas', 'polars' or None")
     if transform is not None:

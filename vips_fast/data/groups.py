@@ -25,10 +25,7 @@ _WHOLE = re.compile(r"(-?[0-9]+)(\.0*)?")
 
 @dataclass(frozen=True)
 class Runs:
-    """Persons whose rows follow each other.
-
-    Person u has rows ``starts[u]`` to ``starts[u + 1] - 1`` (int64).
-    """
+    """Persons whose rows follow each other. Person u has rows ``starts[u]`` to ``starts[u + 1] - 1`` (int64)."""
 
     starts: np.ndarray
 

@@ -368,18 +368,12 @@ class Schema:
 
     @property
     def feature_names(self) -> tuple[str, ...]:
-        """Names of the encoded columns.
-
-        A number keeps its name; the values of others are "name=value".
-        """
+        """Names of the encoded columns. A number keeps its name; the values of others are "name=value"."""
         return tuple(name for column in self.columns for name in column.features)
 
     @property
     def changes(self) -> tuple[Change, ...]:
-        """A change in a column's own units for each of `feature_names`.
-
-        Its weights are of all encoded columns.
-        """
+        """A change in a column's own units for each of `feature_names`. Its weights are of all encoded columns."""
         made: list[Change] = []
         for column in self.columns:
             first = len(made)
@@ -392,10 +386,7 @@ class Schema:
 
     @property
     def row_norm(self) -> float:
-        """The largest L2 norm that an encoded row can have.
-
-        Each column makes one entry of at most 1.
-        """
+        """The largest L2 norm that an encoded row can have. Each column makes one entry of at most 1."""
         return math.sqrt(len(self.names))
 
     def without(self, *names: str | None) -> Schema:

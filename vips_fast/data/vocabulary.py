@@ -289,10 +289,7 @@ def carried_purchase(X: Any) -> Mapping[str, Any] | None:
 
 
 class _Growing:
-    """An int32 array that grows at its end.
-
-    The system moves large ones without a copy.
-    """
+    """An int32 array that grows at its end. The system moves large ones without a copy."""
 
     def __init__(self) -> None:
         self._array, self._size = np.empty(0, np.int32), 0

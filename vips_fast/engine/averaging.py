@@ -15,10 +15,7 @@ _CHUNK = 1 << 16
 
 @dataclass(frozen=True)
 class Schedule:
-    """Step sizes rho_t = (offset + t)^-decay.
-
-    Steps are t = 0, 1, … (Algorithm 1 of Park et al. 2020).
-    """
+    """Step sizes rho_t = (offset + t)^-decay. Steps are t = 0, 1, … (Algorithm 1 of Park et al. 2020)."""
 
     offset: float
     decay: float
@@ -80,10 +77,7 @@ class RunningAverage:
 
 
 def averaged_variance(rate: Schedule, n_steps: int) -> float:
-    """Compute the variance of the average of ``n_steps`` unit noises.
-
-    The first step replaces the start.
-    """
+    """Compute the variance of the average of ``n_steps`` unit noises. The first step replaces the start."""
     variance = 0.0
     for step in range(n_steps):
         share = 1.0 if step == 0 else rate.rate(step)

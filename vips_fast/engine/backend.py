@@ -36,10 +36,7 @@ class Backend(Protocol):
         """Place a run's records next to its computation during this block."""
 
     def minibatch(self, sampler: Sampler, records: Any, randomness: Randomness, step: int) -> tuple[Any, Any]:
-        """Draw a step's rows and their random words, for `sum`.
-
-        ``randomness`` belongs to the step.
-        """
+        """Draw a step's rows and their random words, for `sum`. ``randomness`` belongs to the step."""
 
     def sum(
         self, model: Model, records: Any, rows: Any, words: Any, diagnostics: dict[str, float] | None = None

@@ -54,10 +54,7 @@ class BudgetExceededError(ValueError):
 
 
 class BudgetInUseError(RuntimeError):
-    """A signal handler uses the budget that the interrupted code uses.
-
-    It would wait for itself.
-    """
+    """A signal handler uses the budget that the interrupted code uses. It would wait for itself."""
 
 
 _budgets: weakref.WeakSet[Budget] = weakref.WeakSet()
@@ -167,10 +164,7 @@ class Budget:
 
     @contextmanager
     def _locked(self, *, write: bool) -> Iterator[BudgetState]:
-        """Lock the file and give its state.
-
-        A torn end is settled before anything is added.
-        """
+        """Lock the file and give its state. A torn end is settled before anything is added."""
         with uninterrupted(), _entered(), self._lock:
             try:
                 with Lock(self.path, shared=not write, limit=_WAIT, pause=stop_if_asked) as lock:
@@ -410,10 +404,7 @@ class Budget:
 
     @staticmethod
     def _without_abandoned(state: BudgetState) -> BudgetState:
-        """Return the state without the reservations of ended processes.
-
-        `reserve` gives them back.
-        """
+        """Return the state without the reservations of ended processes. `reserve` gives them back."""
         dead = state.abandoned_runs()
         if not dead:
             return state
@@ -485,10 +476,7 @@ class Reservation:
                 self._made -= 1
 
     def close(self) -> None:
-        """Give back the releases that were not drawn.
-
-        In a forked child do nothing, as the parent may still run.
-        """
+        """Give back the releases that were not drawn. In a forked child do nothing, as the parent may still run."""
         if self._closed or os.getpid() != self._pid:
             return
         with self.budget._locked(write=True) as state:

@@ -95,10 +95,7 @@ class BudgetState:
     # ---------------------------------------------------------------- records
 
     def apply(self, record: Record) -> None:
-        """Take in a record.
-
-        KeyError, TypeError or ValueError if it does not follow the earlier ones.
-        """
+        """Take in a record. KeyError, TypeError or ValueError if it does not follow the earlier ones."""
         kind = record["kind"]
         if (kind == "budget") != (record["number"] == 0):
             raise ValueError("the first record has to be the budget's own, and no other")
@@ -213,10 +210,7 @@ class BudgetState:
         return counts
 
     def filtered(self, spent: Spent, name: str | None = None) -> dict[str | None, float]:
-        """Return each part's epsilon, by a filter.
-
-        Without parts the result is {None: all}.
-        """
+        """Return each part's epsilon, by a filter. Without parts the result is {None: all}."""
         delta = self.delta - self.pot_of(math.fsum(leaked({event: n}) for (_, event), n in spent.items()))
         gaussian = (name or self.filter) == "gaussian"
         known: dict[tuple[tuple[PrivacyEvent, int], ...], float] = {}  # a year's nights are mostly alike

@@ -236,10 +236,7 @@ class RunFolder:
     # ------------------------------------------------------------------ a run
 
     def public(self, public: Public, seeded: bool) -> Public:
-        """Return this fit's public facts, with the stored run's seed.
-
-        If the settings give a seed, that one stays.
-        """
+        """Return this fit's public facts, with the stored run's seed. If the settings give a seed, that one stays."""
         if not self.begun or seeded:
             return public
         seed = self._stored()["public"].get("seed")

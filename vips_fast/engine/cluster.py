@@ -272,10 +272,7 @@ class DaskBackend:
 
     @contextmanager
     def placed(self, records: Records | Placed) -> Iterator[Placed]:
-        """Send missing parts to workers, and release all at the end.
-
-        See `Backend.placed`.
-        """
+        """Send missing parts to workers, and release all at the end. See `Backend.placed`."""
         if isinstance(records, Placed):
             placed = records
         else:

@@ -333,10 +333,7 @@ class MeasuredModel(Model):
 
 
 def measured_gain(state: Mapping[str, np.ndarray]) -> FoundGain | None:
-    """Read the found gain of a state's best candidate.
-
-    Returns None if no step measured it.
-    """
+    """Read the found gain of a state's best candidate. Returns None if no step measured it."""
     if "score" not in state:
         return None
     score = Score.restore(array_of(state, "score"))

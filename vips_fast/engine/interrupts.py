@@ -79,10 +79,7 @@ def uninterrupted() -> Iterator[None]:
 
 
 def stop_if_asked() -> None:
-    """Raise `Stopped` now for a signal that waits.
-
-    Call it between two attempts, with nothing half done.
-    """
+    """Raise `Stopped` now for a signal that waits. Call it between two attempts, with nothing half done."""
     global _waiting
     if _waiting is not None and threading.current_thread() is threading.main_thread():
         signum, _waiting = _waiting, None

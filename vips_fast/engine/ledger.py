@@ -179,10 +179,7 @@ class Ledger:
         self._chain.append(record)
 
     def open(self, plan: dict[str, Any]) -> None:
-        """Record a run's public numbers before it begins.
-
-        Its vocabulary purchase is then spent.
-        """
+        """Record a run's public numbers before it begins. Its vocabulary purchase is then spent."""
         purchase = plan.get("purchase")
         event = None if purchase is None else event_from_dict(purchase["event"])
         with self._lock:

@@ -32,10 +32,7 @@ class Records(Protocol):
 
     @property
     def n_rows(self) -> int:
-        """Count records.
-
-        The number is private under "add or remove": only the drawing of a minibatch may read it.
-        """
+        """Count records. The number is private under "add or remove": only the drawing of a minibatch may read it."""
 
     @property
     def usable(self) -> np.ndarray | None:
@@ -125,10 +122,7 @@ class Model(ABC):
         return False
 
     def gain_score(self) -> "GainScore | None":
-        """Make the finished model's score from released parameters; None without one.
-
-        The score has one candidate.
-        """
+        """Make the finished model's score from released parameters; None without one. The score has one candidate."""
         return None
 
     @abstractmethod

@@ -68,10 +68,7 @@ class Terms:
         return self.epsilon is not None or self.target_attack_success is not None
 
     def target(self, delta: float) -> Target:
-        """Return the target to calibrate for.
-
-        It is epsilon = 1 if the settings have none.
-        """
+        """Return the target to calibrate for. It is epsilon = 1 if the settings have none."""
         if self.target_attack_success is not None:
             return Target.of_success(self.target_attack_success, delta)
         return Target(1.0 if self.epsilon is None else float(self.epsilon), delta)

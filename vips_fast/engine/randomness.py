@@ -30,17 +30,11 @@ class Randomness(ABC):
 
     @abstractmethod
     def of_step(self, step: int) -> "Randomness":
-        """Make randomness whose words repeat at every call, in every process.
-
-        They are the words of this step.
-        """
+        """Make randomness whose words repeat at every call, in every process. They are the words of this step."""
 
     @abstractmethod
     def noise_key(self, step: int) -> bytes | None:
-        """Make the key of one release's noise.
-
-        None lets the operating system make a fresh one.
-        """
+        """Make the key of one release's noise. None lets the operating system make a fresh one."""
 
 
 def words_of(key: bytes, n: int, first: int = 0) -> np.ndarray:
@@ -67,10 +61,7 @@ class SystemRandomness(Randomness):
 
 
 class KeyedRandomness(Randomness):
-    """A stream from a key, a purpose and a step.
-
-    It serves one step, tests, and fits without privacy.
-    """
+    """A stream from a key, a purpose and a step. It serves one step, tests, and fits without privacy."""
 
     def __init__(self, key: bytes):
         self._key = bytes(key)

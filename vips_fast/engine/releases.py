@@ -34,10 +34,7 @@ def sealed(meta: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> dict[st
 
 
 def opened(path: Path, advice: str, *, whole: bool = True) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Read the facts and arrays of a file that was `sealed`, or the facts only, unchecked.
-
-    Errors as `unsealed`.
-    """
+    """Read the facts and arrays of a file that was `sealed`, or the facts only, unchecked. Errors as `unsealed`."""
     try:
         arrays = read_npz(path, names=None if whole else (_META,))
     except ValueError:

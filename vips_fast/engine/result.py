@@ -197,10 +197,7 @@ def array_digest(array: np.ndarray) -> str:
 
 
 def _frozen(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Freeze arrays; take over those that own their memory.
-
-    The model no longer needs them.
-    """
+    """Freeze arrays; take over those that own their memory. The model no longer needs them."""
     out = {}
     for name in sorted(arrays):
         array = np.ascontiguousarray(arrays[name])

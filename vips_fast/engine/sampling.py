@@ -59,10 +59,7 @@ class Sampler(Protocol):
         """
 
     def event(self, noise_multiplier: float) -> PrivacyEvent:
-        """Make the event of one release, or of an epoch's `n_batches` releases.
-
-        It has this noise multiplier.
-        """
+        """Make the event of one release, or of an epoch's `n_batches` releases. It has this noise multiplier."""
 
 
 def epoch_length(of: Sampler | PrivacyEvent | None) -> int:
@@ -216,10 +213,7 @@ class RandomAllocationSampler:
         self.expected_batch_size = n_records / n_batches
 
     def draw(self, n_rows: int, randomness: Randomness, step: int, part: range | None = None) -> np.ndarray:
-        """Draw sorted record numbers, int64, possibly empty.
-
-        ``randomness`` is the same within an epoch.
-        """
+        """Draw sorted record numbers, int64, possibly empty. ``randomness`` is the same within an epoch."""
         part, (epoch, number) = range(n_rows) if part is None else part, divmod(step, self.n_batches)
         if self.reused:
             if self.edges is None:

@@ -141,10 +141,7 @@ class Reader:
 
 
 class Selection:
-    """A selection of rows that stay in place, such as on disk.
-
-    See `vips_fast.engine.model.Records`.
-    """
+    """A selection of rows that stay in place, such as on disk. See `vips_fast.engine.model.Records`."""
 
     def __init__(self, records: Records, chosen: np.ndarray):
         self._records, self._chosen, self.n_rows = records, chosen, len(chosen)
@@ -168,10 +165,7 @@ class Selection:
 
 
 def unpack_block(block: Any, words: np.ndarray) -> tuple[Any, np.ndarray, np.ndarray | None]:
-    """Unpack a block: rows, their words, and the starts of units.
-
-    The starts are None if every row is a unit.
-    """
+    """Unpack a block: rows, their words, and the starts of units. The starts are None if every row is a unit."""
     if isinstance(block, UnitBlock):
         return block.records.take(block.units, words)
     return block, words, None

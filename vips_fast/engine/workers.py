@@ -26,10 +26,7 @@ _APPROXIMATE = ("avx2", "avx512")
 
 
 class ClusterError(ConnectionError):
-    """The cluster cannot compute a sum; earlier releases stand.
-
-    Nothing more is spent.
-    """
+    """The cluster cannot compute a sum; earlier releases stand. Nothing more is spent."""
 
 
 @cache

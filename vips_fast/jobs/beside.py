@@ -22,10 +22,7 @@ def statement(model: Any) -> str:
 
 
 def describe_budget(budget: Any) -> str:
-    """Write the state of a budget after a fit, in one line.
-
-    Its head shows a rollback of the budget's file.
-    """
+    """Write the state of a budget after a fit, in one line. Its head shows a rollback of the budget's file."""
     said = budget.show()
     return (
         f"Charged to the budget of {said['dataset']}: epsilon = {rounded_up(said['spent'])} of {said['epsilon']:g} "

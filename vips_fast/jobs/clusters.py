@@ -184,10 +184,7 @@ class PrivateClusters(TextJob):
         out: str | os.PathLike[str] | None = None,
         resume: bool = False,
     ) -> Self:
-        """Fit clusters to texts, with the parameters of `PrivateTopics.fit`.
-
-        Raises the errors of `Job.run`.
-        """
+        """Fit clusters to texts, with the parameters of `PrivateTopics.fit`. Raises the errors of `Job.run`."""
         lines = text_lines(self._shown)
         encode, public = encoder_and_knowledge(self.encode, self.public, self.n_jobs, lines)
         columns = (text,) if isinstance(text, str) else tuple(text)
@@ -205,10 +202,7 @@ class PrivateClusters(TextJob):
         return [ClusterRow(k + 1, float(weights[k]), tuple(words[k]), names[k]) for k in order]
 
     def predict(self, texts: Iterable[str | None]) -> Labels:
-        """Find the clusters of texts, (n_texts,) numbers from 1.
-
-        They describe these texts, and are not private.
-        """
+        """Find the clusters of texts, (n_texts,) numbers from 1. They describe these texts, and are not private."""
         encode, _ = encoder_and_knowledge(self.encode, self.model_.public, self.n_jobs)
         return np.asarray(self.model_.predict(encode([text or "" for text in texts])) + 1)
 

@@ -167,10 +167,7 @@ def refusal(folder: Path) -> str:
 
 
 def remove(folder: Path) -> None:
-    """Remove a run folder, except what a job has not put there.
-
-    The caller has its lock.
-    """
+    """Remove a run folder, except what a job has not put there. The caller has its lock."""
     with uninterrupted():
         if foreign(folder, _own):
             last = (JOB, LOCK)  # by these the rest is known for a run's after a crash

@@ -366,10 +366,7 @@ def _shown(value: object) -> str:
 
 
 def warn_of_persons(source: Any, invalid: str) -> None:
-    """Warn if a column looks like a person identifier and has repeats.
-
-    With ``invalid="drop"`` its name decides.
-    """
+    """Warn if a column looks like a person identifier and has repeats. With ``invalid="drop"`` its name decides."""
     if isinstance(source, (str, os.PathLike)):
         if not Path(source).is_file() or Path(source).suffix in (".npy", ".npz"):
             return

@@ -71,10 +71,7 @@ class ReadingLine(_Line):
 
 
 class ProgressLine(_Line):
-    """A fit's callback.
-
-    It computes epsilon, which takes an accountant, only for a line that it shows.
-    """
+    """A fit's callback. It computes epsilon, which takes an accountant, only for a line that it shows."""
 
     def __call__(self, progress: Progress) -> None:
         """Show a line, if one is due."""

@@ -307,10 +307,7 @@ def _part_names(path: str | os.PathLike[str]) -> list[str]:
 
 
 def _parts(path: str | os.PathLike[str]) -> tuple[PrivateEstimator, ...]:
-    """Load the parts of a publication.
-
-    Raises ValueError unless one statement is about all.
-    """
+    """Load the parts of a publication. Raises ValueError unless one statement is about all."""
     model, *tables = (kind_in(Path(path, name)).load(Path(path, name)) for name in _part_names(path))
     for one in (model, *tables):
         if not one.privacy_.private:

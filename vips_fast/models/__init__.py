@@ -1,4 +1,1 @@
-"""The models, each in its own folder.
-
-A folder has the estimator, the model, and the papers' variants.
-"""
+"""The models, each in its own folder. A folder has the estimator, the model, and the papers' variants."""

@@ -211,10 +211,7 @@ class PrivateEstimator:
         self._check_privacy_parameters()
 
     def _read(self, X: Any, y: Any = None) -> tuple[Records, dict[str, Any]]:
-        """Read checked records and their public facts.
-
-        The facts are ``n_features``, and ``classes`` or ``scale``.
-        """
+        """Read checked records and their public facts. The facts are ``n_features``, and ``classes`` or ``scale``."""
         raise NotImplementedError(f"{type(self).__name__} does not define _read")
 
     @property
@@ -438,10 +435,7 @@ class PrivateEstimator:
         folder: RunFolder | None = None,
         taints: tuple[str, ...] | None = None,
     ) -> Request:
-        """Make the request of a run from settings and public facts.
-
-        ``taints`` are given for a run that is rebuilt.
-        """
+        """Make the request of a run from settings and public facts. ``taints`` are given for a run that is rebuilt."""
         asked = getattr(self, "measure_gain", getattr(self._options, "measure_gain", None))
         return Request(
             self._settings(),

@@ -169,18 +169,12 @@ FAMILIES = (
 
 @cache
 def _places() -> dict[str, tuple[str, Family]]:
-    """Map each class name in a model's files to its place.
-
-    The place is its path and its family.
-    """
+    """Map each class name in a model's files to its place. The place is its path and its family."""
     return {path.partition(":")[2]: (path, one) for one in FAMILIES for path in (*one.classes, *one.variants)}
 
 
 def resolve(path: str) -> Any:
-    """Resolve a record's part: ``module:name``, or a module.
-
-    The path is relative to the package.
-    """
+    """Resolve a record's part: ``module:name``, or a module. The path is relative to the package."""
     module, _, name = path.partition(":")
     found = import_module(f"{__name__.partition('.')[0]}.{module}")
     return getattr(found, name) if name else found
@@ -221,10 +215,7 @@ def exported_classes() -> dict[str, str]:
 
 
 def with_adapter() -> tuple[str, ...]:
-    """List the families that the audit has an adapter for.
-
-    They have their short names.
-    """
+    """List the families that the audit has an adapter for. They have their short names."""
     return tuple(one.name for one in FAMILIES if one.adapter)
 
 

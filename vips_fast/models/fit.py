@@ -52,10 +52,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Fit:
-    """A run that is planned and paid for.
-
-    An audit replaces parts of it by its own before it runs.
-    """
+    """A run that is planned and paid for. An audit replaces parts of it by its own before it runs."""
 
     estimator: PrivateEstimator
     records: Records

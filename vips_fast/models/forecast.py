@@ -13,11 +13,7 @@ class HopelessWarning(UserWarning):
 
 
 def factor(times: float) -> str:
-    """Write a factor with two digits, as 2.4 or 6,100.
-
-    >>> factor(6123.0), factor(2.44)
-    ('6,100', '2.4')
-    """
+    """Write a factor with two digits, as 2.4 or 6,100. >>> factor(6123.0), factor(2.44) ('6,100', '2.4')"""
     return f"{float(f'{times:.2g}'):,.12g}"
 
 

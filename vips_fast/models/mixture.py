@@ -210,10 +210,7 @@ class GaussianMixture(Mixture):
         return self._projected(np.ascontiguousarray(rows, dtype=np.float64))
 
     def _projected(self, rows: np.ndarray) -> np.ndarray:
-        """Project rows to d numbers.
-
-        Each step but the product acts on single rows, and the product is exact.
-        """
+        """Project rows to d numbers. Each step but the product acts on single rows, and the product is exact."""
         with np.errstate(all="ignore"):  # a warning would tell of a value
             if self.projection is not None:
                 finite = np.isfinite(rows).all(axis=1, keepdims=True)

@@ -23,10 +23,7 @@ BudgetLike: TypeAlias = str | Path | Budget | None
 
 
 class Purchased(Protocol):
-    """A fit that chose a later one's columns.
-
-    An example is a `vips_fast.PrivateVocabulary`.
-    """
+    """A fit that chose a later one's columns. An example is a `vips_fast.PrivateVocabulary`."""
 
     def purchase(self) -> dict[str, object]:
         """Return the facts that the later fit records about it."""

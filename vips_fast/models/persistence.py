@@ -76,10 +76,7 @@ def own_files(path: Path) -> Own:
 
 
 def write_into(result: FitResult, folder: Path) -> None:
-    """Write a result's files into a folder.
-
-    The bytes depend only on the result.
-    """
+    """Write a result's files into a folder. The bytes depend only on the result."""
     arrays = {_ARRAY + k: v for k, v in result.arrays.items()} | {_STATE + k: v for k, v in result.state.items()}
     settings, more = parted(result.settings, result.public)
     meta = {
@@ -101,10 +98,7 @@ def write_into(result: FitResult, folder: Path) -> None:
 
 
 def kind_of(path: str | Path) -> str:
-    """Name of the class of the model in a folder.
-
-    Raises FileNotFoundError or ValueError as `load`.
-    """
+    """Name of the class of the model in a folder. Raises FileNotFoundError or ValueError as `load`."""
     with Folder(path) as folder:
         return str(_meta(folder)["model"])
 

@@ -44,10 +44,7 @@ def _say_how(drawn: list[bool]) -> None:
 
 
 def column_names(names: Sequence[str] | None, n: int, form: str) -> list[str]:
-    """Name the columns, or number them in a form.
-
-    Raises ValueError if names and columns differ in number.
-    """
+    """Name the columns, or number them in a form. Raises ValueError if names and columns differ in number."""
     if names is not None and len(names) != n:
         raise ValueError(f"names: {len(names)} were given; expected {n}, one for each column")
     # A dollar sign would begin a formula.

@@ -31,10 +31,7 @@ class Attribute(property, Generic[T]):
 
 
 class Published(Attribute[T]):
-    """A fitted attribute: a read-only published array, or one entry.
-
-    An entry is a float.
-    """
+    """A fitted attribute: a read-only published array, or one entry. An entry is a float."""
 
     def __init__(self, name: str, doc: str, entry: int | None = None):
         def read(estimator: PrivateEstimator) -> Any:
@@ -111,10 +108,7 @@ class Classifier(PrivateEstimator):
 
     @property
     def classes_(self) -> Labels:
-        """Sorted labels, shape (C,); [0, 1] if the model counts successes.
-
-        The successes are of several trials.
-        """
+        """Sorted labels, shape (C,); [0, 1] if the model counts successes. The successes are of several trials."""
         classes = self._fitted().public.classes
         assert classes is not None
         return classes
@@ -124,10 +118,7 @@ class Classifier(PrivateEstimator):
         raise NotImplementedError(f"{type(self).__name__} does not define predict")
 
     def _accuracy(self, X: Data, y: Column | None) -> float:
-        """Compute the share of public rows with a correct label.
-
-        The labels are y or the shard's.
-        """
+        """Compute the share of public rows with a correct label. The labels are y or the shard's."""
         known = np.asarray(X.labels if y is None and isinstance(X, ShardedCorpus) else y)
         predicted = self.predict(X)
         if known.shape != predicted.shape:

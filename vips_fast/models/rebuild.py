@@ -128,10 +128,7 @@ def verify(
 
 
 def compare(published: PrivateEstimator, path: str | Path, transcript: str | Path) -> VerifyReport:
-    """Compare a loaded model and its folder with a rebuilt one.
-
-    See `verify`.
-    """
+    """Compare a loaded model and its folder with a rebuilt one. See `verify`."""
     have, runs, kind = published._fitted(), read_transcript(transcript), type(published)
     checks = [_statement(published)]
     found = check_purchase(published, column_names(have.public), _statement)

@@ -168,10 +168,7 @@ class TableModel(Model):
         return len(self._first)
 
     def sensitivity(self, relation: str) -> float:
-        """Return the clip, times the root of 2 to replace.
-
-        The root is for a unit; see the notes.
-        """
+        """Return the clip, times the root of 2 to replace. The root is for a unit; see the notes."""
         return self.clip * (1.0 if relation == "add_remove" else 2.0**0.5)
 
     def prepare(self, mechanism: GaussianMechanism, sampler: Sampler) -> None:
@@ -207,10 +204,7 @@ class TableModel(Model):
         self._done += 1
 
     def result(self) -> dict[str, np.ndarray]:
-        """Give released sums as means per unit, with their noise.
-
-        The noise is a standard deviation.
-        """
+        """Give released sums as means per unit, with their noise. The noise is a standard deviation."""
         done = max(self._done, 1)
         return {"sums": self._sums / done, "noise_sd": np.array([math.sqrt(self._variance) / done])}
 
@@ -273,10 +267,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Contrast:
-    """A weighted sum of groups' shares, with intervals.
-
-    It is (K,), for each topic, with the ends of its intervals.
-    """
+    """A weighted sum of groups' shares, with intervals. It is (K,), for each topic, with the ends of its intervals."""
 
     estimate: Vector
     low: Vector
@@ -386,10 +377,7 @@ class Estimate:
 
 
 def _on_simplex(rows: np.ndarray, totals: np.ndarray) -> np.ndarray:
-    """Project rows on nonnegative ones with these totals.
-
-    The method is by Held, Wolfe & Crowder 1974.
-    """
+    """Project rows on nonnegative ones with these totals. The method is by Held, Wolfe & Crowder 1974."""
     ordered = -np.sort(-rows, axis=1)
     over = np.cumsum(ordered, axis=1) - totals[:, None]
     counts = np.arange(1, rows.shape[1] + 1)
@@ -545,10 +533,7 @@ class TopicTables(PrivateEstimator):
 
     @property
     def topic_names(self) -> tuple[str, ...]:
-        """Names of the topics; numbers from 1 if there are none.
-
-        They come from the inputs of the fit.
-        """
+        """Names of the topics; numbers from 1 if there are none. They come from the inputs of the fit."""
         public = self._fitted().public
         return column_names(public) or tuple(str(k + 1) for k in range(public.n_features))
 
@@ -608,10 +593,7 @@ class TopicTables(PrivateEstimator):
         return Contrast(*self._estimate().contrast(place, given, level))
 
     def trend(self, column: str, *, level: float = 0.9) -> Contrast:
-        """Find each share's change from one group to the next.
-
-        It is by least squares over the order of ``by``.
-        """
+        """Find each share's change from one group to the next. It is by least squares over the order of ``by``."""
         _, n_groups = self._place(column)
         if n_groups < 2:
             raise ValueError(f"column={column!r}: expected one of at least two values")

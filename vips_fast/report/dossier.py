@@ -237,10 +237,7 @@ def _unnamed(ledger: Ledger, beside: Beside) -> tuple[str, ...]:
 
 
 def _lacks(every: Sequence[PrivateEstimator], columns: Any, lost: bool) -> tuple[str, ...]:
-    """List facts that the report lacks, each with the command for it.
-
-    ``lost`` tells that a fit kept no transcript.
-    """
+    """List facts that the report lacks, each with the command for it. ``lost`` tells that a fit kept no transcript."""
     found, model = [], every[0]
     if columns is None and part_of(model).needs_names:
         found.append("The names of the columns: no words and no names lie beside the model; columns are numbered.")
@@ -260,10 +257,7 @@ def _lacks(every: Sequence[PrivateEstimator], columns: Any, lost: bool) -> tuple
 
 
 def chain_models(model: PrivateEstimator, tables: Sequence[PrivateEstimator]) -> tuple[PrivateEstimator, ...]:
-    """Put a model and its tables in a row.
-
-    Raises ValueError unless each includes the one before it.
-    """
+    """Put a model and its tables in a row. Raises ValueError unless each includes the one before it."""
     every = (model, *tables)
     for before, after in zip(every, tables, strict=False):
         if family_of(after).name != "tables":
@@ -309,10 +303,7 @@ def _number_names(learned: Learned, titles: Sequence[str] | None) -> Learned:
 
 
 def _findings(every: Sequence[PrivateEstimator]) -> tuple[Finding, ...]:
-    """Assess the assumptions of all parts together.
-
-    Each part has to hold them.
-    """
+    """Assess the assumptions of all parts together. Each part has to hold them."""
     found = []
     for same in zip(*(assess(one._fitted()) for one in every), strict=True):
         # The columns of tables are the topics of the model.

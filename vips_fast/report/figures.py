@@ -18,10 +18,7 @@ from ..data.types import Array
 
 @dataclass(frozen=True)
 class Row:
-    """A chart's line: name, value in words, bar and error.
-
-    Bar and error are in percent.
-    """
+    """A chart's line: name, value in words, bar and error. Bar and error are in percent."""
 
     name: str
     value: str

@@ -45,10 +45,7 @@ def html_report(model: PrivateEstimator, **beside: Any) -> str:
 
 
 def environment() -> Any:
-    """Make Jinja's environment with this package's templates.
-
-    Without Jinja2 it raises ImportError with the remedy.
-    """
+    """Make Jinja's environment with this package's templates. Without Jinja2 it raises ImportError with the remedy."""
     try:
         from jinja2 import Environment, FileSystemLoader, StrictUndefined
     except ImportError:

@@ -35,10 +35,7 @@ class RefusedError(Exception):
 
 
 class _Limited(io.BufferedReader):
-    """A file whose directory is read only if it is small.
-
-    zipfile reads it at once, and takes 13 times its size.
-    """
+    """A file whose directory is read only if it is small. zipfile reads it at once, and takes 13 times its size."""
 
     def read(self, size: int | None = -1, /) -> bytes:
         unlimited = size is None or size < 0

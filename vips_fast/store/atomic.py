@@ -205,10 +205,7 @@ def sync_folder(path: Path) -> None:
 
 
 def make_folder(path: Path, mode: int = 0o777) -> None:
-    """Make a folder and its parents, on the disk.
-
-    ``mode`` are its permissions, less the umask.
-    """
+    """Make a folder and its parents, on the disk. ``mode`` are its permissions, less the umask."""
     if not path.is_dir():
         make_folder(path.parent)
         path.mkdir(mode, exist_ok=True)

@@ -67,10 +67,7 @@ def _cell(value: Any) -> Any:
 
 
 def put(stream: IO[str] | None, text: str) -> bool:
-    """Write to a stream at once.
-
-    A stream that fails is closed, because its rest would fail again at exit.
-    """
+    """Write to a stream at once. A stream that fails is closed, because its rest would fail again at exit."""
     if stream is None:
         return False
     try:

@@ -144,9 +144,7 @@ class Inversion:
         )
 
     def _sums(self, c: float, tau: float) -> _Sums:
-        """Compute F e^(-i w x) without its second factor.
-
-        The line is Re s = c."""
+        """Compute F e^(-i w x) without its second factor. The line is Re s = c."""
         h = 2.0 * math.pi / self._width
         count = math.ceil(9.0 / (tau * h)) + 1
         block = math.ceil(math.sqrt(count))

@@ -22,10 +22,7 @@ from .jobs import given, job_of, settings_of
 
 
 def _fit_object(args: Fit, model: Any, seconds: float) -> dict[str, Any]:
-    """Describe a fit for ``--json``, with seconds for the operator.
-
-    The guarantee does not cover the seconds.
-    """
+    """Describe a fit for ``--json``, with seconds for the operator. The guarantee does not cover the seconds."""
     paid: dict[str, Any] | None = None
     if args.budget is not None:
         paid = {"file": args.budget, "spent": None, "left": None}

@@ -48,10 +48,7 @@ _LITTLE = 0.01
 
 @dataclass(frozen=True)
 class Questions:
-    """Questions about options that are not given.
-
-    Without an answer the default holds.
-    """
+    """Questions about options that are not given. Without an answer the default holds."""
 
     args: Start
 

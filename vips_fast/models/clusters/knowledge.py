@@ -155,10 +155,7 @@ class PublicVectors:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read a file of `save`; ValueError for another file.
-
-        A missing file raises OSError.
-        """
+        """Read a file of `save`; ValueError for another file. A missing file raises OSError."""
         return cls._of_arrays(path, read_npz(path))
 
     def to_bytes(self) -> bytes:

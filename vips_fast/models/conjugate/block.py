@@ -253,10 +253,7 @@ def _shared() -> tuple[Any, Any]:
 
     @compiled
     def load(records: Any, rows: Any, first: Any, last: Any, block: Any, out: Any) -> Any:
-        """Copy records to a block, and clear its statistics.
-
-        The block is filled up with the last one.
-        """
+        """Copy records to a block, and clear its statistics. The block is filled up with the last one."""
         for i in range(len(block)):
             row = records[rows[min(first + i, last - 1)]]
             for j in range(len(row)):

@@ -163,10 +163,7 @@ class ConjugateEstimator(PrivateEstimator):
 
     @property
     def nonnegative(self) -> bool:
-        """Whether no statistic is ever negative.
-
-        It is a class attribute, or a property if settings decide.
-        """
+        """Whether no statistic is ever negative. It is a class attribute, or a property if settings decide."""
         return False
 
     #: tau_0 of the step size; 1 forgets the start in the first step.
@@ -206,10 +203,7 @@ class ConjugateEstimator(PrivateEstimator):
         return None
 
     def records(self, X: Data, y: Column | None = None) -> Cells:
-        """Join X and y to records: one row each.
-
-        A row has the columns of X, then the columns of y if it is given.
-        """
+        """Join X and y to records: one row each. A row has the columns of X, then the columns of y if it is given."""
         drop = self._options.invalid == "drop"
         rows: Cells = dense_array(X, "X", drop)
         if rows.ndim != 2 or rows.shape[1] == 0:
@@ -321,10 +315,7 @@ class ConjugateEstimator(PrivateEstimator):
         }
 
     def _array(self, X: Any, y: Any) -> np.ndarray:
-        """Check the result of ``records``: read-only rows of numbers.
-
-        It is made of X and y.
-        """
+        """Check the result of ``records``: read-only rows of numbers. It is made of X and y."""
         drop = self._options.invalid == "drop"
         X = dense_array(X, "X", drop) if drop and isinstance(X, (np.ndarray, list)) else X
         records = np.asarray(self._functions(None).records(X, y))
@@ -368,10 +359,7 @@ class ConjugateEstimator(PrivateEstimator):
         return False
 
     def _functions(self, public: Public | None) -> Self:
-        """Make a copy whose functions are called.
-
-        It knows public facts and no earlier result.
-        """
+        """Make a copy whose functions are called. It knows public facts and no earlier result."""
         functions = copy(self)
         functions._public, functions._result = public, None
         return functions
@@ -476,10 +464,7 @@ def check_bound(name: str, value: Any) -> float:
 
 
 class TableShards:
-    """A `Table` on disk.
-
-    ``made`` gives the array of some rows by their numbers, as the estimator makes it.
-    """
+    """A `Table` on disk. ``made`` gives the array of some rows by their numbers, as the estimator makes it."""
 
     def __init__(
         self, corpus: ShardedCorpus, made: Callable[[np.ndarray], np.ndarray], usable: np.ndarray | None = None
@@ -558,10 +543,7 @@ class ConjugateModel(Model):
         self.parameters = self._checked(functions.start(n_columns, np.random.default_rng(seed)), "start")
 
     def sensitivity(self, relation: str) -> float:
-        """Return C to add or remove, 2 C to replace.
-
-        If entries are >= 0, replacing has sqrt(2) C.
-        """
+        """Return C to add or remove, 2 C to replace. If entries are >= 0, replacing has sqrt(2) C."""
         if relation == "add_remove":
             return self.clip
         return self.clip * (math.sqrt(2.0) if self._nonnegative else 2.0)
@@ -626,10 +608,7 @@ class ConjugateModel(Model):
 
     @property
     def average(self) -> tuple[np.ndarray, float]:
-        """Return the released statistics' mean and its noise's sd.
-
-        The share of the start, which is 0, is left out.
-        """
+        """Return the released statistics' mean and its noise's sd. The share of the start, which is 0, is left out."""
         weight = 1.0 - self._average.initial_weight or 1.0  # 0 before the first release
         return self._average.values / weight, self._average.noise_sd / weight
 

@@ -69,19 +69,13 @@ class WordHistogram:
         self._sum, self._precision, self.count = np.zeros(len(scales)), np.zeros(len(scales)), 0
 
     def contribute(self, block: Any, words: np.ndarray, out: np.ndarray, spacing: float) -> None:
-        """Add a block's units to the first V entries.
-
-        They are truncated toward zero on the noise's lattice.
-        """
+        """Add a block's units to the first V entries. They are truncated toward zero on the noise's lattice."""
         n_words = len(self._sum)
         units, sums = unit_words(block, words, n_words), out.reshape(-1)[:n_words]
         add_histogram(units, self.scales, self._clip, self._power, self._long, spacing, sums)
 
     def add(self, release: Release) -> None:
-        """Add a release, whose first V entries are a histogram.
-
-        Its weight is the inverse of its variance.
-        """
+        """Add a release, whose first V entries are a histogram. Its weight is the inverse of its variance."""
         unit = self.scales * (self._long / (self._clip * _BELOW))
         precision = np.maximum(release.noise_sd * unit, 1e-15) ** -2.0
         self._sum += precision * (release.units.reshape(-1)[: len(self._sum)] * (release.scale * unit))

@@ -205,10 +205,7 @@ class LdaModel(Model):
         return np.random.default_rng(self._seed).gamma(shape, 1.0 / shape, self.shape)
 
     def sensitivity(self, relation: str) -> float:
-        """Return a N to add or remove, √2 a N to replace.
-
-        See the notes.
-        """
+        """Return a N to add or remove, √2 a N to replace. See the notes."""
         return self.clip * (1.0 if relation == "add_remove" else math.sqrt(2.0))
 
     def prepare(self, mechanism: GaussianMechanism, sampler: Sampler) -> None:
@@ -267,10 +264,7 @@ class LdaModel(Model):
             diagnose(scratch, clipped=0, norm_sum=norms.sum())
 
     def _buffers(self, lengths: np.ndarray, starts: np.ndarray | None, scratch: dict[str, Any]) -> dict[str, Any]:
-        """Make buffers for documents of these lengths.
-
-        They stay from block to block, and grown where need be.
-        """
+        """Make buffers for documents of these lengths. They stay from block to block, and grown where need be."""
         need = {"entries": int(lengths.sum()), "n_docs": len(lengths), "widest": int(lengths.max(initial=0))}
         need["together"] = 0
         if starts is not None:

@@ -18,10 +18,7 @@ from .planning import DEFAULT_STEPS, LdaOptions
 
 
 class PaperLdaModel(LdaModel):
-    """A running average with negative entries mapped to 0 each step.
-
-    It is of noised statistics.
-    """
+    """A running average with negative entries mapped to 0 each step. It is of noised statistics."""
 
     shrinks = False
 
@@ -90,10 +87,7 @@ class PaperLatentDirichletAllocation(LatentDirichletAllocation):
 
     @property
     def _plain(self) -> bool:
-        """Return False: the article's fits differ in noise and clip.
-
-        Its runs without privacy differ only in these.
-        """
+        """Return False: the article's fits differ in noise and clip. Its runs without privacy differ only in these."""
         return False
 
     def _check_parameters(self) -> None:

@@ -169,10 +169,7 @@ def _directions(rows: Matrix) -> Matrix:
 
 
 def _cluster(unit: Matrix, mass: Vector, n_clusters: int, rng: np.random.Generator) -> Matrix:
-    """Find centers (K, d) of length 1 by spherical k-means.
-
-    It begins as k-means++ (Arthur & Vassilvitskii 2007).
-    """
+    """Find centers (K, d) of length 1 by spherical k-means. It begins as k-means++ (Arthur & Vassilvitskii 2007)."""
     centers, far = np.empty((n_clusters, unit.shape[1])), np.ones(len(unit))
     for k in range(n_clusters):
         chance = mass * (far if far @ mass > 0 else 1.0)

@@ -120,10 +120,7 @@ class SphericalModel(Model):
         diagnose(scratch, clipped=clipped)
 
     def _contributions(self, block: Rows) -> tuple[np.ndarray, np.ndarray, int]:
-        """Compute all rows' contributions, and count the shortened ones.
-
-        The results are columns and int64 entries.
-        """
+        """Compute all rows' contributions, and count the shortened ones. The results are columns and int64 entries."""
         n, rows = block.n_rows, _starts_of(block, self._d)
         columns = block.indices if block.indptr is not None else np.tile(np.arange(self._d, dtype=np.int32), n)
         values = np.ones(len(columns)) if block.unit else block.values.astype(np.float64)

@@ -232,10 +232,7 @@ class ClassConditionalNetwork(NetworkEstimator, Classifier):
         return np.asarray(self.classes_[self.decision_function(Y).argmax(axis=1)])
 
     def score(self, Y: Data, y: Column | None = None) -> float:
-        """Compute accuracy on public records and labels, without noise.
-
-        None takes the labels of shards.
-        """
+        """Compute accuracy on public records and labels, without noise. None takes the labels of shards."""
         return self._accuracy(Y, y)
 
     def __sklearn_tags__(self) -> Any:
@@ -293,10 +290,7 @@ class ClassConditionalModel(PerClassModel):
         self._retained, self._spacing, self._step = 1.0, 1.0, 0
 
     def sensitivity(self, relation: str) -> float:
-        """Return 1 for add or remove, 2 sqrt(1 - eta^2) for replace.
-
-        See the notes.
-        """
+        """Return 1 for add or remove, 2 sqrt(1 - eta^2) for replace. See the notes."""
         return 1.0 if relation == "add_remove" else 2.0 * _NETWORK_SHARE
 
     def prepare(self, mechanism: GaussianMechanism, sampler: Sampler) -> None:

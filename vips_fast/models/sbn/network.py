@@ -256,10 +256,7 @@ class SigmoidBeliefNetwork(NetworkEstimator, Transformer):
         return self._fit(Y, y, **call)
 
     def partial_fit(self, Y: Data, y: object = None, **call: Unpack[Call]) -> Self:
-        """Do one more step, from all rows of Y, as in `fit`.
-
-        The parameters are as there.
-        """
+        """Do one more step, from all rows of Y, as in `fit`. The parameters are as there."""
         return self._fit(Y, y, partial=True, **call)
 
     def _read(self, X: Any, y: Any = None) -> tuple[BinaryRecords, dict[str, Any]]:
@@ -375,10 +372,7 @@ def share_after_rounding(model: Model, mechanism: GaussianMechanism) -> float:
 
 
 def row_weights(starts: np.ndarray | None) -> np.ndarray | None:
-    """Weigh each row of a unit of m rows by 1/m.
-
-    None if m is always 1.
-    """
+    """Weigh each row of a unit of m rows by 1/m. None if m is always 1."""
     sizes = np.diff([0] if starts is None else starts)
     if sizes.max(initial=0) <= 1:
         return None
@@ -562,10 +556,7 @@ class QuadraticModel(Model):
         return release.units[self.blocks[name]] * (release.scale / self.exact_multiplier(name))
 
     def contribute(self, block: Any, words: np.ndarray, out: np.ndarray, scratch: Scratch) -> None:
-        """Add 2 y - 1, or sums of products.
-
-        The products are of y and the clipped z - zeta.
-        """
+        """Add 2 y - 1, or sums of products. The products are of y and the clipped z - zeta."""
         rows, _, starts = unpack_block(block, words)
         self.add_rows(rows, starts, row_weights(starts), out, scratch)
 
@@ -681,10 +672,7 @@ class QuadraticModel(Model):
         self._begin(self._shares(sd), math.sqrt(min(max(spread, 1.0), self.n_visible / 4 + 1)))
 
     def _shares(self, sd: float) -> np.ndarray:
-        """Estimate the mean image, (J,), from a noised release.
-
-        Shares that the noise hides are alike.
-        """
+        """Estimate the mean image, (J,), from a noised release. Shares that the noise hides are alike."""
         middle, apart = float(self._image.mean()), max(float(self._image.var()) - sd * sd, 0.0)
         trusted = apart / (apart + sd * sd) if sd > 0 else 1.0
         shares = middle + trusted * (self._image - middle)
@@ -918,10 +906,7 @@ class BinaryRecords:
         return np.asarray(np.arange(blocks + 1) * n // blocks)
 
     def block(self, rows: np.ndarray) -> np.ndarray:
-        """Select these records, by a view if possible.
-
-        It is possible if they follow each other and have no labels.
-        """
+        """Select these records, by a view if possible. It is possible if they follow each other and have no labels."""
         shards = isinstance(self._rows, ShardedCorpus)
         records = np.asarray(self._rows.take(rows) if shards else select(self._rows, rows))
         return records if self._labels is None else np.column_stack([records, self._labels[rows]])

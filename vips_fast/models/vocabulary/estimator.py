@@ -288,10 +288,7 @@ class PrivateVocabulary(PrivateEstimator):
         return np.asarray(self._fitted().arrays["shares"][self._chosen()[1]])
 
     def plot(self, most: int = 40) -> Figure:
-        """Draw the ``most`` largest noised shares as a matplotlib figure.
-
-        Raises ImportError without matplotlib.
-        """
+        """Draw the ``most`` largest noised shares as a matplotlib figure. Raises ImportError without matplotlib."""
         return plot_shares(self, self._chosen()[0], self.shares_, most)
 
     def __sklearn_tags__(self) -> Any:
@@ -319,19 +316,13 @@ class PrivateVocabulary(PrivateEstimator):
         return PurchasedCounts.of(counts, self.purchase())
 
     def fit_transform(self, X: Iterable[str | None], y: object = None, **call: Unpack[Purchase]) -> sparse.csr_array:
-        """Run `fit`, then `transform` of the same texts.
-
-        An iterator of texts is first read into memory.
-        """
+        """Run `fit`, then `transform` of the same texts. An iterator of texts is first read into memory."""
         texts = list(X) if isinstance(X, Iterator) else X
         return self.fit(texts, **call).transform(texts)
 
 
 def _batches(texts: Iterable[str | None], invalid: str) -> Iterator[list[str | None]]:
-    """Yield some texts at a time.
-
-    With ``invalid="drop"``, anything else is an empty text.
-    """
+    """Yield some texts at a time. With ``invalid="drop"``, anything else is an empty text."""
     if isinstance(texts, str) or not isinstance(texts, Iterable):
         raise ValueError(f"X of type {type(texts).__name__}: expected an iterable of texts")
     each = iter(texts)

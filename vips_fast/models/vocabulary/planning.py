@@ -108,10 +108,7 @@ class _Public:
     size: int
 
     def expected(self, epsilon: float, n_rounds: int, max_tokens: int) -> tuple[float, float, float]:
-        """Predict share of tokens, words, and noise of a round.
-
-        It is 0 if out of range.
-        """
+        """Predict share of tokens, words, and noise of a round. It is 0 if out of range."""
         # In R rounds the noise is sqrt(R) times the noise of one.
         z = math.sqrt(n_rounds) * gaussian_noise_multiplier(epsilon, self.delta * (1 - THRESHOLD_SHARE))
         if not 1 <= z <= 2.0**17:

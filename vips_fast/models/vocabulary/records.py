@@ -152,10 +152,7 @@ class TokenRows:
         return count_columns(self._of_columns(column), len(vocabulary))
 
     def _of_columns(self, column: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yield the columns of some texts' tokens at a time.
-
-        Also yields each text's start.
-        """
+        """Yield the columns of some texts' tokens at a time. Also yields each text's start."""
         ends = np.concatenate([np.zeros(1, np.int64), *self._lengths]).cumsum()
         rows = np.arange(len(ends) - 1)
         for part in np.split(rows, _edges(np.diff(ends))[1:-1]):

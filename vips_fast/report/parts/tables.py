@@ -52,10 +52,7 @@ class Tables(Part):
         )
 
     def text(self, model: Any, columns: Sequence[str] | None) -> str:
-        """Write the table of all columns, then one of each.
-
-        The values of other columns are empty.
-        """
+        """Write the table of all columns, then one of each. The values of other columns are empty."""
         head, *rows = model.rows()
         return csv_text([head, *([*row[:-3], *("" if x is None else f"{x:.4f}" for x in row[-3:])] for row in rows)])
 
