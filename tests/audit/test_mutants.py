@@ -63,6 +63,8 @@ def test_the_papers_sensitivity_for_replacing(layer, check):
     [
         ("A", "distance of neighbors", faults.NoClip(2)),
         ("A", "public facts", faults.CountsRows(2)),
+        ("A", "public facts", faults.StartsFromRecords(2)),
+        ("A", "public facts", faults.StartsFromRecords(2, options={"relation": "replace_one"})),
         ("A", "number of rows", faults.CountsRows(2)),
         ("A", "invalid records", faults.Repairs(2)),
     ],

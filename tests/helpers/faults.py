@@ -49,6 +49,17 @@ class CountsRows(LatentDirichletAllocation):
         return replace(super()._with_records(public, n_rows, *call), n_records=n_rows)
 
 
+class StartsFromRecords(LatentDirichletAllocation):
+    """The start follows from the words of the records."""
+
+    def _read(self, X, y=None, **extra):
+        self.words = int(X.indices.sum())
+        return super()._read(X, y, **extra)
+
+    def _model(self, public, schedule=None):
+        return super()._model(replace(public, seed=self.words), schedule)
+
+
 class Repairs(LatentDirichletAllocation):
     """Invalid counts are mended in place of being left out."""
 
