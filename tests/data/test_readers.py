@@ -186,7 +186,8 @@ def test_out_of_memory_is_said_as_such(tmp_path, monkeypatch, name):
         def read(self, size=-1):
             raise MemoryError("Unable to allocate 9 GiB")
 
-        peek = lambda self, n: b"text\n"  # noqa: E731
+        def peek(self, n):
+            return b"text\n"
 
     monkeypatch.setattr("vips_fast.data._files.expanded", lambda raw: Refusing())
     monkeypatch.setattr("vips_fast.data.records.expanded", lambda raw: Refusing())

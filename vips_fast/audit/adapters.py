@@ -164,7 +164,7 @@ class LogisticAdapter(Adapter):
     """Bayesian logistic regression. A record is (row, y)."""
 
     estimator_type: ClassVar[type[PrivateEstimator]] = BayesianLogisticRegression
-    names = ("X", "y")
+    names: tuple[str, ...] = ("X", "y")
     small, wide, many = 3, 32, 40_000
 
     # Sharp is the first step as it is: <xi> = b/4, and a row at its bound has both blocks at theirs.
@@ -207,15 +207,15 @@ class CountsAdapter(LogisticAdapter):
 
     estimator_type = CountRegression
 
+    def __init__(self, settings: dict[str, Any], kind: type[PrivateEstimator] | None = None):
+        super().__init__(settings, kind)
+        if self._exposed:
+            self.names = ("X", "y", "exposure")
+
     @property
     def _exposed(self) -> float:
         """The largest exposure; 0 without any."""
         return float(self.estimator().largest_exposure or 0)
-
-    @property
-    def names(self) -> tuple[str, ...]:  # type: ignore[override]
-        """With exposures, if the estimator has them."""
-        return ("X", "y", "exposure") if self._exposed else ("X", "y")
 
     def data(self, records: Sequence[Any]) -> Data:
         return super().data([(*record, self._exposed)[: len(self.names)] for record in records])
