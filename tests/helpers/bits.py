@@ -21,6 +21,7 @@ from unittest import mock
 import numpy as np
 import scipy
 import scipy.sparse as sp
+import threadpoolctl
 from cases import COMMON, EVERY, EXAMPLES, calling, labeled, vectors
 from runs import Stop, fail
 
@@ -43,8 +44,10 @@ READ = (
 def environment():
     """Return whatever may change the bits of floating-point numbers."""
     found = np.show_config(mode="dicts")["SIMD Extensions"]["found"]
+    blas = (pool for pool in threadpoolctl.threadpool_info() if pool["user_api"] == "blas")
     return {
         "isa": vips_fast.runtime_info()["isa"],
+        "blas": ",".join(sorted({str(pool.get("architecture")) for pool in blas})),
         "machine": os.uname().machine,
         "numpy": np.__version__,
         "scipy": scipy.__version__,
