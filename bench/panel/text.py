@@ -50,7 +50,7 @@ WITHOUT = {
         lambda x, sd, _, w: (w, x.sum()),
     ),
     "ratios: their distribution is not fitted": (public_topics, "_ROUNDS", 0),
-    "score: the middle of its totals is taken": (public_topics.PublicTopicsModel, "_best", 0),
+    "score: the middle of its totals is taken": (public_topics, "peak", lambda *_: 0.0),
 }
 SHOWN = ("snippets", "posts", "bbc", "alexa")
 RIVALS = ("one_histogram", "public", "released_frequencies")
@@ -321,7 +321,7 @@ def summary(rows: dict[str, dict[str, Any]]) -> dict[str, float]:
         "the interval holds the true gain": whole["holds"] / max(whole["judged"], 1),
         "… its constants chosen without the corpus": holds / sum(one["judged"] for one in apart),
         "called useful, and truly no better": whole["wrong"] / max(whole["useful"], 1),
-        "… its constants chosen without the corpus, too": wrong / sum(one["useful"] for one in apart),
+        "… its constants chosen without the corpus, too": wrong / max(sum(one["useful"] for one in apart), 1),
         "cannot tell: 800 persons, ε = 2": few["unclear"] / max(few["fits"], 1),
     }
 

@@ -57,7 +57,7 @@ _FILLS = 0.8
 #: The power of a unit's counts in the histogram: words come in bursts.
 _POWER = 0.5
 #: Totals of the Dirichlet prior of proportions that the score compares: the middle one first, which is taken without a
-#: score; then as many times less and more. docs/panel.md has how they were chosen.
+#: score; then as many times less and more. The peak between them is taken. docs/panel.md has how they were chosen.
 TOTALS = (6.0, 1.5, 24.0)
 #: Parts of a unit's squared norm in a score: predictions, the exact frequencies' gain, the number of words for it.
 _PARTS = (0.35, 0.53, 0.12)
@@ -159,6 +159,27 @@ def read_words(x: np.ndarray, sd: np.ndarray, topics: np.ndarray, weights: np.nd
             mixture,
             total,
         )
+
+
+class Chosen(NamedTuple):
+    """What a score chooses: topics, whether the records' ``own`` are among them, and the ``total`` of the Dirichlet
+    prior of proportions; the ``nats`` that a unit gains by them, and the ``noise`` in these.
+    """
+
+    own: bool
+    total: float
+    nats: float
+    noise: float
+
+
+def peak(below: float, middle: float, above: float, noise: float) -> float:
+    """Tell where in [−1, 1] the parabola through three noised values at −1, 0 and 1 has its peak.
+
+    ``noise`` is the standard deviation of each difference to the middle. The bend counts for twice that more, so that
+    noise alone does not put the peak at an end (docs/panel.md).
+    """
+    slope, bend = (above - below) / 2.0, below + above - 2.0 * middle - 2.0 * noise
+    return float(min(max(-slope / bend, -1.0), 1.0)) if bend < 0.0 else math.copysign(1.0, slope)
 
 
 # ------------------------------------------------------------------ the gain of exact word frequencies
@@ -642,20 +663,23 @@ class PublicTopicsModel(Model):
         masses = weights @ topics
         return WordsRead(topics, weights, masses, np.zeros(len(masses)), masses, 0.0)
 
-    def _candidates(self) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Topics, (J, V), each with a Dirichlet prior of proportions, (J,): what the score compares."""
+    def _candidate(self, own: bool, total: float) -> tuple[np.ndarray, np.ndarray]:
+        """Topics, (J, V), with a Dirichlet prior of proportions of this total, (J,)."""
         read = self.read_out
-        totals = self._totals if self._own is None else TOTALS[:1]
-        public = [(read.topics, proportions_prior(total, read.weights)) for total in totals]
-        if self._own is None:
-            return public
+        public = proportions_prior(total, read.weights)
+        if not own:
+            return read.topics, public
+        assert self._own is not None
         mine = self._own.result()["components"]
-        both, weights = np.concatenate([word_probabilities(mine), read.topics]), mine.sum(axis=1)
-        shares = np.repeat((1.0 - _BESIDE, _BESIDE), (len(mine), len(read.weights)))
-        priors = (
-            np.append(*(proportions_prior(total, one) for one in (weights, read.weights))) for total in _OWN_TOTALS
-        )
-        return [*((both, shares * prior) for prior in priors), *public]
+        priors = ((1.0 - _BESIDE) * proportions_prior(total, mine.sum(axis=1)), _BESIDE * public)
+        return np.concatenate([word_probabilities(mine), read.topics]), np.concatenate(priors)
+
+    def _candidates(self) -> list[tuple[np.ndarray, np.ndarray]]:
+        """What the score compares: topics with each total."""
+        own = self._own is not None
+        found = [self._candidate(own, total) for total in (_OWN_TOTALS if own else self._totals)]
+        found = [(found[0][0], prior) for _, prior in found]  # the score works once for the same topics
+        return [*found, self._candidate(False, TOTALS[0])] if own else found
 
     @cached_property
     def _score(self) -> HalfPrediction:
@@ -679,12 +703,19 @@ class PublicTopicsModel(Model):
         return replace(score, predicted=predicted, predicted_sd=predicted_sd)
 
     @property
-    def _best(self) -> int:
-        """The candidate that predicts best; the first without a score."""
-        score = self._score_read
+    def _chosen(self) -> "Chosen":
+        """What the score chooses: the peak of its totals, or public topics alone; the middle without a score."""
+        score, totals = self._score_read, self._totals if self._own is None else _OWN_TOTALS
         if score is None:
-            return 0
-        return int((np.append(0.0, score.nats) if self._compares else score.nats).argmax())
+            return Chosen(self._own is not None, totals[0], 0.0, 0.0)
+        nats = np.append(0.0, score.nats) if self._compares else score.nats
+        if self._own is not None and nats.argmax() == len(totals):
+            return Chosen(False, TOTALS[0], float(nats[-1]), score.noise(len(totals)))
+        place = peak(nats[1], nats[0], nats[2], score.sd) if len(totals) > 1 else 0.0
+        total = totals[0] * (totals[-1] / totals[0]) ** place
+        parts = np.array([1.0 - place**2, (place**2 - place) / 2.0, (place**2 + place) / 2.0])[: len(totals)]
+        noise = score.sd * math.sqrt(1.0 + parts[1:] @ parts[1:])
+        return Chosen(self._own is not None, total, float(parts @ nats[: len(totals)]), noise)
 
     @property
     def frequency_loss(self) -> tuple[float, float]:
@@ -732,9 +763,9 @@ class PublicTopicsModel(Model):
         if score is None or self._compares:
             return None
         loss, loss_noise = self.frequency_loss
-        best = self._best
-        rate = float(score.nats[best]) / score.predicted
-        variance = (score.noise(best) ** 2 + score.more**2 + (rate * score.predicted_sd) ** 2) / score.predicted**2
+        chosen = self._chosen
+        rate = chosen.nats / score.predicted
+        variance = (chosen.noise**2 + score.more**2 + (rate * score.predicted_sd) ** 2) / score.predicted**2
         return rate - loss, math.sqrt(variance + loss_noise**2)
 
     @property
@@ -762,12 +793,13 @@ class PublicTopicsModel(Model):
     @property
     def alpha(self) -> np.ndarray:
         """The Dirichlet prior of a document's proportions, (J,)."""
-        return self._candidates()[self._best][1]
+        chosen = self._chosen
+        return self._candidate(chosen.own, chosen.total)[1]
 
     @property
     def _own_share(self) -> float:
         """Share of the records' own topics in the result."""
-        return 1.0 - _BESIDE if self._own is not None and self._best < len(_OWN_TOTALS) else 0.0
+        return 1.0 - _BESIDE if self._own is not None and self._chosen.own else 0.0
 
     def _public_rows(self) -> np.ndarray:
         """Give Dirichlet parameters of the public topics, (K, V), as if all words of the result were theirs."""
