@@ -206,7 +206,9 @@ def test_other_columns_draw_no_warning():
     ("subject id", True), ("respondent", True), ("subject", False), ("grid", False), ("paid", False), ("period", False),
     ("p", False), ("", False), ("valid", False), ("age", False), ("Besucher", True), ("Kunden-Nr.", True),
     ("Patientennummer", True), ("student no", True), ("paziente", True), ("Nr", False), ("uno", False),
-    ("number", False),
+    ("number", False), ("Employee No", True), ("Patient No.", True), ("MRN", True), ("emp_no", True), ("EMPNO", True),
+    ("Patient #", True), ("hashed_patient_id", True), ("medical record number", True), ("medical record", False),
+    ("p_id", True), ("casino", False), ("campaign id", False), ("patient notes", False), ("emp", False),
 ])  # fmt: skip
 def test_names_of_columns_that_are_a_persons(name, persons):
     assert names_persons(name) == persons

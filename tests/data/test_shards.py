@@ -155,6 +155,11 @@ def test_what_shows_without_verifying(corpus):
     indices.write_bytes(kept[:-1] + b"\xff")
     with pytest.raises(ValueError, match="indices.npy: expected numbers of columns"):
         ShardedCorpus(corpus.path, verify=False).take(np.arange(400))
+    width = np.load(indices).dtype.itemsize
+    for last in (kept[-2 * width : -width], kept[-width:] + kept[-2 * width : -width]):  # twice, or out of order
+        indices.write_bytes(kept[: -len(last)] + last)
+        with pytest.raises(ValueError, match="indices.npy: a row's columns do not ascend, each once"):
+            ShardedCorpus(corpus.path, verify=False).take(np.arange(390, 400))
     indices.write_bytes(kept)
     path.write_bytes(whole.replace(b"<u2", b"<f2"))
     with pytest.raises(ValueError, match="indptr.npy: expected <u2"):
@@ -367,3 +372,20 @@ def test_bad_arguments(tmp_path):
     path.mkdir()
     with pytest.raises(FileExistsError):
         write_shards(path, [Batch(X)])
+
+
+@pytest.mark.parametrize("first", ["file", "folder", "shards"])
+def test_the_second_of_two_writers_is_told(tmp_path, first):
+    path = tmp_path / "shards"
+
+    def batches():
+        yield Batch(tagged(3))
+        if first == "file":
+            path.touch()
+        else:
+            write_shards(path / "inner" if first == "folder" else path, [Batch(tagged(4))])
+
+    with pytest.raises(FileExistsError, match="another process wrote it meanwhile; take another place") as caught:
+        write_shards(path, batches())
+    assert caught.value.filename == str(path) and os.listdir(tmp_path) == ["shards"]
+    assert first != "shards" or ShardedCorpus(path).n_rows == 4

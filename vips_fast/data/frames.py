@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-#: Names of such columns, in any case and with or without an id, as in "User_ID".
+#: Names of such columns, in any case and with or without an id or a number, as in "User_ID" (`names_persons`).
 PERSON_COLUMNS = tuple(
     """
-    account author client customer employee guest household member participant patient person respondent student user
-    visitor
+    account author client customer employee guest household member mrn participant patient person respondent ssn student
+    user visitor
     autor besucher besucherin kunde kunden kundin mitarbeiter mitarbeiterin nutzer nutzerin patienten patientin
     schüler schülerin teilnehmer teilnehmerin
     auteur élève employé participante personne utilisateur visiteur
@@ -22,8 +22,10 @@ PERSON_COLUMNS = tuple(
     alumno empleado paciente usuario visitante
     """.split()
 )
-#: What stands before "id" in other such names: id, pid, uid, subject_id.
-_BEFORE_ID = ("", "p", "u", "subject")
+#: What a number or an id makes a person's, but nothing else: emp_no, PatID, medical record number.
+_NUMBERED = ("cust", "emp", "medical record", "nhs", "pat", "subject")
+#: An id or a number at the end of a name.
+_NUMBER = re.compile(r" ?(id|identifier|nr|no|num|number|nummer|#)$")
 
 
 def table_columns(X: Any) -> list[Any] | None:
@@ -87,10 +89,12 @@ def check_names(estimator: str, known: Sequence[str] | None, X: Any) -> Any:
 
 
 def names_persons(column: str) -> bool:
-    """Tell whether a column's name is a person identifier."""
-    name = column.strip().lower()
-    stem = re.sub(r"[ _-]?(id|nr|no|nummer|number)\.?$", "", name)
-    return stem in PERSON_COLUMNS or (name.endswith("id") and stem in _BEFORE_ID)
+    """Tell whether a name, in any case, is a person identifier's: patient, "Employee No.", hashed_user_id, MRN."""
+    name = re.sub(r"[\s_.-]+", " ", column.lower()).strip()
+    stem = _NUMBER.sub("", name)
+    if stem in PERSON_COLUMNS or name.replace(" ", "") in ("id", "pid", "uid"):
+        return True
+    return stem != name and any(f" {stem}".endswith(f" {person}") for person in (*PERSON_COLUMNS, *_NUMBERED))
 
 
 def is_missing(cell: Any) -> bool:

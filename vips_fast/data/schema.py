@@ -59,7 +59,7 @@ from ..store.limits import read_text
 from ..store.toml import parse_toml
 from ._files import naming
 from .arrays import DROP, INT32_MAX
-from .frames import is_missing
+from .frames import is_missing, names_persons
 
 #: Each cell of a record that is broken in its form: a missing value for everybody, and one that no rule fills in.
 BROKEN = math.nan + 0.0
@@ -536,13 +536,15 @@ nulls = {json.dumps(NULLS)}
 
 
 def draft(names: Iterable[str]) -> str:
-    """Write a template of a schema, to fill in from public knowledge."""
+    """Write a template of a schema, to fill in from public knowledge; a column of persons is no feature."""
     skeletons = "".join(
         f"#   kind = {_quote(kind)}\n" + "".join(f"#   {line}\n" for line in lines.splitlines())
         for kind, lines in _SKELETONS.items()
     )
     head = _DRAFT.replace("{skeletons}", skeletons)
-    return head + "".join(f'\n[columns.{_quote(name)}]\nkind = "?"\n' for name in names)
+    ask, persons = '"?"', '"ignore"  # tells persons apart by its name: give it as --person'
+    kinds = ((name, persons if names_persons(name) else ask) for name in names)
+    return head + "".join(f"\n[columns.{_quote(name)}]\nkind = {kind}\n" for name, kind in kinds)
 
 
 def moved_to_bounds(values: np.ndarray) -> np.ndarray:

@@ -47,6 +47,7 @@ ARRAYS = frozenset(f"{name}.npy" for name in (*_SPARSE, *_BESIDE))
 #: Bytes of rows that are worked on in one piece.
 PIECE = 1 << 23
 _BEHIND = 1 << 21
+_AGAIN = "the file is damaged: write the shards again"
 
 
 class Mapped(NamedTuple):
@@ -283,11 +284,16 @@ class ShardedCorpus:
         low, high = int(indptr.array[first]), int(indptr.array[last + 1])
         starts, ends = indptr.array[rows], indptr.array[rows + 1]
         if starts.min() < 0 or (starts > ends).any() or ends.max() > len(indices.array):
-            raise ValueError(f"{indptr.path}: expected offsets that rise, and none past the end")
+            raise ValueError(f"{indptr.path}: expected offsets that rise, and none past the end; {_AGAIN}")
         found = rows_of((values.array, indices.array, indptr.array), rows)
-        if not 0 <= found[1].min(initial=0) <= found[1].max(initial=0) < self.n_features:
-            raise ValueError(f"{indices.path}: expected numbers of columns")
-        out = np.array(found[0], self.dtype), np.array(found[1], np.int32), found[2]
+        columns, ends = found[1:]
+        if not 0 <= columns.min(initial=0) <= columns.max(initial=0) < self.n_features:
+            raise ValueError(f"{indices.path}: expected numbers of columns below {self.n_features}; {_AGAIN}")
+        rises = columns[1:] > columns[:-1]
+        rises[ends[(ends > 0) & (ends < len(columns))] - 1] = True  # from a row to the next
+        if not rises.all():
+            raise ValueError(f"{indices.path}: a row's columns do not ascend, each once; {_AGAIN}")
+        out = np.array(found[0], self.dtype), np.array(columns, np.int32), ends
         for mapped in (values, indices):
             mapped.drop(low, high)
         indptr.drop(first, last + 2)

@@ -270,13 +270,20 @@ def put_in_place(folder: Path, path: Path, owner: Owner | None = None) -> None:
     any moment. Elsewhere the old one is renamed first, and a crash between the two renames leaves both under other
     names. Without an ``owner`` no folder is replaced, except an empty one.
 
-    Raises ValueError, with both folders as they were, if the old one is not ours or holds anything else.
+    Raises ValueError, with both folders as they were, if the old one is not ours or holds anything else, and
+    FileExistsError if another process put a folder there meanwhile.
     """
     for place, _, _ in os.walk(folder, topdown=False):
         sync_folder(Path(place))
     old = None
     if owner is None or not os.path.lexists(path) or is_empty(path):
-        os.rename(folder, path)
+        try:
+            os.rename(folder, path)
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+                raise
+            meanwhile = "another process wrote it meanwhile; take another place, or remove it"
+            raise FileExistsError(errno.EEXIST, meanwhile, str(path)) from None
     else:
         own, old = check_owned(path, owner), folder
         if not _exchange(folder, path):
