@@ -15,7 +15,7 @@ import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
-from itertools import chain
+from itertools import chain, tee
 from typing import Any
 
 import numpy as np
@@ -137,23 +137,15 @@ def read_header(
     lines: Iterator[str], columns: Sequence[str] = (), declared: str | None = None
 ) -> tuple[str, list[str]]:
     """Find the delimiter, by the columns unless it is ``declared``, and the header."""
-    # A header may be quoted over several lines: each attempt leaves its lines for the next.
-    read: list[str] = []
-
-    def kept() -> Iterator[str]:
-        for line in lines:
-            read.append(line)
-            yield line
-
     found: dict[str, list[str]] = {}
     for delimiter in DELIMITERS if declared is None else (declared,):
+        lines, ahead = tee(lines)  # a header may be quoted over several lines, which the next attempt needs too
         with contextlib.suppress(_BadRow):
-            rows = _csv_rows(chain(list(read), kept()), delimiter)
-            found[delimiter] = next((row for _, row in rows if row), [])
+            found[delimiter] = next((row for _, row in _csv_rows(ahead, delimiter) if row), [])
             if columns and set(columns) <= set(found[delimiter]):
                 return delimiter, found[delimiter]
     if not found:
-        next(_csv_rows(iter(read), declared or ",", done=int(declared is not None)))  # says why not
+        next(_csv_rows(lines, declared or ",", done=int(declared is not None)))  # says why not
     delimiter = declared or find_delimiter(found)
     return delimiter, found[delimiter]
 

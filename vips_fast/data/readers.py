@@ -8,16 +8,16 @@ import os
 from collections.abc import Callable, Sequence
 from itertools import chain
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
-
-from scipy import sparse
 
 from ..checks import check_choice
 from ..store.npz import read_npz
 from ._files import naming
+from .arrays import csr_arrays, new_csr
 from .corpus import Corpus
 from .counts import check_counts
-from .records import RECORD_FORMATS, Records
+from .records import RECORD_FORMATS, Records, source_name
 from .vocabulary import Vocabulary, public_vocabulary
 
 #: Names of the formats that documents are read in: counts, then records.
@@ -68,7 +68,7 @@ def load_corpus(
     """
     if holds_records(path, format, text, person):
         if vocabulary is None:
-            raise ValueError(f"{_name(path)}: raw records need a public vocabulary; give vocabulary=")
+            raise ValueError(f"{source_name(path)}: raw records need a public vocabulary; give vocabulary=")
         records = Records(path, ("text",) if text is None else text, person, format, encoding, invalid, progress)
         return records.corpus(vocabulary, analyzer, vocabulary_size=vocabulary_size)
     words = None if vocabulary is None else public_vocabulary(vocabulary)
@@ -77,7 +77,7 @@ def load_corpus(
         counts = check_counts(matrix, name="the matrix", invalid=invalid)
         if words is not None and len(words) != counts.shape[1]:
             raise ValueError(f"has {counts.shape[1]} words, but the vocabulary has {len(words)}")
-    return Corpus(counts, words, _name(path))
+    return Corpus(counts, words, Path(path).name)
 
 
 def holds_records(path: Any, format: str | None = None, text: Any = None, person: str | None = None) -> bool:
@@ -94,7 +94,7 @@ def holds_records(path: Any, format: str | None = None, text: Any = None, person
 
 
 def read_sparse_matrix(path: PathLike) -> Any:
-    """Read a matrix of any numbers, CSR, CSC or COO, from a file that `scipy.sparse.save_npz` wrote."""
+    """Read a matrix of numbers as CSR from a file of CSR, CSC or COO that `scipy.sparse.save_npz` wrote."""
     arrays = read_npz(path, names=("format", "shape", "data", *chain(*_INDEX_NAMES.values())))
     with naming(path):
         try:
@@ -102,17 +102,10 @@ def read_sparse_matrix(path: PathLike) -> Any:
             data, first, second = (arrays[name] for name in ("data", *_INDEX_NAMES[kind]))
             if kind != "csr" and n_rows >= 10**6 + 1000 * len(data):  # the row offsets would take all memory
                 raise ValueError
-            kinds = data.dtype.kind, first.dtype.kind, second.dtype.kind
-            if kinds[0] not in "biuf" or kinds[1] not in "iu" or kinds[2] not in "iu":  # scipy would take an index .5
+            if data.dtype.kind not in "biuf":
                 raise ValueError
-            parts: Any = (data, (first, second)) if kind == "coo" else (data, first, second)
-            matrix = getattr(sparse, f"{kind}_array")(parts, shape=(n_rows, width))
-            if kind != "coo":
-                matrix.check_format()  # of the indices: scipy's compiled loops trust them
-            return matrix
+            parts = SimpleNamespace(format=kind, shape=(n_rows, width), data=data)
+            vars(parts).update(zip(_INDEX_NAMES[kind], (first, second), strict=True))
+            return new_csr(csr_arrays(parts, "it"), parts.shape)
         except (ValueError, LookupError, TypeError, AttributeError, OverflowError):
             raise ValueError("expected a CSR, CSC or COO matrix as scipy.sparse.save_npz writes it") from None
-
-
-def _name(path: Any) -> str:
-    return (Path(path).name or str(path)) if isinstance(path, (str, os.PathLike)) else "records"

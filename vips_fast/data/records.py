@@ -3,9 +3,8 @@
 A stream is standard input.
 
 CSV that is not plain and JSON Lines are read with Python's own modules, whose errors can be given a line and quote no
-cell. The CSV reader of pyarrow is 2.6 times as fast, which would be a tenth of the time in which texts are read and
-counted. But its errors quote the row, or give no line. It lets a quote out of place pass, takes all rows behind an
-open quote as one cell, knows no ``sep=;``, and refuses a row larger than its block.
+cell. Errors of pyarrow's reader of CSV quote the row, or give no line. It lets a quote out of place pass, takes all
+rows behind an open quote as one cell, knows no ``sep=;``, and refuses a row larger than its block.
 
 Parquet needs pyarrow (the extra "tables"), Excel openpyxl (the extra "excel"). Messages name the file, the line or row
 and the column, never a cell.
@@ -49,6 +48,8 @@ from .vocabulary import Vocabulary, count_matrix, public_vocabulary
 RECORD_FORMATS = ("csv", "jsonl", "parquet", "xlsx", "folder")
 #: Types of Arrow that Parquet can hold as a dictionary.
 _STRINGS = ("string", "large_string", "binary", "large_binary")
+#: The beginning of an object of JSON, or of an array of objects.
+_JSON = re.compile(rb"(\xef\xbb\xbf)?\s*(\[\s*)?\{")
 #: Rows of a batch.
 BATCH_ROWS = 4096
 #: Columns of a folder of texts: a file's content, its path in the folder, and the first part of the path.
@@ -71,35 +72,34 @@ def read_batches(
     Parameters
     ----------
     source : path-like, "-", table or iterable of str
-        A file (CSV with a header line, JSON Lines or an array of
-        JSON objects, Parquet, Excel; text also gzip, bzip2 or xz), or a folder. Its .txt
-        files at any depth are records with the columns ``text``, ``path`` and ``folder`` (the first part of the path).
-        "-" is standard input. A pandas or polars frame, a pyarrow table or a mapping from names to sequences. A query
-        of DuckDB, a lazy frame of polars, a record batch reader or another object with ``__arrow_c_stream__``, which is
-        read batch by batch. Or any iterable of strings, which are the only column.
+        A file: CSV with a header line, JSON Lines or an array of JSON objects, each plain or gzip; Parquet; Excel. A
+        folder, whose .txt files at any depth are records with the columns ``text``, ``path`` and ``folder`` (the first
+        part of the path). "-" is standard input. A pandas or polars frame, a pyarrow table, or a mapping from names to
+        sequences. A query of DuckDB, a lazy frame of polars, a record batch reader or another object with
+        ``__arrow_c_stream__``, which is read batch by batch. Or any iterable of strings, which are the only column.
     columns : sequence of str
         The wanted columns. Each batch is a dictionary of their values, lists of equal lengths.
     texts : sequence of str
         Those of them that must hold strings or nothing (None). Cells of CSV are strings always, of other formats as
-    they are. batch_rows : int
+        they are.
+    batch_rows : int
         Most rows of a batch. Batches of long texts have fewer.
     format : {"csv", "jsonl", "parquet", "xlsx", "folder"} or None
-        None looks at the contents, and takes the rest as CSV. CSV has commas, semicolons, tabs or bars, by its
-        header.
+        None looks at the contents, and takes the rest as CSV, with commas, semicolons, tabs or bars by its header.
     encoding : str
         Of text files. A mark at the beginning of a file that says UTF-8 or UTF-16 comes first.
     invalid : {"raise", "drop"}
-        What to do about a record that is broken in its form. Such are bytes that are not of the encoding, a row of
-        another length than the header, a quote out of place. Others are a cell or line of more than 2**28 characters, a
-        line of JSON Lines that is no object with the wanted fields. It is also about a record with a cell of ``texts``
-        that is no string. "drop" says nothing. The cells of a broken record become `vips_fast.data.schema.BROKEN`, its
-        ``texts`` None. A row that is not valid CSV ends with its first line, so that it takes no other record with it.
+        What to do about a record that is broken in its form: bytes that are not of the encoding, a row of another
+        length than the header, a quote out of place, a cell or line of more than 2**28 characters, JSON that is no
+        object with the wanted fields, a cell of ``texts`` that is no string. "drop" says nothing: the cells of such a
+        record become `vips_fast.data.schema.BROKEN`, its ``texts`` None. A row that is not valid CSV ends with its
+        first line, so that it takes no other record with it.
     progress : function or None
         Called after each batch of a file or folder with the bytes read, of its compressed form, and its size. Of
         standard input the size is 0, and the bytes come from its text.
 
-    Raises OSError if a file does not open, ImportError if pyarrow is missing. Raises ValueError if the source lacks the
-    columns, is empty, or is no whole gzip or Parquet file. With "raise" it also does so if a record is broken.
+    Raises OSError if a file does not open, ImportError if a package is missing. Raises ValueError if the source lacks
+    the columns, is empty, or is no whole gzip or Parquet file, and with "raise" if a record is broken.
     """
     drop, columns = check_invalid(invalid), list(columns)
     if format is not None:
@@ -107,7 +107,7 @@ def read_batches(
     if not isinstance(source, (str, os.PathLike)):
         yield from _checked(_in_memory(source, columns, batch_rows, drop), texts, drop)
         return
-    with naming(_name(source)), contextlib.ExitStack() as stack:
+    with naming(source_name(source)), contextlib.ExitStack() as stack:
         read, size, tell = [0], 0, None
         if source != "-" and Path(source).is_dir():
             root, paths = Path(source), _texts_in(Path(source))
@@ -141,7 +141,7 @@ def column_names(source: Any, encoding: str = "utf-8", keys: bool = False) -> li
     """
     if not isinstance(source, (str, os.PathLike)):
         return table_columns(source) or []
-    with naming(_name(source)), opened(source, None, encoding) as (_, file, format):
+    with naming(source_name(source)), opened(source, None, encoding) as (_, file, format):
         if format == "parquet":
             return list(_parquet_module().ParquetFile(file).schema_arrow.names)
         if format == "xlsx":
@@ -188,7 +188,7 @@ def opened(
         if not head:
             raise ValueError("is empty")
         if format is None:
-            other = "jsonl" if is_json(head) else "csv"
+            other = "jsonl" if _JSON.match(head) else "csv"
             format = "xlsx" if is_excel(source) else "parquet" if head.startswith(b"PAR1") else other
         if format != "xlsx":
             refuse_foreign(head)
@@ -223,7 +223,7 @@ class Records:
     @property
     def name(self) -> str:
         """Name of the source, without folders."""
-        return os.path.basename(_name(self.source))
+        return os.path.basename(source_name(self.source))
 
     def batches(self) -> Iterator[tuple[list[str], list[Any] | None]]:
         """Yield texts and persons' numbers, from the beginning if it can.
@@ -248,12 +248,12 @@ class Records:
             for place in (place for place, number in enumerate(persons or ()) if number < 0):
                 if self.invalid == "raise":
                     what = f"record {first + place}: no person in column {self.person!r}; expected a text or a number"
-                    raise ValueError(f"{_name(self.source)}: {what}")
+                    raise ValueError(f"{source_name(self.source)}: {what}")
                 texts[place] = ""
             first += len(texts)
             yield texts, persons
         if first == 1:
-            raise ValueError(f"{_name(self.source)}: has no records")
+            raise ValueError(f"{source_name(self.source)}: has no records")
 
     def corpus(self, vocabulary: Vocabulary, analyzer: Any = None, *, vocabulary_size: int = 8000) -> Corpus:
         """Count a public vocabulary's tokens by record, with ``groups`` of persons.
@@ -275,7 +275,8 @@ class Records:
         return Corpus(counts, words, self.name, groups=groups)
 
 
-def _name(source: Any) -> str:
+def source_name(source: Any) -> str:
+    """Name where records come from, for messages."""
     if not isinstance(source, (str, os.PathLike)):
         return "records"
     return "standard input" if source == "-" else os.fspath(source)
@@ -286,11 +287,6 @@ def _sheet(file: Any, columns: Sequence[str]) -> Rows:
     places = places_of(columns, next(rows)[1])
     for number, row in rows:
         yield number, [row[place] if place < len(row) else None for place in places]
-
-
-def is_json(head: bytes) -> bool:
-    """Tell whether a file's first bytes begin an object of JSON, or an array of objects."""
-    return re.match(rb"(\xef\xbb\xbf)?\s*(\[\s*)?\{", head) is not None
 
 
 def _json(lines: Iterator[str], columns: Sequence[str], drop: bool) -> Rows:
@@ -312,28 +308,21 @@ def _json(lines: Iterator[str], columns: Sequence[str], drop: bool) -> Rows:
 
 
 def _json_values(lines: Iterator[str], drop: bool = False) -> Iterator[tuple[int, Any]]:
-    number, first = next(((n, line) for n, line in enumerate(lines, 1) if line.strip()), (1, ""))
-    values = _array if first.lstrip().startswith("[") else _objects
-    return values(chain([first], lines), number, drop)
-
-
-def _objects(lines: Iterable[str], number: int, drop: bool) -> Iterator[tuple[int, Any]]:
-    """Read a value a line, None for one that is not valid."""
-    for n, line in enumerate(lines, number):
-        if line.strip():
-            value = None
-            with contextlib.suppress(ValueError):
-                value = parse_json("" if drop and BAD in line else line)
-            yield n, value
-
-
-def _array(lines: Iterable[str], number: int, drop: bool) -> Iterator[tuple[int, Any]]:
-    """Read the values of an array, each with the line that it begins on."""
-    text, before = "".join(lines), 0
-    for place, value in json_records(text):
-        number += text.count("\n", before, place)
-        before = place
-        yield number, value
+    """Read a value a line, None for one that is not valid, or those of an array; each with the line it begins on."""
+    filled = ((n, line) for n, line in enumerate(lines, 1) if line.strip())
+    number, first = next(filled, (1, ""))
+    if first.lstrip().startswith("["):
+        text, before = "".join([first, *lines]), 0
+        for place, value in json_records(text):
+            number += text.count("\n", before, place)
+            before = place
+            yield number, value
+        return
+    for n, line in chain([(number, first)] if first else (), filled):
+        value = None
+        with contextlib.suppress(ValueError):
+            value = parse_json("" if drop and BAD in line else line)
+        yield n, value
 
 
 def _texts_in(root: Path) -> list[str]:

@@ -66,6 +66,12 @@ BROKEN = math.nan + 0.0
 
 KINDS, RULES = ("number", "category", "binary", "ignore"), ("refuse", "fill", "flag")
 BEYOND_RULES = ("clip", "missing", "refuse")
+#: Fields that only some kinds of columns have.
+_ONLY = {
+    **dict.fromkeys(("low", "high", "step", "center", "beyond", "centered", "decimal"), ("number",)),
+    **dict.fromkeys(("values", "unknown"), ("category", "binary")),
+    "reference": ("category",),
+}
 #: The absolute entry of a value that was moved to its bound, exact in float32. A hair within the bound, it tells such
 #: values from others, so that a fit can count them (`moved_to_bounds`); a bound at 0 has 1 - MOVED.
 MOVED = 1.0 - 2.0**-16
@@ -170,14 +176,16 @@ class Column:
             expect(getattr(self, rule) in rules, f"{rule}={getattr(self, rule)!r}: expected one of {', '.join(rules)}")
         expect(isinstance(self.values, (list, tuple)), f"values={self.values!r}: expected a list")
         object.__setattr__(self, "values", tuple(map(text_of, self.values)))
-        number, listed = self.kind == "number", self.kind in ("category", "binary")
-        if number:
-            bounds = (self.low, self.high)
+        for field in fields(self):
+            of = _ONLY.get(field.name, KINDS)
+            at_default = getattr(self, field.name) == field.default
+            expect(self.kind in of or at_default, f"{field.name}: expected for a {' or '.join(of)} only")
+        if self.kind == "number":
+            low, high = self._bounds
             expect(
-                all(map(_is_real, bounds)) and cast(float, self.low) < cast(float, self.high),
-                f"low={self.low!r}, high={self.high!r}: expected numbers, low < high, from a code book or the unit",
+                _is_real(low) and _is_real(high) and low < high,
+                f"low={low!r}, high={high!r}: expected numbers, low < high, from a code book or the unit",
             )
-            low, high = cast(tuple[float, float], bounds)
             expect(
                 self.step is None or (_is_real(self.step) and self.step > 0), f"step={self.step!r}: expected above 0"
             )
@@ -189,24 +197,21 @@ class Column:
                 self.missing != "fill" or self.center is not None,
                 'missing="fill": expected center, a public typical value that a missing one counts as',
             )
-        else:
-            expect((self.low, self.high) == (None, None), "low and high: expected for a number only")
-            expect((self.step, self.center) == (None, None), "step and center: expected for a number only")
-            expect(self.beyond == "clip", "beyond: expected for a number only")
-        expect(isinstance(self.centered, bool) and (number or self.centered), "centered: expected for a number only")
+        expect(isinstance(self.centered, bool), f"centered={self.centered!r}: expected true or false")
         expect(self.decimal in (".", ","), f"decimal={self.decimal!r}: expected '.' or ','")
-        expect(number or self.decimal == ".", "decimal: expected for a number only")
-        expect(listed or not self.values, "values: expected for a category or binary column only")
-        expect(listed or self.unknown == "refuse", "unknown: expected for a category or binary column only")
         expect(len(set(self.values)) == len(self.values), "values: expected no value twice")
         expect(
             self.kind != "binary" or len(self.values) == 2, f"{len(self.values)} values: expected 2 of a binary column"
         )
         expect(self.kind != "category" or len(self.values) >= 1, "values: expected a list of them")
         if self.reference is not None:
-            expect(self.kind == "category", "reference: expected for a category only")
             object.__setattr__(self, "reference", text_of(self.reference))
             expect(self.reference in self.values, f"reference={self.reference!r}: expected one of its values")
+
+    @property
+    def _bounds(self) -> tuple[float, float]:
+        """Bounds of a number, which has both."""
+        return cast(float, self.low), cast(float, self.high)
 
     @cached_property
     def features(self) -> tuple[str, ...]:
@@ -222,10 +227,10 @@ class Column:
     def changes(self) -> tuple[Change, ...]:
         """A change in the column's own units for each of `features`."""
         if self.kind == "number":
-            assert self.low is not None and self.high is not None
-            weight = (2 if self.centered else 1) / (self.high - self.low)
-            middle = (self.low + self.high) / 2 if self.centered else self.low
-            step = 10.0 ** math.floor(math.log10((self.high - self.low) / 10)) if self.step is None else self.step
+            low, high = self._bounds
+            weight = (2 if self.centered else 1) / (high - low)
+            middle = (low + high) / 2 if self.centered else low
+            step = 10.0 ** math.floor(math.log10((high - low) / 10)) if self.step is None else self.step
             made = [Change(f"+{step:,g}", ((0, weight * step),), step=step, per_unit=weight, middle=middle)]
             start = f"{middle if self.center is None else self.center:g}"
         elif self.kind == "binary":
@@ -299,40 +304,31 @@ class Column:
         """Encode cells as entries, places among `features`, and codes."""
         if self.kind == "number":
             values, codes = self.numbers(cells, nulls)
-            assert self.low is not None and self.high is not None
-            above, below = (codes == 0) & (values > self.high), (codes == 0) & (values < self.low)
-            entries = (np.clip(values, self.low, self.high) - self.low) / (self.high - self.low)
+            low, high = self._bounds
+            above, below = (codes == 0) & (values > high), (codes == 0) & (values < low)
+            if self.beyond != "clip":
+                codes[above | below] = _MISSING if self.beyond == "missing" else _BEYOND
+            if self.missing == "fill":
+                missing = codes == _MISSING
+                values[missing], codes[missing] = cast(float, self.center), 0
+            entries = (np.clip(values, low, high) - low) / (high - low)
             entries = 2 * entries - 1 if self.centered else entries
             if self.beyond == "clip":
                 entries[above], entries[below] = MOVED, -MOVED if self.centered else 1.0 - MOVED
-            else:
-                codes[above | below] = _MISSING if self.beyond == "missing" else _BEYOND
             places = np.zeros(len(codes), dtype=np.int64)
         else:
             codes = self.codes(cells, nulls)
+            for code, rule in ((_MISSING, self.missing), (_UNKNOWN, self.unknown)):
+                if rule == "fill":
+                    codes[codes == code] = self.values.index(self.reference or self.values[0])
             places = np.maximum(codes - (self.kind == "binary"), 0)
             entries = (codes >= (self.kind == "binary")).astype(np.float64)
         for code, rule, mark in ((_MISSING, self.missing, "?"), (_UNKNOWN, self.unknown, "*")):
-            if rule != "refuse":
-                here = codes == code
-                if rule == "flag":
-                    entries[here], places[here] = 1.0, self.features.index(f"{self.name}={mark}")
-                else:
-                    entries[here], places[here] = self._filling
-                codes = np.where(here, 0, codes)
+            if rule == "flag":
+                flagged = codes == code
+                entries[flagged], places[flagged] = 1.0, self.features.index(f"{self.name}={mark}")
+                codes[flagged] = 0
         return entries, places, codes
-
-    @property
-    def _filling(self) -> tuple[float, int]:
-        """Entry and place of a cell that is filled in."""
-        if self.kind == "number":
-            share = (cast(float, self.center) - cast(float, self.low)) / (
-                cast(float, self.high) - cast(float, self.low)
-            )
-            return 2 * share - 1 if self.centered else share, 0
-        if self.kind == "binary":
-            return 0.0, 0
-        return 1.0, self.values.index(self.reference or self.values[0])
 
 
 @dataclass(frozen=True)

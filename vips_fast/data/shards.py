@@ -233,15 +233,12 @@ class ShardedCorpus:
 
     def lengths(self, rows: np.ndarray) -> np.ndarray:
         """Count stored entries of some rows, int64; dense ones have all."""
-        out = np.full(len(rows), self.n_features, np.int64)
         if not self.sparse:
-            return out
-        order, indptr = np.argsort(rows, kind="stable"), self._map("indptr")
-        for part in self._stretches(rows[order]):
-            some = rows[order[part]]
-            out[order[part]] = indptr.array[some + 1].astype(np.int64) - indptr.array[some]
-            indptr.drop(int(some[0]), int(some[-1]) + 2)
-        return out
+            return np.full(len(rows), self.n_features, np.int64)
+        indptr = self._map("indptr")
+        found: np.ndarray = indptr.array[rows + 1].astype(np.int64) - indptr.array[rows]
+        indptr.drop(0, len(indptr.array))
+        return found
 
     def take(self, rows: np.ndarray) -> Any:
         """Take some rows, in their order.

@@ -297,7 +297,7 @@ def _read_run(path: Path) -> Run:
 def _read_log(path: Path) -> Log:
     """Read the log of a run; ValueError if its end is missing."""
     with Folder(path, follow=False) as folder:
-        folder.json_bytes(RUN)  # refuses one that is too large
+        folder.json_lines(RUN)  # refuses one that is too large
         with folder.open(RUN) as file:
             log = Log(path / RUN, _KIND)
             log.read(file.fileno())

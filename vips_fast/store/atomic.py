@@ -43,24 +43,29 @@ def naming(path: Path) -> Iterator[None]:
         raise OSError(error.errno, os.strerror(error.errno), str(path)) from error
 
 
+@contextmanager
+def _created(path: Path, mode: int) -> Iterator[BinaryIO]:
+    """Open a new file in place of any with this name; at the end it is on the disk."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    with naming(path):
+        try:
+            descriptor = os.open(path, flags, mode)
+        except FileExistsError:
+            os.unlink(path)
+            descriptor = os.open(path, flags, mode)
+        with open(descriptor, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+
+
 def write_file(path: Path, write: Callable[..., Any], mode: int = 0o600) -> None:
     """Write a new file by ``write(binary file)``, to the disk.
 
     The file takes the place of one with this name. A symbolic link in the place is replaced, not followed.
     """
-    with naming(path), open(_create(path, mode), "wb") as file:
+    with _created(path, mode) as file:
         write(file)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _create(path: Path, mode: int) -> int:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    try:
-        return os.open(path, flags, mode)
-    except FileExistsError:
-        os.unlink(path)
-        return os.open(path, flags, mode)
 
 
 def write_at(descriptor: int, data: bytes, position: int) -> None:
@@ -81,12 +86,9 @@ def replacing(path: Path, mode: int = 0o600) -> Iterator[BinaryIO]:
     _refuse_others(path)
     part = part_of(path)
     try:
-        with naming(path):
-            with open(_create(part, mode), "wb") as file:
-                yield file
-                file.flush()
-                os.fsync(file.fileno())
-            os.rename(part, path)
+        with _created(part, mode) as file:
+            yield file
+        os.rename(part, path)
     except BaseException as error:
         with suppress(OSError):
             part.unlink()

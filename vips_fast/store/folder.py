@@ -98,16 +98,16 @@ class Folder:
         except UnicodeDecodeError:
             raise ValueError(f"{self.path / name}: is not UTF-8 text") from None
 
-    def json_bytes(self, name: str) -> bytes:
-        """Read JSON, one value or one a line; refuse too many values."""
+    def json_lines(self, name: str) -> bytes:
+        """Read JSON, one value a line, not parsed; ValueError if all lines together have too many values."""
         data = self.read(name)
         if sum(map(data.count, (b",", b"[", b"{"))) > MOST_VALUES:
             raise ValueError(f"{self.path / name}: has more than {MOST_VALUES} values; expected the file of a fit")
         return data
 
     def json(self, name: str) -> Any:
-        """Read a JSON value; errors as `json_bytes`."""
-        data = self.json_bytes(name)
+        """Read a JSON value; errors as `read` and `parse_json`."""
+        data = self.read(name)
         try:
             return parse_json(data)
         except ValueError as error:

@@ -25,10 +25,6 @@ _SPEAKS = 1.0
 _held: "weakref.WeakSet[Lock]" = weakref.WeakSet()
 
 
-def _nothing() -> None:
-    """Do nothing between two attempts."""
-
-
 class Lock:
     """A lock on a file until `close`, or until the process ends.
 
@@ -56,7 +52,7 @@ class Lock:
         shared: bool = False,
         create: bool = False,
         limit: float = 0.0,
-        pause: Callable[[], None] = _nothing,
+        pause: Callable[[], object] = lambda: None,
     ) -> None:
         self.path, self._how = path.parent if create else path, fcntl.LOCK_SH if shared else fcntl.LOCK_EX
         self._descriptor: int | None = None
@@ -79,7 +75,7 @@ class Lock:
             if not same:
                 self.close()  # another file took the name during the wait
 
-    def _acquire(self, limit: float, pause: Callable[[], None]) -> None:
+    def _acquire(self, limit: float, pause: Callable[[], object]) -> None:
         while True:
             try:
                 return fcntl.flock(self.descriptor, self._how | fcntl.LOCK_NB)
@@ -133,20 +129,11 @@ class Lock:
         self.close()
 
 
-def _note(descriptor: int) -> str | None:
-    """Return the holder's note in a locked file, None without one."""
-    try:
+def _holder(descriptor: int) -> str:
+    """Name the process that holds a file's lock, by its note in the file or by the system."""
+    with suppress(OSError, ValueError, KeyError, TypeError, OverflowError):
         note = parse_json(os.pread(descriptor, 1000, 0))
         return f"process {int(note['pid'])} since {str(note['started'])[:20]}"
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return None
-
-
-def _holder(descriptor: int) -> str:
-    """Name the process that holds a file's lock, by note or system."""
-    note = _note(descriptor)
-    if note is not None:
-        return note
     end = f":{os.fstat(descriptor).st_ino}"
     with suppress(OSError):
         for line in Path("/proc/locks").read_text("ascii").splitlines():

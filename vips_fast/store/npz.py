@@ -13,7 +13,7 @@ import re
 import zipfile
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import IO, Any, BinaryIO, NamedTuple
+from typing import IO, Any, BinaryIO
 
 import numpy as np
 
@@ -26,15 +26,6 @@ _MAX_HEADER = 10_000
 _BLOCK = 1 << 20
 _NAME = re.compile(r"[\w.-]+")
 _TYPES = "biufcSUmM"
-
-
-class _Head(NamedTuple):
-    """An array's header: its own length, and shape, type and order."""
-
-    length: int
-    shape: tuple[int, ...]
-    dtype: np.dtype
-    fortran: bool
 
 
 def read_npz(
@@ -65,8 +56,7 @@ def read_npz(
             check_members(members.values(), most_expanded(size) if max_bytes is None else max_bytes)
             if needed > machine_memory():  # asking the system for it might end the process
                 raise MemoryError
-            heads = {name: _head(archive, member, name) for name, member in members.items()}
-            return {name: _array(archive, members[name], name, head) for name, head in heads.items()}
+            return {name: _array(archive, member, name) for name, member in members.items()}
     except RefusedError as error:
         raise ValueError(f"{path}: {error}") from None
     except MemoryError:
@@ -125,20 +115,19 @@ def _members(archive: zipfile.ZipFile, names: Collection[str] | None) -> dict[st
     return members
 
 
-def _head(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str) -> _Head:
-    """Read a member's header, and compare it with the member's size."""
-    with archive.open(member) as stream:
-        version = np.lib.format.read_magic(stream)
-        width = 2 if version == (1, 0) else 4
-        size = int.from_bytes(stream.read(width), "little")
-        if version not in ((1, 0), (2, 0), (3, 0)) or size > _MAX_HEADER:
-            raise RefusedError(f"array {name!r} has a head of an unknown form; expected one that numpy writes")
-        try:
-            head = ast.literal_eval(stream.read(size).decode("utf-8" if version == (3, 0) else "latin-1"))
-        except MemoryError:
-            # Python's parser raises this for brackets that are nested too deeply.
-            raise ValueError from None
-    descr, shape, fortran = head["descr"], head["shape"], head["fortran_order"]
+def _head(stream: IO[bytes], member_size: int, name: str) -> tuple[tuple[int, ...], np.dtype, bool]:
+    """Read an array's shape, type and order (Fortran's?) and compare them with the size of its member."""
+    version = np.lib.format.read_magic(stream)
+    width = 2 if version == (1, 0) else 4
+    size = int.from_bytes(stream.read(width), "little")
+    if version not in ((1, 0), (2, 0), (3, 0)) or size > _MAX_HEADER:
+        raise RefusedError(f"array {name!r} has a head of an unknown form; expected one that numpy writes")
+    try:
+        head = ast.literal_eval(stream.read(size).decode("utf-8" if version == (3, 0) else "latin-1"))
+    except MemoryError:
+        # Python's parser raises this for brackets that are nested too deeply.
+        raise ValueError from None
+    descr, shape = head["descr"], head["shape"]
     if not isinstance(descr, str):
         raise RefusedError(f"array {name!r} has fields; expected numbers, booleans, strings or times")
     dtype = np.dtype(descr)
@@ -148,20 +137,18 @@ def _head(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str) -> _Head
         raise RefusedError(f"array {name!r} has dtype {dtype}; expected numbers, booleans, strings or times")
     if type(shape) is not tuple or len(shape) > 32 or not all(type(n) is int and n >= 0 for n in shape):
         raise RefusedError(f"array {name!r} has no valid shape; expected a tuple of sizes")
-    start = np.lib.format.MAGIC_LEN + width + size
-    found, expected = member.file_size - start, math.prod(shape) * dtype.itemsize
+    found, expected = member_size - np.lib.format.MAGIC_LEN - width - size, math.prod(shape) * dtype.itemsize
     if found != expected:
         raise RefusedError(f"array {name!r} takes {found} bytes; expected {expected} by its shape and dtype")
-    return _Head(start, shape, dtype, bool(fortran))
+    return shape, dtype, bool(head["fortran_order"])
 
 
-def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str, head: _Head) -> np.ndarray:
-    """Read a member's values, and refuse values that could do harm."""
-    length, shape, dtype, fortran = head
-    array: np.ndarray = np.empty(math.prod(shape), dtype)
-    values = array.view(np.uint8)
+def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str) -> np.ndarray:
+    """Read an array, and refuse values that could do harm."""
     with archive.open(member) as stream:
-        stream.read(length)
+        shape, dtype, fortran = _head(stream, member.file_size, name)
+        array: np.ndarray = np.empty(math.prod(shape), dtype)
+        values = array.view(np.uint8)
         for first in range(0, len(values), _BLOCK):
             block = values[first : first + _BLOCK]
             content = stream.read(len(block))
