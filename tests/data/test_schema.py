@@ -160,16 +160,9 @@ def test_a_draft_asks_for_every_kind_but_of_a_persons_column():
 
 def test_in_a_pipeline(tmp_path):
     """Columns are found by name, and clones work. Refused cells are the estimator's invalid records."""
-    rng = np.random.default_rng(0)
-    n = 2000
-    table = pandas.DataFrame(
-        {
-            "smoker": rng.integers(0, 2, n),
-            "age": rng.uniform(0, 100, n),
-            "net gain": 1.0,
-            "work": rng.choice(["private", "state"], n),
-        }
-    )
+    rng, n = np.random.default_rng(0), 2000
+    table = pandas.DataFrame({"smoker": rng.integers(0, 2, n), "age": rng.uniform(0, 100, n), "net gain": 1.0})
+    table["work"] = rng.choice(["private", "state"], n)
     y = np.where(rng.random(n) < 1 / (1 + np.exp(-4 * (table["smoker"] - 0.5))), "ill", "well")
     (tmp_path / "s.toml").write_text(TEXT)
     pipe = make_pipeline(ColumnEncoder(tmp_path / "s.toml"), BayesianLogisticRegression(row_norm=2.0, epsilon=5))
@@ -197,10 +190,6 @@ def test_decimal_commas_are_said_by_the_schema():
     for cell in ("1.5", "1,000.5", "12.34,5", "1,2,3", "one", ","):
         with pytest.raises(ValueError, match="row 0, column 'a': expected a finite number"):
             schema.encode({"a": [cell]})
-    with pytest.raises(ValueError, match="decimal=';': expected '.' or ','"):
-        Schema.parse(text.replace('","', '";"'))
-    with pytest.raises(ValueError, match="decimal: expected for a number only"):
-        Schema.parse('[columns.a]\nkind = "category"\nvalues = ["b"]\ndecimal = ","\n')
 
 
 # -- rules for numbers: what is missing, what is beyond the bounds, and the step of an effect
@@ -268,23 +257,32 @@ def test_a_missing_number_counts_as_the_stated_center(missing, start):
 
 
 @pytest.mark.parametrize(
-    ("more", "text"),
+    ("kind", "more", "text"),
     [
-        ('missing = "fill"', 'missing="fill": expected center'),
-        ("center = 601", "center=601: expected a number from low to high"),
-        ("center = nan", "center=nan"),
-        ("step = 0", "step=0: expected above 0"),
-        ('beyond = "zero"', "beyond='zero': expected one of clip, missing, refuse"),
+        ("number", {"missing": "fill"}, 'missing="fill": expected center'),
+        ("number", {"center": 601}, "center=601: expected a number from low to high"),
+        ("number", {"center": math.nan}, "center=nan"),
+        ("number", {"step": 0}, "step=0: expected above 0"),
+        ("number", {"beyond": "zero"}, "beyond='zero': expected one of clip, missing, refuse"),
+        ("number", {"decimal": ";"}, "decimal=';': expected '.' or ','"),
+        ("number", {"centered": 1.5}, "centered=1.5: expected true or false"),
+        ("number", {"values": ["a"]}, "values: expected for a category or binary only"),
+        ("number", {"unknown": "flag"}, "unknown: expected for a category or binary only"),
+        ("binary", {"low": 0}, "low: expected for a number only"),
+        *((kind, {"decimal": ","}, "decimal: expected for a number only") for kind in ("category", "ignore")),
+        ("binary", {"reference": "a"}, "reference: expected for a category only"),
+        ("category", {"reference": "c"}, "reference='c': expected one of its values"),
+        ("category", {"values": []}, "values: expected a list of them"),
     ],
 )
-def test_rules_that_are_none(more, text):
-    with pytest.raises(ValueError, match=re.escape(text)):
-        Schema.parse(f'[columns.x]\nkind = "number"\nlow = 0\nhigh = 600\n{more}\n')
+def test_rules_that_are_none(kind, more, text):
+    plain = {"number": {"low": 0, "high": 600}, "ignore": {}}.get(kind, {"values": ["a", "b"]})
+    with pytest.raises(ValueError, match=re.escape(f"column 'x': {text}")):
+        Column("x", kind, **{**plain, **more})
 
 
-@pytest.mark.parametrize(
-    ("low", "high", "step", "text"),
-    [
+def test_effects_have_a_readable_step():
+    for low, high, step, text in [
         (0, 250_000, None, "+10,000"),
         (18, 90, None, "+1"),
         (15, 50, None, "+1"),
@@ -293,12 +291,10 @@ def test_rules_that_are_none(more, text):
         (0, 1e-6, None, "+1e-07"),
         (0, 250_000, 1000, "+1,000"),
         (18, 90, 2.5, "+2.5"),
-    ],
-)
-def test_effects_have_a_readable_step(low, high, step, text):
-    (change,) = Column("x", "number", low, high, step=step).changes
-    assert change.text == text
-    assert change.weights[0][1] == pytest.approx(2 * change.step / (high - low))
+    ]:
+        (change,) = Column("x", "number", low, high, step=step).changes
+        assert change.text == text
+        assert change.weights[0][1] == pytest.approx(2 * change.step / (high - low))
 
 
 @pytest.mark.parametrize("kind", ["number", "category", "binary", "ignore"])

@@ -33,14 +33,8 @@ def corpus(tmp_path, monkeypatch, request):
 def test_rows_come_back_in_any_order(corpus):
     X, rng = counts(), np.random.default_rng(1)
     assert corpus.n_rows == 400 and corpus.vocabulary == WORDS
-    for rows in (
-        np.arange(400),
-        np.arange(0),
-        np.arange(95, 130),
-        np.sort(rng.choice(400, 50, False)),
-        rng.permutation(400),
-        rng.integers(0, 400, 30),
-    ):
+    some = np.sort(rng.choice(400, 50, False)), rng.permutation(400), rng.integers(0, 400, 30)
+    for rows in (np.arange(400), np.arange(0), np.arange(95, 130), *some):
         taken = corpus.matrix(rows)
         assert taken.dtype == np.int32 and taken.indices.dtype == np.int32
         np.testing.assert_array_equal(taken.toarray(), X[rows].toarray())
@@ -84,13 +78,6 @@ def test_damage_is_named(corpus, name):
             ShardedCorpus(corpus.path, verify=verify)
     path.write_bytes(whole)
     ShardedCorpus(corpus.path)
-
-
-def test_a_file_of_another_corpus_is_named(tmp_path, corpus):
-    other = write_shards(tmp_path / "other", [Batch(counts(seed=1))])
-    os.replace(other.path / "values.npy", corpus.path / "values.npy")
-    with pytest.raises(ValueError, match="values.npy: "):
-        ShardedCorpus(corpus.path)
 
 
 def test_a_damaged_manifest_does_not_open(corpus):
@@ -143,30 +130,36 @@ def test_a_manifest_that_its_owner_sealed_again_is_refused(corpus, where, wrong)
 
 def test_what_shows_without_verifying(corpus):
     """Offsets that lead outside are seen when rows are taken. Whether or not digests were."""
-    path = corpus.path / "indptr.npy"
-    whole = path.read_bytes()
-    path.write_bytes(whole[:-2] + b"\xff\xff")
-    opened = ShardedCorpus(corpus.path, verify=False)
-    with pytest.raises(ValueError, match="indptr.npy: expected offsets that rise"):
-        opened.take(np.arange(400))
-    path.write_bytes(whole)
-    indices = corpus.path / "indices.npy"
-    kept = indices.read_bytes()
-    indices.write_bytes(kept[:-1] + b"\xff")
-    with pytest.raises(ValueError, match="indices.npy: expected numbers of columns"):
-        ShardedCorpus(corpus.path, verify=False).take(np.arange(400))
-    width = np.load(indices).dtype.itemsize
-    for last in (kept[-2 * width : -width], kept[-width:] + kept[-2 * width : -width]):  # twice, or out of order
-        indices.write_bytes(kept[: -len(last)] + last)
-        with pytest.raises(ValueError, match="indices.npy: a row's columns do not ascend, each once"):
+    starts, columns = ((corpus.path / f"{name}.npy").read_bytes() for name in ("indptr", "indices"))
+    last, before = columns[-2:], columns[-4:-2]  # numbers of two bytes
+    for name, whole, damaged, message in (
+        (
+            "indptr",
+            starts,
+            starts[:-2] + b"\xff\xff",
+            "expected offsets that rise, and none past the end; .* write the",
+        ),
+        ("indptr", starts, starts.replace(b"<u2", b"<f2"), "expected <u2"),
+        ("indptr", starts, b"x" * len(starts), "not a .npy file"),
+        (
+            "indices",
+            columns,
+            columns[:-1] + b"\xff",
+            "expected numbers of columns below 300; .* write the shards again",
+        ),
+        (
+            "indices",
+            columns,
+            columns[:-2] + before,
+            "a row's columns do not ascend, each once; .* write the shards again",
+        ),
+        ("indices", columns, columns[:-4] + last + before, "a row's columns do not ascend, each once"),
+    ):
+        path = corpus.path / f"{name}.npy"
+        path.write_bytes(damaged)
+        with pytest.raises(ValueError, match=f"{name}.npy: {message}"):
             ShardedCorpus(corpus.path, verify=False).take(np.arange(390, 400))
-    indices.write_bytes(kept)
-    path.write_bytes(whole.replace(b"<u2", b"<f2"))
-    with pytest.raises(ValueError, match="indptr.npy: expected <u2"):
-        ShardedCorpus(corpus.path, verify=False).take(np.arange(400))
-    path.write_bytes(b"x" * len(whole))
-    with pytest.raises(ValueError, match="indptr.npy: not a .npy file"):
-        ShardedCorpus(corpus.path, verify=False).take(np.arange(400))
+        path.write_bytes(whole)
 
 
 def test_a_person_in_two_places_is_refused(tmp_path):
@@ -318,25 +311,25 @@ def test_a_folder_is_there_whole_or_not_at_all(tmp_path, monkeypatch):
         with pytest.raises(OSError):
             write_shards(tmp_path / "shards", broken(), bins=bins)
         assert os.listdir(tmp_path) == []
-    real, calls = os.fsync, []
-    monkeypatch.setattr(os, "fsync", lambda f: calls.append(f) or real(f))
+
+    real, calls, fails_at = os.fsync, [], -1
+
+    def fsync(file):
+        calls.append(file)
+        if len(calls) == fails_at:
+            raise OSError(5, "disk")
+        return real(file)
+
+    monkeypatch.setattr(os, "fsync", fsync)
     write_shards(tmp_path / "shards", [Batch(tagged(200))])
     n = len(calls)
-    for k in range(n):
+    for fails_at in range(1, n + 1):
         calls.clear()
-
-        def failing(f, k=k):
-            calls.append(f)
-            if len(calls) == k + 1:
-                raise OSError(5, "disk")
-            return real(f)
-
-        monkeypatch.setattr(os, "fsync", failing)
-        path = tmp_path / f"part{k}"
-        with pytest.raises(OSError):
+        path = tmp_path / f"part{fails_at}"
+        with pytest.raises(OSError, match=str(tmp_path)):
             write_shards(path, [Batch(tagged(200))])
         if path.exists():  # the last one is about the folder that holds it, which has its name by then
-            assert k == n - 1
+            assert fails_at == n
             ShardedCorpus(path)
         assert not [name for name in os.listdir(tmp_path) if name.startswith(".")]
 

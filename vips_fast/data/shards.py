@@ -27,7 +27,7 @@ import numpy as np
 from scipy import sparse
 
 from ..checks import check_choice, check_number
-from ..store.atomic import replacing_folder, sync_folder, write_file
+from ..store.atomic import naming, replacing_folder, sync_folder, write_file
 from ..store.folder import MOST_TEXT
 from ..store.limits import file_digest, parse_json, read_bytes
 from .arrays import INT32_MAX, Parts, binary_records, check_invalid, csr_of, finite_records, rows_of, select, stacked
@@ -606,15 +606,17 @@ class _File:
         np.lib.format.write_array_header_1_0(self._file, head)  # which leaves room for more rows
 
     def add(self, rows: np.ndarray) -> None:
-        self._file.write(np.ascontiguousarray(rows, self._dtype).tobytes())
+        with naming(self._path):
+            self._file.write(np.ascontiguousarray(rows, self._dtype).tobytes())
         self._shape = (self._shape[0] + len(rows), *self._shape[1:])
 
     def finish(self) -> dict[str, Any]:
         """Write all to the disk; return the entry of the manifest."""
-        self._file.seek(0)
-        self._head()
-        self._file.flush()
-        os.fsync(self._file.fileno())
+        with naming(self._path):
+            self._file.seek(0)
+            self._head()
+            self._file.flush()
+            os.fsync(self._file.fileno())
         said = {"dtype": self._dtype.str, "shape": list(self._shape)}
         return {**said, "bytes": self._path.stat().st_size, "sha256": file_digest(self._path)}
 
