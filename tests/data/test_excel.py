@@ -6,6 +6,7 @@ import io
 import random
 import re
 import zipfile
+from itertools import chain
 
 import openpyxl
 import pytest
@@ -35,17 +36,14 @@ def parts():
 
 def book(sheet, texts="", method=zipfile.ZIP_DEFLATED, styles=None, twice=False):
     """Write a file with the XML of a sheet's rows, and of shared texts."""
-    file, pieces_of = io.BytesIO(), {SHEET: ("worksheet><sheetData", sheet), TEXTS: ("sst", texts)}
+    file, plain = io.BytesIO(), parts() | ({} if styles is None else {"xl/styles.xml": styles.encode()})
+    sheet = [sheet] if isinstance(sheet, str) else sheet
+    rows = chain([f"<worksheet{SPACE}><sheetData{SPACE}>"], sheet, ["</sheetData></worksheet>"])
+    made = {SHEET: rows, TEXTS: chain([f"<sst{SPACE}>"], texts, ["</sst>"])}
     with zipfile.ZipFile(file, "w", method, compresslevel=1) as archive:
-        for name, content in (parts() | ({} if styles is None else {"xl/styles.xml": styles.encode()})).items():
+        for name, content in plain.items():
             with archive.open(name, "w", force_zip64=True) as part:
-                ends, pieces = pieces_of.get(name, (None, ()))
-                pieces = [pieces] if isinstance(pieces, str) else pieces
-                names = [] if ends is None else ends.split("><")
-                part.write("".join(f"<{one}{SPACE}>" for one in names).encode() if names else content)
-                for piece in pieces:
-                    part.write(piece.encode())
-                part.write("".join(f"</{one}>" for one in reversed(names)).encode())
+                part.writelines(map(str.encode, made[name]) if name in made else [content])
         if twice:
             archive.writestr(SHEET, "<x/>")
     return file.getvalue()

@@ -6,8 +6,10 @@ import struct
 import zipfile
 
 import numpy as np
+import pyarrow
 import pytest
 from bounded import bounded
+from pyarrow import parquet as files
 from scipy import sparse
 
 from vips_fast.cli.commands import tables
@@ -26,15 +28,6 @@ VALUES = f"[{'[],' * (3 << 20)}0]"
 
 def text(content):
     return lambda path: path.write_text(content)
-
-
-def zeros(n, pack=gzip.open):
-    def write(path):
-        with pack(path, "wb") as file:
-            for _ in range(n):
-                file.write(bytes(10**6))
-
-    return write
 
 
 def lines(line, n):
@@ -67,9 +60,6 @@ def claims(path):
 
 def parquet(n_rows, length, **how):
     def write(path):
-        import pyarrow
-        from pyarrow import parquet as files
-
         one = pyarrow.array(["a" * length])
         codes = pyarrow.array(np.zeros(n_rows, np.int32))
         table = pyarrow.table({"text": pyarrow.DictionaryArray.from_arrays(codes, one)})
@@ -102,15 +92,9 @@ CASES = {
     "json: lines, many values": (text('{"text": ' + VALUES + "}\n"), records),
     "json: shards, nested": (manifest, ShardedCorpus),
     "csv: a long cell": (lines(lambda k: b'text\n"' if k == 0 else b"a" * 10**6, 400), records),
-    "gzip: words": (
-        lines(lambda k: b"".join(b"%d\n" % n for n in range(k << 16, (k + 1) << 16)), 200),
-        load_vocabulary,
-    ),
-    "gzip: word vectors": (
-        lines(lambda k: b"a" if k == 0 else b" 1" * 10**6, 60),
-        lambda path: load_word_vectors(path, ["a"]),
-    ),
-    "gzip: records": (zeros(400), records),
+    "gzip: words": (lines(numbers, 200), load_vocabulary),
+    "gzip: word vectors": (lines(lambda k: b" 1" * 10**6 if k else b"a", 60), lambda p: load_word_vectors(p, ["a"])),
+    "gzip: records": (lines(lambda k: bytes(10**6), 400), records),
     "npz: matrix": (arrays, lambda path: read_matrix(f"{path}")),
     "npz: prior": (arrays, PublicPrior.load),
     "npy": (claims, lambda path: read_array(str(path), "f")),
@@ -147,9 +131,6 @@ def test_matrices_of_numbers_are_read_as_scipy_reads_them(tmp_path):
 
 
 def test_equal_texts_of_parquet_come_out_as_they_went_in(tmp_path):
-    import pyarrow
-    from pyarrow import parquet as files
-
     rng = np.random.default_rng(0)
     known = ["cough", "", "m\u00fcller", "fever" * 50]
     cells = [[*known, None][k] for k in rng.integers(0, 5, 3000)]

@@ -38,6 +38,10 @@ def streams(path):
     yield "pandas", frame.to_pandas()
 
 
+def topics_of(folder, **more):
+    return PrivateTopics(5.0, public_prior=None, n_topics=2, vocab=folder / "words.txt", stop_words="none", **more)
+
+
 class Capsule:
     """An object with only the names of its columns and the stream."""
 
@@ -66,33 +70,26 @@ def test_a_query_is_read_as_often_as_needed(path):
 def test_a_job_reads_a_query_as_it_reads_the_file(path, tmp_path):
     found = []
     for source in (path, duckdb.sql(f"select * from read_csv('{path}')"), polars.scan_csv(path)):
-        topics = PrivateTopics(5.0, public_prior=None, n_topics=2, vocab=tmp_path / "words.txt", stop_words="none")
+        topics = topics_of(tmp_path)
         topics.fit(source, text="note", person="person", out=tmp_path / str(len(found)))
         found.append(topics.model_.privacy_)
     assert found[0].n_records == found[1].n_records == found[2].n_records == 700
 
 
-@pytest.mark.parametrize(
-    ("n_records", "message"),
-    [
+def test_no_stream_is_read_twice(path, tmp_path):
+    reader = dict(streams(path))["reader"]
+    for n_records, message in (
         (700, "records: a stream can be read once only; expected a file or a query, or a public vocabulary"),
         (None, "n_records=None: a stream can be read once only; expected the number"),
-    ],
-)
-def test_no_stream_is_read_twice(path, tmp_path, n_records, message):
-    reader = dict(streams(path))["reader"]
-    topics = PrivateTopics(5.0, public_prior=None, n_records=n_records)
-    with pytest.raises(ValueError, match=message):
-        topics.fit(reader, text="note", person="person", out=tmp_path / "run")
+    ):
+        topics = PrivateTopics(5.0, public_prior=None, n_records=n_records)
+        with pytest.raises(ValueError, match=message):
+            topics.fit(reader, text="note", person="person", out=tmp_path / f"run-{n_records}")
     assert len(reader.read_all()) == 3000
 
 
 def test_a_stream_is_fitted_to_in_one_reading(path, tmp_path):
-    topics = PrivateTopics(
-        5.0, public_prior=None, n_topics=2, vocab=tmp_path / "words.txt", stop_words="none", n_records=700
-    )
-    topics.fit(dict(streams(path))["reader"], text="note", person="person")
-    assert topics.privacy_.n_records == 700
+    topics_of(tmp_path, n_records=700).fit(dict(streams(path))["reader"], text="note", person="person")
 
 
 def test_a_stream_that_breaks_off_spends_nothing_and_quotes_nothing(path, tmp_path):

@@ -234,13 +234,14 @@ def test_any_function_is_an_analyzer():
 
 
 def test_count_matrix_refuses():
-    for wrong in ([b"alpha"], "alpha"):
-        with pytest.raises(TypeError, match="texts must hold strings"):
-            count_matrix([wrong], ("alpha",))
-    with pytest.raises(ValueError, match="texts is empty"):
-        count_matrix([], ("alpha",))
-    with pytest.raises(ValueError, match="no word that the analyzer can find"):
-        count_matrix([["a"]], ("!", "a b"))
+    for batches, words, message in [
+        ([[b"alpha"]], ("alpha",), "texts must hold strings"),
+        (["alpha"], ("alpha",), "texts must hold strings"),
+        ([], ("alpha",), "texts is empty"),
+        ([["a"]], ("!", "a b"), "no word that the analyzer can find"),
+    ]:
+        with pytest.raises((TypeError, ValueError), match=message):
+            count_matrix(batches, words)
 
 
 def test_public_words():

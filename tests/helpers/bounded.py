@@ -9,7 +9,7 @@ from pathlib import Path
 MEMORY, SECONDS = 2 << 30, 100
 
 
-def bounded(work):
+def bounded(work, memory=MEMORY):
     """Do ``work()`` in a child; return the type of its error and its message, or "" and its value as text."""
     reads, writes = os.pipe()
     child = os.fork()
@@ -17,7 +17,7 @@ def bounded(work):
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
         signal.alarm(SECONDS)
         pages = int(Path("/proc/self/statm").read_text().split()[0])
-        most = pages * os.sysconf("SC_PAGE_SIZE") + MEMORY
+        most = pages * os.sysconf("SC_PAGE_SIZE") + memory
         resource.setrlimit(resource.RLIMIT_AS, (most, most))
         try:
             said = f"\n{work()}"

@@ -3,6 +3,7 @@
 import errno
 import os
 import signal
+from contextlib import contextmanager
 
 import pytest
 from runs import die, in_child
@@ -21,27 +22,38 @@ def path(tmp_path):
     return path
 
 
-class Opened:
-    """A log that is open for appends."""
+@contextmanager
+def opened(path):
+    """Open a log for appends."""
+    log = Log(path, KIND)
+    with open(path, "r+b") as file:
+        log.read(file.fileno())
+        yield log
 
-    def __init__(self, path):
-        self.log, self.descriptor = Log(path, KIND), os.open(path, os.O_RDWR)
 
-    def __enter__(self):
-        self.log.read(self.descriptor)
-        return self.log
-
-    def __exit__(self, *error):
-        os.close(self.descriptor)
+@pytest.fixture
+def five(path):
+    """A log of five records."""
+    with opened(path) as log:
+        for n in range(1, 5):
+            log.append({"n": n})
+    return path
 
 
 def numbers(path):
     return [record["n"] for record in Log.of(path, KIND).records]
 
 
+def goes_on(path):
+    """Append a sixth record to a log that is as good as `five`."""
+    with opened(path) as log:
+        log.append({"n": 5})
+    assert numbers(path) == list(range(6)) and not Log.of(path, KIND).torn
+
+
 def test_a_reader_finds_the_new_records(path):
     reader = Log(path, KIND)
-    with Opened(path) as log, open(path, "rb") as file:
+    with opened(path) as log, open(path, "rb") as file:
         assert [r["n"] for r in reader.read(file.fileno())] == [0]
         for n in (1, 2):
             log.append({"n": n})
@@ -60,7 +72,7 @@ def killed_between(path, n):
     """Kill an append after the record. Before the first line."""
 
     def job():
-        with Opened(path) as log:
+        with opened(path) as log:
             calls, pwrite = [], os.pwrite
 
             def call(descriptor, data, position):
@@ -81,37 +93,24 @@ def test_kills_between_a_record_and_the_first_line_lose_nothing(path):
         assert numbers(path) == list(range(n + 1)) and not Log.of(path, KIND).torn
         # As many as one record is ahead of the first line, whatever happens.
         assert int(path.read_bytes()[_WIDTH - 22 : _WIDTH - 10]) == n
-    with Opened(path) as log:
+    with opened(path) as log:
         log.append({"n": 6})
     assert numbers(path) == list(range(7)) and path.read_bytes().startswith(_first_line(KIND, 7))
 
 
-def test_a_part_of_a_record_is_of_an_append_that_never_returned(path):
-    """It is cut off. If the first line counts it, or lags behind the whole records, its append may have returned."""
-    with Opened(path) as log:
-        for n in range(1, 5):
-            log.append({"n": n})
-    records = path.read_bytes()[_WIDTH:]
-    for count, torn in ((4, True), (5, False), (6, True)):
-        path.write_bytes(_first_line(KIND, count) + records + b'{"hash":"')
-        log = Log.of(path, KIND)
-        assert log.torn == torn and len(log.records) == 5 and path.read_bytes().endswith(b'"')
-        with Opened(path) as log:
-            log.append({"n": 5})
-        assert numbers(path) == list(range(6)) and not Log.of(path, KIND).torn
+@pytest.mark.parametrize(
+    ("count", "rest", "torn"),
+    [(4, b'{"hash":"', True), (5, b'{"hash":"', False), (6, b'{"hash":"', True), (3, b"", True), (2, b"", True)],
+)
+def test_ends_that_are_clean_or_torn_and_go_on(five, count, rest, torn):
+    """A part of a record is of an append that never returned, and is cut off.
 
-
-@pytest.mark.parametrize("ahead", [2, 3])
-def test_a_first_line_far_behind_the_records_is_torn_and_goes_on(path, ahead):
-    with Opened(path) as log:
-        for n in range(1, 5):
-            log.append({"n": n})
-    path.write_bytes(_first_line(KIND, 5 - ahead) + path.read_bytes()[_WIDTH:])
-    log = Log.of(path, KIND)
-    assert log.torn and len(log.records) == 5
-    with Opened(path) as log:
-        log.append({"n": 5})
-    assert numbers(path) == list(range(6)) and not Log.of(path, KIND).torn
+    If the first line counts it, or lags far behind the whole records, its append may have returned.
+    """
+    five.write_bytes(_first_line(KIND, count) + five.read_bytes()[_WIDTH:] + rest)
+    log = Log.of(five, KIND)
+    assert log.torn == torn and len(log.records) == 5 and five.read_bytes().endswith(rest)
+    goes_on(five)
 
 
 def test_a_budget_lives_through_kills_between_a_record_and_the_first_line(tmp_path):
@@ -141,23 +140,17 @@ def test_a_budget_lives_through_kills_between_a_record_and_the_first_line(tmp_pa
     assert sum(run["counted"] for run in budget.show()["runs"]) == 1
 
 
-def test_a_cut_at_the_end_of_a_line_is_noticed(path):
-    with Opened(path) as log:
-        for n in range(1, 5):
-            log.append({"n": n})
-    lines = path.read_bytes().splitlines(keepends=True)
-    path.write_bytes(b"".join(lines[:-1]))
-    assert Log.of(path, KIND).torn and numbers(path) == [0, 1, 2, 3]
-    path.write_bytes(b"".join(lines[:-2]))
+def test_a_cut_at_the_end_of_a_line_is_noticed(five):
+    lines = five.read_bytes().splitlines(keepends=True)
+    five.write_bytes(b"".join(lines[:-1]))
+    assert Log.of(five, KIND).torn and numbers(five) == [0, 1, 2, 3]
+    five.write_bytes(b"".join(lines[:-2]))
     with pytest.raises(LogDamagedError, match=r"log: record 3 is damaged or missing, of 5"):
-        Log.of(path, KIND)
+        Log.of(five, KIND)
 
 
-def test_damage_is_refused_in_one_line_and_the_rest_can_be_looked_at(path):
-    with Opened(path) as log:
-        for n in range(1, 5):
-            log.append({"n": n})
-    content = path.read_bytes()
+def test_damage_is_refused_in_one_line_and_the_rest_can_be_looked_at(five):
+    path, content = five, five.read_bytes()
     for find, put, message in (
         (b'"n":2', b'"n":7', "record 2 is damaged or missing, of 5"),
         (b"0005 ", b"0004 ", "its first line is damaged"),
@@ -175,7 +168,7 @@ def test_damage_is_refused_in_one_line_and_the_rest_can_be_looked_at(path):
 
 def test_an_older_copy_is_noticed_by_who_has_read_further(path):
     copied = path.read_bytes()
-    with Opened(path) as log:
+    with opened(path) as log:
         log.append({"n": 1})
         path.write_bytes(copied)
         with pytest.raises(LogDamagedError, match="older copy"):
@@ -190,13 +183,13 @@ def test_after_an_error_the_log_is_read_again_before_it_takes_records(path, monk
         monkeypatch.undo()  # the disk is full once
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    with Opened(path) as log:
+    with opened(path) as log:
         monkeypatch.setattr(os, call, fails)
         with pytest.raises(OSError, match=f"No space left on device: '{path}'"):
             log.append({"n": 1})
         assert path.read_bytes() == whole and len(log.records) == 1
         with pytest.raises(OSError, match="before it is read again"):
             log.append({"n": 1})
-    with Opened(path) as log:
+    with opened(path) as log:
         log.append({"n": 1})
     assert numbers(path) == [0, 1]
