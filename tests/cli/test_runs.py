@@ -20,8 +20,8 @@ from vips_fast.jobs.progress import ProgressLine
 
 MODULE = [sys.executable, "-m", "vips_fast"]
 NOISE = ["--noise-multiplier", 6, "--delta", 1e-3]
-#: The torture sends SIGTERM and SIGINT before calls on files.
-ENDS = {signal.SIGHUP: 129, signal.SIGKILL: -9}
+#: The torture sends SIGTERM before calls on files.
+ENDS = {signal.SIGHUP: 129, signal.SIGINT: 130, signal.SIGKILL: -9}
 
 
 class Started:

@@ -5,6 +5,7 @@ and the job's own words are followed, as its user would: from what it printed to
 result. Each draw of a noise key is noted first; the books have to hold it.
 """
 
+import gc
 import os
 import re
 import shlex
@@ -12,6 +13,8 @@ import signal
 import sys
 import traceback
 from collections import Counter
+from contextlib import redirect_stderr, redirect_stdout
+from io import StringIO
 from pathlib import Path
 
 import numpy as np
@@ -37,13 +40,14 @@ _TEXTS = "notes.csv --text note --person patient"
 _MORE = "--set measure_gain=False --anyway"
 _TOPICS = f"fit lda {_TEXTS} --topics 2 --records 400 --epsilon 8 --steps 3 --doc-length 10 {_MORE}"
 _PARTS = f"{_TEXTS} --values values.toml --epsilon 4"
+_CLUSTERS = "--vectors model --public-prior public.npz --components 2"
 #: The command of each kind of job, and whether a budget pays for it.
 JOBS = {
     "lda": (f"{_TOPICS} --vocab vocab.txt", True),
     "purchase": (f"{_TOPICS} --vocab private --max-share 1", True),
     "blr": ("fit blr X.npy --label y.npy --row-norm 2 --epsilon 4 --steps 3", True),
     "tabulate": (f"tabulate topics {_PARTS} --by ward", False),
-    "clusters": (f"fit clusters {_TEXTS} --vectors model --public-prior public.npz --components 2 --epsilon 6", True),
+    "clusters": (f"fit clusters {_TEXTS} {_CLUSTERS} --epsilon 6 --steps 3", True),
 }
 
 
@@ -117,26 +121,39 @@ def prepare(folder):
     words = ["cough", "fever", "rent", "debt"]
     PublicVectors(np.eye(4), np.eye(4), np.ones(4), words, np.eye(4), "a test").save("public.npz")
     Path("model").mkdir()
-    said = f"{_TOPICS} --vocab vocab.txt --out topics --quiet --delta {DELTA}"
-    assert main(said.split()) == 0
+    assert done(f"{_TOPICS} --vocab vocab.txt --out topics --delta {DELTA}".split()) == 0
+
+
+def done(line):
+    """Run a command in this process, silently; return its exit code."""
+    with redirect_stdout(StringIO()), redirect_stderr(StringIO()):
+        return main([*line, "--quiet"])
 
 
 class Signalled:
-    """Counts all calls of this process on files below a folder; signals the process before the target-th."""
+    """Counts the calls of this process on files below a folder; signals the process before the target-th.
+
+    A SIGKILL finds the same files before all calls from one that changes them to the next, so it counts only these.
+    """
 
     #: Events of `sys.addaudithook`, with the place of the path among their arguments; and functions that have none.
-    EVENTS = dict.fromkeys(("open", "os.mkdir", "os.remove", "os.rmdir", "os.listdir", "os.scandir", "os.truncate"), 0)
-    EVENTS |= {"os.rename": 0, "os.link": 1, "fcntl.flock": 0}
-    CALLS = ("write", "pwrite", "pread", "fsync", "ftruncate", "posix_fallocate", "close", "stat", "fstat")
+    EVENTS = dict.fromkeys(("open", "os.mkdir", "os.remove", "os.rmdir", "os.truncate", "os.rename"), 0)
+    EVENTS |= {"os.link": 1, "fcntl.flock": 0}
+    CALLS = ("write", "pwrite", "ftruncate", "posix_fallocate")
+    #: Those that change no file.
+    READING_EVENTS = dict.fromkeys(("os.listdir", "os.scandir"), 0)
+    READING_CALLS = ("pread", "fsync", "close", "stat", "fstat")
 
     def __init__(self, folder, target, name):
         self.folder, self.left, self.signum, self.inside = f"{folder}/", target, getattr(signal, name), False
+        kill = self.signum == signal.SIGKILL
+        events = self.EVENTS | ({} if kill else self.READING_EVENTS)
         os.fsync = lambda descriptor: None  # a kill loses nothing that the system has
-        for call in self.CALLS:
+        for call in (*self.CALLS, *(() if kill else self.READING_CALLS)):
             setattr(os, call, self.wrapped(getattr(os, call)))
         exchange = atomic._exchange
         atomic._exchange = lambda *paths: self.hit(paths[0]) or exchange(*paths)
-        sys.addaudithook(lambda event, args: self.hit(args[self.EVENTS[event]]) if event in self.EVENTS else None)
+        sys.addaudithook(lambda event, args: self.hit(args[events[event]]) if event in events else None)
 
     def wrapped(self, call):
         def counted(where, *more, **options):
@@ -301,13 +318,17 @@ def advised(folder, kind, points, *, like="ENOSPC", until=None, sound=True):
     counts and the first fault's story, and stops at a story that has ``until``. ``sound`` says that an undisturbed job
     has to count everything.
     """
-    whole = Trial(folder / f"{kind}-whole", *JOBS[kind])
+    command, paid = JOBS[kind]
+    # Libraries are loaded and compiled here, and not in each child.
+    assert done(f"{command} --out {folder}/{kind}-warm --delta {DELTA}".split()) == 0
+    gc.freeze()
+    whole = Trial(folder / f"{kind}-whole", command, paid)
     n_calls = whole.calls(like)
     n_releases = whole.counts()[0]
     assert not sound or not list(whole.faults("none", n_releases))
     counts, first = Counter(), ""
     for point, fault in points(n_calls):
-        trial = Trial(folder / f"{kind}-{point}-{fault}", *JOBS[kind])
+        trial = Trial(folder / f"{kind}-{point}-{fault}", command, paid)
         code, said = trial.run(trial.line, point, fault)
         faults = [*trial.follow(code, said)]
         faults += [] if faults else trial.faults(fault, n_releases)

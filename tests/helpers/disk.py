@@ -12,10 +12,8 @@ from runs import die, in_child
 from vips_fast.store import atomic
 
 #: Ways to fail: an error (of a write: after half of it, but for EINTR), half a write without one, the process's end.
-#: No code takes another way for one error of the disk than for others, so ENOSPC stands for EIO and others.
+#: No code takes another way for one error of the disk than for others, but to name it, so ENOSPC stands for all.
 FAULTS = {code: getattr(errno, code) for code in ("ENOSPC", "EINTR")} | {"short": None, "killed": die}
-#: Those of `advised`; "full" is a disk that stays full.
-MORE = {"EIO": errno.EIO, "full": errno.ENOSPC}
 CALLS = ("open", "write", "pwrite", "ftruncate", "fsync", "rename", "link", "mkdir", "unlink", "rmdir")
 CALLS += ("posix_fallocate",)
 
@@ -33,7 +31,7 @@ class FaultyDisk:
 
     def __init__(self, patch, folder, target, fault):
         self.folder, self.left, self.failed = str(folder), target, None
-        self.fault = {**FAULTS, **MORE}[fault]
+        self.fault = {**FAULTS, "full": errno.ENOSPC}[fault]  # "full" is a disk that stays so, of `advised`
         for owner, names in ((os, CALLS), (fcntl, ["flock"])):
             for name in names:
                 patch.setattr(owner, name, self.failing(getattr(owner, name), name))

@@ -12,8 +12,8 @@ from vips_fast.engine.checkpoint import RunFolder
 from vips_fast.engine.ledger import Ledger
 from vips_fast.engine.payment import Payment
 
-#: Faults of the disk, and signals. A signal may also come before a call that reads.
-FAULTS, SIGNALS = ("killed", "ENOSPC", "EIO", "full"), ("SIGTERM", "SIGINT", "SIGKILL")
+#: Faults of the disk, and signals. SIGTERM may also come before a call that reads; SIGINT and SIGHUP have its handler.
+FAULTS, SIGNALS = ("killed", "ENOSPC", "full"), ("SIGTERM", "SIGKILL")
 #: Jobs that are signalled: without and with a purchase.
 SIGNALLED = ("lda", "purchase")
 
@@ -94,12 +94,12 @@ def refuses_its_own_transcript(patch):
 @pytest.mark.parametrize(
     "mutate, kind, fault, sound, found",
     [
-        (gives_no_charge_back, "blr", "EIO", True, "charged 4 for 3"),
-        (gives_back_what_was_drawn, "blr", "EIO", False, "releases drawn"),
+        (gives_no_charge_back, "blr", "ENOSPC", True, "charged 4 for 3"),
+        (gives_back_what_was_drawn, "blr", "ENOSPC", False, "releases drawn"),
         (promises_a_resume, "tabulate", "killed", True, "stuck"),
         (charges_nothing, "lda", "SIGKILL", False, "in the budget, before any advice is followed"),
         (records_nothing, "lda", "SIGTERM", False, "the run folder says"),
-        (refuses_its_own_transcript, "lda", "SIGINT", False, "stuck"),
+        (refuses_its_own_transcript, "lda", "SIGTERM", False, "stuck"),
     ],
 )
 def test_a_wrong_program_is_found(mutate, kind, fault, sound, found, place, monkeypatch):
