@@ -21,7 +21,7 @@ import pytest
 from claims import CLAIMS, PAGE
 
 from vips_fast.engine.sampling import SAMPLINGS
-from vips_fast.models.conjugate.model import ConjugateModel
+from vips_fast.models.conjugate.model import ConjugateEstimator, ConjugateModel
 from vips_fast.models.lda.model import LdaModel
 from vips_fast.models.logistic.model import LogisticStatistics
 from vips_fast.models.logistic.paper import replace_one_bound
@@ -81,17 +81,16 @@ def covers(declared, square):
     return Fraction(declared) ** 2 >= Fraction(square) * (1 - Fraction(1, 2**50))
 
 
+def own_sensitivity(nonnegative, relation):
+    apart = ConjugateEstimator._apart(SimpleNamespace(nonnegative=nonnegative), 1)
+    return ConjugateModel.sensitivity(SimpleNamespace(clip=float(CLIP), _apart=apart), relation)
+
+
 NONNEGATIVE, SIGNED = contributions(0), contributions(-CLIP, 2)
 SUMS = {
     "lda": (NONNEGATIVE, lambda relation: LdaModel.sensitivity(SimpleNamespace(clip=float(CLIP)), relation)),
-    "own, >= 0": (
-        NONNEGATIVE,
-        lambda relation: ConjugateModel.sensitivity(SimpleNamespace(clip=float(CLIP), _nonnegative=True), relation),
-    ),
-    "own": (
-        SIGNED,
-        lambda relation: ConjugateModel.sensitivity(SimpleNamespace(clip=float(CLIP), _nonnegative=False), relation),
-    ),
+    "own, >= 0": (NONNEGATIVE, lambda relation: own_sensitivity(True, relation)),
+    "own": (SIGNED, lambda relation: own_sensitivity(False, relation)),
     "blr": (SIGNED, lambda relation: LogisticStatistics.sensitivity(SimpleNamespace(clip=float(CLIP)), relation)),
     "sbn": (SIGNED, lambda relation: CLIP * QuadraticModel.sensitivity(SimpleNamespace(), relation)),
 }

@@ -19,6 +19,7 @@ from probabilistic_pca import ProbabilisticPCA, ProbabilisticPCAOptions
 
 from vips_fast.engine.backend import Threads
 from vips_fast.engine.result import Public
+from vips_fast.engine.sampling import FullSampler
 from vips_fast.models.conjugate import Table
 from vips_fast.models.conjugate.model import RECORDS_WARNING, STATISTICS_WARNING, checked_parameters
 from vips_fast.models.mixture import GaussianMixture
@@ -116,7 +117,7 @@ def model_of(estimator, X, spacing=2.0**-20):
     """Return the model for records of X's columns, and X's records."""
     X = np.ascontiguousarray(X, dtype=float)
     model = estimator._model(Public(n_features=X.shape[1], n_columns=X.shape[1], n_records=max(len(X), 1), seed=0))
-    model.prepare(SimpleNamespace(spacing=spacing), None)
+    model.prepare(SimpleNamespace(spacing=spacing), FullSampler(1))
     return model, Table(X)
 
 

@@ -10,6 +10,7 @@ from ball_mean import variant
 
 from vips_fast.audit import Sizes, audit, conjugate_adapter
 from vips_fast.engine.result import Public
+from vips_fast.engine.sampling import FullSampler
 from vips_fast.models.conjugate import ConjugateModel, affine, block, exp, softmax
 from vips_fast.models.conjugate.model import MIXING_WARNING
 from vips_fast.models.mixture import GaussianMixture
@@ -21,7 +22,7 @@ N = 300
 
 def model_of(estimator, n_columns):
     model = estimator._model(Public(n_features=n_columns, n_columns=n_columns, n_records=10, seed=0))
-    model.prepare(SimpleNamespace(spacing=SPACING), None)
+    model.prepare(SimpleNamespace(spacing=SPACING), FullSampler(1))
     return model
 
 

@@ -9,6 +9,7 @@ from own_models import POINTS
 from vips_fast import GaussianMixture
 from vips_fast.audit import Sizes, audit, conjugate_adapter
 from vips_fast.cli.main import main
+from vips_fast.models.conjugate.model import checked_parameters
 from vips_fast.report import html_report, make_dossier, short_report
 
 FULL = dict(sampling="full", private=False, learning_decay=0.0)
@@ -146,6 +147,50 @@ def test_a_report_shows_the_components_by_share(tmp_path, capsys):
     assert "Components by share" in html_report(model) and short_report(dossier)
     code, shown = main(["show", str(tmp_path / "m")]), capsys.readouterr().out
     assert code == 0 and "Mixture" in shown
+
+
+# ------------------------------------------------------- replacing a record
+
+
+def units_of(model, X, groups):
+    """Return each unit's contribution in lattice units, the model of the run and its mechanism."""
+    run = model.prepare(X, groups=groups)
+    run.model.prepare(run.plan.mechanism, run.plan.sampler)
+    run.model.parameters = checked_parameters(model._parameters(np.full(2, 0.5), np.eye(2, 4, -1), 1e-3))
+    sums = np.zeros((run.records.n_rows, *run.model.shape), np.int64)
+    for unit, out in enumerate(sums):
+        run.model.contribute(run.records.block(np.array([unit])), np.zeros(1, np.uint64), out, {})
+    return sums.astype(object), run.model, run.plan.mechanism
+
+
+@pytest.mark.parametrize("clip_norm", [None, 0.5])
+@pytest.mark.parametrize("noise", [1.0, 1e4])
+@pytest.mark.parametrize("rows", [1, 3])
+def test_replacing_a_unit_costs_what_the_furthest_pair_does(rows, noise, clip_norm):
+    """The furthest are a record and its negative, in one certain component; lattices are fine and coarse."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(64 * rows, 4)) * 10.0 ** rng.uniform(-2, 1, (64 * rows, 1))
+    X = np.vstack([np.repeat(np.vstack([np.eye(4), -np.eye(4)]), rows, axis=0), X])
+    settings = dict(sampling="full", options={"relation": "replace_one"}, n_steps=2, noise_multiplier=noise)
+    sums, model, mechanism = units_of(GaussianMixture(2, clip_norm=clip_norm, **settings), X, np.arange(len(X)) // rows)
+    squares = ((sums[:, None] - sums[None]) ** 2).sum(axis=2)
+    declared = mechanism.sensitivity / mechanism.spacing
+    assert mechanism.sensitivity == pytest.approx(2.0 * (1.0 if clip_norm is None else 0.5 / 1.5**0.5), rel=1e-9)
+    assert squares.max() <= declared**2 and squares.max() ** 0.5 > (0.999 if noise == 1.0 else 0.95) * declared
+    # What truncation may add has its room.
+    longest = (sums**2).sum(axis=1).max() ** 0.5
+    assert longest + model.shape[0] ** 0.5 * model.clip / mechanism.sensitivity <= model.clip / mechanism.spacing
+
+
+def test_statistics_of_a_subclass_are_held_to_their_norm_alone():
+    class Own(GaussianMixture):
+        @staticmethod
+        def statistics(records, parameters, out):
+            out[:, 0] = records[:, 0]
+
+    settings = dict(noise_multiplier=1.0, n_steps=2, sampling="full", options={"relation": "replace_one"})
+    run = Own(2, **settings).prepare(np.eye(4))
+    assert run.plan.mechanism.sensitivity == 2.0 * run.plan.mechanism.clip_norm
 
 
 # ------------------------------------------------------------------ mutants

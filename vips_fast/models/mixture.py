@@ -42,11 +42,21 @@ class Mixture(ConjugateEstimator):
 
     Notes
     -----
-    *Sensitivity.* Take a record x with ||x|| <= 1 (a longer one is scaled down), and responsibilities r. The statistics
-    are the blocks (w r_k), (r_k x_j) and (w ||x||^2), with public w^2 = 1 / (2 sqrt(d)). As sum_k r_k^2 <= 1, the
-    squared norm is at most w^2 + 1 + w^2. It is reached by a record of norm 1 in one certain component. So the bound is
-    sqrt(1 + 2 w^2), the sensitivity to adding or removing a record. Entries have signs, so replacing one costs twice
-    that. The w is where the noise of a count and of a center do equal harm to a center half way to 1.
+    *Sensitivity.* Take a record x with a = ||x|| <= 1 (a longer one is scaled down), and responsibilities r. The
+    statistics are the blocks (w r_k), (r_k x_j) and (w a^2), with public w^2 = 1 / (2 sqrt(d)) <= 1/2. As sum_k r_k^2
+    <= 1, the squared norm is at most w^2 + 1 + w^2 = C^2. It is reached by a record of norm 1 in one certain component.
+    So C is the sensitivity to adding or removing a record. The w is where the noise of a count and of a center do equal
+    harm to a center half way to 1.
+
+    *Replacing a record.* Contributions of norm at most c are at most 2 c / C apart, so replacing costs 2. Let u = (w n,
+    M, w E) be such a contribution: any sum over rows i, each times a number l_i >= 0. So n_k = sum_i l_i r_ik, and with
+    e_k = sum_i l_i r_ik a_i^2 it is E = sum_k e_k >= ||e||. By Cauchy and Schwarz ||M_k|| <= sum_i l_i r_ik a_i <=
+    sqrt(n_k e_k). So ||M||^2 <= sum_k n_k e_k <= ||n|| E <= (||n||^2 + E^2) / 2, and c^2 >= ||u||^2 = w^2 (||n||^2 +
+    E^2) + ||M||^2 >= C^2 ||M||^2. Let v = (w n', M', w E') be another one. Then -M.M' is at most ||M|| ||M'|| <= c^2 /
+    C^2. It is also at most sum_k sqrt(n_k e_k n'_k e'_k) <= (n.n' + e.e') / 2 <= (n.n' + E E') / 2. Take 1 - 2 w^2 of
+    the first and 2 w^2 of the second bound: ||u - v||^2 = ||u||^2 + ||v||^2 - 2 w^2 (n.n' + E E') - 2 M.M' <= 2 c^2 + 2
+    (1 - 2 w^2) c^2 / C^2 = (2 c / C)^2. It is reached by x and -x of norm 1 in one certain component.
+    `ConjugateModel` charges the rounding.
 
     The noise of a release is known, and taken out. The length that it adds to a center is subtracted (James & Stein
     1961). Each center moves towards the mean of all records by the share of its squared distance that is noise.
@@ -88,6 +98,11 @@ class Mixture(ConjugateEstimator):
 
     def norm_bound(self, n_columns: int) -> float:
         return math.sqrt(1.0 + 2.0 * count_weight(n_columns) ** 2) * (1 + 1e-12)  # the bound, and rounding
+
+    def _apart(self, n_columns: int) -> float:
+        # The proof is about these statistics: those of a subclass are held to their norm alone.
+        own = type(self).statistics is Mixture.statistics
+        return 2.0 / self.norm_bound(n_columns) if own else super()._apart(n_columns)
 
     def check_parameters(self) -> None:
         check_number("n_components", self.n_components, 1, 2**20, integer=True)

@@ -198,6 +198,14 @@ class ConjugateEstimator(PrivateEstimator):
     def check_parameters(self) -> None:
         """Raise a ValueError for a subclass's parameter out of range."""
 
+    def _apart(self, n_columns: int) -> float:
+        """Bound the distance of two contributions of norm at most 1.
+
+        The engine holds contributions to a norm, and to entries >= 0. A smaller bound than these give is not for a
+        model of your own: nothing would hold it, and privacy would rest on your proof.
+        """
+        return math.sqrt(2.0) if self.nonnegative else 2.0
+
     def gain_score(self, parameters: tuple[Array, ...]) -> GainScore | None:
         """Make the score of a fitted model that the last step releases (``found_gain_``), or None."""
         return None
@@ -518,6 +526,12 @@ class ConjugateModel(Model):
     statistics are added before they are clipped (proof in `vips_fast.models.conjugate.block`). Adding or removing a
     record moves the exact sum by at most C. Replacing one moves it by ||q - q'|| <= 2 C, or, with entries >= 0, which
     truncation toward zero preserves, by sqrt(||q||^2 + ||q'||^2) <= sqrt(2) C.
+
+    *Rounding.* `Mixture` proves, of real numbers, that contributions of norm at most c are at most f c apart, f < 2.
+    Truncation to a lattice of spacing g moves an entry of a difference by at most g, and S entries by sqrt(S) g. So
+    where neighbors replace a record, contributions are scaled down to (C - sqrt(S) g / f) (1 - 2^-16) in place of C.
+    Before truncation their norms may be larger by the factor 1 + 2^-20. All rounding in the statistics and in the sums
+    of a unit's rows, whose 2^31 terms each may be off by 2^-53, makes up less than the rest of 2^-16.
     """
 
     at_root = ("_average", "_loop")
@@ -527,6 +541,7 @@ class ConjugateModel(Model):
         return self.gain_score() is not None
 
     _spacing: float
+    _longest: float  #: The norm that contributions are scaled down to.
 
     def __init__(self, functions: ConjugateEstimator, n_columns: int, seed: int):
         self.functions, self._n_columns = functions, n_columns
@@ -536,7 +551,7 @@ class ConjugateModel(Model):
         self.clip = self.norm_bound
         if functions.clip_norm is not None:
             self.clip = min(self.clip, check_bound("clip_norm", functions.clip_norm))
-        self._nonnegative = bool(functions.nonnegative)
+        self._nonnegative, self._apart = bool(functions.nonnegative), functions._apart(n_columns)
         self._schedule = Schedule(float(functions.learning_offset), float(functions.learning_decay))
         self._average = RunningAverage(np.zeros(self.shape))
         self._step = 0
@@ -544,12 +559,17 @@ class ConjugateModel(Model):
 
     def sensitivity(self, relation: str) -> float:
         """Return C to add or remove, 2 C to replace. If entries are >= 0, replacing has sqrt(2) C."""
-        if relation == "add_remove":
-            return self.clip
-        return self.clip * (math.sqrt(2.0) if self._nonnegative else 2.0)
+        return self.clip if relation == "add_remove" else self.clip * self._apart
 
     def prepare(self, mechanism: GaussianMechanism, sampler: Sampler) -> None:
-        self._spacing = mechanism.spacing
+        """Take the lattice; see the notes on rounding."""
+        self._spacing, self._longest = mechanism.spacing, self.clip
+        proven = self._apart < ConjugateEstimator._apart(self.functions, self._n_columns)
+        if proven and sampler.relation != "add_remove":
+            self._longest -= math.sqrt(self.shape[0]) * self._spacing / self._apart
+            self._longest *= 1.0 - 2.0**-16
+            if self._longest < 0.5 * self.clip:
+                raise ValueError("noise_multiplier: too large for the number of statistics; expected less noise a step")
 
     @cached_property
     def _loop(self) -> Callable[..., None]:
@@ -565,9 +585,9 @@ class ConjugateModel(Model):
         """
         (records, rows), _, starts = unpack_block(block, words)
         work = reuse(scratch, "workspace", self._workspace)
-        counts, limit = np.zeros(2, dtype=np.int64), math.floor(self.clip / self._spacing)
+        counts, limit = np.zeros(2, dtype=np.int64), math.floor(self._longest / self._spacing)
         starts = np.arange(len(rows) + 1) if starts is None else starts
-        bounds = (self._nonnegative, self.clip, self.norm_bound, 1.0 / self._spacing, limit)
+        bounds = (self._nonnegative, self._longest, self.norm_bound, 1.0 / self._spacing, limit)
         values = np.zeros((0, *self.shape))
         self._loop(records, rows, starts, self.parameters, bounds, work, counts, values, out)
         diagnose(scratch, clipped=counts[0], broken=counts[1])
