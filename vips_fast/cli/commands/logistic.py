@@ -71,6 +71,8 @@ def _outcomes(args: FitBlr | FitCounts, found: Rows) -> tuple[Any, Any, dict[str
     def column(name: str, counts: bool) -> Any:
         return schema.label(name, found.cells[name], counts=counts, **place)
 
+    if args.family == "counts" and schema[str(args.label)].kind in ("binary", "category"):
+        raise ValueError(f"--label {args.label}: the schema has classes; expected a number, or fit blr")
     y = column(str(args.label), counts)
     exposure = None if args.exposure is None else column(args.exposure, True)
     if args.family == "counts":
@@ -97,7 +99,9 @@ def _number(label: str | None, path: str, invalid: str) -> float:
     except ValueError:
         if invalid == "drop":
             return math.nan
-        raise ValueError(f"{path}: expected one number on each line") from None
+        raise ValueError(
+            f"{path}: expected one number on each line; fit blr without --n-trials takes classes"
+        ) from None
 
 
 def _numbers(classes: list[str]) -> list[float]:
