@@ -140,7 +140,7 @@ def test_rows_that_may_be_clipped_are_never_silent():
 @pytest.mark.parametrize("separated", [False, True])
 def test_an_effect_that_is_only_known_to_be_large_is_at_least_as_large(separated):
     """Of a column that tells the outcome, and of many that do not: 200 fits, of which 5 % may miss such a bound."""
-    large = missed = fits = 0
+    large = missed = fits = two_sided = 0
     for seed in range(100):
         rng = np.random.default_rng([seed, separated])
         n, epsilon, k = int(rng.choice([800, 3000, 12_000])), float(rng.choice([0.5, 1.0, 4.0])), 2 + seed % 2
@@ -152,8 +152,10 @@ def test_an_effect_that_is_only_known_to_be_large_is_at_least_as_large(separated
         if k == 3:  # one class less is told
             y = np.where((y == 0) & (rng.random(n) < 0.5), 2, y)
         model = BayesianLogisticRegression(row_norm=7**0.5, epsilon=epsilon, delta=1e-6, classes=range(k), n_jobs=1)
-        found = [one for one in model.set_unsafe(test_key=(seed + 1).to_bytes(32)).fit(X, y).effects() if one.large]
+        every = model.set_unsafe(test_key=(seed + 1).to_bytes(32)).fit(X, y).effects()
+        found = [one for one in every if one.large]
         fits += any(one.name == "x1" for one in found)
+        two_sided += sum(one.name == "x1" and one.outcome == "1" and one.known for one in every if math.isinf(truth[0]))
         for one in found:
             if k == 2 or one.outcome == "1":
                 large += 1
@@ -162,6 +164,24 @@ def test_an_effect_that_is_only_known_to_be_large_is_at_least_as_large(separated
     # 400 others 3 of 58 missed.
     assert (fits >= 10) == separated and large >= 9
     assert missed <= 0.05 * large + 2 * math.sqrt(0.05 * large), (missed, large)
+    assert two_sided <= 1  # a fourth of them without `Reading._endless`
+
+
+@pytest.mark.parametrize(("epsilon", "rare"), [(2.0, 0.0), (4.0, 1.0)])
+def test_a_value_without_one_class_has_one_end_and_a_strong_effect_beside_it_has_two(epsilon, rare):
+    """Columns of 0 and 1: the records of the first's 1, or of its 0, are all of one class."""
+    known, hits, truth = np.zeros((16, 6), dtype=bool), 0, np.array([math.inf, 3.0, 2.5, -2.0, 0.5, 0.0])
+    for seed in range(16):
+        n, rng = 10_000, np.random.default_rng(seed)
+        one = 1 - seed % 2
+        shares = [0.1 if one else 0.9, 0.05, 0.1, 0.2, 0.3]
+        X = np.column_stack([rng.random((n, 5)) < shares, rng.uniform(-1, 1, n)])
+        y = np.where(X[:, 0] == one, one, rng.random(n) < expit(X[:, 1:] @ truth[1:] - rare)).astype(int)
+        model = BayesianLogisticRegression(row_norm=6**0.5, epsilon=epsilon, delta=1e-6, classes=[0, 1], n_jobs=1)
+        effects = model.set_unsafe(test_key=(seed + 1).to_bytes(32)).fit(X, y).effects()
+        known[seed] = [one.known for one in effects]
+        hits += sum(e.known and e.log_ratio.low <= w <= e.log_ratio.high for e, w in zip(effects, truth, strict=True))
+    assert known[:, 0].sum() <= 1 and known[:, 1:].mean() > 0.8 and hits > 0.82 * known.sum()
 
 
 @pytest.mark.parametrize(("n", "epsilon", "own"), [(4_000, 4.0, 0.02), (20_000, 1.0, 0.03)])

@@ -40,6 +40,9 @@ FEWEST_STEPS = 10
 #: A known effect's curvature is above 0 by this many standard deviations of its noise, of which the second are added to
 #: the curvature beforehand: a direction that no record has, as beside a column for each value, is none of an effect.
 _SEEN, _RIDGE = 4.2, 1.5
+#: A log odds ratio above the first has two ends if both classes are seen beside the value and beside 0: their number is
+#: above 0 by the second many standard deviations of its noise.
+_STEEP, _BOTH = 1.5, 2.5
 #: The number of records is told if it is above 0 by so many.
 _COUNTED = 5.0
 #: A column's spread is read from the releases if its variance is above 0 by this many.
@@ -359,8 +362,56 @@ class Reading:
                 for j in np.flatnonzero(made[k]).tolist():
                     places, weights = _parts(of[j])
                     along = inverted[:, places] @ weights
-                    made[k, j] = float(along[places] @ weights) >= _SEEN * noise * float(along @ along)
+                    seen = float(along[places] @ weights) >= _SEEN * noise * float(along @ along)
+                    made[k, j] = seen and not self._endless(k, places, weights)
         return made
+
+    @cached_property
+    def _sizes(self) -> np.ndarray:
+        """The value c of each column of 0 and c, (d,), and nan of others.
+
+        A schema tells it. Without one it is the second moment over the mean, which numbers on both sides of 0 have
+        beyond the bound of rows.
+        """
+        if self.schema is not None:
+            return np.where([change.step == 0 for change in self.changes], 1.0, np.nan)
+        if self.moments is None or not self.constant:
+            return np.full(self.d, np.nan)
+        means = self.moments.means[: self.d]
+        size = self.moments.matrix.diagonal()[: self.d] / self.moments.mass / np.where(means > 0, means, np.nan)
+        return np.where(size <= float(self.one.row_norm), size, np.nan)
+
+    def _endless(self, k: int, places: np.ndarray, weights: np.ndarray) -> bool:
+        """Tell whether a change may have an infinite effect: all records of a value may be of one class.
+
+        The prior keeps the estimate finite then, and noise may hide that nothing else does. Let u have u . x = 1 for
+        the records of a value, and 0 for others. At the centers the gradient is g = sum (y - p) x and the curvature H =
+        sum p (1 - p) x x^T. So of these records sum p - u . g = sum (1 - y) are not of the class, and sum (1 - p) + u .
+        g are. Both are at least u . H u -+ u . g. The change is endless if that is not clear of its noise for the class
+        that becomes rare.
+        """
+        center, law, path, late = self.weights[k], *(self._stored(name, k) for name in ("law", "path", "late"))
+        if not self.labels or law is None or path is None or late is None or not late.size:
+            return False
+        steep = float(weights @ center[places])
+        gradient = path[-int(law[4]) :, len(late) : 2 * len(late)].mean(axis=0)
+        for place, weight in zip(places.tolist(), weights.tolist(), strict=True):
+            size = float(self._sizes[place])
+            if not abs(steep) * size > _STEEP:
+                continue
+            of_value = np.zeros(len(late))
+            of_value[place] = 1 / size
+            groups = [(of_value, math.copysign(1.0, weight * steep))]
+            if len(places) == 1 and self.constant:
+                of_zero = -of_value
+                of_zero[-1] = 1 / self.constant
+                groups.append((of_zero, -groups[0][1]))
+            for u, side in groups:
+                square = float(u @ u)
+                noise = math.sqrt(2 * float(law[1]) * square**2 + float(law[3]) * square)
+                if float(u @ late @ u) - side * float(u @ gradient) < _BOTH * noise:
+                    return True
+        return False
 
     def variance(self, k: int, places: np.ndarray, weights: np.ndarray) -> float:
         """Compute a weighted sum's posterior variance, of the k-th outcome's coefficients."""
