@@ -16,7 +16,7 @@ from alone import alone
 from hypothesis import HealthCheck, settings
 
 from vips_fast import checks
-from vips_fast.engine.randomness import KeyedRandomness, SystemRandomness
+from vips_fast.engine.sampling import KeyedRandomness, SystemRandomness
 from vips_fast.models import caveats
 
 # How long an example takes says nothing where tests run beside each other; and no example comes by chance.

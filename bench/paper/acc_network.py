@@ -18,8 +18,7 @@ from vips_fast.engine.ledger import Ledger
 from vips_fast.engine.loop import run
 from vips_fast.engine.model import Model
 from vips_fast.engine.plan import make_plan
-from vips_fast.engine.randomness import SystemRandomness
-from vips_fast.engine.sampling import PoissonSampler
+from vips_fast.engine.sampling import PoissonSampler, SystemRandomness
 
 TAINT = "gradients of a minibatch are computed together in single precision, by kernels whose bits may differ"
 

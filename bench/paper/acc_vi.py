@@ -16,9 +16,8 @@ from scipy.special import expit
 from vips_fast.engine.ledger import Ledger
 from vips_fast.engine.loop import run as run_plan
 from vips_fast.engine.plan import make_plan
-from vips_fast.engine.randomness import SystemRandomness
 from vips_fast.engine.result import Public
-from vips_fast.engine.sampling import PoissonSampler
+from vips_fast.engine.sampling import PoissonSampler, SystemRandomness
 from vips_fast.models.logistic.records import LogisticRecords
 
 #: Delta of DPVI's own experiments, which counts half of it for its accountant, and of the article's methods.

@@ -21,7 +21,7 @@ from vips_fast.accounting import GaussianEvent
 from vips_fast.audit import Bench, Sizes, adapter_for, attack, audit, delta_lower_bound, layers, mu_interval
 from vips_fast.audit.sizes import FULL
 from vips_fast.audit.statistics import clopper_pearson
-from vips_fast.engine.randomness import KeyedRandomness
+from vips_fast.engine.sampling import KeyedRandomness
 from vips_fast.models.lda import LdaOptions
 
 SIZES = Sizes(pairs=200, records=40, draws=400_000, releases=1_500, runs=300, rows=2**17)

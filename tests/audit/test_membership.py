@@ -10,7 +10,7 @@ from vips_fast import LatentDirichletAllocation
 from vips_fast.accounting import GaussianEvent, gaussian_noise_multiplier
 from vips_fast.audit import invented_documents, membership_attack
 from vips_fast.audit.membership import ShadowFits, ShadowModels, join_fits, likelihood_ratios, log_likelihoods, measure
-from vips_fast.engine.randomness import KeyedRandomness
+from vips_fast.engine.sampling import KeyedRandomness
 from vips_fast.models.lda import LdaOptions
 
 COMMON = dict(n_steps=3, sampling="full", random_state=0, n_jobs=1, options=LdaOptions(max_doc_update_iter=8))

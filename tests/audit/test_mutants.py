@@ -18,7 +18,7 @@ from vips_fast import (
     SigmoidBeliefNetwork,
 )
 from vips_fast.audit import Sizes, attack, audit
-from vips_fast.engine.randomness import KeyedRandomness
+from vips_fast.engine.sampling import KeyedRandomness
 
 # B: `CoarseGrid` drops bits from an eighth of 2^17 rows on. C: a wrong sd by 10 % is 80 standard errors
 # off. D: mu of 1.36 or more against 1, known to +- 0.11, is nine standard errors off. E: 80 runs a side give away

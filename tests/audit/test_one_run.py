@@ -10,7 +10,7 @@ from seams import seams
 from vips_fast import BayesianLogisticRegression, LatentDirichletAllocation, SigmoidBeliefNetwork
 from vips_fast.audit import Bench, Sizes, adapter_for, audit
 from vips_fast.audit.one_run import Canaries
-from vips_fast.engine.randomness import KeyedRandomness
+from vips_fast.engine.sampling import KeyedRandomness
 from vips_fast.models.lda import LdaOptions
 
 SIZES = Sizes(pairs=1, records=1, draws=1, releases=1, runs=1, canaries=10_000)

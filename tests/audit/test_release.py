@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from vips_fast import BayesianLogisticRegression, LatentDirichletAllocation, SigmoidBeliefNetwork
 from vips_fast.audit import Part
 from vips_fast.engine.loop import run
-from vips_fast.engine.randomness import SystemRandomness
+from vips_fast.engine.sampling import SystemRandomness
 
 COUNTS = sp.csr_array(np.random.default_rng(0).integers(0, 4, (2500, 60)))
 BITS = np.random.default_rng(1).integers(0, 2, (5000, 7))

@@ -12,10 +12,11 @@ from vips_fast.engine import loop
 from vips_fast.engine.backend import Threads
 from vips_fast.engine.budget import Budget
 from vips_fast.engine.ledger import Ledger
-from vips_fast.engine.randomness import KeyedRandomness, SystemRandomness
 from vips_fast.engine.sampling import (
     FullSampler,
+    KeyedRandomness,
     RandomAllocationSampler,
+    SystemRandomness,
     make_sampler,
     n_events,
     run_event,

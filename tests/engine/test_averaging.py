@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from vips_fast.engine.averaging import RunningAverage, Schedule, averaged_variance
-from vips_fast.engine.model import Release
+from vips_fast.engine.model import Release, RunningAverage, Schedule, averaged_variance
 
 
 def test_value_noise_and_start_have_the_weights_of_the_rates():

@@ -18,8 +18,8 @@ from vips_fast.engine.ledger import Ledger
 from vips_fast.engine.loop import run
 from vips_fast.engine.model import Release
 from vips_fast.engine.plan import Planner
-from vips_fast.engine.randomness import SystemRandomness
 from vips_fast.engine.result import FitResult, Public
+from vips_fast.engine.sampling import SystemRandomness
 from vips_fast.engine.transcript import read_transcript
 from vips_fast.models.estimator import NotFittedError
 from vips_fast.models.lda import LdaOptions

@@ -11,17 +11,21 @@ import pytest
 from scipy import stats
 
 from vips_fast.accounting import GaussianEvent, PoissonSampledEvent, WithoutReplacementEvent
-from vips_fast.engine.averaging import RunningAverage, Schedule
 from vips_fast.engine.backend import Threads
-from vips_fast.engine.lattice import Fraction, rounded
 from vips_fast.engine.ledger import Ledger
 from vips_fast.engine.loop import run
-from vips_fast.engine.model import Model
+from vips_fast.engine.model import Model, RunningAverage, Schedule
 from vips_fast.engine.plan import RunPlan
-from vips_fast.engine.randomness import KeyedRandomness, SystemRandomness
-from vips_fast.engine.sampling import FixedSizeSampler, FullSampler, PoissonSampler, make_sampler
+from vips_fast.engine.sampling import (
+    FixedSizeSampler,
+    FullSampler,
+    KeyedRandomness,
+    PoissonSampler,
+    SystemRandomness,
+    make_sampler,
+)
 from vips_fast.kernels.threads import map_chunks, resolve_n_threads, run_blocks, worth
-from vips_fast.mechanisms import GaussianMechanism
+from vips_fast.mechanisms import Fraction, GaussianMechanism, rounded
 
 
 class Numbers:

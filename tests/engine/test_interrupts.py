@@ -9,7 +9,7 @@ from runs import ALL, EndsInSum, bits, data, drawn, estimator, in_child, whole
 
 from vips_fast.engine.interrupts import Stopped, stoppable, uninterrupted
 from vips_fast.engine.ledger import Ledger
-from vips_fast.engine.randomness import KeyedRandomness
+from vips_fast.engine.sampling import KeyedRandomness
 
 
 @pytest.fixture(autouse=True)

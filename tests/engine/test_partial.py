@@ -3,8 +3,15 @@
 import numpy as np
 import pytest
 
-from vips_fast.engine.randomness import KeyedRandomness, SystemRandomness
-from vips_fast.engine.sampling import FixedSizeSampler, FullSampler, PoissonSampler, RandomAllocationSampler, minibatch
+from vips_fast.engine.sampling import (
+    FixedSizeSampler,
+    FullSampler,
+    KeyedRandomness,
+    PoissonSampler,
+    RandomAllocationSampler,
+    SystemRandomness,
+    minibatch,
+)
 from vips_fast.engine.workers import PartialSum, add
 
 

@@ -28,7 +28,7 @@ from runs import Stop, fail
 import vips_fast
 from vips_fast.data import Batch, write_shards
 from vips_fast.engine.budget import Budget
-from vips_fast.engine.randomness import KeyedRandomness, SystemRandomness
+from vips_fast.engine.sampling import KeyedRandomness, SystemRandomness
 from vips_fast.models.lda import LdaOptions
 
 KEY = b"k" * 32

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 import numpy as np
 
 from vips_fast import LatentDirichletAllocation
-from vips_fast.engine.randomness import KeyedRandomness
+from vips_fast.engine.sampling import KeyedRandomness
 from vips_fast.models.lda.model import LdaModel
 
 KEY = b"k" * 32

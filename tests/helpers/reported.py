@@ -17,7 +17,7 @@ from vips_fast import (
     SigmoidBeliefNetwork,
     TopicTables,
 )
-from vips_fast.engine.randomness import KeyedRandomness
+from vips_fast.engine.sampling import KeyedRandomness
 from vips_fast.report import html_report
 
 LONG = "Donaudampfschifffahrtsgesellschaftskapitän"

@@ -10,7 +10,7 @@ from cases import CASES
 
 from vips_fast.engine.backend import Threads
 from vips_fast.engine.checkpoint import RunFolder, settle_ledger
-from vips_fast.engine.randomness import KeyedRandomness, SystemRandomness
+from vips_fast.engine.sampling import KeyedRandomness, SystemRandomness
 from vips_fast.store.log import Log, encode
 
 ALL = pytest.mark.parametrize("name", CASES)

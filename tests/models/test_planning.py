@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from vips_fast import LatentDirichletAllocation, plan
-from vips_fast.engine.averaging import Schedule, averaged_variance
+from vips_fast.engine.model import Schedule, averaged_variance
 from vips_fast.engine.result import Public
 from vips_fast.models.lda import LdaOptions, estimator
 from vips_fast.models.lda.planning import (

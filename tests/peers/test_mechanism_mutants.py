@@ -10,8 +10,7 @@ import pytest
 from mutation import mutated
 
 from vips_fast.data import shards
-from vips_fast.engine.randomness import SystemRandomness
-from vips_fast.engine.sampling import RandomAllocationSampler
+from vips_fast.engine.sampling import RandomAllocationSampler, SystemRandomness
 
 # 2^64 is not a multiple of 3 2^61 or 3 2^62: numbers below a third of them would be 12 % or 50 % too frequent.
 

@@ -12,8 +12,7 @@ import numpy as np
 from ..kernels.memory import zeros_on_line
 from ..kernels.threads import map_chunks, run_blocks
 from .model import Model, Records
-from .randomness import Randomness
-from .sampling import Sampler, minibatch
+from .sampling import Randomness, Sampler, minibatch
 from .units import Reader
 
 #: Most bytes of all threads' accumulators together; with larger ones a sum uses fewer threads.

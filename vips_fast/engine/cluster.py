@@ -37,8 +37,7 @@ from ..checks import missing_package
 from ..data.groups import check_whole
 from .checkpoint import versions
 from .model import Model, Records
-from .randomness import Randomness
-from .sampling import Sampler
+from .sampling import Randomness, Sampler
 from .units import Reader
 from .workers import ClusterError, Draw, PartialSum, Sent, add, difference, first, identity, read_block, rest, sum_part
 

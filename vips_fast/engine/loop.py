@@ -22,8 +22,7 @@ from .interrupts import uninterrupted
 from .ledger import Ledger
 from .model import Model, Records, Release
 from .plan import RunPlan
-from .randomness import Randomness
-from .sampling import epoch_length, starts_event
+from .sampling import Randomness, epoch_length, starts_event
 
 _log = logging.getLogger(__name__)
 

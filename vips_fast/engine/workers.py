@@ -17,8 +17,7 @@ from ..kernels import native
 from .backend import Threads
 from .checkpoint import versions
 from .model import Records
-from .randomness import Randomness
-from .sampling import Sampler, minibatch
+from .sampling import Randomness, Sampler, minibatch
 from .units import Reader
 
 #: Instruction sets with kernels that use reciprocals, which processors round differently.

@@ -31,9 +31,8 @@ from ..engine.ledger import Ledger
 from ..engine.loop import Progress
 from ..engine.model import MAX_RECORDS, Model, Records
 from ..engine.plan import Cost, Planner, Request, RunForecast, RunSchedule, Terms
-from ..engine.randomness import KeyedRandomness, Randomness, SystemRandomness
 from ..engine.result import FitResult, Public
-from ..engine.sampling import SAMPLINGS, make_sampler
+from ..engine.sampling import SAMPLINGS, KeyedRandomness, Randomness, SystemRandomness, make_sampler
 from ..engine.statement import Privacy
 from ..engine.transcript import TranscriptWriter
 from ..kernels.threads import resolve_n_threads

@@ -32,10 +32,9 @@ from ..engine.loop import Progress, run
 from ..engine.model import MAX_RECORDS, Model, Records
 from ..engine.payment import Payment
 from ..engine.plan import Planner, RunForecast, RunPlan
-from ..engine.randomness import Randomness
 from ..engine.releases import release_digest
 from ..engine.result import FitResult, Public, plain
-from ..engine.sampling import RandomAllocationSampler, Sampler, resolve_sampling
+from ..engine.sampling import RandomAllocationSampler, Randomness, Sampler, resolve_sampling
 from ..engine.transcript import Run, TranscriptWriter
 from ..engine.units import Reader
 from ..store.limits import parse_json

@@ -1,7 +1,6 @@
 """Forecast the worth of a run from its signal."""
 
-from ..engine.averaging import Schedule, averaged_variance
-from ..engine.model import Model
+from ..engine.model import Model, Schedule, averaged_variance
 from ..engine.plan import RunForecast, RunSchedule
 
 #: Part of a model's least signal below which a run is hopeless.

@@ -16,9 +16,8 @@ from scipy.special import logsumexp
 from ..checks import check_number
 from ..data.arrays import dense_array
 from ..data.types import Array, Cells, Column, Data, Matrix, Vector
-from ..engine.averaging import Schedule
 from ..engine.gain import MOST, GainScore
-from ..engine.model import Model
+from ..engine.model import Model, Schedule
 from ..engine.plan import RunForecast, RunSchedule
 from ..engine.result import Public
 from ..engine.units import GOLDEN, scramble, unpack_block

@@ -11,8 +11,7 @@ import numpy as np
 from ...checks import check_number
 from ...data.arrays import dense_array, not_finite_text
 from ...data.types import Array, Cells, Column, Data, Labels, Matrix, Vector
-from ...engine.averaging import Schedule
-from ...engine.model import Model
+from ...engine.model import Model, Schedule
 from ...engine.plan import RunForecast, RunSchedule
 from ...engine.result import Public
 from ...store.words import several

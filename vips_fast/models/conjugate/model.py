@@ -25,9 +25,8 @@ from ...checks import check_number
 from ...data.arrays import DROP, column_text, dense_array, not_finite_text
 from ...data.shards import ShardedCorpus
 from ...data.types import Array, Cells, Column, Data, Matrix, Vector
-from ...engine.averaging import RunningAverage, Schedule
 from ...engine.gain import GainScore
-from ...engine.model import Model, Release, array_of, diagnose, reuse, steps_of
+from ...engine.model import Model, Release, RunningAverage, Schedule, array_of, diagnose, reuse, steps_of
 from ...engine.plan import RunSchedule
 from ...engine.result import Public
 from ...engine.sampling import Sampler

@@ -17,8 +17,7 @@ import scipy
 
 from ...accounting.solver import halve_brackets
 from ...data.arrays import Parts, rows_of
-from ...engine.averaging import Schedule
-from ...engine.model import Model, Release, array_of, diagnose
+from ...engine.model import Model, Release, Schedule, array_of, diagnose
 from ...engine.result import Public
 from ...engine.sampling import Sampler
 from ...engine.units import UnitBlock, unpack_block
@@ -512,7 +511,7 @@ class EntryScales:
 class ScaledAverage:
     """A running average whose entries have different noise.
 
-    It is like `vips_fast.engine.averaging.RunningAverage`, for (V, K) releases. ``values`` are in the units of the
+    It is like `vips_fast.engine.model.RunningAverage`, for (V, K) releases. ``values`` are in the units of the
     statistics. ``noise_sd``, (V, K), or (1, 1) while all entries are alike, is the standard deviation of the noise in
     them. ``initial_weight`` is the weight of the rest of the start.
     """

@@ -41,7 +41,7 @@ import numpy as np
 from ...accounting import ComposedEvent
 from ...accounting.calibration import Target
 from ...checks import check_choice, check_flag, check_number
-from ...engine.averaging import Schedule, averaged_variance
+from ...engine.model import Schedule, averaged_variance
 from ...engine.plan import Planner, RunForecast
 from ...engine.sampling import Sampler, epoch_length, make_sampler, n_events, run_event
 from ...store.words import counted

@@ -12,7 +12,6 @@ from scipy import linalg, sparse
 from scipy.special import expit, logit
 
 from ...checks import check_flag, check_number
-from ...engine.lattice import Fraction, rounded
 from ...engine.model import Model, Release, array_of, diagnose, reuse, room
 from ...engine.result import Public
 from ...engine.sampling import Sampler
@@ -21,7 +20,7 @@ from ...kernels import native
 from ...kernels.lattice import checked_spacing
 from ...kernels.logistic import Lattice, Rows, factor_spacing, triangle_size, unpack_upper, workspace
 from ...kernels.threads import one_blas_thread
-from ...mechanisms import GaussianMechanism
+from ...mechanisms import Fraction, GaussianMechanism, rounded
 from ..parameters import Options
 from .posterior import (
     FACTORS,

@@ -9,8 +9,7 @@ from typing import Any, ClassVar, Unpack, cast
 import numpy as np
 
 from ...checks import check_choice, check_number
-from ...engine.averaging import Schedule
-from ...engine.model import Model, Release
+from ...engine.model import Model, Release, Schedule
 from ...engine.plan import RunSchedule
 from ...engine.result import Public
 from ...kernels.psd import psd_project

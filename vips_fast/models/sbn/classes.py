@@ -14,14 +14,13 @@ from scipy.special import logsumexp
 from ...checks import check_number, public_seed, stated_classes
 from ...data.shards import ShardedCorpus
 from ...data.types import Array, Bits, Column, Data, Labels, Matrix, RandomState, Vector
-from ...engine.lattice import Fraction, rounded
 from ...engine.model import Model, Release, array_of, steps_of
 from ...engine.plan import RunSchedule
 from ...engine.result import Public
 from ...engine.sampling import Sampler
 from ...engine.units import unpack_block
 from ...kernels.threads import resolve_n_threads
-from ...mechanisms import GaussianMechanism
+from ...mechanisms import Fraction, GaussianMechanism, rounded
 from ..estimator import ArraySpec
 from ..logistic.records import read_labels, usable_rows
 from ..parameters import Bookkeeping, Call

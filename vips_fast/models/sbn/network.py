@@ -19,10 +19,8 @@ from ...data.arrays import binary_records, select
 from ...data.frames import to_frame
 from ...data.shards import ShardedCorpus
 from ...data.types import Bits, Data, Matrix, RandomState, Vector
-from ...engine.averaging import RunningAverage, Schedule
 from ...engine.backend import ACCUMULATOR_BYTES
-from ...engine.lattice import Fraction, rounded
-from ...engine.model import Model, Release, array_of, diagnose, reuse, steps_of
+from ...engine.model import Model, Release, RunningAverage, Schedule, array_of, diagnose, reuse, steps_of
 from ...engine.plan import RunForecast, RunSchedule
 from ...engine.result import Public
 from ...engine.sampling import Sampler
@@ -31,7 +29,7 @@ from ...kernels import native, pg_mean
 from ...kernels.psd import diagonals, floor_spectrum, psd_project
 from ...kernels.sbn import record_blocks, sbn_pg, sbn_quadratic, workspaces
 from ...kernels.threads import one_blas_thread, resolve_n_threads, run_blocks
-from ...mechanisms import GaussianMechanism
+from ...mechanisms import Fraction, GaussianMechanism, rounded
 from ..estimator import ArraySpec, PrivateEstimator
 from ..forecast import by_signal, noise_of_mean
 from ..parameters import Bookkeeping, Call, Options

@@ -22,8 +22,8 @@ from ...engine.backend import Backend
 from ...engine.checkpoint import RunFolder
 from ...engine.model import Model
 from ...engine.plan import Planner, Request, RunSchedule, Terms
-from ...engine.randomness import words_of
 from ...engine.result import Public
+from ...engine.sampling import words_of
 from ...store.words import several
 from ..caveats import remember_purchase
 from ..estimator import ArraySpec, PrivateEstimator
