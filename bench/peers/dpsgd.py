@@ -59,7 +59,7 @@ class OwnPlanner(Planner):
         known = "fitted with private=False" if not own.private else "noise_multiplier=0"
         taints = tuple(dict.fromkeys((*((known,) if z == 0 else ()), *request.taints)))
         plan = RunPlan(sampler, mechanism, n_steps, delta, taints=taints)
-        return Planned(request, plan, model, request.settings, None)
+        return Planned(request, plan, model, request.settings, None, None)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -129,7 +129,7 @@ class DPSGDLogisticRegression(LinearClassifier):
         check_number("alpha", self.alpha, 0, math.inf, high_open=True)
         if self.scenario == "laplace" and self.delta is not None:
             raise ValueError(f"delta={self.delta!r}: expected None, scenario 'laplace' has delta = 0")
-        self._check_privacy_parameters()
+        super()._check_parameters()
 
     _planner = OwnPlanner
 

@@ -158,7 +158,7 @@ class ScoreClassifier(LinearClassifier):
         for name in ("clip_norm", "prior_precision"):
             check_number(name, getattr(self, name), 0, math.inf, low_open=True, high_open=True)
         check_flag("fit_intercept", self.fit_intercept)
-        self._check_privacy_parameters()
+        super()._check_parameters()
         if self.sampling != "full" and self.batch_size is None:
             raise ValueError(f"batch_size=None: expected a number with sampling={self.sampling!r}")
 

@@ -26,7 +26,7 @@ from vips_fast import accounting as acc
 from vips_fast.audit import Part
 from vips_fast.audit.noise import law, uncorrelated
 from vips_fast.audit.rebuild import STATED, held_values, public_attributes, rebuild_elsewhere
-from vips_fast.engine.checkpoint import open_folder
+from vips_fast.engine.checkpoint import RunFolder
 from vips_fast.engine.transcript import TranscriptWriter
 from vips_fast.models import fit as fit_module
 from vips_fast.models.vocabulary.published import read_purchase
@@ -111,7 +111,7 @@ class Fit:
         """Do the work of `PrivateEstimator._fit`, with the parts of this fit."""
         path = self.folder / "run" if self.cell.start == "resumed" else None
         words = self.cell.stage == "words"
-        with open_folder(path, resume) as folder:
+        with nullcontext() if path is None else RunFolder(path, resume=resume) as folder:
             kept = None if words else TranscriptWriter(self.folder / "transcript", first=first, resume=resume)
             stage = estimator.prepare(X, folder=folder, partial=partial, **self.call, **call)
             mechanism, model = stage.plan.mechanism, stage.model

@@ -102,7 +102,7 @@ def check_an_epoch(path):
 
 def one_key_an_epoch(patch):
     old = "mechanism.add_noise(sums, randomness.noise_key(step), backend.n_threads)"
-    new = "mechanism.add_noise(sums, bytes([step // epoch_length(sampler)]) * 32, backend.n_threads)"
+    new = "mechanism.add_noise(sums, bytes([step // sampler.n_batches]) * 32, backend.n_threads)"
     patch.setattr(fit_module, "run", mutated(run, old, new))
 
 

@@ -52,7 +52,7 @@ def public_view(estimator):
     if result is None:
         return None
     arrays = {k: v.tobytes() for k, v in {**result.arrays, **result.state}.items()}
-    return arrays, result.head, str(estimator.privacy_), result.n_steps, repr(estimator)
+    return arrays, result.ledger.head, str(estimator.privacy_), result.n_steps, repr(estimator)
 
 
 # ------------------------------------------------------------------ additivity

@@ -128,7 +128,7 @@ def test_rows_do_not_matter_where_the_number_of_a_part_is_given(name):
         for n in (0, 20, 70, 400):
             estimator = make(**full, **settings, **labels)
             stage = estimator.prepare(*(part[:n] for part in data(400)), partial=True, part="a", **call)
-            seen.append((stage.plan.public(), stage.model.capacity, stage.public.to_dict()))
+            seen.append((stage.plan.public(), stage.model.capacity, stage.planned.request.public.to_dict()))
             estimator.partial_fit(*(part[:n] for part in data(400)), part="a", **call)
             assert estimator.privacy_.n_records == size
         assert all(one == seen[0] for one in seen) and seen[0][0]["batch_size"] == size

@@ -96,7 +96,7 @@ def test_a_purchase_is_calibrated_once_for_its_plan_and_its_fit(calibrations):
 def test_the_same_request_has_the_same_plan(name):
     make, data = CASES[name]
     estimator = make()
-    request = estimator.request(estimator.prepare(*data()).public)
+    request = estimator.prepare(*data()).planned.request
     plans = [Planner().plan(request) for _ in range(2)]
     assert plans[0].plan.public() == plans[1].plan.public() and plans[0].settings == plans[1].settings
     assert plans[0].forecast == plans[1].forecast

@@ -90,7 +90,7 @@ def topics(counts: Bits, folder: Path) -> LatentDirichletAllocation:
     assert_type(model.get_feature_names_out(), Names)
     stage = model.prepare(counts, groups=[k // 2 for k in range(len(counts))], unit="patient")
     assert_type(stage, Fit)
-    print(stage.plan.relation, stage.public.n_records)
+    print(stage.plan.relation, stage.plan.sampler.n_records)
     public = PublicPrior([f"w{v}" for v in range(16)], np.ones((2, 16)), np.ones(2), np.ones(16), "an example")
     assert_type(public.restricted_to(public.words).topics(), Matrix)
     public.save(folder / "prior.npz")

@@ -14,7 +14,7 @@ from scipy.stats import binom
 
 from ..accounting import PrivacyEvent, Relation, delta, epsilon, rounded_up
 from ..engine.model import Release
-from ..engine.sampling import epoch_length, run_event
+from ..engine.sampling import run_event
 from ..models.fit import Fit
 from ..models.rebuild import alike
 from .bench import Bench, Still
@@ -171,7 +171,7 @@ class _Attack:
             seen -= _RATE * (self.counts @ rest)
             spread = np.diag(1.0 / (self.counts * _RATE * (1 - _RATE)))
             inner = np.linalg.inv(self.variance * spread + rest @ rest.T)
-        length = epoch_length(self.stage.plan.sampler)
+        length = self.stage.plan.sampler.n_batches
         for sign, own in zip(self.signs, targets, strict=True):
             filtered = own - (rest @ own) @ inner @ rest if len(rest) else own
             linear, square = float(seen @ filtered) / self.variance, float(own @ filtered) / self.variance
@@ -184,7 +184,7 @@ class _Attack:
     @property
     def score(self) -> float:
         """The log likelihood ratio of the run."""
-        length = epoch_length(self.stage.plan.sampler)
+        length = self.stage.plan.sampler.n_batches
         if length == 1:
             return math.fsum(self.ratios)
         epochs = np.array(self.ratios).reshape(-1, length)

@@ -62,7 +62,7 @@ class _Replay:
 
 def same_run(one: Fit, other: Fit) -> bool:
     """Tell whether public facts and plan are the same."""
-    return alike(one.public, other.public) and one.plan.public() == other.plan.public()
+    return alike(one.planned.request.public, other.planned.request.public) and one.plan.public() == other.plan.public()
 
 
 def layer_a(bench: Bench, sizes: Sizes, rng: np.random.Generator) -> LayerResult:

@@ -54,17 +54,14 @@ class Threads:
         self.n_threads = n_threads
 
     def read(self, reader: Reader, X: Any, y: Any, groups: Any) -> tuple[Records, dict[str, Any]]:
-        """See `Backend.read`."""
         return reader(X, y, groups)
 
     def placed(self, records: Records) -> AbstractContextManager[Records]:
-        """Give the records unchanged."""
         return nullcontext(records)
 
     def minibatch(
         self, sampler: Sampler, records: Records, randomness: Randomness, step: int
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Draw sorted record numbers, int64, and a word for each, uint64."""
         return minibatch(sampler, records.n_rows, records.usable, randomness, step)
 
     def sum(
@@ -75,7 +72,6 @@ class Threads:
         words: np.ndarray,
         diagnostics: dict[str, float] | None = None,
     ) -> np.ndarray:
-        """See `Backend.sum`."""
         if len(rows) > model.capacity:
             whole = np.zeros(model.fine_shape, dtype=object)
             for first in range(0, len(rows), model.capacity):

@@ -54,7 +54,7 @@ class BudgetExceededError(ValueError):
 
 
 class BudgetInUseError(RuntimeError):
-    """A signal handler uses the budget that the interrupted code uses. It would wait for itself."""
+    """A signal handler uses the budget that the interrupted code uses, which would be a deadlock."""
 
 
 _budgets: weakref.WeakSet[Budget] = weakref.WeakSet()

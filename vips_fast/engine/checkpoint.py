@@ -42,7 +42,6 @@ import logging
 import os
 import secrets
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -52,7 +51,6 @@ import numpy as np
 from ..accounting import ComposedEvent, PrivacyEvent, SelfComposedEvent, rounded_up
 from ..accounting.calibration import Target
 from ..accounting.solver import find_integer
-from ..checks import check_flag
 from ..kernels import native
 from ..store.atomic import delete, fill, make_folder, naming, replace_file, reserve
 from ..store.limits import parse_json
@@ -64,7 +62,7 @@ from .model import Model, Release
 from .plan import RunPlan
 from .releases import MORE, opened, release_name, release_of, release_writer, sealed
 from .result import Public, plain
-from .sampling import epoch_length, n_events
+from .sampling import n_events
 
 _log = logging.getLogger(__name__)
 
@@ -86,16 +84,6 @@ def versions() -> dict[str, str]:
     from .. import __version__
 
     return {"vips_fast": __version__, "numpy": np.__version__, "instruction set": native.isa()}
-
-
-def _check_extends(path: Path, name: str, ledger: Ledger, number: int, head: str) -> None:
-    """Refuse a file that was written with a longer ledger, or another one."""
-    heads = ledger.heads
-    if not 0 < number <= len(heads) or heads[number - 1] != head:
-        raise ValueError(
-            f"{path}: was written with {number} records in the ledger; {name}, with {len(heads)}, does not extend "
-            "them, so what was spent cannot be known"
-        )
 
 
 class UsedUpError(ValueError):
@@ -162,6 +150,8 @@ class RunFolder:
 
     def __init__(self, path: str | Path, *, resume: bool = False):
         self.path = Path(path)
+        #: Folder of the releases.
+        self.releases = self.path / RELEASES
         if self.path.exists() and not self.path.is_dir():
             raise FileExistsError(f"checkpoint {self.path}: expected a folder or a new name")
         make_folder(self.path.absolute(), 0o700)
@@ -269,12 +259,6 @@ class RunFolder:
             raise ValueError(f"{path}: is not of the run of {RUN}; expected files of one run")
         return arrays
 
-    def _keep_start(self, model: Model, ledger: Ledger) -> None:
-        """Write the start that the releases will belong to, before the first of them."""
-        meta = {"step": 0, "n_records": len(ledger.records), "head": ledger.head, "run": self._run}
-        arrays = sealed(meta, {name: np.asarray(array) for name, array in model.state().items()})
-        replace_file(self.path / START, lambda file: write_npz(file, arrays))
-
     @property
     def settings(self) -> dict[str, Any]:
         """Settings of the run here, with arrays as digests; empty without one."""
@@ -297,8 +281,7 @@ class RunFolder:
         whole = self._find(ledger, json_digest(stored))
         if _is_done(ledger, whole, plan["n_steps"]):
             return whole, 0
-        planned, wanted = (n_events(event, range(start, plan["n_steps"])) for start in (0, whole))
-        return whole, affordable(_count(ledger, torn, event), event, planned, wanted, target, plan.get("purchase"))
+        return whole, _affordable(plan, event, _count(ledger, event) + torn, whole, target)
 
     def begin(
         self,
@@ -327,7 +310,10 @@ class RunFolder:
         if not self.begun:
             replace_file(self.path / LEDGER, lambda file: file.write(encode(_KIND)))
             # A name of its own: the ledgers of two equal runs have the same heads, and their releases are not one's.
-            self._write_run({**fresh, "name": secrets.token_hex(8)})
+            facts = {**fresh, "name": secrets.token_hex(8)}
+            text = canonical_json(dict(facts, digest=json_digest(facts)))
+            replace_file(self.path / RUN, lambda file: file.write(text))
+            self.begun = True
         stored = self._stored()
         self._compare(stored, fresh)
         settings.update({name: stored["settings"].get(name) for name in _FREE if name in settings})
@@ -346,7 +332,7 @@ class RunFolder:
             raise FileNotFoundError(f"{self.path / START}: missing, beside {RELEASES}; expected both")
         if _is_done(ledger, whole, plan.n_steps):
             return ledger, whole, settings
-        left, length = self._left(), epoch_length(plan.event)
+        left, length = self._left(), plan.sampler.n_batches
         left = left if paid is None else min(left, paid)
         n_steps = min(plan.n_steps, (whole // length + left) * length) if left else whole
         if n_steps == 0:
@@ -358,15 +344,19 @@ class RunFolder:
         if whole or len(ledger):
             ledger.resume(whole, n_steps)
         if model.secret_start and not self.start():
-            self._keep_start(model, ledger)
+            # The start that the releases will belong to, before the first of them.
+            meta = {"step": 0, "n_records": len(ledger.records), "head": ledger.head, "run": self._run}
+            arrays = sealed(meta, {name: np.asarray(array) for name, array in model.state().items()})
+            replace_file(self.path / START, lambda file: write_npz(file, arrays))
         return ledger, n_steps, settings
 
     def _left(self) -> int:
         """Count the events that the target still pays for, of those that the plan wants."""
         ledger, plan = self._ledger, self._plan
         assert ledger is not None and plan is not None
-        planned, wanted = (n_events(plan.event, range(start, plan.n_steps)) for start in (0, self.whole))
-        return affordable(_count(ledger, False, plan.event), plan.event, planned, wanted, self._target, plan.purchase)
+        if plan.event is None:
+            return plan.n_steps - self.whole
+        return _affordable(plan.public(), plan.event, _count(ledger, plan.event), self.whole, self._target)
 
     def used_up(self) -> str:
         """Explain that the target pays for no step, and what would."""
@@ -379,7 +369,7 @@ class RunFolder:
             return f"{said}; expected one more to fit below {target}: give up this run, and start another"
         before = bounded_with(plan.purchase)
         purchased = () if before is None else (before,)
-        one_more = ComposedEvent((*purchased, SelfComposedEvent(plan.event, _count(ledger, False, plan.event) + 1)))
+        one_more = ComposedEvent((*purchased, SelfComposedEvent(plan.event, _count(ledger, plan.event) + 1)))
         return f"{said}; expected epsilon={rounded_up(target.spent(one_more) * (1 + 1e-9), 4)} or more for one step"
 
     @property
@@ -391,11 +381,6 @@ class RunFolder:
         with naming(self._log.path):
             self._descriptor = os.open(self._log.path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
         return settle_ledger(self._log, self._descriptor, plan)
-
-    def _write_run(self, facts: dict[str, Any]) -> None:
-        text = canonical_json(dict(facts, digest=json_digest(facts)))
-        replace_file(self.path / RUN, lambda file: file.write(text))
-        self.begun = True
 
     def _compare(self, stored: dict[str, Any], fresh: dict[str, Any]) -> None:
         """Raise ValueError, naming both sides, at the first difference."""
@@ -417,11 +402,6 @@ class RunFolder:
 
     # ------------------------------------------------------------- releases
 
-    @property
-    def releases(self) -> Path:
-        """Folder of the releases."""
-        return self.path / RELEASES
-
     def _file(self, step: int) -> Path:
         return self.releases / release_name(step)
 
@@ -436,7 +416,12 @@ class RunFolder:
             raise ValueError(f"{path}: damaged; {_AGAIN}")
         if meta["run"] != run:
             raise ValueError(f"{path}: is not of the run beside it; expected files of one run")
-        _check_extends(path, "the ledger", ledger, meta["n_records"], meta["head"])
+        heads, number = ledger.heads, meta["n_records"]
+        if not 0 < number <= len(heads) or heads[number - 1] != meta["head"]:
+            raise ValueError(
+                f"{path}: was written with {number} records in the ledger; the ledger, with {len(heads)}, does not "
+                "extend them, so what was spent cannot be known"
+            )
         return not any(place >= meta["n_records"] and kept <= step for place, kept in back)
 
     def _find(self, ledger: Ledger, run: str) -> int:
@@ -514,9 +499,9 @@ def _facts(kind: str, settings: Mapping[str, Any], public: Public, plan: RunPlan
     return dict(parse_json(canonical_json(facts)))
 
 
-def _count(ledger: Ledger, torn: bool, event: PrivacyEvent | None) -> int:
-    """Return how often an event was spent; a torn end adds one."""
-    return sum(count for (_, one), count in ledger.spent.items() if one == event) + torn
+def _count(ledger: Ledger, event: PrivacyEvent) -> int:
+    """Return how often an event was spent."""
+    return sum(count for (_, one), count in ledger.spent.items() if one == event)
 
 
 def _short(value: Any) -> str:
@@ -524,45 +509,20 @@ def _short(value: Any) -> str:
     return text if len(text) <= 100 else text[:97] + "..."
 
 
-def affordable(
-    spent: int,
-    event: PrivacyEvent | None,
-    planned: int,
-    wanted: int,
-    target: Target | None,
-    purchase: dict[str, Any] | None = None,
-) -> int:
-    """Count the wanted events that a target can still pay for.
+def _affordable(plan: Mapping[str, Any], event: PrivacyEvent, spent: int, whole: int, target: Target | None) -> int:
+    """Count the events after the ``whole`` steps of a plan that a target can still pay for.
 
-    The ``spent`` ones come first. The noise was calibrated for ``planned`` times after the vocabulary purchase, if
-    there was one. If releases were lost, a few fewer may remain: the accountant finds out how many from the events.
+    ``spent`` ones come first. The noise was calibrated for the plan's, after its vocabulary purchase. If releases were
+    lost, a few fewer may remain: the accountant finds out how many from the events.
     """
-    if event is None or target is None or not wanted or spent + wanted <= planned:
+    planned, wanted = (n_events(event, range(start, plan["n_steps"])) for start in (0, whole))
+    if target is None or not wanted or spent + wanted <= planned:
         return wanted
     # All releases of a run are of one event, and the planned number fits.
-    before = bounded_with(purchase)
+    before = bounded_with(plan.get("purchase"))
     purchased = () if before is None else (before,)
 
     def fits(more: int) -> bool:
         return target.met_by(ComposedEvent((*purchased, SelfComposedEvent(event, spent + more))))
 
     return find_integer(fits, max(0, planned - spent), wanted)
-
-
-@contextmanager
-def open_folder(path: str | Path | RunFolder | None, resume: bool) -> Iterator[RunFolder | None]:
-    """Open a fit's folder while it runs; None without a folder.
-
-    An open `RunFolder` stays open. Raises ValueError or OSError as `RunFolder`; ValueError if an argument needs a
-    folder.
-    """
-    check_flag("resume", resume)
-    if path is None:
-        if resume:
-            raise ValueError("resume=True: expected checkpoint= with it, the folder of the run")
-        yield None
-    elif isinstance(path, RunFolder):
-        yield path
-    else:
-        with RunFolder(path, resume=resume) as folder:
-            yield folder

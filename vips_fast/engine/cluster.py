@@ -70,20 +70,13 @@ _IDLE = 5
 
 @dataclass
 class Placed:
-    """Records on the workers.
+    """Records on the workers."""
 
-    Attributes
-    ----------
-    parts : list of range
-        The units of each part.
-    held : list of Future
-        Of each part's records.
-    records : Records or None
-        All records, for sending a lost part again; None if the cluster can make a part itself.
-    """
-
+    #: The units of each part.
     parts: list[range]
+    #: Each part's records.
     held: list[Future[Any]]
+    #: All records, for sending a lost part again; None if the cluster can make a part itself.
     records: Records | None = None
 
     @property
@@ -101,21 +94,11 @@ class DaskBackend:
     range to a worker, once. X may also be a list of delayed blocks of rows, or a Dask array in such blocks, which
     workers read themselves. Then give y and groups in the same blocks, with all rows of a person in one block.
 
-    Parameters
-    ----------
-    client : distributed.Client
-        Synchronous.
-    n_partitions : int or None
-        Parts of a data set in memory; None is one for each thread of the workers.
-    n_threads : int
-        Of this process, for the noise.
-    timeout : float or None
-        Seconds to wait for a scheduler or a worker that does not answer; None is 30.
+    ``client`` is a synchronous `distributed.Client`. ``n_partitions`` are the parts of a data set in memory; None is
+    one for each thread of the workers. ``n_threads`` are those of this process, for the noise. ``timeout`` are the
+    seconds to wait for a scheduler or a worker that does not answer; None is 30.
 
-    Raises
-    ------
-    ClusterError
-        If the scheduler does not answer, there is no worker, or one differs from this process.
+    Raises ClusterError if the scheduler does not answer, there is no worker, or one differs from this process.
     """
 
     def __init__(
@@ -194,13 +177,8 @@ class DaskBackend:
     def read(self, reader: Reader, X: Any, y: Any, groups: Any) -> tuple[Any, dict[str, Any]]:
         """Read records, see `Backend.read`; the workers read blocks themselves.
 
-        Raises
-        ------
-        ValueError
-            If X, y and groups differ in their number of blocks, blocks differ in public facts, or a person is in two
-            blocks.
-        ClusterError
-            If the workers cannot read them.
+        Raises ValueError if X, y and groups differ in their number of blocks, blocks differ in public facts, or a
+        person is in two blocks; ClusterError if the workers cannot read them.
         """
         blocks = _blocks(X)
         if blocks is None:
@@ -312,19 +290,12 @@ class DaskBackend:
     # ------------------------------------------------------------- sums
 
     def minibatch(self, sampler: Sampler, records: Placed, randomness: Randomness, step: int) -> tuple[Draw, None]:
-        """Describe the minibatch, which the workers draw; see `Backend.minibatch`."""
         return Draw(sampler, records.n_rows, randomness, step), None
 
     def sum(
         self, model: Model, records: Placed, rows: Draw, words: None, diagnostics: dict[str, float] | None = None
     ) -> np.ndarray:
-        """Sum on the workers, see `Backend.sum`.
-
-        Raises
-        ------
-        ClusterError
-            If the cluster is gone, or a worker fails without being lost.
-        """
+        """Sum on the workers; ClusterError if the cluster is gone, or a worker fails without being lost."""
         contributor = Sent.of(model.contributor())
         for attempt in range(_ATTEMPTS):
             sums = self._attempt(contributor, model.capacity, records, rows, diagnostics is not None, attempt)
@@ -481,12 +452,8 @@ def connected(
     For an address that begins with ``tls://``, Dask's own configuration names keys and certificates. Workers on this
     machine use TLS too, with new certificates, since other users share its ports.
 
-    Raises
-    ------
-    ClusterError
-        If the scheduler does not answer, or its workers cannot be used.
-    ImportError
-        If Dask is not installed.
+    Raises ClusterError if the scheduler does not answer, or its workers cannot be used; ImportError if Dask is not
+    installed.
     """
     try:
         import dask

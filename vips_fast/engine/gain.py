@@ -253,7 +253,6 @@ class MeasuredModel(Model):
         self.shape = self.model.shape if self.score is None else (self.score.cells,)
 
     def contributor(self) -> Self:
-        """Copy the model, or the score, for another process."""
         other = super().contributor()
         if self.score is None:
             other.model = self.model.contributor()
@@ -261,11 +260,9 @@ class MeasuredModel(Model):
 
     @property
     def fine_shape(self) -> tuple[int, ...]:
-        """The model's, or the score's."""
         return self.model.fine_shape if self.score is None else self.shape
 
     def sensitivity(self, relation: Relation) -> float:
-        """Give the model's proven sensitivity."""
         return self.model.sensitivity(relation)
 
     def prepare(self, mechanism: GaussianMechanism, sampler: Sampler) -> None:
@@ -304,7 +301,6 @@ class MeasuredModel(Model):
         self._begin()
 
     def end(self) -> None:
-        """End the model."""
         self.model.end()
 
     def state(self) -> dict[str, np.ndarray]:
@@ -328,7 +324,6 @@ class MeasuredModel(Model):
         self._begin()
 
     def result(self) -> dict[str, np.ndarray]:
-        """Give the model's arrays."""
         return self.model.result()
 
 

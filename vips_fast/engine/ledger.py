@@ -111,7 +111,7 @@ class Ledger:
 
     def __init__(self) -> None:
         self._chain = Chain()
-        self._spent: Counter[tuple[str | None, PrivacyEvent]] = Counter()
+        #: Before the first plan, and of each.
         self._runs = [_Run()]
         self._taints: list[str] = []
         self._n_releases = 0
@@ -164,7 +164,7 @@ class Ledger:
         with self._lock:
             other = Ledger()
             other._chain = self._chain.copy()
-            other._spent, other._taints, other._n_releases = self._spent.copy(), list(self._taints), self._n_releases
+            other._taints, other._n_releases = list(self._taints), self._n_releases
             other._runs = [replace(run, spent=run.spent.copy()) for run in self._runs]
             return other
 
@@ -188,11 +188,7 @@ class Ledger:
             held = None if limit is None else (float(limit), float(plan["delta"]))
             self._runs.append(_Run(bool(plan.get("call")), held))
             if event is not None:
-                self._spend(None, event)
-
-    def _spend(self, part: str | None, event: PrivacyEvent) -> None:
-        self._spent[part, event] += 1
-        self._runs[-1].spent[part, event] += 1
+                self._runs[-1].spent[None, event] += 1
 
     def charge_to(self, budget: dict[str, str]) -> None:
         """Record the budget that pays for the next run, and its head."""
@@ -321,15 +317,16 @@ class Ledger:
         differs from the earlier releases', or the part is not a name.
         """
         with self._lock:
-            if not event.leaves() and (part, getattr(event, "event", None)) not in self._spent:
+            spent = self.spent
+            if not event.leaves() and (part, getattr(event, "event", None)) not in spent:
                 raise ValueError("event: an empty event must belong to an epoch that is already recorded")
-            for _, first in list(self._spent)[:1]:
+            for _, first in list(spent)[:1]:
                 ComposedEvent((first, event))  # refuses a mix of relations
             record = {"kind": "release", "event": event.to_dict(), "clip_norm": clip_norm, "sensitivity": sensitivity}
             self._append(record if part is None else dict(record, part=check_name("part", part)))
             self._n_releases += 1
             if event.leaves():
-                self._spend(part, event)
+                self._runs[-1].spent[part, event] += 1
 
     def close(self, digest: str, transcript: list[str] | None = None) -> None:
         """Record digests: of a run's result, and of a transcript's releases."""
@@ -340,12 +337,15 @@ class Ledger:
     @property
     def spent(self) -> Spent:
         """Count each part's releases of each event; None means all records."""
-        return self._spent.copy()
+        total: Counter[tuple[str | None, PrivacyEvent]] = Counter()
+        for run in self._runs:
+            total.update(run.spent)
+        return total
 
     @property
     def parts(self) -> tuple[str, ...]:
         """List the parts with releases, in order of their first ones."""
-        return tuple(part for part in accounts(self._spent) if part is not None)
+        return tuple(part for part in accounts(self.spent) if part is not None)
 
     def event(self, part: str | None = None) -> PrivacyEvent | None:
         """Return all releases, or one part's, as one event; None if empty.
@@ -353,9 +353,9 @@ class Ledger:
         A part's releases are the ones that used it. Raises KeyError if the part is not one of `parts`.
         """
         if part is not None:
-            return composed(accounts(self._spent)[part])
+            return composed(accounts(self.spent)[part])
         counts: Counter[PrivacyEvent] = Counter()
-        for (_, event), count in self._spent.items():
+        for (_, event), count in self.spent.items():
             counts[event] += count
         return composed(counts)
 
@@ -379,6 +379,11 @@ class Ledger:
             return held, 1.0
         return odometer(counts[0], later, delta)
 
+    def bounds(self, delta: float) -> list[tuple[str | None, PrivacyEvent, float]]:
+        """Bound the releases of each part, with its name; without parts all releases, if there are any."""
+        found = ((part, *self.bound(delta, part)) for part in self.parts or (None,))
+        return [(part, event, share) for part, event, share in found if event is not None]
+
     @property
     def limit(self) -> tuple[float, float] | None:
         """Epsilon and delta that the first call reserved, or None."""
@@ -398,18 +403,15 @@ class Ledger:
 
     def epsilon(self, delta: float, accountant: str | None = None) -> float:
         """Return epsilon of all releases for the worst part; see `bound`."""
-        bounds = dict.fromkeys(self.bound(delta, part) for part in self.parts or (None,))
+        bounds = dict.fromkeys((event, share) for _, event, share in self.bounds(delta))
         if self.limit is not None and delta == self.limit[1] and all(share == 1.0 for _, share in bounds):
             return self.limit[0]
-        return max(
-            (epsilon_of(event, share * delta, accountant) for event, share in bounds if event is not None), default=0.0
-        )
+        return max((epsilon_of(event, share * delta, accountant) for event, share in bounds), default=0.0)
 
     def epsilon_with(self, spent: Spent, delta: float, *, call: bool, limit: float | None = None) -> float:
         """Return epsilon if a further run made these releases."""
         other = self.copy()
         other._runs.append(_Run(call, None if limit is None else (limit, delta), Counter(spent)))
-        other._spent.update(spent)
         return other.epsilon(delta)
 
     def accountant(self) -> str | None:

@@ -22,7 +22,7 @@ from .interrupts import uninterrupted
 from .ledger import Ledger
 from .model import Model, Records, Release
 from .plan import RunPlan
-from .sampling import Randomness, epoch_length, starts_event
+from .sampling import Randomness, starts_event
 
 _log = logging.getLogger(__name__)
 
@@ -109,7 +109,7 @@ def run(
         # A new key for each new event, and only then: the steps of an epoch share one allocation of records.
         starts = starts_event(sampler, step, first)
         if starts:
-            drawing = randomness.of_step(step - step % epoch_length(sampler))
+            drawing = randomness.of_step(step - step % sampler.n_batches)
         rows, words = backend.minibatch(sampler, records, drawing, step)
         sums = model.round(backend.sum(model, records, rows, words, of_step), mechanism.spacing)
         # A step that ends before this line costs nothing: nothing was released. After it the step is spent. So a signal

@@ -37,7 +37,7 @@ from .gain import MeasuredModel
 from .ledger import Ledger, bounded_with
 from .model import Model
 from .result import FitResult, Public
-from .sampling import Sampler, check_steps, n_events, starts_event
+from .sampling import Sampler, n_events, starts_event
 from .statement import PlannedRun
 
 if TYPE_CHECKING:
@@ -84,56 +84,36 @@ class Terms:
 
 @dataclass(frozen=True)
 class RunSchedule:
-    """Minibatches of a run, and their number.
-
-    Attributes
-    ----------
-    sampler : Sampler
-    n_steps : int
-        Steps of this run.
-    horizon : int
-        Steps of a whole fit with these settings: `n_steps`, except in a call of ``partial_fit``.
-    whole : bool
-        False for a call of ``partial_fit``.
-    measured : bool
-        Whether the last step is a score of the finished model (`vips_fast.engine.gain`), if it has one.
-    noise_multiplier : float
-        The noise of each release; the planner sets it before it asks for the model.
-    """
+    """Minibatches of a run, and their number."""
 
     sampler: Sampler
+    #: Steps of this run.
     n_steps: int
+    #: Steps of a whole fit with these settings: `n_steps`, except in a call of ``partial_fit``.
     horizon: int
+    #: False for a call of ``partial_fit``.
     whole: bool = True
+    #: Whether the last step is a score of the finished model (`vips_fast.engine.gain`), if it has one.
     measured: bool = False
+    #: The noise of each release; the planner sets it before it asks for the model.
     noise_multiplier: float = 0.0
 
 
 @dataclass(frozen=True)
 class RunForecast:
-    """Expected worth of a run, from public numbers.
+    """Expected worth of a run, from public numbers."""
 
-    Attributes
-    ----------
-    gain : float
-        The expected gain; of several runs, the one with the largest gain has the best prospects.
-    text : str
-        The forecast in one line.
-    warning : type of Warning or None
-        The category to warn with if the run is hopeless; None if it is not.
-    worth : {"useful", "weak", "noise", ""}
-        The expected verdict (`vips_fast.models.verdict`); "" if nothing predicts it.
-    event : PrivacyEvent or None
-        All releases of the planned run, with the purchase before it; None if they are not planned yet.
-    unit : str
-        The privacy unit.
-    """
-
+    #: The expected gain; of several runs, the one with the largest gain has the best prospects.
     gain: float
+    #: The forecast in one line.
     text: str
+    #: The category to warn with if the run is hopeless; None if it is not.
     warning: type[Warning] | None = None
+    #: The expected verdict (`vips_fast.models.verdict`): "useful", "weak" or "noise"; "" if nothing predicts it.
     worth: str = ""
+    #: All releases of the planned run, with the purchase before it; None if they are not planned yet.
     event: PrivacyEvent | None = field(default=None, repr=False, compare=False)
+    #: The privacy unit.
     unit: str = field(default="record", repr=False, compare=False)
 
     @property
@@ -149,60 +129,38 @@ class RunForecast:
 
 @dataclass(frozen=True)
 class Request:
-    """Everything that determines a plan: settings, public facts, and what a model family decides from these.
+    """Everything that determines a plan: settings, public facts, and what a model family decides from these."""
 
-    Attributes
-    ----------
-    settings : mapping
-        The arguments of the constructor.
-    public : Public
-        Public facts; before the data are read its ``n_features`` is 0.
-    terms : Terms
-    schedule : callable(Public, Terms) -> RunSchedule or None
-        Minibatches and steps. None if they depend on the columns of the data, which are not known yet.
-    model : callable(Public, RunSchedule) -> Model
-        The model at its public start.
-    sensitivity : callable(Model, str) -> float or None
-        A sensitivity to declare in place of the model's proven one; None for the proven one.
-    forecast : callable(Public, RunSchedule, Model) -> RunForecast or None
-        Expected worth of the run; None if nothing predicts it.
-    taints : tuple of str
-        Reasons, known from the settings, why the guarantee will not hold.
-    measured_from : int or None
-        Fewest steps of a run whose last one is a score of its model; None for no score.
-    partial : bool
-        Whether this is a call of ``partial_fit``.
-    purchase : mapping or None
-        The vocabulary purchase: "event", "head", "unit" and "relation".
-    earlier : FitResult or None
-        Of the runs that a call of ``partial_fit`` continues.
-    resumed_noise : float or None
-        Noise multiplier of the interrupted run that is resumed.
-    """
-
+    #: The arguments of the constructor.
     settings: Mapping[str, Any]
+    #: Before the data are read its ``n_features`` is 0.
     public: Public
     terms: Terms
+    #: Minibatches and steps. None if they depend on the columns of the data, which are not known yet.
     schedule: Callable[[Public, Terms], RunSchedule | None]
+    #: The model at its public start.
     model: Callable[[Public, RunSchedule], Model]
+    #: A sensitivity to declare in place of the model's proven one; None for the proven one.
     sensitivity: Callable[[Model, str], float | None]
+    #: Expected worth of the run; None if nothing predicts it.
     forecast: Callable[[Public, RunSchedule, Model], RunForecast | None]
+    #: Reasons, known from the settings, why the guarantee will not hold.
     taints: tuple[str, ...] = ()
+    #: Fewest steps of a run whose last one is a score of its model; None for no score.
     measured_from: int | None = None
+    #: Whether this is a call of ``partial_fit``.
     partial: bool = False
+    #: The vocabulary purchase: "event", "head", "unit" and "relation".
     purchase: Mapping[str, Any] | None = None
+    #: Of the runs that a call of ``partial_fit`` continues.
     earlier: FitResult | None = field(default=None, repr=False)
+    #: Noise multiplier of the interrupted run that is resumed.
     resumed_noise: float | None = None
 
     @property
     def step_before(self) -> str:
         """The step that spent the purchase, in words."""
         return "the earlier fit to these records" if "fit" in (self.purchase or {}) else "the vocabulary purchase"
-
-    @property
-    def purchase_event(self) -> PrivacyEvent | None:
-        """The event of the purchase."""
-        return None if self.purchase is None else event_from_dict(self.purchase["event"])
 
     @property
     def earlier_delta(self) -> float | None:
@@ -315,31 +273,17 @@ class Cost:
 
 @dataclass(frozen=True)
 class Planned:
-    """Result of planning a request.
-
-    Attributes
-    ----------
-    request : Request
-    plan : RunPlan
-    model : Model
-        At its public start, or at the end of the earlier calls.
-    settings : mapping
-        The request's settings, with the delta and the noise that the budget decided.
-    forecast : RunForecast or None
-    """
+    """Result of planning a request."""
 
     request: Request
     plan: RunPlan
+    #: At its public start, or at the end of the earlier calls.
     model: Model
+    #: The request's settings, with the delta and the noise that the budget decided.
     settings: Mapping[str, Any]
+    #: What the noise was calibrated for or checked against.
+    target: Target | None
     forecast: RunForecast | None
-
-    @property
-    def target(self) -> Target | None:
-        """Target that the noise was calibrated for or checked against, or None."""
-        terms = self.request.terms
-        free = self.settings["noise_multiplier"] is None
-        return terms.target(self.plan.delta) if free else terms.limit(self.plan.delta)
 
 
 class Planner:
@@ -445,12 +389,13 @@ class Planner:
                 settings["threshold_delta"] = terms.threshold_delta
             if terms.noise_multiplier is None and not terms.targeted:
                 settings["noise_multiplier"] = z
+        target = terms.target(delta) if settings["noise_multiplier"] is None else terms.limit(delta)
         forecast = request.forecast(public, schedule, model)
         if forecast is not None and plan.event is not None and request.earlier is None:
-            before = () if request.purchase_event is None else (request.purchase_event,)
+            before = () if request.purchase is None else (event_from_dict(request.purchase["event"]),)
             run = SelfComposedEvent(plan.event, n_events(sampler, range(schedule.n_steps)))
             forecast = replace(forecast, event=ComposedEvent((*before, run)), unit=public.unit)
-        return Planned(request, plan, model, settings, forecast)
+        return Planned(request, plan, model, settings, target, forecast)
 
     def cost(self, request: Request, budget: Budget | None = None, run: RunFolder | None = None) -> Cost | None:
         """Find the releases of a run from public numbers.
@@ -504,8 +449,11 @@ class Planner:
         schedule, least = request.schedule(request.public, terms), request.measured_from
         if schedule is not None and terms.noised and least is not None:
             schedule = replace(schedule, measured=schedule.n_steps >= least)
-        if schedule is not None and terms.private:
-            check_steps(schedule.sampler, schedule.n_steps)
+        if schedule is not None and terms.private and schedule.n_steps % (length := schedule.sampler.n_batches):
+            raise ValueError(
+                f"n_steps={schedule.n_steps}: expected a multiple of {length}, the minibatches of an epoch "
+                f"(n_records / batch_size), with sampling={schedule.sampler.name!r}; or sampling='poisson'"
+            )
         if schedule is not None and budget is not None:
             delta = terms.usual_delta(request.public.n_records)
             budget.check_plan(schedule.sampler.relation, request.public.unit, delta)

@@ -128,11 +128,6 @@ class FitResult:
         ledger.freeze()
         return result
 
-    @property
-    def head(self) -> str:
-        """Hash that stands for arrays, settings, ledger and so for the statement."""
-        return self.ledger.head
-
     @cached_property
     def privacy(self) -> Privacy:
         """The guarantee, computed from the ledger."""
@@ -179,13 +174,13 @@ def joined(
 
 def plain(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Give settings with arrays as digests, and functions by name, as another process knows them too."""
-    return {name: _plain(value) for name, value in settings.items()}
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, np.ndarray):
-        return array_digest(value)
-    return f"{getattr(value, '__module__', '')}.{value.__qualname__}" if isroutine(value) else value
+    out = dict(settings)
+    for name, value in out.items():
+        if isinstance(value, np.ndarray):
+            out[name] = array_digest(value)
+        elif isroutine(value):
+            out[name] = f"{getattr(value, '__module__', '')}.{value.__qualname__}"
+    return out
 
 
 def array_digest(array: np.ndarray) -> str:

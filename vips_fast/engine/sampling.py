@@ -99,23 +99,18 @@ SAMPLINGS = ("poisson", "without_replacement", "full", "random_allocation")
 
 
 class Sampler(Protocol):
-    """Draws minibatches.
+    """Draws minibatches."""
 
-    Attributes
-    ----------
-    name : {"poisson", "without_replacement", "full", "random_allocation"}
-    relation : Relation
-        The relation of its event.
-    n_records : int
-        Public number of records.
-    expected_batch_size : float
-        Public; sums are divided by it, never by the drawn size.
-    """
-
+    #: One of `SAMPLINGS`, or "vocabulary".
     name: str
+    #: The relation of its event.
     relation: Relation
+    #: Public number of records.
     n_records: int
+    #: Public; sums are divided by it, never by the drawn size.
     expected_batch_size: float
+    #: Minibatches that one event covers: those of an epoch, or 1.
+    n_batches: int
 
     def draw(self, n_rows: int, randomness: Randomness, step: int, part: range | None = None) -> np.ndarray:
         """Draw sorted record numbers below n_rows, int64, or only in ``part``.
@@ -128,34 +123,18 @@ class Sampler(Protocol):
         """Make the event of one release, or of an epoch's `n_batches` releases. It has this noise multiplier."""
 
 
-def epoch_length(of: Sampler | PrivacyEvent | None) -> int:
-    """Count the steps that this event, or the sampler's, covers."""
-    return of.n_steps if isinstance(of, PrivacyEvent) else int(getattr(of, "n_batches", 1))
-
-
-def check_steps(sampler: Sampler, n_steps: int) -> None:
-    """Refuse a run that ends within an epoch; ValueError."""
-    if n_steps % epoch_length(sampler):
-        raise ValueError(
-            f"n_steps={n_steps}: expected a multiple of {epoch_length(sampler)}, the minibatches of an epoch "
-            f"(n_records / batch_size), with sampling={sampler.name!r}; or sampling='poisson'"
-        )
-
-
 def starts_event(sampler: Sampler, step: int, first: bool = False) -> bool:
     """Tell whether a step starts a new event, or continues an epoch.
 
-    Every step starts one, or every step that begins an epoch.
-
-    The first step of a run also starts one, even within an epoch: a resumed run draws new minibatches. The steps
-    before and after the interruption then belong to two different epochs.
+    The first step of a run starts one even within an epoch: a resumed run draws new minibatches. The steps before and
+    after the interruption then belong to two different epochs.
     """
-    return first or step % epoch_length(sampler) == 0
+    return first or step % sampler.n_batches == 0
 
 
-def n_events(of: Sampler | PrivacyEvent | None, steps: range) -> int:
+def n_events(of: Sampler | PrivacyEvent, steps: range) -> int:
     """Count the events that the next consecutive steps start."""
-    length = epoch_length(of)
+    length = of.n_steps if isinstance(of, PrivacyEvent) else of.n_batches
     return (steps.stop - 1) // length - steps.start // length + 1 if len(steps) else 0
 
 
@@ -167,12 +146,7 @@ def run_event(sampler: Sampler, noise_multiplier: float, n_steps: int) -> SelfCo
 class PoissonSampler:
     """Each record is in the minibatch with the same probability, independently.
 
-    Parameters
-    ----------
-    n_records : int
-        Public number of records.
-    batch_size : float
-        Expected size of a minibatch, in (0, n_records].
+    ``batch_size`` is the expected size of a minibatch, in (0, n_records].
 
     Notes
     -----
@@ -182,6 +156,7 @@ class PoissonSampler:
 
     name = "poisson"
     relation = Relation.ADD_REMOVE
+    n_batches = 1
 
     def __init__(self, n_records: int, batch_size: float):
         self.n_records = n_records
@@ -191,7 +166,6 @@ class PoissonSampler:
         self.expected_batch_size = self.sampling_probability * n_records
 
     def draw(self, n_rows: int, randomness: Randomness, step: int, part: range | None = None) -> np.ndarray:
-        """Draw sorted record numbers, int64; possibly none."""
         part = range(n_rows) if part is None else part
         if self.threshold == 2**64:
             return np.arange(part.start, part.stop, dtype=np.int64)
@@ -199,7 +173,6 @@ class PoissonSampler:
         return np.flatnonzero(words < np.uint64(self.threshold)).astype(np.int64) + part.start
 
     def event(self, noise_multiplier: float) -> PrivacyEvent:
-        """Make the event of one release with this noise multiplier."""
         inner = GaussianEvent(noise_multiplier, relation=self.relation)
         return inner if self.sampling_probability >= 1.0 else PoissonSampledEvent(self.sampling_probability, inner)
 
@@ -207,25 +180,20 @@ class PoissonSampler:
 class FixedSizeSampler:
     """A minibatch of a fixed size, uniform without replacement (the paper's).
 
-    Parameters
-    ----------
-    n_records, batch_size : int
-        Number of records, and size of a minibatch in [1, n_records]. Both are public:
-        neighboring data sets, which differ by replacing a record, have equally many.
+    Number of records, and size of a minibatch in [1, n_records], are public: neighboring data sets, which differ by
+    replacing a record, have equally many.
     """
 
     name = "without_replacement"
     relation = Relation.REPLACE_ONE
+    n_batches = 1
 
     def __init__(self, n_records: int, batch_size: int):
         self.n_records, self.batch_size = n_records, batch_size
         self.expected_batch_size = float(batch_size)
 
     def draw(self, n_rows: int, randomness: Randomness, step: int, part: range | None = None) -> np.ndarray:
-        """Draw the records with the smallest random words; sorted int64 numbers.
-
-        They are the smallest of the whole data set.
-        """
+        """Draw the records with the smallest random words of the whole data set."""
         if n_rows != self.n_records:
             raise ValueError(
                 f"n_records={self.n_records}: expected the number of rows with sampling='without_replacement'"
@@ -238,7 +206,6 @@ class FixedSizeSampler:
         return np.sort(chosen[(part.start <= chosen) & (chosen < part.stop)]).astype(np.int64)
 
     def event(self, noise_multiplier: float) -> PrivacyEvent:
-        """Make the event of one release with this noise multiplier."""
         inner = GaussianEvent(noise_multiplier, relation=self.relation)
         if self.batch_size == self.n_records:
             return inner
@@ -279,7 +246,6 @@ class RandomAllocationSampler:
         self.expected_batch_size = n_records / n_batches
 
     def draw(self, n_rows: int, randomness: Randomness, step: int, part: range | None = None) -> np.ndarray:
-        """Draw sorted record numbers, int64, possibly empty. ``randomness`` is the same within an epoch."""
         part, (epoch, number) = range(n_rows) if part is None else part, divmod(step, self.n_batches)
         if self.reused:
             if self.edges is None:
@@ -298,7 +264,6 @@ class RandomAllocationSampler:
         return words % np.uint64(self.n_batches)
 
     def event(self, noise_multiplier: float) -> PrivacyEvent:
-        """Make the event of one epoch with this noise multiplier."""
         inner = GaussianEvent(noise_multiplier, relation=self.relation)
         if self.n_batches == 1:
             return inner
@@ -306,28 +271,20 @@ class RandomAllocationSampler:
 
 
 class FullSampler:
-    """Every record in every step.
-
-    Parameters
-    ----------
-    n_records : int
-        Public number of records, which scales the sums.
-    relation : {"add_remove", "replace_one"}
-    """
+    """Every record in every step; the public number of records scales the sums."""
 
     name = "full"
+    n_batches = 1
 
     def __init__(self, n_records: int, relation: str = Relation.ADD_REMOVE):
         self.n_records, self.relation = n_records, Relation.of(relation)
         self.expected_batch_size = float(n_records)
 
     def draw(self, n_rows: int, randomness: Randomness, step: int, part: range | None = None) -> np.ndarray:
-        """Give all record numbers, int64."""
         part = range(n_rows) if part is None else part
         return np.arange(part.start, part.stop, dtype=np.int64)
 
     def event(self, noise_multiplier: float) -> PrivacyEvent:
-        """Make the event of one release with this noise multiplier."""
         return GaussianEvent(noise_multiplier, relation=self.relation)
 
 
@@ -341,19 +298,9 @@ def minibatch(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Draw a step's contributing records and a random word for each.
 
-    The record numbers are int64 and sorted, and the words uint64.
-
-    Parameters
-    ----------
-    sampler : Sampler
-    n_rows : int
-        Records of the data set.
-    usable : bool array of shape (n_rows,), or (len(part),), or None
-    randomness : Randomness
-        ``of_step`` of the run's randomness, for this step or for the first step of its epoch.
-    step : int
-    part : range or None
-        The records of this process; None for all. Numbers count from its start.
+    The record numbers are int64 and sorted, and the words uint64. ``usable`` are bools of shape (n_rows,), or
+    (len(part),), or None. ``randomness`` is ``of_step`` of the run's randomness, for this step or for the first step of
+    its epoch. ``part`` are the records of this process, None for all; numbers count from its start.
 
     Notes
     -----

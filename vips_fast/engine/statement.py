@@ -55,26 +55,21 @@ class PlannedRun:
                 payers[-1][paying] += 1
         counts: dict[PlannedRun, int] = {}
         for plan, paid in zip(plans, payers, strict=True):
-            run = cls._planned(plan, set(paid))
+            if plan["sampling"] not in _SAMPLINGS:
+                raise ValueError
+            budgets = {*paid, *(() if (purchase := plan.get("purchase")) is None else (purchase.get("budget"),))}
+            run = cls(
+                sampling=str(plan["sampling"]),
+                batch_size=float(plan["batch_size"]),
+                n_records=int(plan["n_records"]),
+                noise_multiplier=float(plan["noise_multiplier"]),
+                clip_norm=float(plan.get("clip_norm", 0.0)),
+                sensitivity=float(plan.get("sensitivity", 0.0)),
+                stated=plan.get("stated") is True,
+                budget=budgets.pop() if len(budgets) == 1 else None,
+            )
             counts[run] = counts.pop(run, 0) + paid.total()
         return tuple(replace(run, releases=releases) for run, releases in counts.items())
-
-    @classmethod
-    def _planned(cls, plan: Mapping[str, Any], payers: set[str | None]) -> "PlannedRun":
-        if plan["sampling"] not in _SAMPLINGS:
-            raise ValueError
-        if (purchase := plan.get("purchase")) is not None:
-            payers.add(purchase.get("budget"))
-        return cls(
-            sampling=str(plan["sampling"]),
-            batch_size=float(plan["batch_size"]),
-            n_records=int(plan["n_records"]),
-            noise_multiplier=float(plan["noise_multiplier"]),
-            clip_norm=float(plan.get("clip_norm", 0.0)),
-            sensitivity=float(plan.get("sensitivity", 0.0)),
-            stated=plan.get("stated") is True,
-            budget=payers.pop() if len(payers) == 1 else None,
-        )
 
     def describe(self, unit: str, parts: bool) -> str:
         """Describe minibatches and noise; ``parts`` tells of a ledger with parts."""
@@ -220,8 +215,7 @@ class Privacy:
     def _attack_success(ledger: Ledger, delta: float, spent: float) -> float | None:
         if math.isinf(spent) or (ledger.adaptive and (spent, delta) != ledger.limit):
             return None
-        events = (ledger.bound(delta, part)[0] for part in ledger.parts or (None,))
-        return max((attack_success(event) for event in events if event is not None), default=0.5)
+        return max((attack_success(event) for _, event, _ in ledger.bounds(delta)), default=0.5)
 
     @property
     def noise_multiplier(self) -> float:

@@ -97,7 +97,6 @@ class UnitRecords:
         return other
 
     def block(self, units: np.ndarray) -> UnitBlock:
-        """Make the block of these units."""
         return UnitBlock(self, units)
 
     def take(self, units: np.ndarray, words: np.ndarray) -> tuple[Any, np.ndarray, np.ndarray]:
@@ -148,19 +147,15 @@ class Selection:
 
     @property
     def usable(self) -> np.ndarray | None:
-        """See `Records`."""
         return None if self._records.usable is None else self._records.usable[self._chosen]
 
     def edges(self, rows: np.ndarray) -> np.ndarray:
-        """Divide rows into blocks of about equal work."""
         return self._records.edges(self._chosen[rows])
 
     def block(self, rows: np.ndarray) -> Any:
-        """Make the block of these rows."""
         return self._records.block(self._chosen[rows])
 
     def subset(self, rows: np.ndarray) -> Records:
-        """See `Records`."""
         return self._records.subset(self._chosen[rows])
 
 

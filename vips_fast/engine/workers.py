@@ -32,11 +32,8 @@ class ClusterError(ConnectionError):
 def identity() -> dict[str, str]:
     """Describe everything that a contribution depends on beside record and releases.
 
-    Returns
-    -------
-    dict of str
-        Versions and instruction set as in run folders; a digest of the package's own files; the kind of processor, if
-        kernels or numpy depend on it.
+    These are versions and instruction set as in run folders; a digest of the package's own files; the kind of
+    processor, if kernels or numpy depend on it.
     """
     root, digest = Path(__file__).resolve().parent.parent, hashlib.sha256()
     for path in sorted(path for path in root.rglob("*") if path.suffix in (".py", ".so", ".pyd")):
@@ -114,22 +111,15 @@ def _arrived(packed: bytes) -> Sent:
 
 @dataclass(frozen=True, repr=False)
 class PartialSum:
-    """Sum of the contributions of some parts of the data set.
+    """Sum of the contributions of some parts of the data set."""
 
-    Attributes
-    ----------
-    parts : int
-        The set of the parts: bit i stands for part i.
-    n_units : int
-        Units that contributed.
-    total : int64 array, or of Python's integers
-    diagnostics : dict
-        Un-noised diagnostics, if a run asks for them.
-    """
-
+    #: The set of the parts: bit i stands for part i.
     parts: int
+    #: Units that contributed.
     n_units: int
+    #: int64, or Python's integers.
     total: np.ndarray
+    #: Un-noised, if a run asks for them.
     diagnostics: dict[str, float] = field(default_factory=dict)
 
     def __sizeof__(self) -> int:
@@ -140,17 +130,8 @@ class PartialSum:
 def add(sums: Sequence[PartialSum], capacity: int) -> PartialSum:
     """Add sums over different parts; the summands stay unchanged.
 
-    Parameters
-    ----------
-    sums : sequence of PartialSum
-        At least one.
-    capacity : int
-        Most units with a total that fits int64; more give Python integers.
-
-    Raises
-    ------
-    RuntimeError
-        If two of them contain the same part: it would count twice.
+    ``capacity`` is the number of units with a total that fits int64; more give Python integers. Raises RuntimeError if
+    two sums contain the same part: it would count twice.
     """
     n_units, parts = sum(one.n_units for one in sums), 0
     total = np.zeros(sums[0].total.shape, dtype=object if n_units > capacity else np.int64)
@@ -167,20 +148,12 @@ def add(sums: Sequence[PartialSum], capacity: int) -> PartialSum:
 
 @dataclass(frozen=True, repr=False)
 class Draw:
-    """Everything that workers need to draw a step's minibatch.
-
-    Attributes
-    ----------
-    sampler : Sampler
-    n_rows : int
-        Units of the whole data set.
-    randomness : Randomness
-        Of this step or, with random allocation, of its epoch.
-    step : int
-    """
+    """Everything that workers need to draw a step's minibatch."""
 
     sampler: Sampler
+    #: Units of the whole data set.
     n_rows: int
+    #: Of this step or, with random allocation, of its epoch.
     randomness: Randomness
     step: int
 
@@ -190,24 +163,11 @@ def sum_part(
 ) -> PartialSum:
     """Sum over the units of a part that a step draws.
 
-    Parameters
-    ----------
-    held, model : Sent
-        The part's records, and the result of `Model.contributor`.
-    draw : Draw
-    part : tuple of int
-        First unit of the part, and the one after its last.
-    number : int
-        Number of the part.
-    expected : dict of str
-        `identity` of the workers that may compute it.
-    diagnoses : bool
-        Whether the run collects diagnostics.
+    ``held`` has the part's records, ``model`` the result of `Model.contributor`. ``part`` is the part's first unit, and
+    the one after its last; ``number`` is its number. ``expected`` is the `identity` of the workers that may compute it.
+    ``diagnoses`` tells whether the run collects diagnostics.
 
-    Raises
-    ------
-    ClusterError
-        If this worker has another identity, or the records do not belong to the part.
+    Raises ClusterError if this worker has another identity, or the records do not belong to the part.
     """
     if identity() != expected:
         raise ClusterError("a worker that is not like the others was asked for a sum")

@@ -12,7 +12,7 @@ import inspect
 import math
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
 from types import FunctionType
@@ -25,7 +25,7 @@ from ..data.frames import check_names
 from ..data.types import Names, RandomState
 from ..engine.backend import Backend, Threads
 from ..engine.budget import Budget
-from ..engine.checkpoint import RunFolder, open_folder
+from ..engine.checkpoint import RunFolder
 from ..engine.gain import MEASURED, FoundGain, measured_gain
 from ..engine.ledger import Ledger
 from ..engine.loop import Progress
@@ -205,10 +205,6 @@ class PrivateEstimator:
 
     # ------------------------------------------- definitions of a subclass
 
-    def _check_parameters(self) -> None:
-        """Raise ValueError for any parameter out of its range."""
-        self._check_privacy_parameters()
-
     def _read(self, X: Any, y: Any = None) -> tuple[Records, dict[str, Any]]:
         """Read checked records and their public facts. The facts are ``n_features``, and ``classes`` or ``scale``."""
         raise NotImplementedError(f"{type(self).__name__} does not define _read")
@@ -265,7 +261,8 @@ class PrivateEstimator:
 
     # ------------------------------------------------------------- settings
 
-    def _check_privacy_parameters(self) -> None:
+    def _check_parameters(self) -> None:
+        """Raise ValueError for any parameter out of its range; a subclass adds its own."""
         check_flag("private", self.private)
         check_number("n_steps", self.n_steps, 1, 2**31, integer=True, optional=True)
         check_number("epsilon", self.epsilon, 0, math.inf, low_open=True, high_open=True, optional=True)
@@ -406,20 +403,29 @@ class PrivateEstimator:
             raise TypeError("partial_fit() takes no checkpoint: a call is one step")
         if callback is not None and not callable(callback):
             raise ValueError(f"callback={callback!r}: expected a callable or None")
+        check_flag("resume", resume)
         uncounted = bool(self.private) and budget is None and not (resume or self._taints())
-        with self._alone(), open_folder(checkpoint, resume) as folder:
+        if resume and checkpoint is None:
+            raise ValueError("resume=True: expected checkpoint= with it, the folder of the run")
+        with ExitStack() as held:
+            held.enter_context(self._alone())
+            if checkpoint is None or isinstance(checkpoint, RunFolder):
+                folder = checkpoint
+            else:
+                folder = held.enter_context(RunFolder(checkpoint, resume=resume))
             first, resumed = not partial or self._result is None, folder is not None and folder.begun
             writer = None if transcript is None else TranscriptWriter(transcript, first=first, resume=resumed)
             fit = self.prepare(X, y, partial=partial, budget=budget, folder=folder, **call)
-            with fit.payment or nullcontext():
-                if fit.forecast is not None and not (partial or resumed):
-                    tell(fit.forecast, on_forecast, 3)
-                if uncounted:
-                    included = (fit.plan.purchase or {}).get("head")
-                    key = begin_uncounted(type(self).__name__, fit.follows, included)
-                fit.run(writer, callback)
-                if uncounted:
-                    end_uncounted(key, fit.follows, self._fitted().head)
+            held.enter_context(fit.payment or nullcontext())
+            if fit.planned.forecast is not None and not (partial or resumed):
+                tell(fit.planned.forecast, on_forecast, 3)
+            if uncounted:
+                before, included = fit.planned.request.earlier, (fit.plan.purchase or {}).get("head")
+                follows = None if before is None else before.ledger.head
+                key = begin_uncounted(type(self).__name__, follows, included)
+            fit.run(writer, callback)
+            if uncounted:
+                end_uncounted(key, follows, self._fitted().ledger.head)
         return self
 
     prepare = prepare
@@ -435,7 +441,7 @@ class PrivateEstimator:
         taints: tuple[str, ...] | None = None,
     ) -> Request:
         """Make the request of a run from settings and public facts. ``taints`` are given for a run that is rebuilt."""
-        asked = getattr(self, "measure_gain", getattr(self._options, "measure_gain", None))
+        asked = getattr(self._options if hasattr(self._options_type, "measure_gain") else self, "measure_gain", None)
         return Request(
             self._settings(),
             public,

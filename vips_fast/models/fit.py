@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
-from ..accounting.calibration import Target
 from ..checks import check_name, check_number, public_seed
 from ..data.frames import named_columns
 from ..data.groups import Runs
@@ -31,7 +30,7 @@ from ..engine.ledger import Ledger
 from ..engine.loop import Progress, run
 from ..engine.model import MAX_RECORDS, Model, Records
 from ..engine.payment import Payment
-from ..engine.plan import Planner, RunForecast, RunPlan
+from ..engine.plan import Planned, Planner, RunPlan
 from ..engine.releases import release_digest
 from ..engine.result import FitResult, Public, plain
 from ..engine.sampling import RandomAllocationSampler, Randomness, Sampler, resolve_sampling
@@ -54,26 +53,17 @@ class Fit:
     """A run that is planned and paid for. An audit replaces parts of it by its own before it runs."""
 
     estimator: PrivateEstimator
+    planned: Planned
     records: Records
-    public: Public
+    #: As planned.
     model: Model
     plan: RunPlan
+    #: The releases of earlier calls; the run adds its own.
     ledger: Ledger
     randomness: Randomness
     backend: Backend
-    #: The settings of the result: the estimator's, with the decisions of a budget.
-    settings: Mapping[str, Any]
     #: Whether the run collects diagnostics; the plan is tainted then.
     diagnoses: bool
-    #: Whether this is a call of ``partial_fit``.
-    partial: bool = False
-    #: Steps done in earlier runs.
-    n_steps: int = 0
-    #: Head of the ledger that the run continues.
-    follows: str | None = None
-    #: Epsilon that the noise was calibrated for or checked against, or None.
-    target: Target | None = None
-    forecast: RunForecast | None = None
     #: None without a budget.
     payment: Payment | None = None
     folder: RunFolder | None = None
@@ -82,29 +72,31 @@ class Fit:
         self, transcript: TranscriptWriter | None = None, callback: Callable[[Progress], None] | None = None
     ) -> None:
         """Run, or resume from the folder, and give the estimator its result."""
-        model, plan, ledger, payment, folder = self.model, self.plan, self.ledger, self.payment, self.folder
-        kind, settings, n_steps, n_before = type(self.estimator).__name__, self.settings, None, len(ledger.records)
+        request, settings, payment, folder = self.planned.request, self.planned.settings, self.payment, self.folder
+        model, plan, ledger, before = self.model, self.plan, self.ledger, request.earlier
+        kind, n_steps, n_before = type(self.estimator).__name__, None, len(ledger.records)
+        first_step = 0 if before is None else before.n_steps
+        diagnostics: list[dict[str, float]] | None = [] if self.diagnoses else None
         with payment or nullcontext():
             if folder is not None:
                 paid = None if payment is None else payment.paid
-                how = (kind, settings, self.public, model, plan, self.target, paid)
+                how = (kind, settings, request.public, model, plan, self.planned.target, paid)
                 ledger, n_steps, settings = folder.begin(*how)
-            diagnostics: list[dict[str, float]] | None = [] if self.diagnoses else None
             spent = len(ledger)
             try:
                 if transcript is not None:
                     transcript.begin(
                         kind,
                         settings,
-                        self.public,
+                        request.public,
                         plan.public(),
                         ledger,
                         n_before=n_before,
                         folder=folder,
                         taints=list(plan.taints),
-                        follows=self.follows,
-                        n_steps=self.n_steps,
-                        partial=self.partial,
+                        follows=None if before is None else before.ledger.head,
+                        n_steps=first_step,
+                        partial=request.partial,
                     )
                 if payment is not None and (folder is None or folder.whole < (n_steps or 0)):
                     payment.record(ledger)
@@ -116,7 +108,7 @@ class Fit:
                         ledger,
                         self.randomness,
                         self.backend,
-                        first_step=self.n_steps,
+                        first_step=first_step,
                         on_release=transcript,
                         callback=callback,
                         diagnostics=diagnostics,
@@ -140,7 +132,7 @@ class Fit:
         digests = None if transcript is None else transcript.digests
         arrays, state = model.result(), model.state()
         self.estimator._result = FitResult.make(
-            kind, settings, self.public, done, arrays, state, ledger, diagnostics, digests
+            kind, settings, request.public, done, arrays, state, ledger, diagnostics, digests
         )
 
 
@@ -178,7 +170,7 @@ def prepare(
     check_number("n_records", n_records, 1, MAX_RECORDS, integer=True, optional=True)
     planner, payer = planner or estimator._planner(), None if budget is None else Budget.of(budget)
     before, known = estimator._result if partial else None, estimator.n_records or n_records
-    n_bins, bins = (None, None)
+    n_bins, bins = None, None
     if isinstance(X, ShardedCorpus) and not partial:
         n_bins, bins = _bins(estimator, X, groups)
     text = None if after is None else after.purchase_text()
@@ -227,20 +219,14 @@ def prepare(
         payment = Payment(payer, what, planned.plan, folder, request.terms.limit(planned.plan.delta))
     return Fit(
         estimator,
+        planned,
         records,
-        public,
         planned.model,
         planned.plan,
         ledger,
         estimator._randomness(public),
         backend,
-        planned.settings,
         estimator._diagnose or (estimator._diagnostics_without_privacy and not estimator.private),
-        partial,
-        0 if before is None else before.n_steps,
-        None if before is None else before.head,
-        planned.target,
-        planned.forecast,
         payment,
         folder,
     )
@@ -335,7 +321,6 @@ def with_records(
         )
     if partial and given is not None and (public.part, call_records, estimator.batch_size) == (None, None, None):
         raise ValueError("batch_size=None: expected the public number of records of a call, since n_records is given")
-    n_records = next(n for n in (given, call_records, n_rows) if n is not None)
     if before is not None:
         old, name = before.public, type(estimator).__name__
         if old.n_features != public.n_features:
@@ -347,7 +332,8 @@ def with_records(
         if old.classes is not None and not np.array_equal(old.classes, np.asarray(public.classes)):
             raise ValueError("y: expected the two labels of the calls before")
     seed = public_seed(estimator.random_state) if before is None else before.public.seed
-    return replace(public, n_records=max(int(n_records), 1), seed=seed)
+    n_records = given or call_records or max(n_rows, 1)
+    return replace(public, n_records=int(n_records), seed=seed)
 
 
 def rebuild(kind: type[PrivateEstimator], runs: Iterable[Run]) -> PrivateEstimator:
@@ -362,7 +348,7 @@ def rebuild(kind: type[PrivateEstimator], runs: Iterable[Run]) -> PrivateEstimat
             raise ValueError(f"{one.path}: is about a {one.kind}, expected a {kind.__name__}")
         fresh = kind._from_settings(one.settings)
         before = None if estimator is None or not one.partial else estimator._result
-        if one.follows != (None if before is None else before.head):
+        if one.follows != (None if before is None else before.ledger.head):
             raise ValueError(f"{one.path}: does not continue the run before it")
         request = fresh.request(one.public, partial=one.partial, before=before, taints=one.taints)
         planned = fresh._planner().plan(replace(request, purchase=one.plan.get("purchase")))

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 from ..accounting import ACCOUNTANTS, attack_success, gaussian_mu, inference_success
 from ..engine.assumptions import assess
-from ..engine.ledger import Ledger
 from ..engine.result import FitResult
 from ..store.folder import Folder
 from ..store.limits import parse_json
@@ -36,15 +35,6 @@ def schema() -> dict[str, Any]:
     return found
 
 
-def ledger_bounds(ledger: Ledger, delta: float) -> "list[tuple[str | None, PrivacyEvent, float]]":
-    """Bound each part's releases as `Ledger.bound` does.
-
-    Without parts there is one event of all releases, or no event.
-    """
-    found = ((part, *ledger.bound(delta, part)) for part in ledger.parts or (None,))
-    return [(part, event, share) for part, event, share in found if event is not None]
-
-
 def privacy_record(result: FitResult) -> dict[str, Any]:
     """Write a result's statement as a JSON value.
 
@@ -55,7 +45,7 @@ def privacy_record(result: FitResult) -> dict[str, Any]:
     from .. import __version__
 
     privacy, ledger = result.privacy, result.ledger
-    bounds = ledger_bounds(ledger, privacy.delta)
+    bounds = ledger.bounds(privacy.delta)
     mus = [gaussian_mu(event) if share == 1.0 else None for _, event, share in bounds]
     mu = max((value for value in mus if value is not None), default=0.0) if None not in mus else None
     # A Gaussian mechanism is rho-zCDP with 1 / (2 z^2) (Bun & Steinke 2016, proposition 1.6).
@@ -105,7 +95,7 @@ def privacy_record(result: FitResult) -> dict[str, Any]:
             for f in assess(result)
         ],
         "versions": {"vips_fast": __version__},
-        "digests": {"ledger": result.head, "result": ledger.closing},
+        "digests": {"ledger": ledger.head, "result": ledger.closing},
     }
 
 

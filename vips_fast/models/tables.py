@@ -464,7 +464,7 @@ class TopicTables(PrivateEstimator):
                 raise ValueError(f"by: {name!r} has {values!r}; expected different texts or whole numbers, public")
         if (n_groups := math.prod(self._sizes)) > _MOST_GROUPS:
             raise ValueError(f"by: {n_groups} groups; expected at most {_MOST_GROUPS}, so leave out a column or values")
-        self._check_privacy_parameters()
+        super()._check_parameters()
 
     @property
     def _sizes(self) -> tuple[int, ...]:

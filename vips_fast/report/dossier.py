@@ -23,7 +23,6 @@ from ..engine.statement import Privacy
 from ..models.estimator import PrivateEstimator
 from ..models.family import PURCHASE, family_of
 from ..models.inputs import column_names
-from ..models.privacy_file import ledger_bounds
 from ..models.vocabulary.published import read_purchase
 from ..store.words import several
 from . import figures
@@ -125,7 +124,7 @@ def make_dossier(model: PrivateEstimator, **beside: Any) -> Dossier:
     columns = own.names if own.names is not None else column_names(result.public)
     if columns is not None and part.needs_names and len(columns) != n:
         raise ValueError(f"names: {len(columns)} were given; expected {n}, one for each column")
-    known = [(event, share) for _, event, share in ledger_bounds(ledger, privacy.delta)]
+    known = [(event, share) for _, event, share in ledger.bounds(privacy.delta)]
     if titles is not None and len(titles) != (wanted := len(part.names(model))):
         raise ValueError(
             f"titles: {len(titles)} were given; expected {wanted}, one for each topic or cluster with words"

@@ -261,7 +261,7 @@ class ConjugateEstimator(PrivateEstimator):
             warnings.warn(text, RuntimeWarning, stacklevel=5)
 
     def _check_parameters(self) -> None:
-        self._check_privacy_parameters()
+        super()._check_parameters()
         check_number("learning_decay", self.learning_decay, 0, 1)
         check_number("learning_offset", self.learning_offset, 0, 1e9)
         if self.clip_norm is not None:

@@ -220,7 +220,7 @@ class LatentDirichletAllocation(Transformer):
             check_number("doc_length", self.doc_length, 1, 2**31 - 1, integer=True)
         check_number("clip", self.clip, 0, 1, low_open=True, optional=True)
         self._options.check()
-        self._check_privacy_parameters()
+        super()._check_parameters()
 
     def _settings(self) -> dict[str, Any]:
         settings = super()._settings()

@@ -43,7 +43,7 @@ from ...accounting.calibration import Target
 from ...checks import check_choice, check_flag, check_number
 from ...engine.model import Schedule, averaged_variance
 from ...engine.plan import Planner, RunForecast
-from ...engine.sampling import Sampler, epoch_length, make_sampler, n_events, run_event
+from ...engine.sampling import Sampler, make_sampler, n_events, run_event
 from ...store.words import counted
 from ..forecast import HopelessWarning, factor
 from ..parameters import Options
@@ -301,8 +301,7 @@ def default_batch_size(n_records: int, share: float = _BATCH_SHARE) -> int:
 
 def whole_epochs(sampler: Sampler, n_steps: int) -> int:
     """Find the least number of steps that fills epochs, from n_steps."""
-    length = epoch_length(sampler)
-    return math.ceil(n_steps / length) * length
+    return math.ceil(n_steps / sampler.n_batches) * sampler.n_batches
 
 
 def default_clip(doc_length: int | None, rows_per_group: int | None = 1) -> float:

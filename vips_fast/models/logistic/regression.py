@@ -59,7 +59,7 @@ class Regression(PrivateEstimator):
     def _check_parameters(self) -> None:
         check_number("row_norm", self.row_norm, 1e-12, 1e12)
         check_flag("fit_intercept", self.fit_intercept)
-        self._check_privacy_parameters()
+        super()._check_parameters()
         if self.sampling not in ("full", "random_allocation", None) and self.batch_size is None:
             raise ValueError(f"batch_size=None: expected a number with sampling={self.sampling!r}")
 

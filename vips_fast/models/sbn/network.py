@@ -129,7 +129,7 @@ class NetworkEstimator(PrivateEstimator):
 
     def _check_parameters(self) -> None:
         check_number("n_components", self.n_components, 1, 2**20, integer=True)
-        self._check_privacy_parameters()
+        super()._check_parameters()
         check_number("n_steps", self.n_steps, 2, 2**31, integer=True)  # the mean image and one step more
         self._options.check()
 

@@ -161,7 +161,7 @@ class PrivateVocabulary(PrivateEstimator):
         return ", or ".join(ways) or "a public vocabulary"
 
     def _check_parameters(self) -> None:
-        self._check_privacy_parameters()
+        super()._check_parameters()
         given = {**self.get_params(), "rows_per_group": self._options.rows_per_group}
         for name, expected in (("private", True), ("sampling", "full"), ("batch_size", None), ("rows_per_group", None)):
             if given[name] != expected:
