@@ -21,6 +21,11 @@ def test_value_noise_and_start_have_the_weights_of_the_rates():
             np.testing.assert_allclose(average.initial_weight, weights[0], rtol=1e-12)
 
 
+def test_rates_are_at_most_one():
+    assert [Schedule(0.0, 1.0).rate(t) for t in range(3)] == [1.0, 1.0, 0.5]
+    assert Schedule(4.0, 0.5).rate(0) == 0.5
+
+
 def test_the_planned_variance_is_the_averages():
     schedule, average = Schedule(0.0, 0.7), RunningAverage(np.zeros(1))
     for step in range(20):

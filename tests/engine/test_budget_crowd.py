@@ -3,14 +3,12 @@
 import json
 import os
 import signal
-import subprocess
-import sys
 import threading
 import time
 
 import numpy as np
 import pytest
-from cases import CASES, labeled
+from cases import CASES
 
 from vips_fast.accounting import GaussianEvent
 from vips_fast.engine.budget import Budget, BudgetExceededError
@@ -61,7 +59,8 @@ def charge_at_random(path, seconds, seed, report):
     report.write_text(json.dumps([accepted, len(refused)]))
 
 
-def crowd(tmp_path, seconds, epsilon):
+@pytest.mark.parametrize("seconds, epsilon", [(5.0, 0.8), pytest.param(60.0, 3.0, marks=pytest.mark.slow)])
+def test_sixteen_threads_in_four_processes(seconds, epsilon, tmp_path):
     path = tmp_path / "b"
     Budget.create(path, epsilon, 1e-6, dataset="ward7")
     reports = [tmp_path / f"report-{n}" for n in range(4)]
@@ -81,15 +80,6 @@ def crowd(tmp_path, seconds, epsilon):
     assert sum(refused for _, refused in found) > 0
 
 
-def test_sixteen_threads_in_four_processes(tmp_path):
-    crowd(tmp_path, 5.0, 0.8)
-
-
-@pytest.mark.slow
-def test_sixteen_threads_in_four_processes_for_long(tmp_path):
-    crowd(tmp_path, 60.0, 3.0)
-
-
 def fit_for_ever(name, path, folder):
     make, data = CASES[name]
     number = 0
@@ -100,8 +90,13 @@ def fit_for_ever(name, path, folder):
         number += 1
 
 
-def killed(tmp_path, rounds):
+@pytest.mark.parametrize("rounds", [30, pytest.param(1000, marks=pytest.mark.slow)])
+def test_kills(rounds, tmp_path):
     """Kill two fitting processes at a time on one budget. Each at a random moment."""
+    # Compilation and the loading of libraries happen here, not in each child.
+    for name in ("lda", "logistic", "network"):
+        make, data = CASES[name]
+        make(n_jobs=1).fit(*data())
     rng, path = np.random.default_rng(rounds), tmp_path / "b"
     budget = Budget.create(path, 20.0, 1e-5, dataset="ward7", filter="renyi")
     kinds = ["lda", "logistic", "network"]
@@ -121,61 +116,4 @@ def killed(tmp_path, rounds):
         pass
     said = budget.show()
     assert all(run["state"] == "closed" for run in said["runs"]) and said["left"] == pytest.approx(20.0 - said["spent"])
-    return reached
-
-
-def test_thirty_kills(tmp_path):
-    # Compilation and the loading of libraries happen here, not in each child.
-    for name in ("lda", "logistic", "network"):
-        make, data = CASES[name]
-        make(n_jobs=1).fit(*data())
-    assert killed(tmp_path, 30) > 0
-
-
-@pytest.mark.slow
-def test_kills_of_the_command(tmp_path):
-    """The same from outside: whole processes, from their first import on."""
-    path, rng = tmp_path / "b", np.random.default_rng(0)
-    Budget.create(path, 20.0, 1e-6, dataset="ward7", filter="renyi")
-    X, y = labeled()
-    np.save(tmp_path / "X.npy", X)
-    np.save(tmp_path / "y.npy", y)
-    for number in range(30):
-        command = [
-            sys.executable,
-            "-m",
-            "vips_fast",
-            "fit",
-            "blr",
-            tmp_path / "X.npy",
-            "--label",
-            tmp_path / "y.npy",
-            "--steps",
-            "2000",
-            "--sampling",
-            "full",
-            "--noise-multiplier",
-            "500",
-            "--delta",
-            "1e-6",
-            "--quiet",
-            "--budget",
-            path,
-            "--out",
-            tmp_path / f"m{number}",
-            "--transcript",
-            tmp_path / "t" / str(number),
-        ]
-        child = subprocess.Popen(command)
-        time.sleep(float(rng.uniform(1.0, 4.0)))
-        child.kill()
-        child.wait()
-        reached = sum(1 for _ in (tmp_path / "t").glob("*/*run-*/release-*.npz"))
-        drawn = sum(run["counted"] for run in Budget(path).show()["runs"])
-        assert reached <= drawn <= reached + number + 1
     assert reached > 0
-
-
-@pytest.mark.slow
-def test_a_thousand_kills(tmp_path):
-    killed(tmp_path, 1000)

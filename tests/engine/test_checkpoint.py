@@ -151,21 +151,6 @@ def test_lost_steps_are_paid_for_and_the_target_holds(tmp_path):
     assert again.ledger_.head == done.ledger_.head and str(again.privacy_) == said
 
 
-def test_a_target_that_pays_for_no_further_step_ends_the_run(tmp_path):
-    make, records = CASES["own"]
-    options = dict(noise_multiplier=None, epsilon=1.0, n_steps=2)
-    model = make(**options)
-    ends(model, 2, fail)
-    with pytest.raises(Stop):
-        model.fit(*records(), checkpoint=tmp_path)
-    heads = set()
-    for _ in range(3):
-        done = make(**options).fit(*records(), checkpoint=tmp_path, resume=True)
-        assert (done.n_steps_, len(done.ledger_), done.privacy_.shortened) == (1, 2, (1, 2))
-        heads.add(done.ledger_.head)
-    assert len(heads) == 1 and done.privacy_.epsilon <= 1.0
-
-
 @pytest.mark.parametrize("lost", [1, 2])
 def test_a_target_that_is_used_up_without_a_step_says_what_pays_for_one(lost, tmp_path):
     """The larger target is a target of the same run: its noise stays, and the lost releases count."""
@@ -371,6 +356,8 @@ def test_what_does_not_fit_the_folder_is_refused_in_one_line(tmp_path, monkeypat
     refused(other(X=(np.zeros((200, 7)),)), r"n_columns = 4, this fit has 7|n_features = 4, this fit has 7")
     refused(other(X=(np.zeros((150, 4)),)), "n_records = 200, this fit has 150")
     refused(other("lda"), 'model = "Mean", this fit has "LatentDirichletAllocation"')
+    persons = dict(groups=np.arange(200), checkpoint=tmp_path, resume=True)
+    refused(lambda: estimator("own").fit(*data("own"), **persons), 'unit = null, this fit has "person"')
     plain = CASES["own"][0]()
     refused(lambda: plain.fit(*data("own"), checkpoint=tmp_path, resume=True), r"taints = \[.*this fit has \[\]")
     refused(lambda: estimator("own").fit(*data("own"), checkpoint=tmp_path), "holds a run", FileExistsError)

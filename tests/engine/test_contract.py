@@ -153,7 +153,7 @@ def test_a_damaged_state_is_refused(name):
 def covered(estimator, tmp_path, releases):
     """Check that the statement covers every release, and files agree."""
     if estimator._result is None:
-        for attribute in ("privacy_", "ledger_", "n_steps_"):
+        for attribute in ("privacy_", "ledger_", "n_steps_", "n_features_in_"):
             assert not hasattr(estimator, attribute)
         with pytest.raises((NotFittedError, ValueError), match="not fitted"):
             estimator.save(tmp_path / "none")
@@ -269,16 +269,6 @@ def test_budget_laundering(name):
 
 
 @ALL
-def test_an_unfitted_estimator_says_so(name, tmp_path):
-    make, _ = CASES[name]
-    estimator = make()
-    for call in (lambda: estimator.privacy_, lambda: estimator.save(tmp_path / "m"), lambda: estimator.n_features_in_):
-        with pytest.raises(ValueError, match="not fitted"):
-            call()
-    assert not hasattr(estimator, "privacy_")
-
-
-@ALL
 def test_what_is_published_is_read_only(name):
     estimator = fitted(name)
     for array in (*estimator._result.arrays.values(), *estimator._result.state.values()):
@@ -337,6 +327,15 @@ def test_keys_and_figures_are_in_no_file(name, tmp_path):
     assert pickle.loads(pickle.dumps(estimator))._test_key is None
     assert type(estimator).load(tmp_path / "m").diagnostics_ is None
     assert sum("unsafe" in taint for taint in estimator.ledger_.taints) == 2
+
+
+def test_a_run_that_is_planned_stays_private_whatever_is_set_before_it():
+    make, data = CASES["own"]
+    estimator = make()
+    stage = estimator.prepare(*data())
+    estimator.set_unsafe(test_key=KEY, diagnostics=True)
+    stage.run()
+    assert estimator.privacy_.private and estimator.diagnostics_ is None
 
 
 # ---------------------------------------------------------------------- files

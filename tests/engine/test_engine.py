@@ -244,18 +244,6 @@ def test_a_ledger_takes_records_from_several_threads():
     assert len(ledger) == 400 and Ledger.from_dict(ledger.to_dict()).head == ledger.head
 
 
-def test_loop_averages_with_the_schedule():
-    average = ran(Sum([7.0, 7.0], Schedule(2.0, 1.0)), FullSampler(4), GaussianMechanism(0.0, 1.0, 10.0), n_steps=3)
-    # Mean of records 0..3 is 1.5; rates 1/2, 1/3, 1/4 leave 1/4 of the start.
-    np.testing.assert_allclose(average.values, [7 / 4 + 1.5 * 3 / 4, 7 / 4], atol=1e-6)
-    assert average.noise_sd == 0 and average.initial_weight == pytest.approx(1 / 4)
-
-
-def test_rates_are_at_most_one():
-    assert [Schedule(0.0, 1.0).rate(t) for t in range(3)] == [1.0, 1.0, 0.5]
-    assert Schedule(4.0, 0.5).rate(0) == 0.5
-
-
 def test_loop_scales_by_the_expected_batch_and_records_before_the_noise():
     ledger, model = Ledger(), Sum()
 

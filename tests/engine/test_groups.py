@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from cases import CASES, calling
+from cases import CASES
 
 from vips_fast import BayesianLogisticRegression, SigmoidBeliefNetwork
 from vips_fast.audit import adapter_for
@@ -157,27 +157,6 @@ def test_sparse_and_dense_persons_of_logistic_regression(kind):
         # s2 = sum of weights times x x^T: the weights are the same; s1 turns around.
         assert (sum_[41:] == flipped[person][41:]).all() and (sum_[:41] == -flipped[person][:41]).all()
     assert max(lengths) <= 1 and min(lengths) > 0.2
-
-
-@ALL
-def test_an_interrupted_fit_goes_on_with_persons(name, tmp_path):
-    """A run that stopped half way ends as it would have. In a folder, about the same persons."""
-    data, groups = CASES[name][1](), persons(200)
-
-    def stop(progress):
-        if progress.step == 2:
-            raise KeyboardInterrupt
-
-    estimator = calling(make(name, n_records=80, sampling="poisson", batch_size=40), stop)
-    how = dict(groups=groups, unit="patient", checkpoint=tmp_path / "run")
-    with pytest.raises(KeyboardInterrupt):
-        estimator.fit(*data, **how)
-    assert estimator._result is None
-    with pytest.raises(ValueError, match="unit|public|persons|record"):
-        calling(estimator, None).fit(*data, checkpoint=tmp_path / "run", resume=True)
-    estimator.fit(*data, **how, resume=True)
-    steps = estimator.n_steps_
-    assert estimator.privacy_.unit == "patient" and steps <= len(estimator.ledger_) <= steps + 2
 
 
 def test_what_is_about_records_alone_is_refused():

@@ -23,25 +23,6 @@ def drawn(path):
     return sum(run["drawn"] for run in Budget(path).show()["runs"])
 
 
-def test_a_budget_pays_for_every_release_of_an_interrupted_run(tmp_path):
-    """Budget and folder agree on the spending. A finished run that is resumed costs nothing."""
-    make, records = CASES["lda"]
-    budget = Budget.create(tmp_path / "ward.budget", 50.0, 1e-5, dataset="ward")
-    options = dict(n_records=200, n_steps=4)
-    for _ in range(2):
-        model = make(**options)
-        ends(model, 2, fail)
-        with pytest.raises(Stop):
-            model.fit(*records(), checkpoint=tmp_path / "r", resume=True, budget=budget.path)
-    done = make(**options).fit(*records(), checkpoint=tmp_path / "r", resume=True, budget=budget.path)
-    assert (done.n_steps_, len(done.ledger_), done.ledger_.lost) == (4, 6, 2)
-    spent = Budget(budget.path).show()
-    assert sum(run["drawn"] for run in spent["runs"]) == 6
-    again = make(**options).fit(*records(), checkpoint=tmp_path / "r", resume=True, budget=budget.path)
-    assert again.ledger_.head == done.ledger_.head
-    assert sum(run["drawn"] for run in Budget(budget.path).show()["runs"]) == 6
-
-
 @pytest.mark.parametrize("n_records", [200, None])  # reserved before the data are read, and after
 def test_a_resume_reserves_what_is_left(tmp_path, n_records):
     make, records = CASES["own"]

@@ -383,7 +383,8 @@ class Budget:
         part = None if part is None else check_name("part", part)
         run = secrets.token_hex(6)
         with self._locked(write=True) as state:
-            self._give_back_abandoned(state)
+            for name in state.abandoned_runs():
+                self._append({"kind": "close", "run": name, "at": _now(), "why": "its process had ended"})
             count = self._most(state, event, count if least is None else least, count, part)
             self._admit(state, event, count, part)
             facts = {"what": what, "holder": this_process(), "at": _now(), "part": part}
@@ -415,10 +416,6 @@ class Budget:
         except ValueError:
             return state
         return after
-
-    def _give_back_abandoned(self, state: BudgetState) -> None:
-        for name in state.abandoned_runs():
-            self._append({"kind": "close", "run": name, "at": _now(), "why": "its process had ended"})
 
     def give_back(self, run: str) -> None:
         """Close the reservation of a process on another host.

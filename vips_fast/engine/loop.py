@@ -64,25 +64,17 @@ def run(
 ) -> int:
     """Run a plan, updating model and ledger; return total steps done.
 
-    Parameters
-    ----------
-    model : Model
-        As `make_plan` set it up.
-    first_step : int
-        Steps done before, in earlier runs.
-    on_release : callable(Release) or None
-        Called with each release before the model sees it, to store it.
-    callback : callable(Progress) or None
-        Called after each step. An exception from it ends the run.
-    diagnostics : list or None
-        Receives a dict of un-noised diagnostics for each step. The plan has to be tainted.
-    charge : callable(Ledger) -> context manager, or None
-        Entered before the key of a step's noise is drawn, if the step starts an event. The charge to the data set's
-        budget is then on the disk, and in its block the ledger records the release (`Payment.charge`).
-    n_steps : int or None
-        Steps of the run, if its ledger is already open. None is all of the plan.
-    folder : RunFolder or None
-        Keeps each release before it is used. Its releases of earlier attempts are used first.
+    ``model`` is as `make_plan` set it up. ``first_step`` are the steps done before, in earlier runs. ``n_steps`` are
+    those of a run whose ledger is already open; None opens it for all of the plan.
+
+    ``on_release`` is called with each release before the model sees it, to store it; ``callback`` after each step, and
+    an exception from it ends the run. ``diagnostics`` receives a dict of un-noised diagnostics for each step; the plan
+    has to be tainted.
+
+    ``charge`` is entered before the key of a step's noise is drawn, if the step starts an event. The charge to the data
+    set's budget is then on the disk, and in its block the ledger records the release (`Payment.charge`).
+
+    ``folder`` keeps each release before it is used. Its releases of earlier attempts are used first.
     """
     if n_steps is None:
         n_steps = plan.n_steps

@@ -217,18 +217,10 @@ class RandomAllocationSampler:
 
     The minibatch is uniform and independent of the other records.
 
-    Parameters
-    ----------
-    n_records : int
-        Public number of records.
-    n_batches : int
-        Minibatches of an epoch, at least 1. Step s is minibatch s mod n_batches of epoch s // n_batches.
-    reused : bool
-        Whether all epochs use the same minibatches, drawn once when the data were written in their order; else each
-        epoch draws new ones.
-    edges : int64 array of shape (n_batches + 1,), or None
-        If minibatches are reused, records from edges[i] to edges[i + 1] are minibatch i. Their sizes are private, so
-        a sampler that only plans has none.
+    An epoch has ``n_batches`` minibatches, at least 1: step s is minibatch s mod n_batches of epoch s // n_batches.
+    With ``reused``, all epochs use the same minibatches, drawn once when the data were written in their order; else
+    each epoch draws new ones. ``edges``, int64 of shape (n_batches + 1,), are for minibatches that are reused: records
+    from edges[i] to edges[i + 1] are minibatch i. Their sizes are private, so a sampler that only plans has none.
 
     Notes
     -----
@@ -335,26 +327,13 @@ def make_sampler(
 ) -> Sampler:
     """Make the sampler for an estimator's parameters.
 
-    Parameters
-    ----------
-    sampling : {"poisson", "without_replacement", "full", "random_allocation"} or None
-        None is resolved by `resolve_sampling`.
-    relation : {"add_remove", "replace_one"} or None
-        None takes the relation of the sampling's accounting.
-    n_records : int
-        Public number of records.
-    batch_size : float or None
-        None is the whole data set. With "random_allocation", an epoch has n_records / batch_size minibatches, rounded,
-        or one for each bin.
-    n_bins : int or None
-        Minibatches of an epoch that were drawn with the data, which "random_allocation" uses unchanged; 0 for shards
-        without bins, None for data in memory.
+    ``sampling`` None is resolved by `resolve_sampling`; ``relation`` None takes the relation of the sampling's
+    accounting. ``n_records`` is public. ``batch_size`` None is the whole data set; with "random_allocation", an epoch
+    has n_records / batch_size minibatches, rounded. ``n_bins`` are minibatches of an epoch that were drawn with the
+    data, which "random_allocation" uses unchanged; 0 for shards without bins, None for data in memory.
 
-    Raises
-    ------
-    ValueError
-        If a name is unknown, the sampling has no accounting for the relation,
-        or the batch does not fit the public number of records.
+    Raises ValueError if a name is unknown, the sampling has no accounting for the relation, or the batch does not fit
+    the public number of records.
     """
     sampling = resolve_sampling(sampling, relation, n_bins)
     if sampling not in SAMPLINGS:
