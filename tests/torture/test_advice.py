@@ -7,10 +7,9 @@ import pytest
 from advised import JOBS, advised, prepare
 
 from vips_fast.engine import transcript
-from vips_fast.engine.budget import Reservation
+from vips_fast.engine.budget import Payment, Reservation
 from vips_fast.engine.checkpoint import RunFolder
 from vips_fast.engine.ledger import Ledger
-from vips_fast.engine.payment import Payment
 
 #: Faults of the disk, and signals. SIGTERM may also come before a call that reads; SIGINT and SIGHUP have its handler.
 FAULTS, SIGNALS = ("killed", "ENOSPC", "full"), ("SIGTERM", "SIGKILL")

@@ -1,4 +1,4 @@
-"""The contract between the engine and a model.
+"""The contract between the engine and a model, and running averages of releases for models that need them.
 
 A model is the mathematics of one family: the contribution of a unit, its bound, and the update from released sums. It
 knows nothing of sampling, noise, accounting or threads, and it never stores records: only `Model.contribute` sees them,

@@ -228,11 +228,8 @@ class RunPlan:
             "sensitivity": float(self.mechanism.sensitivity),
             "delta": float(self.delta),
         }
-        more: dict[str, Any] = {"part": self.part, "purchase": self.purchase}
-        more |= {"call": self.call or None, "stated": self.stated or None}
-        more |= {"limit": self.limit, "attack_success": self.attack_success}
-        for name, value in more.items():
-            if value is not None:
+        for name in ("part", "purchase", "call", "stated", "limit", "attack_success"):
+            if (value := getattr(self, name)) is not None and value is not False:
                 public[name] = value
         return public
 

@@ -1,4 +1,4 @@
-"""Minibatches, and the privacy event of each way of sampling.
+"""Random words, minibatches, and the privacy event of each way of sampling.
 
 A sampler draws record numbers and also makes the accounting event of a release from such a minibatch, so that the two
 cannot differ. Each way of sampling has its neighboring relation:
@@ -34,7 +34,15 @@ from ..kernels import native
 
 
 class Randomness(ABC):
-    """Source of a run's random words and noise keys."""
+    """Source of a run's random words and noise keys.
+
+    A private fit takes no seed: its sampling decisions, its per-record randomness and its noise keys come from the
+    operating system. A fit without privacy, and a test, may use a stream made from a key; for a private model such a
+    key is a taint.
+
+    The words of a purpose in a step are the ChaCha20 stream of one key. A process can compute any stretch of it from
+    the key, so several processes can draw one minibatch, each its own records.
+    """
 
     def words(self, n: int, purpose: str, step: int, first: int = 0) -> np.ndarray:
         """Draw n independent uniform uint64 for a purpose and step, from number ``first`` on."""

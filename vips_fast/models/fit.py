@@ -24,12 +24,11 @@ from ..data.shards import ShardedCorpus
 from ..data.types import Column, Data
 from ..data.vocabulary import carried_purchase
 from ..engine.backend import Backend
-from ..engine.budget import Budget
+from ..engine.budget import Budget, Payment
 from ..engine.checkpoint import RunFolder, ledger_in
 from ..engine.ledger import Ledger
 from ..engine.loop import Progress, run
 from ..engine.model import MAX_RECORDS, Model, Records
-from ..engine.payment import Payment
 from ..engine.plan import Planned, Planner, RunPlan
 from ..engine.releases import release_digest
 from ..engine.result import FitResult, Public, plain
