@@ -113,7 +113,7 @@ def test_a_cost_is_what_a_fit_spends():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         spent = model.fit(X).ledger_.spent
-    assert dict(spent) == {(None, cost.event): cost.count} and cost.delta == 1e-5
+    assert dict(spent) == {(None, cost.event): cost.count}
 
 
 def test_a_budget_that_is_spent_refuses_before_the_columns_are_known(tmp_path):

@@ -29,6 +29,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -39,7 +40,7 @@ from .checkpoint import versions
 from .model import Model, Records
 from .sampling import Randomness, Sampler
 from .units import Reader
-from .workers import ClusterError, Draw, PartialSum, Sent, add, difference, first, identity, read_block, rest, sum_part
+from .workers import ClusterError, Draw, PartialSum, Sent, add, difference, identity, read_block, sum_part
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -127,15 +128,11 @@ class DaskBackend:
         except (OSError, TimeoutError, RuntimeError, AttributeError):
             raise ClusterError(f"the scheduler has not answered for {self.timeout:g} s") from None
 
-    def _alive(self) -> dict[str, int]:
-        """Count the threads of each worker that the scheduler knows."""
-        return self._asked("ncores")
-
     def _survey(self) -> dict[str, int]:
         """Count the threads of each identified worker; wait until there is one."""
         end = time.monotonic() + self.timeout
         while True:
-            alive = self._alive()
+            alive = self._asked("ncores")
             self._ask([address for address in alive if address not in self._known])
             if known := {address: n for address, n in alive.items() if address in self._known}:
                 return known
@@ -208,8 +205,10 @@ class DaskBackend:
                 )
                 for i, (X, y, groups) in enumerate(zip(blocks, given["y"], given["groups"], strict=True))
             ]
-            held[:] = [self.client.submit(first, a, key=f"vips_held-{name}-{i}") for i, a in enumerate(answers)]
-            return [self.client.submit(rest, a, key=f"vips_said-{name}-{i}") for i, a in enumerate(answers)]
+            held[:] = [self.client.submit(itemgetter(0), a, key=f"vips_held-{name}-{i}") for i, a in enumerate(answers)]
+            return [
+                self.client.submit(itemgetter(1, 2, 3), a, key=f"vips_said-{name}-{i}") for i, a in enumerate(answers)
+            ]
 
         sizes, facts, refusals = zip(*self._gather("X", begin), strict=True)
         for error, text in filter(None, refusals):
@@ -366,7 +365,7 @@ class DaskBackend:
         except ClusterError:
             raise
         except Exception as error:
-            if isinstance(error, (OSError, TimeoutError)) or not set(workers) <= set(self._alive()):
+            if isinstance(error, (OSError, TimeoutError)) or not set(workers) <= set(self._asked("ncores")):
                 return None
             kind = type(error).__name__
         raise ClusterError(f"a worker failed ({kind})")  # as in `_gather`

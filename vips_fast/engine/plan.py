@@ -73,10 +73,6 @@ class Terms:
             return Target.of_success(self.target_attack_success, delta)
         return Target(1.0 if self.epsilon is None else float(self.epsilon), delta)
 
-    def limit(self, delta: float) -> Target | None:
-        """Return the target, or None if the settings have none."""
-        return self.target(delta) if self.targeted else None
-
     def usual_delta(self, n_records: int) -> float:
         """Find the delta of the guarantee: ``delta`` or min(1e-5, 1/(10 n_records))."""
         return min(1e-5, 0.1 / n_records) if self.delta is None else float(self.delta)
@@ -260,15 +256,6 @@ def make_plan(
 
 
 @dataclass(frozen=True)
-class Cost:
-    """The releases of a run: ``count`` times ``event``, at ``delta``."""
-
-    event: PrivacyEvent
-    count: int
-    delta: float
-
-
-@dataclass(frozen=True)
 class Planned:
     """Result of planning a request."""
 
@@ -386,7 +373,7 @@ class Planner:
                 settings["threshold_delta"] = terms.threshold_delta
             if terms.noise_multiplier is None and not terms.targeted:
                 settings["noise_multiplier"] = z
-        target = terms.target(delta) if settings["noise_multiplier"] is None else terms.limit(delta)
+        target = terms.target(delta) if terms.targeted or settings["noise_multiplier"] is None else None
         forecast = request.forecast(public, schedule, model)
         if forecast is not None and plan.event is not None and request.earlier is None:
             before = () if request.purchase is None else (event_from_dict(request.purchase["event"]),)
@@ -394,7 +381,9 @@ class Planner:
             forecast = replace(forecast, event=ComposedEvent((*before, run)), unit=public.unit)
         return Planned(request, plan, model, settings, target, forecast)
 
-    def cost(self, request: Request, budget: Budget | None = None, run: RunFolder | None = None) -> Cost | None:
+    def cost(
+        self, request: Request, budget: Budget | None = None, run: RunFolder | None = None
+    ) -> SelfComposedEvent | None:
         """Find the releases of a run from public numbers.
 
         Returns None if they depend on columns of data that are not read yet. Raises as `plan`. A budget also refuses a
@@ -408,11 +397,11 @@ class Planner:
         event = sampler.event(self._noise_of(request, terms, sampler, count, delta, budget))
         kept, least = 0, count
         if run is not None:
-            kept, count = run.progress(event, terms.limit(delta))
+            kept, count = run.progress(event, terms.target(delta) if terms.targeted else None)
             least = min(count, 1)
         if budget is not None and least and not kept:
             budget.check(event, least, request.public.part)
-        return Cost(event, count, delta)
+        return SelfComposedEvent(event, count)
 
     def check_after(self, request: Request, budget: Budget | None, purchase: SelfComposedEvent) -> str:
         """Check a run after a purchase; return its neighboring relation.

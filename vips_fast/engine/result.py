@@ -59,18 +59,16 @@ class Public:
 
     def to_dict(self) -> dict[str, Any]:
         """Give everything except the classes, and of inputs the digest, JSON-ready."""
-        call: dict[str, Any] = {"part": self.part, "call_records": self.call_records, "n_bins": self.n_bins}
-        call["unit"] = None if self.unit == "record" else self.unit
-        call["feature_names"] = None if self.feature_names is None else list(self.feature_names)
-        call["inputs"] = {name: sha256(text.encode()).hexdigest() for name, text in self.inputs.items()} or None
-        return {
-            "n_features": self.n_features,
-            "n_records": self.n_records,
-            "seed": self.seed,
-            "scale": self.scale,
-            "n_columns": self.n_columns,
-            **{name: value for name, value in call.items() if value is not None},
+        facts = {name: getattr(self, name) for name in ("n_features", "n_records", "seed", "scale", "n_columns")}
+        more = {
+            "part": self.part,
+            "call_records": self.call_records,
+            "n_bins": self.n_bins,
+            "unit": None if self.unit == "record" else self.unit,
+            "feature_names": None if self.feature_names is None else list(self.feature_names),
+            "inputs": {name: sha256(text.encode()).hexdigest() for name, text in self.inputs.items()} or None,
         }
+        return facts | {name: value for name, value in more.items() if value is not None}
 
     def with_digest(self) -> dict[str, Any]:
         """Give everything, and of classes and inputs the digest, JSON-ready."""

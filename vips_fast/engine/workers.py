@@ -192,13 +192,3 @@ def read_block(reader: Reader, X: Any, y: Any, groups: Any) -> Answer:
         # Returned, not raised: so it differs from an error in the making of blocks, whose text may hold data.
         return Sent(None), 0, {}, (TypeError if isinstance(error, TypeError) else ValueError, str(error))
     return Sent(records), records.n_rows, facts, None
-
-
-def first(answer: Answer) -> Sent:
-    """Select the records, which stay with the worker."""
-    return answer[0]
-
-
-def rest(answer: Answer) -> tuple[Any, ...]:
-    """Select everything that the fitting process learns."""
-    return answer[1:]

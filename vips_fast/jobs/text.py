@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from ..accounting import SelfComposedEvent
 from ..accounting.printing import rounded_up
 from ..data import (
     Analyzer,
@@ -456,9 +455,8 @@ class _Purchase:
         reading, relation = self._reading, "add_remove"
         public = Public(1, n_records, seed=0, unit=reading.unit)
         try:
-            cost = reading.planner.cost(made.request(public), self._budget)
-            assert cost is not None
-            event = SelfComposedEvent(cost.event, cost.count)
+            event = reading.planner.cost(made.request(public), self._budget)
+            assert event is not None
             # Topics over fewer words may have more steps.
             for size in (made.max_features or 1, 1):
                 public = Public(size, n_records, seed=0, unit=reading.unit)

@@ -20,6 +20,7 @@ from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 
+from ..accounting import SelfComposedEvent
 from ..checks import check_choice, check_flag, check_number, same
 from ..data.frames import check_names
 from ..data.types import Names, RandomState
@@ -30,7 +31,7 @@ from ..engine.gain import MEASURED, FoundGain, measured_gain
 from ..engine.ledger import Ledger
 from ..engine.loop import Progress
 from ..engine.model import MAX_RECORDS, Model, Records
-from ..engine.plan import Cost, Planner, Request, RunForecast, RunSchedule, Terms
+from ..engine.plan import Planner, Request, RunForecast, RunSchedule, Terms
 from ..engine.result import FitResult, Public
 from ..engine.sampling import SAMPLINGS, KeyedRandomness, Randomness, SystemRandomness, make_sampler
 from ..engine.statement import Privacy
@@ -472,7 +473,7 @@ class PrivateEstimator:
         n_bins: int | None = None,
         budget: BudgetLike = None,
         planner: Planner | None = None,
-    ) -> Cost | None:
+    ) -> SelfComposedEvent | None:
         """Find the releases of a fit from public numbers; reserve nothing.
 
         ``n_features`` are the columns of the data to come, ``unit`` and ``n_bins`` as in `Public`. None if these

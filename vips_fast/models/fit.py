@@ -215,7 +215,7 @@ def prepare(
     if payer is not None:
         payer.check_history((*ledger.charges, *(() if folder is None else ledger_in(folder.path)[0].charges)))
         what = type(estimator).__name__ + (" partial_fit" if partial else "")
-        payment = Payment(payer, what, planned.plan, folder, request.terms.limit(planned.plan.delta))
+        payment = Payment(payer, what, planned.plan, folder, planned.target)
     return Fit(
         estimator,
         planned,
