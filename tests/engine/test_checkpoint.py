@@ -37,6 +37,7 @@ from vips_fast.engine.checkpoint import LEDGER, LOCK, RELEASES, RUN, RunFolder, 
 from vips_fast.engine.releases import opened, release_digest, release_of
 from vips_fast.engine.sampling import KeyedRandomness
 from vips_fast.models.rebuild import verify
+from vips_fast.models.vocabulary import PrivateVocabulary
 from vips_fast.store import log
 from vips_fast.store.log import Log, encode
 
@@ -149,6 +150,19 @@ def test_lost_steps_are_paid_for_and_the_target_holds(tmp_path):
     assert str(type(done).load(tmp_path / "m").privacy_) == said
     again = make(**options).fit(*records(), checkpoint=tmp_path / "r", resume=True)
     assert again.ledger_.head == done.ledger_.head and str(again.privacy_) == said
+
+
+def test_a_target_of_purchase_and_fit_holds_for_a_resumed_run(tmp_path):
+    words = PrivateVocabulary(epsilon=2.0, delta=1e-5).fit(["cough and fever", "fever again", "a cold"] * 200)
+    counts = np.ones((600, len(words.get_feature_names_out())), dtype=int)
+
+    def fit(model):
+        return model.fit(counts, after=words, checkpoint=tmp_path, resume=True)
+
+    with pytest.raises(Stop):
+        fit(ends(CASES["lda"][0](noise_multiplier=None, epsilon=4.0, n_steps=6), 2, fail))
+    done = fit(CASES["lda"][0](noise_multiplier=None, epsilon=4.0, n_steps=6))
+    assert (done.n_steps_, done.ledger_.lost) == (5, 1) and 3.0 < done.privacy_.epsilon <= 4.0
 
 
 @pytest.mark.parametrize("lost", [1, 2])
