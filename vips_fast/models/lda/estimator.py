@@ -76,6 +76,9 @@ class PaperParameters(Common, total=False):
 _SHOWN = 10
 #: How far the loss of a run's word frequencies may be from its estimate by the noise: a share of it, and nats.
 _LOSS_SPREAD, _LOSS_MISS = 0.4, 0.04
+#: Where the E-step of a read-out stops at the latest, in mean |change of γ|; and the fewest rounds that it may
+#: take. Stopped as early as in a fit, it makes the bound of perplexity up to 2 % worse.
+_READ_OUT_TOL, _READ_OUT_ROUNDS = 1e-3, 100
 #: Where settings name the source of a public prior.
 _SOURCE = "public_prior_source"
 
@@ -85,12 +88,9 @@ def over_frequencies(found: FoundGain, loss: float) -> FoundGain:
 
     ``loss`` is the nats a word that exact frequencies would save, by the noise in the released ones.
     """
-
-    def less(gain: float, nats: float) -> float:
-        return max(1 - (1 - gain) * math.exp(min(nats, 9.0)), -1.0)
-
     spread = _LOSS_SPREAD * loss + _LOSS_MISS
-    return FoundGain(less(found.gain, loss), less(found.low, loss + spread), less(found.high, loss - spread))
+    less = zip(found, (loss, loss + spread, loss - spread), strict=True)
+    return FoundGain(*(max(1 - (1 - gain) * math.exp(min(nats, 9.0)), -1.0) for gain, nats in less))
 
 
 @dataclass(kw_only=True, repr=False, eq=False)
@@ -246,9 +246,9 @@ class LatentDirichletAllocation(Transformer):
         settings, prior = self._model_settings(public, schedule), self._prior(public.n_features)
         if prior is None:
             return LdaModel(settings, public)
-        given, steps = self._options.doc_topic_prior, self._steps_of(schedule)
+        given, length = self._options.doc_topic_prior, self.doc_length or usual_length(public.n_features)
         totals = TOTALS if given is None else (float(given) * prior.n_topics,)
-        return PublicTopicsModel(settings, public, prior, steps, self._usual_length(public), totals)
+        return PublicTopicsModel(settings, public, prior, self._steps_of(schedule), length, totals)
 
     def _prior(self, n_words: int) -> PublicPrior | None:
         """Return the public prior of a private fit."""
@@ -268,8 +268,8 @@ class LatentDirichletAllocation(Transformer):
                 clear = stands_clear(signal, n_topics)
                 histograms = histogram_steps(schedule.n_steps, n_topics, signal) if self._begins else 0
         known = self.doc_length is not None or public.unit != "record"
-        given = self._prior_of_proportions
-        alpha = fitting_prior(self.doc_length, n_topics) if given is None else given
+        given = options.doc_topic_prior
+        alpha = fitting_prior(self.doc_length, n_topics) if given is None else float(given)
         return LdaSettings(
             n_topics,
             alpha=alpha,
@@ -324,7 +324,8 @@ class LatentDirichletAllocation(Transformer):
 
     def _case(self, public: Public, terms: Terms, schedule: RunSchedule | None = None) -> TopicCase:
         """State the settings and public numbers that decide the plan; of a schedule, its minibatches and steps."""
-        n, given, length = public.n_records, self._options.distinct_words, self._usual_length(public)
+        n, given = public.n_records, self._options.distinct_words
+        length = self.doc_length or usual_length(public.n_features)
         allocates = resolve_sampling(self.sampling, self._options.relation, public.n_bins) == "random_allocation"
         size, n_steps = n if self.sampling == "full" else self.batch_size, self.n_steps
         if schedule is not None:
@@ -346,10 +347,6 @@ class LatentDirichletAllocation(Transformer):
             sampling="random_allocation" if allocates else "poisson",
             n_bins=public.n_bins if allocates else None,
         )
-
-    def _usual_length(self, public: Public) -> float:
-        """Give the words of a usual document that the fit knows."""
-        return self.doc_length or usual_length(max(public.n_features, 1))
 
     def plan(
         self,
@@ -381,12 +378,10 @@ class LatentDirichletAllocation(Transformer):
         public = Public(int(n_features or 0), int(n_records), seed=0, unit=unit, n_bins=n_bins)
         case = own._case(public, own._terms)
         if n_features is None:
-            length, given = float(self.doc_length or DOC_LENGTH), own._options.distinct_words
-            distinct = usual_distinct_words(length) if given is None else given
-            case = replace(case, length=length, distinct_words=distinct).purchase(vocab_share, planner, topics)
+            case = case.purchase(vocab_share, planner, topics)
         elif topics is None:
             some = replace(case, n_steps=case.n_steps or DEFAULT_STEPS).decided()
-            case = replace(case, n_components=some.with_topics(some.calibrated(planner)).n_components)
+            case = replace(case, n_components=some.worthwhile_topics(some.calibrated(planner)))
         case = case.decided()
         return case.planned(case.calibrated(planner), own._options.learning_decay)
 
@@ -414,12 +409,6 @@ class LatentDirichletAllocation(Transformer):
             return self.doc_length
         # Beside public topics the records' own are no better with more words.
         return BROUGHT_TO if self.public_prior is None else DOC_LENGTH
-
-    @property
-    def _prior_of_proportions(self) -> float | None:
-        """``doc_topic_prior``, if it is given."""
-        given = self._options.doc_topic_prior
-        return None if given is None else float(given)
 
     # ------------------------------------------------------------ read-outs
 
@@ -578,15 +567,11 @@ class LatentDirichletAllocation(Transformer):
         alphas, score = model._model_settings(result.public, None).read_out_alphas, result.state.get("score")
         return alphas[0 if score is None else Score.restore(score).best()]
 
-    @kept
-    def _fitted_plain(self) -> bool:
-        return self._as_fitted()._plain
-
     def _posterior(self, X: Any) -> tuple[Any, np.ndarray, np.ndarray]:
         """Return counts, gamma and log topics for unchecked documents."""
         corpus = documents(self._held(X), self.n_features_in_, expected_by=type(self).__name__)
         corpus.indices = corpus.indices.astype(np.int32, copy=False)
-        options, (tol, most) = self._options.resolved(self._fitted_plain()), self._options.read_out_stop
+        options, tol = self._options.resolved(self._as_fitted()._plain), self._options.mean_change_tol
         mean = str(options.topic_mean)
         elog = self._log_topics(mean)
         gamma = np.empty((corpus.shape[0], elog.shape[0]))
@@ -601,9 +586,9 @@ class LatentDirichletAllocation(Transformer):
             block_of,
             self._table(str(options.dtype), mean),
             np.full(elog.shape[0], self._fitted_alpha(), np.float64),
-            tol=tol,
+            tol=_READ_OUT_TOL if tol is None else min(float(tol), _READ_OUT_TOL),
             word_tol=0.0,
-            max_iter=most,
+            max_iter=max(int(options.max_doc_update_iter), _READ_OUT_ROUNDS),
             clip_norm=None,
             spacing=1.0,
             n_threads=resolve_n_threads(self.n_jobs),

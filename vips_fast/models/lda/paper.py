@@ -70,20 +70,21 @@ class PaperLatentDirichletAllocation(LatentDirichletAllocation):
         mean = options.topic_mean or "geometric"
         scale = options.word_scale or 0.0
         tol = 1e-3 if options.mean_change_tol is None else options.mean_change_tol
-        # The article measures nothing.
+        alpha = 1.0 / self.n_components if options.doc_topic_prior is None else options.doc_topic_prior
         found: LdaOptions = replace(
-            options, word_clip=clip, word_scale=scale, topic_mean=mean, mean_change_tol=tol, measure_gain=False
+            options,
+            word_clip=clip,
+            word_scale=scale,
+            topic_mean=mean,
+            mean_change_tol=tol,
+            doc_topic_prior=alpha,
+            measure_gain=False,  # the article measures nothing
         )
         return found
 
     @property
     def _length(self) -> int:
         return 500 if self.doc_length is None else self.doc_length
-
-    @property
-    def _prior_of_proportions(self) -> float:
-        given = super()._prior_of_proportions
-        return 1.0 / self.n_components if given is None else given
 
     @property
     def _plain(self) -> bool:

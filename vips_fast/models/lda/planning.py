@@ -53,9 +53,6 @@ from .score import proportions_prior
 #: Share of a document's words that its topics may still change by when the E-step stops. A thirtieth takes 1.1 to 1.3
 #: times as long and predicts no better; twice as much is worse on short posts.
 WORD_TOL = 0.01
-#: Where the E-step of a read-out stops at the latest, in mean |change of γ|; and the fewest rounds that it may
-#: take. Stopped as early as in a fit, it makes the bound of perplexity up to 2 % worse.
-READ_OUT_TOL, READ_OUT_ROUNDS = 1e-3, 100
 #: Least (expected) minibatch, and its share of the records beyond that. Then the share and the steps if the statistics
 #: do not stand clear of the noise.
 _LEAST_BATCH, _BATCH_SHARE, _NOISY_SHARE, _NOISY_STEPS = 100_000, 0.25, 0.5, 30
@@ -162,21 +159,15 @@ class LdaOptions(Options):
 
     def resolved(self, plain: bool = False) -> LdaOptions:
         """Fill in a fit's options; ``plain`` is one without privacy."""
-        found = self if self.topic_mean is not None else replace(self, topic_mean="arithmetic")
-        if plain and found.learning_decay is None:
-            found = replace(found, learning_decay=0.5)
-        return replace(found, mean_change_tol=0.1) if plain and found.mean_change_tol is None else found
+        decay, tol = self.learning_decay, self.mean_change_tol
+        if plain:
+            decay, tol = 0.5 if decay is None else decay, 0.1 if tol is None else tol
+        return replace(self, topic_mean=self.topic_mean or "arithmetic", learning_decay=decay, mean_change_tol=tol)
 
     @property
     def stop(self) -> tuple[float, float]:
         """The kernels' ``tol`` and ``word_tol``."""
         return (0.0, WORD_TOL) if self.mean_change_tol is None else (float(self.mean_change_tol), 0.0)
-
-    @property
-    def read_out_stop(self) -> tuple[float, int]:
-        """The tolerance and the most rounds of a read-out's E-step."""
-        tol = READ_OUT_TOL if self.mean_change_tol is None else min(float(self.mean_change_tol), READ_OUT_TOL)
-        return tol, max(int(self.max_doc_update_iter), READ_OUT_ROUNDS)
 
     def check(self) -> None:
         """Raise a ValueError for a number out of its range."""
@@ -267,31 +258,29 @@ class Plan:
 
     def forecast(self) -> str:
         """Say in one line how many words can stand clear of the noise, and what helps if they are few."""
-        if self.vocabulary is not None and self.vocabulary.words < FEW_WORDS:
-            said = f"about {self.vocabulary.words:.0f} words can be purchased, too few for topics"
-            return f"forecast: {said}. What helps: {self._helps()}"
-        number = float(f"{self.readable_words:.2g}")
-        words = counted(number, "word", ",.0f") if number >= 0.5 else "no word"
-        said = f"{words} of a topic can stand clear of {'it' if self.hopeless else 'the noise'}"
-        of = f"{self.n_features:,}" if self.vocabulary is None else f"about {self.n_features} purchased ones"
-        said += f", of {of}"
-        if self.readable_words >= min(_NAMED_WORDS, self.n_features):
-            return f"forecast: {said}"
-        return f"forecast: {'mostly noise; ' if self.hopeless else ''}{said}. What helps: {self._helps()}"
+        bought = self.vocabulary
+        if bought is not None and bought.words < FEW_WORDS:
+            said = f"about {bought.words:.0f} words can be purchased, too few for topics"
+        else:
+            number = float(f"{self.readable_words:.2g}")
+            words = counted(number, "word", ",.0f") if number >= 0.5 else "no word"
+            of = f"{self.n_features:,}" if bought is None else f"about {self.n_features} purchased ones"
+            if self.readable_words >= min(_NAMED_WORDS, self.n_features):
+                return f"forecast: {words} of a topic can stand clear of the noise, of {of}"
+            head, noise = ("mostly noise; ", "it") if self.hopeless else ("", "the noise")
+            said = f"{head}{words} of a topic can stand clear of {noise}, of {of}"
+        if bought is not None:
+            public = "a public prior (public_prior=), or a public vocabulary (vocab=)"
+            return f"forecast: {said}. What helps: {public}; more persons; rows as the unit; more epsilon"
+        times = factor(_NAMED_WORDS / self.readable_words) if self.readable_words else "many"
+        return (
+            f"forecast: {said}. What helps: {times} times the records or the epsilon have ten words of each topic; "
+            "fewer topics; topics of public documents as a prior"
+        )
 
     def run_forecast(self) -> RunForecast:
         """Return the forecast of a run with this plan."""
         return RunForecast(self.told, self.forecast(), HopelessWarning if self.hopeless else None)
-
-    def _helps(self) -> str:
-        if self.vocabulary is not None:
-            public = "a public prior (public_prior=), or a public vocabulary (vocab=)"
-            return f"{public}; more persons; rows as the unit; more epsilon"
-        times = factor(_NAMED_WORDS / self.readable_words) if self.readable_words else "many"
-        return (
-            f"{times} times the records or the epsilon have ten words of each topic; fewer topics; topics of public "
-            "documents as a prior"
-        )
 
 
 def default_batch_size(n_records: int, share: float = _BATCH_SHARE) -> int:
@@ -318,8 +307,10 @@ def usual_length(n_features: int) -> float:
     """Estimate a usual document's number of common words: 8 to 40.
 
     These are among V common ones. The share follows the law of `vips_fast.models.vocabulary.planning`. Posts have 7, 14
-    and 20 of the 500, 2,000 and 5,000 commonest words.
+    and 20 of the 500, 2,000 and 5,000 commonest words. A V of 0 stands for words that are yet to be purchased: all.
     """
+    if not n_features:
+        return float(DOC_LENGTH)
     missed, all_missed = (float((size / 300 + 1) ** -0.25) for size in (n_features, 10**6))
     return DOC_LENGTH * min(1.0, max(0.2, (1 - missed) / (1 - all_missed)))
 
@@ -441,8 +432,12 @@ class TopicCase:
         least = longer.signal(1.0, 0.7) / (_CLEAR * self.n_components)
         if self.noise_multiplier is not None:
             clear = self.noise_multiplier <= least
+        elif least < _LEAST_NOISE:
+            clear = False
         else:
-            clear = least >= _LEAST_NOISE and self.target.met_by(longer.event(least))
+            purchase = () if self.vocabulary is None else (self.vocabulary.event,)
+            topics = run_event(longer.sampler, least, longer.n_steps or 1)
+            clear = self.target.met_by(ComposedEvent((*purchase, topics)))
         if clear:
             return longer
         larger = default_batch_size(n, _NOISY_SHARE)
@@ -450,11 +445,6 @@ class TopicCase:
             # With the noise given, a larger minibatch would change epsilon.
             return replace(case, size=larger, n_steps=_NOISY_STEPS)
         return replace(case, n_steps=whole_epochs(case.sampler, DEFAULT_STEPS))
-
-    def event(self, noise_multiplier: float) -> ComposedEvent:
-        """The event of the run with this noise, after the purchase."""
-        topics = run_event(self.sampler, noise_multiplier, self.n_steps or 1)
-        return ComposedEvent((topics,) if self.vocabulary is None else (self.vocabulary.event, topics))
 
     def calibrated(self, planner: Planner) -> float:
         """Calibrate the noise multiplier."""
@@ -514,7 +504,7 @@ class TopicCase:
             words = max(1, round(vocabulary.words))
             case = replace(self, n_features=words, distinct_words=held, may_enlarge=False).decided()
             z = case.calibrated(planner) * vocabulary.extra_noise
-            case = case.with_topics(z, topics)
+            case = replace(case, n_components=topics or case.worthwhile_topics(z))
             told = told_share(case.signal(z, case.decay(z)), words)
             if (worth := told * vocabulary.token_share) > best[0]:
                 chosen = replace(self, n_features=words, distinct_words=held, n_components=case.n_components)
@@ -524,7 +514,7 @@ class TopicCase:
             most *= 2
         return best[1]
 
-    def with_topics(self, noise_multiplier: float, given: int | None = None) -> TopicCase:
-        """Copy the case with a given number of topics, or one for the signal with this noise."""
+    def worthwhile_topics(self, noise_multiplier: float) -> int:
+        """Choose the number of topics for the signal with this noise."""
         number = _TOPICS * self.signal(noise_multiplier, 0.7) * min(1.0, math.sqrt(self.n_features / _USUAL_WORDS))
-        return replace(self, n_components=given or round(min(max(number, _FEWEST), MOST_TOPICS)))
+        return round(min(max(number, _FEWEST), MOST_TOPICS))
