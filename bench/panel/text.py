@@ -43,7 +43,7 @@ SIGNALS = (1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 6.0, 8.0, 12.0, math.inf)
 WIDENINGS = tuple(miss / 100 for miss in range(2, 11))
 #: What takes one part out of the path; corpora that show what it wins.
 WITHOUT = {
-    "lengths: units are as long as stated": (public_topics.Lengths, "shown", False),
+    "lengths: units are as long as stated": (public_topics, "_SHOWN", math.inf),
     "mixture: public topics have their public weights": (
         public_topics,
         "topic_weights",

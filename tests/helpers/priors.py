@@ -63,7 +63,6 @@ class OwnPrior(Prior):
 class TwoScores(WithOwn):
     """Two steps of score, a public number."""
 
-    @property
     def _score_plan(self):
         return 2, False
 
@@ -83,7 +82,6 @@ class ScoresByRecords(WithOwn):
         type(self)._words += int(unit_words(block, words, self.n_words).counts.sum())
         super().contribute(block, words, out, scratch)
 
-    @property
     def _score_plan(self):
         return (2 if self._words else 1), False
 
@@ -162,7 +160,7 @@ class Scores(Lengths):
 class Compares(Lengths):
     """A run of scores that only compare priors."""
 
-    kind = type("BegunComparing", (Begun,), {"first": SCORE, "_score_plan": (1, True)})
+    kind = type("BegunComparing", (Begun,), {"first": SCORE, "_score_plan": lambda self: (1, True)})
 
 
 class Counting(LatentDirichletAllocation):

@@ -166,7 +166,7 @@ def test_no_unit_moves_a_step_beyond_the_bound(kind, compares, relation, own_top
     """Exact sums with and without each of the worst records, beside others, as persons with many rows too."""
     some = hostile()
     if compares:
-        monkeypatch.setattr(public_topics.PublicTopicsModel, "_score_plan", (1, True))
+        monkeypatch.setattr(public_topics.PublicTopicsModel, "_score_plan", lambda self: (1, True))
     everyone = np.concatenate([some, documents(60, V).toarray()])
     stage = at(kind, everyone, options={"relation": relation}, n_records=len(everyone))
     model, spacing = stage.model, stage.plan.mechanism.spacing
@@ -193,7 +193,7 @@ def test_no_unit_moves_a_step_beyond_the_bound(kind, compares, relation, own_top
 @pytest.mark.parametrize("compares", [False, True])
 def test_predictions_at_both_ends_keep_to_the_bound_of_replacing_a_unit(compares, monkeypatch):
     if compares:
-        monkeypatch.setattr(public_topics.PublicTopicsModel, "_score_plan", (1, True))
+        monkeypatch.setattr(public_topics.PublicTopicsModel, "_score_plan", lambda self: (1, True))
     stage = at(SCORE, options={"relation": "replace_one"})
     half, bound = stage.model._half, stage.model._predictions_bound
     nats = half.nats * np.repeat([[1.0], [-1.0]], half.n_candidates, axis=1)

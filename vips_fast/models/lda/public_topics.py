@@ -21,8 +21,8 @@ All read-outs are post-processing of releases. docs/panel.md has what each part 
 """
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, NamedTuple, Self
 
@@ -243,77 +243,59 @@ def kept_words(units: UnitWords, words: np.ndarray, most: int) -> np.ndarray:
 # ------------------------------------------------------------------ the lengths
 
 
-@dataclass(frozen=True, eq=False)
 class Lengths:
     """What the first release says of units' lengths. Before it, and where noise hides it, they are as ``stated``.
 
-    ``cells``, (11,), are the units in each cell, with ``noise``; ``outside`` is the mean share of a unit's words that
-    are not counted.
+    Attributes
+    ----------
+    cells, noise : array (11,), float
+        The units in each cell, and the noise in each of these numbers.
+    outside : float
+        The mean share of a unit's words that are not counted.
+    median : float
+        Counted words of the median unit that has any.
+    kept : int
+        Most words of a unit that count for the gain of exact frequencies.
+    mean_kept : (float, float)
+        Words that a unit is expected to keep, each once, and how far that is known.
+    all_over_kept : float
+        Different words of units, over those that are expected to be kept.
+    halves : (float, float)
+        The most words of a half that count in a score, and the bound of its nats.
+    mean_predicted : (float, float)
+        Words of a unit that are expected to be predicted, none if a half is empty, and how far that is known.
     """
 
-    n_records: int
-    stated: float
-    cells: np.ndarray = field(default_factory=lambda: np.zeros(len(LENGTH_CELLS)))
-    noise: float = 0.0
-    outside: float = 0.0
+    def __init__(
+        self, n_records: int, stated: float, cells: np.ndarray | None = None, noise: float = 0.0, outside: float = 0.0
+    ) -> None:
+        self._n_records, self.noise, self.outside = n_records, noise, outside
+        self.cells = cells = np.zeros(len(LENGTH_CELLS)) if cells is None else cells
+        if cells.max() > _SHOWN * noise:
+            counts = np.maximum(cells, 0.0)
+            below = np.concatenate(([0.0], np.cumsum(counts / counts.max())))
+            edges = np.log(np.append(LENGTH_CELLS, 2 * LENGTH_CELLS[-1]))
+            self.median, long = np.exp(np.interp([0.5, 0.9], below / below[-1], edges)).tolist()
+            words = np.append((LENGTH_CELLS[:-1] + LENGTH_CELLS[1:] - 1) / 2.0, 1.5 * LENGTH_CELLS[-1])
+            shares = counts / max(n_records, cells.max())
+            self._shares = shares / max(shares.sum(), 1.0)
+        else:
+            self.median = long = stated
+            words, self._shares = np.array([stated]), None
+        most = max(long / 2.0, 2.0)
+        self.halves = most, min(most, 6.0 * math.sqrt(most))
+        self.kept = math.ceil(self.median)
+        self.mean_kept = self._mean(np.minimum(words**_DIFFERENT, self.kept))
+        self.all_over_kept = max(self._mean(words**_DIFFERENT)[0] / self.mean_kept[0], 1.0)
+        self.mean_predicted = self._mean(np.minimum(words / 2.0, most) * (1.0 - 2.0 ** (1.0 - words)))
 
-    @cached_property
-    def shown(self) -> bool:
-        """Whether the lengths stand above their noise."""
-        return bool(self.cells.max() > _SHOWN * self.noise)
-
-    @cached_property
-    def median(self) -> float:
-        """Counted words of the median unit that has any."""
-        return self.at_most(0.5)
-
-    def at_most(self, share: float) -> float:
-        """Counted words that this share of the units with any has at most."""
-        if not self.shown:
-            return self.stated
-        counts = np.maximum(self.cells, 0.0)
-        below = np.concatenate(([0.0], np.cumsum(counts / counts.max())))
-        below /= below[-1]
-        edges = np.log(np.append(LENGTH_CELLS, 2 * LENGTH_CELLS[-1]))
-        return float(np.exp(np.interp(share, below, edges)))
-
-    @cached_property
-    def kept(self) -> int:
-        """Most words of a unit that count for the gain of exact frequencies."""
-        return math.ceil(self.median)
-
-    @cached_property
-    def mean_kept(self) -> tuple[float, float]:
-        """Words that a unit is expected to keep, each once, and how far that is known."""
-        return self._mean(lambda n: np.minimum(n**_DIFFERENT, self.kept))
-
-    @property
-    def all_over_kept(self) -> float:
-        """Different words of units, over those that are expected to be kept."""
-        return max(self._mean(lambda n: n**_DIFFERENT)[0] / self.mean_kept[0], 1.0) if self.shown else 1.0
-
-    @cached_property
-    def mean_predicted(self) -> tuple[float, float]:
-        """Words of a unit that are expected to be predicted, and how far that is known: none if a half is empty."""
-        most, _ = self.halves
-        return self._mean(lambda n: np.minimum(n / 2.0, most) * (1.0 - 2.0 ** (1.0 - n)))
-
-    def _mean(self, words: Callable[[np.ndarray], np.ndarray]) -> tuple[float, float]:
-        """Average a number of ``words`` over the lengths, with its standard deviation."""
-        if not self.shown:
-            stated = max(float(words(np.array(self.median))), 0.1)
+    def _mean(self, each: np.ndarray) -> tuple[float, float]:
+        """Average a number of ``each`` length, with its standard deviation."""
+        if self._shares is None:
+            stated = max(float(each[0]), 0.1)
             return stated, stated
-        shares = np.maximum(self.cells, 0.0) / max(self.n_records, self.cells.max())
-        shares /= max(shares.sum(), 1.0)
-        each = words(np.append((LENGTH_CELLS[:-1] + LENGTH_CELLS[1:] - 1) / 2.0, 1.5 * LENGTH_CELLS[-1]))
-        mean, noise = max(float(shares @ each), 0.1), self.noise / self.n_records * math.sqrt(each @ each)
+        mean, noise = max(float(self._shares @ each), 0.1), self.noise / self._n_records * math.sqrt(each @ each)
         return mean, math.hypot(_BY_LENGTHS * mean, noise)
-
-    @property
-    def halves(self) -> tuple[float, float]:
-        """The most words of a half that count in a score, and the bound of its nats."""
-        most = max(self.at_most(0.9) / 2.0, 2.0)
-        return most, min(most, 6.0 * math.sqrt(most))
 
     def shares(self) -> tuple[tuple[float, float] | None, tuple[float, float] | None]:
         """Shares of units without a counted word, and of a unit's words that are not counted, each with its noise.
@@ -322,8 +304,7 @@ class Lengths:
         """
         if not self.noise:
             return None, None
-        empty = 1.0 - float(self.cells.sum()) / self.n_records
-        noise = self.noise / self.n_records
+        noise, empty = self.noise / self._n_records, 1.0 - float(self.cells.sum()) / self._n_records
         of_outside = noise * ((1.0 - _OUTSIDE) / _OUTSIDE) ** 0.5
         return (empty, noise * math.sqrt(len(self.cells))), (self.outside, of_outside)
 
@@ -405,10 +386,12 @@ class PublicTopicsModel(Model):
         self._scales = histogram_scales(prior.frequencies)
         self._mechanism: tuple[GaussianMechanism, Sampler] | None = None
         self._bound, self._spacing, self._batch, self._adds = self.clip, 1.0, float(self.n_records), True
-        self._done, self._own_topics, self._compares = 0, 0, False
+        #: Share of units that a score asks.
+        self._share = min(1.0, JUDGES / self.n_records)
         self._scored, self._scored_noise, self._scores = np.zeros(0), 0.0, 0
+        self._done, self._compares = 0, False
         self._own: LdaModel | None = None
-        self._take_lengths(Lengths(self.n_records, self._given_length))
+        self._take_lengths()
         self._begin()
 
     def contributor(self) -> Self:
@@ -442,9 +425,8 @@ class PublicTopicsModel(Model):
 
     # -- the order of steps
 
-    @cached_property
     def _score_plan(self) -> tuple[int, bool]:
-        """Steps of the score, and whether it only compares the priors of proportions.
+        """Plan the steps of the score, and whether it only compares the priors of proportions.
 
         As few steps as tell the gain, at most a fifth. If noise would hide it, one compares, or none if that tells
         nothing.
@@ -452,14 +434,13 @@ class PublicTopicsModel(Model):
         if self._n_steps < 3:
             return 0, False
         most = max(1, round(0.2 * self._n_steps))
-        noise, of_comparing = self._noise_of_score
+        noise, of_comparing = self._noise_of_score()
         noise /= math.sqrt(most)
         if noise < _HIDES:
             enough = math.ceil(most * (noise / _TELLS) ** 2) or most  # no noise is known before the lengths are
             return min(enough, most), False
-        return int(of_comparing < _TELLS_TOTAL and len(self._totals) > 1), True
+        return int(of_comparing < _TELLS_TOTAL and self._n_candidates > 1), True
 
-    @property
     def _noise_of_score(self) -> tuple[float, float]:
         """Standard deviation that the noise of one score is expected to leave in the nats a word, and if it compares.
 
@@ -472,25 +453,21 @@ class PublicTopicsModel(Model):
         compared = COMPARED * norm_of(len(self._totals) - 1, 1.0, rest, not self._adds)
         return math.hypot(nats * whole, kept / math.sqrt(_PARTS[1])), nats * compared
 
-    @property
-    def kind(self) -> int:
-        """The kind of the next step."""
-        if self._done == 0 and self._n_steps >= 5:
-            return LENGTHS
-        if self._score_plan[0] and self._done >= self._n_steps - self._score_plan[0]:
-            return SCORE
-        return TOPICS if self._own is not None else WORDS
-
     def _begin(self) -> None:
-        """Prepare the next step."""
-        self._half = None
-        kind = self.kind
-        if kind == SCORE:
-            self._compares = self._score_plan[1]
+        """Choose the kind of the next step, and prepare it."""
+        self._half, (steps, compares) = None, self._score_plan()
+        if self._done == 0 and self._n_steps >= 5:
+            self.kind, size = LENGTHS, len(LENGTH_CELLS) + 1
+        elif steps and self._done >= self._n_steps - steps:
+            self.kind, self._compares = SCORE, compares
             self._half = self._score
             self._expected = self._judges * self._lengths.mean_kept[0] * self.read_out.masses
-        sizes = {LENGTHS: len(LENGTH_CELLS) + 1, WORDS: self.n_words, TOPICS: self.n_words * self._own_topics}
-        self.shape = (sizes[kind],) if self._half is None else (self._half.cells + 2 * (not self._compares),)
+            size = self._half.cells + (0 if compares else 2)
+        elif self._own is None:
+            self.kind, size = WORDS, self.n_words
+        else:
+            self.kind, size = TOPICS, self.n_words * self._own.n_topics
+        self.shape = (size,)
 
     @property
     def fine_shape(self) -> tuple[int, ...]:
@@ -503,22 +480,21 @@ class PublicTopicsModel(Model):
         self, block: DocumentBlock | UnitBlock, words: np.ndarray, out: np.ndarray, scratch: dict[str, Any]
     ) -> None:
         """Add contributions of the kind of this step; see the notes."""
-        kind = self.kind
-        if kind == TOPICS:
+        if self.kind == TOPICS:
             assert self._own is not None
-            self._own.contribute(block, words, out.reshape(self.n_words, self._own_topics), scratch)
+            self._own.contribute(block, words, out.reshape(self._own.shape), scratch)
             return
-        if kind == LENGTHS:
+        if self.kind == LENGTHS:
             units = unit_words(block, words, self.n_words)
-            totals = np.add.reduceat(np.append(units.counts, 0.0), units.ends[:-1]) if len(words) else np.zeros(0)
-            totals[np.diff(units.ends) == 0] = 0.0
+            unit = np.repeat(np.arange(len(words)), np.diff(units.ends))
+            totals = np.bincount(unit, units.counts, len(words))
             cells = np.searchsorted(LENGTH_CELLS, totals[totals > 0], side="right") - 1
             of_length, of_outside = self._length_units
             out[:-1] += np.bincount(cells, minlength=len(LENGTH_CELLS)) * of_length
             outside = words_outside(block, words)
             shares = outside / np.maximum(outside + totals, 1.0)
             out[-1] += np.trunc(shares * of_outside).astype(np.int64).sum()
-        elif kind == WORDS:
+        elif self.kind == WORDS:
             self._histogram.contribute(block, words, out, self._spacing)
         else:
             self._contribute_score(block, words, out)
@@ -586,35 +562,29 @@ class PublicTopicsModel(Model):
             noise = release.noise_sd * self.n_records / of_length
             if not (np.isfinite(cells).all() and np.isfinite([noise, outside]).all()):
                 raise ValueError("release: expected finite numbers")
-            self._take_lengths(replace(self._lengths, cells=cells, noise=noise, outside=outside))
+            self._take_lengths(cells, noise, outside)
         elif kind == SCORE:
             self._scored = release.values + (self._scored if self._scores else 0.0)
             self._scored_noise, self._scores = release.noise_sd, self._scores + 1
         elif kind == TOPICS:
             assert self._own is not None
-            shaped = release.units.reshape(self.n_words, self._own_topics)
-            self._own.update(replace(release, step=self._done - _FIRST_OWN, units=shaped))
+            units = release.units.reshape(self._own.shape)
+            self._own.update(replace(release, step=self._done - _FIRST_OWN, units=units))
         else:
             self._histogram.add(release)
         if kind != SCORE:
             self._forget()
         self._done += 1
-        first = self._own is None and self._done == _FIRST_OWN and self.kind == WORDS
-        if first and (number := self._affordable_topics()):
-            self._own_topics, self._own = number, self._topics_model(number)
         self._begin()
+        if self._done == _FIRST_OWN and self.kind == WORDS and (number := self._affordable_topics()):
+            self._own = self._topics_model(number)
+            self._begin()
 
-    def _take_lengths(self, lengths: Lengths) -> None:
+    def _take_lengths(self, cells: np.ndarray | None = None, noise: float = 0.0, outside: float = 0.0) -> None:
         """Take the lengths, and make the histogram of words for them, which is new."""
-        self._lengths = lengths
-        vars(self).pop("_score_plan", None)
-        usual = self._prior.frequencies @ self._scales**-2.0
-        self._histogram = WordHistogram(self._scales, self.clip, _POWER, _FILLS * math.sqrt(lengths.median * usual))
-
-    @property
-    def _share(self) -> float:
-        """Share of units that a score asks."""
-        return float(min(1.0, JUDGES / self.n_records))
+        self._lengths = Lengths(self.n_records, self._given_length, cells, noise, outside)
+        norm = math.sqrt(self._lengths.median * (self._prior.frequencies @ self._scales**-2.0))
+        self._histogram = WordHistogram(self._scales, self.clip, _POWER, _FILLS * norm)
 
     @property
     def _judges(self) -> float:
@@ -625,7 +595,7 @@ class PublicTopicsModel(Model):
 
     def _own_signal(self) -> float:
         """Words of a unit over the noise of a word, summed over units; 0 if no steps are left or texts are short."""
-        left = self._n_steps - self._score_plan[0] - _FIRST_OWN
+        left = self._n_steps - self._score_plan()[0] - _FIRST_OWN
         short = left < 5 or self._lengths.median < _OWN_LENGTH
         if short or self._mechanism is None or self._mechanism[0].noise_multiplier == 0:
             return 0.0
@@ -662,6 +632,10 @@ class PublicTopicsModel(Model):
             return read_words(x, sd, topics, weights)
         masses = weights @ topics
         return WordsRead(topics, weights, masses, np.zeros(len(masses)), masses, 0.0)
+
+    @property
+    def _n_candidates(self) -> int:
+        return len(self._totals) if self._own is None else len(_OWN_TOTALS) + 1
 
     def _candidate(self, own: bool, total: float) -> tuple[np.ndarray, np.ndarray]:
         """Topics, (J, V), with a Dirichlet prior of proportions of this total, (J,)."""
@@ -797,33 +771,22 @@ class PublicTopicsModel(Model):
         return self._candidate(chosen.own, chosen.total)[1]
 
     @property
-    def _own_share(self) -> float:
-        """Share of the records' own topics in the result."""
-        return 1.0 - _BESIDE if self._own is not None and self._chosen.own else 0.0
+    def _taken(self) -> LdaModel | None:
+        """Topics of the records' own, if they stand in the result."""
+        return self._own if self._own is not None and self._chosen.own else None
 
     def _public_rows(self) -> np.ndarray:
         """Give Dirichlet parameters of the public topics, (K, V), as if all words of the result were theirs."""
-        read = self.read_out
-        if self._own_share:
-            assert self._own is not None
-            total = float(self._own.result()["components"].sum())
-        else:
-            total = float(self.n_records) * self._lengths.median
+        read, own = self.read_out, self._taken
+        total = self.n_records * self._lengths.median if own is None else float(own.result()["components"].sum())
         return np.asarray(np.maximum(total * read.weights[:, None] * read.topics, 1e-12))
-
-    def _below_own(self, own: Callable[[LdaModel], np.ndarray], public: np.ndarray) -> np.ndarray:
-        """Put rows of the records' own topics, if they are taken, above those of ``public`` ones."""
-        if not self._own_share:
-            return public
-        assert self._own is not None
-        return np.concatenate([own(self._own), public])
 
     def result(self) -> dict[str, np.ndarray]:
         """Give ``components``, (J, V) Dirichlet parameters, the records' own topics first."""
-        share, rows = self._own_share, self._public_rows()
-        if share:
-            rows = (1.0 - share) * rows
-        return {"components": self._below_own(lambda own: share * own.result()["components"], rows)}
+        rows, own, share = self._public_rows(), self._taken, 1.0 - _BESIDE
+        if own is None:
+            return {"components": rows}
+        return {"components": np.concatenate([share * own.result()["components"], (1.0 - share) * rows])}
 
     @property
     def public_part(self) -> tuple[np.ndarray, np.ndarray]:
@@ -831,9 +794,11 @@ class PublicTopicsModel(Model):
 
         Both are 0 for topics of the records' own.
         """
-        weights, mine = self.read_out.weights, self._own_topics if self._own_share else 0
-        none = np.zeros(mine)
-        return np.append(none, (1.0 - self._own_share) * weights), np.append(none, self._prior.weights)
+        shares, public, own = self.read_out.weights, self._prior.weights, self._taken
+        if own is None:
+            return shares, public
+        none = np.zeros(own.n_topics)
+        return np.append(none, (1.0 - (1.0 - _BESIDE)) * shares), np.append(none, public)
 
     @property
     def above_public_text(self) -> tuple[np.ndarray, np.ndarray]:
@@ -864,8 +829,8 @@ class PublicTopicsModel(Model):
         public = self._public_rows()
         shares = public / public.sum(axis=1, keepdims=True)
         common = (shares**2 * ratios).sum(axis=1, keepdims=True)
-        spread = np.sqrt((1.0 - 2.0 * shares) * ratios + common)
-        return self._below_own(lambda own: np.full((own.n_topics, self.n_words), np.nan), spread)
+        spread, own = np.sqrt((1.0 - 2.0 * shares) * ratios + common), self._taken
+        return spread if own is None else np.concatenate([np.full((own.n_topics, self.n_words), np.nan), spread])
 
     def deviations(self) -> np.ndarray:
         """Compute (J, V) releases in standard deviations of their noise, as `LdaModel.deviations`.
@@ -873,13 +838,15 @@ class PublicTopicsModel(Model):
         Of a public topic the histogram tells which of its words the records have, not how the topic uses them.
         """
         sums, sd = self._histogram.mean()
-        return self._below_own(lambda own: own.deviations(), np.tile(sums / sd, (self._prior.n_topics, 1)))
+        found, own = np.tile(sums / sd, (self._prior.n_topics, 1)), self._taken
+        return found if own is None else np.concatenate([own.deviations(), found])
 
     # -- state
 
     def state(self) -> dict[str, np.ndarray]:
         """Give lengths, histograms, scores and the state of topics of the records' own."""
-        numbers = [self._done, self._own_topics, self._scores, self._lengths.noise, self._scored_noise]
+        own = 0 if self._own is None else self._own.n_topics
+        numbers = [self._done, own, self._scores, self._lengths.noise, self._scored_noise]
         numbers += [self._bound, self._spacing, self._batch, float(self._adds)]
         state = {
             "public_steps": np.array(numbers, np.float64),
@@ -897,7 +864,7 @@ class PublicTopicsModel(Model):
         known = 0.0 < bound <= self.clip and spacing > 0.0 and batch > 0.0 and adds in (0.0, 1.0)
         if numbers.min() < 0 or not whole or not known or (own and done < _FIRST_OWN):
             raise ValueError("state: 'public_steps' is out of its range")
-        self._done, self._own_topics, self._scores = done, own, scores
+        self._done, self._scores = done, scores
         length_noise, self._scored_noise = numbers[3:5].tolist()
         if self._mechanism is None:
             # For reading only. A run that goes on keeps the bounds of its own plan.
@@ -905,12 +872,12 @@ class PublicTopicsModel(Model):
         *cells, outside = array_of(state, "lengths", (len(LENGTH_CELLS) + 1,)).tolist()
         self._own = None
         self._forget()
-        self._take_lengths(replace(self._lengths, cells=np.array(cells), noise=length_noise, outside=outside))
+        self._take_lengths(np.array(cells), length_noise, outside)
         self._histogram.restore(state)
         if own:
             self._own = self._topics_model(own)
             self._own.restore(state)
-        count = len(_OWN_TOTALS) + 1 if own else len(self._totals)
+        count = self._n_candidates
         self._compares = bool(scores) and "scored" in state and state["scored"].shape == (count + 1,)
         self._scored = array_of(state, "scored", (count + (1 if self._compares else 4),) if scores else (0,))
         self._begin()
