@@ -109,7 +109,7 @@ def _docstrings() -> PanelCorpus:
     by_hash = sorted(found, key=lambda text: hashlib.sha256(text.encode("utf-8", "replace")).digest())
     kept = set(by_hash[:_MOST_DOCSTRINGS])
     files, texts = zip(*(found[text] for text in found if text in kept), strict=True)
-    counts = count_matrix([texts], tuple(sorted(words)), None)
+    counts = count_matrix([texts], tuple(sorted(words)), str.split)
     numbers = {path: number for number, path in enumerate(dict.fromkeys(files))}
     person = np.array([numbers[path] for path in files])
     counted = by_person(scipy.sparse.csr_matrix(counts), person)
