@@ -386,6 +386,21 @@ def test_topics_of_the_records_own_begin_where_they_stand_clear():
     )
 
 
+@pytest.mark.parametrize("own", [False, True])
+def test_the_noise_of_a_score_is_planned_for_its_candidates(own, request):
+    """Topics of the records' own bring one more candidate, whose differences to the others have the whole bound."""
+    request.getfixturevalue("own_topics" if own else "no_own_topics")
+    model = at(SCORE).model
+    lengths, (gain, kept, _) = model._lengths, public_topics._PARTS
+    assert model._half.n_candidates == (4 if own else 3)
+    noise = lengths.noise / N / model._share
+    parts = (
+        noise * lengths.halves[1] / lengths.mean_predicted[0] * model._half.norm / gain**0.5,
+        noise * _MOST * lengths.kept / lengths.mean_kept[0] / kept**0.5,
+    )
+    assert model._noise_of_score()[0] == pytest.approx(math.hypot(*parts))
+
+
 @pytest.mark.parametrize("n_steps", [3, 20])
 @pytest.mark.parametrize("noise", [1e-3, 1.0, 1e3, 1e5, 2e6])
 def test_any_noise_gives_topics_and_a_verdict_that_is_sure_only_if_it_may_be(noise, n_steps):

@@ -449,8 +449,9 @@ class PublicTopicsModel(Model):
         lengths, (_, bound), rest = self._lengths, self._lengths.halves, HalfPrediction.rest
         noise = lengths.noise / self.n_records / self._share
         nats, kept = noise * bound / lengths.mean_predicted[0], noise * _MOST * lengths.kept / lengths.mean_kept[0]
-        whole = norm_of(len(self._totals), REACH, rest, not self._adds) / math.sqrt(_PARTS[0])
-        compared = COMPARED * norm_of(len(self._totals) - 1, 1.0, rest, not self._adds)
+        count, reach = self._n_candidates, REACH if self._own is None else 1.0
+        whole = norm_of(count, reach, rest, not self._adds) / math.sqrt(_PARTS[0])
+        compared = COMPARED * norm_of(count - 1, 1.0, rest, not self._adds)
         return math.hypot(nats * whole, kept / math.sqrt(_PARTS[1])), nats * compared
 
     def _begin(self) -> None:
