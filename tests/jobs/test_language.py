@@ -91,7 +91,7 @@ def test_without_a_language_of_the_prior_the_sentence_has_none(prior):
 def test_one_language_for_topics_words_and_segmenter(prior, monkeypatch):
     other = PublicPrior(WORDS, prior.ratios, prior.weights, prior.frequencies, "a test", "it")
     seen = []
-    monkeypatch.setattr("vips_fast.jobs.topics.load_prior", lambda source: seen.append(source) or other)
+    monkeypatch.setattr("vips_fast.jobs.text.load_prior", lambda source: seen.append(source) or other)
     PrivateTopics(2.0, 1e-6, language="it", random_state=0).fit(texts(prior, "it", 300))
     PrivateTopics(2.0, 1e-6, random_state=0).fit(texts(prior, "it", 300))
     assert seen == ["public:it", "public:en"]

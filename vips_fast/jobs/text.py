@@ -109,7 +109,7 @@ class TextFile:
     format: str | None = None
     encoding: str = "utf-8"
     invalid: str = "raise"
-    public_prior: str | PublicPrior | None = None
+    public_prior: str | os.PathLike[str] | PublicPrior | None = None
     verify: bool = True
     progress: Callable[[str], AbstractContextManager[Any]] = lambda label: nullcontext()
 
@@ -121,7 +121,11 @@ class TextFile:
             if isinstance(given, os.PathLike):
                 object.__setattr__(self, name, os.fspath(given))
             elif given is not None and not isinstance(given, str):
-                object.__setattr__(self, name, _words_of(name, given))
+                try:
+                    object.__setattr__(self, name, public_vocabulary(given))
+                except (TypeError, ValueError) as error:
+                    why = str(error).removeprefix("vocabulary: ")
+                    raise type(error)(f"{name}=: {why}; expected words, a file of them or a name") from None
         prior = self.prior  # its file, too
         if prior is not None and self.language and prior.language not in ("", self.language):
             raise ValueError(
@@ -133,10 +137,14 @@ class TextFile:
         """The public prior, for all its words."""
         return None if self.public_prior is None else load_prior(self.public_prior)
 
-    @property
-    def _language(self) -> str:
-        """The language of stop words and segmenter; "" if the prior's is not known."""
-        return self.language or ("en" if self.prior is None else self.prior.language)
+    @cached_property
+    def _words(self) -> str:
+        """Where the words are from: "listed" ones, a "public" list, the "prior", a "private" purchase, or "counted"."""
+        if self.vocab not in (None, PRIVATE):
+            return "public" if isinstance(self.vocab, str) and self.vocab.startswith(PUBLIC) else "listed"
+        if not holds_records(self.path, self.format, self.text, self.person):
+            return "counted"
+        return PRIVATE if self.vocab == PRIVATE or self.prior is None else "prior"
 
     @property
     def sets(self) -> frozenset[str]:
@@ -146,37 +154,25 @@ class TextFile:
     @property
     def purchases(self) -> bool:
         """Whether the words are purchased."""
-        if self.vocab not in (None, PRIVATE) or self._by_prior:
-            return False
-        return holds_records(self.path, self.format, self.text, self.person)
-
-    @property
-    def _by_prior(self) -> bool:
-        """Whether a public prior lists the words."""
-        if self.prior is None or self.vocab is not None:
-            return False
-        return holds_records(self.path, self.format, self.text, self.person)
-
-    @property
-    def _lists(self) -> bool:
-        """Whether the caller lists the words, one by one or in a file."""
-        return not (self.vocab in (None, PRIVATE) or (isinstance(self.vocab, str) and self.vocab.startswith(PUBLIC)))
+        return self._words == PRIVATE
 
     def words_analyzer(self) -> Analyzer:
         """Choose how texts become words; with a vocabulary file, every word counts."""
         listed, coarse, numbers = self.stop_words, self.coarse_words, self.numbers
-        if not self._lists:
-            usual = f"{PUBLIC}{self._language}" if self._language else NONE
-            listed = listed or (usual if self.vocab in (None, PRIVATE) or self.language else self.vocab)
+        # "" if the prior's language is not known.
+        language = self.language or ("en" if self.prior is None else self.prior.language)
+        if self._words != "listed":
+            usual = f"{PUBLIC}{language}" if language else NONE
+            listed = listed or (self.vocab if self._words == "public" and not self.language else usual)
             coarse, numbers = coarse or usual, numbers or "mixed"
         left_out = () if listed in (None, NONE) else stop_words(listed)
         left_out += () if coarse in (None, NONE) else coarse_words(coarse)
-        words = self.analyzer or segmenter_of(self._language) or "unicode"
+        words = self.analyzer or segmenter_of(language) or "unicode"
         return Analyzer(words, self.min_length, numbers or "keep", self.ngrams, left_out)
 
     def public_words(self) -> tuple[str, ...] | None:
         """Load the words of a public vocabulary or prior."""
-        if self._by_prior:
+        if self._words == "prior":
             assert self.prior is not None
             kept, frequencies = self.words_analyzer(), self.prior.frequencies
             ranked = (self.prior.words[v] for v in np.argsort(-frequencies, kind="stable").tolist())
@@ -184,17 +180,27 @@ class TextFile:
             return tuple(sorted(islice(words, self.vocab_size or _PRIOR_WORDS)))
         if self.vocab is None or self.vocab == PRIVATE:
             return None
-        analyzer = None if self._lists else self.words_analyzer()
+        analyzer = None if self._words == "listed" else self.words_analyzer()
         return public_vocabulary(self.vocab, analyzer, size=self.vocab_size or 8000)
 
     def read(self, reading: Reading) -> Material:
         """Read the texts, after the purchase of a vocabulary if needed."""
-        if self.prior is not None:
-            self._check_prior(self.prior, reading.model)
+        model, prior = reading.model, self.prior
+        if prior is not None and model.n_components != prior.n_topics:
+            topics = f"n_components={model.n_components}: expected {prior.n_topics}"
+            raise ValueError(f"{topics}, the number of topics of {self.public_prior}")
         corpus, kept, words = self._read(reading)
-        if self.prior is not None:
-            reading.model.set_params(public_prior=self._prior_of(self.prior, corpus.vocabulary, words is not None))
         columns = corpus.vocabulary
+        if prior is not None:
+            if columns is None:
+                raise ValueError(f"public_prior={self.public_prior}: the columns have no words; expected vocab=")
+            try:
+                model.set_params(public_prior=prior.restricted_to(columns))
+            except ValueError as error:
+                if words is None:
+                    raise
+                warnings.warn(f"{error}. The words are paid for, so the fit continues without this prior", stacklevel=2)
+                model.set_params(public_prior=None)
         return Material(
             (getattr(corpus, "counts", corpus),),
             kept if columns is None else {VOCABULARY: listed(columns), **kept},
@@ -211,7 +217,7 @@ class TextFile:
             return shards, {} if said is None else {READING: said}, None
         raw = holds_records(self.path, self.format, self.text, self.person)
         words, after, analyzer = self.public_words(), None, self.words_analyzer() if raw else None
-        if analyzer is not None and words is not None and self._lists:
+        if analyzer is not None and words is not None and self._words == "listed":
             _check_words(words, analyzer, self.vocab if isinstance(self.vocab, str) else "")
         if analyzer is not None and words is None:
             purchase = _Purchase(self, reading, analyzer)
@@ -250,36 +256,6 @@ class TextFile:
         for texts, numbers in self.records().batches():
             n, persons = n + len(texts), max(persons, 1 + max(numbers or (-1,)))
         return n if self.person is None else persons
-
-    def _check_prior(self, prior: PublicPrior, model: Any) -> None:
-        """Refuse a model that the public prior does not fit."""
-        if model.n_components != prior.n_topics:
-            topics = f"n_components={model.n_components}: expected {prior.n_topics}"
-            raise ValueError(f"{topics}, the number of topics of {self.public_prior}")
-
-    def _prior_of(self, prior: PublicPrior, columns: Sequence[str] | None, purchased: bool) -> PublicPrior | None:
-        """Restrict the public prior to the columns.
-
-        Returns None, with a warning, if it does not know purchased words.
-        """
-        if columns is None:
-            raise ValueError(f"public_prior={self.public_prior}: the columns have no words; expected vocab=")
-        try:
-            return prior.restricted_to(columns)
-        except ValueError as error:
-            if not purchased:
-                raise
-            warnings.warn(f"{error}. The words are paid for, so the fit continues without this prior", stacklevel=2)
-            return None
-
-
-def _words_of(name: str, given: Any) -> tuple[str, ...]:
-    """Take a list of words."""
-    try:
-        return public_vocabulary(given)
-    except (TypeError, ValueError) as error:
-        why = str(error).removeprefix("vocabulary: ")
-        raise type(error)(f"{name}=: {why}; expected words, a file of them or a name") from None
 
 
 def _check_words(words: Sequence[str], analyzer: Analyzer, name: str) -> None:
@@ -370,17 +346,6 @@ class _Purchase:
                 "share, or a public vocabulary"
             )
 
-    @property
-    def _given(self) -> dict[str, Any]:
-        """Settings of the purchase that are not planned."""
-        return {
-            "analyzer": self._analyzer,
-            "n_records": self._model.n_records,
-            "options": Options(invalid=self._source.invalid),
-            "max_share": self._source.max_share,
-            "delta": self._delta,
-        }
-
     def _plan(self, n_records: int, epsilon: float | None) -> Plan:
         """Plan the purchase and the topics."""
         return plan(
@@ -395,19 +360,28 @@ class _Purchase:
             planner=self._reading.planner,
         )
 
-    def _planned(self, n_records: int, epsilon: float | None) -> dict[str, Any]:
-        """Return the settings of the purchase."""
-        found = self._plan(n_records, epsilon).vocabulary
-        assert found is not None
-        size = {} if self._source.vocab_size is None else {"max_features": self._source.vocab_size}
-        return {**self._given, **found.parameters(), **size}
+    def _settings(self, planned: Plan | None) -> dict[str, Any]:
+        """Return the settings of the purchase; without a plan, those that are not planned."""
+        settings = {
+            "analyzer": self._analyzer,
+            "n_records": self._model.n_records,
+            "options": Options(invalid=self._source.invalid),
+            "max_share": self._source.max_share,
+            "delta": self._delta,
+        }
+        if planned is not None:
+            assert planned.vocabulary is not None
+            settings |= planned.vocabulary.parameters()
+            if self._source.vocab_size is not None:
+                settings["max_features"] = self._source.vocab_size
+        return settings
 
     def _again(self, words: PrivateVocabulary, n_records: int) -> PrivateVocabulary:
         """Compare the settings of a stored purchase; update its free choices."""
         # A resumed fit may have a larger target than the one that this was planned for.
         epsilon = self._folder.settings.get("epsilon", self._model.epsilon)
         # The budget no longer knows its rest before the purchase.
-        wanted = self._planned(n_records, epsilon) if self._terms.targeted else self._given
+        wanted = self._settings(self._plan(n_records, epsilon) if self._terms.targeted else None)
         # Processing of released words is free.
         words.set_params(**{name: wanted[name] for name in ("max_share", "max_features") if name in wanted})
         if words.get_params() != {**words.get_params(), **wanted}:
@@ -437,9 +411,10 @@ class _Purchase:
                 if budget is not None:
                     _ = budget.purchase_delta  # refuses a purchase that the budget has no delta for
                     epsilon = epsilon if self._terms.targeted else budget.left
-                made = PrivateVocabulary(**self._planned(n_records, epsilon))
+                planned = self._plan(n_records, epsilon)
+                made = PrivateVocabulary(**self._settings(planned))
                 self._check_both(made, n_records, epsilon)
-                if (planned := self._plan(n_records, epsilon)).hopeless:
+                if planned.hopeless:
                     tell(planned.run_forecast(), reading.on_forecast, 4)
             made.set_params(n_jobs=model.n_jobs)
             try:

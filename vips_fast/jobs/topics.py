@@ -19,7 +19,7 @@ from ..data.vocabulary import Vocabulary, count_matrix
 from ..engine.budget import Budget
 from ..engine.statement import Privacy
 from ..models.family import VOCABULARY, family_of
-from ..models.lda import LatentDirichletAllocation, PublicPrior, load_prior, plan
+from ..models.lda import LatentDirichletAllocation, PublicPrior, plan
 from ..models.lda.planning import DOC_LENGTH
 from ..report import part_of
 from ..store.atomic import replace_text
@@ -177,7 +177,7 @@ class PrivateTopics(TextJob):
                 "epsilon=None: expected a number, target_attack_success=, or budget=, of which the fit takes all that "
                 "is left"
             )
-        prior, columns = self._prior(), (text,) if isinstance(text, str) else tuple(text)
+        columns = (text,) if isinstance(text, str) else tuple(text)
         source = TextFile(
             as_table(data, columns),
             columns,
@@ -187,12 +187,12 @@ class PrivateTopics(TextJob):
             max_share=self.max_share,
             stop_words=self.stop_words,
             coarse_words=self.coarse_words,
-            public_prior=prior,
+            public_prior=f"public:{self.language or 'en'}" if self.public_prior == PUBLIC_TOPICS else self.public_prior,
             language=self.language,
             invalid=self.invalid,
             progress=self._line,
         )
-        settings = {"n_components": self._topics(prior, source), "doc_length": self.doc_length, **self._settings()}
+        settings = {"n_components": self._topics(source), "doc_length": self.doc_length, **self._settings()}
         self.model_: LatentDirichletAllocation = self._run(LatentDirichletAllocation(**settings), source, out, resume)
         return self
 
@@ -200,15 +200,9 @@ class PrivateTopics(TextJob):
     def _targeted(self) -> bool:
         return self.epsilon is not None or self.target_attack_success is not None
 
-    def _prior(self) -> PublicPrior | None:
-        if self.public_prior is None:
-            return None
-        language = f"public:{self.language or 'en'}"
-        return load_prior(language if self.public_prior == PUBLIC_TOPICS else self.public_prior)
-
-    def _topics(self, prior: PublicPrior | None, source: TextFile) -> int:
+    def _topics(self, source: TextFile) -> int:
         """Choose the number of topics, from public numbers."""
-        if prior is not None:
+        if (prior := source.prior) is not None:
             if self.n_topics not in (None, prior.n_topics):
                 raise ValueError(f"n_topics={self.n_topics}: expected None, or {prior.n_topics} as in public_prior")
             return prior.n_topics
