@@ -56,9 +56,9 @@ _OUTSIDE = 0.15
 _FILLS = 0.8
 #: The power of a unit's counts in the histogram: words come in bursts.
 _POWER = 0.5
-#: Totals of the Dirichlet prior of proportions that the score compares: the middle one first, which is taken without a
-#: score; then as many times less and more. The peak between them is taken. docs/panel.md has how they were chosen.
-TOTALS = (6.0, 1.5, 24.0)
+#: Totals of the Dirichlet prior of proportions that the score compares: the middle one first, then as many times less
+#: and more. The peak between them is taken, or `_BLIND` without a score. docs/panel.md has how they were chosen.
+TOTALS, _BLIND = (6.0, 1.5, 24.0), 10.0
 #: Parts of a unit's squared norm in a score: predictions, the exact frequencies' gain, the number of words for it.
 _PARTS = (0.35, 0.53, 0.12)
 #: Most nats that one more occurrence of a word may say for exact frequencies, or against them; occurrences that each
@@ -679,10 +679,10 @@ class PublicTopicsModel(Model):
 
     @property
     def _chosen(self) -> "Chosen":
-        """What the score chooses: the peak of its totals, or public topics alone; the middle without a score."""
+        """What the score chooses: the peak of its totals, or public topics alone."""
         score, totals = self._score_read, self._totals if self._own is None else _OWN_TOTALS
         if score is None:
-            return Chosen(self._own is not None, totals[0], 0.0, 0.0)
+            return Chosen(self._own is not None, _BLIND if totals == TOTALS else totals[0], 0.0, 0.0)
         nats = np.append(0.0, score.nats) if self._compares else score.nats
         if self._own is not None and nats.argmax() == len(totals):
             return Chosen(False, TOTALS[0], float(nats[-1]), score.noise(len(totals)))
