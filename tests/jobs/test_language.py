@@ -91,9 +91,10 @@ def test_without_a_language_of_the_prior_the_sentence_has_none(prior):
 def test_one_language_for_topics_words_and_segmenter(prior, monkeypatch):
     other = PublicPrior(WORDS, prior.ratios, prior.weights, prior.frequencies, "a test", "it")
     seen = []
-    monkeypatch.setattr("vips_fast.jobs.text.load_prior", lambda source: seen.append(source) or other)
-    PrivateTopics(2.0, 1e-6, language="it", random_state=0).fit(texts(prior, "it", 300))
-    PrivateTopics(2.0, 1e-6, random_state=0).fit(texts(prior, "it", 300))
+    with monkeypatch.context() as patch:
+        patch.setattr("vips_fast.jobs.text.load_prior", lambda source: seen.append(source) or other)
+        PrivateTopics(2.0, 1e-6, language="it", random_state=0).fit(texts(prior, "it", 300))
+        PrivateTopics(2.0, 1e-6, random_state=0).fit(texts(prior, "it", 300))
     assert seen == ["public:it", "public:en"]
     stopped = TextFile({"text": ["a"]}, public_prior=other).words_analyzer()
     assert stopped("il la che") == [] and stopped("the of") == ["the", "of"]
