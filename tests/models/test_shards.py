@@ -24,7 +24,8 @@ from vips_fast.engine.backend import Threads
 from vips_fast.engine.budget import Budget
 
 KEY = b"k" * 32
-KINDS = {"lda": "counts", "lda-measured": "counts", "lda-paper": "counts", "network": "binary"}
+KINDS = dict.fromkeys(("lda", "lda-measured", "lda-paper"), "counts")
+KINDS |= dict.fromkeys(("network", "network-classes"), "binary")
 
 
 @pytest.fixture(autouse=True)
@@ -35,22 +36,13 @@ def small_pieces(monkeypatch):
 
 def sharded(path, name, data, persons=None, **options):
     """Return the arguments of ``fit`` in shards. The same rows follow in memory, in their order."""
-    X, y = (*data, None)[:2]
-    binary = ("network-classes",)
-    kind = KINDS.get(name) or ("binary" if name in binary else "numbers")
-    batches = [
-        Batch(X[a:b], None if y is None else y[a:b], None if persons is None else persons[a:b])
-        for a, b in ((0, 70), (70, X.shape[0]))
-    ]
-    return write_shards(path, batches, kind=kind, **options)
-
-
-def arrays(model):
-    return model._fitted().arrays
+    columns = *data[:2], *[None] * (2 - len(data)), persons
+    batches = [Batch(*(one if one is None else one[part] for one in columns)) for part in (slice(70), slice(70, None))]
+    return write_shards(path, batches, kind=KINDS.get(name, "numbers"), **options)
 
 
 def same(first, second):
-    a, b = arrays(first), arrays(second)
+    a, b = (model._fitted().arrays for model in (first, second))
     return a.keys() == b.keys() and all(np.array_equal(a[name], b[name]) for name in a)
 
 
@@ -75,9 +67,7 @@ def test_persons_in_shards(tmp_path, name, bins):
     data, persons = data(), np.random.default_rng(3).integers(0, 60, 200)
     corpus = sharded(tmp_path / "shards", name, data, persons, bins=bins)
     # In memory, in their order.
-    X, y = (*data, None)[:2]
-    rows = np.arange(corpus.n_rows)
-    inside = corpus.matrix(rows), *([] if y is None else [corpus.labels])
+    inside = corpus.matrix(np.arange(corpus.n_rows)), *([] if corpus.labels is None else [corpus.labels])
     numbers = np.repeat(np.arange(len(set(persons))), np.diff(corpus.groups.starts))
     options = {"sampling": "poisson", "batch_size": 20, "options": {"rows_per_group": 3}}
     models = [make(**options).set_unsafe(test_key=KEY) for _ in range(2)]
@@ -88,7 +78,7 @@ def test_persons_in_shards(tmp_path, name, bins):
 @pytest.mark.parametrize("name", ["lda", "network", "logistic"])
 def test_read_outs_work_in_pieces(tmp_path, monkeypatch, name):
     make, data = CASES[name]
-    monkeypatch.setattr("vips_fast.data.shards.PIECE", 500)
+    monkeypatch.setattr(shards, "PIECE", 500)
     corpus, data = sharded(tmp_path / "shards", name, data()), data()
     model = make().fit(*data)
     assert sum(1 for _ in corpus.pieces()) > 3
@@ -226,18 +216,17 @@ def test_bins_on_disk_are_the_minibatches(tmp_path, name, persons):
     assert model.privacy_.epsilon > epsilon(fresh, model.privacy_.delta)
     model.save(tmp_path / "model")
     assert type(model).load(tmp_path / "model").privacy_ == model.privacy_
-    for wrong, options in (("batch_size", {"batch_size": n / 2}), ("n_steps", {"n_steps": 6})):
-        with pytest.raises(ValueError, match=wrong):
-            make(**{**options_of(model), **options}).fit(corpus, groups=corpus.groups)
-    others = [None, Runs(corpus.groups.starts[::3])] if persons else [np.arange(corpus.n_rows)]
-    for other in others:
-        with pytest.raises(ValueError, match="groups: expected"):
-            make(**options_of(model)).fit(corpus, groups=other)
     assert "drawn once with the data" in str(model.privacy_)
+    for wrong, more in (("batch_size", {"batch_size": n / 2}), ("n_steps", {"n_steps": 6})):
+        with pytest.raises(ValueError, match=wrong):
+            make(**options | more).fit(corpus, groups=corpus.groups)
+    for other in [None, Runs(corpus.groups.starts[::3])] if persons else [np.arange(corpus.n_rows)]:
+        with pytest.raises(ValueError, match="groups: expected"):
+            make(**options).fit(corpus, groups=other)
     # Bins that are not of all units, as a damaged manifest might say.
     corpus.bins = corpus.bins[:-1]
     with pytest.raises(ValueError, match="bins are not made of all its units"):
-        make(**options_of(model) | {"n_steps": 6}).fit(corpus, groups=corpus.groups)
+        make(**options | {"n_steps": 6}).fit(corpus, groups=corpus.groups)
 
 
 @pytest.mark.parametrize("said", [None, 1000])
@@ -249,11 +238,6 @@ def test_a_budget_knows_of_bins_before_the_data_are_read(tmp_path, said):
     model = make(**options, n_records=said).fit(corpus, budget=budget)
     assert model.ledger_.event() == RandomAllocationEvent(3, 1, GaussianEvent(3.0), True)
     assert budget.left < 3.0
-
-
-def options_of(model):
-    names = ("sampling", "n_steps", "noise_multiplier", "epsilon")
-    return {name: getattr(model, name) for name in names}
 
 
 SAMPLED = {

@@ -61,20 +61,8 @@ def at_once(n_threads):
     return got
 
 
-def test_threads_make_it_at_once(packaged, folder):
+def test_threads_and_processes_make_it_at_once(packaged, folder):
     for _ in range(10):
-        for path in files(folder):
-            path.unlink()
-        [digest] = set(at_once(8))
-        assert isinstance(digest, str) and len(files(folder)) == 1
-        before = len(packaged)
-        assert set(at_once(8)) == {digest} and len(packaged) == before
-
-
-def test_processes_make_it_at_once(packaged, folder):
-    for _ in range(10):
-        for path in files(folder):
-            path.unlink()
         children = []
         for _ in range(4):
             child = os.fork()
@@ -84,6 +72,13 @@ def test_processes_make_it_at_once(packaged, folder):
             children.append(child)
         assert [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children] == [0] * 4
         assert len(files(folder)) == 1 and load_prior("public:en").name == "packages" and not packaged
+        files(folder)[0].unlink()
+        [digest] = set(at_once(8))
+        assert isinstance(digest, str) and len(files(folder)) == 1
+        before = len(packaged)
+        assert set(at_once(8)) == {digest} and len(packaged) == before
+        files(folder)[0].unlink()
+        packaged.clear()
 
 
 @pytest.mark.parametrize("place", ["a file", "below a file", "no home"])
@@ -103,20 +98,20 @@ def test_a_folder_that_takes_nothing_only_warns(place, packaged, tmp_path, monke
     assert model.public_prior == prior and len(packaged) == 2
 
 
-@pytest.mark.parametrize("change", ["version", "words", "stop words", "wordfreq", "package", "size"])
-def test_a_prior_of_other_sources_is_not_taken(change, packaged, folder, monkeypatch):
+@pytest.mark.parametrize(
+    ("name", "other"),
+    [
+        ("_VERSION", 0),
+        ("PRIOR_WORDS", 7),
+        ("stop_words", lambda name, whole: ("the",)),
+        ("_LIST", "data/small_en.msgpack.gz"),
+        ("DIGESTS", {"vocab.txt": "0"}),
+    ],
+)
+def test_a_prior_of_other_sources_is_not_taken(name, other, packaged, folder, monkeypatch):
     before = prior_building.packaged_key()
     load_prior("public:en")
-    if change == "version":
-        monkeypatch.setattr(prior_building, "_VERSION", 0)
-    elif change in ("words", "size"):
-        monkeypatch.setattr(prior_building, "PRIOR_WORDS", 7)
-    elif change == "stop words":
-        monkeypatch.setattr(prior_building, "stop_words", lambda name, whole: ("the",))
-    elif change == "wordfreq":
-        monkeypatch.setattr(prior_building, "_LIST", "data/small_en.msgpack.gz")
-    else:
-        monkeypatch.setattr(prior_building, "DIGESTS", {"vocab.txt": "0"})
+    monkeypatch.setattr(prior_building, name, other)
     after = prior_building.packaged_key()
     assert before != after and len(packaged) == 1
     # Not under its own name, and not under the one that is asked for.
@@ -128,28 +123,28 @@ def test_a_prior_of_other_sources_is_not_taken(change, packaged, folder, monkeyp
     assert len(packaged) == 3 and ours.read_bytes() != theirs.read_bytes()
 
 
-@pytest.mark.parametrize("damage", ["cut", "empty", "a bit", "an array", "plain", "a folder", "unreadable"])
-def test_a_file_that_is_not_whole_is_made_again(damage, packaged, folder, tmp_path):
+def a_bit(path):
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
+DAMAGES = {
+    "cut": lambda path: path.write_bytes(path.read_bytes()[:-100]),
+    "empty": lambda path: path.write_bytes(b""),
+    "a bit": a_bit,
+    "an array": lambda path: store(path, prior_building.packaged_key(), b"other content"),  # whole, with the right key
+    "plain": lambda path: load_prior("public:en").save(path),  # what versions before wrote
+    "a folder": lambda path: (path.unlink(), path.mkdir()),
+    "unreadable": lambda path: (path.unlink(), path.symlink_to(path.with_name("nowhere"))),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_file_that_is_not_whole_is_made_again(damage, packaged, folder):
     digest = load_prior("public:en").digest
     [path] = files(folder)
-    data = bytearray(path.read_bytes())
-    if damage == "cut":
-        path.write_bytes(data[:-100])
-    elif damage == "empty":
-        path.write_bytes(b"")
-    elif damage == "a bit":
-        data[len(data) // 2] ^= 1
-        path.write_bytes(data)
-    elif damage == "an array":  # whole, with the right key, and no prior
-        store(path, prior_building.packaged_key(), b"other content")
-    elif damage == "plain":  # what versions before wrote
-        load_prior("public:en").save(path)
-    elif damage == "a folder":
-        path.unlink()
-        path.mkdir()
-    else:
-        path.unlink()
-        path.symlink_to(tmp_path / "nowhere")
+    DAMAGES[damage](path)
     with warnings.catch_warnings(record=True) as warned:
         assert load_prior("public:en").digest == digest and len(packaged) == 2
     assert bool(warned) == (damage == "a folder")

@@ -20,16 +20,12 @@ ARRAYS = {
     "number": np.array(2**63, np.uint64),
     "text": np.array(["red", "green"]),
 }
-SAVERS = {
-    "own": write_npz,
-    "stored": lambda file, arrays: np.savez(file, **arrays),
-    "deflated": lambda file, arrays: np.savez_compressed(file, **arrays),
-}
+SAVERS = {"own": lambda file, **arrays: write_npz(file, arrays), "stored": np.savez, "deflated": np.savez_compressed}
 
 
 def saved(path, arrays=ARRAYS, save="own"):
     with open(path, "wb") as file:
-        SAVERS[save](file, arrays)
+        SAVERS[save](file, **arrays)
     return path
 
 
@@ -136,23 +132,21 @@ def test_newer_heads_are_read(tmp_path):
 
 def test_refuses_an_archive(tmp_path):
     good = npy(HEAD, EIGHT)
-    for members, method, message in [
-        ([("a.npy", good), ("a.npy", good)], zipfile.ZIP_STORED, "holds the array 'a' twice"),
-        ([("a.txt", b"text")], zipfile.ZIP_STORED, "'a.txt', which is not an array"),
-        ([("a.npy", good)], zipfile.ZIP_BZIP2, "another method than deflate"),
-        ([("a.npy", good)], zipfile.ZIP_LZMA, "another method than deflate"),
-    ]:
-        with pytest.raises(ValueError, match=message):
-            read_npz(archive(tmp_path / "a.npz", members, method))
-    raw = bytearray(archive(tmp_path / "a.npz", [("a.npy", good)]).read_bytes())
+    path, encrypted = tmp_path / "a.npz", archive(tmp_path / "encrypted.npz", [("a.npy", good)])
+    raw = bytearray(encrypted.read_bytes())
     raw[raw.index(b"PK\1\2") + 8] |= 1
-    (tmp_path / "a.npz").write_bytes(raw)
-    with pytest.raises(ValueError, match="encrypted"):
-        read_npz(tmp_path / "a.npz")
-    with pytest.raises(FileNotFoundError):
-        read_npz(tmp_path / "absent.npz")
-    with pytest.raises(IsADirectoryError):
-        read_npz(tmp_path)
+    encrypted.write_bytes(raw)
+    for made, error, message in [
+        (lambda: archive(path, [("a.npy", good), ("a.npy", good)]), ValueError, "holds the array 'a' twice"),
+        (lambda: archive(path, [("a.txt", b"text")]), ValueError, "'a.txt', which is not an array"),
+        (lambda: archive(path, [("a.npy", good)], zipfile.ZIP_BZIP2), ValueError, "another method than deflate"),
+        (lambda: archive(path, [("a.npy", good)], zipfile.ZIP_LZMA), ValueError, "another method than deflate"),
+        (lambda: encrypted, ValueError, "encrypted"),
+        (lambda: tmp_path / "absent.npz", FileNotFoundError, "absent"),
+        (lambda: tmp_path, IsADirectoryError, str(tmp_path)),
+    ]:
+        with pytest.raises(error, match=message):
+            read_npz(made())
 
 
 def test_an_expanding_file_is_refused_before_it_is_read(tmp_path, monkeypatch):
