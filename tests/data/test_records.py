@@ -267,11 +267,13 @@ def binary(*cells):
 def test_broken_tables(tmp_path):
     path, cut = tmp_path / "t.parquet", tmp_path / "cut.parquet"
     frame, mixed = pandas.DataFrame({"text": ["a", SECRET, 3.5]}), {"text": ["a"], "n": [1, 2]}
-    parquet.write_table(pyarrow.table({"text": [1, 2], "n": [SECRET, "b"], "bytes": binary(b"\xff", b"a")}), path)
+    columns = {"text": [1, 2], "n": [SECRET, "b"], "bytes": binary(b"\xff", b"a"), "raw": [b"a", b"b"]}
+    parquet.write_table(pyarrow.table(columns), path)
     written(cut, path.read_bytes()[:-9])
     for source, more, match in [
         (path, {}, "t.parquet: column 'text' is of type int64; expected text"),
-        (path, {"text": "note"}, "t.parquet: no column 'note'; it has 'text', 'n', 'bytes'$"),
+        (path, {"text": "note"}, "t.parquet: no column 'note'; it has 'text', 'n', 'bytes', 'raw'$"),
+        (path, {"text": "raw"}, "t.parquet: column 'raw' is of type binary; expected text"),
         (path, {"text": "bytes"}, "t.parquet: row 1 or one of .* not UTF-8 text"),
         (cut, {}, "cut.parquet: not a whole Parquet file"),
         (frame, {}, "line 3: expected a text in column 'text', got one of type float"),
@@ -281,6 +283,9 @@ def test_broken_tables(tmp_path):
         (3, {}, "records of type int have no columns"),
     ]:
         broken(lambda: load_corpus(source, VOCABULARY, **more), match)
+    whole = path.read_bytes()
+    for bad in (whole[:-9], whole[:-20] + b"\x0f" * 12 + whole[-8:]):
+        broken(lambda: column_names(written(cut, bad)), "cut.parquet: not a whole Parquet file")
 
 
 def test_a_missing_column_shows_those_that_there_are(tmp_path):

@@ -140,7 +140,7 @@ def test_what_shows_without_verifying(corpus):
             "expected offsets that rise, and none past the end; .* write the",
         ),
         ("indptr", starts, starts.replace(b"<u2", b"<f2"), "expected <u2"),
-        ("indptr", starts, b"x" * len(starts), "not a .npy file"),
+        *(("indptr", starts, bad, "not a .npy file") for bad in (b"PK\3\4" + starts[4:], starts.replace(b"}", b"("))),
         (
             "indices",
             columns,

@@ -143,7 +143,8 @@ def column_names(source: Any, encoding: str = "utf-8", keys: bool = False) -> li
         return table_columns(source) or []
     with naming(source_name(source)), opened(source, None, encoding) as (_, file, format):
         if format == "parquet":
-            return list(_parquet_module().ParquetFile(file).schema_arrow.names)
+            with _whole_parquet() as parquet:
+                return list(parquet.ParquetFile(file).schema_arrow.names)
         if format == "xlsx":
             return [str(name or "") for name in next(sheet_rows(file))[1]]
         if format == "jsonl":
@@ -361,38 +362,42 @@ def _checked(batches: Iterable[tuple[Any, dict[str, list[Any]]]], texts: Sequenc
         yield batch
 
 
-def _parquet_module() -> Any:
+@contextlib.contextmanager
+def _whole_parquet() -> Iterator[Any]:
+    """Give the package that reads Parquet files; its errors for a damaged one become a ValueError."""
     try:
-        from pyarrow import parquet
+        from pyarrow import ArrowException, parquet
     except ImportError:
         raise missing_package("a Parquet file", "pyarrow", "tables") from None
-    return parquet
+    try:
+        yield parquet
+    except (ArrowException, OSError, UnicodeDecodeError):
+        raise ValueError("not a whole Parquet file") from None
 
 
 def _parquet(
     file: Any, columns: Sequence[str], texts: Sequence[str], batch_rows: int, drop: bool, read: list[int], size: int
 ) -> Iterator[tuple[Any, dict[str, list[Any]]]]:
     """Yield batches of rows; ``read[0]`` counts the file's bytes by rows."""
-    parquet = _parquet_module()
-    import pyarrow
-
     first, left = 1, most_expanded(size)
-    try:
+    with _whole_parquet() as parquet:
         schema = parquet.ParquetFile(file, pre_buffer=False).schema_arrow
         # Equal texts share memory as they do in the file.
         shared = [name for name, kind in zip(schema.names, schema.types, strict=True) if str(kind) in _STRINGS]
         table = parquet.ParquetFile(file, pre_buffer=False, read_dictionary=shared)
-        places = places_of(columns, table.schema_arrow.names)
+        places = places_of(columns, schema.names)
         if (expanded := _expanded(table.metadata, columns)) > left:
             raise ValueError(f"expands to {expanded} bytes; expected at most {left} of a file of this size")
         for name, place in zip(columns, places, strict=True):
-            kind = table.schema_arrow.types[place]
-            kind = kind.value_type if pyarrow.types.is_dictionary(kind) else kind
-            if name in texts and not any(word in str(kind) for word in ("string", "null")):
+            kind = str(schema.types[place])
+            if name in texts and not any(word in kind for word in ("string", "null")):
                 raise ValueError(f"column {name!r} is of type {kind}; expected text")
         # Few rows at a time: a row has no largest size.
         for part in table.iter_batches(min(batch_rows, 512), columns=list(columns), use_threads=False):
-            batch = {name: _cells(part.column(name), drop) for name in columns}
+            try:
+                batch = {name: _cells(part.column(name), drop) for name in columns}
+            except UnicodeDecodeError:
+                raise ValueError(f"row {first} or one of the next {min(batch_rows, 512)}: not UTF-8 text") from None
             left -= sum(len(cell) for name in texts for cell in batch[name] if isinstance(cell, str))
             if left < 0:
                 raise ValueError("its rows share too much text for a file of this size; expected it as CSV")
@@ -400,10 +405,6 @@ def _parquet(
             first += part.num_rows
             read[0] = size * (first - 1) // table.metadata.num_rows
             yield rows, batch
-    except UnicodeDecodeError:
-        raise ValueError(f"row {first} or one of the next {min(batch_rows, 512)}: not UTF-8 text") from None
-    except (pyarrow.ArrowException, OSError):
-        raise ValueError("not a whole Parquet file") from None
 
 
 def _expanded(metadata: Any, columns: Sequence[str]) -> int:

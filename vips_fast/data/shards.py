@@ -21,6 +21,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -62,8 +63,8 @@ class Mapped(NamedTuple):
     def of(cls, path: Path) -> Self:
         """Map a ``.npy`` file; ValueError, with its path, for another."""
         try:
-            array: Any = np.load(path, mmap_mode="r", allow_pickle=False)
-        except (ValueError, EOFError):
+            array: Any = np.lib.format.open_memmap(path, mode="r")
+        except (ValueError, EOFError, SyntaxError, TokenError, ArithmeticError):  # its head is Python source
             raise ValueError(f"{path}: not a .npy file; expected it as it was written") from None
         return cls(path, array.view(np.ndarray), array.base, array.offset)
 
