@@ -162,16 +162,6 @@ def test_arguments():
         check_counts(np.array([[{}, 1]], dtype=object))
 
 
-@settings(max_examples=150, deadline=None)
-@given(
-    hnp.arrays(np.int64, hnp.array_shapes(min_dims=2, max_dims=2, max_side=7), elements=st.integers(0, 3)),
-    st.sampled_from((*FORMATS, "dense")),
-    st.sampled_from(("int32", "int64", "uint8", "float32")),
-)
-def test_round_trip(dense, format, width):
-    canonical(check_counts(in_form(dense.astype(width), format)), dense)
-
-
 @settings(max_examples=300, deadline=None)
 @given(
     st.lists(st.integers(-3, 9), max_size=8),

@@ -35,15 +35,16 @@ def tensors():
     return {name: rng.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
 
 
-def write_model(folder, arrays, config=CONFIG):
-    head, place, body = {}, 0, b""
+def write_model(folder, arrays, config=CONFIG, pieces=PIECES, more=None, tail=b""):
+    """Write the files of a model. ``more`` changes fields of all tensors' descriptions."""
+    head, place, body = {"__metadata__": {"format": "pt"}, "other": {}}, 4, b"\0" * 4
     for name, array in arrays.items():
-        end = place + array.nbytes
-        head[name] = {"dtype": "F32", "shape": list(array.shape), "data_offsets": [place, end]}
+        end, kind = place + array.nbytes, {"f": "F32", "e": "F16"}[array.dtype.char]
+        head[name] = {"dtype": kind, "shape": list(array.shape), "data_offsets": [place, end], **(more or {})}
         place, body = end, body + array.tobytes()
     text = json.dumps(head).encode()
-    (folder / "model.safetensors").write_bytes(len(text).to_bytes(8, "little") + text + body)
-    (folder / "vocab.txt").write_text("\n".join(PIECES) + "\n", "utf-8")
+    (folder / "model.safetensors").write_bytes(len(text).to_bytes(8, "little") + text + body + tail)
+    (folder / "vocab.txt").write_text("\n".join(pieces) + "\n", "utf-8")
     (folder / "config.json").write_text(json.dumps(config), "utf-8")
     return folder
 
@@ -147,16 +148,8 @@ WORD_PIECES = ("[UNK]", "cat", "##s", "##fish", "dog", "cats", "naive", "é")
 TABLE = np.random.default_rng(0).normal(size=(len(WORD_PIECES), 3)).astype(np.float32)
 
 
-def write_words(folder, pieces=WORD_PIECES, table=TABLE, head=None, tail=b"", name="embeddings.word_embeddings.weight"):
-    """Write the two files of a model. ``head`` changes fields of the tensor's description."""
-    (folder / "vocab.txt").write_text("\n".join(pieces) + "\n", "utf-8")
-    kind = {"f": "F32", "e": "F16"}[table.dtype.char]
-    size = table.nbytes
-    said = {"dtype": kind, "shape": list(table.shape), "data_offsets": [4, 4 + size], **(head or {})}
-    text = json.dumps({"__metadata__": {"format": "pt"}, "other": {}, name: said}).encode()
-    whole = len(text).to_bytes(8, "little") + text + b"\0" * 4 + table.tobytes() + tail
-    (folder / "model.safetensors").write_bytes(whole)
-    return whole
+def write_words(folder, table=TABLE, name="embeddings.word_embeddings.weight", pieces=WORD_PIECES, **how):
+    return write_model(folder, {name: table}, pieces=pieces, **how)
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.float16])
@@ -175,13 +168,13 @@ def test_a_word_is_the_mean_of_its_longest_pieces(tmp_path, kind):
     ("change", "message"),
     [
         ({"pieces": WORD_PIECES[:-1]}, "expected 7 x any numbers"),
-        ({"head": {"dtype": "I64"}}, "of type F32 or F16"),
-        ({"head": {"shape": [8]}}, "of type F32 or F16"),
-        ({"head": {"shape": [8, 4]}}, "bytes for all of them"),
-        ({"head": {"shape": [8, 0], "data_offsets": [4, 4]}}, "bytes for all of them"),
-        ({"head": {"data_offsets": [-4, 92]}}, "bytes for all of them"),
-        ({"head": {"data_offsets": [1000, 1096]}}, "is cut off"),
-        ({"head": {"data_offsets": "ab"}}, "of type F32 or F16"),
+        ({"more": {"dtype": "I64"}}, "of type F32 or F16"),
+        ({"more": {"shape": [8]}}, "of type F32 or F16"),
+        ({"more": {"shape": [8, 4]}}, "bytes for all of them"),
+        ({"more": {"shape": [8, 0], "data_offsets": [4, 4]}}, "bytes for all of them"),
+        ({"more": {"data_offsets": [-4, 92]}}, "bytes for all of them"),
+        ({"more": {"data_offsets": [1000, 1096]}}, "is cut off"),
+        ({"more": {"data_offsets": "ab"}}, "of type F32 or F16"),
         ({"name": "other.weight"}, "expected one tensor word_embeddings.weight"),
         ({"table": np.full((8, 3), np.inf, np.float32)}, "not finite"),
     ],
@@ -194,7 +187,7 @@ def test_files_that_do_not_hold_embeddings_are_refused(tmp_path, change, message
 
 
 def test_a_file_that_is_cut_anywhere_is_refused(tmp_path):
-    whole = write_words(tmp_path)
+    whole = (write_words(tmp_path) / "model.safetensors").read_bytes()
     for size in range(len(whole)):
         (tmp_path / "model.safetensors").write_bytes(whole[:size])
         with pytest.raises(ValueError, match=r"model\.safetensors: "):

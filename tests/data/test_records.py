@@ -137,19 +137,6 @@ def test_where_blocks_and_batches_end_changes_nothing(table, tmp_path, monkeypat
         assert [(text or "", person) for text, person in got] == expected
 
 
-def test_people(data_dir):
-    """The same posts in three files and as tables."""
-    folder = data_dir / "people"
-    table = parquet.read_table(folder / "train.parquet")
-    words = ("god", "windows", "game", "don't", "car")
-    expected, files = None, (folder / f"train.{kind}" for kind in ("csv.gz", "jsonl.gz", "parquet"))
-    for source in (*files, table, table.to_pandas(), polars.from_arrow(table)):
-        corpus = load_corpus(source, words, text="text", person="person")
-        expected = expected or corpus
-        same(corpus, expected)
-    assert len(expected) == 15_351 and expected.groups.max() + 1 == 6_652 and expected.counts.sum() > 5_000
-
-
 def test_strings_and_folders_and_standard_input(tmp_path, monkeypatch):
     texts = ["Alpha beta-ALPHA", "", "unknown delta."]
     expected = [[2, 1, 0, 0], [0, 0, 0, 0], [0, 0, 0, 1]]
