@@ -14,7 +14,6 @@ import scipy.sparse as sp
 from lda_common import DATA, Table
 
 from vips_fast import PrivateVocabulary
-from vips_fast.models.vocabulary import TokenRows
 
 VARIANTS = {"gopi": dict(n_rounds=1, max_tokens=300), "one round": dict(n_rounds=1), "four rounds": {}}
 N_ARTICLES = 21_475
@@ -25,15 +24,17 @@ def main():
     parser.add_argument("--persons", type=int, nargs="+", default=[N_ARTICLES, 400_000])
     args = parser.parse_args()
     articles, names = sp.load_npz(DATA / "train.npz").tocsr(), (DATA / "vocab.txt").read_text().split()
+    texts = [" ".join(names[v] for v in row.indices) for row in articles]
     table = Table("vocabulary", ["persons", "epsilon", "rounds", "words", "share"])
     for n in args.persons:
         drawn = np.random.default_rng(1).integers(0, articles.shape[0], n)
-        matrix = articles if n == N_ARTICLES else articles[drawn]
+        drawn = np.arange(n) if n == N_ARTICLES else drawn
+        matrix = articles[drawn]
         tokens = dict(zip(names, np.asarray(matrix.sum(axis=0)).ravel(), strict=True))
         for epsilon in (0.1, 0.3, 1.0):
             for name, settings in VARIANTS.items():
-                model = PrivateVocabulary(epsilon=epsilon, delta=1e-6, n_records=n, **settings)
-                found = model.fit(TokenRows.of_counts(matrix, names)).vocabulary_
+                model = PrivateVocabulary(epsilon=epsilon, delta=1e-6, n_records=n, analyzer=str.split, **settings)
+                found = model.fit(texts[i] for i in drawn).vocabulary_
                 table.add(n, epsilon, name, len(found), sum(tokens[word] for word in found) / sum(tokens.values()))
 
 

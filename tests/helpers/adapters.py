@@ -96,7 +96,7 @@ class _Listed(PrivateVocabulary):
         number = int(sets.names[1].partition("/")[2])
         place = {token(i, number): i + 1 for i in range(number)}
         own = np.array([0, *(place[name] for name in sets.names[1:])], dtype=np.int32)
-        listed = TokenSets(sets._ids, sets._ends, own[sets._number], ["", *place])
+        listed = TokenSets(own[sets._ids], sets._ends, ["", *place])
         cast(VocabularyModel, stage.model).learn(listed)
         return replace(stage, records=listed)
 

@@ -8,7 +8,8 @@ import pytest
 from vips_fast import LatentDirichletAllocation, PrivateVocabulary, verify
 from vips_fast.cli import main
 from vips_fast.engine.ledger import Ledger
-from vips_fast.engine.result import FitResult
+from vips_fast.engine.plan import Planner
+from vips_fast.engine.result import FitResult, Public
 from vips_fast.engine.statement import Privacy
 from vips_fast.models.family import PURCHASE
 from vips_fast.models.vocabulary.model import texts_of
@@ -71,14 +72,11 @@ def forged(words, change):
 
 def read_anyway(said):
     records = [record for record in said["ledger"]["records"] if record["kind"] != "close"]
-    words = PrivateVocabulary._from_settings(said["settings"])
-    result = read_purchase.__globals__["Public"](**said["public"])
-    from vips_fast.engine.plan import Planner
-
-    model = Planner().plan(words.request(result)).model
+    words, public = PrivateVocabulary._from_settings(said["settings"]), Public(**said["public"])
+    model = Planner().plan(words.request(public)).model
     model.restore({"sums": np.array(said["sums"], dtype=np.int64), **texts_of(said["tokens"])})
     return FitResult.make(
-        said["model"], said["settings"], result, len(said["sums"]), model.result(), model.state(), Ledger.of(records)
+        said["model"], said["settings"], public, len(said["sums"]), model.result(), model.state(), Ledger.of(records)
     )
 
 
@@ -111,7 +109,8 @@ def test_a_word_that_was_not_purchased_is_found(tmp_path):
     assert differing(tmp_path / "hashes") == {"vocabulary in the ledger", "words of the columns"}
     topics(tmp_path / "threshold", words, text=forged(words, add))
     assert differing(tmp_path / "threshold") == {PURCHASE}
-    said = json.loads(purchase_text(words.__class__.load(saved(words, tmp_path))))
+    words.save(tmp_path / "words")
+    said = json.loads(purchase_text(PrivateVocabulary.load(tmp_path / "words")))
     said["sums"], said["n_steps"] = said["sums"][:3], 3
     topics(tmp_path / "rounds", words, text=json.dumps(said))
     assert differing(tmp_path / "rounds") == {PURCHASE}
@@ -120,11 +119,6 @@ def test_a_word_that_was_not_purchased_is_found(tmp_path):
         path = tmp_path / "missing" / "m" / PURCHASE
         path.write_text(path.read_text().replace("red", "rod"))
         LatentDirichletAllocation.load(tmp_path / "missing" / "m")
-
-
-def saved(words, folder):
-    words.save(folder / "words")
-    return folder / "words"
 
 
 @pytest.mark.parametrize(
@@ -156,30 +150,14 @@ def test_half_of_the_purchase_in_the_topics_ledger_is_seen(tmp_path, monkeypatch
 def line(tmp_path):
     rows = [f"p{i // 2},{text}" for i, text in enumerate(TEXTS[:400])]
     (tmp_path / "notes.csv").write_text("\n".join(["patient,note", *rows, ""]))
-    line = [
-        "fit",
-        "lda",
-        tmp_path / "notes.csv",
-        "--text",
-        "note",
-        "--person",
-        "patient",
-        "--topics",
-        2,
-        "--epsilon",
-        6,
-    ]
-    line += ["--delta", 1e-5, "--max-share", 1, "--out", tmp_path / "m", "--anyway", "--transcript", tmp_path / "t"]
-    return [str(word) for word in line]
-
-
-def stated_by_the_shell(line, capsys):
-    assert main(line) == 0
-    return float(" ".join(capsys.readouterr()).partition("for epsilon = ")[2].split()[0].rstrip("."))
+    said = "--text note --person patient --topics 2 --epsilon 6 --delta 1e-5 --max-share 1 --anyway"
+    folders = ["--out", str(tmp_path / "m"), "--transcript", str(tmp_path / "t")]
+    return ["fit", "lda", str(tmp_path / "notes.csv"), *said.split(), *folders]
 
 
 def check_the_shell(line, capsys, folder):
-    stated = stated_by_the_shell(line, capsys)
+    assert main(line) == 0
+    stated = float(" ".join(capsys.readouterr()).partition("for epsilon = ")[2].split()[0].rstrip("."))
     spent = read_purchase((folder / "m" / PURCHASE).read_text()).ledger_.epsilon(1e-5)
     assert stated >= spent * (1 - 1e-3)
     assert main(["verify", str(folder / "m"), "--transcript", str(folder / "t")]) == 0

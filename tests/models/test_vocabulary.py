@@ -6,15 +6,13 @@ import pickle
 import tracemalloc
 from fractions import Fraction
 from functools import partial
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from runs import stopping_after
-from scipy import sparse
 from scipy.stats import binom, norm
 
-from vips_fast.accounting import GaussianEvent, epsilon
+from vips_fast.accounting import GaussianEvent, SelfComposedEvent, epsilon
 from vips_fast.audit.statistics import mu_interval
 from vips_fast.data.tokens import Analyzer
 from vips_fast.data.vocabulary import count_matrix
@@ -23,7 +21,13 @@ from vips_fast.engine.model import Release
 from vips_fast.mechanisms import GaussianMechanism
 from vips_fast.models.vocabulary import PrivateVocabulary, TokenRows
 from vips_fast.models.vocabulary import model as model_module
-from vips_fast.models.vocabulary.model import ThresholdSampler, VocabularyModel, threshold_delta, threshold_for
+from vips_fast.models.vocabulary.model import (
+    ThresholdSampler,
+    VocabularyModel,
+    names_of,
+    threshold_delta,
+    threshold_for,
+)
 
 WORDS = [f"w{i}" for i in range(40)]
 
@@ -92,8 +96,6 @@ def test_the_event_is_the_gaussians_and_what_the_threshold_lets_through():
     sampler = ThresholdSampler(1000, 4, 300, 2e-6)
     assert -math.expm1(4 * math.log1p(-sampler.round_delta)) >= 2e-6
     event, whole = sampler.event(8.0), 1e-5
-    from vips_fast.accounting import SelfComposedEvent
-
     rest = (whole - 2e-6) / (1 - 2e-6)
     alone = epsilon(SelfComposedEvent(GaussianEvent(8.0, "add_remove"), 4), rest)
     assert epsilon(SelfComposedEvent(event, 4), whole) == pytest.approx(alone, rel=1e-3)
@@ -138,37 +140,6 @@ def test_who_holds_more_keeps_as_many_by_an_own_word():
     assert set(np.array(moved.names)[moved.block(np.array([2])).ids]) == first[0]
     # What nobody keeps is not there to get noise.
     assert len(one.names) == 1 + 50 + 3
-
-
-def test_counts_and_texts_are_the_same_sets():
-    documents = texts(20)
-    names = sorted(set(" ".join(documents).split()))
-    counts = count_matrix([documents], names, str.split)
-    one, two = sets_of(documents), TokenRows.of_counts(counts, names).sets(None, 1000, words_of())
-    for row in range(20):
-        held = [{s.names[i] for i in s.block(np.array([row])).ids} for s in (one, two)]
-        assert held[0] == held[1] == set(documents[row].split())
-    with pytest.raises(ValueError, match="names: expected"):
-        TokenRows.of_counts(counts, names[:-1])
-
-
-def test_a_token_that_stands_a_thousand_times_in_a_row_is_held_once():
-    """A stored zero does not count. The axis of a sparse matrix does not matter either."""
-    clean = sparse.csr_array(np.array([[1, 0, 2], [0, 3, 0]]))
-    ends = [0, 1002, 1004]
-    columns, values = [0] * 1000 + [2, 1] + [1, 2], [1] * 1000 + [2, 0] + [3, 0]
-    repeated = sparse.csr_array((values, columns, ends), shape=(2, 3))
-    for X in (clean, repeated, clean.tocsc(), clean.toarray()):
-        block = TokenRows.of_counts(X, ["a", "b", "c"]).sets(None, 9, words_of()).block(np.arange(2))
-        assert block.ids.tolist() == [1, 3, 2] and block.ends.tolist() == [0, 2, 3]
-    assert repeated.nnz == 1004  # the caller's own is left as it is
-
-
-def test_a_persons_texts_are_one_set():
-    rows = TokenRows(str.split).extend(["a b a", "c", "b d", None])
-    sets = rows.sets(["x", "y", "x", "z"], 10, words_of())
-    held = [[sets.names[i] for i in sets.block(np.array([row])).ids] for row in range(3)]
-    assert held == [["a", "b", "d"], ["c"], []]
 
 
 @pytest.mark.parametrize("analyzer", ["unicode", Analyzer(ngrams=3), Analyzer(stop_words=("b",)), str.split])
@@ -277,14 +248,13 @@ def test_a_lone_token_is_released_with_probability_at_most_delta_rho(own, n_roun
     delta, most = 0.02, 100
     persons = 1_000_000 // own
     n = persons * own
-    counts = sparse.csr_array((np.ones(n), np.arange(n), np.arange(0, n + 1, own)), shape=(persons, n))
-    sets = TokenRows.of_counts(counts, [f"t{i}" for i in range(n)]).sets(None, most, words_of())
+    sets = sets_of([" ".join(f"t{i}" for i in range(k, k + own)) for k in range(0, n, own)], most)
     model, mechanism = model_of(sets, 2.0, n_rounds, most, delta, persons)
     for number in range(n_rounds):
         sums = sums_of(model, sets)
         mechanism.add_noise(sums, bytes([number]) * 32)  # known keys: no chance of a millionth a case
         release(model, sums)
-    found = {int(token) // own for token in (n[1:] for n in names_of(model))}
+    found = {int(token) // own for token in (n[1:] for n in names_of(model.result()))}
     # Above it only once in a million runs.
     assert len(found) <= binom.isf(1e-6, persons, delta)
     if own >= 100 and n_rounds == 1:
@@ -310,18 +280,11 @@ def test_the_weights_noise_is_what_is_claimed():
     assert low <= 1 / 2.0 <= high and high < 0.6
 
 
-def names_of(model):
-    arrays = model.result()
-    ends = np.concatenate(([0], np.cumsum(arrays["lengths"]))).astype(int)
-    data = arrays["bytes"].tobytes()
-    return [data[a:b].decode() for a, b in zip(ends, ends[1:], strict=False)]
-
-
 def test_a_release_is_in_alphabetical_order():
     sets = sets_of(["zebra apple"] * 90)
     model, mechanism = model_of(sets, 1.0, 1, 10, 0.1)
     release(model, sums_of(model, sets))
-    assert names_of(model) == ["apple", "zebra"]
+    assert names_of(model.result()) == ["apple", "zebra"]
 
 
 def test_the_threshold_is_public():
@@ -384,7 +347,7 @@ def test_no_private_token_leaves(tmp_path, caplog):
     data = b"".join(path.read_bytes() for path in (tmp_path / "v").iterdir()) + pickle.dumps(found)
     data += (caplog.text + str(warned[0].message) + str(refused.value) + str(made.value)).encode()
     assert b"w0" in data and b"sesame" not in data and b"zebra" not in data
-    assert names_of(SimpleNamespace(result=lambda: found._result.arrays)) == sorted(found.vocabulary_)
+    assert names_of(found._result.arrays) == sorted(found.vocabulary_)
     state = found._result.state
     assert set(state) == {"sums", "bytes", "lengths"} and state["sums"].shape == (4, 1 + len(found.vocabulary_))
 
@@ -470,63 +433,53 @@ def test_rounds_that_move_weight_find_more():
 # ------------------------------------------------------------ mutants
 
 
-def weights_of_norm_above_one(patch):
-    true = VocabularyModel.prepare
+def after(kind, name, change):
+    """Return a fault: what is changed of an object, or of a method's result, after the method."""
+    true = getattr(kind, name)
 
-    def prepare(self, mechanism, sampler):
-        true(self, mechanism, sampler)
-        self._first = self._first + 1
-
-    patch.setattr(VocabularyModel, "prepare", prepare)
-
-
-def threshold_from_the_data(patch):
-    true = VocabularyModel.learn
-
-    def learn(self, sets):
-        true(self, sets)
-        self.threshold += 1e-3 * sets.n_rows
-
-    patch.setattr(VocabularyModel, "learn", learn)
-
-
-def noise_for_tokens_nobody_keeps(patch):
-    true = TokenRows.sets
-
-    def sets(self, *arguments):
-        found = true(self, *arguments)
-        found.names += [name for name in self._index.columns if name not in set(found.names)]
+    def faulty(self, *given):
+        found = true(self, *given)
+        change(self, found)
         return found
 
-    patch.setattr(TokenRows, "sets", sets)
+    return partial(pytest.MonkeyPatch.setattr, target=kind, name=name, value=faulty)
 
 
-def order_of_first_sight(patch):
-    patch.setattr(model_module, "sorted", lambda tokens, key: tokens, raising=False)
+def more_names(rows, found):
+    found.names += set(rows._index.columns).difference(found.names)
 
 
-def weights_by_a_figure_over_all_tokens(patch):
-    true = VocabularyModel.update
+def longer(model, _):
+    model._first = model._first + 1
 
-    def update(self, given):
-        true(self, given)
-        self._wanted = self._wanted * 300 // (260 + len(self._names))
 
-    patch.setattr(VocabularyModel, "update", update)
+def threshold_from_the_data(model, _):
+    model.threshold += 1e-3 * len(model._names)
+
+
+def figure_over_all_tokens(model, _):
+    model._wanted = model._wanted * 300 // (260 + len(model._names))
 
 
 def no_allowance_for_own_weights(patch):
     patch.setattr(model_module, "_bounds", lambda most, rounds: (np.arange(1.0, most + 1), np.zeros(most)))
 
 
+def order_of_first_sight(patch):
+    patch.setattr(model_module, "sorted", lambda tokens, key: tokens, raising=False)
+
+
 @pytest.mark.parametrize(
     ("mutant", "test"),
     [
-        (noise_for_tokens_nobody_keeps, test_who_holds_more_keeps_as_many_by_an_own_word),
-        (weights_of_norm_above_one, partial(test_nobody_weighs_more_than_one_and_alone_as_in_company, 3.0)),
-        (threshold_from_the_data, test_the_threshold_is_public),
+        (after(TokenRows, "sets", more_names), test_who_holds_more_keeps_as_many_by_an_own_word),
         (
-            weights_by_a_figure_over_all_tokens,
+            after(VocabularyModel, "prepare", longer),
+            partial(test_nobody_weighs_more_than_one_and_alone_as_in_company, 3.0),
+        ),
+        (after(VocabularyModel, "learn", threshold_from_the_data), test_the_threshold_is_public),
+        (
+            after(VocabularyModel, "update", figure_over_all_tokens),
             partial(test_a_neighbor_moves_the_others_sums_by_at_most_one_in_every_round, 10_000, 4),
         ),
         (

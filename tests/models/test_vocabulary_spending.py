@@ -19,7 +19,6 @@ from vips_fast.engine.filters import gaussian_filter_epsilon, leaked, without_le
 from vips_fast.models.vocabulary import TokenRows
 
 TEXTS = ["red green blue " * 3, "one two three", "red two blue", "green one"] * 100
-LEAK = ComposedEvent((GaussianEvent(8.0, "add_remove"), ApproximateDPEvent(0.0, 1e-6, "add_remove")))
 
 
 def purchased(**options):
@@ -116,6 +115,13 @@ def test_what_was_reserved_is_given_back_where_the_texts_sets_cannot_be_made(tmp
     assert left[0] < 3.0 and budget.left == 5.0 and budget.spent == 0.0
 
 
+def leak(delta):
+    return ComposedEvent((GaussianEvent(8.0, "add_remove"), ApproximateDPEvent(0.0, delta, "add_remove")))
+
+
+LEAK = leak(1e-6)
+
+
 def of_delta(path, delta=1e-5, **options):
     options = dict(epsilon=50.0, dataset="d", unit="record", relation="add_remove", filter="gaussian") | options
     return Budget.create(path, delta=delta, **options)
@@ -125,10 +131,6 @@ def draw(budget, event, count, drawn=None):
     with budget.reserve(event, count) as run:
         for _ in range(count if drawn is None else drawn):
             run.release()
-
-
-def leak(delta):
-    return ComposedEvent((GaussianEvent(8.0, "add_remove"), ApproximateDPEvent(0.0, delta, "add_remove")))
 
 
 def test_leaks_share_a_pot_and_everything_else_has_the_rest(tmp_path):

@@ -17,7 +17,6 @@ import reported
 from vips_fast import LatentDirichletAllocation
 from vips_fast.engine.assumptions import ASSUMPTIONS, assess
 from vips_fast.models.verdict import FoundGain, Verdict
-from vips_fast.models.vocabulary.planning import plan_vocabulary
 
 GOLDEN = Path(__file__).with_name("golden.txt")
 
@@ -64,7 +63,6 @@ def forecasts():
     """Case -> forecast in a line, from public numbers."""
     model = LatentDirichletAllocation(10, epsilon=1.0, doc_length=60)
     out = {f"{n} documents": model.plan(n, 2_000).forecast() for n in (2_000, 400_000)}
-    out["vocabulary"] = plan_vocabulary(20_000, 2.0, 1e-6).text()
     return out
 
 

@@ -146,10 +146,7 @@ class PrivateVocabulary(PrivateEstimator):
         return self
 
     def needed(self, name: str, share: float = 1.0) -> str:
-        """Estimate the needs of a few words, from public numbers.
-
-        The texts are usual ones. ``name`` is the name of an epsilon; the vocabulary has a ``share`` of it.
-        """
+        """Estimate what a few words of usual texts need; ``name`` is an epsilon's, of which they have a ``share``."""
         said, fitted = self.privacy_, self._as_fitted()
         if not said.private:
             return "a public vocabulary"  # no epsilon to start from
@@ -316,7 +313,7 @@ class PrivateVocabulary(PrivateEstimator):
         return PurchasedCounts.of(counts, self.purchase())
 
     def fit_transform(self, X: Iterable[str | None], y: object = None, **call: Unpack[Purchase]) -> sparse.csr_array:
-        """Run `fit`, then `transform` of the same texts. An iterator of texts is first read into memory."""
+        """Run `fit`, then `transform` of the same texts, which are read into memory if they are an iterator."""
         texts = list(X) if isinstance(X, Iterator) else X
         return self.fit(texts, **call).transform(texts)
 

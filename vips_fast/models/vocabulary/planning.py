@@ -25,15 +25,13 @@ from typing import Any
 import numpy as np
 import scipy
 
-from ...accounting import SelfComposedEvent, gaussian_noise_multiplier, rounded_up
+from ...accounting import SelfComposedEvent, gaussian_noise_multiplier
 from ...accounting.calibration import Target
 from ...accounting.solver import halve_brackets
-from ...checks import check_number
 from ...engine.model import Release
 from ...engine.plan import Planner
 from ...mechanisms import GaussianMechanism
-from ...store.words import counted
-from .model import LARGEST_LATER, ThresholdSampler, VocabularyModel, threshold_for
+from .model import LARGEST_LATER, ThresholdSampler, VocabularyModel
 
 #: Share of delta that the threshold may let through.
 THRESHOLD_SHARE = 0.25
@@ -54,23 +52,10 @@ _RANKS, _CROWD, _DRAWS = 128, 8, 24
 
 @dataclass(frozen=True)
 class VocabularyPlan:
-    """Settings for `PrivateVocabulary`, and their forecast.
+    """Settings for `PrivateVocabulary`, the noise and event of all rounds, and what to expect.
 
-    Attributes
-    ----------
-    epsilon : float
-        For the vocabulary only.
-    n_rounds, max_tokens, max_features : int
-        Parameters of `PrivateVocabulary` of the same names.
-    noise_multiplier, threshold : float
-        Noise in a token's weight in each round, and the threshold for the weights of all rounds. No person weighs more
-        than 1 in a round, over all tokens.
-    event : SelfComposedEvent
-        Of all rounds together.
-    words, token_share : float
-        Expected tokens of the vocabulary, and their share of all that are used.
-    extra_noise : float
-        Noise of the fit, relative to its noise with a public vocabulary, about.
+    ``words`` are released tokens, ``token_share`` their share of all that are used, and ``extra_noise`` is the noise of
+    the topics over that with a public vocabulary, about.
     """
 
     epsilon: float
@@ -78,7 +63,6 @@ class VocabularyPlan:
     max_tokens: int
     max_features: int
     noise_multiplier: float
-    threshold: float
     event: SelfComposedEvent
     words: float
     token_share: float
@@ -87,45 +71,6 @@ class VocabularyPlan:
     def parameters(self) -> dict[str, Any]:
         """Return keyword arguments for the estimator."""
         return {name: getattr(self, name) for name in ("epsilon", "n_rounds", "max_tokens", "max_features")}
-
-    def text(self) -> str:
-        """Return the plan in one line."""
-        return (
-            f"vocabulary: epsilon = {rounded_up(self.epsilon)} in {counted(self.n_rounds, 'round')}; "
-            f"expect about {self.words:.2g} words, {self.token_share:.0%} of all tokens, and "
-            f"{self.extra_noise:.2f} times the noise in the topics"
-        )
-
-
-@dataclass(frozen=True)
-class _Public:
-    """Public inputs of a plan, except for epsilon and the choices."""
-
-    n_records: int
-    delta: float
-    tokens: float
-    n_words: int
-    size: int
-
-    def expected(self, epsilon: float, n_rounds: int, max_tokens: int) -> tuple[float, float, float]:
-        """Predict share of tokens, words, and noise of a round. It is 0 if out of range."""
-        # In R rounds the noise is sqrt(R) times the noise of one.
-        z = math.sqrt(n_rounds) * gaussian_noise_multiplier(epsilon, self.delta * (1 - THRESHOLD_SHARE))
-        if not 1 <= z <= 2.0**17:
-            return 0.0, 0.0, z
-        words, share = forecast(self.sampler(n_rounds, max_tokens), z, self.tokens, self.n_words, self.size)
-        return share, words, z
-
-    def sampler(self, n_rounds: int, max_tokens: int) -> ThresholdSampler:
-        """Return the sampler: persons, rounds and threshold."""
-        return ThresholdSampler(self.n_records, n_rounds, max_tokens, THRESHOLD_SHARE * self.delta)
-
-    def extra_noise(self, epsilon: float, n_rounds: int, z: float) -> float:
-        """Compare the topics' noise with their noise at whole epsilon."""
-        alone = gaussian_noise_multiplier(epsilon, self.delta)
-        both = gaussian_noise_multiplier(epsilon, self.delta * (1 - THRESHOLD_SHARE))
-        left = both**-2 - n_rounds * z**-2
-        return left**-0.5 / alone if left > 0 else math.inf
 
 
 def plan_vocabulary(
@@ -141,60 +86,35 @@ def plan_vocabulary(
     max_tokens: int = MOST_TOKENS,
     planner: Planner | None = None,
 ) -> VocabularyPlan:
-    """Split epsilon between a vocabulary and its topics.
+    """Split epsilon between a vocabulary and the topics that are fitted to it.
 
-    The topics are fitted to it.
-
-    Parameters
-    ----------
-    n_records : int
-        Public number of persons.
-    epsilon, delta : float
-        For both together (`fit(..., after=vocabulary)`).
-    tokens : float
-        Different tokens that a person holds, in the median: a public guess.
-    n_words : int
-        Different tokens that there can be.
-    share : float or None
-        Of epsilon, for the vocabulary; None for half.
-    max_features : int
-        Most tokens, of `PrivateVocabulary`; `vips_fast.plan` says how many the topics can use.
-    n_rounds, max_tokens : int
-        Of `PrivateVocabulary`.
-    planner : Planner or None
-        Of the job that this is for, whose calibrations are not repeated.
-
-    Raises
-    ------
-    ValueError
-        If a number is out of its range.
+    ``epsilon`` and ``delta`` are for both together, ``share`` of epsilon for the vocabulary (None is `SHARE`).
+    ``tokens`` is a public guess of the different tokens that a person holds, in the median, and ``n_words`` how many
+    there can be. A job's ``planner`` does not repeat its calibrations.
     """
-    check_number("n_records", n_records, 1, 2**31, integer=True)
-    check_number("epsilon", epsilon, 0, math.inf, low_open=True, high_open=True)
-    check_number("delta", delta, 0, 1, low_open=True, high_open=True)
-    check_number("tokens", tokens, 1, math.inf, high_open=True)
-    check_number("n_words", n_words, 1, 2**31, integer=True)
-    check_number("max_features", max_features, 1, math.inf, integer=True)
-    check_number("share", share, 0, 1, low_open=True, optional=True)
-    check_number("n_rounds", n_rounds, 1, 100, integer=True)
-    check_number("max_tokens", max_tokens, 1, 2**20, integer=True)
-    public = _Public(n_records, delta, tokens, n_words, max_features)
-    part = SHARE if share is None else share
-    covered, words, _ = public.expected(part * epsilon, n_rounds, max_tokens)
-    sampler = public.sampler(n_rounds, max_tokens)
-    z = (planner or Planner()).noise(sampler, n_rounds, Target(part * epsilon, delta))
-    return VocabularyPlan(
-        part * epsilon,
-        n_rounds,
-        max_tokens,
-        max_features,
-        z,
-        threshold_for(sampler.delta, z, max_tokens, n_rounds),
-        SelfComposedEvent(sampler.event(z), n_rounds),
-        words,
-        covered,
-        public.extra_noise(epsilon, n_rounds, z),
-    )
+    part = epsilon * (SHARE if share is None else share)
+    sampler = ThresholdSampler(n_records, n_rounds, max_tokens, THRESHOLD_SHARE * delta)
+    z = (planner or Planner()).noise(sampler, n_rounds, Target(part, delta))
+    words, covered, _ = _expected(sampler, part, delta, tokens, n_words, max_features)
+    alone, both = gaussian_noise_multiplier(epsilon, delta), gaussian_noise_multiplier(epsilon, _without_leak(delta))
+    left = both**-2 - n_rounds * z**-2
+    extra = left**-0.5 / alone if left > 0 else math.inf
+    event = SelfComposedEvent(sampler.event(z), n_rounds)
+    return VocabularyPlan(part, n_rounds, max_tokens, max_features, z, event, words, covered, extra)
+
+
+def _without_leak(delta: float) -> float:
+    return delta * (1 - THRESHOLD_SHARE)
+
+
+def _expected(
+    sampler: ThresholdSampler, epsilon: float, delta: float, tokens: float, n_words: int, size: int
+) -> tuple[float, float, float]:
+    """Predict words, their share of tokens, and the noise of a round; no words if it is out of range."""
+    # In R rounds the noise is sqrt(R) times the noise of one.
+    z = math.sqrt(sampler.n_rounds) * gaussian_noise_multiplier(epsilon, _without_leak(delta))
+    words, share = forecast(sampler, z, tokens, n_words, size) if 1 <= z <= 2.0**17 else (0.0, 0.0)
+    return words, share, z
 
 
 def enough_for_words(
@@ -206,14 +126,16 @@ def enough_for_words(
     range. Parameters are as in `plan_vocabulary`; 100 different tokens of a person are assumed.
     """
 
-    def least(at: Callable[[float], tuple[float, float, float]]) -> float | None:
+    def least(at: Callable[[float], tuple[float, float]]) -> float | None:
         factors = [1.1**k for k in range(1, 150)]
         # Below a noise of 1 nothing is expected, as there is no such vocabulary.
-        place = bisect_left(factors, True, key=lambda factor: at(factor)[1] >= USEFUL_WORDS or at(factor)[2] < 1)
-        return factors[place] if place < len(factors) and at(factors[place])[1] >= USEFUL_WORDS else None
+        place = bisect_left(factors, True, key=lambda factor: at(factor)[0] >= USEFUL_WORDS or at(factor)[1] < 1)
+        return factors[place] if place < len(factors) and at(factors[place])[0] >= USEFUL_WORDS else None
 
-    def expected(n: float, e: float) -> tuple[float, float, float]:
-        return _Public(round(min(n, 2**31)), delta, 100.0, _OPEN, _OPEN).expected(e, n_rounds, max_tokens)
+    def expected(n: float, e: float) -> tuple[float, float]:
+        sampler = ThresholdSampler(round(min(n, 2**31)), n_rounds, max_tokens, THRESHOLD_SHARE * delta)
+        words, _, z = _expected(sampler, e, delta, 100.0, _OPEN, _OPEN)
+        return words, z
 
     more = least(lambda factor: expected(n_records, factor * epsilon))
     persons = least(lambda factor: expected(factor * n_records, epsilon))
@@ -222,10 +144,10 @@ def enough_for_words(
 
 @lru_cache(maxsize=16)
 def _crowd(tokens: float, n_words: int) -> tuple[np.ndarray, ...]:
-    """Describe the usual crowd of words and persons.
+    """Describe the usual crowd.
 
-    The results are words of each class of ranks, frequency of one of them, and tokens held by each class of persons.
-    The last is the probability that one of that class holds one of these words, (classes of persons, classes of ranks).
+    Gives the words of each class of ranks, the frequency of one of them, the tokens held by each class of persons, and
+    the probability that one of that class holds one of these words, (classes of persons, classes of ranks).
     """
     ends = np.unique(np.geomspace(1, n_words + 1, _RANKS).astype(np.int64))
     words, rank = np.diff(ends).astype(float), (ends[:-1] + ends[1:] - 1) / 2
@@ -246,26 +168,10 @@ def _crowd(tokens: float, n_words: int) -> tuple[np.ndarray, ...]:
 def forecast(
     sampler: ThresholdSampler, noise_multiplier: float, tokens: float, n_words: int, size: int
 ) -> tuple[float, float]:
-    """Forecast the number of released tokens, and their share.
+    """Forecast the number of released tokens, at most ``size``, and their share of all that are used.
 
-    The share is of all tokens that are used.
-
-    Parameters
-    ----------
-    sampler : ThresholdSampler
-        The plan: persons, rounds, most tokens of a person, and the threshold's tokens.
-    noise_multiplier : float
-    tokens : float
-        Different tokens that a person holds, in the median.
-    n_words : int
-        Different tokens that there are.
-    size : int
-        Most tokens, the commonest first.
-
-    Raises
-    ------
-    ValueError
-        If the noise multiplier is out of the range of `VocabularyModel.prepare`.
+    ``tokens`` are the different ones that a person holds, in the median, of ``n_words``. Raises ValueError if the noise
+    multiplier is out of the range of `VocabularyModel.prepare`.
     """
     words, frequency, held, holds = _crowd(float(tokens), n_words)
     kept = np.minimum(held, sampler.max_tokens)
@@ -292,10 +198,7 @@ def forecast(
 
 
 def _served(wanted: np.ndarray, many: np.ndarray, holds: np.ndarray) -> np.ndarray:
-    """Compute a token's expected weight, one person of each class.
-
-    The weights are summed: `VocabularyModel.contribute` in the mean.
-    """
+    """Sum the expected weights of each token over one person of each class: the mean of a later round."""
     order = np.argsort(wanted)
     order = order[wanted[order] > 0]
     weights, holds = np.minimum(wanted[order], LARGEST_LATER), holds[:, order]

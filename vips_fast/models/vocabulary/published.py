@@ -1,8 +1,6 @@
-"""Write a vocabulary purchase as a text, published with the model.
+"""Write a vocabulary purchase as a text, which is published with the model over its words.
 
-The model is over its words.
-
-The text is the purchase's transcript: settings, public facts and ledger. It also has the noised sums of every round, of
+The text is the purchase's transcript: settings, public facts and ledger, and the noised sums of every round, of
 released tokens and of the one that everybody holds. Anyone can make the vocabulary again from it, without the data.
 Weights, shares and the choice of words are functions of these sums (`vips_fast.models.vocabulary.model` proves that
 they may be released). The text is an input of the model, so the model's ledger and signature seal it.
@@ -47,16 +45,13 @@ def purchase_text(words: Any) -> str:
 
 
 def read_purchase(text: str) -> Any:
-    """Make the `PrivateVocabulary` in a text again from its releases.
+    """Make the `PrivateVocabulary` in a text, which may be anybody's, again from its releases.
 
-    The text may be anybody's. Raises ValueError if it is malformed, or its plan, ledger, releases and digest do not
-    agree.
+    Raises ValueError if the text is malformed, or its plan, ledger, releases and digest do not agree.
     """
     try:
         said = parse_json(text)
-        if said["format"] != FORMAT or said["model"] not in {
-            name.partition(":")[2] for name in family_named("words").classes
-        }:
+        if said["format"] != FORMAT or said["model"] not in family_named("words").names:
             raise ValueError("not a vocabulary of this format")
         return _rebuilt(said)
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError, MemoryError) as error:
@@ -94,38 +89,30 @@ def _rebuilt(said: dict[str, Any]) -> Any:
 def check_purchase(
     model: Any, columns: tuple[str, ...] | None, statement: Callable[[Any], Any]
 ) -> list[tuple[str, bool, str]]:
-    """Compare a model's purchase with its ledger and its columns.
+    """Compare a model's purchase with its ledger and its columns: name, result and detail of each comparison.
 
-    Returns name, result and detail of each comparison. ``statement`` compares the stated epsilon of an estimator with
-    its ledger's.
+    ``statement`` compares the stated epsilon of an estimator with its ledger's.
     """
     text = model.inputs_.get(PURCHASE)
-    earlier = [plan["purchase"] for plan in model.ledger_.plans if "purchase" in plan]
     # An earlier fit that chose no columns has files of its own.
-    purchases = [one for one in earlier if not one.get("fit")]
+    purchases = [
+        plan["purchase"] for plan in model.ledger_.plans if "purchase" in plan and not plan["purchase"].get("fit")
+    ]
     if text is None and not purchases:
         return []
     if text is None or len(purchases) != 1:
-        return [
-            (PURCHASE, False, f"{counted(len(purchases), 'purchase')} in the ledger, {int(text is not None)} published")
-        ]
+        said = f"{counted(len(purchases), 'purchase')} in the ledger, {int(text is not None)} published"
+        return [(PURCHASE, False, said)]
     try:
         words = read_purchase(text)
     except ValueError as error:
         return [(PURCHASE, False, str(error))]
-    said, stated = words.privacy_, statement(words)
-    names = tuple(words.get_feature_names_out())
+    stated, names = statement(words), tuple(words.get_feature_names_out())
+    said = f"{counted(len(words.ledger_), 'release')}, {counted(len(names), 'word')}, by their noised sums"
+    share = f"epsilon = {rounded_up(words.privacy_.epsilon, 6)} of the model's"
     return [
-        (
-            PURCHASE,
-            True,
-            f"{counted(len(words.ledger_), 'release')}, {counted(len(names), 'word')}, by their noised sums",
-        ),
+        (PURCHASE, True, said),
         ("epsilon of the vocabulary", stated.ok, stated.detail),
-        (
-            "vocabulary in the ledger",
-            words.purchase() == purchases[0],
-            f"epsilon = {rounded_up(said.epsilon, 6)} of the model's",
-        ),
+        ("vocabulary in the ledger", words.purchase() == purchases[0], share),
         ("words of the columns", columns is None or columns == names, ""),
     ]

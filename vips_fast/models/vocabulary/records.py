@@ -40,8 +40,8 @@ class TokenSets:
 
     usable: np.ndarray | None = None
 
-    def __init__(self, ids: np.ndarray, ends: np.ndarray, number: np.ndarray | None, names: list[str]) -> None:
-        self._ids, self._ends, self._number, self.names, self.n_rows = ids, ends, number, names, len(ends) - 1
+    def __init__(self, ids: np.ndarray, ends: np.ndarray, names: list[str]) -> None:
+        self._ids, self._ends, self.names, self.n_rows = ids, ends, names, len(ends) - 1
 
     def edges(self, rows: np.ndarray) -> np.ndarray:
         """Find boundaries 0, …, len(rows) of blocks of about equal work."""
@@ -49,8 +49,7 @@ class TokenSets:
 
     def block(self, rows: np.ndarray) -> TokenBlock:
         """Make the block of these persons."""
-        block = _block(self._ids, self._ends, rows)
-        return block if self._number is None else TokenBlock(self._number[block.ids], block.ends)
+        return _block(self._ids, self._ends, rows)
 
     def digest(self) -> str:
         """Hash names and sets, by SHA-256."""
@@ -64,7 +63,7 @@ class TokenSets:
     def subset(self, rows: np.ndarray) -> "TokenSets":
         """Copy these persons, in this order, without names and without others."""
         block = self.block(rows)
-        return TokenSets(block.ids, block.ends, None, [])
+        return TokenSets(block.ids, block.ends, [])
 
 
 def _edges(lengths: np.ndarray) -> np.ndarray:
@@ -115,26 +114,6 @@ class TokenRows:
             self._parts = [np.concatenate([np.zeros(0, np.int32), *self._parts])]
         return self._parts[0]
 
-    @classmethod
-    def of_counts(cls, X: Any, names: Sequence[str]) -> "TokenRows":
-        """Take texts that are counted in an array X, (n_texts, n_tokens).
-
-        A text holds the tokens whose entries, repeated ones added up, are not zero. ``names`` are the different tokens
-        of the columns, in an order that owes nothing to the texts, such as the alphabet's. Raises ValueError if there
-        is not one for each column.
-        """
-        # A person whose entries repeat would weigh more than the proof allows.
-        X = sparse.csr_array(X, copy=True)
-        X.sum_duplicates()
-        X.eliminate_zeros()
-        rows = cls(str.split)
-        rows._index.columns.update((name, column) for column, name in enumerate(names))
-        if not len(rows._index.columns) == len(names) == X.shape[1]:
-            raise ValueError(f"names: expected {X.shape[1]} different ones, one for each column of X, got {len(names)}")
-        rows._parts = [np.asarray(X.indices, np.int32)]
-        rows._lengths = [np.diff(X.indptr)]
-        return rows
-
     @property
     def n_rows(self) -> int:
         """Texts so far."""
@@ -172,8 +151,7 @@ class TokenRows:
         choice is a function of this person only, made once for all rounds. ``words(n)`` gives n independent uniform
         uint64.
         """
-        names, lengths = list(self._index.columns), [np.zeros(1, np.int64)]
-        kept = [np.zeros(0, np.int32)]
+        names, kept, lengths = list(self._index.columns), [np.zeros(0, np.int32)], [np.zeros(1, np.int64)]
         held, codes = np.zeros(len(names), bool), np.arange(self.n_rows)
         if groups is not None:
             codes = group_codes(groups, self.n_rows, invalid)
@@ -185,9 +163,8 @@ class TokenRows:
             lengths.append(np.diff(table.ends))
         # A token that nobody keeps is as if nobody held it.
         number, found = np.cumsum(held, dtype=np.int32), np.flatnonzero(held).tolist()
-        return TokenSets(
-            np.concatenate(kept), np.concatenate(lengths).cumsum(), number, ["", *(names[i] for i in found)]
-        )
+        ids = np.concatenate([number[part] for part in kept])
+        return TokenSets(ids, np.concatenate(lengths).cumsum(), ["", *(names[i] for i in found)])
 
     def _of_persons(self, codes: np.ndarray) -> Iterator[tuple[int, TokenBlock]]:
         """Yield some persons at a time: first number and distinct tokens.
