@@ -192,10 +192,8 @@ def test_the_estimator_calibrates_and_refuses():
 def test_a_resumed_run_pays_for_the_epoch_that_it_draws_again(at, tmp_path):
     make, data = CASES["lda"][0], CASES["lda"][1]()
     options = {**ALLOCATED, "batch_size": np.shape(data[0])[0] / 4, "n_steps": 12, "noise_multiplier": 3.0}
-    model = make(**options)
-    ends(model, at + 1, fail)  # in step `at`, counted from 0, which is lost
-    with pytest.raises(Stop):
-        model.fit(*data, checkpoint=tmp_path)
+    with pytest.raises(Stop):  # in step `at`, counted from 0, which is lost
+        ends(make(**options), at + 1, fail).fit(*data, checkpoint=tmp_path)
     done = make(**options).fit(*data, checkpoint=tmp_path, resume=True)
     event = RandomAllocationEvent(4, 1, GaussianEvent(3.0))
     assert done.ledger_.event() == SelfComposedEvent(event, 4)
@@ -206,10 +204,8 @@ def test_a_target_holds_for_a_resumed_run(tmp_path):
     make, data = CASES["lda"][0], CASES["lda"][1]()
     options = {**ALLOCATED, "batch_size": np.shape(data[0])[0] / 2, "n_steps": 6}
     options |= dict(noise_multiplier=None, epsilon=1.0)
-    model = make(**options)
-    ends(model, 2, fail)
     with pytest.raises(Stop):
-        model.fit(*data, checkpoint=tmp_path)
+        ends(make(**options), 2, fail).fit(*data, checkpoint=tmp_path)
     done = make(**options).fit(*data, checkpoint=tmp_path, resume=True)
     # Two epochs are left to pay for: the rest of the first, and the second.
     assert (done.n_steps_, len(done.ledger_), done.ledger_.lost) == (4, 5, 1)
@@ -257,10 +253,8 @@ def test_a_budget_pays_for_the_epoch_of_a_resumed_run(tmp_path):
     n = np.shape(data[0])[0]
     options = {**ALLOCATED, "batch_size": n / 2, "n_steps": 6, "noise_multiplier": 3.0, "n_records": n}
     budget = Budget.create(tmp_path / "b", epsilon=9.0, delta=1e-5, dataset="d", filter="gaussian")
-    model = make(**options)
-    ends(model, 4, fail)  # in the second minibatch of the second epoch
-    with pytest.raises(Stop):
-        model.fit(*data, checkpoint=tmp_path / "run", budget=budget)
+    with pytest.raises(Stop):  # in the second minibatch of the second epoch
+        ends(make(**options), 4, fail).fit(*data, checkpoint=tmp_path / "run", budget=budget)
     assert budget.show()["runs"][0]["drawn"] == 2
     done = make(**options).fit(*data, checkpoint=tmp_path / "run", resume=True, budget=budget)
     assert [run["drawn"] for run in budget.show()["runs"]] == [2, 2]

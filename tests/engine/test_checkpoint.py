@@ -136,10 +136,8 @@ def test_lost_steps_are_paid_for_and_the_target_holds(tmp_path):
     options = dict(noise_multiplier=None, epsilon=1.0, n_steps=6)
     make, records = CASES["lda"]
     for _ in range(2):
-        model = make(**options)
-        ends(model, 2, fail)
         with pytest.raises(Stop):
-            model.fit(*records(), checkpoint=tmp_path / "r", resume=True)
+            ends(make(**options), 2, fail).fit(*records(), checkpoint=tmp_path / "r", resume=True)
     done = make(**options).fit(*records(), checkpoint=tmp_path / "r", resume=True)
     assert (done.n_steps_, len(done.ledger_), done.ledger_.lost) == (4, 6, 2)
     assert done.privacy_.private and 0.9 < done.privacy_.epsilon <= 1.0
@@ -171,10 +169,8 @@ def test_a_target_that_is_used_up_without_a_step_says_what_pays_for_one(lost, tm
     make, records = CASES["own"]
     options = dict(noise_multiplier=None, n_steps=lost)
     for _ in range(lost):
-        model = make(epsilon=1.0, **options)
-        ends(model, 1, fail)
         with pytest.raises(Stop):
-            model.fit(*records(), checkpoint=tmp_path / "r", resume=True)
+            ends(make(epsilon=1.0, **options), 1, fail).fit(*records(), checkpoint=tmp_path / "r", resume=True)
     with pytest.raises(UsedUpError, match=f"{lost} releases? spent, and no step was kept") as error:
         make(epsilon=1.0, **options).fit(*records(), checkpoint=tmp_path / "r", resume=True)
     epsilon = float(re.search(r"expected epsilon=([\d.]+) or more", str(error.value))[1])

@@ -243,10 +243,8 @@ def test_a_fault_at_each_call_of_the_system(fault, resumed, tmp_path, monkeypatc
     def prepare(folder):
         draws = tmp_path / f"{folder.name}.draws"
         if resumed:
-            model = estimator(name, draws)
-            ends(model, 2, fail)
             with pytest.raises(Stop):
-                model.fit(*data(name), checkpoint=folder / "r")
+                ends(estimator(name, draws), 2, fail).fit(*data(name), checkpoint=folder / "r")
             ledger = folder / "r" / LEDGER
             ledger.write_bytes(ledger.read_bytes()[:-30])
         return estimator(name, draws), draws, folder
@@ -295,10 +293,8 @@ def test_a_fault_at_each_call_of_a_paid_run_and_its_files(name, fault, tmp_path,
     def prepare(folder):
         Budget.create(folder / "b", 90.0, 1e-5, dataset="ward")
         earlier.save(folder / "m")
-        model = paid(folder)
-        ends(model, 2, fail)
         with pytest.raises(Stop):
-            model.fit(*records(), checkpoint=folder / "r", budget=folder / "b")
+            ends(paid(folder), 2, fail).fit(*records(), checkpoint=folder / "r", budget=folder / "b")
         return folder
 
     def counts(folder):

@@ -13,10 +13,8 @@ from vips_fast.engine.filters import gaussian_filter_epsilon
 
 def interrupted(make, records, folder, at=2, **options):
     """Interrupt a run or its resumption inside a step. There is a checkpoint after each."""
-    model = make()
-    ends(model, at, fail)
     with pytest.raises(Stop):
-        model.fit(*records, checkpoint=folder, resume=True, **options)
+        ends(make(), at, fail).fit(*records, checkpoint=folder, resume=True, **options)
 
 
 def drawn(path):

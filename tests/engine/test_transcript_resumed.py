@@ -20,10 +20,8 @@ def interrupted(make, name, folder, **more):
     """Interrupt a run twice, each within a step. It has checkpoint and transcript; then comes the whole run."""
     common = dict(checkpoint=folder / "r", transcript=folder / "t", resume=True, **more)
     for _ in range(2):
-        model = make()
-        ends(model, 2, fail)
         with pytest.raises(Stop):
-            model.fit(*data(name), **common)
+            ends(make(), 2, fail).fit(*data(name), **common)
     return make().fit(*data(name), **common)
 
 
@@ -135,10 +133,8 @@ def test_files_that_changed_places_are_named(tmp_path):
 
 def test_a_transcript_of_another_run_is_refused_and_left_as_it_is(tmp_path):
     def stopped(folder, **more):
-        model = estimator("own")
-        ends(model, 3, fail)
         with pytest.raises(Stop):
-            model.fit(*data("own"), checkpoint=folder, **more)
+            ends(estimator("own"), 3, fail).fit(*data("own"), checkpoint=folder, **more)
 
     def resumed(run, transcript):
         how = dict(checkpoint=tmp_path / run, resume=True, transcript=tmp_path / transcript)

@@ -16,44 +16,29 @@ from typing import Any, NamedTuple
 
 
 class Family(NamedTuple):
-    """The record of a model.
+    """The record of a model."""
 
-    Attributes
-    ----------
-    name : str
-        Short name, unique: of the audit at the shell, and in messages.
-    title : str
-        Heading of a report.
-    classes : tuple of str
-        Estimators that ``vips_fast`` exports; the first is the one that `estimator` gives.
-    variants : tuple of str
-        Other classes that `save` may have named, such as the classes of the ``paper`` constructors.
-    command : str
-        The word behind ``vips-fast fit``, "" if the shell fits no such model.
-    shell : str
-        Module of the shell, with ``fit(args)`` and, with a `verb`, ``read_new(args, model)``.
-    verb : str
-        The command that reads new records: "transform", "predict" or "".
-    text : str
-        File beside a saved model that ``fit`` writes and ``verify`` makes again.
-    inputs : tuple of str
-        Files of a saved model with the texts that give its numbers their meaning; a fit takes these as ``inputs``.
-    part : str
-        Class of its part of a report, a `vips_fast.report.part.Part`.
-    adapter : str
-        Class of its adapter in the audit, a `vips_fast.audit.adapter.Adapter`; "" for a family without one.
-    """
-
+    #: Short name, unique: of the audit at the shell, and in messages.
     name: str
+    #: Heading of a report.
     title: str
+    #: Estimators that ``vips_fast`` exports; the first is the one that `estimator` gives.
     classes: tuple[str, ...] = ()
+    #: Other classes that `save` may have named, such as the classes of the ``paper`` constructors.
     variants: tuple[str, ...] = ()
+    #: The word behind ``vips-fast fit``, "" if the shell fits no such model.
     command: str = ""
+    #: Module of the shell, with ``fit(args)`` and, with a `verb`, ``read_new(args, model)``.
     shell: str = ""
+    #: The command that reads new records: "transform", "predict" or "".
     verb: str = ""
+    #: File beside a saved model that ``fit`` writes and ``verify`` makes again.
     text: str = ""
+    #: Files of a saved model with the texts that give its numbers their meaning; a fit takes these as ``inputs``.
     inputs: tuple[str, ...] = ()
+    #: Class of its part of a report, a `vips_fast.report.part.Part`.
     part: str = "report.part:Part"
+    #: Class of its adapter in the audit, a `vips_fast.audit.adapter.Adapter`; "" for a family without one.
     adapter: str = ""
 
     @property
