@@ -52,44 +52,33 @@ def test_one_calibration_whatever_the_plan_decides(how, calibrations):
     assert calibrations == [2.0]
 
 
-def test_three_calibrations_with_a_vocabulary_purchase(calibrations):
-    texts = ["cough and fever", "fever again", "a cold"] * 200
+def purchased(**target):
+    """Return purchased words, and counts and a fit of them, by one planner."""
     planner = Planner()
-    found = plan(600, None, 2, epsilon=4.0, delta=1e-5, planner=planner).vocabulary
-    settings = {**found.parameters(), "delta": 1e-5}
-    words = PrivateVocabulary(**settings).fit(texts, planner=planner)
-    assert words.get_feature_names_out().size > 0
+    found = plan(600, None, 2, delta=1e-5, planner=planner, **target).vocabulary
+    words = PrivateVocabulary(**{**found.parameters(), "delta": 1e-5})
+    words.fit(["cough and fever", "fever again", "a cold"] * 200, planner=planner)
     counts = sp.csr_array(np.random.default_rng(0).poisson(0.5, (600, len(words.get_feature_names_out()))))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = LatentDirichletAllocation(2, epsilon=4.0, delta=1e-5)
-        model.fit(counts, after=words, planner=planner)
+        model = LatentDirichletAllocation(2, delta=1e-5, **target).fit(counts, after=words, planner=planner)
+    return words, counts, model
+
+
+def test_three_calibrations_with_a_vocabulary_purchase(calibrations):
+    words, _, model = purchased(epsilon=4.0)
     # For the words, in their choice, and for plan and fit together.
     assert calibrations == [2.0, 4.0, 4.0] and model.privacy_.epsilon <= 4.0
+    assert words.get_feature_names_out().size > 0
 
 
 def test_a_risk_is_of_purchase_and_fit_together(calibrations):
-    texts = ["cough and fever", "fever again", "a cold"] * 200
-    planner = Planner()
-    found = plan(600, None, 2, options={"target_attack_success": 0.7}, delta=1e-5, planner=planner).vocabulary
-    words = PrivateVocabulary(**found.parameters(), delta=1e-5).fit(texts, planner=planner)
-    counts = sp.csr_array(np.random.default_rng(0).poisson(0.5, (600, len(words.get_feature_names_out()))))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        model = LatentDirichletAllocation(2, options={"target_attack_success": 0.7}, delta=1e-5)
-        model.fit(counts, after=words, planner=planner)
-        together = attack_success(model.privacy_.event)
-        assert len(calibrations) == 3 and calibrations[1:] == [0.7, 0.7]
-        assert attack_success(words.privacy_.event) < 0.69 < together <= 0.7 == model.ledger_.plan["attack_success"]
-        with pytest.raises(ValueError, match=r"target_attack_success=0.501: expected more than 0\.\d+, which the voc"):
-            LatentDirichletAllocation(2, options={"target_attack_success": 0.501}).fit(counts, after=words)
-
-
-def test_a_purchase_is_calibrated_once_for_its_plan_and_its_fit(calibrations):
-    planner = Planner()
-    found = plan(600, None, 2, epsilon=4.0, delta=1e-5, planner=planner).vocabulary
-    PrivateVocabulary(**found.parameters(), delta=1e-5).fit(["cough and fever"] * 600, planner=planner)
-    assert calibrations.count(found.epsilon) == 1
+    words, counts, model = purchased(options={"target_attack_success": 0.7})
+    together = attack_success(model.privacy_.event)
+    assert len(calibrations) == 3 and calibrations[1:] == [0.7, 0.7]
+    assert attack_success(words.privacy_.event) < 0.69 < together <= 0.7 == model.ledger_.plan["attack_success"]
+    with pytest.raises(ValueError, match=r"target_attack_success=0.501: expected more than 0\.\d+, which the voc"):
+        LatentDirichletAllocation(2, options={"target_attack_success": 0.501}).fit(counts, after=words)
 
 
 @pytest.mark.parametrize("name", sorted(CASES))
