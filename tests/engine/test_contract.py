@@ -2,7 +2,6 @@
 
 import json
 import math
-import os
 import pickle
 import shutil
 import threading
@@ -12,6 +11,7 @@ import pytest
 from cases import CASES as MODELS
 from cases import EVERY as CASES
 from cases import calling
+from disk import FAULTS, each_fault
 
 from vips_fast.engine.backend import Threads
 from vips_fast.engine.ledger import Ledger
@@ -24,7 +24,6 @@ from vips_fast.engine.transcript import read_transcript
 from vips_fast.models.estimator import NotFittedError
 from vips_fast.models.lda import LdaOptions
 from vips_fast.models.rebuild import verify
-from vips_fast.store import atomic
 
 ALL = pytest.mark.parametrize("name", CASES)
 KEY = b"k" * 32
@@ -464,50 +463,21 @@ def test_no_flipped_bit_changes_a_statement(name, tmp_path):
     assert loaded < 200
 
 
+@pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("existing", [False, True])
-def test_a_crash_while_saving_leaves_a_whole_model(existing, tmp_path, monkeypatch):
-    """Every system call of save may be the last one (fault 7)."""
+def test_a_fault_at_each_call_of_save_leaves_a_whole_model(existing, fault, tmp_path, monkeypatch):
     old, new = fitted("own"), fitted("own")
-    heads = {old.ledger_.head, new.ledger_.head}
 
-    class Crash(BaseException):
-        pass
-
-    names = ["fsync", "rename", "open", "close"]
-    for target in range(1, 40):
-        folder = tmp_path / f"{existing}-{target}"
-        folder.mkdir()
+    def prepare(folder):
         if existing:
             old.save(folder / "m")
-        calls = [0]
+        return folder
 
-        def counted(function):
-            def call(*arguments, **options):
-                calls[0] += 1
-                if calls[0] == target:
-                    raise Crash
-                return function(*arguments, **options)
-
-            return call
-
-        exchange = atomic._exchange
-        with monkeypatch.context() as patch:
-            for call in names:
-                patch.setattr(atomic.os, call, counted(getattr(os, call)))
-            patch.setattr(atomic, "_exchange", counted(exchange))
-            patch.setattr(shutil, "rmtree", lambda *a, **o: None)  # a dead process tidies nothing
-            try:
-                new.save(folder / "m")
-                done = True
-            except Crash:
-                done = False
+    for folder, *_ in each_fault(tmp_path, monkeypatch, fault, prepare, lambda folder: new.save(folder / "m")):
         if existing or (folder / "m").exists():
-            assert type(old).load(folder / "m").ledger_.head in heads
+            assert type(old).load(folder / "m").ledger_.head in {old.ledger_.head, new.ledger_.head}
         new.save(folder / "m")
         assert type(old).load(folder / "m").ledger_.head == new.ledger_.head
-        if done:
-            return
-    raise AssertionError("save makes more calls than were tried")
 
 
 # -------------------------------------------------------------------- rebuild
