@@ -11,7 +11,7 @@ from contextlib import nullcontext
 
 import numpy as np
 import pytest
-from cases import CASES, calling
+from cases import CASES
 
 from vips_fast import accounting as acc
 from vips_fast.engine import filters
@@ -352,22 +352,6 @@ def test_a_refusal_comes_before_the_data_are_read_and_costs_nothing(tmp_path):
         make(n_records=200).fit(np.full_like(X, np.nan), y, budget=tmp_path / "r")
     for one, limit in ((budget, 0.5), (person, 9.0), (Budget(tmp_path / "r"), 9.0)):
         assert one.left == limit and one.show()["runs"] == []
-
-
-def test_a_budget_that_fails_ends_the_fit_before_it_draws(tmp_path, monkeypatch):
-    make, data = CASES["lda"]
-    budget = Budget.create(tmp_path / "b", 9.0, 1e-5, dataset="ward7")
-    kept = []
-
-    def stop(progress):
-        kept.append(progress.step)
-        monkeypatch.setattr(os, "fsync", lambda descriptor: (_ for _ in ()).throw(OSError(5, "Input/output error")))
-
-    with pytest.raises(OSError, match="Input/output error") as error:
-        calling(make(), stop).fit(*data(), budget=budget)
-    monkeypatch.undo()
-    assert error.value.filename == str(tmp_path / "b") and kept == [1]
-    assert budget.show()["runs"][0]["counted"] >= 1
 
 
 def test_the_lock_is_not_inherited(budget, path):
