@@ -352,6 +352,9 @@ def test_a_refusal_comes_before_the_data_are_read_and_costs_nothing(tmp_path):
         make(n_records=200).fit(np.full_like(X, np.nan), y, budget=tmp_path / "r")
     for one, limit in ((budget, 0.5), (person, 9.0), (Budget(tmp_path / "r"), 9.0)):
         assert one.left == limit and one.show()["runs"] == []
+    with pytest.raises(ZeroDivisionError):  # a forecast that the caller does not like: what was reserved is given back
+        CASES["lda"][0]().fit(*CASES["lda"][1](), budget=person.path.with_name("r"), on_forecast=lambda _: 1 / 0)
+    assert [run["state"] for run in Budget(tmp_path / "r").show()["runs"]] == ["closed"]
 
 
 def test_the_lock_is_not_inherited(budget, path):

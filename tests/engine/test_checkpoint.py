@@ -131,9 +131,10 @@ def test_killed_and_resumed(name, kind, tmp_path):
         assert len(done.ledger_) - done.ledger_.lost == done.n_steps_
 
 
-def test_lost_steps_are_paid_for_and_the_target_holds(tmp_path):
+@pytest.mark.parametrize("epsilon", [1.0, None])  # without a target it is 1
+def test_lost_steps_are_paid_for_and_the_target_holds(epsilon, tmp_path):
     """Each interrupt costs a release. The run ends with the steps that the target still pays for, and says so."""
-    options = dict(noise_multiplier=None, epsilon=1.0, n_steps=6)
+    options = dict(noise_multiplier=None, epsilon=epsilon, n_steps=6)
     make, records = CASES["lda"]
     for _ in range(2):
         with pytest.raises(Stop):
