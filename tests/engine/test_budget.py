@@ -64,19 +64,6 @@ def test_renyi_filter_is_the_rdp_accountant_order_by_order(event, count):
     assert filters.renyi_filter_epsilon({event: count}, 1e-6, orders) == pytest.approx(best, rel=1e-9)
 
 
-@pytest.mark.parametrize("z, count", [(5.0, 1), (5.0, 7), (40.0, 300)])
-def test_gaussian_filter_is_the_exact_gaussian(z, count):
-    exact = acc.epsilon(acc.SelfComposedEvent(whole(z), count), 1e-6)
-    assert filters.gaussian_filter_epsilon({whole(z): count}, 1e-6) == pytest.approx(exact, rel=1e-12)
-
-
-def test_gaussian_filter_counts_a_sample_as_the_whole():
-    both = filters.gaussian_filter_epsilon({poisson(0.1, 8.0): 3, whole(8.0): 2}, 1e-6)
-    assert both == pytest.approx(acc.epsilon(acc.SelfComposedEvent(whole(8.0), 5), 1e-6), rel=1e-12)
-    with pytest.raises(ValueError, match="no Gaussian mechanism is known to bound laplace: expected"):
-        filters.gaussian_filter_epsilon({acc.LaplaceEvent(2.0, "add_remove"): 1}, 1e-6)
-
-
 @pytest.mark.parametrize("target", [(0.1, 1e-9), (1.0, 1e-4), (3.0, 1e-6), (10.0, 1e-2)])
 def test_orders_share_delta(target):
     orders = filters.renyi_orders(*target)
