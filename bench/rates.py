@@ -101,7 +101,7 @@ def run_cell(kind: str, rate: float, n: int, epsilon: float, runs: int) -> dict[
     """Fit the data sets of a cell."""
     fits = [regression(kind, rate, n, epsilon, seed) for seed in range(runs)]
     z = np.array([(m.coef_[0] - w) / np.sqrt(m.covariance_.diagonal()[: len(w)]) for m, w in fits])
-    known = np.array([reading(m).known(reading(m).changes)[0] for m, _ in fits])
+    known = np.array([reading(m).known[0] for m, _ in fits])
     found = {"kind": kind, "rate": rate, "n": n, "epsilon": epsilon, "runs": runs, "known": float(known.mean())}
     count, hits = int(known.sum()), np.abs(z) <= ndtri(0.95)
     found["count"] = count

@@ -11,7 +11,8 @@ multiclass.py   several classes, each against the rest
 counts.py       `CountRegression`
 spherical.py    many columns: releases of gradients only
 score.py        how well the columns predict, which the last step may measure
-effects.py      effects in a reader's units, which of them are known, and problems that releases show
+effects.py      effects in a reader's units, and which of them are known
+findings.py     the words for that, and for problems that releases show
 forecast.py     what will be visible, from public numbers
 paper.py        Algorithm 5 of the article
 """

@@ -22,7 +22,8 @@ from ...kernels.logistic import Rows
 from ...store.text import printable
 from ..parameters import Bookkeeping, Call
 from ..readouts import by_pieces
-from .effects import findings, reading
+from .effects import reading
+from .findings import findings
 from .model import LogisticSettings, SandwichModel
 from .posterior import WEIGHTS
 from .records import Problem, linear_predictor, read_column, read_events, usable_rows

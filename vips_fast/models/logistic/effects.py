@@ -1,15 +1,13 @@
-"""Show coefficients as effects, in the columns' own units, and find problems that releases show.
+"""Show coefficients as effects, in the columns' own units: odds ratios, or differences of probabilities.
 
-Effects name the outcome, and are odds ratios, or are on probabilities.
-
-Everything here is computed from a fitted `BayesianLogisticRegression`, so it costs no privacy. Functions that take rows
-describe these rows too: give them public or held-out ones.
+Everything here is computed from a fitted regression, so it costs no privacy. Functions that take rows describe these
+rows too: give them public or held-out ones.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, NamedTuple, cast
 
@@ -19,8 +17,6 @@ from scipy.special import expit, ndtri
 
 from ...checks import check_number
 from ...data.schema import Change, Schema
-from ...engine.gain import JUDGES
-from ...store.words import counted
 from ..family import SCHEMA
 from ..inputs import column_names
 from ..several import clear_deviations
@@ -54,18 +50,6 @@ _OF_HALVES, _OF_EVEN = 0.5, 12**-0.5
 _ABSENT, _TOLD, _FEW, _RARE = 0.006, 4.0, 2.0, 2.0
 #: Spread of the logits of classes that are almost separated, and a column's share of its square that names it.
 _SEPARATED, _MOSTLY = 5.0, 0.25
-#: Effects that a list begins with, and names of those that have no interval.
-MOST_LISTED, MOST_NAMED = 10, 5
-
-#: How much longer than the bound rows have to be for a finding; the log odds ratio of a value that tells the class: in
-#: simulations 4.1 and more if all its records had one, and 3.4 if the true ratio was 20.
-_LONGER, _TELLING = 1.1, 4.0
-#: Standard deviations of the noise that a finding stands clear of; those of a 90 % interval.
-_CLEAR, _NINETY = 3.0, 1.645
-#: Probability that no warning is made by noise alone: fits are many.
-_SURELY = 1 - 1e-6
-#: A share of moved values that is not told; noise in the ratio of counts' variance to the stated one that hides it.
-_NEXT_TO_NONE, _HIDES = 0.001, 0.5
 
 
 class Interval(NamedTuple):
@@ -153,24 +137,16 @@ class Outcome(NamedTuple):
 
 
 class Moments(NamedTuple):
-    """The released sum of x x^T over the records, with the noise in an entry and the sum of the records' weights."""
+    """The released mean of x x^T over the records, the noise in an entry of it, and the sum of the records' weights.
+
+    ``means`` and ``variances`` are of each column and of the constant, which tells means: without one they are 0.
+    """
 
     matrix: np.ndarray
     noise: float
     mass: float
-    constant: float
-
-    @property
-    def means(self) -> np.ndarray:
-        """Mean of each column and of the constant; 0 without a constant, which tells it."""
-        if not self.constant:
-            return np.zeros(len(self.matrix))
-        return np.asarray(self.matrix[-1] / (self.mass * self.constant))
-
-    @property
-    def variances(self) -> np.ndarray:
-        """Variance of each column, and of the constant."""
-        return np.asarray(self.matrix.diagonal() / self.mass - self.means**2)
+    means: np.ndarray
+    variances: np.ndarray
 
 
 def reading(model: Any) -> Reading:
@@ -191,31 +167,34 @@ class Reading:
         self.d, self.private, self.constant = model.n_features_in_, bool(one.private), float(one._constant)
         #: Coefficients with the constant's, (K, d) or (K, d + 1), and their covariances; or a variance.
         self.weights = np.atleast_2d(result.arrays["weights"])
-        self.covariance, self.spherical = model.covariance_, bool(model._spherical)
-        self.labels = [] if self.public.classes is None else model.classes_.tolist()
+        self.covariance = result.arrays["covariance"]
+        self.spherical = self.covariance.ndim == 1
+        self.labels = [] if self.public.classes is None else self.public.classes.tolist()
         self.schema = Schema.parse(model.inputs_[SCHEMA]) if SCHEMA in model.inputs_ else None
         #: Whether records are of one of several classes, not of counts.
         self.classifies = bool(self.labels) and float(one.n_trials) == 1
-        self.law = self._stored("law")
-        self.moments = self._moments()
-        steps = self._stored("path")
-        #: Number of steps of a run that is too short for intervals; 0 if it is not.
-        self.too_few = 0 if steps is None or not self.private or len(steps) >= FEWEST_STEPS - 1 else len(steps)
-        # Else centers were still on their way.
-        self.settled = self.law is not None and not self.too_few
+        #: Whether matrices were released; those of many columns are not.
+        self.full = self._stored("rows") is not None and self._stored("rows").size > 0
+        self.moments = self._moments() if self.full else None
+        steps = len(self._stored("path")) if self.full else 0
+        #: Number of steps of a run that is too short for intervals, since centers were still on their way; or 0.
+        self.too_few = steps if self.private and steps < FEWEST_STEPS - 1 else 0
+        places = [np.array([place for place, _ in one.weights], dtype=int) for one in self.changes]
+        #: The columns and weights of each change.
+        self.parts = [(at, np.array([w for _, w in one.weights])) for at, one in zip(places, self.changes, strict=True)]
 
-    def _stored(self, name: str, k: int = 0) -> np.ndarray | None:
-        found: np.ndarray | None = self.state.get(f"class{k}.{name}" if len(self.weights) > 1 else name)
-        return found
+    def _stored(self, name: str, k: int = 0) -> Any:
+        return self.state.get(f"class{k}.{name}" if len(self.weights) > 1 else name)
 
     def _moments(self) -> Moments | None:
-        """None without such a release, or if noise hides the number of records."""
+        """None if noise hides the number of records."""
         matrix, constant = self._stored("rows"), self.constant
-        if matrix is None or self.law is None or len(matrix) != self.weights.shape[1]:
-            return None
         mass = float(matrix[-1, -1]) / constant**2 if constant else self.public.n_records * self.one._weight_bound
-        noise = math.sqrt(2 * float(self.law[0]))
-        return Moments(matrix, noise, mass, constant) if mass > _COUNTED * noise / (constant or 1.0) ** 2 else None
+        noise = math.sqrt(2 * float(self._stored("law")[0]))
+        if mass <= _COUNTED * noise / (constant or 1.0) ** 2:
+            return None
+        means = matrix[-1] / (mass * constant) if constant else np.zeros(len(matrix))
+        return Moments(matrix / mass, noise / mass, mass, means, matrix.diagonal() / mass - means**2)
 
     @cached_property
     def names(self) -> Sequence[str]:
@@ -272,7 +251,7 @@ class Reading:
         if self.moments is None:
             return found, np.zeros(self.d, dtype=bool)
         variance = self.moments.variances[: self.d]
-        told = variance > _SPREAD_SEEN * self.moments.noise / self.moments.mass
+        told = variance > _SPREAD_SEEN * self.moments.noise
         return np.where(told, np.sqrt(np.maximum(variance, 0.0)), found), told
 
     @cached_property
@@ -281,8 +260,7 @@ class Reading:
         if self.moments is None:
             return np.zeros(self.d, dtype=bool)
         variance, square = self.moments.variances[: self.d], self.moments.matrix.diagonal()[: self.d]
-        noise = self.moments.noise / self.moments.mass
-        return np.asarray((variance < _SPREAD_SEEN * noise) & (variance < 0.01 * square / self.moments.mass))
+        return np.asarray((variance < _SPREAD_SEEN * self.moments.noise) & (variance < 0.01 * square))
 
     @cached_property
     def separating(self) -> tuple[bool, np.ndarray]:
@@ -292,9 +270,9 @@ class Reading:
         """
         if len(self.weights) > 1 or self.moments is None or not self.constant or not self.classifies:
             return False, np.zeros(self.d, dtype=bool)
-        (weights,), means = self.weights, self.moments.means
-        square = float(weights @ self.moments.matrix @ weights) / self.moments.mass - float(means @ weights) ** 2
-        own = (weights**2 * self.moments.variances)[: self.d]
+        (weights,), moments = self.weights, self.moments
+        square = float(weights @ moments.matrix @ weights) - float(moments.means @ weights) ** 2
+        own = (weights**2 * moments.variances)[: self.d]
         return square > _SEPARATED**2, (own > _MOSTLY * square) & (square > _SEPARATED**2)
 
     @cached_property
@@ -308,20 +286,22 @@ class Reading:
         if self.moments is None or not self.constant or not self.classifies:
             return absent
         for k, own in enumerate(self.weights):
-            matrix, law, base = (self._stored(name, k) for name in ("matrix", "law", "base"))
-            if matrix is None or law is None or base is None or matrix.shape != self.moments.matrix.shape:
-                continue
-            count = float(matrix[-1, -1]) / self.constant**2
+            law, count = self._stored("law", k), float(self._stored("matrix", k)[-1, -1]) / self.constant**2
             # Of the curvature, and of the gradient that the share of the class was read from.
             noise = math.hypot(math.sqrt(2 * law[1]) / self.constant**2, math.sqrt(law[3]) / self.constant)
             # Of classes that columns separate the curvature is small, too.
-            rare = abs(float(base[0])) > _RARE and count < _ABSENT * 4 * self.moments.mass
+            rare = abs(float(self._stored("base", k)[0])) > _RARE and count < _ABSENT * 4 * self.moments.mass
             if rare and count < max(_TOLD * noise, _FEW):
                 place = k if len(self.weights) > 1 else int(float(self.moments.matrix[-1] @ own) < 0)
                 absent[k] = self.labels[place]
         return absent
 
-    def known(self, of: Sequence[Change]) -> np.ndarray:
+    @cached_property
+    def known(self) -> np.ndarray:
+        """Whether the releases say enough about each outcome and change, (K, changes); see `_known`."""
+        return self._known(self.parts)
+
+    def _known(self, parts: Sequence[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
         """Find the changes that the releases say enough about, a mask (K, changes).
 
         The rule is public. Under the narrowest prior a logit has a standard deviation of 2. The interval is at most a
@@ -329,38 +309,36 @@ class Reading:
         that the interval rests on. Let H be the curvature and w the change. The effect is read along v = H^-1 w, where
         the curvature is v . H v / |v|^2 = v . w / |v|^2, with the noise of an entry of the diagonal whatever v is. It
         stands above that by `_SEEN`. (Of columns that others do not go with it is the column's own.) A column that is
-        nearly one value, or tells the label, has no effect apart from the constant's, or one that has no end. Models
-        that release no matrix have intervals of the noise only, and all their changes count as known.
+        nearly one value has no effect apart from the constant's, and one that tells the label none that ends: see
+        `_endless`. Models that release no matrix have intervals of the noise only, and all their changes are known.
         """
-        made = np.ones((len(self.weights), len(of)), dtype=bool)
+        made = np.ones((len(self.weights), len(parts)), dtype=bool)
         made[list(self.absent)] = False
         hidden = self.separating[1] | self.flat
-        made[:, [bool(hidden[_parts(change)[0]].any()) for change in of]] = False
-        if not self.settled and self.private and self._stored("matrix") is not None:
-            made[:] = False
+        made[:, [bool(hidden[places].any()) for places, _ in parts]] = False
+        if not self.private or not self.full:
+            return made
+        made &= not self.too_few
         for k, own in enumerate(self.weights):
-            matrix, law = self._stored("matrix", k), self._stored("law", k)
-            if matrix is None or law is None or not self.private or len(matrix) != self.weights.shape[1]:
-                continue
-            sd, moments = math.sqrt(float(law[2])), matrix.diagonal()
-            length, noise = math.hypot(self.one.row_norm, self.constant), math.sqrt(2) * sd
+            matrix, sd = self._stored("matrix", k), math.sqrt(float(self._stored("law", k)[2]))
+            moments, noise = matrix.diagonal(), math.sqrt(2) * sd
+            length = math.hypot(self.one.row_norm, self.constant)
             if self.constant and moments[-1] > 0:
                 # A row and its constant have the same weight.
                 length = min(length, self.constant * math.sqrt(max(float(moments.sum() / moments[-1]), 1.0)))
-            narrow = [
+            made[k] &= [
                 self.variance(k, places, weights)
                 <= max(
                     (_SHARE_OF_PRIOR * _PRIOR_LOGIT / length) ** 2 * float(weights @ weights),
                     (float(weights @ own[places]) / _FAR) ** 2,
                 )
-                for places, weights in map(_parts, of)
+                for places, weights in parts
             ]
-            made[k] &= narrow
             if noise and made[k].any():
                 curvature = second_moment(matrix, sd, noise, self.constant > 0)[0]
                 inverted = np.linalg.inv(curvature + _RIDGE * noise * np.eye(len(matrix)))
                 for j in np.flatnonzero(made[k]).tolist():
-                    places, weights = _parts(of[j])
+                    places, weights = parts[j]
                     along = inverted[:, places] @ weights
                     seen = float(along[places] @ weights) >= _SEEN * noise * float(along @ along)
                     made[k, j] = seen and not self._endless(k, places, weights)
@@ -378,7 +356,7 @@ class Reading:
         if self.moments is None or not self.constant:
             return np.full(self.d, np.nan)
         means = self.moments.means[: self.d]
-        size = self.moments.matrix.diagonal()[: self.d] / self.moments.mass / np.where(means > 0, means, np.nan)
+        size = self.moments.matrix.diagonal()[: self.d] / np.where(means > 0, means, np.nan)
         return np.where(size <= float(self.one.row_norm), size, np.nan)
 
     def _endless(self, k: int, places: np.ndarray, weights: np.ndarray) -> bool:
@@ -390,11 +368,11 @@ class Reading:
         g are. Both are at least u . H u -+ u . g. The change is endless if that is not clear of its noise for the class
         that becomes rare.
         """
-        center, law, path, late = self.weights[k], *(self._stored(name, k) for name in ("law", "path", "late"))
-        if not self.labels or law is None or path is None or late is None or not late.size:
+        law, late = self._stored("law", k), self._stored("late", k)
+        if not self.labels or not late.size:
             return False
-        steep = float(weights @ center[places])
-        gradient = path[-int(law[4]) :, len(late) : 2 * len(late)].mean(axis=0)
+        gradient = self._stored("path", k)[-int(law[4]) :, len(late) : 2 * len(late)].mean(axis=0)
+        steep = float(weights @ self.weights[k][places])
         for place, weight in zip(places.tolist(), weights.tolist(), strict=True):
             size = float(self._sizes[place])
             if not abs(steep) * size > _STEEP:
@@ -428,7 +406,9 @@ class Reading:
             variance = np.full((1, self.d), self.covariance[0])
         else:
             variance = np.atleast_2d(np.diagonal(self.covariance, axis1=-2, axis2=-1)[..., : self.d])
-        sure = self.known([Change("+1", ((j, 1.0),)) for j in range(self.d)])
+        sure = self.known
+        if self.schema is not None:
+            sure = self._known([(np.array([j]), np.ones(1)) for j in range(self.d)])
         half = np.where(sure, ndtri(0.5 + level / 2) * np.sqrt(variance), np.inf)
         own = self.weights[:, : self.d]
         return np.stack([own - half, own + half], axis=-1)
@@ -440,141 +420,43 @@ class Reading:
         end toward 0, if this is large. Where the outcome hardly varies the curvature is next to nothing and hidden by
         noise, so that nothing bounds such an effect on the other side; and the posterior is drawn toward 0.
         """
-        ends, sure, (sds, _), made = self.limits(level), self.known(self.changes), self.spreads, []
+        ends, (sds, _), made = self.limits(level), self.spreads, []
         reach = float(ndtri(0.5 + level / 2))
         least = clear_deviations(len(self.outcomes) * sum(bool(one.text) for one in self.changes), sides=2)
+        settled = (self.full or self.spherical) and not self.too_few
         for outcome, k, sign in self.outcomes:
             mean, (low, high) = sign * self.weights[k], np.sort(sign * ends[k], axis=1).T
-            for j, (name, change) in enumerate(zip(self.names, self.changes, strict=True)):
-                places, weights = _parts(change)
+            for j, (name, change, (places, weights)) in enumerate(
+                zip(self.names, self.changes, self.parts, strict=True)
+            ):
                 sd, center = math.sqrt(self.variance(k, places, weights)), float(weights @ mean[places])
-                unit = sds[j] / (change.per_unit * change.step) if change.step else sds[j]
+                unit = float(sds[j] / (change.per_unit * change.step) if change.step else sds[j])
                 end = (abs(center) - reach * sd) * (unit if change.step else 1.0)
-                told = self.settled and k not in self.absent and not self.flat[places].any()
-                large = told and abs(center) > _FAR * sd and end > _LARGE
+                told = settled and k not in self.absent and not self.flat[places].any()
+                sure, large = bool(self.known[k, j]), told and abs(center) > _FAR * sd and end > _LARGE
                 log_ratio = Interval(
                     center,
-                    center - reach * sd if sure[k, j] or (large and center > 0) else -math.inf,
-                    center + reach * sd if sure[k, j] or (large and center < 0) else math.inf,
+                    center - reach * sd if sure or (large and center > 0) else -math.inf,
+                    center + reach * sd if sure or (large and center < 0) else math.inf,
                 )
                 label = f"{name.partition('=')[0] if change.beside else name} {change.text}"
-                ratio = Interval(*map(_ratio_of, log_ratio))
+                ratio = Interval(*map(ratio_of, log_ratio))
                 coefficient = Interval(float(mean[j]), float(low[j]), float(high[j]))
-                standard = Interval(*(float(unit) * value for value in log_ratio))
-                clear = bool(change.text and sure[k, j]) and abs(center) > least * sd
+                standard = Interval(*(unit * value for value in log_ratio))
+                clear = bool(change.text) and sure and abs(center) > least * sd
                 made.append(Effect(outcome, name, coefficient, change.text, log_ratio, ratio, standard, label, clear))
         return made
 
-
-def _parts(change: Change) -> tuple[np.ndarray, np.ndarray]:
-    """Split a change into columns and weights."""
-    places, weights = np.array([place for place, _ in change.weights], dtype=int), [w for _, w in change.weights]
-    return places, np.array(weights, dtype=float)
-
-
-class Told(NamedTuple):
-    """What a regression tells about its effects, for every door.
-
-    ``known`` are those with an interval, the largest first by one standard deviation of the column, and ``unknown`` the
-    others, in their order. Effects on classes that do not occur (``absent``) are in neither.
-    """
-
-    known: list[Effect]
-    unknown: list[Effect]
-    absent: list[str]
-
-    @classmethod
-    def of(cls, model: Any, names: Sequence[str] | None = None) -> Told:
-        """Sort the effects of a fitted regression; ``names`` replace those of its columns."""
-        read = reading(model)
-        none, every = read.absent, read.effects(0.9)
-        absent = [label for label, k, _ in read.outcomes if k in none]
-        if names is not None:
-            own = (names[j % len(names)] for j in range(len(every)))
-            every = [
-                one._replace(name=name, label=f"{name} {one.change}" if one.label.startswith(one.name) else one.label)
-                for one, name in zip(every, own, strict=True)
-            ]
-        told = [one for one in every if one.change and one.outcome not in absent]
-        known = sorted((one for one in told if one.known), key=lambda one: -abs(one.standard.mean))
-        return cls(known, [one for one in told if not one.known], list(map(str, none.values())))
-
-    @property
-    def any(self) -> bool:
-        """Whether something is known of an effect."""
-        return bool(self.known) or any(one.large for one in self.unknown)
-
-    @property
-    def left_out(self) -> list[str]:
-        """Say which classes do not occur."""
-        return [f"{label}: occurs in hardly any record, so that its effects are not listed." for label in self.absent]
-
-    @property
-    def sentence(self) -> str:
-        """Count the effects that are known, and the intervals that leave out a ratio of 1."""
-        n, apart = len(self.known), sum(one.log_ratio.clear for one in self.known)
-        large, whole = sum(one.large for one in self.unknown), counted(n + len(self.unknown), "effect")
-        if not n + len(self.unknown):
-            return ""
-        return self._of_known(n, apart, whole) + f" {large} {'is' if large == 1 else 'are'} only known to be large." * (
-            large > 0
-        )
-
-    @staticmethod
-    def _of_known(n: int, apart: int, whole: str) -> str:
-        if not n:
-            return f"Of {whole} none is known at this epsilon."
-        if n == 1:
-            return f"Of {whole} 1 is known, and its 90 % interval {'leaves out' if apart else 'holds'} a ratio of 1."
-        some = f"the 90 % interval{'s' * (apart > 1)} of {apart} leave{'s' * (apart == 1)} out a ratio of 1"
-        return f"Of {whole} {n} are known, and {some if apart else 'all their 90 % intervals hold a ratio of 1'}."
-
-    def lines(self, ratio: str, most: int | None = MOST_LISTED, more: str = "") -> list[str]:
-        """List the known effects, at most ``most`` of them, and name the others. ``more`` says where the rest is."""
-        several = len({one.outcome for one in [*self.known, *self.unknown]}) > 1
-        shown, lines = self.known[:most], []
-        for one in shown:
-            mean, low, high = map(ratio_text, one.ratio)
-            ends = f"[{low}, {high}]{' *' if one.clear else ''}"
-            name = f"{one.outcome}: {one.label}" if several else one.label
-            lines.append(f"  {mean:>8}  {ends:<20}  {ratio_text(_ratio_of(one.standard.mean)):>6}  {name}")
-        for one in [one for one in self.unknown if one.large][:most]:
-            up, most_told = one.log_ratio.mean > 0, 1000.0
-            end = ratio_text(min(one.ratio.low, most_told) if up else max(one.ratio.high, 1 / most_told))
-            end = f"at {'least' if up else 'most'} {end}"
-            name = f"{one.outcome}: {one.label}" if several else one.label
-            lines.insert(0, f"  {'large':>8}  {end:<20}  {'':>6}  {name}")
-        if lines:
-            lines.insert(0, f"  {ratio:>8}  {'90 % interval':<20}  {'one sd':>6}  change")
-        if rest := len(self.known) - len(shown):
-            lines.append(f"  … and {rest} more{f' ({more})' if more else ''}")
-        if any(one.clear for one in self.known):
-            lines.append("* leaves out 1 also if the intervals are to hold for all effects together.")
-        if unknown := [one for one in self.unknown if not one.large]:
-            named = ", ".join(f"{one.outcome}: {one.label}" if several else one.label for one in unknown[:MOST_NAMED])
-            dots = ", …" if len(unknown) > MOST_NAMED else ""
-            n, whole = len(unknown), len(self.known) + len(self.unknown)
-            lines.append(f"Not known at this epsilon, without interval: {n} of {whole} effects ({named}{dots}).")
-        return lines
+    @cached_property
+    def told(self) -> list[Effect]:
+        """The effects with intervals of 90 %, for lists and findings."""
+        return self.effects(0.9)
 
 
-def _ratio_of(log: float) -> float:
+def ratio_of(log: float) -> float:
     """Exponentiate a log ratio; infinity if it is too large for a float."""
     with np.errstate(over="ignore"):
         return float(np.exp(log))
-
-
-def ratio_text(value: float) -> str:
-    """Write a ratio with three digits, or as many as show two of its distance from 1.
-
-    >>> ratio_text(1.6834), ratio_text(1.0634), ratio_text(0.99997), ratio_text(1.0), ratio_text(1234.5)
-    ('1.68', '1.063', '0.99997', '1', '1,230')
-    """
-    if not math.isfinite(value) or not value or abs(value - 1) < 1e-8:
-        return f"{value:.0f}"
-    size, apart = (math.floor(math.log10(v)) for v in (value, abs(value - 1)))
-    digits = 3 if value > 100 else max(3, size - apart + 2)
-    return f"{float(f'{value:.{digits}g}'):,.{max(digits, size + 1)}g}"
 
 
 def marginal(model: Any, X: Any, level: float) -> list[tuple[str, str, str, Interval]]:
@@ -612,146 +494,8 @@ def marginal(model: Any, X: Any, level: float) -> list[tuple[str, str, str, Inte
             to, start = (sum(max(side * w, 0.0) * m[place] for place, w in change.weights) for side in (1, -1))
             sum_ += (expit(without + to) - expit(without + start)).sum(axis=0)
     ends = np.quantile(sums[:, 1:] / n, (tail, 1 - tail), axis=1).T
-    ends[~read.known([change for _, change in told])[0]] = -np.inf, np.inf
+    ends[~read.known[0, [bool(change.text) for change in read.changes]]] = -np.inf, np.inf
     return [
         (label, name, change.text, Interval(float(sum_[0] / n), *own))
         for (name, change), sum_, own in zip(told, sums, ends.tolist(), strict=True)
-    ]
-
-
-def _of_unknown(read: Reading, told: Told, but: Collection[str] = ()) -> list[str]:
-    """Say in words which effects are not known, ``but`` those of some columns."""
-    unknown = [one for one in told.unknown if one.name not in but and not one.large]
-    if not unknown:
-        return []
-    if read.too_few:
-        return [
-            f"effects: {read.too_few} steps are too few for intervals, since the centers are still on their way; "
-            f"expected n_steps={FEWEST_STEPS} or more"
-        ]
-    return [
-        f"effects: the data say little or nothing about {len(unknown)} of {len(told.known) + len(told.unknown)} at "
-        f"this epsilon, so they have no intervals ({_some([one.name for one in unknown])}); expected more records or "
-        "epsilon, or fewer columns"
-    ]
-
-
-def _some(found: Sequence[str]) -> str:
-    """List the first names."""
-    listed = list(dict.fromkeys(found))
-    return ", ".join(listed[:MOST_NAMED]) + ", …" * (len(listed) > MOST_NAMED)
-
-
-def counted_findings(model: Any, level: float = 0.99) -> list[str]:
-    """Say what the last step counted: values beyond bounds, counts that were cut; and whether dispersion is known.
-
-    With probability ``level`` no share is said that only noise made. Columns of 0 and 1 have no bounds.
-    """
-    read, found = reading(model), []
-    counts, one = not read.labels, read.one
-    if "shares" in read.state:
-        *shares, sd = read.state["shares"].tolist()
-        n = read.public.n_records
-        numbers = zip(read.names, read.changes, shares, strict=False)
-        own = [(name, share) for name, change, share in numbers if change.step]
-        if counts:
-            own.append(("", shares[-1]))
-        least = clear_deviations(len(own), level=level) * sd
-        for name, share in own:
-            if share <= max(least, _NEXT_TO_NONE):
-                continue
-            error = _NINETY * math.hypot(sd, math.sqrt(share * max(1 - share, 0.0) / min(n, JUDGES)) * (n > JUDGES))
-            about = f"about {share:.1%} (± {error:.1%})"
-            if name:
-                found.append(
-                    f"{name}: {about} of the values are beyond its bounds and were moved to them, which bends its "
-                    'effect; expected wider public bounds, or beyond = "missing" or "refuse" in the schema'
-                )
-            else:
-                found.append(
-                    f"largest={float(one.largest):g}: {about} of the counts are above it and were cut, so that effects "
-                    "are on the mean of the cut counts; expected a larger public bound"
-                )
-    matrix, squares = read.state.get("matrix"), read.state.get("squares")
-    if counts and read.private and matrix is not None and squares is not None and len(matrix):
-        # A curvature that noise brought to 0 or less hides it, too.
-        if math.sqrt(float(squares[-1])) > _HIDES * float(np.linalg.norm(np.maximum(matrix.diagonal(), 0.0))):
-            found.append(
-                f"dispersion={float(one.dispersion):g}: the noise hides whether counts are spread more than that, so "
-                "intervals rest on it; expected more records or epsilon, a smaller largest=, or a dispersion known to "
-                "be large enough"
-            )
-    return found
-
-
-@np.errstate(all="ignore")
-def findings(model: Any) -> list[str]:
-    """List problems that releases show or leave open, with remedies.
-
-    The first released s2, S = sum of b/4 x x^T, says more than the coefficients. Its trace over its entry of the
-    constant is the rows' mean square length before they are scaled down, since a row and its constant are scaled alike.
-    Its last row gives the mean of the logits, and S itself their spread. The law of the noise in S is known. The last
-    step counts values that were moved to a bound, and counts that were cut.
-    """
-    read, told = reading(model), Told.of(model)
-    unknown, counted, moments = _of_unknown(read, told), counted_findings(model, _SURELY), read.moments
-    rare = [
-        f"classes: {name!r} occurs in hardly any record, so that no effect on it can be seen; expected classes "
-        "that occur: join it with another, or check its spelling"
-        for name in read.absent.values()
-    ]
-    if len(read.weights) > 1 or read.law is None or not read.constant:
-        return unknown + counted + rare
-    found = counted + _of_long_rows(read)
-    if moments is None or not read.classifies:
-        return unknown + found
-    separated, by_these = read.separating
-    if separated:
-        mostly = [name for name, one in zip(read.names, by_these, strict=True) if one]
-        by = f" (mostly {', '.join(mostly[:MOST_NAMED])})" if mostly else ""
-        # That is why nothing is known.
-        return [
-            *found,
-            f"classes {read.labels}: almost separated by the columns{by}, so that coefficients say only how "
-            "completely; expected no column that tells the label: leave it out",
-        ]
-    if rare:
-        return found + rare
-    # Of values whose records have nearly all one class the curvature is next to nothing: noise hides their intervals.
-    telling = [
-        one
-        for one, change in zip(read.effects(0.9), read.changes, strict=True)
-        if change.text and not change.step and abs(one.log_ratio.mean) > _TELLING and (one.clear or not one.known)
-    ]
-    if not telling:
-        return unknown + found
-    listed = ", ".join(f"{one.name.partition('=')[0]} {one.change}" for one in telling[:MOST_NAMED])
-    return [
-        *found,
-        *_of_unknown(read, told, {one.name for one in telling}),
-        f"effects: nearly all records of a value have one class ({listed}), so that its odds ratio says only that it "
-        "is large; expected values with records of both classes: leave the column out, or join the value with another",
-    ]
-
-
-def _of_long_rows(read: Reading) -> list[str]:
-    """Say whether rows are longer than their bound, or that noise hides it."""
-    moments, bound = read.moments, float(read.one.row_norm)
-    if not read.private:
-        return []
-    if moments is not None:
-        square, limit = float(moments.matrix.diagonal()[:-1].sum()) / moments.mass, (_LONGER * bound) ** 2
-        error = _CLEAR * moments.noise * math.sqrt(read.d) / moments.mass
-        if square - error > limit:
-            return [
-                f"row_norm={bound:g}: rows are about {math.sqrt(square):.2g} long and were scaled down, which biases "
-                "coefficients; expected a public bound above that, such as the schema's largest row norm"
-            ]
-        if square + error <= limit:
-            return []
-    if read.schema is not None:
-        return []
-    return [
-        f"row_norm={bound:g}: the noise hides whether rows are longer and were scaled down, which would bias "
-        "coefficients; expected a bound that follows from public facts, such as a schema"
     ]

@@ -22,7 +22,8 @@ from ...store.text import printable
 from ..parameters import Bookkeeping, Call, Common
 from ..plots import plot_coefficients
 from ..readouts import Classifier, by_pieces
-from .effects import Interval, findings, marginal, reading
+from .effects import Interval, marginal, reading
+from .findings import findings
 from .model import LogisticModel, SandwichModel
 from .multiclass import OneVsRestModel
 from .posterior import NODES, WEIGHTS, class_probabilities

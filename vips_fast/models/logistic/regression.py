@@ -24,7 +24,8 @@ from ..estimator import ArraySpec, PrivateEstimator
 from ..forecast import by_signal
 from ..readouts import Attribute, Published, by_pieces, kept
 from ..verdict import Verdict
-from .effects import Effect, Told, reading
+from .effects import Effect, reading
+from .findings import Told
 from .forecast import forecast
 from .model import LogisticModel, LogisticOptions, LogisticSettings
 from .multiclass import OneVsRestModel

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from ...models.family import SCHEMA
-from ...models.logistic.effects import MOST_LISTED, Effect, Interval, Told, counted_findings, reading
+from ...models.logistic.effects import Effect, Interval, reading
+from ...models.logistic.findings import MOST_LISTED, Told, counted_findings
 from ...store.text import csv_text
 from .. import figures
 from ..part import MOST_ROWS, Group, Learned, Part
@@ -27,8 +28,10 @@ def effect_lines(
     if told.any:
         what = f"{model._ratio} and 90 % interval of a change, and for one standard deviation, the largest first."
         found = [f"{model._headline}{f' ({label})' if label else ''}: {what}", *told.lines(model._ratio, most, more)]
-    source = [f"One sd is{spread_source(model)[1:]}."] if told.known else []
-    return [*found, *told.left_out, *source, *(f"{text}." for text in counted_findings(model))]
+    found += [f"{label}: occurs in hardly any record, so that its effects are not listed." for label in told.absent]
+    if told.known:
+        found.append(f"One sd is{spread_source(model)[1:]}.")
+    return [*found, *(f"{text}." for text in counted_findings(model))]
 
 
 def spread_source(model: Any) -> str:
