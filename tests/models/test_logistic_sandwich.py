@@ -102,4 +102,4 @@ def test_who_has_such_intervals():
     assert type(BayesianLogisticRegression(noise_multiplier=1.0, n_steps=5).prepare(X, y).model) is LogisticModel
     model = BayesianLogisticRegression(noise_multiplier=1.0, n_steps=5).prepare(X, y, groups=groups).model
     assert type(model) is SandwichModel
-    assert model._shares == (0.92, 0.92)
+    assert model._blocks(True) == model._blocks(False) == (0.92**0.5, (1 - 0.92) ** 0.5)

@@ -165,10 +165,6 @@ class CountRegression(Regression):
         return float(self.largest) + self._size
 
     @property
-    def _trials_bound(self) -> float:
-        return self.n_trials
-
-    @property
     def _weight_bound(self) -> float:
         return self._size
 
@@ -280,9 +276,9 @@ class CountModel(SandwichModel):
         usual = self._size / (self._size + _EXPECTED * (self._b - self._size))
         return min(1.0, _OF_USUAL * usual) if not self._quiet else 1.0
 
-    def center(self) -> np.ndarray | None:
-        """None for the kernel: `_add` gives it records that have the center in them."""
-        return None
+    def _around(self) -> tuple[None, None]:
+        """See `LogisticStatistics`; `_add` gives the kernel records that have the center in them."""
+        return None, None
 
     def _add(self, block: Rows, starts: np.ndarray | None, out: np.ndarray, scratch: dict[str, Any]) -> np.ndarray:
         with np.errstate(all="ignore"):  # a record that is not finite contributes nothing

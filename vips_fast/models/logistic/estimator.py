@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack
+from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,7 @@ from ...engine.model import Model
 from ...engine.plan import RunSchedule
 from ...engine.result import Public
 from ...store.text import printable
-from ..parameters import Bookkeeping, Call, Common
+from ..parameters import Bookkeeping, Call, Common, Options
 from ..plots import plot_coefficients
 from ..readouts import Classifier, by_pieces
 from .effects import Interval, marginal, reading
@@ -147,9 +147,13 @@ class BayesianLogisticRegression(Regression, Classifier):
         It takes the parameters of this class, and the fields of `vips_fast.models.logistic.PaperOptions` by their
         names.
         """
-        from .paper import PaperLogisticRegression
+        from .paper import PaperLogisticRegression, PaperOptions
 
-        return PaperLogisticRegression.paper(**parameters)
+        given = cast(dict[str, Any], parameters)
+        names = vars(PaperOptions()).keys() - vars(Options()).keys()
+        own = {name: given.pop(name) for name in names if name in given}
+        options = PaperOptions.of(dict(given.pop("options", None) or {}) | own)
+        return PaperLogisticRegression(options=options, **given)
 
     def fit(
         self, X: Data, y: Column | None = None, trials: npt.ArrayLike | None = None, **call: Unpack[Bookkeeping]
@@ -205,18 +209,13 @@ class BayesianLogisticRegression(Regression, Classifier):
     def _full(self) -> bool:
         return self.covariance == "full"
 
-    @property
-    def _trials_bound(self) -> float:
-        return float(self.n_trials)
-
     def _model(self, public: Public, schedule: RunSchedule | None = None) -> Model:
-        kind: type[LogisticModel | OneVsRestModel | SphericalModel]
-        kind = LogisticModel if n_models(public.classes) == 1 else OneVsRestModel
-        if kind is LogisticModel and public.unit != "record":
-            kind = SandwichModel
+        settings = self._model_settings(schedule)
         if self.covariance == "spherical":
-            kind = SphericalModel
-        return kind(public, self._model_settings(schedule))
+            return SphericalModel(public, settings)
+        if n_models(public.classes) > 1:
+            return OneVsRestModel(public, settings)
+        return (LogisticModel if public.unit == "record" else SandwichModel)(public, settings)
 
     @by_pieces(np.concatenate)
     def predict_proba(self, X: Data) -> Matrix:
@@ -238,19 +237,16 @@ class BayesianLogisticRegression(Regression, Classifier):
         else:
             # A spherical q(m) is too wide where rows have told of m, and the path's short steps have shrunk its mean.
             sd = np.zeros(mean.shape) if self._spherical else np.sqrt(self._variance(matrix, scale))
-        p = np.empty(mean.shape)
-        for first in range(0, len(p), 4096):
-            part = slice(first, first + 4096)
-            p[part] = (expit(mean[part, None] + sd[part, None] * NODES) * WEIGHTS).sum(axis=-1)
+        parts = [slice(first, first + 4096) for first in range(0, max(len(mean), 1), 4096)]
+        found = [(expit(mean[part, None] + sd[part, None] * NODES) * WEIGHTS).sum(axis=-1) for part in parts]
+        p = np.concatenate(found)
         return np.stack([1 - p, p], axis=1)
 
     def predict(self, X: Data) -> Labels:
         """Predict the more probable class of each row."""
-        decision = self.decision_function(X)
-        if decision.ndim == 2:
-            # The order of the probabilities, ties and all.
+        if len(self.classes_) > 2:
             return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
-        return np.asarray(self.classes_[(decision > 0).astype(int)])
+        return np.asarray(self.classes_[(self.decision_function(X) > 0).astype(int)])
 
     def score(self, X: Data, y: Column | None = None, trials: npt.ArrayLike | None = None) -> float:
         """Score public rows, without noise: accuracy, or log probability.
@@ -276,10 +272,8 @@ class BayesianLogisticRegression(Regression, Classifier):
         ``classes_`` is sorted, as scikit-learn expects, and ``coef_`` is about ``classes_[1]``. The signs of the two
         differ if ``classes`` states the labels in another order. None with more classes: each one has effects.
         """
-        if len(self.classes_) > 2:
-            return None
-        label: str | float = self.classes_[int(reading(self).outcomes[0].sign > 0)].item()
-        return label
+        labels = self.classes_.tolist()
+        return None if len(labels) > 2 else labels[int(reading(self).outcomes[0].sign > 0)]
 
     @property
     def _headline(self) -> str:

@@ -160,8 +160,7 @@ class LogisticStatistics(Model):
     capacity = 2**21
     #: Norm of (s1, s2) over the bound of a contribution; below 1 the rest is for other parts.
     own_part = 1.0
-    #: Bounds of |s1|/C1 and |s2|/C2; None if s1's share of the squared bound says them.
-    blocks: tuple[float, float] | None = None
+    clip = 1.0
     at_root = ("_mean", "_covariance", "_rows", "_late", "_path")
 
     def __init__(self, public: Public, settings: LogisticSettings):
@@ -173,7 +172,6 @@ class LogisticStatistics(Model):
         self.shape = (self.n_features + triangle_size(self.n_features),)
         if self.private:
             self._bound = math.hypot(settings.row_norm, constant)
-            self.clip = 1.0 if self.blocks is None else math.hypot(*self.blocks)
         else:
             # Both parts are at most 1 in their units: no record reaches the joint norm.
             self._bound, self.clip = (public.scale or 1.0) * (1 + 1e-12), 1.5
@@ -184,19 +182,13 @@ class LogisticStatistics(Model):
         self._covariance = np.zeros((self.n_features, self.n_features))
 
     @property
-    def moment(self) -> np.ndarray | None:
-        """<m m^T> of q(m), (d, d), without a center; None before the first step, and with one."""
-        return None
-
-    @property
     def _weight(self) -> float:
         """The largest factor of x x^T in s2. The first step has it for all rows."""
         return self._b / 4
 
-    @property
-    def _shares(self) -> tuple[float, float]:
-        """Give s1's shares of the squared bound: first step, others."""
-        return LINEAR_SHARE
+    @abstractmethod
+    def _blocks(self, first: bool) -> tuple[float, float]:
+        """Give the bounds of |s1|/C1 and |s2|/C2, in the first step or the others."""
 
     def _residual_bound(self, first: bool) -> float:
         """Bound |s1| over b R. Beyond that records are scaled down, or it is the most there is."""
@@ -204,11 +196,10 @@ class LogisticStatistics(Model):
 
     def unit_scales(self, first: bool) -> tuple[float, float]:
         """C1 and C2 of the first step, or of the others."""
-        share = self._shares[0 if first else 1]
         linear, quadratic = self._b * self._bound, self._weight * self._bound**2
         if not self.private:
             return linear, quadratic
-        linear_bound, bound = self.blocks or (math.sqrt(share), math.sqrt(1 - share))
+        linear_bound, bound = self._blocks(first)
         return self._residual_bound(first) * linear / linear_bound, quadratic / bound
 
     def sensitivity(self, relation: str) -> float:
@@ -251,9 +242,9 @@ class LogisticStatistics(Model):
         """The lattice of this step."""
         return self.lattices[min(self.step, 1)]
 
-    def center(self) -> np.ndarray | None:
-        """m0 of this step, (d,); None before the first."""
-        return self.point if self.step else None
+    def _around(self) -> tuple[np.ndarray | None, np.ndarray | None]:
+        """What <xi> of a record is made of: <m m^T>, (d, d), of q(m) without a center, and m0, (d,); at first None."""
+        return None, self.point if self.step else None
 
     def contribute(self, block: Any, words: np.ndarray, out: np.ndarray, scratch: dict[str, Any]) -> None:
         """See `Model.contribute`; ``block`` is a `vips_fast.kernels.logistic.Rows` or units of them."""
@@ -268,7 +259,7 @@ class LogisticStatistics(Model):
         linear, quadratic, norms = room(scratch, "weights", 3, n)
         work, lattice = reuse(scratch, "workspace", lambda: workspace(d, block.indptr is None)), self.lattice
         indptr, indices, values, unit = block.indptr, block.indices, block.values, block.unit
-        state = self.moment, self.center(), *lattice, self.label_free
+        state = *self._around(), *lattice, self.label_free
         measured = norms if several or "diagnostics" in scratch else None
         native.logistic_weights(
             d, indptr, indices, values, block.y, block.trials, *state, work, linear, quadratic, None, measured, unit
@@ -337,17 +328,8 @@ class LogisticModel(LogisticStatistics):
     coefficients.
     """
 
-    kept: ClassVar[dict[str, str]] = {
-        **LogisticStatistics.kept,
-        "base": "_base",
-        "along": "_along",
-        "factor": "_factor",
-        "law": "_law",
-        "rows": "_rows",
-        "late": "_late",
-        "matrix": "_matrix",
-        "path": "_path",
-    }
+    _own = "base", "along", "factor", "law", "rows", "late", "matrix", "path"
+    kept: ClassVar[dict[str, str]] = LogisticStatistics.kept | {name: f"_{name}" for name in _own}
     #: What s2 was divided by in later steps, for a stack of several.
     stacked: ClassVar[float] = 1.0
     #: Whether releases calibrate logits.
@@ -389,9 +371,9 @@ class LogisticModel(LogisticStatistics):
         self._quiet = noise() <= _SMALL
         self._even = noise() <= _HIDDEN
 
-    @property
-    def _shares(self) -> tuple[float, float]:
-        return (LINEAR_SHARE[0], _EVEN_SHARE) if self._even else LINEAR_SHARE
+    def _blocks(self, first: bool) -> tuple[float, float]:
+        share = LINEAR_SHARE[0] if first else _EVEN_SHARE if self._even else LINEAR_SHARE[1]
+        return math.sqrt(share), math.sqrt(1 - share)
 
     def _usual_slope(self) -> float:
         return _SLOPE * self._b
@@ -414,9 +396,13 @@ class LogisticModel(LogisticStatistics):
         self._path = np.vstack([self._path, np.concatenate([self.point, gradient, laws, self._more])])
         scale = quadratic * (self.stacked if self.step else 1.0)
         self._average(self._unpack(release.values) * (self._n * scale), noise * scale / self._ratio)
-        spectrum = self._spectrum or Spectrum(self._matrix, math.sqrt(self._law[2]))
-        self._spectrum, self._mean = spectrum, self._cautious(spectrum)
-        point = self._newton(gradient, noise_sd, spectrum)
+        self._spectrum = spectrum = self._spectrum or Spectrum(self._matrix, math.sqrt(self._law[2]))
+        center, average, variance, sampling = self._averages()
+        # Of the gradient + S (m0 - m), seen with noise. The curvature is the largest that there could be: too large a
+        # step is worse than too small a one.
+        alpha = (self._length / _STEP_LOGITS) ** 2
+        self._mean = spectrum.solve(average + spectrum.times(center), alpha, variance, sampling)
+        point = self._newton(gradient, noise_sd, spectrum, alpha)
         if self.finishes:
             self._read_out()
         self.step, self.point = self.step + 1, point
@@ -508,27 +494,12 @@ class LogisticModel(LogisticStatistics):
 
     # ---- the next center
 
-    def _cautious(self, spectrum: Spectrum) -> np.ndarray:
-        """Read the mean as if the curvature were the largest that there could be.
-
-        Too large a step is worse than too small a one.
-        """
-        center, gradient, variance, sampling = self._averages()
-        # Of the gradient + S (m0 - m), seen with noise.
-        alpha = (self._length / _STEP_LOGITS) ** 2
-        return spectrum.solve(gradient + spectrum.times(center), alpha, variance, sampling)
-
-    def _newton(self, gradient: np.ndarray, noise_sd: float, spectrum: Spectrum) -> np.ndarray:
-        """Compute the next center: one Newton step.
-
-        It takes the largest curvature there could be. It is damped where the noise of one release says less than the
-        prior.
-        """
+    def _newton(self, gradient: np.ndarray, noise_sd: float, spectrum: Spectrum, alpha: float) -> np.ndarray:
+        """Compute the next center: one Newton step, damped where the noise of one release says less than the prior."""
         if self.step == 0 and self._constant:
             start = self._first_center(gradient[-1], noise_sd)
             self._base = start[-1:] * self._constant
             return start
-        alpha = (self._length / _STEP_LOGITS) ** 2
         change = spectrum.solve(gradient - alpha * self.point, alpha, noise_sd**2)
         size = self._length * np.abs(change)
         # As far as noise is not what moves it, the columns may share the way.
@@ -699,7 +670,7 @@ class SandwichModel(LogisticModel):
     """
 
     own_part = math.sqrt(1 - SQUARES**2)
-    kept: ClassVar[dict[str, str]] = {**LogisticModel.kept, "squares": "_squares"}
+    kept: ClassVar[dict[str, str]] = LogisticModel.kept | {"squares": "_squares"}
 
     def __init__(self, public: Public, settings: LogisticSettings):
         super().__init__(public, settings)
@@ -709,10 +680,10 @@ class SandwichModel(LogisticModel):
         self._more, self._squares = np.zeros((2, self.n_features + 1))
         self._path = np.empty((0, 3 * self.n_features + 3))
 
-    @property
-    def _shares(self) -> tuple[float, float]:
+    def _blocks(self, first: bool) -> tuple[float, float]:
         # Equal ones scale a unit's rows down alike in all steps, so that S is a sum of one kind of terms.
-        return super()._shares if self._of_records else (UNIT_SHARE, UNIT_SHARE)
+        units = math.sqrt(UNIT_SHARE), math.sqrt(1 - UNIT_SHARE)
+        return super()._blocks(first) if self._of_records else units
 
     def _add(self, block: Rows, starts: np.ndarray | None, out: np.ndarray, scratch: dict[str, Any]) -> np.ndarray:
         linear = super()._add(block, starts, out[: self._split], scratch)

@@ -17,6 +17,7 @@ from ...mechanisms import GaussianMechanism
 from ..per_class import PerClassModel
 from .model import LogisticModel, LogisticSettings
 from .posterior import FACTORS, calibrating_factor, class_probabilities
+from .records import entries_of
 from .score import OutcomePrediction, Prediction
 
 #: Draws of records for the factor of logits, and the error of taking rows for normal.
@@ -187,13 +188,10 @@ class OneVsRestModel(PerClassModel):
                 square += column * column
                 logits += weights[:, None] * column
         else:
-            row_of = np.repeat(np.arange(n), np.diff(block.indptr))
-            values = np.ones(len(block.indices)) if block.unit else block.values.astype(np.float64)
+            row_of, places, values = entries_of(block)
             # Of no entries at all, the sums are of integers.
             square = np.bincount(row_of, values * values, n).astype(float)
-            logits = np.stack([np.bincount(row_of, values * one[block.indices], n) for one in self._centers]).astype(
-                float
-            )
+            logits = np.stack([np.bincount(row_of, values * one[places], n) for one in self._centers]).astype(float)
         logits *= np.minimum(1.0, self.lattice.row_norm / np.sqrt(np.maximum(square, 1e-300)))
         p = expit(logits)
         v = p * (1 - p) / pg_mean(logits).max(axis=0)

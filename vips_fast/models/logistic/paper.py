@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, Unpack, cast
+from typing import ClassVar
 
 import numpy as np
 
@@ -13,8 +13,7 @@ from ...engine.model import Model, Release, Schedule
 from ...engine.plan import RunSchedule
 from ...engine.result import Public
 from ...kernels.psd import psd_project
-from ..parameters import Options
-from .estimator import BayesianLogisticRegression, PaperParameters
+from .estimator import BayesianLogisticRegression
 from .model import LogisticOptions, LogisticSettings, LogisticStatistics
 from .posterior import cholesky, inverse
 
@@ -62,14 +61,6 @@ class PaperLogisticRegression(BayesianLogisticRegression):
     _most_classes: ClassVar[int] = 2
     _covariances: ClassVar[tuple[str, ...]] = ("full",)
 
-    @classmethod
-    def paper(cls, **parameters: Unpack[PaperParameters]) -> PaperLogisticRegression:
-        names = vars(PaperOptions()).keys() - vars(Options()).keys()
-        given = cast(dict[str, Any], parameters)
-        own = {name: given.pop(name) for name in names if name in given}
-        options = PaperOptions.of(dict(given.pop("options", None) or {}) | own)
-        return cls(options=options, **given)
-
     def _model(self, public: Public, schedule: RunSchedule | None = None) -> Model:
         options = self._options
         if options.sensitivity == "paper" and public.unit != "record":
@@ -109,19 +100,18 @@ class AlgorithmFive(LogisticStatistics):
     def __init__(self, public: Public, settings: LogisticSettings):
         assert isinstance(settings.options, PaperOptions)
         share = settings.options.linear_share
-        proven = math.sqrt(share), math.sqrt(1 - share)
-        self.blocks = (1 / 4, 1 / 2) if settings.options.sensitivity == "paper" else None
-        self._replace_one = replace_one_bound(*(self.blocks or proven))
+        self._bounds = math.sqrt(share), math.sqrt(1 - share)
+        if settings.options.sensitivity == "paper":
+            self._bounds, self.clip = (1 / 4, 1 / 2), math.hypot(1 / 4, 1 / 2)
         super().__init__(public, settings)
         self.off_diagonal = math.sqrt(2.0) if settings.options.form == "orthonormal" else 1.0
         self._first, self._second = np.zeros(self.n_features), np.zeros((self.n_features, self.n_features))
 
-    @property
-    def _shares(self) -> tuple[float, float]:
-        return self.options.linear_share, self.options.linear_share
+    def _blocks(self, first: bool) -> tuple[float, float]:
+        return self._bounds
 
-    def center(self) -> None:
-        return None
+    def _around(self) -> tuple[np.ndarray | None, None]:
+        return self._covariance + np.outer(self.point, self.point) if self.step else None, None
 
     def sensitivity(self, relation: str) -> float:
         """Return the clip to add or remove, twice to replace units.
@@ -130,15 +120,11 @@ class AlgorithmFive(LogisticStatistics):
         """
         if relation == "add_remove" or not self.private or not self._of_records:
             return super().sensitivity(relation)
-        return self._replace_one
+        return replace_one_bound(*self._bounds)
 
     def _slack(self, spacing: float) -> float:
         truncation = math.sqrt(self.n_features) * (spacing + 2 * self._grid * math.sqrt(self.clip))
         return super()._slack(spacing) + 2.01 * truncation
-
-    @property
-    def moment(self) -> np.ndarray | None:
-        return self._covariance + np.outer(self.point, self.point) if self.step else None
 
     def _update(self, release: Release) -> None:
         linear, quadratic = self.lattice.scale_linear, self.lattice.scale_quadratic

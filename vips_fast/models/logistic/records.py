@@ -92,15 +92,20 @@ class LogisticRecords:
 
 def linear_predictor(block: Rows, point: np.ndarray, bound: float) -> np.ndarray:
     """Multiply rows, scaled down to ``bound``, with ``point``: (n,). A row has the same bits in any block."""
-    n, d = block.n_rows, block.n_features
-    lengths = np.full(n, d) if block.indptr is None else np.diff(block.indptr)
-    columns = np.tile(np.arange(d), n) if block.indptr is None else block.indices
-    row_of, values = np.repeat(np.arange(n), lengths), 1.0 if block.unit else block.values.astype(np.float64)
+    n, (row_of, columns, values) = block.n_rows, entries_of(block)
     product = np.bincount(row_of, values * point[columns], n)
     if bound == math.inf:
         return product
-    square = np.bincount(row_of, np.ones(len(columns)) * values * values, n)
-    return np.asarray(product * np.minimum(1.0, bound / np.sqrt(square)))
+    return np.asarray(product * np.minimum(1.0, bound / np.sqrt(np.bincount(row_of, values * values, n))))
+
+
+def entries_of(block: Rows) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """List the stored entries of a block, row by row: their rows, columns and float64 values."""
+    n, d = block.n_rows, block.n_features
+    if block.indptr is None:
+        return np.repeat(np.arange(n), d), np.tile(np.arange(d), n), block.values.astype(np.float64)
+    values = np.ones(len(block.indices)) if block.unit else block.values.astype(np.float64)
+    return np.repeat(np.arange(n), np.diff(block.indptr)), block.indices, values
 
 
 def _dense_edges(n_rows: int, n_features: int) -> np.ndarray:

@@ -22,7 +22,7 @@ from ...kernels.logistic import MAX_FEATURES, triangle_size
 from ...kernels.threads import resolve_n_threads
 from ..estimator import ArraySpec, PrivateEstimator
 from ..forecast import by_signal
-from ..readouts import Attribute, Published, by_pieces, kept
+from ..readouts import Attribute, Published, by_pieces
 from ..verdict import Verdict
 from .effects import Effect, reading
 from .findings import Told
@@ -66,13 +66,13 @@ class Regression(PrivateEstimator):
 
     @property
     @abstractmethod
-    def _trials_bound(self) -> float:
+    def n_trials(self) -> float:
         """The most trials of a record."""
 
     @property
     def _weight_bound(self) -> float:
         """The largest factor of x x^T in a record's curvature."""
-        return self._trials_bound / 4
+        return float(self.n_trials) / 4
 
     @property
     @abstractmethod
@@ -82,7 +82,7 @@ class Regression(PrivateEstimator):
     @property
     def _expected_trials(self) -> float:
         """Trials of a record, for a forecast."""
-        return self._trials_bound
+        return float(self.n_trials)
 
     @property
     def _full(self) -> bool:
@@ -104,17 +104,13 @@ class Regression(PrivateEstimator):
         usual = CONSTANT * self.row_norm if self.private else 1.0
         return float(usual if given is None else given) if self.fit_intercept else 0.0
 
-    @property
-    def _most_columns(self) -> int:
-        return MAX_FEATURES if self._full else MAX_COLUMNS
-
     def _read(self, X: Any, y: Any = None, **more: Any) -> tuple[Any, dict[str, Any]]:
         shards = X if isinstance(X, ShardedCorpus) else None
         X = X if shards is None else shards.matrix(np.arange(0))
         given = X
         if not sparse.issparse(X):
             X = dense_array(X, "X", self._options.invalid == "drop")
-        matrix = design(X, self._constant, self._most_columns)
+        matrix = design(X, self._constant, MAX_FEATURES if self._full else MAX_COLUMNS)
         y = shards.labels if y is None and shards is not None else y
         if y is None and shards is not None:
             raise ValueError(f"X: shards of {shards.kind}: expected shards of rows with labels, or y")
@@ -145,7 +141,7 @@ class Regression(PrivateEstimator):
         # The last step is the model's last, or the score's.
         steps = self._steps_of(schedule) - (schedule is not None and schedule.measured)
         private, bound, partial = bool(self.private), float(self.row_norm), schedule is not None and not schedule.whole
-        return LogisticSettings(self._constant, bound, self._trials_bound, steps, private, partial, self._options)
+        return LogisticSettings(self._constant, bound, float(self.n_trials), steps, private, partial, self._options)
 
     def _forecast(self, public: Public, schedule: RunSchedule, model: Model) -> RunForecast | None:
         model = model.model if isinstance(model, MeasuredModel) else model
@@ -208,18 +204,11 @@ class Regression(PrivateEstimator):
         """<alpha> = a_N / b_N, the expected precision of the coefficients."""
         return self.prior_shape_ / self.prior_rate_
 
-    @kept
-    def _bounds(self) -> tuple[float, float]:
-        """Give the entry of the intercept's column, and the bound of rows."""
-        fitted = self._as_fitted()
-        constant = fitted._constant
-        return constant, float(np.hypot(float(fitted.row_norm), constant)) if fitted.private else math.inf
-
     def _rows_of(self, X: Any) -> tuple[Any, np.ndarray]:
         """Append the constant, and compute the factors of long rows."""
-        constant, bound = self._bounds()
-        X = self._held(X)
-        matrix = design(X, constant, self._as_fitted()._most_columns)
+        fitted, X = self._as_fitted(), self._held(X)
+        constant = fitted._constant
+        matrix = design(X, constant, MAX_COLUMNS)
         d = matrix.shape[1] - (constant > 0)
         if d != self.n_features_in_:
             raise ValueError(
@@ -227,8 +216,9 @@ class Regression(PrivateEstimator):
             )
         if not_finite(matrix).any():
             raise ValueError(f"X: expected finite values, {not_finite_text(X, matrix)}")
-        if bound == math.inf:
+        if not fitted.private:
             return matrix, np.ones(matrix.shape[0])
+        bound = float(np.hypot(float(fitted.row_norm), constant))
         return matrix, np.minimum(1.0, bound / np.maximum(np.sqrt(_row_products(matrix, matrix)), bound))
 
     @by_pieces(np.concatenate)

@@ -13,6 +13,7 @@ from ...engine.units import unpack_block
 from ...kernels.logistic import Rows, pg_mean
 from ...mechanisms import GaussianMechanism
 from .model import LogisticSettings, base_rate
+from .records import entries_of
 
 #: What the bound of a row's contribution, and of a unit's, is multiplied with before anything is truncated.
 ROW_MARGIN, UNIT_MARGIN = 1 - 2.0**-20, 1 - 2.0**-21
@@ -91,11 +92,9 @@ class SphericalModel(Model):
         self._step, self._halvings = 0, 0
 
     def signal(self, noise: float) -> float:
-        """Compute the largest logit of a row, over its noise.
+        """Compute the mean gradient's entry if all rows agree, over its noise.
 
-        Both are in the mean gradient.
-
-        All rows agree then. ``noise`` is the sd in an entry of the mean of the steps' sums of contributions.
+        ``noise`` is the sd in an entry of the mean of the steps' sums of contributions.
         """
         length = math.sqrt(max(self._bound**2 - self._constant**2, 0.0))
         return self._n * length / (4 * self._residual * self._bound * noise)
@@ -112,19 +111,16 @@ class SphericalModel(Model):
         block, words, starts = unpack_block(block, words)
         # What is not finite becomes zero, silently: a warning would tell of the record.
         with np.errstate(all="ignore"):
-            columns, units, clipped = self._contributions(block)
+            row_of, columns, units, clipped = self._contributions(block)
             if starts is not None and self._private and (np.diff(starts) > 1).any():
-                rows = _starts_of(block, self._d)
-                columns, units = self._joined(columns, units, rows[starts])
+                unit_of = np.repeat(np.arange(len(starts) - 1), np.diff(starts))[row_of]
+                columns, units = self._joined(columns, units, unit_of, len(starts) - 1)
         np.add.at(out, columns, units)
         diagnose(scratch, clipped=clipped)
 
-    def _contributions(self, block: Rows) -> tuple[np.ndarray, np.ndarray, int]:
-        """Compute all rows' contributions, and count the shortened ones. The results are columns and int64 entries."""
-        n, rows = block.n_rows, _starts_of(block, self._d)
-        columns = block.indices if block.indptr is not None else np.tile(np.arange(self._d, dtype=np.int32), n)
-        values = np.ones(len(columns)) if block.unit else block.values.astype(np.float64)
-        row_of = np.repeat(np.arange(n), np.diff(rows))
+    def _contributions(self, block: Rows) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
+        """Compute all rows' contributions: rows, columns and int64 entries. Count the shortened ones."""
+        n, (row_of, columns, values) = block.n_rows, entries_of(block)
         norm = np.sqrt(np.bincount(row_of, values * values, n))
         shrink = np.minimum(1.0, self._bound / norm) if self._private else np.ones(n)
         logit = np.bincount(row_of, values * self._point[columns], n) * shrink
@@ -138,16 +134,17 @@ class SphericalModel(Model):
         factor = weight * residual * shrink / (self._residual * self._b * self._bound) * (ROW_MARGIN / self._spacing)
         good = np.isfinite(norm) & np.isfinite(factor)
         entries = np.where(good[row_of], values, 0.0) * np.where(good, factor, 0.0)[row_of]
-        return columns, np.trunc(entries).astype(np.int64), int((weight < 1).sum())
+        return row_of, columns, np.trunc(entries).astype(np.int64), int((weight < 1).sum())
 
-    def _joined(self, columns: np.ndarray, units: np.ndarray, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _joined(
+        self, columns: np.ndarray, units: np.ndarray, unit_of: np.ndarray, n_units: int
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Join the rows of each unit, clipped once."""
-        unit_of = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
         places, inverse = np.unique(unit_of * self._d + columns, return_inverse=True)
         sums = np.zeros(len(places), dtype=np.int64)
         np.add.at(sums, inverse.reshape(-1), units)
         unit_of, entries = places // self._d, sums.astype(np.float64)
-        norms = np.sqrt(np.bincount(unit_of, entries * entries, len(starts) - 1))
+        norms = np.sqrt(np.bincount(unit_of, entries * entries, n_units))
         target = UNIT_MARGIN * self.clip / self._spacing
         scale = np.where(norms > target, target / np.maximum(norms, 1.0), 1.0)
         return places % self._d, np.trunc(entries * scale[unit_of]).astype(np.int64)
@@ -201,8 +198,3 @@ class SphericalModel(Model):
     def result(self) -> dict[str, np.ndarray]:
         """Mean of q(m), its variance, and alpha's shape and rate."""
         return {"weights": self._mean, "covariance": np.array([self._mean_variance]), "prior": np.array(self._prior)}
-
-
-def _starts_of(block: Rows, d: int) -> np.ndarray:
-    """Find the begin of each row's stored entries, (n + 1,)."""
-    return np.arange(block.n_rows + 1) * d if block.indptr is None else np.asarray(block.indptr)
