@@ -404,7 +404,7 @@ class LogisticModel(LogisticStatistics):
         self._mean = spectrum.solve(average + spectrum.times(center), alpha, variance, sampling)
         point = self._newton(gradient, noise_sd, spectrum, alpha)
         if self.finishes:
-            self._read_out()
+            self._read_out(center, average, variance, sampling)
         self.step, self.point = self.step + 1, point
 
     @property
@@ -420,22 +420,17 @@ class LogisticModel(LogisticStatistics):
             self._rows = self._matrix = fresh
             self._law[[0, 2]], self._spectrum = sd**2, None
             return
-        rate = 1.0
-        if self._late.size and not self._exact:
+        rate, exact = 1.0, self._noise_free and self._fraction == 1  # neither noise nor sampling moves a step
+        if self._late.size and not exact:
             # As many steps as bring the noise's largest eigenvalue to a tenth of the mean one.
             mean = self._usual(self._late)
             rate = max(2 / (self.step + 1), min(1.0, len(fresh) ** -0.5 * _PART * mean / max(2 * sd, 1e-300)) ** 2)
         self._late = self._late + rate * (fresh - self._late) if self._late.size else fresh
         self._law[1] = (1 - rate) ** 2 * self._law[1] + (rate * sd) ** 2
         # An average of many changes little: its eigenvalues are found anew when it has twice as many.
-        if self.step < 4 or self.step & (self.step - 1) == 0 or self._exact or self.finishes:
+        if self.step < 4 or self.step & (self.step - 1) == 0 or exact or self.finishes:
             self._matrix, self._law[2] = self._joined() if sd > 0 else (self._late, 0.0)
             self._spectrum = None
-
-    @property
-    def _exact(self) -> bool:
-        """Whether neither noise nor sampling moves a step."""
-        return self._noise_free and self._fraction == 1
 
     def _joined(self) -> tuple[np.ndarray, float]:
         """Join the first s2 and the later ones to an estimate of the curvature; give the variance of an entry, too.
@@ -534,12 +529,11 @@ class LogisticModel(LogisticStatistics):
             self._along += rate * (now - self._along)
             self._along[1] = variance
 
-    def _read_out(self) -> None:
-        """Set q(m) and alpha from the laws of noise and outcomes, and the factor of logits."""
+    def _read_out(self, center: np.ndarray, gradient: np.ndarray, variance: float, sampling: float) -> None:
+        """Set q(m) and alpha from the laws of noise and outcomes, and the factor of logits; see `_averages`."""
         sd = math.sqrt(self._law[2])
         H, hidden = second_moment(self._matrix, sd, sd * self._ratio, self._constant > 0)
         rows = self._second_moment_of_rows()
-        center, gradient, variance, sampling = self._averages()
         H, doubt = self._along_logits(H, rows, center)
         labels, start = self._labels(H), self._mean
         if self._along[2:].any():

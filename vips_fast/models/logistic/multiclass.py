@@ -65,10 +65,8 @@ class ClassModel(LogisticModel):
 
     @property
     def prediction(self) -> Prediction:
-        factor = float(self._factor[0])
-        return Prediction(
-            factor * self._mean, np.empty((self.n_features, 0)), factor * self._optimism, float(self._base[0])
-        )
+        factor, base = float(self._factor[0]), float(self._base[0])
+        return Prediction(factor * self._mean, np.empty((self.n_features, 0)), factor * self._optimism, base)
 
     def at_centers(self, rows: np.ndarray) -> np.ndarray:
         """Average the probabilities of rows at the steps' centers, with the weights that gradients have there."""
@@ -203,26 +201,25 @@ class OneVsRestModel(PerClassModel):
 
     def round(self, fine: np.ndarray, spacing: float) -> np.ndarray:
         """See `LogisticStatistics.round`; the gradients are on the noise's lattice already."""
-        d, sums = self.n_features, np.empty(self.shape, dtype=np.int64)
+        sums = np.empty(self.shape, dtype=np.int64)
         for k, one in enumerate(self.classes):
-            parts = self._parts(k, d)
+            parts = self._parts(k)
             sums[parts] = one.round(fine[parts], spacing)
         return sums
 
-    def _parts(self, k: int, d: int) -> np.ndarray:
+    def _parts(self, k: int) -> np.ndarray:
         """Places of a class's gradient and curvature in a release."""
-        size = triangle_size(d)
+        d, size = self.n_features, triangle_size(self.n_features)
         linear, quadratic = np.arange(k * d, (k + 1) * d), self.n_classes * d + np.arange(k * size, (k + 1) * size)
         return np.concatenate([linear, quadratic])
 
     def update(self, release: Release) -> None:
         """See `Model.update`: each class takes its gradient and curvature."""
         d, first, finishes = self.n_features, release.step == 0, self.classes[0].finishes
-        shared = self._parts(0, d)[d:]
         for k, one in enumerate(self.classes):
-            places = self._parts(k, d)
+            places = self._parts(k)
             if first:
-                places[d:] = shared
+                places[d:] = self._parts(0)[d:]
             one.update(Release(release.step, release.units[places], release.scale, release.noise_sd))
         if finishes:
             self._calibrate()

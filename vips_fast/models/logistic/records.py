@@ -141,8 +141,7 @@ class LogisticShards:
 
     def block(self, rows: np.ndarray) -> Rows:
         trials = None if self.trials is None else self.trials[rows]
-        found = LogisticRecords.of(self._design(self.corpus.matrix(rows)), self.y[rows], trials)
-        return found.block(np.arange(len(rows)))
+        return LogisticRecords.of(self._design(self.corpus.matrix(rows)), self.y[rows], trials).rows
 
     def _design(self, piece: Any) -> Any:
         return design(piece, self.constant, self.corpus.n_features + 1)
