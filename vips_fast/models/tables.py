@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from itertools import product
-from typing import Any, NamedTuple, Self, Unpack
+from typing import Any, Self, Unpack
 
 import numpy as np
 from scipy.special import ndtr, ndtri
@@ -20,7 +20,7 @@ from ..engine.model import Model, Release, array_of, diagnose
 from ..engine.plan import RunForecast, RunSchedule, Terms
 from ..engine.result import Public
 from ..engine.sampling import Sampler
-from ..engine.units import UnitBlock, unpack_block
+from ..engine.units import unpack_block
 from ..kernels.lattice import checked_spacing
 from ..mechanisms import GaussianMechanism
 from ..store.words import several
@@ -36,13 +36,6 @@ __all__ = ["Contrast", "Table", "TopicTables"]
 _BLOCK, GRID = 1024, 2.0**24
 #: A row of proportions whose sum is above 1 by no more than this is rounded, not wrong.
 _ROUNDED = 1e-6
-
-
-class GroupBlock(NamedTuple):
-    """Some documents; nothing is copied."""
-
-    documents: GroupedDocuments
-    rows: np.ndarray
 
 
 class GroupedDocuments:
@@ -78,18 +71,13 @@ class GroupedDocuments:
         self.n_rows, self.proportions = len(rows), np.trunc(rows * GRID).astype(np.int32)
         self.places = _places(y, by, self.n_rows)
 
-    @property
-    def n_topics(self) -> int:
-        """Columns of the proportions."""
-        return int(self.proportions.shape[1])
-
     def edges(self, rows: np.ndarray) -> np.ndarray:
         """Find boundaries of blocks of equally many documents."""
         return np.append(np.arange(0, len(rows), _BLOCK), len(rows))
 
-    def block(self, rows: np.ndarray) -> GroupBlock:
-        """Make the block of these documents."""
-        return GroupBlock(self, rows)
+    def block(self, rows: np.ndarray) -> tuple[GroupedDocuments, np.ndarray]:
+        """Make the block of these documents; nothing is copied."""
+        return self, rows
 
     def subset(self, rows: np.ndarray) -> GroupedDocuments:
         """See `vips_fast.engine.model.Records`."""
@@ -130,9 +118,7 @@ _BELOW = 1.0 - 1e-9
 
 
 class TableModel(Model):
-    """Sums of topic proportions by group.
-
-    They are the table of all columns together and, beside it, one of each column.
+    """Sums of topic proportions by group: the table of all columns together and, beside it, one of each column.
 
     Notes
     -----
@@ -158,14 +144,9 @@ class TableModel(Model):
         tables = [whole] if len(whole) == 1 else [whole, *np.eye(len(whole), dtype=int).tolist()]
         counts = [math.prod(self.sizes), *(self.sizes if len(whole) > 1 else ())]
         self._factors, ends = np.array(tables, np.int64).T, np.cumsum([0, *counts])
-        self._first, self._spacing = ends[:-1], 1.0
+        self._first, self._spacing, self.n_tables = ends[:-1], 1.0, len(tables)
         self.shape = (int(ends[-1]), n_topics)
         self._sums, self._done, self._variance = np.zeros(self.shape), 0, 0.0
-
-    @property
-    def n_tables(self) -> int:
-        """Number M of tables."""
-        return len(self._first)
 
     def sensitivity(self, relation: str) -> float:
         """Return the clip, times the root of 2 to replace. The root is for a unit; see the notes."""
@@ -175,9 +156,7 @@ class TableModel(Model):
         """Take the lattice."""
         self._spacing = checked_spacing(mechanism.spacing, self.clip)
 
-    def contribute(
-        self, block: GroupBlock | UnitBlock, words: np.ndarray, out: np.ndarray, scratch: dict[str, Any]
-    ) -> None:
+    def contribute(self, block: Any, words: np.ndarray, out: np.ndarray, scratch: dict[str, Any]) -> None:
         """Add each unit's sums, brought to the bound together; see the notes."""
         (documents, rows), _, starts = unpack_block(block, words)
         unit = np.arange(len(rows)) if starts is None else np.repeat(np.arange(len(starts) - 1), np.diff(starts))
@@ -191,7 +170,10 @@ class TableModel(Model):
         sums = np.zeros((len(keys), self.shape[1]))
         for column in place.T:
             np.add.at(sums, column, documents.proportions[rows])
-        factors = _shortening(of_unit, np.bincount(place.reshape(-1), minlength=len(keys)), len(words), self.n_tables)
+        # A unit's norm above 1 is brought down to it.
+        counts = np.bincount(place.reshape(-1), minlength=len(keys))
+        squares = np.bincount(of_unit, weights=counts.astype(np.float64) ** 2, minlength=len(words))
+        factors = (_BELOW / np.sqrt(np.maximum(squares, self.n_tables)))[of_unit]
         values = sums * (factors * (self.clip / (GRID * self._spacing)))[:, None]
         np.add.at(out, cells, np.trunc(values).astype(np.int64))
         if "diagnostics" in scratch:
@@ -217,15 +199,6 @@ class TableModel(Model):
         if not (0 <= done < 2**31 and done == int(done) and variance >= 0):
             raise ValueError("state: 'table_steps' is out of its range")
         self._sums, self._done, self._variance = array_of(state, "table_sums", self.shape), int(done), variance
-
-
-def _shortening(of_unit: np.ndarray, counts: np.ndarray, n_units: int, n_tables: int) -> np.ndarray:
-    """Compute factors that bring a unit's norm down to 1.
-
-    There is one for each group of a unit, if the norm is above 1.
-    """
-    squares = np.bincount(of_unit, weights=counts.astype(np.float64) ** 2, minlength=n_units)
-    return np.asarray((_BELOW / np.sqrt(np.maximum(squares, n_tables)))[of_unit])
 
 
 # ------------------------------------------------------------------ read-out
@@ -360,19 +333,17 @@ class Estimate:
         return estimate, estimate - half, estimate + half
 
     def error(self, columns: Sequence[int], totals: np.ndarray, n_topics: int) -> float:
-        """Compute the median error of shares of 1 / K.
+        """Compute the median error of shares of 1 / K in groups of some columns, by the totals of all cells.
 
-        It is for groups of some columns, by the totals of all cells. The errors of a group are normal; the errors of
-        all groups are their mixture, whose median is found by bisection.
+        The errors of a group are normal; those of all groups are their mixture, whose median is found by bisection.
         """
         sizes = np.maximum(self.merged(columns) @ totals, 1e-9)
         sds = np.sqrt(np.diag(self.variances(columns)) * (1.0 - 1.0 / n_topics)) / sizes
         low, high = 0.0, float(sds.max())
         for _ in range(60):
             middle = (low + high) / 2
-            low, high = (
-                (middle, high) if (2 * ndtr(middle / np.maximum(sds, 1e-300)) - 1).mean() < 0.5 else (low, middle)
-            )
+            within = (2 * ndtr(middle / np.maximum(sds, 1e-300)) - 1).mean()
+            low, high = (middle, high) if within < 0.5 else (low, middle)
         return high
 
 
@@ -395,9 +366,7 @@ _WIDEST, _MOST_ERROR = 0.2, 0.041
 
 @dataclass(kw_only=True, repr=False, eq=False)
 class TopicTables(PrivateEstimator):
-    """Shares of topics by public groups, in one release.
-
-    The groups may be ward and month.
+    """Shares of topics by public groups, such as ward and month, in one release.
 
     Parameters
     ----------
@@ -490,7 +459,7 @@ class TopicTables(PrivateEstimator):
         if y is None:
             raise ValueError(f"y=None: expected the values of {', '.join(self.by)} for each row of X")
         found = GroupedDocuments(X, y, self.by, self._options.invalid)
-        return found, {"n_features": found.n_topics}
+        return found, {"n_features": found.proportions.shape[1]}
 
     def _horizon(self, public: Public, terms: Terms) -> int:
         return 1 if self.n_steps is None else int(self.n_steps)
@@ -563,9 +532,7 @@ class TopicTables(PrivateEstimator):
         return Table(columns, groups, weights, shares, low, high, np.asarray(readable))
 
     def rows(self) -> list[list[Any]]:
-        """List the cells of all tables, below a head.
-
-        The table of all columns comes first, then one of each column.
+        """List the cells below a head: of the table of all columns, then of one of each column.
 
         Values of other columns are "", and numbers that cannot be read are None.
         """
@@ -586,32 +553,29 @@ class TopicTables(PrivateEstimator):
 
         ``[-1, 1]`` is the difference of two groups.
         """
-        level, place, n_groups = check_number("level", level, 0, 1, low_open=True, high_open=True), *self._place(column)
+        level, n_groups = check_number("level", level, 0, 1, low_open=True, high_open=True), self._n_groups(column)
         given = np.asarray(factors, np.float64)
         if given.shape != (n_groups,) or not np.isfinite(given).all():
             raise ValueError(f"factors={factors!r}: expected {n_groups} finite numbers, one for each {column}")
-        return Contrast(*self._estimate().contrast(place, given, level))
+        return Contrast(*self._estimate().contrast(list(self._as_fitted().by).index(column), given, level))
 
     def trend(self, column: str, *, level: float = 0.9) -> Contrast:
         """Find each share's change from one group to the next. It is by least squares over the order of ``by``."""
-        _, n_groups = self._place(column)
+        n_groups = self._n_groups(column)
         if n_groups < 2:
             raise ValueError(f"column={column!r}: expected one of at least two values")
         steps = np.arange(n_groups) - (n_groups - 1) / 2
         return self.contrast(column, steps / (steps @ steps), level=level)
 
-    def _place(self, column: str) -> tuple[int, int]:
-        """Find the number of a column, and of its groups."""
+    def _n_groups(self, column: str) -> int:
         by = self._as_fitted().by
         if column not in by:
             raise ValueError(f"column={column!r}: expected one of {', '.join(by)}")
-        return list(by).index(column), len(by[column])
+        return len(by[column])
 
 
 def _mean_weight(spreads: Sequence[float]) -> float:
-    """Expect the total weight of a person's documents.
-
-    It depends on the mean number of groups of each column that the person is in.
+    """Expect the total weight of a person's documents, by the mean number of each column's groups that a person is in.
 
     Most persons are in few groups and some are in many. The number in the widest column is taken as geometric, with a
     document in each, and the others at their means.
