@@ -265,10 +265,7 @@ class CountModel(SandwichModel):
     def __init__(self, public: Public, settings: LogisticSettings, size: float, exposed: bool = False):
         self._size, self._exposed = size, exposed
         super().__init__(public, settings)
-
-    @property
-    def _weight(self) -> float:
-        return self._size
+        self._weight = size
 
     @property
     def _most_left(self) -> float:

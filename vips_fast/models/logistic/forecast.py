@@ -63,7 +63,14 @@ def forecast(
 
     ``noise`` is the sd in an entry of the averaged gradient, and ``hidden`` in an averaged second moment.
     """
-    best = half_width(n_records, noise, row_norm**2)
+    best, named = half_width(n_records, noise, row_norm**2), ("an " if ratio[0] in "aeiou" else "a ") + ratio
+
+    def shown(half: float) -> str:
+        return f"{math.exp(half):.3g}" if half < math.log(1000) else "1000"
+
+    def effects(clear: float) -> str:
+        return "hardly any effect" if clear < _SOME else "some effects" if clear < _MOST else "most effects"
+
     cases = []
     for slope, share in (_TABLE, _LONG):
         moment = share * row_norm**2 / max(d, 1)
@@ -72,8 +79,8 @@ def forecast(
     (usual, clear), (least, most) = cases
     if best > HOPELESS:
         text = (
-            f"forecast: the coefficients will be mostly noise: only {with_article(ratio)} above "
-            f"{_ratio(best)} for one standard deviation of a column could be told from 1. "
+            f"forecast: the coefficients will be mostly noise: only {named} above "
+            f"{shown(best)} for one standard deviation of a column could be told from 1. "
             "What helps: more records or epsilon, fewer columns"
         )
         return RunForecast(1 / usual, text, HopelessWarning, "noise")
@@ -82,25 +89,11 @@ def forecast(
         text = "forecast: predictions at best; hardly any effect will be known, for the noise hides how columns vary"
         return RunForecast(1 / usual, text + helps, None, "weak")
     worth = "noise" if usual > _NOISY else "weak" if usual > _WIDE or clear < _MOST else "useful"
-    from_, shown = f"from {with_article(ratio)} of about ", clear >= _SOME
-    table = f"{_some(clear)} of a usual table will be known{f', {from_}{_ratio(usual)}' if shown else ''}"
+    from_, some = f"from {named} of about ", clear >= _SOME
+    table = f"{effects(clear)} of a usual table will be known{f', {from_}{shown(usual)}' if some else ''}"
     long = (
-        f"with rows as long as their bound, {row_norm:.4g}, {_some(most)}, {'from ' if shown else from_}{_ratio(least)}"
+        f"with rows as long as their bound, {row_norm:.4g}, {effects(most)}, {'from ' if some else from_}{shown(least)}"
     )
     rare = "; an outcome of 5 % needs 3 times the records" if ratio == "odds ratio" else ""
     text = f"forecast: {table}; {long} (for one standard deviation of a column{rare}){helps if clear < _MOST else ''}"
     return RunForecast(1 / usual, text, None, worth)
-
-
-def _some(clear: float) -> str:
-    """Say how many effects are known, by their columns' expected moments over the least that is known."""
-    return "hardly any effect" if clear < _SOME else "some effects" if clear < _MOST else "most effects"
-
-
-def with_article(name: str) -> str:
-    """Put "a" or "an" before a name."""
-    return ("an " if name[0] in "aeiou" else "a ") + name
-
-
-def _ratio(half: float) -> str:
-    return f"{math.exp(half):.3g}" if half < math.log(1000) else "1000"

@@ -167,6 +167,8 @@ class LogisticStatistics(Model):
         self.options, options, constant = settings.options, settings.options, settings.constant
         self._n, self.n_features = public.n_records, public.n_features + (constant > 0)
         self._b, self._n_steps = settings.n_trials, settings.n_steps
+        #: The largest factor of x x^T in s2. The first step has it for all rows.
+        self._weight = self._b / 4
         self.private, self._constant, self._partial = settings.private, constant, settings.partial
         self._of_records = public.unit == "record"
         self.shape = (self.n_features + triangle_size(self.n_features),)
@@ -180,11 +182,6 @@ class LogisticStatistics(Model):
         self._prior = float(options.prior_shape), float(options.prior_rate)
         self._mean, self.point = np.zeros(self.n_features), np.zeros(self.n_features)
         self._covariance = np.zeros((self.n_features, self.n_features))
-
-    @property
-    def _weight(self) -> float:
-        """The largest factor of x x^T in s2. The first step has it for all rows."""
-        return self._b / 4
 
     @abstractmethod
     def _blocks(self, first: bool) -> tuple[float, float]:
@@ -340,8 +337,8 @@ class LogisticModel(LogisticStatistics):
         d = self.n_features
         #: Log odds of the released base rate.
         self._base = np.zeros(1)
-        # See `calibrating_factor`. A factor of 0 means no factor.
-        self._along, self._factor = np.zeros(2 * d + 2), np.zeros(2)
+        # See `calibrating_factor`. A factor of 0 means no factor; it is of coefficients that have a 1.
+        self._along, self._factor, self._scaled = np.zeros(2 * d + 2), np.zeros(2), np.ones(d)
         # The rows' second moment, the average of later s2, and what both tell of the curvature; (0, 0) before them.
         self._rows = self._late = self._matrix = np.empty((0, 0))
         # Variances of the noise in an entry off their diagonals, and in the averaged gradient; steps that counted.
@@ -523,7 +520,7 @@ class LogisticModel(LogisticStatistics):
         """Add a step to the averages of `calibrating_factor`."""
         if self._calibrates and noise_sd > 0:
             rate, mean = 3 / (self.step + 2), self._mean
-            toward = self._direction(mean)
+            toward = self._scaled * mean
             now = np.concatenate([[toward @ gradient, 0.0], mean, self.point])
             variance = (1 - rate) ** 2 * self._along[1] + rate**2 * noise_sd**2 * float(toward @ toward)
             self._along += rate * (now - self._along)
@@ -545,10 +542,6 @@ class LogisticModel(LogisticStatistics):
         self._prior = prior[0], prior[0] / alpha
         if self._constant and self.step > 0:
             self._base = self._mean_rate(rows)
-
-    def _direction(self, mean: np.ndarray) -> np.ndarray:
-        """Take the part of a mean that the factor is for."""
-        return mean
 
     def _calibrate(self, H: np.ndarray, spread: np.ndarray) -> None:
         """Find the factor; ``spread`` is the variance of a step's gradient but for its noise."""

@@ -38,6 +38,8 @@ class ClassModel(LogisticModel):
         assert public.classes is not None
         self._n_classes = len(public.classes)
         super().__init__(public, settings)
+        if self._constant:
+            self._scaled[-1] = 0.0
 
     def _residual_bound(self, first: bool) -> float:
         # If all classes are equally likely, a record's residuals with its worst label have a norm of at least sqrt(1 -
@@ -51,12 +53,9 @@ class ClassModel(LogisticModel):
     def _slack(self, spacing: float) -> float:
         return math.sqrt(self._n_classes) * super()._slack(spacing)
 
-    def _direction(self, mean: np.ndarray) -> np.ndarray:
-        return np.append(mean[:-1], 0.0) if self._constant else mean
-
     def _calibrate(self, H: np.ndarray, spread: np.ndarray) -> None:
         """Leave the factor to all classes: keep the variance of what gradients said along the effects."""
-        effects = self._direction(self._along[2 : 2 + self.n_features])
+        effects = self._scaled * self._along[2 : 2 + self.n_features]
         self.told = float(self._along[1] + effects @ spread @ effects)
 
     def first_base(self) -> float:
