@@ -144,8 +144,7 @@ class BayesianLogisticRegression(Regression, Classifier):
     def paper(cls, **parameters: Unpack[PaperParameters]) -> PaperLogisticRegression:
         """Make the paper's Algorithm 5, or ablations toward this class.
 
-        It takes the parameters of this class, and the fields of `vips_fast.models.logistic.PaperOptions` by their
-        names.
+        It takes this class's parameters, and the fields of `vips_fast.models.logistic.PaperOptions` by their names.
         """
         from .paper import PaperLogisticRegression, PaperOptions
 
@@ -249,10 +248,7 @@ class BayesianLogisticRegression(Regression, Classifier):
         return np.asarray(self.classes_[(self.decision_function(X) > 0).astype(int)])
 
     def score(self, X: Data, y: Column | None = None, trials: npt.ArrayLike | None = None) -> float:
-        """Score public rows, without noise: accuracy, or log probability.
-
-        It is the accuracy of labels. On counts it is the mean log predictive probability of a trial.
-        """
+        """Score public rows, without noise: accuracy, or on counts the mean log predictive probability of a trial."""
         n_trials = float(self._as_fitted().n_trials)
         if n_trials == 1 and trials is None:
             return self._accuracy(X, y)
@@ -265,9 +261,7 @@ class BayesianLogisticRegression(Regression, Classifier):
 
     @property
     def outcome_(self) -> str | float | None:
-        """The class whose log odds `effects` are about.
-
-        Of two it is the second as ``classes`` states them, or as they sort.
+        """The class whose log odds `effects` are about: of two the second as ``classes`` states them, or as they sort.
 
         ``classes_`` is sorted, as scikit-learn expects, and ``coef_`` is about ``classes_[1]``. The signs of the two
         differ if ``classes`` states the labels in another order. None with more classes: each one has effects.

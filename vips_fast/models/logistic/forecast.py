@@ -44,9 +44,7 @@ _SOME, _MOST = 1.0, 4.0
 
 
 def half_width(n_records: float, noise: float, moment: float, slope: float = _LONG[0]) -> float:
-    """Compute the half width of a usual coefficient's 90 % interval.
-
-    It is for one standard deviation of a column.
+    """Compute the half width of a usual coefficient's 90 % interval, for one standard deviation of a column.
 
     ``n_records`` counts trials, ``noise`` is the sd in an entry of the averaged gradient, ``moment`` is q.
     """
@@ -57,9 +55,7 @@ def half_width(n_records: float, noise: float, moment: float, slope: float = _LO
 def forecast(
     n_records: float, d: int, row_norm: float, noise: float, hidden: float, ratio: str = "odds ratio"
 ) -> RunForecast:
-    """Predict the widths of intervals of ``d`` columns.
-
-    Also tells how many are known.
+    """Predict the widths of intervals of ``d`` columns, and how many are known.
 
     ``noise`` is the sd in an entry of the averaged gradient, and ``hidden`` in an averaged second moment.
     """

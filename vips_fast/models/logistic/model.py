@@ -208,10 +208,7 @@ class LogisticStatistics(Model):
         return math.sqrt(triangle_size(self.n_features)) * spacing
 
     def prepare(self, mechanism: GaussianMechanism, sampler: Sampler) -> None:
-        """Take lattice and scale; refuse noise that is too coarse.
-
-        Its lattice would be too coarse for the dimension.
-        """
+        """Take lattice and scale; refuse noise whose lattice is too coarse for the dimension."""
         spacing = checked_spacing(mechanism.spacing, self.clip)
         slack = self._slack(spacing) if self.private else 0.0
         kept = self.clip - slack
@@ -359,7 +356,7 @@ class LogisticModel(LogisticStatistics):
         outcomes = self._n * self._usual_slope() * square / self.n_features
 
         def noise() -> float:
-            """Variance in the averaged gradient over the outcomes'."""
+            # Variance in the averaged gradient over the outcomes'.
             linear = self.unit_scales(False)[0] if self.private else 0.0
             return ((noise_sd / fraction * linear) ** 2 / outcomes + (1 / fraction - 1)) / self.averaged
 

@@ -114,10 +114,7 @@ class AlgorithmFive(LogisticStatistics):
         return self._covariance + np.outer(self.point, self.point) if self.step else None, None
 
     def sensitivity(self, relation: str) -> float:
-        """Return the clip to add or remove, twice to replace units.
-
-        Twice holds if units have several rows; else see the notes.
-        """
+        """Return the clip to add or remove, twice to replace units of several rows; of one row see the notes."""
         if relation == "add_remove" or not self.private or not self._of_records:
             return super().sensitivity(relation)
         return replace_one_bound(*self._bounds)

@@ -1,7 +1,7 @@
 """Reading rows, labels and counts of trials for logistic regression.
 
-Shapes and dtypes are always checked. Values that are not valid are reported as masks, so that
-the caller may refuse them or let their records contribute nothing.
+Shapes and dtypes are always checked. Values that are not valid are reported as masks, so that the caller may refuse
+them or let their records contribute nothing.
 """
 
 import math
