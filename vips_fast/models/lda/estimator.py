@@ -52,7 +52,7 @@ from .planning import (
     usual_length,
     whole_epochs,
 )
-from .prior import PublicPrior, check_topics
+from .prior import PublicPrior
 from .public_topics import TOTALS, PublicTopicsModel, forecast_words
 from .records import Documents
 
@@ -214,8 +214,13 @@ class LatentDirichletAllocation(Transformer):
 
     def _check_parameters(self) -> None:
         check_number("n_components", self.n_components, 1, 2**20, integer=True)
-        if self.public_prior is not None:
-            check_topics(self.public_prior, int(self.n_components))
+        if (prior := self.public_prior) is not None:
+            if not isinstance(prior, PublicPrior):
+                remedy = "vips_fast.load_prior(...).restricted_to(words) gives one"
+                raise ValueError(f"public_prior: {type(prior).__name__}; expected a PublicPrior; {remedy}")
+            if self.n_components != prior.n_topics:
+                expected = f"expected {prior.n_topics}, the topics of public_prior"
+                raise ValueError(f"n_components={self.n_components}: {expected}")
         if self.doc_length is not None:
             check_number("doc_length", self.doc_length, 1, 2**31 - 1, integer=True)
         check_number("clip", self.clip, 0, 1, low_open=True, optional=True)
@@ -252,9 +257,12 @@ class LatentDirichletAllocation(Transformer):
 
     def _prior(self, n_words: int) -> PublicPrior | None:
         """Return the public prior of a private fit."""
-        if self.public_prior is None or not (self.private and self.noise_multiplier != 0):
+        prior = self.public_prior
+        if prior is None or not self.private or self.noise_multiplier == 0:
             return None
-        return self.public_prior.of_width(n_words)
+        if len(prior.words) != n_words:
+            raise ValueError(f"public_prior has {len(prior.words)} words: expected {n_words}, those of X")
+        return prior
 
     def _model_settings(self, public: Public, schedule: RunSchedule | None) -> LdaSettings:
         case, n_topics = self._case(public, self._terms, schedule), int(self.n_components)

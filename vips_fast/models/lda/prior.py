@@ -18,10 +18,9 @@ import numpy as np
 from ...data.types import Matrix, Vector, WordVectors
 from ...store.npz import read_npz, write_npz
 
-#: The version of the file; the fields that are arrays of numbers, and all fields.
+#: The version of the file; the fields that are arrays of numbers.
 _FORMAT = 1
 _ARRAYS = ("ratios", "weights", "frequencies")
-_FIELDS = ("words", *_ARRAYS, "name", "language")
 #: The fewest topics and words: a score of candidates takes this many cells of a release.
 _LEAST_TOPICS, _LEAST_WORDS = 2, 16
 
@@ -68,8 +67,8 @@ class PublicPrior:
     language: str = "en"
 
     def __post_init__(self) -> None:
-        words, given = tuple(map(str, self.words)), {name: np.asarray(getattr(self, name)) for name in _ARRAYS}
-        n_topics, n_words = given["weights"].size, len(words)
+        words, given = tuple(map(str, self.words)), [np.asarray(getattr(self, name)) for name in _ARRAYS]
+        n_topics, n_words = np.size(self.weights), len(words)
         if n_topics < _LEAST_TOPICS or n_words < _LEAST_WORDS:
             raise ValueError(
                 f"public prior of {n_topics} topics and {n_words} words: expected at least {_LEAST_TOPICS} topics and "
@@ -77,20 +76,21 @@ class PublicPrior:
             )
         if len(set(words)) < n_words:
             raise ValueError(f"words: {n_words - len(set(words))} of {n_words} are repeated; give each word once")
-        for (name, array), shape in zip(given.items(), ((n_topics, n_words), (n_topics,), (n_words,)), strict=True):
+        shapes = (n_topics, n_words), (n_topics,), (n_words,)
+        for name, array, shape in zip(_ARRAYS, given, shapes, strict=True):
             if array.shape != shape or array.dtype.kind not in "fiu":
                 raise ValueError(f"{name}: {array.dtype} of shape {array.shape}; expected numbers of shape {shape}")
             if not (np.isfinite(array).all() and (array > 0).all()):
                 raise ValueError(f"{name}: expected finite numbers > 0; give words that a topic lacks a small ratio")
         # Sums follow the order in memory, and files have the order of C.
-        ratios, weights, frequencies = (np.asarray(array, np.float64, order="C") for array in given.values())
+        ratios, weights, frequencies = (np.asarray(array, np.float64, order="C") for array in given)
         weights, frequencies = (_brought_to_one(array, array.sum()) for array in (weights, frequencies))
         ratios = _brought_to_one(ratios, weights @ ratios).astype(np.float32, order="C")
-        for array in (ratios, weights, frequencies):
+        for name, array in zip(_ARRAYS, (ratios, weights, frequencies), strict=True):
             array.flags.writeable = False
-        values = words, ratios, weights, frequencies, str(self.name), str(self.language)
-        for name, value in zip(_FIELDS, values, strict=True):
-            object.__setattr__(self, name, value)
+            object.__setattr__(self, name, array)
+        for name, text in (("words", words), ("name", str(self.name)), ("language", str(self.language))):
+            object.__setattr__(self, name, text)
 
     def __repr__(self) -> str:
         return f"PublicPrior({self.name!r}, {self.n_topics} topics, {len(self.words)} words, {self.digest[:12]})"
@@ -125,12 +125,6 @@ class PublicPrior:
         """Compute word probabilities, float64 (K, V), at the language's frequencies."""
         return word_probabilities(self.ratios * self.frequencies)
 
-    def of_width(self, n_words: int) -> Self:
-        """Return the prior; ValueError if X has other columns."""
-        if len(self.words) != n_words:
-            raise ValueError(f"public_prior has {len(self.words)} words: expected {n_words}, those of X")
-        return self
-
     def restricted_to(self, vocabulary: Sequence[str]) -> Self:
         """Make the prior of a vocabulary, in its order.
 
@@ -139,20 +133,19 @@ class PublicPrior:
         """
         column = {word: v for v, word in enumerate(self.words)}
         at = np.array([column.get(str(word), -1) for word in vocabulary], dtype=np.int64)
-        if 2 * np.count_nonzero(at >= 0) < len(at):
-            raise ValueError(
-                f"public_prior {self.name!r} knows {np.count_nonzero(at >= 0)} of {len(at)} words: expected half; "
-                "give a prior of the records' language"
-            )
         known = at >= 0
+        if 2 * known.sum() < len(at):
+            raise ValueError(
+                f"public_prior {self.name!r} knows {known.sum()} of {len(at)} words: expected half; give a prior of "
+                "the records' language"
+            )
         ratios = np.where(known, self.ratios[:, at], np.float32(1.0))
         frequencies = np.where(known, self.frequencies[at], np.median(self.frequencies[at[known]]))
         return type(self)(tuple(vocabulary), ratios, self.weights, frequencies, self.name, self.language)
 
     def save(self, path: str | os.PathLike[str] | IO[bytes]) -> None:
         """Write an ``.npz`` file; equal priors give equal bytes."""
-        order = ("words", "name", "language", *_ARRAYS)
-        arrays = {name: np.asarray(getattr(self, name)) for name in order}
+        arrays = {name: np.asarray(getattr(self, name)) for name in ("words", "name", "language", *_ARRAYS)}
         write_npz(path, {"public_prior": np.array(_FORMAT), **arrays})
 
     def to_bytes(self) -> np.ndarray:
@@ -188,15 +181,6 @@ class PublicPrior:
             raise ValueError(f"{path}: has no array {missing}; expected a file of vips-fast prior") from None
         except (TypeError, ValueError) as error:
             raise ValueError(f"{path}: {error}") from None
-
-
-def check_topics(prior: object, n_components: int) -> None:
-    """Refuse a prior of another type or number of topics."""
-    if not isinstance(prior, PublicPrior):
-        remedy = "vips_fast.load_prior(...).restricted_to(words) gives one"
-        raise ValueError(f"public_prior: {type(prior).__name__}; expected a PublicPrior; {remedy}")
-    if n_components != prior.n_topics:
-        raise ValueError(f"n_components={n_components}: expected {prior.n_topics}, the topics of public_prior")
 
 
 def _brought_to_one(values: np.ndarray, total: np.ndarray | float) -> np.ndarray:

@@ -78,17 +78,14 @@ class Documents:
 
     def largest(self) -> int:
         """Bound the words of a document, only without privacy."""
-        pieces = [self._parts] if self._shards is None else (csr_parts(piece) for _, piece in self._shards.pieces())
+        pieces = iter([self._parts])
+        if self._shards is not None:
+            pieces = ((piece.data, piece.indices, piece.indptr) for _, piece in self._shards.pieces())
         counts, lengths = 1, 1
         for data, _, indptr in pieces:
             counts = max(counts, int(data.max(initial=1)))
             lengths = max(lengths, int(np.diff(indptr).max(initial=1)))
         return counts * lengths
-
-
-def csr_parts(matrix: Any) -> Parts:
-    """Data, indices and indptr of a CSR matrix."""
-    return matrix.data, matrix.indices, matrix.indptr
 
 
 class UnitWords(NamedTuple):

@@ -35,8 +35,12 @@ class HalfPrediction(GainScore):
     rest = 0.25
 
     def __init__(self, candidates: Sequence[tuple[np.ndarray, np.ndarray]], masses: np.ndarray, compares: bool = False):
-        known = {id(topics): topics for topics, _ in candidates}
-        parts = {key: (scaled_table(topics, np.float32), _ratios(topics, masses)) for key, topics in known.items()}
+        parts: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+        for topics, _ in candidates:
+            if id(topics) not in parts:
+                ratios = np.empty(topics.T.shape, np.float32)
+                np.divide(topics.T, masses[:, None], out=ratios, casting="same_kind")
+                parts[id(topics)] = scaled_table(topics, np.float32), ratios
         self._candidates = [(*parts[id(topics)], alpha) for topics, alpha in candidates]
         self._compares, self._n_words = compares, len(masses)
         self.n_candidates = len(candidates) - compares
@@ -72,13 +76,6 @@ class HalfPrediction(GainScore):
         return self.clip_rows(nats, share * total / self.most, clip)
 
 
-def _ratios(topics: np.ndarray, masses: np.ndarray) -> np.ndarray:
-    """Divide word probabilities by word frequencies, (V, K) float32."""
-    out = np.empty(topics.T.shape, np.float32)
-    np.divide(topics.T, masses[:, None], out=out, casting="same_kind")
-    return out
-
-
 def proportions_prior(total: float, weights: np.ndarray) -> np.ndarray:
     """Make a Dirichlet prior of proportions with a ``total``, by topic weight, (K,); a tenth of it is equal for all.
 
@@ -89,10 +86,12 @@ def proportions_prior(total: float, weights: np.ndarray) -> np.ndarray:
 
 def _halves(units: UnitWords, words: np.ndarray, asked: np.ndarray | None) -> list[UnitWords]:
     """Divide units' words in two by their random words."""
-    halves = [UnitWords(*(np.empty_like(part) for part in units)) for _ in range(2)]
+    first, second = (UnitWords(*map(np.empty_like, units)) for _ in range(2))
     chosen = None if asked is None else asked.view(np.uint8)
-    native.split_words(*units, words, chosen, *halves[0], *halves[1])
-    return [UnitWords(ends, columns[: ends[-1]], counts[: ends[-1]]) for ends, columns, counts in halves]
+    native.split_words(*units, words, chosen, *first, *second)
+    return [
+        UnitWords(half.ends, half.columns[: half.ends[-1]], half.counts[: half.ends[-1]]) for half in (first, second)
+    ]
 
 
 def _proportions(table: np.ndarray, n_topics: int, units: UnitWords, alpha: np.ndarray) -> np.ndarray:
