@@ -16,7 +16,8 @@ from vips_fast import LatentDirichletAllocation
 from vips_fast.kernels import reference
 from vips_fast.kernels.lda import scaled_table
 from vips_fast.models.lda import LdaOptions
-from vips_fast.models.lda.planning import default_clip, plain_read_out_prior, usual_distinct_words, usual_length
+from vips_fast.models.lda.planning import default_clip, usual_length
+from vips_fast.models.lda.score import proportions_prior
 
 
 def corpus(n_docs=400, n_words=60, n_topics=4, length=40, seed=0):
@@ -200,7 +201,7 @@ def test_bad_parameters_are_named_and_spend_nothing(options, name):
 def test_what_is_left_to_the_defaults_of_a_private_fit_is_what_it_was():
     """Defaults of fits without privacy change no private bit."""
     X, options = corpus(), dict(n_steps=3, noise_multiplier=2.0, random_state=0)
-    few = usual_distinct_words(usual_length(X.shape[1]))
+    few = usual_length(X.shape[1]) ** 0.9
     numerics = LdaOptions(topic_mean="arithmetic", word_clip=0.3, word_scale=0.25, distinct_words=few)
     assert numerics.resolved().stop == (0.0, 0.01) and numerics.resolved(plain=True).stop == (0.1, 0.0)
     said = dict(clip=default_clip(200), doc_length=80, sampling="poisson", batch_size=400, options=numerics)
@@ -242,7 +243,7 @@ def test_topics_are_read_out_by_either_mean():
     arithmetic, geometric = (LdaOptions(topic_mean=name, dtype="float64") for name in ("arithmetic", "geometric"))
     model = LatentDirichletAllocation(3, private=False, n_steps=4, random_state=0, options=arithmetic).fit(X)
     share = model.components_ / model.components_.sum(axis=1, keepdims=True)
-    alpha = plain_read_out_prior(model.components_.sum(axis=1))
+    alpha = proportions_prior(3**0.5, model.components_.sum(axis=1))
     twin = reference.lda_estep(X.indptr, X.indices, X.data.astype(float), share, alpha, tol=1e-3)
     np.testing.assert_allclose(model.transform(X), twin.gamma / twin.gamma.sum(axis=1, keepdims=True), atol=1e-6)
     first = model.score(X)

@@ -10,14 +10,7 @@ from vips_fast import LatentDirichletAllocation, plan
 from vips_fast.engine.model import Schedule, averaged_variance
 from vips_fast.engine.result import Public
 from vips_fast.models.lda import LdaOptions, estimator
-from vips_fast.models.lda.planning import (
-    default_batch_size,
-    default_clip,
-    fitting_prior,
-    histogram_steps,
-    read_out_priors,
-    usual_length,
-)
+from vips_fast.models.lda.planning import default_batch_size, default_clip, fitting_prior, histogram_steps, usual_length
 from vips_fast.report import predictive_perplexity, split_words
 
 
@@ -139,7 +132,6 @@ def test_bad_numbers_are_named(change, name):
 def test_short_documents_are_fitted_with_a_larger_prior():
     assert [fitting_prior(length, 5) for length in (None, 30, 11, 10, 4)] == [0.2, 0.2, 0.2, 0.4, 1.0]
     assert fitting_prior(8, 2) == 0.5 and fitting_prior(1, 50) == 2.0
-    assert read_out_priors(0.02) == (0.02, 0.08, 0.32)
 
 
 def short_documents(n, seed):

@@ -36,8 +36,10 @@ from .model import LdaModel, LdaSettings
 from .planning import (
     BROUGHT_TO,
     DEFAULT_STEPS,
+    DIFFERENT,
     DOC_LENGTH,
     MOST_TOPICS,
+    READ_OUTS,
     LdaOptions,
     Plan,
     TopicCase,
@@ -45,16 +47,14 @@ from .planning import (
     default_clip,
     fitting_prior,
     histogram_steps,
-    plain_read_out_prior,
-    read_out_priors,
     stands_clear,
-    usual_distinct_words,
     usual_length,
     whole_epochs,
 )
 from .prior import PublicPrior
 from .public_topics import TOTALS, PublicTopicsModel, forecast_words
 from .records import Documents
+from .score import proportions_prior
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -275,6 +275,7 @@ class LatentDirichletAllocation(Transformer):
                 signal = case.signal(z, float(options.learning_decay))
                 clear = stands_clear(signal, n_topics)
                 histograms = histogram_steps(schedule.n_steps, n_topics, signal) if self._begins else 0
+        usual = (self.doc_length or usual_length(public.n_features)) / math.sqrt(case.distinct_words)
         known = self.doc_length is not None or public.unit != "record"
         given = options.doc_topic_prior
         alpha = fitting_prior(self.doc_length, n_topics) if given is None else float(given)
@@ -288,11 +289,9 @@ class LatentDirichletAllocation(Transformer):
             options=options,
             n_threads=resolve_n_threads(self.n_jobs),
             histograms=histograms,
-            long_histogram=case.length
-            / math.sqrt(case.distinct_words)
-            * (CLEAR_NORM if clear else 1.0 if known else UNKNOWN_NORM),
+            long_histogram=usual * (CLEAR_NORM if clear else 1.0 if known else UNKNOWN_NORM),
             count_power=1.0 if clear else COUNT_POWER,
-            read_out_alphas=read_out_priors(alpha) if given is None else (alpha,),
+            read_out_alphas=tuple(alpha * times for times in READ_OUTS) if given is None else (alpha,),
         )
 
     def _array_specs(self, public: Public) -> dict[str, ArraySpec]:
@@ -343,8 +342,7 @@ class LatentDirichletAllocation(Transformer):
             n,
             max(public.n_features, 1),
             int(self.n_components),
-            length=length,
-            distinct_words=usual_distinct_words(length) if given is None else given,
+            distinct_words=max(1.0, length**DIFFERENT) if given is None else given,
             clip=default_clip(self.doc_length, rows) if self.clip is None else self.clip,
             target=terms.target(terms.usual_delta(n)),
             size=size,
@@ -571,7 +569,9 @@ class LatentDirichletAllocation(Transformer):
             return public.alpha
         result, model = self._fitted(), self._as_fitted()
         if model._plain and model._options.doc_topic_prior is None:
-            return plain_read_out_prior(self.components_.sum(axis=1))
+            # With 4/N for each topic the total would be the larger, the shorter documents are: short texts were then
+            # taken for mixtures of all topics (docs/panel.md, the column without privacy).
+            return proportions_prior(math.sqrt(len(self.components_)), self.components_.sum(axis=1))
         alphas, score = model._model_settings(result.public, None).read_out_alphas, result.state.get("score")
         return alphas[0 if score is None else Score.restore(score).best()]
 

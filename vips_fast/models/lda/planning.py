@@ -36,8 +36,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal, TypedDict
 
-import numpy as np
-
 from ...accounting import ComposedEvent
 from ...accounting.calibration import Target
 from ...checks import check_choice, check_flag, check_number
@@ -48,7 +46,6 @@ from ...store.words import counted
 from ..forecast import HopelessWarning, factor
 from ..parameters import Options
 from ..vocabulary.planning import VocabularyPlan, plan_vocabulary
-from .score import proportions_prior
 
 #: Share of a document's words that its topics may still change by when the E-step stops. A thirtieth takes 1.1 to 1.3
 #: times as long and predicts no better; twice as much is worse on short posts.
@@ -66,8 +63,11 @@ DEFAULT_STEPS, _MORE_STEPS, _MOST_STEPS, _USES = 20, 40, 60, 15
 DOC_LENGTH, BROUGHT_TO, _LONG = 40, 80, 200
 #: The longest document whose words decide the prior of its proportions, and the prior's weight in words.
 _SHORT, _PRIOR_WORDS = 10, 4.0
-#: The priors of a read-out that a score compares, over the fit's.
-_READ_OUTS = (1.0, 4.0, 16.0)
+#: The priors of new documents' proportions that the score of a private fit compares, over the fit's. Noise makes topics
+#: more alike than they are, and a document of one seems to be of several. With the last prior, topics that tell little
+#: of a document predict about as word frequencies do. On 23 cells of 11 corpora with 5 to 50 topics the best of the
+#: three was within 1.3 % of the best prior, and a bound of perplexity needs the fit's own.
+READ_OUTS = (1.0, 4.0, 16.0)
 #: The clip of a document over N^0.425; the clip of a person's documents over it; the share of it that one word may
 #: take.
 _CLIP, _PERSON, WORD_CLIP = 0.48, 1.4, 0.3
@@ -85,7 +85,7 @@ _TOPICS, _FEWEST, MOST_TOPICS, _USUAL_WORDS = 2.0, 5, 50, 3000
 #: Below this noise multiplier no target is met, and epsilon takes long to compute.
 _LEAST_NOISE = 1e-3
 #: Different words of a text of N words, as a power of N; fewest and most words of a vocabulary that is purchased.
-_DIFFERENT, _LEAST_WORDS, _MOST_WORDS = 0.9, 50, 50_000
+DIFFERENT, _LEAST_WORDS, _MOST_WORDS = 0.9, 50, 50_000
 #: A purchase with fewer words expected is refused.
 FEW_WORDS = 10
 #: A topic that can show fewer clear words than the first is noise; with fewer than the second it is hard to name.
@@ -311,17 +311,8 @@ def usual_length(n_features: int) -> float:
     """
     if not n_features:
         return float(DOC_LENGTH)
-    missed, all_missed = (float((size / 300 + 1) ** -0.25) for size in (n_features, 10**6))
-    return DOC_LENGTH * min(1.0, max(0.2, (1 - missed) / (1 - all_missed)))
-
-
-def plain_read_out_prior(weights: np.ndarray) -> np.ndarray:
-    """Choose the Dirichlet prior of a new document's proportions without privacy, (K,), from the topics' weights.
-
-    It goes by weight and adds up to the root of K. With 4/N for each topic it would add up to more, the shorter the
-    documents are: short texts were then taken for mixtures of all topics (docs/panel.md, the column without privacy).
-    """
-    return proportions_prior(math.sqrt(len(weights)), weights)
+    told, all_told = 1 - (n_features / 300 + 1) ** -0.25, 1 - (10**6 / 300 + 1) ** -0.25
+    return DOC_LENGTH * float(min(1.0, max(0.2, told / all_told)))
 
 
 def fitting_prior(doc_length: int | None, n_topics: int) -> float:
@@ -332,21 +323,6 @@ def fitting_prior(doc_length: int | None, n_topics: int) -> float:
     """
     usual = 1.0 / n_topics
     return usual if doc_length is None or doc_length > _SHORT else max(usual, min(_PRIOR_WORDS / doc_length, 2.0))
-
-
-def read_out_priors(alpha: float) -> tuple[float, ...]:
-    """List the priors of new documents' proportions that the score of a private fit compares: the fit's first.
-
-    Noise makes topics more alike than they are, and a document of one seems to be of several. With the last prior,
-    topics that tell little of a document predict about as word frequencies do. On 23 cells of 11 corpora with 5 to 50
-    topics the best of the three was within 1.3 % of the best prior, and a bound of perplexity needs the fit's own.
-    """
-    return tuple(alpha * times for times in _READ_OUTS)
-
-
-def usual_distinct_words(doc_length: float) -> float:
-    """N^0.9, at least 1."""
-    return float(max(1.0, doc_length**_DIFFERENT))
 
 
 def histogram_steps(n_steps: int, n_topics: int, signal: float) -> int:
@@ -390,15 +366,13 @@ def told_share(signal: float, n_features: int) -> float:
 class TopicCase:
     """Settings and public numbers that decide the plan of a topic model; see `plan`.
 
-    ``length`` are the words of a usual document that the fit knows. ``size``, the records of a minibatch, and
-    ``n_steps`` are None for the default, which `decided` finds; all else needs both. ``may_enlarge`` says whether half
-    of the records may be taken in each step if the statistics are noisy.
+    ``size``, the records of a minibatch, and ``n_steps`` are None for the default, which `decided` finds; all else
+    needs both. ``may_enlarge`` says whether half of the records may be taken in each step if the statistics are noisy.
     """
 
     n_records: int
     n_features: int
     n_components: int
-    length: float
     distinct_words: float
     clip: float
     target: Target

@@ -42,6 +42,7 @@ from ..several import clear_deviations
 from ..verdict import Verdict
 from .masses import WordHistogram, histogram_scales, topic_weights
 from .model import LdaModel, LdaSettings
+from .planning import DIFFERENT
 from .prior import PublicPrior, word_probabilities
 from .records import DocumentBlock, UnitWords, unit_words, words_outside
 from .score import COMPARED, REACH, HalfPrediction, proportions_prior
@@ -89,8 +90,6 @@ _TELLS_TOTAL = 0.03
 _NOTHING = 50.0
 #: How far a mean number of words is known from exact lengths. On corpora of the panel 7 % are the usual miss.
 _BY_LENGTHS = 0.1
-#: Different words of N, as a power of N.
-_DIFFERENT = 0.9
 #: A cell of the lengths that is this many standard deviations above 0 shows that the noise does not hide them.
 _SHOWN = 3.0
 #: Nats a word from the best mixture of public topics, from which on the words are hardly of its language.
@@ -285,8 +284,8 @@ class Lengths:
         most = max(long / 2.0, 2.0)
         self.halves = most, min(most, 6.0 * math.sqrt(most))
         self.kept = math.ceil(self.median)
-        self.mean_kept = self._mean(np.minimum(words**_DIFFERENT, self.kept))
-        self.all_over_kept = max(self._mean(words**_DIFFERENT)[0] / self.mean_kept[0], 1.0)
+        self.mean_kept = self._mean(np.minimum(words**DIFFERENT, self.kept))
+        self.all_over_kept = max(self._mean(words**DIFFERENT)[0] / self.mean_kept[0], 1.0)
         self.mean_predicted = self._mean(np.minimum(words / 2.0, most) * (1.0 - 2.0 ** (1.0 - words)))
 
     def _mean(self, each: np.ndarray) -> tuple[float, float]:
