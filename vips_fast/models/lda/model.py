@@ -556,8 +556,10 @@ class ScaledAverage:
 
     def state(self) -> dict[str, np.ndarray]:
         """Arrays for `restore`."""
-        values, noise_sd = (array if self.ended else array.copy() for array in (self.values, self.noise_sd))
-        return {"average": values, "average_noise": noise_sd, "average_weight": np.array([self.initial_weight])}
+        found = {"average": self.values, "average_noise": self.noise_sd}
+        if not self.ended:
+            found = {name: array.copy() for name, array in found.items()}
+        return {**found, "average_weight": np.array([self.initial_weight])}
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """Resume from a `state`; ValueError for another shape."""
@@ -682,8 +684,7 @@ class ProductShrinkage:
         """
         prior, n_threads = self._prior, worth(self._n_threads, _READ_COST * self._units.size)
         assert prior is not None
-        size = 4 * min(_CHUNK, len(self._units)) * self._n_topics + 32
-        work = [np.empty(size, dtype=np.float32) for _ in range(n_threads)]
+        work = np.empty((n_threads, 4 * min(_CHUNK, len(self._units)) * self._n_topics + 32), dtype=np.float32)
 
         def expect(first: int, last: int, worker: int) -> np.ndarray:
             part, weight = slice(first, last), np.zeros(prior.shape)
@@ -871,10 +872,7 @@ def word_masses(
     """
     units = total / sd
     (grid, width), taken, known = _mass_grid(units), units[:: -(-len(units) // _MASS_WORDS)].copy(), False
-    n_threads = worth(n_threads, _MASS_COST * len(units))
-
-    def scratch(n_words: int) -> np.ndarray:
-        return zeros_on_line((n_words, -(-len(grid) // 16) * 16), np.float32)
+    n_threads, row = worth(n_threads, _MASS_COST * len(units)), -(-len(grid) // 16) * 16
 
     def expect(first: int, last: int, worker: int) -> np.ndarray:
         sums = np.zeros(len(grid))
@@ -883,14 +881,14 @@ def word_masses(
 
     # The grid moves a little from step to step: a little of every point, so that none is lost for good.
     weight = np.full(len(grid), 1 / len(grid)) if prior is None else (prior + 1e-6) / (1 + 1e-6 * len(grid))
-    likelihood = scratch(len(taken))
+    likelihood = zeros_on_line((len(taken), row), np.float32)
     for _ in range(_FIRST_MASS_ROUNDS if prior is None else _MASS_ROUNDS):
         weight = weight * np.sum(map_chunks(len(taken), _CHUNK, n_threads, expect), axis=0) / len(taken)
         known = True
-    mass, work = np.empty(len(units)), [scratch(_CHUNK) for _ in range(n_threads)]
+    mass, work = np.empty(len(units)), zeros_on_line((n_threads, _CHUNK, row), np.float32)
 
     def read(first: int, last: int, worker: int) -> None:
-        likely = work[worker][: last - first]
+        likely = work[worker, : last - first]
         native.word_masses(units[first:last], grid, width, weight, False, 1.0, likely, None, mass[first:last])
 
     map_chunks(len(units), _CHUNK, n_threads, read)
