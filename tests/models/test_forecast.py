@@ -1,7 +1,6 @@
 """The forecast is a function of public numbers. It predicts the result of a fit."""
 
 import logging
-import math
 import re
 import warnings
 
@@ -118,14 +117,6 @@ def test_the_verdict_takes_off_what_noisy_word_frequencies_cost():
     over_own, true = measured_gain(model._fitted().state), gain(model, X, test)
     assert model.verdict_.found == model.found_gain_
     assert model.found_gain_.gain < over_own.gain and abs(model.found_gain_.gain - true) < abs(over_own.gain - true)
-
-
-@pytest.mark.parametrize("value", [0, -1.0, math.nan, math.inf, "7"])
-def test_bad_numbers_are_named(value):
-    with pytest.raises(ValueError, match="distinct_words"):
-        expected(distinct_words=value)
-    with pytest.raises(ValueError, match="distinct_words"):
-        LatentDirichletAllocation(2, options=LdaOptions(distinct_words=value)).fit(corpus(20))
 
 
 def fitted(X, record, **change):

@@ -143,32 +143,12 @@ def test_score_against_scikit_learn():
     assert model.score(X) == pytest.approx(bound - topics, rel=1e-6)
 
 
-X_GOOD = corpus(20)
-
-
-def broken(change):
-    X = X_GOOD.astype(np.float64).tocsr().copy()
-    change(X)
-    return X
-
-
-@pytest.mark.parametrize(
-    "X, words",
-    [
-        (broken(lambda X: X.data.__setitem__(3, np.nan)), "X"),
-        (broken(lambda X: X.data.__setitem__(3, -2.0)), "X.*negative"),
-        (broken(lambda X: X.data.__setitem__(3, 1.5)), "X.*fraction"),
-        (broken(lambda X: X.indices.__setitem__(3, 60)), "X"),
-        (broken(lambda X: X.indices.__setitem__(3, -1)), "X"),
-        (broken(lambda X: X.indptr.__setitem__(3, 10**6)), "X"),
-        (np.ones(5), "X"),
-        (np.ones((2, 3, 4)), "X"),
-        (np.array([["a"]]), "X"),
-    ],
-)
-def test_bad_data_spends_nothing(X, words):
-    model = LatentDirichletAllocation(2, n_steps=1, doc_length=40)
-    with pytest.raises((ValueError, TypeError), match=words):
+@pytest.mark.parametrize("wrong", [np.nan, -2.0, 1.5])
+def test_bad_data_spends_nothing(wrong):
+    """What else no count can be: tests/data/test_counts.py."""
+    X, model = corpus(20).astype(np.float64), LatentDirichletAllocation(2, n_steps=1, doc_length=40)
+    X.data[3] = wrong
+    with pytest.raises(ValueError, match="X"):
         model.fit(X)
     assert not hasattr(model, "ledger_")
 
@@ -189,12 +169,13 @@ def test_bad_data_spends_nothing(X, words):
         (dict(options=LdaOptions(learning_offset=-1.0)), "learning_offset"),
         (dict(options=LdaOptions(mean_change_tol=-1.0)), "mean_change_tol"),
         (dict(options=LdaOptions(topic_mean="harmonic")), "topic_mean='harmonic'"),
+        *((dict(options=LdaOptions(distinct_words=value)), "distinct_words") for value in (0, math.nan, math.inf, "7")),
     ],
 )
 def test_bad_parameters_are_named_and_spend_nothing(options, name):
     model = LatentDirichletAllocation(**{"n_components": 2, "doc_length": 40, **options})
     with pytest.raises(ValueError, match=name):
-        model.fit(X_GOOD)
+        model.fit(corpus(20))
     assert not hasattr(model, "ledger_")
 
 

@@ -299,17 +299,13 @@ def failed(layers, kind=Judged):
     return {check.name for layer in report.layers for check in layer.checks if not check.passed}
 
 
-@pytest.mark.parametrize("sampling", [None, "without_replacement"])
-def test_neighbors_move_a_score_by_no_more_than_the_bound(sampling):
-    report = report_of("A", sampling=sampling)
-    assert report.passed, report.text()
-
-
 @pytest.mark.parametrize(
-    "layer, kind", [("B", Judged), ("C", Judged), ("D", Judged), ("E", LdaAdapter), ("G", LdaAdapter)]
+    "layer, kind, sampling",
+    [*((layer, Judged, None) for layer in "ABCD"), *((layer, LdaAdapter, None) for layer in "EG")]
+    + [("A", Judged, "without_replacement")],
 )
-def test_layers(layer, kind):
-    report = report_of(layer, kind)
+def test_layers(layer, kind, sampling):
+    report = report_of(layer, kind, sampling=sampling)
     assert report.passed, report.text()
 
 

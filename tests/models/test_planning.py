@@ -117,11 +117,8 @@ def test_fewer_topics_where_the_noise_is_large():
         (dict(n_records=0), "n_records"),
         (dict(n_features=1.5), "n_features"),
         (dict(n_components=0), "n_components"),
-        (dict(doc_length=0), "doc_length"),
-        (dict(batch_size=0), "batch_size"),
         (dict(batch_size=101), "batch_size"),
         (dict(epsilon=0.0), "epsilon"),
-        (dict(delta=1.0), "delta"),
     ],
 )
 def test_bad_numbers_are_named(change, name):
