@@ -57,9 +57,9 @@ _OUTSIDE = 0.15
 _FILLS = 0.8
 #: The power of a unit's counts in the histogram: words come in bursts.
 _POWER = 0.5
-#: Totals of the Dirichlet prior of proportions that the score compares: the middle one first, then as many times less
-#: and more. The peak between them is taken, or `_BLIND` without a score. docs/panel.md has how they were chosen.
-TOTALS, _BLIND = (6.0, 1.5, 24.0), 10.0
+#: Totals of the Dirichlet prior of proportions that the score compares: the middle one first, which is taken without a
+#: score; then as many times less and more. The peak between them is taken. docs/panel.md has how they were chosen.
+TOTALS = (6.0, 1.5, 24.0)
 #: Parts of a unit's squared norm in a score: predictions, the exact frequencies' gain, the number of words for it.
 _PARTS = (0.35, 0.53, 0.12)
 #: Most nats that one more occurrence of a word may say for exact frequencies, or against them; occurrences that each
@@ -78,7 +78,7 @@ _FEWEST = 10
 _FIRST_OWN = 1 + _OWN_WORDS
 #: Spread of the estimate of a gain beside noise and chance, in nats a word: texts differ from what the score assumes.
 #: docs/panel.md has how it was chosen, and what such a choice is worth on a corpus that it was made without.
-_MISS = 0.05
+_MISS = 0.04
 #: Standard deviations to either side that hold 90 % of a normal distribution.
 _NINETY = 1.6449
 #: Noise in nats a word that a score of few steps may have, and from which on a score would say nothing: words have its
@@ -681,7 +681,7 @@ class PublicTopicsModel(Model):
         """What the score chooses: the peak of its totals, or public topics alone."""
         score, totals = self._score_read, self._totals if self._own is None else _OWN_TOTALS
         if score is None:
-            return Chosen(self._own is not None, _BLIND if totals == TOTALS else totals[0], 0.0, 0.0)
+            return Chosen(self._own is not None, totals[0], 0.0, 0.0)
         nats = np.append(0.0, score.nats) if self._compares else score.nats
         if self._own is not None and nats.argmax() == len(totals):
             return Chosen(False, TOTALS[0], float(nats[-1]), score.noise(len(totals)))
