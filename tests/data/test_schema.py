@@ -240,6 +240,11 @@ def test_values_that_were_moved_to_a_bound_are_told_from_those_at_it():
         assert np.abs(found).max() <= 1
 
 
+def test_what_a_category_lacks_counts_as_its_reference():
+    column = Column("w", "category", values=("a", "b"), reference="b", missing="fill", unknown="fill")
+    assert Schema((column,)).encode({"w": ["b", None, "other"]}).toarray().tolist() == [[0, 1]] * 3
+
+
 @pytest.mark.parametrize(("missing", "start"), [("fill", 0.0), ("flag", 85.0)])
 def test_a_missing_number_counts_as_the_stated_center(missing, start):
     """Filled in, or as what the effect of its flag is measured from."""

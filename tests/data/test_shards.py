@@ -38,7 +38,9 @@ def test_rows_come_back_in_any_order(corpus):
         taken = corpus.matrix(rows)
         assert taken.dtype == np.int32 and taken.indices.dtype == np.int32
         np.testing.assert_array_equal(taken.toarray(), X[rows].toarray())
-        np.testing.assert_array_equal(corpus.lengths(rows), np.diff(X.indptr)[rows])
+        lengths = corpus.lengths(rows)
+        assert lengths.dtype == np.int64
+        np.testing.assert_array_equal(lengths, np.diff(X.indptr)[rows])
     for rows in ([-1], [400]):
         with pytest.raises(IndexError):
             corpus.take(np.array(rows))

@@ -231,15 +231,14 @@ def binary_records(
 ) -> tuple[np.ndarray, np.ndarray | None]:
     """Check records of 0 and 1, shape (n, J), dense or sparse.
 
-    `n_features` is the number of columns to insist on, None takes any. Messages have `name` and `expected_by`, the
-    estimator. ``invalid="drop"`` makes a row that holds anything but 0 and 1 a row of zeros, marked as not usable,
-    without a message. ``least_rows=0`` takes a matrix without rows too.
+    `n_features`, `name`, `expected_by` and `least_rows` are as for `vips_fast.data.counts.documents`.
+    ``invalid="drop"`` makes a row that holds anything but 0 and 1 a row of zeros, not usable, without a message.
 
-    Returns the records, C-contiguous uint8 (`Y` is not changed; the memory is shared if nothing had to be converted).
-    Also returns which rows are usable, (n,) bool, or or None if all are, as with "raise".
+    Returns the records, C-contiguous uint8 (`Y` is not changed; the memory is shared if nothing had to be converted),
+    and which rows are usable, (n,) bool, or None if all are.
 
-    Raises ValueError if `Y` is not a matrix of booleans or numbers, or is empty in either direction. It also does so if
-    it has another width than `n_features`, or (with "raise") holds anything but 0 and 1. No entry is shown.
+    Raises TypeError or ValueError as `documents` does, and (with "raise") ValueError for anything but 0 and 1. No entry
+    is shown.
     """
     drop = check_invalid(invalid)
     given, Y = Y, _matrix(Y, n_features, name, expected_by, drop, least_rows)

@@ -57,12 +57,12 @@ def documents(
         0 takes a matrix without rows too.
 
     Returns a csr_array: indices sorted, repeated ones summed, no stored zeros, indptr int64. If `X` is canonical and
-    has whole numbers, its data and indices are not copied and keep their types. These become the kernels' a block at a
+    has whole numbers, its data and indices are not copied and keep their types, which become the kernels' a block at a
     time. Else they are int32.
 
     Raises TypeError if the entries of `X` are not numbers. Raises ValueError if it is not two-dimensional, is empty in
-    either direction, or has another number of columns than `n_features`. It does so too for index arrays that do not
-    describe a matrix and, with "raise", for an invalid value.
+    either direction, has another number of columns than `n_features`, or index arrays that do not describe a matrix;
+    with "raise" also for an invalid value.
     """
     drop = check_invalid(invalid)
     try:

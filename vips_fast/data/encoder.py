@@ -15,9 +15,9 @@ from .types import Names
 class ColumnEncoder:
     """Encodes tables by a public `Schema`; nothing is learned from their rows.
 
-    It stands before an estimator, by itself or in a ``Pipeline``. Missing cells, unknown categories and numbers beyond
-    their bounds follow the schema's rules. Columns are found by name, in any order. As it learns nothing it spends
-    nothing, and the encoding of a row does not depend on other rows, so that neighbors stay neighbors.
+    It stands before an estimator, by itself or in a ``Pipeline``. Columns are found by name, in any order. As it learns
+    nothing it spends nothing, and the encoding of a row does not depend on other rows, so that neighbors stay
+    neighbors.
 
     ``schema`` is a `Schema` or the path of one; columns of other names stay as they are. A cell that the schema refuses
     becomes NaN, which the estimator's own ``invalid`` settles, or with ``invalid="raise"`` a ValueError.
@@ -85,12 +85,7 @@ class ColumnEncoder:
         names = named_columns(X)
         if names is None:
             raise TypeError(f"X is a {type(X).__name__}: expected a table with named columns")
-        for name in self.schema_.names:
-            if name not in names:
-                raise ValueError(
-                    f"X has no column {name!r}, which the schema has; if it is a label, leave it out: "
-                    f"schema.without({name!r})"
-                )
+        self.schema_.check_columns(names)
         self.feature_names_in_ = np.array(names, dtype=object)
         self.n_features_in_ = len(names)
         return self

@@ -124,10 +124,7 @@ def set_output(estimator: Any, transform: str | None) -> Any:
 
 
 def to_frame(estimator: Any, values: Any, X: Any) -> Any:
-    """Convert values to the format of ``set_output``, or of scikit-learn's configuration.
-
-    Names of columns are the estimator's; the index comes from X.
-    """
+    """Convert values to the format of ``set_output``, or of scikit-learn's configuration; the index comes from X."""
     scikit = sys.modules.get("sklearn")
     output = getattr(estimator, "_output", None) or (scikit.get_config()["transform_output"] if scikit else "default")
     if output == "default":

@@ -47,7 +47,7 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, NamedTuple, cast
@@ -389,6 +389,13 @@ class Schema:
         """Return the schema without these columns, such as a label."""
         return Schema(tuple(column for column in self.columns if column.name not in names), self.nulls)
 
+    def check_columns(self, names: Collection[str]) -> None:
+        """Raise ValueError if a table with columns of these names lacks one of `names`."""
+        for name in self.names:
+            if name not in names:
+                without = f"if it is a label, leave it out: schema.without({name!r})"
+                raise ValueError(f"there is no column {name!r}, which the schema has; {without}")
+
     def encode(
         self,
         cells: Mapping[str, Any],
@@ -408,15 +415,11 @@ class Schema:
         """
         if invalid not in ("raise", "nan"):
             raise ValueError(f"invalid={invalid!r}: expected 'raise' or 'nan'")
+        self.check_columns(cells)
         entries, places, start = [], [], 0
         for column in self.columns:
             if column.kind == "ignore":
                 continue
-            if column.name not in cells:
-                raise ValueError(
-                    f"there is no column {column.name!r}, which the schema has; without({column.name!r}) of the schema "
-                    "leaves out a label"
-                )
             kind = getattr(getattr(cells[column.name], "dtype", None), "kind", "O")
             if kind not in "iufbOUST":
                 dtype = cells[column.name].dtype

@@ -2,8 +2,8 @@
 
 A folder of shards has a manifest, ``shards.json``, and ``.npy`` files. Counts and other sparse rows have ``values``,
 ``indices`` and ``indptr``, and dense rows only ``values``. If there are any, ``labels``, ``persons`` and ``usable``
-follow, one entry a row. numpy maps such files with no further package. (Arrow would need one, and Zarr unpacks into
-memory.) Numbers stand in the smallest type that holds them.
+follow, one entry a row. numpy maps such files without another package. Numbers stand in the smallest type that holds
+them.
 
 A folder that is written appears whole, when all is on the disk, or not at all. Rows are spooled within it as they
 come, so that persons' rows are brought together, units into bins, and numbers into their types.
@@ -106,13 +106,8 @@ class ShardedCorpus:
     digest : str
         Of the manifest, and so of everything.
 
-    Raises
-    ------
-    OSError
-        If the manifest cannot be read.
-    ValueError
-        If the folder is not a whole one of shards. A file may be missing, cut, altered or of another corpus, or a
-        person may have rows in two places. The file is named.
+    Raises OSError if the manifest cannot be read. Raises ValueError, which names the file, if one is missing, cut,
+    altered or of another corpus, or a person has rows in two places.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, verify: bool = True):
@@ -197,10 +192,7 @@ class ShardedCorpus:
 
     @property
     def groups(self) -> Runs | None:
-        """Each row's person, for ``fit(corpus, groups=corpus.groups)``, or None.
-
-        It is None if the shards do not say it.
-        """
+        """Each row's person, for ``fit(corpus, groups=corpus.groups)``; None if the shards do not say it."""
         if "persons" not in self._arrays:
             return None
         return Runs(np.concatenate([self._starts(), [self.n_rows]]))
@@ -242,22 +234,11 @@ class ShardedCorpus:
         return found
 
     def take(self, rows: np.ndarray) -> Any:
-        """Take some rows, in their order.
+        """Take some rows by their numbers (int64), in this order.
 
-        Parameters
-        ----------
-        rows : int64 array of shape (n,)
-
-        Returns
-        -------
-        (values, indices int32, indptr int64) of n rows in CSR; or for dense rows an array of shape (n, n_features)
-
-        Raises
-        ------
-        IndexError
-            If a number is no row's.
-        ValueError
-            If a file that was not verified is damaged in a way that shows.
+        Returns values, indices (int32) and indptr (int64) of n rows in CSR, or for dense rows an array of shape
+        (n, n_features). Raises IndexError if a number is no row's; ValueError if a file that was not verified is
+        damaged in a way that shows.
         """
         if len(rows) > 1 and (rows[1:] < rows[:-1]).any():
             order = np.argsort(rows, kind="stable")
@@ -527,10 +508,10 @@ class _Rows:
     def _body(self, X: Any, persons: np.ndarray | None) -> tuple[Any, np.ndarray | None]:
         """Check rows; tell which are usable."""
         usable: np.ndarray | None = None
+        how: Any = {"name": "rows", "invalid": self.invalid, "expected_by": "the corpus", "least_rows": 0}
         if self.kind == "counts":
-            X = documents(X, self.width, name="rows", invalid=self.invalid, expected_by="the corpus", least_rows=0)
+            X = documents(X, self.width, **how)
         elif self.kind == "binary":
-            how: Any = {"name": "rows", "invalid": self.invalid, "expected_by": "the corpus", "least_rows": 0}
             X, usable = binary_records(X, self.width, **how)
         else:
             X, usable = finite_records(X, self.width, self.invalid)

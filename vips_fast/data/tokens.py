@@ -100,7 +100,8 @@ _SPACE = re.compile(r"[ \t\n\r]")
 
 @cache
 def _pattern() -> re.Pattern[str]:
-    marks = "".join(c for c in map(chr, (*range(0x300, 0x1E950), *range(0xE0100, 0xE01F0))) if _is_mark(c))
+    some = map(chr, (*range(0x300, 0x1E950), *range(0xE0100, 0xE01F0)))
+    marks = "".join(c for c in some if unicodedata.category(c).startswith("M"))
     run = rf"[^\W_{_ALONE}](?:[^\W_{_ALONE}]|[{marks}\u200c\u200d])*"
     return re.compile(rf"{run}(?:['\u00b7]{run})*|(?=\w)[{_ALONE}][{marks}]*")
 
@@ -123,10 +124,6 @@ def _normal(text: str) -> str:
     NFKC takes the square of the time for a run of marks. One mark may become several.
     """
     return _cut(unicodedata.normalize("NFKC", _cut(text)))
-
-
-def _is_mark(character: str) -> bool:
-    return unicodedata.category(character).startswith("M")
 
 
 @dataclass(frozen=True)
@@ -194,11 +191,7 @@ class Analyzer:
         return [token for piece in pieces for token in self.tokens_of(piece)]
 
     def pieces(self, texts: Iterable[str]) -> bytes:
-        """Encode texts as UTF-8 pieces, whose tokens match `tokens_of`.
-
-        0xFF stands at sure ends of words, and 0xFE after each text. The tokens of each piece between are the ones that
-        `tokens_of` gives.
-        """
+        """Encode texts as UTF-8 pieces, for `tokens_of`: 0xFF stands at sure ends of words, 0xFE after each text."""
         return _END.join([*(text.encode("utf-8", "replace") for text in texts), b""]).translate(_KEPT)
 
     def tokens_of(self, piece: bytes) -> list[str]:
@@ -278,10 +271,7 @@ class _Pieces:
         return int(self._ends[self.n - 1]) if self.n else 0
 
     def __call__(self, text: bytes, n_texts: int = 0) -> tuple[np.ndarray, np.ndarray]:
-        """Number the pieces of texts, int32, and count up to each text.
-
-        The counts, int64, are of pieces before the end of each text.
-        """
+        """Number the pieces of texts, int32, and count those before the end of each text, int64."""
         most = len(text) // 2 + 1  # a byte between two of them
         numbers, ends = np.empty(most, np.int32), np.zeros(n_texts, np.int64)
         if self.n + most > len(self._ends):

@@ -1,6 +1,7 @@
 """Public vocabularies and stop words, and counts over a vocabulary."""
 
 import functools
+import importlib
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -175,8 +176,6 @@ def first_names() -> frozenset[str]:
 
 
 def _package(name: str) -> Any:
-    import importlib
-
     try:
         return importlib.import_module(name)
     except ImportError:
