@@ -94,7 +94,7 @@ def warn_of_rows(X: Any, names: tuple[str, ...] | None, invalid: str, *, alone: 
 
 
 def _warn_of_repeats(X: Any, names: tuple[str, ...] | None, invalid: str) -> None:
-    """Warn if a frame's index or a column of `PERSON_COLUMNS` repeats."""
+    """Warn if a frame's index or a column of persons (`names_persons`) repeats."""
     if invalid == "raise" and getattr(getattr(X, "index", None), "is_unique", True) is False:
         _warn(REPEATS)
     for name in filter(names_persons, names or ()):
