@@ -12,7 +12,7 @@ from disk import FAULTS, each_fault
 import vips_fast
 from vips_fast.cli.output import output_file
 from vips_fast.models.lda import PublicPrior
-from vips_fast.store.atomic import leftovers, replace_file, replace_text
+from vips_fast.store.atomic import leftovers, replace_file, replace_text, write_file
 from vips_fast.store.npz import write_npz
 
 WORDS = [f"word{v}" for v in range(16)]
@@ -65,6 +65,16 @@ def test_a_link_is_replaced_and_not_followed(writer, tmp_path):
         WRITERS[writer](tmp_path / "a")
         assert not (tmp_path / "a").is_symlink() and (tmp_path / "a").stat().st_size > 100
     assert (tmp_path / "target").read_bytes() == b"kept" and names(tmp_path) == ["a", "target"]
+
+
+def test_a_new_file_takes_the_place_of_another_or_of_a_link(tmp_path):
+    (tmp_path / "target").write_bytes(b"kept")
+    (tmp_path / "link").symlink_to(tmp_path / "target")
+    (tmp_path / "file").write_bytes(b"old and longer")
+    for name in ("link", "file"):
+        write_file(tmp_path / name, lambda file: file.write(b"new"))
+        assert (tmp_path / name).read_bytes() == b"new" and not (tmp_path / name).is_symlink()
+    assert (tmp_path / "target").read_bytes() == b"kept"
 
 
 @pytest.mark.parametrize("writer", WRITERS)

@@ -71,6 +71,18 @@ def test_texts_are_bounded_and_are_utf8(tmp_path):
             folder.text("a")
 
 
+def test_values_of_json_are_bounded(tmp_path, monkeypatch):
+    monkeypatch.setattr("vips_fast.store.folder.MOST_VALUES", 5)
+    monkeypatch.setattr("vips_fast.store.limits.MOST_VALUES", 5)
+    for name, text in (("few", "[1,2,3,4]"), ("many", "[1,2,3]\n[1,2,3]"), ("one", "[1,2,3,4,5,6]")):
+        (tmp_path / name).write_text(text)
+    with Folder(tmp_path) as folder:
+        assert folder.json("few") == [1, 2, 3, 4] and folder.json_lines("few")
+        for read, name in ((folder.json_lines, "many"), (folder.json, "one")):
+            with pytest.raises(ValueError, match=f"{name}: .*has more than 5 values"):
+                read(name)
+
+
 def bomb(path):
     """Write a gigabyte of zeros in a megabyte."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive, archive.open("a.npy", "w") as member:

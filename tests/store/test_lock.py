@@ -116,3 +116,12 @@ def test_the_holder_leaves_a_note(tmp_path):
     with Lock(tmp_path / "lock", create=True):
         with pytest.raises(BlockingIOError, match=f"in use by process {os.getpid()} since 20"):
             Lock(tmp_path / "lock", create=True)
+
+
+@pytest.mark.parametrize("note", [b"[]", b"\xff", b'{"pid": "x", "started": 1}', b'{"pid": 1e999, "started": 1}'])
+def test_a_note_that_is_none_is_passed_over(tmp_path, note):
+    with Lock(tmp_path / "lock", create=True) as held:
+        os.ftruncate(held.descriptor, 0)
+        os.pwrite(held.descriptor, note, 0)
+        with pytest.raises(BlockingIOError, match=f"in use by process {os.getpid()};"):
+            Lock(tmp_path / "lock", create=True)
