@@ -179,7 +179,7 @@ class Column:
         for field in fields(self):
             of = _ONLY.get(field.name, KINDS)
             at_default = getattr(self, field.name) == field.default
-            expect(self.kind in of or at_default, f"{field.name}: expected for a {' or '.join(of)} only")
+            expect(self.kind in of or at_default, f"{field.name}: expected for a {' or '.join(of)} column only")
         if self.kind == "number":
             low, high = self._bounds
             expect(
