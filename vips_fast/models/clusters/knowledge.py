@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import IO, Any, Self
+from typing import IO, Any, BinaryIO, Self
 
 import numpy as np
 
@@ -108,18 +108,13 @@ class PublicVectors:
         object.__setattr__(self, "name", str(self.name))
 
     def __repr__(self) -> str:
-        return f"PublicVectors({self.name!r}, {self.n_prototypes} prototypes, {len(self.words)} words)"
+        return f"PublicVectors({self.name!r}, {len(self.weights)} prototypes, {len(self.words)} words)"
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, PublicVectors) and (self.digest, self.name) == (other.digest, other.name)
 
     def __hash__(self) -> int:
         return hash(self.digest)
-
-    @property
-    def n_prototypes(self) -> int:
-        """Number of prototypes P."""
-        return len(self.weights)
 
     @cached_property
     def digest(self) -> str:
@@ -134,13 +129,9 @@ class PublicVectors:
         """The name and first digits of the digest, for statements."""
         return f"{self.name} (sha256 {self.digest[:16]})"
 
-    def arrays(self) -> dict[str, Any]:
-        """Give the numbers by name, for the settings of a fit."""
-        return {name: getattr(self, name) for name in _ARRAYS}
-
     def settings(self) -> dict[str, Any]:
         """Give numbers and words for the settings of a fit."""
-        numbers = {_SETTING + name: array for name, array in self.arrays().items()}
+        numbers = {_SETTING + name: getattr(self, name) for name in _ARRAYS}
         return {**numbers, _SETTING + "name": self.name, _SETTING + "words": "\n".join(self.words)}
 
     @classmethod
@@ -151,48 +142,29 @@ class PublicVectors:
 
     def save(self, path: str | os.PathLike[str] | IO[bytes]) -> None:
         """Write an ``.npz`` file."""
-        write_npz(path, {"words": np.array(self.words), "name": np.array(self.name), **self.arrays()})
+        numbers = {name: getattr(self, name) for name in _ARRAYS}
+        write_npz(path, {"words": np.array(self.words), "name": np.array(self.name), **numbers})
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read a file of `save`; ValueError for another file. A missing file raises OSError."""
-        return cls._of_arrays(path, read_npz(path))
+    def load(cls, path: str | os.PathLike[str], file: BinaryIO | None = None) -> Self:
+        """Read a file of `save`, or an open one that messages call ``path``.
 
-    def to_bytes(self) -> bytes:
-        """Return the bytes of a file of `save`."""
-        file = io.BytesIO()
-        self.save(file)
-        return file.getvalue()
-
-    @classmethod
-    def from_bytes(cls, content: bytes) -> Self:
-        """Read the bytes of `to_bytes`; ValueError for others."""
-        return cls._of_arrays("public vectors", read_npz("public vectors", file=io.BytesIO(content)))
-
-    @classmethod
-    def _of_arrays(cls, path: str | os.PathLike[str], arrays: dict[str, np.ndarray]) -> Self:
+        Raises ValueError for another file, and OSError if there is none.
+        """
+        arrays = read_npz(path, file=file)
         if missing := {"words", "name", *_ARRAYS} - arrays.keys():
             raise ValueError(f"{path}: has no array {min(missing)!r}; expected a file of PublicVectors.save")
         with naming(path):
             return cls(**{**arrays, "words": arrays["words"].tolist(), "name": str(arrays["name"])})
 
     def project(self, vectors: Matrix) -> np.ndarray:
-        """Multiply vectors by the projection; scale long ones to length 1.
+        """Multiply vectors by the projection; scale long ones to length 1: (n, d) whole numbers, in units of 1 / GRID.
 
-        Gives whole numbers, float64 of shape (n, d): coordinates in units of 1 / GRID. A row is a function of its
-        own vector, bit for bit: the product is exact, and everything else acts on single rows.
+        A row is a function of its own vector, bit for bit: the product is exact, and all else acts on single rows.
         """
         rows = exact_product(vectors, self.projection)
         square = (rows * rows).sum(axis=1, keepdims=True)
         return np.asarray(np.trunc(rows * (GRID / np.sqrt(np.maximum(square, 1.0)))))
-
-
-def check_public(public: object) -> PublicVectors:
-    """Return public vectors; ValueError for anything else."""
-    if not isinstance(public, PublicVectors):
-        given = type(public).__name__
-        raise ValueError(f"public: expected PublicVectors, such as public_vectors() makes, got {given}")
-    return public
 
 
 def unit_rows(rows: Matrix) -> Matrix:
@@ -204,9 +176,9 @@ def unit_rows(rows: Matrix) -> Matrix:
 def weighted_centers(
     rows: Matrix, weights: Vector, n_centers: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Divide weighted public rows by k-means.
+    """Divide weighted public rows by k-means: centers (K, d), and each row's.
 
-    Returns centers (K, d) and each row's center: the best of a few starts by k-means++ (Arthur & Vassilvitskii 2007).
+    They are the best of a few starts by k-means++ (Arthur & Vassilvitskii 2007).
     """
     best: tuple[np.ndarray, np.ndarray] | None = None
     least = math.inf
@@ -296,13 +268,16 @@ def packaged_vectors(
     encoder, prior = SentenceEncoder(), load_prior("public:en")
     source = f"{encoder.name}, of invented documents by {prior.source}, without coarse words"
     key = key_of(_VERSION, source, prior.digest, DIGESTS, packaged_key())
-    return cached(
-        "vectors-en",
-        key,
-        lambda: _made(encoder, prior, source, progress),
-        PublicVectors.to_bytes,
-        PublicVectors.from_bytes,
-    )
+
+    def write(known: PublicVectors) -> bytes:
+        file = io.BytesIO()
+        known.save(file)
+        return file.getvalue()
+
+    def read(content: bytes) -> PublicVectors:
+        return PublicVectors.load("public vectors", io.BytesIO(content))
+
+    return cached("vectors-en", key, lambda: _made(encoder, prior, source, progress), write, read)
 
 
 def _made(encode: Encode, prior: PublicPrior, name: str, progress: Callable[[int, int], None] | None) -> PublicVectors:
@@ -314,10 +289,7 @@ def _made(encode: Encode, prior: PublicPrior, name: str, progress: Callable[[int
 
 
 def invented_documents(prior: PublicPrior, n_documents: int = _DOCUMENTS, random_state: int = 0) -> list[str]:
-    """Draw public documents from a public prior.
-
-    Each has words of one topic. Once each topic had its own, documents have words of two.
-    """
+    """Draw public documents from a public prior: one of each topic's words, and then of two topics'."""
     rng, topics, words = np.random.default_rng(random_state), prior.topics(), np.array(prior.words)
     texts = []
     for number in range(n_documents):

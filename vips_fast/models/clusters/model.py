@@ -18,7 +18,7 @@ from ...store.words import several
 from ..forecast import noise_of_mean
 from ..mixture import GRID, Mixture, count_weight
 from ..readouts import kept
-from .knowledge import PublicVectors, check_public, weighted_centers
+from .knowledge import PublicVectors, weighted_centers
 
 #: Noise of a share over the mean share. Up to the first, releases can move the centers; above the second, shares say
 #: little too.
@@ -80,12 +80,15 @@ class DocumentClusters(Mixture):
     def check_parameters(self) -> None:
         super().check_parameters()
         known = self._known
-        if self.n_components > known.n_prototypes:
-            raise ValueError(f"n_components={self.n_components}: expected at most {known.n_prototypes}, the prototypes")
+        if self.n_components > (most := len(known.weights)):
+            raise ValueError(f"n_components={self.n_components}: expected at most {most}, the prototypes")
 
     @property
     def _known(self) -> PublicVectors:
-        return check_public(self.public)
+        if not isinstance(self.public, PublicVectors):
+            given = type(self.public).__name__
+            raise ValueError(f"public: expected PublicVectors, such as public_vectors() makes, got {given}")
+        return self.public
 
     @property
     def vocabulary(self) -> Sequence[str]:
@@ -194,8 +197,7 @@ class DocumentClusters(Mixture):
     def keywords(self, n_words: int = 10) -> list[list[str]]:
         """List public words of each cluster, at most ``n_words``, best first.
 
-        They are the words whose vectors are nearer to its center than to others. Of several forms of a word the best is
-        listed.
+        Their vectors are nearer to its center than to others. Of several forms of a word the best is listed.
         """
         n_words = check_number("n_words", n_words, 1, 2**20, integer=True)
         scores, words = self._nearness(), self._as_fitted().vocabulary
@@ -204,10 +206,7 @@ class DocumentClusters(Mixture):
         return [[words[v] for v in row] for row in found]
 
     def _forms_once(self, best: Iterable[int], n_words: int) -> list[int]:
-        """Take words in order, but no second form of one.
-
-        Words are forms of each other if they begin alike and have similar vectors.
-        """
+        """Take words in order, but no second form of one: words that begin alike and have similar vectors."""
         known, taken = self._as_fitted()._known, list[int]()
         for v in best:
             same = [u for u in taken if known.words[u][:_LETTERS] == known.words[v][:_LETTERS]]
