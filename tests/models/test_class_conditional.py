@@ -72,15 +72,6 @@ def test_classes_are_told_apart_and_drawn_as_often_as_they_are(settings):
         assert Y[y == label][:, own].mean() > 0.8
 
 
-def test_a_classifier_of_samples_knows_the_data():
-    from sklearn.linear_model import LogisticRegression
-
-    fitted = model(epsilon=4.0).set_unsafe(test_key=KEY).fit(TRAIN, LABELS)
-    Y, y = fitted.sample(3000, random_state=2)
-    real = LogisticRegression(max_iter=200).fit(TRAIN, LABELS).score(TEST, TRUE)
-    assert LogisticRegression(max_iter=200).fit(Y, y).score(TEST, TRUE) > real - 0.05
-
-
 def test_without_noise_a_class_has_the_network_that_it_would_have_alone():
     fitted = model(private=False, n_steps=6).fit(TRAIN, LABELS)
     for number, label in enumerate("abc"):

@@ -181,9 +181,7 @@ class ClassConditionalNetwork(NetworkEstimator, Classifier):
     def sample(
         self, n_samples: int = 1, random_state: RandomState = None, *, labels: Column | None = None
     ) -> tuple[Bits, Labels]:
-        """Draw labeled records from the model: uint8, (n_samples, J), and labels.
-
-        They may be published.
+        """Draw labeled records from the model, uint8, (n_samples, J), and labels, which may be published.
 
         ``labels``, (n_samples,), asks for records of these classes; None draws them by ``class_prior_``.
         ``random_state`` seeds the draws. Hidden units have their released covariance, as in
@@ -213,10 +211,9 @@ class ClassConditionalNetwork(NetworkEstimator, Classifier):
 
     @by_pieces(np.concatenate)
     def decision_function(self, Y: Data) -> Matrix:
-        """Compute lower bounds of log p(y, c) for records and classes.
+        """Compute lower bounds of log p(y, c), (n, C), in nats; that of log p(y | c) is `SigmoidBeliefNetwork.score`'s.
 
-        Y is (n, J) of 0 and 1, and the result float64, (n, C), in nats. That of log p(y | c) is the bound of
-        `SigmoidBeliefNetwork.score`. It describes Y: publish it only if Y may be.
+        They describe Y, (n, J) of 0 and 1: publish them only if Y may be.
         """
         bounds = self._record_bounds(Y, self._networks())
         return np.asarray(np.stack(bounds, axis=1) + np.log(self.class_prior_))
@@ -281,15 +278,14 @@ class ClassConditionalModel(PerClassModel):
         self.classes: list[QuadraticModel] = [QuadraticModel(settings, public, mean_steps) for _ in public.classes]
         self._n_classes, self._n_records, self._n_visible = len(public.classes), public.n_records, public.n_features
         size = self.classes[0].shape[0]
-        self._places = [
-            slice(first, first + size) for first in range(self._n_classes, self._n_classes * (size + 1), size)
-        ]
+        starts = range(self._n_classes, self._n_classes * (size + 1), size)
+        self._places = [slice(first, first + size) for first in starts]
         self.shape = (self._n_classes * (size + 1),)
         self._counts, self.prior = np.zeros(self._n_classes), np.full(self._n_classes, 1 / self._n_classes)
         self._retained, self._spacing, self._step = 1.0, 1.0, 0
 
     def sensitivity(self, relation: str) -> float:
-        """Return 1 for add or remove, 2 sqrt(1 - eta^2) for replace. See the notes."""
+        """Return 1 for add or remove, 2 sqrt(1 - eta^2) for replace; see the notes."""
         return 1.0 if relation == "add_remove" else 2.0 * _NETWORK_SHARE
 
     def prepare(self, mechanism: GaussianMechanism, sampler: Sampler) -> None:
@@ -342,14 +338,12 @@ class ClassConditionalModel(PerClassModel):
 
     @property
     def has_score(self) -> bool:
-        """Whether half of the columns can predict the other half."""
-        return self._n_visible > 1
+        return self.classes[0].has_score
 
     def gain_score(self) -> PixelPrediction:
         return PixelPrediction(self.classes)
 
     def state(self) -> dict[str, np.ndarray]:
-        """Collect the networks' states, and the sums of the released shares."""
         own = {"class_prior": self.prior, "counts": self._counts, "step": np.array([float(self._step)])}
         return own | super().state()
 
@@ -364,5 +358,4 @@ class ClassConditionalModel(PerClassModel):
             one.n_records = self._records_of(share)
 
     def result(self) -> dict[str, np.ndarray]:
-        """Stack the arrays of each class, with the classes' shares."""
         return {"class_prior": self.prior, **super().result()}

@@ -151,9 +151,8 @@ class NetworkEstimator(PrivateEstimator):
         return Y, usable
 
     def _network_settings(self, joint: bool) -> Settings:
-        return Settings(
-            int(self.n_components), self._options, bool(self.private), resolve_n_threads(self.n_jobs), joint
-        )
+        sweeps = int(self._options.n_sweeps)
+        return Settings(int(self.n_components), sweeps, bool(self.private), resolve_n_threads(self.n_jobs), joint)
 
     def _check_memory(self, entries: int, what: str) -> None:
         """Refuse, before anything is spent, statistics that the machine cannot hold."""
@@ -275,33 +274,24 @@ class SigmoidBeliefNetwork(NetworkEstimator, Transformer):
     mean_image_ = Published[Vector]("mean_image", "Mean of the records by the first releases, shape (J,).")
 
     def transform(self, Y: Data) -> Matrix:
-        """Compute q(z_k = 1) of records, float64, shape (n, K).
-
-        Y is (n, J) of 0 and 1. They describe Y: publish them only
-        if Y may be published.
-        """
+        """Compute q(z_k = 1) of records, float64, shape (n, K). Publish them only if Y, (n, J), may be published."""
         self._fitted()
-        return cast(Matrix, to_frame(self, self._hidden(self._held(Y)), Y))
-
-    @by_pieces(np.concatenate)
-    def _hidden(self, Y: Any) -> np.ndarray:
-        return self._latent(self._records(Y, self.n_features_in_)[0])
+        return cast(Matrix, to_frame(self, self._latent(self._held(Y)), Y))
 
     def fit_transform(self, Y: Data, y: object = None, **call: Unpack[Bookkeeping]) -> Matrix:
         """Fit, then give Y's q(z) (which describe Y: they are not private)."""
         return self.fit(Y, **call).transform(Y)
 
-    def _latent(self, Y: np.ndarray) -> np.ndarray:
-        arrays, weights = self._fitted().arrays, self.components_.T
+    @by_pieces(np.concatenate)
+    def _latent(self, Y: Any) -> np.ndarray:
+        arrays, weights, (rows, _) = self._fitted().arrays, self.components_.T, self._records(Y, self.n_features_in_)
         names = ("weight_covariance", "visible_bias", "curvature", "hidden_bias")
         terms, start = quadratic_terms(weights, *(arrays[name] for name in names)), expit(self.hidden_bias_)
-        return sbn_quadratic(Y, weights, *terms, start, n_sweeps=READ_SWEEPS, n_threads=resolve_n_threads(self.n_jobs))
+        n_threads = resolve_n_threads(self.n_jobs)
+        return sbn_quadratic(rows, weights, *terms, start, n_sweeps=READ_SWEEPS, n_threads=n_threads)
 
     def reconstruct(self, Y: Data) -> Matrix:
-        """Compute probabilities of the visible units: (n, J).
-
-        They are given each record's own E[z]: sigmoid(E[w_j] . E[z] + E[c_j]).
-        """
+        """Compute sigmoid(E[w_j] . E[z] + E[c_j]), (n, J), with each record's own E[z]."""
         return np.asarray(expit(np.asarray(self.transform(Y)) @ self.components_ + self.visible_bias_))
 
     def pixel_accuracy(self, Y: Data) -> float:
@@ -310,12 +300,11 @@ class SigmoidBeliefNetwork(NetworkEstimator, Transformer):
 
     @by_pieces(sum)
     def score(self, Y: Data, y: object = None) -> float:
-        """Compute the variational lower bound of log p(Y), in nats.
+        """Compute the variational lower bound of log p(Y), in nats: a sum over public records, without noise.
 
-        It is a sum over public records, without noise.
-
-        The Polya-Gamma bound at its best xi, log p(y_j | psi_j) >= (y_j - 1/2) E[psi_j] - log(2 cosh(t_j / 2)), t_j^2 =
-        E[psi_j^2], less the divergence of q(z) from its prior. Parameters are at their posterior mean and variance.
+        It is the Polya-Gamma bound at its best xi, log p(y_j | psi_j) >= (y_j - 1/2) E[psi_j] - log(2 cosh(t_j / 2)),
+        t_j^2 = E[psi_j^2], less the divergence of q(z) from its prior. Parameters are at their posterior mean and
+        variance.
         """
         return float(self._record_bounds(Y, [self._fitted().arrays])[0].sum())
 
@@ -328,11 +317,10 @@ class SigmoidBeliefNetwork(NetworkEstimator, Transformer):
         return plot_images(self, self.components_, shape)
 
     def sample(self, n_samples: int = 1, random_state: RandomState = None) -> Bits:
-        """Draw records from the model, uint8, shape (n_samples, J).
+        """Draw records from the model, uint8, shape (n_samples, J); ``random_state`` seeds the draws.
 
-        ``random_state`` seeds the draws. Hidden units have their released means and covariance, nearly, by normals cut
-        at thresholds. The records' own q(z) are not independent of each other, as the
-        model's prior would have it.
+        Hidden units have their released means and covariance, nearly, by normals cut at thresholds. The model's prior
+        would draw them independently, which the records' own q(z) are not.
         """
         n_samples = check_number("n_samples", n_samples, 0, 2**40, integer=True)
         generator = np.random.default_rng(public_seed(random_state))
@@ -351,14 +339,10 @@ class Settings:
     """Settings that a model takes from its estimator."""
 
     n_hidden: int
-    options: NetworkOptions
+    n_sweeps: int
     private: bool
     n_threads: int
     joint: bool  # whether a unit contributes several rows together
-
-
-def _turn(name: str, array: np.ndarray) -> np.ndarray:
-    return np.ascontiguousarray(array.T) if name in ("components", "weight_variances") else array
 
 
 def share_after_rounding(model: Model, mechanism: GaussianMechanism) -> float:
@@ -429,21 +413,21 @@ class QuadraticModel(Model):
     #: Released probabilities stay this far from 0 and 1.
     least_pixel, least_hidden = 1e-3, 0.02
     at_root = ("start_weights", "_average", "variances", "covariance", "_image")
-    #: The published arrays, and the attributes that hold them; those with two axes of units lie the other way there.
-    published: ClassVar[dict[str, str]] = {
-        "components": "w",
-        "weight_variances": "variances",
-        "weight_covariance": "covariance",
-        "hidden_bias": "b",
-        "hidden_covariance": "hidden_covariance",
-        "visible_bias": "c",
-        "curvature": "curvature",
-        "mean_image": "mean_image",
+    #: The published arrays' attributes, shapes and ranges; of the first two the axes are turned.
+    published: ClassVar[dict[str, tuple[str, str, float, float]]] = {
+        "components": ("w", "KJ", -math.inf, math.inf),
+        "weight_variances": ("variances", "KJ", 0.0, math.inf),
+        "weight_covariance": ("covariance", "KK", -math.inf, math.inf),
+        "hidden_bias": ("b", "K", -math.inf, math.inf),
+        "hidden_covariance": ("hidden_covariance", "KK", -0.25, 0.25),
+        "visible_bias": ("c", "J", -math.inf, math.inf),
+        "curvature": ("curvature", "J", 0.0, 0.25),
+        "mean_image": ("mean_image", "J", 0.0, 1.0),
     }
 
     def __init__(self, settings: Settings, public: Public, mean_steps: int):
         J, K = public.n_features, settings.n_hidden
-        self.settings, self.options = settings, settings.options
+        self.settings = settings
         self.n_visible, self.n_hidden, self.n_records = J, K, public.n_records
         self._average = RunningAverage(np.zeros(K + J * K + K * K))
         self.step, self.mean_steps = 0, mean_steps
@@ -490,10 +474,7 @@ class QuadraticModel(Model):
         self._z_start = expit(self.b)
 
     def terms(self, w: np.ndarray, share: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
-        """Compute the E-step's tables for weights of some visible units.
-
-        Units may be left out; ``share`` is the part kept.
-        """
+        """Compute the E-step's tables for the weights of a ``share`` of the visible units; others are 0."""
         return quadratic_terms(w, self.covariance * share, self.c, self.curvature, self.b)
 
     @property
@@ -559,10 +540,7 @@ class QuadraticModel(Model):
         self.add_rows(rows, starts, row_weights(starts), out, scratch)
 
     def add_rows(self, rows: np.ndarray, starts: OfRows, weights: OfRows, out: np.ndarray, scratch: Scratch) -> None:
-        """Contribute rows, each times its weight or its unit's share.
-
-        The unit's share holds if units of several rows are clipped jointly.
-        """
+        """Contribute rows, each times its weight; or times its unit's share, if several rows are clipped jointly."""
         sums = {name: out[part] for name, part in self.blocks.items()}
         blocks = record_blocks(len(rows), BLOCK)
         if self.step >= self.mean_steps:
@@ -631,7 +609,7 @@ class QuadraticModel(Model):
         area = reuse(scratch, "quadratic", lambda: workspaces("quadratic", J, K, 1)[0])
         z, v = (a[:n] for a in reuse(scratch, "latent", lambda: np.empty((2, BLOCK, K))))
         norms, lengths = (a[:n] for a in reuse(scratch, "norms", lambda: np.empty((2, BLOCK))))
-        native.sbn_quadratic(y, self.w, self._gram, self._linear, self._z_start, int(self.options.n_sweeps), area, z)
+        native.sbn_quadratic(y, self.w, self._gram, self._linear, self._z_start, self.settings.n_sweeps, area, z)
         factor: np.ndarray | None = None
         clip = 0.0
         if self.settings.private:
@@ -716,10 +694,7 @@ class QuadraticModel(Model):
         self.c = self._mean_log_odds() - self.w @ mean
 
     def _solve(self, cross: np.ndarray, covariance: np.ndarray, shorten: np.ndarray) -> None:
-        """Solve for q(W), without c; ``shorten`` is a factor of each unit's weights.
-
-        With the center of z at its mean, c drops out of the equations of W.
-        """
+        """Solve for q(W); with the center of z at its mean, c drops out. ``shorten`` scales each unit's weights."""
         n, curvature = self.n_records, self.curvature
         w, variances = np.empty_like(cross), np.empty_like(cross)
         blocks = record_blocks(self.n_visible, BLOCK_SOLVE)
@@ -743,20 +718,18 @@ class QuadraticModel(Model):
     @classmethod
     def specs(cls, n_visible: int, n_hidden: int) -> dict[str, ArraySpec]:
         """Return shape and range of each published array."""
-        J, K = n_visible, n_hidden
+        size = {"J": n_visible, "K": n_hidden}
         return {
-            "components": ArraySpec((K, J)),
-            "weight_variances": ArraySpec((K, J), 0.0),
-            "weight_covariance": ArraySpec((K, K)),
-            "hidden_bias": ArraySpec((K,)),
-            "hidden_covariance": ArraySpec((K, K), -0.25, 0.25),
-            "visible_bias": ArraySpec((J,)),
-            "curvature": ArraySpec((J,), 0.0, 0.25),
-            "mean_image": ArraySpec((J,), 0.0, 1.0),
+            name: ArraySpec(tuple(size[axis] for axis in axes), low, high)
+            for name, (_, axes, low, high) in cls.published.items()
         }
 
     def result(self) -> dict[str, np.ndarray]:
-        return {name: _turn(name, getattr(self, attribute)) for name, attribute in self.published.items()}
+        arrays = {name: getattr(self, attribute) for name, (attribute, *_) in self.published.items()}
+        return {name: np.ascontiguousarray(self._turned(name, array)) for name, array in arrays.items()}
+
+    def _turned(self, name: str, array: np.ndarray) -> np.ndarray:
+        return array.T if self.published[name][1] == "KJ" else array
 
     def state(self) -> dict[str, np.ndarray]:
         """Return all inputs of the next step: network, averages, and the centers of the next statistics."""
@@ -776,8 +749,8 @@ class QuadraticModel(Model):
         if not (visible_bound > 0 and curvature.min() > 0 and mean.min() > 0 and mean.max() < 1):
             raise ValueError("state: bound, curvature or mean image are out of their ranges")
         self._average.restore(state)
-        for name, attribute in self.published.items():
-            setattr(self, attribute, _turn(name, arrays[name]))
+        for name, (attribute, *_) in self.published.items():
+            setattr(self, attribute, np.ascontiguousarray(self._turned(name, arrays[name])))
         self.step, self.zeta, self._image, self.visible_bound = step, zeta, image, visible_bound
         self._derive()
 
@@ -797,10 +770,9 @@ def quadratic_terms(
 
 
 def denoised_energy(cross: np.ndarray, covariance: np.ndarray, variance: float) -> tuple[np.ndarray, np.ndarray]:
-    """Compute a_j' S^-1 a_j of each row without its noise.
+    """Compute a_j' S^-1 a_j of each row, less what noise of ``variance`` in its entries adds on average.
 
-    Taken off is the part that noise of ``variance`` in its entries adds on average. The second result is the factor
-    that brings S^-1 a_j to the length that is left.
+    The second result is the factor that brings S^-1 a_j to the length that is left.
     """
     inverse = np.linalg.inv(covariance)
     raw = np.einsum("jk,jk->j", cross @ inverse, cross)
@@ -809,10 +781,9 @@ def denoised_energy(cross: np.ndarray, covariance: np.ndarray, variance: float) 
 
 
 def common_curvature(energy: np.ndarray, mean: np.ndarray) -> np.ndarray:
-    """Compute kappa_j of Jaakkola's bound at its best common t_j.
+    """Compute kappa_j of Jaakkola's bound at its best common t_j; see the notes of `SigmoidBeliefNetwork`.
 
-    See the notes of `SigmoidBeliefNetwork`. ``energy`` is a_j' S^-1 a_j; y_j's variance bounds it, so the root is at
-    most 1/2.
+    ``energy`` is a_j' S^-1 a_j; y_j's variance bounds it, so the root is at most 1/2.
     """
     root = np.sqrt(energy + (mean - 0.5) ** 2)
     t = 2.0 * np.arctanh(np.minimum(2.0 * root, 0.99999))
@@ -823,10 +794,7 @@ def common_curvature(energy: np.ndarray, mean: np.ndarray) -> np.ndarray:
 
 
 def record_bounds(Y: np.ndarray, arrays: Mapping[str, np.ndarray], n_threads: int) -> Vector:
-    """Compute the variational lower bound of each record's log p(y).
-
-    It is in nats: float64, (n,); see `SigmoidBeliefNetwork.score`. `QuadraticModel.specs` has the ``arrays``.
-    """
+    """Compute the lower bound of each record's log p(y), float64, (n,); see `SigmoidBeliefNetwork.score`."""
     w, variances, b, c = (arrays[name] for name in ("components", "weight_variances", "hidden_bias", "visible_bias"))
     parameters = w.T, w.T**2 + variances.T, c, np.zeros(len(c)), b, expit(b)
     log_on, log_off = -np.logaddexp(0.0, -b), -np.logaddexp(0.0, b)
@@ -846,9 +814,9 @@ def record_bounds(Y: np.ndarray, arrays: Mapping[str, np.ndarray], n_threads: in
 
 
 def thresholded_normal(mean: np.ndarray, covariance: np.ndarray) -> Normal:
-    """Find thresholds and a factor for binary variables with given moments.
+    """Find thresholds h, (K,), and a factor L, (K, K), for binary variables with given moments.
 
-    The thresholds are h, (K,), and the factor L, (K, K). With standard normals u, z = (L u < h) has E[z] = ``mean``.
+    With standard normals u, z = (L u < h) has E[z] = ``mean``.
     Normals with correlation sin(pi r / 2) have signs with correlation r. Away from means of 1/2 that is close: in
     samples of digits, classifiers saw no difference to correlations that are found pair by pair. The matrix is made
     positive definite, which moves the covariances of z if they could not all be had together; the means stay.
@@ -904,7 +872,7 @@ class BinaryRecords:
         return np.asarray(np.arange(blocks + 1) * n // blocks)
 
     def block(self, rows: np.ndarray) -> np.ndarray:
-        """Select these records, by a view if possible. It is possible if they follow each other and have no labels."""
+        """Select these records, by a view if they follow each other and have no labels."""
         shards = isinstance(self._rows, ShardedCorpus)
         records = np.asarray(self._rows.take(rows) if shards else select(self._rows, rows))
         return records if self._labels is None else np.column_stack([records, self._labels[rows]])

@@ -38,8 +38,8 @@ class PixelPrediction(GainScore):
     """Contributions to a score of networks.
 
     The hidden units of a row are inferred from the columns of one half. The nats compare the network's probability of
-    each other column with the column's released share. Rows of a unit are added up. ``networks`` has one
-    `QuadraticModel`, or one for each class; a row's class is then the block's last column.
+    each other column with the column's released share. Rows of a unit are added up. ``networks`` are `QuadraticModel`:
+    one, or one for each class; a row's class is then the block's last column.
 
     Notes
     -----
@@ -50,7 +50,7 @@ class PixelPrediction(GainScore):
 
     def __init__(self, networks: Sequence[Any]):
         first = networks[0]
-        self._n_visible, self._n_hidden, self._sweeps = first.n_visible, first.n_hidden, int(first.options.n_sweeps)
+        self._n_visible, self._n_hidden, self._sweeps = first.n_visible, first.n_hidden, first.settings.n_sweeps
         # Sums of 2 K products of two numbers of these bits stay below 2^53.
         self._bits = (52 - math.ceil(math.log2(2 * self._n_hidden))) // 2
         rng = np.random.default_rng(0)
