@@ -28,6 +28,7 @@ import scipy
 from ...accounting import SelfComposedEvent, gaussian_noise_multiplier
 from ...accounting.calibration import Target
 from ...accounting.solver import halve_brackets
+from ...checks import check_number
 from ...engine.model import Release
 from ...engine.plan import Planner
 from ...mechanisms import GaussianMechanism
@@ -92,6 +93,7 @@ def plan_vocabulary(
     ``tokens`` is a public guess of the different tokens that a person holds, in the median, and ``n_words`` how many
     there can be. A job's ``planner`` does not repeat its calibrations.
     """
+    check_number("vocab_share", share, 0, 1, low_open=True, optional=True)
     part = epsilon * (SHARE if share is None else share)
     sampler = ThresholdSampler(n_records, n_rounds, max_tokens, THRESHOLD_SHARE * delta)
     z = (planner or Planner()).noise(sampler, n_rounds, Target(part, delta))
