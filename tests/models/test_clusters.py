@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from vips_fast import DocumentClusters, LatentDirichletAllocation, PublicVectors, public_vectors
+from vips_fast import DocumentClusters, LatentDirichletAllocation, PublicVectors, public_vectors, verify
 from vips_fast.models.mixture import GRID
 from vips_fast.report import html_report
 
@@ -139,11 +139,13 @@ def test_public_vectors_of_documents():
         public_vectors(np.ones((1, D)), WORDS, np.eye(4, D))
 
 
-def test_topics_after_clusters_have_one_statement():
+def test_topics_after_clusters_have_one_statement(tmp_path):
     X, z = documents(2000)
     clusters, y = fitted(X, epsilon=1.0), np.eye(4, dtype=int)[z]
     topics = LatentDirichletAllocation(2, doc_length=20, epsilon=2.0, delta=1e-5, n_steps=3)
-    privacy = topics.fit(y, after=clusters).privacy_
+    privacy = topics.fit(y, after=clusters, transcript=tmp_path / "t").privacy_
+    topics.save(tmp_path / "m")
+    assert verify(tmp_path / "m", tmp_path / "t").ok
     # The target is for the topics alone, the statement for both.
     assert 2.0 < privacy.epsilon < 3.0 and not privacy.vocabulary and privacy.earlier_fit
     alone = LatentDirichletAllocation(2, noise_multiplier=topics.privacy_.noise_multiplier, delta=1e-5, n_steps=3)
