@@ -57,7 +57,9 @@ class PlannedRun:
         for plan, paid in zip(plans, payers, strict=True):
             if plan["sampling"] not in _SAMPLINGS:
                 raise ValueError
-            budgets = {*paid, *(() if (purchase := plan.get("purchase")) is None else (purchase.get("budget"),))}
+            budgets = set(paid)
+            if (purchase := plan.get("purchase")) is not None:
+                budgets.add(purchase.get("budget"))
             run = cls(
                 sampling=str(plan["sampling"]),
                 batch_size=float(plan["batch_size"]),

@@ -442,7 +442,9 @@ class PrivateEstimator:
         taints: tuple[str, ...] | None = None,
     ) -> Request:
         """Make the request of a run from settings and public facts. ``taints`` are given for a run that is rebuilt."""
-        asked = getattr(self._options if hasattr(self._options_type, "measure_gain") else self, "measure_gain", None)
+        # An option of some models, and an attribute of the class of others.
+        holder = self._options if hasattr(self._options_type, "measure_gain") else self
+        asked = getattr(holder, "measure_gain", None)
         return Request(
             self._settings(),
             public,
