@@ -446,18 +446,18 @@ class PrivateEstimator:
         holder = self._options if hasattr(self._options_type, "measure_gain") else self
         asked = getattr(holder, "measure_gain", None)
         return Request(
-            self._settings(),
-            public,
-            self._terms,
-            self._call_schedule if partial else self._schedule,
-            self._model,
-            self._sensitivity,
-            self._forecast,
-            self._taints() if taints is None else taints,
-            None if partial or asked is False or not self._has_score else 2 if asked else MEASURED,
-            partial,
+            settings=self._settings(),
+            public=public,
+            terms=self._terms,
+            schedule=self._call_schedule if partial else self._schedule,
+            model=self._model,
+            sensitivity=self._sensitivity,
+            forecast=self._forecast,
+            taints=self._taints() if taints is None else taints,
+            measured_from=None if partial or asked is False or not self._has_score else 2 if asked else MEASURED,
+            partial=partial,
             earlier=before,
-            resumed_noise=folder.noise_multiplier if folder is not None and folder.begun else None,
+            resumed_noise=None if folder is None else folder.noise_multiplier,
         )
 
     def _call_schedule(self, public: Public, terms: Terms) -> RunSchedule:
