@@ -17,8 +17,7 @@ from vips_fast.engine.backend import Threads
 from vips_fast.engine.ledger import Ledger
 from vips_fast.engine.loop import run
 from vips_fast.engine.model import Release
-from vips_fast.engine.plan import Planner
-from vips_fast.engine.result import FitResult, Public
+from vips_fast.engine.result import FitResult
 from vips_fast.engine.sampling import SystemRandomness
 from vips_fast.engine.transcript import read_transcript
 from vips_fast.models.estimator import NotFittedError
@@ -37,12 +36,8 @@ def fitted(name, **options):
 def prepare(name, **options):
     """Estimator, model, plan, records of a run that has not begun."""
     make, data = CASES[name]
-    estimator = make(**options)
-    estimator._check_parameters()
-    records, facts = estimator._read(*data())
-    public = estimator._with_records(Public(n_records=1, seed=0, **facts), records.n_rows)
-    made = Planner().plan(estimator.request(public))
-    return estimator, made.model, made.plan, records
+    stage = make(**options).prepare(*data())
+    return stage.estimator, stage.model, stage.plan, stage.records
 
 
 def public_view(estimator):
@@ -287,10 +282,8 @@ def test_rows_do_not_matter_where_the_number_of_records_is_given(name):
         arguments = [part[:n] for part in data(1000)]
         if len(arguments) == 2 and n == 0:
             continue  # the two labels are public, so there are rows with them
-        records, facts = estimator._read(*arguments)
-        public = estimator._with_records(Public(n_records=1, seed=0, **facts), records.n_rows)
-        made = Planner().plan(estimator.request(public))
-        plans.append((made.plan.public(), made.model.capacity, public.n_records))
+        stage = estimator.prepare(*arguments)
+        plans.append((stage.plan.public(), stage.model.capacity, stage.planned.request.public.n_records))
         estimator.fit(*arguments)
     assert len(plans) >= 3 and all(plan == plans[0] for plan in plans)
 
