@@ -218,35 +218,23 @@ class CutCounts(Moved, CountsAdapter):
         return super().generated(rng, columns)[0], float(rng.integers(60))
 
 
-def report_of(layers, kind=Judged, **settings):
+def report_of(layers, kind):
     judged = issubclass(kind, Judged)
-    settings = {"options": LogisticOptions(measure_gain=not judged), **settings}
-    if not issubclass(kind, CountsAdapter):
-        settings = {"classes": [0, 1], **settings}
-    return audit(
-        kind(settings, begins(kind.estimator_type) if judged else None), layers=layers, sizes=SIZES, random_state=0
-    )
+    settings = {} if issubclass(kind, CountsAdapter) else {"classes": [0, 1]}
+    settings["options"] = LogisticOptions(measure_gain=not judged)
+    adapter = kind(settings, begins(kind.estimator_type) if judged else None)
+    return audit(adapter, layers=layers, sizes=SIZES, random_state=0)
 
 
-def failed(layers, kind=Judged):
+def failed(layers, kind):
     report = report_of(layers, kind)
     return {check.name for layer in report.layers for check in layer.checks if not check.passed}
 
 
 @pytest.mark.parametrize(
     "layer, kind",
-    [
-        ("A", Judged),
-        ("B", Judged),
-        ("C", Judged),
-        ("E", LogisticAdapter),
-        ("G", LogisticAdapter),
-        ("A", Moved),
-        ("B", Moved),
-        ("A", CutCounts),
-        ("B", CutCounts),
-        ("G", CountsAdapter),
-    ],
+    [*((layer, Judged) for layer in "ABC"), *((layer, LogisticAdapter) for layer in "EG"), ("G", CountsAdapter)]
+    + [(layer, kind) for layer in "AB" for kind in (Moved, CutCounts)],
 )
 def test_layers(layer, kind):
     report = report_of(layer, kind)

@@ -102,50 +102,39 @@ def test_intervals_have_their_level_and_errors_are_as_forecast():
     assert "by ward" in told[0].text and "month" in told[0].text and told[0].warning is None
 
 
-def test_the_forecast_is_the_error_of_even_groups():
-    n, k = 6000, 5
-    y = {"ward": np.array(WARDS)[np.arange(n) % 3], "month": np.array(MONTHS)[np.arange(n) // 3 % 6]}
-    X, told, errors = np.full((n, k), 1 / k), [], {("ward",): [], ("month",): [], ("ward", "month"): []}
-    for seed in range(40):
-        model = TopicTables(BY, noise_multiplier=3.0).set_unsafe(test_key=bytes([seed]) * 32)
-        model.fit(X, y, on_forecast=told.append)
-        for columns, found in errors.items():
-            found.append(np.abs(model.table(*columns).shares - 1 / k))
-    said = told[0].text.partition("by ")[2].rstrip(".").split(", ")
-    said = [float(one.rpartition(" ")[2]) for one in said]
-    measured = [100 * float(np.median(found)) for found in errors.values()]
-    np.testing.assert_allclose(said, measured, rtol=0.15)
+def even_groups():
+    n = 6000
+    return BY, {"ward": np.array(WARDS)[np.arange(n) % 3], "month": np.array(MONTHS)[np.arange(n) // 3 % 6]}, None
 
 
-def test_the_forecast_knows_public_shares_of_the_groups(tmp_path):
-    n, k, shares = 6000, 4, {"north": 0.7, "south": 0.2, "west": 0.1}
-    wards, told, errors = np.repeat(WARDS, [4200, 1200, 600]), [], []
-    for seed in range(40):
-        model = TopicTables({"ward": shares}, noise_multiplier=3.0).set_unsafe(test_key=bytes([seed]) * 32)
-        model.fit(np.full((n, k), 1 / k), wards, on_forecast=told.append)
-        errors.append(np.abs(model.table().shares - 1 / k))
-    said = float(told[0].text.rstrip(".").rpartition(" ")[2])
-    assert abs(said / (100 * np.median(errors)) - 1) < 0.15
-    model.save(tmp_path / "model")
-    assert TopicTables.load(tmp_path / "model").by == {"ward": shares}
+def groups_of_public_shares():
+    return {"ward": {"north": 0.7, "south": 0.2, "west": 0.1}}, {"ward": np.repeat(WARDS, [4200, 1200, 600])}, None
 
 
-def test_the_forecast_knows_that_persons_are_in_several_groups():
+def persons_in_several_groups():
     """A person in several months moves each of them less. All months together move more."""
-    rng, n_persons, k = np.random.default_rng(1), 4000, 4
+    rng, n_persons = np.random.default_rng(1), 4000
     person = np.repeat(np.arange(n_persons), rng.geometric(0.4, n_persons))
     y = {"ward": np.array(WARDS)[person % 3], "month": rng.integers(1, 7, len(person))}
     seen = [len(np.unique(person[y["month"] == month])) / n_persons for month in MONTHS]
-    by = {"ward": dict.fromkeys(WARDS, 1 / 3), "month": dict(zip(MONTHS, seen, strict=True))}
     assert sum(seen) > 1.7
-    X, told, errors = np.full((len(person), k), 1 / k), [], {("ward",): [], ("month",): [], ("ward", "month"): []}
+    return {"ward": dict.fromkeys(WARDS, 1 / 3), "month": dict(zip(MONTHS, seen, strict=True))}, y, person
+
+
+@pytest.mark.parametrize("form", [even_groups, groups_of_public_shares, persons_in_several_groups])
+def test_the_forecast_is_the_median_error(form, tmp_path):
+    """Of 40 fits of even shares, for each column and for all together."""
+    by, y, person = form()
+    X, told, errors = np.full((len(y["ward"]), 5), 1 / 5), [], {(name,): [] for name in by} | {tuple(by): []}
     for seed in range(40):
         model = TopicTables(by, noise_multiplier=3.0).set_unsafe(test_key=bytes([seed]) * 32)
         model.fit(X, y, groups=person, on_forecast=told.append)
         for columns, found in errors.items():
-            found.append(np.abs(model.table(*columns).shares - 1 / k))
+            found.append(np.abs(model.table(*columns).shares - 1 / 5))
     said = [float(one.rpartition(" ")[2]) for one in told[0].text.partition("by ")[2].rstrip(".").split(", ")]
     np.testing.assert_allclose(said, [100 * float(np.median(found)) for found in errors.values()], rtol=0.15)
+    model.save(tmp_path / "model")
+    assert TopicTables.load(tmp_path / "model").by == by
 
 
 def test_bounds_at_zero_draw_no_large_share_down():

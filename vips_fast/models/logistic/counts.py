@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self, Unpack
 
@@ -19,11 +18,9 @@ from ...engine.gain import FoundGain
 from ...engine.plan import RunSchedule
 from ...engine.result import Public
 from ...kernels.logistic import Rows
-from ...store.text import printable
 from ..parameters import Bookkeeping, Call
 from ..readouts import by_pieces
 from .effects import reading
-from .findings import findings
 from .model import LogisticSettings, SandwichModel
 from .posterior import WEIGHTS
 from .records import Problem, linear_predictor, read_column, read_events, usable_rows
@@ -127,10 +124,7 @@ class CountRegression(Regression):
         Raises ValueError, TypeError or MemoryError if a parameter or the data are unusable, the run would overspend, or
         the statistics do not fit the machine. Nothing has been spent then.
         """
-        self._fit(X, y, exposure=exposure, **call)
-        for text in findings(self):
-            warnings.warn(printable(text), stacklevel=2)
-        return self
+        return self._fit_and_warn(X, y, exposure=exposure, **call)
 
     def partial_fit(self, X: Data, y: Column, exposure: npt.ArrayLike | None = None, **call: Unpack[Call]) -> Self:
         """Do one more step, from all rows of X. Give a ``noise_multiplier``."""

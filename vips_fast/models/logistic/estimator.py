@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack, cast
@@ -18,12 +17,10 @@ from ...data.types import Column, Data, Labels, Matrix
 from ...engine.model import Model
 from ...engine.plan import RunSchedule
 from ...engine.result import Public
-from ...store.text import printable
 from ..parameters import Bookkeeping, Call, Common, Options
 from ..plots import plot_coefficients
 from ..readouts import Classifier, by_pieces
 from .effects import Interval, marginal, reading
-from .findings import findings
 from .model import LogisticModel, SandwichModel
 from .multiclass import OneVsRestModel
 from .posterior import NODES, WEIGHTS, class_probabilities
@@ -167,10 +164,7 @@ class BayesianLogisticRegression(Regression, Classifier):
         Raises ValueError, TypeError or MemoryError if a parameter or the data are unusable, the run would overspend, or
         the statistics do not fit the machine. Nothing has been spent then.
         """
-        self._fit(X, y, trials=trials, **call)
-        for text in findings(self):
-            warnings.warn(printable(text), stacklevel=2)
-        return self
+        return self._fit_and_warn(X, y, trials=trials, **call)
 
     def partial_fit(self, X: Data, y: Column, trials: npt.ArrayLike | None = None, **call: Unpack[Call]) -> Self:
         """Do one more step from all rows of X.

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+import warnings
 from abc import abstractmethod
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy import sparse, special
@@ -20,12 +21,13 @@ from ...engine.plan import RunForecast, RunSchedule
 from ...engine.result import Public
 from ...kernels.logistic import MAX_FEATURES, triangle_size
 from ...kernels.threads import resolve_n_threads
+from ...store.text import printable
 from ..estimator import ArraySpec, PrivateEstimator
 from ..forecast import by_signal
 from ..readouts import Attribute, Published, by_pieces
 from ..verdict import Verdict
 from .effects import Effect, reading
-from .findings import Told
+from .findings import Told, findings
 from .forecast import forecast
 from .model import LogisticModel, LogisticOptions, LogisticSettings
 from .multiclass import OneVsRestModel
@@ -93,6 +95,13 @@ class Regression(PrivateEstimator):
     def _has_score(self) -> bool:
         return self.fit_intercept and self._full
 
+    def _fit_and_warn(self, X: Any, y: Any, **call: Any) -> Self:
+        """Fit, and warn of what the releases show; the caller is what the user calls."""
+        self._fit(X, y, **call)
+        for text in findings(self):
+            warnings.warn(printable(text), stacklevel=3)
+        return self
+
     @abstractmethod
     def _read_outcomes(self, y: Any, n: int) -> Outcomes:
         """Read the outcomes of ``n`` rows."""
@@ -106,31 +115,28 @@ class Regression(PrivateEstimator):
 
     def _read(self, X: Any, y: Any = None, **more: Any) -> tuple[Any, dict[str, Any]]:
         shards = X if isinstance(X, ShardedCorpus) else None
-        X = X if shards is None else shards.matrix(np.arange(0))
-        given = X
-        if not sparse.issparse(X):
-            X = dense_array(X, "X", self._options.invalid == "drop")
+        given = X if shards is None else shards.matrix(np.arange(0))
+        X = given if sparse.issparse(given) else dense_array(given, "X", self._options.invalid == "drop")
         matrix = design(X, self._constant, MAX_FEATURES if self._full else MAX_COLUMNS)
-        y = shards.labels if y is None and shards is not None else y
+        n, d = matrix.shape
+        if shards is not None:
+            n, y = shards.n_rows, shards.labels if y is None else y
         if y is None and shards is not None:
             raise ValueError(f"X: shards of {shards.kind}: expected shards of rows with labels, or y")
         if y is None:
             raise ValueError(f"y=None: {type(self).__name__} requires y to be passed, but the target y is None")
-        n, d = matrix.shape if shards is None else (shards.n_rows, matrix.shape[1])
         outcomes, trials, problems, facts = self._read_outcomes(y, n, **more)
         if self._full:
             _check_memory(d, resolve_n_threads(self.n_jobs), n_models(facts.get("classes")))
-        if shards is None:
-            bad = not_finite(matrix)
-            said = f"X: expected finite values, {not_finite_text(given, matrix)}" if bad.any() else ""
-            problems.append((bad, said))
-        elif (usable := shards.usable) is not None:
-            problems.append((~usable, "X: expected rows that were all usable when the shards were written"))
-        usable = usable_rows(problems, self._options.invalid)
         records: LogisticRecords | LogisticShards
         if shards is None:
-            records = LogisticRecords.of(matrix, outcomes, trials, usable)
+            bad = not_finite(matrix)
+            problems.append((bad, f"X: expected finite values, {not_finite_text(given, matrix)}" if bad.any() else ""))
+            records = LogisticRecords.of(matrix, outcomes, trials, usable_rows(problems, self._options.invalid))
         else:
+            if shards.usable is not None:
+                problems.append((~shards.usable, "X: expected rows that were all usable when the shards were written"))
+            usable = usable_rows(problems, self._options.invalid)
             records = LogisticShards(shards, self._constant, outcomes, trials, usable)
         facts["n_features"] = d - (self._constant > 0)
         if not self.private:
