@@ -167,18 +167,23 @@ def test_an_effect_that_is_only_known_to_be_large_is_at_least_as_large(separated
     assert two_sided <= 1  # a fourth of them without `Reading._endless`
 
 
-@pytest.mark.parametrize(("one", "share", "epsilon", "rare"), [(1, 0.1, 2.0, 0), (1, 0.1, 4.0, 1), (0, 0.2, 4.0, 0)])
-def test_a_value_without_one_class_has_one_end_and_a_strong_effect_beside_it_has_two(one, share, epsilon, rare):
+@pytest.mark.parametrize(
+    ("one", "share", "epsilon", "rare", "unit"), [(1, 0.1, 2.0, 0, 1.0), (1, 0.1, 4.0, 1, 0.1), (0, 0.2, 4.0, 0, 1.0)]
+)
+def test_a_value_without_one_class_has_one_end_and_a_strong_effect_beside_it_has_two(one, share, epsilon, rare, unit):
     """All records of the first column's 1, or of its 0, have that label. The latter bend the other effects."""
     known, hits, truth = np.zeros((12, 6), dtype=bool), 0, np.array([math.inf, 3.0, 2.5, -2.0, 0.5, 0.0])
     for seed in range(12):
         n, rng = 10_000, np.random.default_rng(seed)
         X = np.column_stack([rng.random((n, 5)) < [share, 0.05, 0.1, 0.2, 0.3], rng.uniform(-1, 1, n)])
         y = np.where(X[:, 0] == one, one, rng.random(n) < expit(X[:, 1:] @ truth[1:] - rare)).astype(int)
-        model = BayesianLogisticRegression(row_norm=6**0.5, epsilon=epsilon, delta=1e-6, classes=[0, 1], n_jobs=1)
-        effects = model.set_unsafe(test_key=(seed + 1).to_bytes(32)).fit(X, y).effects()
+        model = BayesianLogisticRegression(
+            row_norm=unit * 6**0.5, epsilon=epsilon, delta=1e-6, classes=[0, 1], n_jobs=1
+        )
+        effects = model.set_unsafe(test_key=(seed + 1).to_bytes(32)).fit(unit * X, y).effects()
         known[seed] = [one.known for one in effects]
-        hits += sum(e.known and e.log_ratio.low <= w <= e.log_ratio.high for e, w in zip(effects, truth, strict=True))
+        ends = [(unit * one.log_ratio.low, unit * one.log_ratio.high) for one in effects if one.known]
+        hits += sum(low <= w <= high for (low, high), w in zip(ends, truth[known[seed]], strict=True))
     assert known[:, 0].sum() <= 1
     assert not one or (known[:, 1:].mean() > 0.8 and hits > 0.82 * known.sum())
 
