@@ -80,10 +80,7 @@ class LogisticRecords:
                     square = max(square, float((size * size).sum(axis=1).max(initial=0.0)))
                     columns = np.maximum(columns, size.max(axis=0, initial=0.0))
             else:
-                size, row_of = (
-                    np.abs(own.values.astype(np.float64)),
-                    np.repeat(np.arange(own.n_rows), np.diff(own.indptr)),
-                )
+                row_of, _, size = entries_of(own._replace(values=np.abs(own.values)))
                 sums = np.bincount(row_of, weights=size * size, minlength=own.n_rows)[usable]
                 square = float(sums.max(initial=0.0))
                 np.maximum.at(columns, own.indices[usable[row_of]], size[usable[row_of]])
@@ -174,12 +171,12 @@ def check_scale(X: Any, largest: tuple[float, np.ndarray], constant: float, full
         "the intercept (intercept_scaling)" if constant and place == len(columns) - 1 else column_text(X, place)
         for place in (most, least)
     ]
-    for name, bad, what in (
-        (names[0], columns[most] > LARGEST_VALUE, f"above {LARGEST_VALUE:g}"),
-        (names[1], columns[least] < 1 / LARGEST_VALUE, f"that are all below {1 / LARGEST_VALUE:g}, but not 0"),
-    ):
-        if bad:
-            raise ValueError(f"X: {name} has absolute values {what}; multiply the column by a public number")
+    remedy = "; multiply the column by a public number"
+    if columns[most] > LARGEST_VALUE:
+        raise ValueError(f"X: {names[0]} has absolute values above {LARGEST_VALUE:g}{remedy}")
+    if columns[least] < 1 / LARGEST_VALUE:
+        least_value = f"{1 / LARGEST_VALUE:g}"
+        raise ValueError(f"X: {names[1]} has absolute values that are all below {least_value}, but not 0{remedy}")
     if full and columns[most] > MOST_RATIO * columns[least]:
         raise ValueError(
             f"X: {names[0]} has values more than {MOST_RATIO:,.0f} times those of {names[1]}; expected columns of "

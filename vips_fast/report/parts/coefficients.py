@@ -79,7 +79,7 @@ class Coefficients(Part):
             table += [_row(title, one) for one in listed[: max(1, _MOST_CELLS // len(model.coef_))]]
         shown = sum(len(group.rows.rows) for group in groups)
         drawn = f"The {shown} largest of these are shown. " if shown else ""
-        lines = tuple(effect_lines(model, names, most=None))
+        lines, limits = tuple(effect_lines(model, names, most=None)), ("5 %", "95 %")
         return Learned(
             f"An effect is how much a change of one column adds to the log {self.measure}, all others being the same. "
             f"Here the change is one standard deviation of the column{spread_source(model)}, by which columns of "
@@ -89,17 +89,7 @@ class Coefficients(Part):
             f"{self.measure} ratios.{''.join(f' {text}.' for text in counted_findings(model))}",
             groups=tuple(groups),
             note=_listed([one.label for one in told.unknown if not one.large]) if told.any else "",
-            columns=(
-                "effect",
-                "column",
-                "change",
-                f"log {self.measure}",
-                "5 %",
-                "95 %",
-                f"{self.measure} ratio",
-                "5 %",
-                "95 %",
-            ),
+            columns=("effect", "column", "change", f"log {self.measure}", *limits, f"{self.measure} ratio", *limits),
             table=tuple(table),
             caption="All effects" if len(table) == len(every) else f"The {len(table)} largest effects",
             lines=lines,
@@ -110,11 +100,8 @@ class Coefficients(Part):
         """Write coefficients and effects with intervals, outcome by outcome."""
         if columns is None:
             return ""
-        heads = [
-            part + end
-            for part in (f"log_{self.measure}", f"{self.measure}_ratio")
-            for end in ("", "_low_90", "_high_90")
-        ]
+        parts, ends = (f"log_{self.measure}", f"{self.measure}_ratio"), ("", "_low_90", "_high_90")
+        heads = [part + end for part in parts for end in ends]
         rows: list[list[object]] = [["class", "feature", "mean", "low_90", "high_90", "change", *heads, "known"]]
         found = model.effects()
         for label, k, sign in reading(model).outcomes:
