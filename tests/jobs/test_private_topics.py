@@ -62,20 +62,14 @@ def test_tables_in_memory(prior, kind):
     ids=("list", "tuple", "array", "series", "mapping"),
 )
 def test_every_list_of_words_is_as_a_file_of_them(prior, tmp_path, listed):
-    words, out = sorted(WORDS), {}
-    path = tmp_path / "words.txt"
-    path.write_text("\n".join(words))
-    few = tmp_path / "few.txt"
-    few.write_text("\n".join(words[:4]))
-    for option in ("vocab", "stop_words", "coarse_words"):
-        whole = option == "vocab"
-        for name, given in (("file", path if whole else few), ("list", listed(words if whole else words[:4]))):
-            source = TextFile(notes(9), ("note",), vocab=given) if option == "vocab" else None
-            source = source or TextFile(notes(9), ("note",), public_prior=prior, **{option: given})
-            out[name, option] = source.public_words(), source.words_analyzer()
-    for option in ("vocab", "stop_words", "coarse_words"):
-        assert out["file", option] == out["list", option]
-    assert out["list", "vocab"][0] == tuple(words)
+    words, path = sorted(WORDS), tmp_path / "words.txt"
+    for option, some in (("stop_words", words[:4]), ("coarse_words", words[:4]), ("vocab", words)):
+        path.write_text("\n".join(some))
+        public = None if option == "vocab" else prior
+        sources = [TextFile(notes(9), ("note",), public_prior=public, **{option: one}) for one in (path, listed(some))]
+        by_file, by_list = [(source.public_words(), source.words_analyzer()) for source in sources]
+        assert by_file == by_list
+    assert by_list[0] == tuple(words)
     found = topics(prior, vocab=listed(words)).fit(notes(), text="note", person="patient")
     assert found.model_.n_features_in_ == 16 and set(found.topics(16)["word"]) == set(words)
 
@@ -180,6 +174,10 @@ def test_the_plan_chooses_topics_without_a_prior(tmp_path):
     found = PrivateTopics(8.0, 1e-6, public_prior=None, vocab=tmp_path / "words", doc_length=12, random_state=0)
     found.fit(notes(8000), text="note", person="patient")
     assert 5 <= found.model_.n_components <= 50 and found.privacy_.n_records == 4000
+    # A page has twelve topics, though none has ten words.
+    few = PrivateTopics(8.0, 1e-6, public_prior=None, vocab=WORDS[:6], n_topics=20)
+    few.fit(notes(8000), text="note", person="patient")
+    assert few._repr_html_().count("<tr>") == 1 + 12
 
 
 def test_the_shell_and_python_read_texts_alike(prior, tmp_path, monkeypatch):

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Self, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
@@ -172,7 +172,7 @@ class PrivateTopics(TextJob):
         Raises the errors of `Job.run`.
         """
         check_number("vocab_size", self.vocab_size, 16, 10**6, integer=True, optional=True)
-        if not self._targeted and self.budget is None:
+        if self.epsilon is None and self.target_attack_success is None and self.budget is None:
             raise ValueError(
                 "epsilon=None: expected a number, target_attack_success=, or budget=, of which the fit takes all that "
                 "is left"
@@ -196,10 +196,6 @@ class PrivateTopics(TextJob):
         self.model_: LatentDirichletAllocation = self._run(LatentDirichletAllocation(**settings), source, out, resume)
         return self
 
-    @property
-    def _targeted(self) -> bool:
-        return self.epsilon is not None or self.target_attack_success is not None
-
     def _topics(self, source: TextFile) -> int:
         """Choose the number of topics, from public numbers."""
         if (prior := source.prior) is not None:
@@ -208,13 +204,15 @@ class PrivateTopics(TextJob):
             return prior.n_topics
         if self.n_topics is not None:
             return self.n_topics
-        words = source.public_words()
+        words, epsilon = source.public_words(), self.epsilon
+        if epsilon is None and self.target_attack_success is None:
+            epsilon = Budget.of(str(self.budget)).left
         planned = plan(
             self.n_records or source.count(),
             None if words is None else len(words),
             None,
             doc_length=self.doc_length or DOC_LENGTH,
-            epsilon=self.epsilon if self._targeted else Budget.of(str(self.budget)).left,
+            epsilon=epsilon,
             delta=self.delta,
             options={"target_attack_success": self.target_attack_success},
             unit="person",
@@ -301,10 +299,9 @@ class PrivateTopics(TextJob):
 
         Raises ValueError if its model is about other data, and the errors of `LatentDirichletAllocation.load`.
         """
-        kind = kind_in(os.fspath(path))
-        model = (
-            cast("LatentDirichletAllocation", kind.load(os.fspath(path))) if family_of(kind).command == "lda" else None
-        )
+        place = os.fspath(path)
+        kind = kind_in(place)
+        model: Any = kind.load(place) if family_of(kind).command == "lda" else None
         if model is None or not read_settings(model):
             raise ValueError(f"{path}: a {kind.__name__} without texts; expected a folder of PrivateTopics.save")
         found = cls(
@@ -316,7 +313,7 @@ class PrivateTopics(TextJob):
             doc_length=model.doc_length,
             n_records=model.n_records,
         )
-        found.model_, found.releases_ = model, releases_folder(os.fspath(path))
+        found.model_, found.releases_ = model, releases_folder(place)
         return found
 
     def __repr__(self) -> str:
@@ -331,15 +328,14 @@ class PrivateTopics(TextJob):
     def _repr_html_(self) -> str:
         if not hasattr(self, "model_"):
             return f"<pre>{escape(repr(self))}</pre>"
-        lines: dict[int, list[TopicWord]] = {}
-        for row in self._rows(10)[: 10 * min(_LINES, self._fitted()._topic_order()[1])]:
-            lines.setdefault(row.topic, []).append(row)
-        cells = "".join(
-            f"<tr><td>{k}</td><td>{words[0].share:.1%}</td>"
-            f"<td>{'' if math.isnan(words[0].lift) else f'{words[0].lift:.1f} ×'}</td>"
-            f"<td style='text-align: left'>{escape(' '.join(row.word for row in words))}</td></tr>"
-            for k, words in lines.items()
-        )
-        head = "".join(f"<th>{name}</th>" for name in ("topic", "share", "of public", "words"))
+        topics: dict[int, list[TopicWord]] = {}
+        for row in self._rows(10):
+            topics.setdefault(row.topic, []).append(row)
+        lines = ["<tr><th>topic</th><th>share</th><th>of public</th><th>words</th></tr>"]
+        for k, rows in list(topics.items())[: min(_LINES, self.model_._topic_order()[1])]:
+            words, lift = escape(" ".join(row.word for row in rows)), rows[0].lift
+            raised = "" if math.isnan(lift) else f"{lift:.1f} ×"
+            lines.append(f"<tr><td>{k}</td><td>{rows[0].share:.1%}</td><td>{raised}</td>")
+            lines.append(f"<td style='text-align: left'>{words}</td></tr>")
         verdict = f"<p><b>{escape(str(self.model_.verdict_))}</b></p>"
-        return f"{verdict}<table><tr>{head}</tr>{cells}</table>{self.privacy_._repr_html_()}"
+        return f"{verdict}<table>{''.join(lines)}</table>{self.privacy_._repr_html_()}"
