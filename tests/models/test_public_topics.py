@@ -300,7 +300,7 @@ def test_a_unit_moves_the_gain_of_frequencies_by_its_words_at_most(counts, more,
 def test_the_gains_entry_moves_as_its_proof_says(relation, share):
     stage = at(SCORE, options={"relation": relation})
     model, spacing, rng = stage.model, stage.plan.mechanism.spacing, np.random.default_rng(0)
-    cells, most, units = model._half.cells, model._lengths.kept, model._gain_units
+    cells, most, (units, _) = model._half.cells, model._lengths.kept, model._gain_parts
 
     def entry(counts):
         return int(model.round(np.concatenate([np.zeros(cells + 2, np.int64), counts]), spacing)[cells + 1])

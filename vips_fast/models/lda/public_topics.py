@@ -518,10 +518,9 @@ class PublicTopicsModel(Model):
         """Bring the counts of a score to one entry, exactly; see the notes."""
         if self._half is None or self._compares:
             return super().round(fine, spacing)
-        cells = self._half.cells
+        cells, (units, most) = self._half.cells, self._gain_parts
         found = super().round(fine[: cells + 2].copy(), spacing)
-        gain = frequency_gain(fine[cells + 2 :].astype(np.int64), self._expected)
-        found[cells + 1] = gain * self._gain_units // (self._lengths.kept * self._largest)
+        found[cells + 1] = frequency_gain(fine[cells + 2 :].astype(np.int64), self._expected) * units // most
         return found
 
     @property
@@ -530,11 +529,6 @@ class PublicTopicsModel(Model):
         whole = int(self.clip / self._spacing)
         outside = int(_OUTSIDE**0.5 * whole)
         return math.isqrt(whole**2 - outside**2), outside
-
-    @property
-    def _largest(self) -> int:
-        """The most that a word of a unit changes `frequency_gain`; over √2 for replacing a unit."""
-        return math.ceil(_MOST * (1.0 if self._adds else 2**0.5) * _NAT)
 
     @property
     def _predictions_bound(self) -> float:
@@ -547,9 +541,10 @@ class PublicTopicsModel(Model):
         return int(self._bound * _PARTS[2] ** 0.5 / (self._spacing * self._lengths.kept))
 
     @property
-    def _gain_units(self) -> int:
-        """Lattice units of the most that a unit changes the gain's entry; A of the notes."""
-        return max(int(self._bound * _PARTS[1] ** 0.5 / self._spacing) - 1, 0)
+    def _gain_parts(self) -> tuple[int, int]:
+        """A and D of the notes: the most that a unit changes the gain, in lattice units of its entry, and in itself."""
+        of_word = math.ceil(_MOST * (1.0 if self._adds else 2**0.5) * _NAT)
+        return max(int(self._bound * _PARTS[1] ** 0.5 / self._spacing) - 1, 0), self._lengths.kept * of_word
 
     # -- updates
 
@@ -695,7 +690,8 @@ class PublicTopicsModel(Model):
     def frequency_loss(self) -> tuple[float, float]:
         """Nats a word by which exact frequencies predict better than released ones; and their deviation by noise."""
         cells, kept_unit, lengths = self._scored.shape[0] - 2, self._kept_units * self._spacing, self._lengths
-        gain_unit = self._gain_units * self._spacing / (lengths.kept * self._largest / _NAT)
+        units, most = self._gain_parts
+        gain_unit = units * self._spacing / (most / _NAT)
         if not kept_unit or not gain_unit:
             return 0.0, _NOTHING  # the noise hides a whole unit
         mean = self._scored[cells:] / (self._scores * self._share)
