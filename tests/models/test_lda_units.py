@@ -5,7 +5,6 @@ import pytest
 import scipy.sparse as sp
 
 from vips_fast import LatentDirichletAllocation
-from vips_fast.engine.budget import Budget
 from vips_fast.engine.units import UnitRecords
 from vips_fast.models.lda import LdaOptions
 from vips_fast.models.lda.records import Documents, unit_words
@@ -81,21 +80,14 @@ def test_the_number_of_persons_is_public_and_that_of_rows_moves_nothing():
     assert more.ledger_.plan == said.ledger_.plan and more.privacy_ == said.privacy_
 
 
-def test_files_budgets_and_transcripts_are_about_persons(tmp_path):
-    X, groups = corpus(60), [f"p{i % 25}" for i in range(60)]
-    budget = Budget.create(tmp_path / "b", 9.0, 1e-5, dataset="notes", unit="patient")
-    fitted = model(options={"rows_per_group": 2}).fit(
-        X, groups=groups, unit="patient", budget=budget, transcript=tmp_path / "t"
-    )
+def test_files_hold_no_label_of_a_person(tmp_path):
+    """What else they say of persons: tests/engine/test_groups.py."""
+    groups = [f"p{i % 25}" for i in range(60)]
+    fitted = model(options={"rows_per_group": 2}).fit(corpus(60), groups=groups, transcript=tmp_path / "t")
     fitted.save(tmp_path / "m")
-    assert LatentDirichletAllocation.load(tmp_path / "m").privacy_ == fitted.privacy_
-    assert all(check.ok for check in verify(tmp_path / "m", tmp_path / "t").checks)
+    assert verify(tmp_path / "m", tmp_path / "t").ok
     for name in (p for p in tmp_path.rglob("*") if p.is_file()):
         assert b"p17" not in name.read_bytes()
-    with pytest.raises(ValueError, match="unit"):
-        model().fit(X, groups=groups, budget=budget)
-    with pytest.raises(ValueError, match="unit"):
-        model().fit(X, budget=budget)
 
 
 @pytest.mark.parametrize(

@@ -301,7 +301,15 @@ class _Purchase:
         Raises ValueError, before anything is spent, if the fit itself would be refused or a kept purchase has other
         settings. Raises PurchaseError if no word was released.
         """
-        self._check()
+        path, model = self._source.path, self._model
+        if reads_once(path):
+            what = "-: standard input" if isinstance(path, str) else "records: a stream"
+            raise ValueError(f"{what} can be read once only; expected a file or a query, or a public vocabulary")
+        if not self._terms.targeted and (self._budget is None or model.noise_multiplier or not model.private):
+            raise ValueError(
+                "vocab='private': expected epsilon=, target_attack_success=, or only budget=, of which it takes a "
+                "share, or a public vocabulary"
+            )
         place = self._folder.words / MODEL
         if place.exists():
             words = PrivateVocabulary.load(place)
@@ -334,17 +342,6 @@ class _Purchase:
         self._rows = None
         groups = None if self._source.person is None else self._persons
         return Corpus(rows.counts(words), words, self._source.records().name, groups=groups)
-
-    def _check(self) -> None:
-        source, model = self._source, self._model
-        if reads_once(source.path):
-            what = "-: standard input" if isinstance(source.path, str) else "records: a stream"
-            raise ValueError(f"{what} can be read once only; expected a file or a query, or a public vocabulary")
-        if not self._terms.targeted and (self._budget is None or model.noise_multiplier or not model.private):
-            raise ValueError(
-                "vocab='private': expected epsilon=, target_attack_success=, or only budget=, of which it takes a "
-                "share, or a public vocabulary"
-            )
 
     def _plan(self, n_records: int, epsilon: float | None) -> Plan:
         """Plan the purchase and the topics."""

@@ -277,8 +277,7 @@ class PrivateTopics(TextJob):
         A notebook shows the figure; in a script, ``plot().savefig("topics.png")`` writes it. Raises ImportError without
         matplotlib.
         """
-        check_number("n_topics", n_topics, 1, 10**6, integer=True)
-        return self._fitted()._plot(self._words(), n_words, n_topics)
+        return self._fitted().plot(self._words(), n_words, n_topics)
 
     def report(self, path: str | os.PathLike[str]) -> None:
         """Write a page about the topics and their privacy."""

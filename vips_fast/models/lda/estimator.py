@@ -506,18 +506,15 @@ class LatentDirichletAllocation(Transformer):
             worth, raised = np.where(of_names, worth.min() - 1.0, worth), raised & ~of_names
         return np.argsort(-worth, kind="stable"), max(1, int(np.count_nonzero(raised)))
 
-    def plot(self, vocabulary: Sequence[str] | None = None, n_words: int = 10) -> Figure:
+    def plot(self, vocabulary: Sequence[str] | None = None, n_words: int = 10, n_topics: int | None = None) -> Figure:
         """Draw the first words of topics in the order that a report has, public topics with one standard error.
 
-        Pale bars do not stand clear of the noise. Raises ImportError without matplotlib; ValueError if the vocabulary
-        has not a word for each column.
+        With ``n_topics`` at most so many, of those that a terminal shows. Pale bars do not stand clear of the noise.
+        Raises ImportError without matplotlib; ValueError if the vocabulary has not a word for each column.
         """
-        return self._plot(vocabulary, n_words, None)
-
-    def _plot(self, vocabulary: Sequence[str] | None, n_words: int, most: int | None) -> Figure:
-        """Draw at most so many topics, of those that a terminal shows."""
+        check_number("n_topics", n_topics, 1, 10**6, integer=True, optional=True)
         order, number = self._topic_order()
-        shown = (order if most is None else order[: min(most, number)]).tolist()
+        shown = (order if n_topics is None else order[: min(n_topics, number)]).tolist()
         parts = self.components_, self.components_sd_, self._clear(), self._word_scores()
         return plot_topics(self, *parts, vocabulary, n_words, shown)
 
