@@ -520,6 +520,14 @@ def test_lengths_tell_how_many_words_are_kept_and_predicted(length):
     assert told.mean_predicted[0] == pytest.approx(predicted, rel=0.15, abs=0.1)
 
 
+def test_a_half_has_room_for_nine_units_of_ten():
+    cells = np.zeros(len(public_topics.LENGTH_CELLS))
+    cells[[2, 6]] = 80.0, 20.0  # of 4 to 6 words, and of 35 to 59
+    told = public_topics.Lengths(100, 40.0, cells, 1e-9)
+    assert 4 <= told.median < 7 and 35 <= 2 * told.halves[0] < 60
+    assert told.halves[1] == min(told.halves[0], 6 * told.halves[0] ** 0.5)
+
+
 def test_lengths_that_noise_hides_are_as_stated():
     rng, hidden = np.random.default_rng(0), 0
     model = topics(doc_length=17).prepare(documents(50, V)).model

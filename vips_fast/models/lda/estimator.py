@@ -171,8 +171,6 @@ class LatentDirichletAllocation(Transformer):
     """
 
     _options_type: ClassVar[type] = LdaOptions
-    #: Whether a whole private fit begins with histograms of words.
-    _begins: ClassVar[bool] = True
 
     n_components: int = field(default=10, kw_only=False)
     public_prior: PublicPrior | None = None
@@ -274,7 +272,7 @@ class LatentDirichletAllocation(Transformer):
             if schedule.whole and self.public_prior is None:
                 signal = case.signal(z, float(options.learning_decay))
                 clear = stands_clear(signal, n_topics)
-                histograms = histogram_steps(schedule.n_steps, n_topics, signal) if self._begins else 0
+                histograms = histogram_steps(schedule.n_steps, n_topics, signal)
         usual = (self.doc_length or usual_length(public.n_features)) / math.sqrt(case.distinct_words)
         known = self.doc_length is not None or public.unit != "record"
         given = options.doc_topic_prior

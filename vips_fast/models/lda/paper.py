@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 import numpy as np
 
@@ -13,7 +12,7 @@ from ...engine.plan import RunSchedule
 from ...engine.result import Public
 from ..parameters import Options
 from .estimator import LatentDirichletAllocation
-from .model import LdaModel
+from .model import LdaModel, LdaSettings
 from .planning import DEFAULT_STEPS, LdaOptions
 
 
@@ -49,9 +48,6 @@ class PaperLatentDirichletAllocation(LatentDirichletAllocation):
     **parameters
         As in `LatentDirichletAllocation`.
     """
-
-    #: The article releases only topics.
-    _begins: ClassVar[bool] = False
 
     sensitivity: str = "paper"
     update: str = "paper"
@@ -100,6 +96,9 @@ class PaperLatentDirichletAllocation(LatentDirichletAllocation):
 
     def _model(self, public: Public, schedule: RunSchedule | None = None) -> Model:
         return (PaperLdaModel if self.update == "paper" else LdaModel)(self._model_settings(public, schedule), public)
+
+    def _model_settings(self, public: Public, schedule: RunSchedule | None) -> LdaSettings:
+        return replace(super()._model_settings(public, schedule), histograms=0)  # the article releases only topics
 
     def _forecast(self, public: Public, schedule: RunSchedule, model: Model) -> None:
         """None: the forecast was fitted on our update."""
