@@ -469,11 +469,8 @@ class LatentDirichletAllocation(Transformer):
 
         NaN for topics of the records' own.
         """
-        if (model := self._public()) is None:
-            return None
-        shares, public = model.public_part
-        with np.errstate(invalid="ignore"):
-            return np.where(public > 0.0, shares / shares.sum() / public, np.nan)
+        public = self._public()
+        return None if public is None else public.lift
 
     @kept
     def _word_scores(self) -> Matrix:

@@ -785,16 +785,10 @@ class PublicTopicsModel(Model):
         return {"components": np.concatenate([share * own.result()["components"], (1.0 - share) * rows])}
 
     @property
-    def public_part(self) -> tuple[np.ndarray, np.ndarray]:
-        """The topics of public knowledge in the result: their shares there, and in public text, (J,) each.
-
-        Both are 0 for topics of the records' own.
-        """
-        shares, public, own = self.read_out.weights, self._prior.weights, self._taken
-        if own is None:
-            return shares, public
-        none = np.zeros(own.n_topics)
-        return np.append(none, (1.0 - (1.0 - _BESIDE)) * shares), np.append(none, public)
+    def lift(self) -> np.ndarray:
+        """How many times its share in public text each public topic has among them, (J,); NaN for the records' own."""
+        weights, own = self.read_out.weights, 0 if self._taken is None else self._taken.n_topics
+        return np.append(np.full(own, np.nan), weights / weights.sum() / self._prior.weights)
 
     @property
     def above_public_text(self) -> tuple[np.ndarray, np.ndarray]:
