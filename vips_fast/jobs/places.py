@@ -12,6 +12,9 @@ from ..store.atomic import PUBLIC, write_file
 from ..store.folder import Folder
 from ..store.owned import Owner, check_apart, check_owned, is_empty
 
+#: By this file a folder is known for a publication.
+PUBLICATION = "publication.json"
+
 
 def check_place(
     path: Path,
@@ -39,6 +42,8 @@ def kind_in(folder: str | Path) -> type[PrivateEstimator]:
     """Find the class of a saved model; ValueError for foreign ones."""
     if not Path(folder).is_dir():
         raise ValueError(f"{folder}: no such folder; expected one written by vips-fast fit")
+    if Path(folder, PUBLICATION).exists():
+        raise ValueError(f"{folder}: holds a publication; expected one of its parts, such as {Path(folder, 'model')}")
     kind: type[PrivateEstimator] = class_named(kind_of(folder))
     return kind
 

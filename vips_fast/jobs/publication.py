@@ -38,9 +38,9 @@ from ..store.atomic import PUBLIC, replacing_folder, write_file
 from ..store.folder import Folder
 from ..store.owned import Own, named
 from . import beside
-from .places import check_place, copy_model, kind_in
+from .places import PUBLICATION, check_place, copy_model, kind_in
 
-MODEL, NAMES, MANIFEST, SIGNATURE = "model", "names.txt", "publication.json", "model.sig"
+MODEL, NAMES, MANIFEST, SIGNATURE = "model", "names.txt", PUBLICATION, "model.sig"
 _TABLES = re.compile(r"tables-([1-9]\d{0,2})")
 _KIND = "vips_fast publication 3"
 #: Names of files beside the parts.
@@ -190,6 +190,8 @@ def publish(
     out = Path(os.path.abspath(out))
     check_place(out, force, (model, *tables), owner=own_files, what="a publication")
     _check_facts(dataset, date)
+    for path in (model, *tables):
+        kind_in(Path(path))  # refuses a folder that holds none
     with replacing_folder(out, own_files) as folder:
         for name, path in _named(model, tables):
             (folder / name).mkdir()

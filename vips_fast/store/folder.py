@@ -76,7 +76,9 @@ class Folder:
         except OSError as error:
             if error.errno in _NOT_FILES:
                 raise _not_a_file(path) from None
-            raise OSError(error.errno, os.strerror(error.errno or 0), str(path)) from None
+            gone = isinstance(error, FileNotFoundError)
+            why = "missing; expected the folder as it was written" if gone else os.strerror(error.errno or 0)
+            raise OSError(error.errno, why, str(path)) from None
         if stat.S_ISREG(os.fstat(descriptor).st_mode):
             return descriptor
         os.close(descriptor)

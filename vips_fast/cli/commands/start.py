@@ -14,7 +14,7 @@ import shlex
 import sys
 import webbrowser
 from collections.abc import Callable
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -46,42 +46,36 @@ answer remark bemerkung body content
 _LITTLE = 0.01
 
 
-@dataclass(frozen=True)
-class Questions:
-    """Questions about options that are not given. Without an answer the default holds."""
+def _ask(args: Start, dest: str, question: str, default: Any, convert: Callable[[str], Any] = str) -> Any:
+    """Ask for an option that is not given until ``convert`` takes the answer; without one the default holds.
 
-    args: Start
-
-    def ask(self, dest: str, question: str, default: Any, convert: Callable[[str], Any] = str) -> Any:
-        """Ask for an option until ``convert`` takes the answer.
-
-        Raises ValueError if nobody answers a question without a default, or an option is not good.
-        """
-        given, option = getattr(self.args, dest), f"--{dest}"
-        if not isinstance(given, bool | None):
-            try:
-                return convert(str(given))
-            except ValueError as error:
-                raise ValueError(f"{option}: {error}") from None
-        while not self.args.yes:
-            print(f"{question}{'' if default is None else f' [{default}]'} ({option}): ", end="", flush=True)
-            line = sys.stdin.readline()
-            if not (line.endswith("\n") and sys.stdin.isatty()):
-                print()
-            if not line or (not line.strip() and default is not None):
-                break
-            try:
-                return convert(line.strip())
-            except ValueError as error:
-                print(error)
-        if default is None:
-            raise ValueError(f"{option}: expected the {question[0].lower()}{question[1:]}, which has no default here")
-        return convert(str(default))
+    Raises ValueError if nobody answers a question without a default, or an option is not good.
+    """
+    given, option = getattr(args, dest), f"--{dest}"
+    if not isinstance(given, bool | None):
+        try:
+            return convert(str(given))
+        except ValueError as error:
+            raise ValueError(f"{option}: {error}") from None
+    while not args.yes:
+        print(f"{question}{'' if default is None else f' [{default}]'} ({option}): ", end="", flush=True)
+        line = sys.stdin.readline()
+        if not (line.endswith("\n") and sys.stdin.isatty()):
+            print()
+        if not line or (not line.strip() and default is not None):
+            break
+        try:
+            return convert(line.strip())
+        except ValueError as error:
+            print(error)
+    if default is None:
+        raise ValueError(f"{option}: expected the {question[0].lower()}{question[1:]}, which has no default here")
+    return convert(str(default))
 
 
 def start(args: Start) -> int:
     """Ask, write a script of the fit, run it, and open the report."""
-    ask, out = Questions(args).ask, Path(args.out)
+    ask, out = partial(_ask, args), Path(args.out)
     path = out.with_name(f"{out.name}.sh")
     os.stat(args.input)  # refused before any question
     options: dict[str, Any] = {"report": _look_for_packages()}
@@ -99,7 +93,8 @@ def start(args: Start) -> int:
     options |= {"out": args.out, "resume": True, "transcript": os.path.relpath(releases_folder(out))}
     words = ["fit", "lda", args.input, *_typed(options)]
     _write(path, words, ask, args.force)
-    print(f"\nWritten to {path}. To run it again: sh {shlex.quote(str(path))}\n")
+    again = shlex.quote(os.path.join(".", path))  # where a name begins with a hyphen, sh would take it for options
+    print(f"\nWritten to {path}. To run it again: sh {again}\n")
     job = parse([*words, *["--quiet"] * args.quiet, *["--anyway"] * args.anyway])
     assert isinstance(job, FitLda)
     job.confirm = lambda forecast: _confirm(args, ask, target, path, forecast)
