@@ -1,8 +1,11 @@
 """``--json``: one object a command, and the same figures as its lines."""
 
 import json
+import math
 
 import pytest
+
+from vips_fast.cli.messages import print_object
 
 PLAN = ("plan", "--records", 15000, "--vocab-size", 5000, "--topics", 10)
 
@@ -46,3 +49,9 @@ def test_of_a_plan(run, said, target):
 def test_a_failure_is_an_object_too(said, argv):
     found = said(*argv, code=2)
     assert found["exit"] == "bad_input" and found["error"]
+
+
+def test_what_is_no_number_in_json_is_null(capsys):
+    print_object({"left": math.inf, "runs": [{"epsilon": math.nan}]})
+    said = json.loads(capsys.readouterr().out)
+    assert (said["left"], said["runs"], said["exit"]) == (None, [{"epsilon": None}], "done")

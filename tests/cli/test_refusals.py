@@ -89,7 +89,7 @@ REFUSED = {
     f"{ROWS} --label age": "kind='number'",
     f"{ROWS} --person nobody": "'nobody'",
     f"{ROWS} --person ill": "--person",
-    f"{ROWS} --person home --groups s.toml": "leave out --groups",
+    f"{ROWS} --person home --groups s.toml": "--groups: not allowed with argument --person",
     f"{ROWS} --names s.toml": "--names",
     f"{ROWS} --unit patient": "--unit patient: expected only with --person COLUMN",
     f"{ROWS.replace('t.csv', 'empty.csv')}": "empty",
@@ -137,7 +137,7 @@ REFUSED = {
     "predict network answers.npy --text words": "--text: not for a sigmoid belief network",
     # Data, priors, budgets, audits
     f"{SHARD} --label x": "--label x: expected with --schema",
-    f"{SHARD} --groups two.txt --person p": "--person: leave out --groups",
+    f"{SHARD} --groups two.txt --person p": "--person: not allowed with argument --groups",
     f"{SHARD} --groups two.txt": "--groups has shape",
     f"{SHARD} --bins 0": "--bins",
     f"{SHARD.replace('out', 'shards')}": "exists",

@@ -1,9 +1,6 @@
 """The docstrings of source files."""
 
-import gc
 import sys
-
-import pytest
 
 from vips_fast.demo import docstrings_by_file
 
@@ -34,15 +31,3 @@ def test_docstrings_are_read_as_they_stand(tmp_path, monkeypatch):
     assert len(docstrings_by_file(("madeup_package",), 1)) == 1
     monkeypatch.setattr("sysconfig.get_path", lambda name: str(package))
     assert docstrings_by_file() == found
-
-
-@pytest.mark.parametrize("state", [gc.enable, gc.disable])
-def test_the_garbage_collector_stays_as_it_was(state):
-    enabled = gc.isenabled()
-    try:
-        state()
-        before = gc.isenabled()
-        docstrings_by_file(("asyncio",))
-        assert gc.isenabled() is before
-    finally:
-        (gc.enable if enabled else gc.disable)()

@@ -140,7 +140,7 @@ def test_one_page_is_about_a_model_its_words_and_its_tables():
     # Words, topics and each table have a bar, which grows to the statement's epsilon.
     ends = [row.end for row in dossier.curve.rows]
     assert ends == sorted(ends) and len(set(ends)) == 4 and ends[-1] == pytest.approx(100.0)
-    assert dossier.curve.rows[-1].text == f"after the shares by month: epsilon = {last.privacy_.epsilon:.4g}"
+    assert dossier.curve.rows[-1].value == f"epsilon = {last.privacy_.epsilon:.4g}"
     text = page("whole")
     verdict, pictures, assumptions = (text.index(said) for said in ("<h1>", "Shares by month", 'id="assumptions"'))
     assert verdict < text.index("Released: ") < pictures < assumptions
@@ -192,7 +192,7 @@ def test_topics_show_words_shares_and_what_is_noise():
     clear = model._clear()[0, row]
     assert [mark.weak for mark in first.bars.rows] == (~clear).tolist() and first.clear == clear.sum()
     # Other noise would have found other topics, so there is no error to state.
-    assert first.bars.rows[0].text == f"word{row[0]} {100 * values[0]:.3g} %"
+    assert (first.bars.rows[0].name, first.bars.rows[0].value) == (f"word{row[0]}", f"{100 * values[0]:.3g} %")
     # Without noise there is nothing to tell words from.
     free = make_dossier(CASES["lda"][0](noise_multiplier=None, private=False).fit(*CASES["lda"][1]()))
     assert not any(mark.weak or mark.high > mark.end for topic in free.learned.topics for mark in topic.bars.rows[1:])

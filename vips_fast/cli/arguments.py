@@ -44,6 +44,35 @@ class Input(Arguments):
     input: Place[File]
 
 
+class Encoded(Input):
+    """Records that may be in a text file.
+
+    Parameters
+    ----------
+    encoding
+        of text files, default utf-8
+    """
+
+    encoding: str = "utf-8"
+
+
+class Columns(Encoded):
+    """Texts beside public columns.
+
+    Parameters
+    ----------
+    input : INPUT
+        texts with columns: CSV, Excel, JSON Lines, Parquet, or a folder of .txt files
+    format
+        csv, jsonl, parquet, xlsx or folder; default: detected
+    text : COLUMN
+        columns of the text, joined by a line break; default: text
+    """
+
+    format: str | None = None
+    text: list[str] | None = None
+
+
 class Fitted(Arguments):
     """A fitted model.
 
@@ -125,7 +154,7 @@ class Lengths(Arguments):
     distinct_words: Positive | None = None
 
 
-class Texts(Arguments):
+class Texts(Columns):
     """Documents: texts, counts or shards.
 
     Parameters
@@ -138,17 +167,9 @@ class Texts(Arguments):
         records), purchased from the budget
     format
         csv, jsonl, parquet, xlsx, folder or npz; default: detected
-    text : COLUMN
-        columns of the text, joined by a line break; default: text
-    encoding
-        of text files, default utf-8
     """
 
-    input: Place[File]
     vocab: File | None = None
-    format: str | None = None
-    text: list[str] | None = None
-    encoding: str = "utf-8"
 
 
 class Words(Texts, title="words"):
@@ -187,7 +208,7 @@ class Words(Texts, title="words"):
     ngrams: Literal[1, 2, 3] = 1
 
 
-class Rows(Input):
+class Rows(Encoded):
     """Rows of numbers, or a table with a schema.
 
     Parameters
@@ -198,36 +219,13 @@ class Rows(Input):
         the table's columns (TOML, see vips-fast schema)
     names
         names of a matrix's columns, one a line
-    encoding
-        of a table that is a text file, default utf-8
     """
 
     schema: File | None = None
     names: File | None = None
-    encoding: str = "utf-8"
 
 
-class Columns(Input):
-    """Texts beside public columns.
-
-    Parameters
-    ----------
-    input : INPUT
-        texts with columns: CSV, Excel, JSON Lines, Parquet, or a folder of .txt files
-    format
-        csv, jsonl, parquet, xlsx or folder; default: detected
-    text : COLUMN
-        columns of the text, joined by a line break; default: text; tabulate: the fit's
-    encoding
-        of text files, default utf-8
-    """
-
-    format: str | None = None
-    text: list[str] | None = None
-    encoding: str = "utf-8"
-
-
-class Persons(Arguments, title="privacy"):
+class Persons(Arguments, title="privacy", one_of=("groups", "person")):
     """Whose the records are, and what happens to invalid ones.
 
     Parameters
@@ -245,8 +243,8 @@ class Persons(Arguments, title="privacy"):
     invalid: Invalid = "raise"
 
 
-class Output(Arguments, title="model"):
-    """The folder of the model.
+class Written(Arguments, title="model"):
+    """A folder to write.
 
     Parameters
     ----------
@@ -254,14 +252,23 @@ class Output(Arguments, title="model"):
         folder to write
     force
         replace an existing model
+    """
+
+    out: Folder
+    force: bool = False
+
+
+class Output(Arguments, title="model"):
+    """What a fit writes beside its model.
+
+    Parameters
+    ----------
     transcript
         new folder for the releases (noised sums), for `vips-fast verify`
     report
         also write report.html, a page for the person who approves the release
     """
 
-    out: Folder
-    force: bool = False
     transcript: Folder | None = None
     report: bool = False
 
@@ -337,7 +344,7 @@ class Run(Threaded, title="run"):
     set: tuple[str, ...] = ()
 
 
-class Fit(Output, Target, Privacy, Run):
+class Fit(Written, Output, Target, Privacy, Run):
     """What all fits have."""
 
 
@@ -476,11 +483,9 @@ class FitBlr(Regression, command="fit blr", function="logistic:fit"):
     """
 
     family = "blr"
+    exposure: ClassVar[None] = None
     classes: list[str] | None = None
     n_trials: Whole | None = None
-    largest: ClassVar[None] = None
-    exposure: ClassVar[None] = None
-    largest_exposure: ClassVar[None] = None
 
 
 class FitCounts(Regression, command="fit counts", function="logistic:fit"):
@@ -502,11 +507,11 @@ class FitCounts(Regression, command="fit counts", function="logistic:fit"):
     """
 
     family = "counts"
+    classes: ClassVar[None] = None
+    n_trials: ClassVar[None] = None
     largest: Positive | None = None
     exposure: str | None = None
     largest_exposure: Positive | None = None
-    classes: ClassVar[None] = None
-    n_trials: ClassVar[None] = None
 
 
 class FitSbn(Input, Fit, command="fit sbn", function="network:fit"):
@@ -581,6 +586,8 @@ class Tabulate(Fitted, Columns, Fit, command="tabulate", function="tables:tabula
     ----------
     model : DIR
         folder written by fit lda or fit clusters, whose releases the statement includes
+    text : COLUMN
+        columns of the text, joined by a line break; default: the fit's
     by : COLUMN,COLUMN
         columns of the groups, such as ward,month
     values
@@ -688,23 +695,19 @@ class Verify(Fitted, Printed, OfClass, command="verify", function="models:verify
     transcript: Annotated[tuple[str, ...], Kind(path="folder")] = ()
 
 
-class Publish(Arguments, command="publish", function="models:publish"):
+class Publish(Written, command="publish", function="models:publish"):
     """Put a model, its tables and one page of all into a folder; spends nothing and needs no data.
 
     Parameters
     ----------
     parts : DIR
         folder of the model, then the folders of its tables in their order
-    out : DIR
-        folder to write
     dataset : NAME
         name of the records, for the page
     date : TEXT
         time of the records, for the page, such as 'July 2026'
     names
         names of the topics or clusters, one a line, made from released words
-    force
-        replace an existing model
 
     Examples
     --------
@@ -712,11 +715,9 @@ class Publish(Arguments, command="publish", function="models:publish"):
     """
 
     parts: Place[Annotated[list[str], Kind(path="folder")]]
-    out: Folder
     dataset: str = ""
     date: str = ""
     names: File | None = None
-    force: bool = False
 
 
 # ---------------------------------------------------------------- plans, data, priors
@@ -762,15 +763,13 @@ class Plan(
     vocab_share: Probability | None = None
 
 
-class Template(Arguments, command="schema", function="data:schema"):
+class Template(Encoded, command="schema", function="data:schema"):
     """Write a template of a table's schema, from the names of its columns only.
 
     Parameters
     ----------
-    table : TABLE
+    input : TABLE
         CSV, Excel, JSON Lines or Parquet, read only for the names of its columns
-    encoding
-        of a text file, default utf-8
     out : FILE
         file for the template; default: print
 
@@ -779,8 +778,6 @@ class Template(Arguments, command="schema", function="data:schema"):
     vips-fast schema table.csv --out schema.toml
     """
 
-    table: Place[File]
-    encoding: str = "utf-8"
     out: File | None = None
 
 

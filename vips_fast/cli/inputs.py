@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from tokenize import TokenError
@@ -19,7 +18,7 @@ from ..data.records import read_batches
 from ..data.shards import is_sharded
 from ..jobs import TextFile
 from ..jobs.places import kind_in
-from ..jobs.progress import ReadingLine
+from ..jobs.progress import reading
 from ..jobs.text import PRIVATE, read_settings
 from ..models.estimator import PrivateEstimator
 from ..models.family import COLUMNS, FAMILIES, SCHEMA, family_of, resolve
@@ -35,11 +34,6 @@ _MATRIX_NAMES = (".npy", ".npz")
 TEXTS, ROWS, IMAGES = ("format", "text"), ("schema",), ("threshold",)
 #: Bytes of the largest file of labels, one a line.
 _MOST_LABELS = 1 << 30
-
-
-def read_lines(path: str) -> list[str]:
-    """Read the lines of a text file."""
-    return read_text(path).splitlines()
 
 
 def read_labels(path: str, invalid: str) -> Any:
@@ -134,7 +128,7 @@ def read_rows(args: FitMixture | Regression, *columns: str | None) -> Rows:
 
 def _names(args: FitMixture | Regression, n: int) -> list[str]:
     """Read the names of a matrix's columns, or number them."""
-    names = [f"x{j + 1}" for j in range(n)] if args.names is None else read_lines(args.names)
+    names = [f"x{j + 1}" for j in range(n)] if args.names is None else read_text(args.names).splitlines()
     if len(names) != n:
         raise ValueError(f"{args.names}: {len(names)} names; expected {n}, one for each column")
     return names
@@ -162,12 +156,7 @@ def text_file(args: Texts, **more: Any) -> TextFile:
     """Make the source of texts, and how they become words."""
     fields = TextFile.__dataclass_fields__.keys() - {"path", "progress", "verify"}
     given = {name: value for name in fields if (value := getattr(args, name, None)) is not None}
-    return TextFile(
-        args.input,
-        progress=lambda label: nullcontext() if getattr(args, "quiet", True) else ReadingLine(label),
-        **given,
-        **more,
-    )
+    return TextFile(args.input, progress=reading(not getattr(args, "quiet", True)), **given, **more)
 
 
 def read_public(args: Prior) -> Corpus:
@@ -209,8 +198,7 @@ def read_documents(args: Predict, model: Any) -> Corpus | ShardedCorpus:
     text = args.text
     if text is None and holds_records(args.input, args.format):
         text = kept.get("columns")
-    lines: AbstractContextManager[Any] = nullcontext() if getattr(args, "quiet", True) else ReadingLine("read")
-    with lines as line:
+    with reading(not args.quiet)("read") as line:
         return load_corpus(
             args.input,
             vocabulary,

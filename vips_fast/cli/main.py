@@ -10,7 +10,8 @@ import os
 import sys
 from collections.abc import Sequence
 
-from .messages import Exit, flush, say, shown_streams
+from ..store.text import put
+from .messages import Exit, say, shown_streams
 from .parser import parse
 from .signature import Arguments, in_options, load
 
@@ -39,7 +40,7 @@ def _run(argv: Sequence[str] | None) -> int:
             raise
         message, code = _explain(args, error)
         silent = isinstance(error, BrokenPipeError) and error.filename is None
-        flush()  # the rest of a broken stream would fail again at exit
+        put(sys.stdout, "")  # the rest of a broken stream would fail again at exit
         if not silent:  # otherwise the reader of a pipe has seen enough
             say(f"error: {message}")
         return code

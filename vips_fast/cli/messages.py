@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from enum import IntEnum
 from typing import IO, Any
 
-from ..store.text import printable, put, tell
+from ..store.text import printable, tell
 
 
 class Exit(IntEnum):
@@ -69,16 +69,6 @@ def say(message: str) -> None:
     tell("vips-fast: " + " ".join(message.split()))
 
 
-def report(text: str) -> bool:
-    """Write lines to standard output at once; False if that fails."""
-    return put(sys.stdout, text + "\n")
-
-
-def flush() -> None:
-    """Write the buffer of standard output, or drop it if that fails."""
-    put(sys.stdout, "")
-
-
 def width() -> int:
     """Count the characters of a line on this terminal."""
     return max(60, min(160, shutil.get_terminal_size((100, 24)).columns))
@@ -86,12 +76,13 @@ def width() -> int:
 
 def object_line(said: dict[str, Any], code: int = 0, error: str | None = None) -> str:
     """Write the object of ``--json`` in one line."""
-    return json.dumps(dict(said, exit=Exit(code).name.lower(), error=error), allow_nan=False, sort_keys=True)
+    said = _finite(dict(said, exit=Exit(code).name.lower(), error=error))
+    return json.dumps(said, allow_nan=False, sort_keys=True)
 
 
 def print_object(said: dict[str, Any], code: int = 0, error: str | None = None) -> None:
     """Print the object of ``--json``."""
-    print(object_line({name: _finite(value) for name, value in said.items()}, code, error), flush=True)
+    print(object_line(said, code, error), flush=True)
 
 
 def _finite(value: Any) -> Any:

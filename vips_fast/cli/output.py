@@ -3,16 +3,16 @@
 import io
 import sys
 from collections.abc import Iterable
-from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import IO, Any, BinaryIO
+from typing import IO, Any
 
 import numpy as np
 
 from ..data import Schema
+from ..engine.statement import Privacy
 from ..models.family import family_of
 from ..models.inputs import column_names
-from ..store.atomic import PUBLIC, replacing
+from ..store.atomic import replacing
 from ..store.text import csv_text
 from ..store.words import counted
 from .arguments import Fit
@@ -33,11 +33,12 @@ def warn_of_taints(model: Any) -> None:
         say(f"warning: {at_shell(model, model.privacy_.statement())}")
 
 
-def warn_of_delta(delta: float, n_units: int, unit: str = "record") -> None:
-    """Warn if delta is too large to mean much. ``unit`` is the privacy unit."""
-    if delta * n_units >= 1:
+def warn_of_delta(privacy: Privacy) -> None:
+    """Warn if delta is too large to mean much."""
+    unit, units = privacy.unit, counted(privacy.n_records, privacy.unit)
+    if privacy.delta * privacy.n_records >= 1:
         what = "a whole record" if unit == "record" else f"all that is known of one {unit}"
-        say(f"warning: delta = {delta:g} is not below 1 / {counted(n_units, unit)}: {what} may be published")
+        say(f"warning: delta = {privacy.delta:g} is not below 1 / {units}: {what} may be published")
 
 
 def privacy_object(model: Any) -> dict[str, Any]:
@@ -68,11 +69,6 @@ def warn_of_drops(invalid: str | None, schema: str | None = None) -> None:
     )
 
 
-def output_file(name: str | Path, mode: int = PUBLIC) -> AbstractContextManager[BinaryIO]:
-    """Open a new file first; it replaces ``name`` once written (`vips_fast.store.atomic.replacing`)."""
-    return replacing(Path(name), mode)
-
-
 def write_table(name: str | None, columns: Iterable[str], rows: np.ndarray) -> None:
     """Write a model's output for records.
 
@@ -82,7 +78,7 @@ def write_table(name: str | None, columns: Iterable[str], rows: np.ndarray) -> N
         _write_csv(sys.stdout, columns, rows)
         return
     # The rows describe records.
-    with output_file(name, 0o600) as file:
+    with replacing(Path(name), 0o600) as file:
         if name.endswith(".npy"):
             np.save(file, rows, allow_pickle=False)
         else:

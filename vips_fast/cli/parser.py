@@ -2,13 +2,13 @@
 
 import sys
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 from . import arguments as _arguments  # noqa: F401  # its classes enter themselves in COMMANDS
-from .signature import COMMANDS, Arguments, Parser, examples, load, nearest, rows, table, wrapped
+from .messages import Exit
+from .signature import COMMANDS, Arguments, Parser, examples, load, nearest, rows, wrapped
 
 SUMMARY = "Fit models to private records under differential privacy, by variational Bayes."
-USAGE = "vips-fast [options] COMMAND ..."
 EXAMPLES = (
     "vips-fast start notes.csv",
     "vips-fast demo",
@@ -37,11 +37,10 @@ def parse(argv: Sequence[str] | None = None) -> Arguments:
         args.debug = debug
         return args
     first, _, last = name.rpartition(" ")
+    if last in ("-h", "--help") or name == "--version":
+        print(load("version:info")() if name == "--version" else program_help(family or list(COMMANDS)))
+        raise SystemExit(0)
     choices = dict.fromkeys(one.split()[1 if family else 0] for one in family or COMMANDS)
-    if last in ("-h", "--help"):
-        _leave(program_help(family or list(COMMANDS)))
-    if name == "--version":
-        _leave(load("commands.program:info")())
     if last == "" or not first and family:
         message = "the following arguments are required: COMMAND"
     elif last.startswith("-"):
@@ -65,12 +64,8 @@ def _values(command: type[Arguments], words: list[str]) -> dict[str, Any]:
 
 def program_help(names: Sequence[str]) -> str:
     """Show some commands of the program."""
-    lines = [f"usage: {USAGE}", "", *wrapped(SUMMARY, "", ""), "", "commands:"]
+    lines = ["usage: vips-fast [options] COMMAND ...", "", *wrapped(SUMMARY, "", ""), "", "commands:"]
     lines += rows((name, COMMANDS[name].summary()) for name in names)
     lines += ["", "options:", *rows(_OPTIONS.items()), ""]
-    return "\n".join([*lines, examples(EXAMPLES), table()])
-
-
-def _leave(text: str) -> NoReturn:
-    print(text)
-    raise SystemExit(0)
+    lines += [examples(EXAMPLES), "exit codes:", *rows((f"{code:3d}", code.meaning) for code in Exit), ""]
+    return "\n".join(lines)

@@ -23,15 +23,12 @@ from typing import (
     ClassVar,
     Literal,
     NoReturn,
-    Self,
     TypeVar,
     Union,
     dataclass_transform,
     get_args,
     get_origin,
 )
-
-from .messages import Exit
 
 
 @dataclass(frozen=True)
@@ -200,12 +197,6 @@ class Arguments:
         """Return some of the fields, for a call whose parameters have their names."""
         return {name: getattr(self, name) for name in names}
 
-    @classmethod
-    def load(cls) -> Callable[[Self], int]:
-        """Import the function that runs it."""
-        function: Callable[[Self], int] = load(f"commands.{cls.function}")
-        return function
-
 
 #: All commands, by their words.
 COMMANDS: dict[str, type[Arguments]] = {}
@@ -359,11 +350,6 @@ def rows(pairs: Iterable[tuple[str, str]]) -> Iterator[str]:
     indent = max(len(name) for name, _ in known) + 4
     for name, text in known:
         yield from wrapped(text, f"  {name:<{indent - 2}}", " " * indent)
-
-
-def table() -> str:
-    """Show the exit codes and their meanings, for ``--help``."""
-    return "\n".join(["exit codes:", *rows((f"{code:3d}", code.meaning) for code in Exit), ""])
 
 
 #: Names of parameters that messages use for a field of another name.

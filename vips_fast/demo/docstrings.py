@@ -1,10 +1,7 @@
 """Real text that every Python has: the docstrings of its own libraries."""
 
 import ast
-import contextlib
-import gc
 import importlib.util
-import itertools
 import os
 import sysconfig
 import warnings
@@ -47,41 +44,26 @@ def docstrings_by_file(packages: Sequence[str] = (), most: int | None = None) ->
     """
     found: dict[str, list[str]] = {}
     seen: set[str] = set()
-    with _no_garbage_collection():
-        for _, folder in itertools.islice(_roots(packages), 1 if packages else 0, None if packages else 1):
-            for path in _sources(folder):
-                if most is not None and len(found) >= most:
-                    return found
-                new = [text for text in dict.fromkeys(_docstrings(path)) if text not in seen]
-                seen.update(new)
-                if new:
-                    found[path] = new
+    for folder in _folders(packages) if packages else (sysconfig.get_path("stdlib"),):
+        for path in _sources(folder):
+            if most is not None and len(found) >= most:
+                return found
+            new = [text for text in dict.fromkeys(_docstrings(path)) if text not in seen]
+            seen.update(new)
+            if new:
+                found[path] = new
     return found
 
 
-@contextlib.contextmanager
-def _no_garbage_collection() -> Iterator[None]:
-    """Turn garbage collection off: syntax trees have no cycles to find."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
-
-
-def _roots(packages: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Return the names of packages and their folders, the standard library first."""
-    yield "standard library", sysconfig.get_path("stdlib")
+def _folders(packages: Sequence[str]) -> Iterator[str]:
+    """Find the folders of installed packages; absent ones have none."""
     for package in packages:
         try:
             spec = importlib.util.find_spec(package)
         except (ImportError, ValueError):
             continue
         if spec is not None:
-            for folder in spec.submodule_search_locations or ():
-                yield package, folder
+            yield from spec.submodule_search_locations or ()
 
 
 def _sources(root: str) -> Iterator[str]:

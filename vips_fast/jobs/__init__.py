@@ -17,27 +17,11 @@ forecast: ...
 ('person', True)
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from .clusters import PrivateClusters as PrivateClusters
-    from .job import Job as Job
-    from .job import Material as Material
-    from .job import Outcome as Outcome
-    from .job import PurchaseError as PurchaseError
-    from .job import Reading as Reading
-    from .job import Source as Source
-    from .job import Status as Status
-    from .publication import check_publication as check_publication
-    from .publication import publish as publish
-    from .text import TextFile as TextFile
-    from .topics import PrivateTopics as PrivateTopics
-
-#: Where each name lives; a name is imported when it is first used.
-_HOMES = dict.fromkeys(("Job", "Material", "Outcome", "PurchaseError", "Reading", "Source", "Status"), "job")
-_HOMES |= {"TextFile": "text", "PrivateTopics": "topics", "PrivateClusters": "clusters"}
-_HOMES |= {"publish": "publication", "check_publication": "publication"}
+from .clusters import PrivateClusters
+from .job import Job, Material, Outcome, PurchaseError, Reading, Source, Status
+from .publication import check_publication, publish
+from .text import TextFile
+from .topics import PrivateTopics
 
 __all__ = [
     "Job",
@@ -53,9 +37,3 @@ __all__ = [
     "check_publication",
     "publish",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f".{_HOMES[name]}", __name__), name)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from ..store.atomic import replace_text
 from ..store.text import printable
 from . import beside
 from .job import Material, Reading
-from .progress import ReadingLine
+from .progress import reading
 from .short import TextJob, as_table
 from .text import reading_file
 
@@ -69,16 +69,9 @@ class VectorTexts:
     encoding: str = "utf-8"
     invalid: str = "raise"
     progress: Callable[[str], AbstractContextManager[Any]] = lambda label: nullcontext()
-
-    @property
-    def sets(self) -> frozenset[str]:
-        """The settings that public files make: none."""
-        return frozenset()
-
-    @property
-    def purchases(self) -> bool:
-        """Whether the words are purchased: never."""
-        return False
+    #: Settings that public files make; whether the words are purchased.
+    sets: ClassVar[frozenset[str]] = frozenset()
+    purchases: ClassVar[bool] = False
 
     def read(self, reading: Reading) -> Material:
         """Read the texts.
@@ -185,7 +178,7 @@ class PrivateClusters(TextJob):
         resume: bool = False,
     ) -> Self:
         """Fit clusters to texts, with the parameters of `PrivateTopics.fit`. Raises the errors of `Job.run`."""
-        lines = text_lines(self._shown)
+        lines = reading(self._shown, "texts")
         encode, public = encoder_and_knowledge(self.encode, self.public, self.n_jobs, lines)
         columns = (text,) if isinstance(text, str) else tuple(text)
         model = DocumentClusters(self.n_clusters, public=public, **self._settings())
@@ -215,11 +208,6 @@ class PrivateClusters(TextJob):
         verdict = str(self.model_.verdict_)
         said = [verdict] if verdict else []
         return "\n".join([*said, shown(self.model_), beside.statement(self.model_).rstrip()])
-
-
-def text_lines(shown: bool) -> Callable[[str], AbstractContextManager[Any]]:
-    """Choose whether lines show the number of texts that are read."""
-    return lambda label: ReadingLine(label, "texts") if shown else nullcontext()
 
 
 def encoder_and_knowledge(

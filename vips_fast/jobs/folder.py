@@ -59,24 +59,15 @@ def run_folder(out: Path) -> Path:
     return Path(os.path.abspath(out) + ".run")
 
 
-def _before_job(folder: Path) -> list[str]:
-    """List the names that no job writes before its ``job.json``."""
-    names = (entry.name for entry in folder.iterdir())
-    return sorted(name for name in names if name != LOCK and not name.startswith(f".{JOB}."))
-
-
 def _own(name: str) -> bool:
     """Tell whether a job gives a name to something in its run folder; see `vips_fast.store.owned`."""
     first, _, rest = name.rstrip("/").partition("/")
     if first == WORDS and rest:
         first, _, rest = rest.partition("/")
-    place = first if first in JobFolder.OWN else next((one for one in JobFolder.OWN if _is_part(first, one)), "")
+    parts = (one for one in JobFolder.OWN if first == one or (first.startswith(f".{one}.") and first.endswith(".part")))
+    place = next(parts, "")
     inside = {MODEL: rest in MODEL_FILES, RELEASES: bool(RELEASE.fullmatch(rest))}
     return place != "" and (not rest or inside.get(place, False))
-
-
-def _is_part(name: str, of: str) -> bool:
-    return name.startswith(f".{of}.") and name.endswith(".part")
 
 
 def _facts(folder: Path) -> dict[str, Any]:
@@ -190,35 +181,19 @@ def tidy(out: Path) -> None:
             remove(folder)
 
 
-def put(folder: Path, out: Path, force: bool) -> None:
-    """Move the result of a run to its place; remove the folder.
-
-    The caller has the lock of the run folder. Raises ValueError if something else is in the place; OSError if the
-    system cannot.
-    """
-    check_place(out, force)
-    out = Path(os.path.abspath(out))
-    make_folder(out.parent)
-    with uninterrupted():
-        try:
-            put_in_place(folder / MODEL, out, own_files)
-        except OSError as error:
-            if error.errno != errno.EXDEV:
-                raise
-            with replacing_folder(out, own_files) as copy:
-                copy_model(folder / MODEL, copy)
-        with suppress(OSError):
-            remove(folder)
-
-
 def write_model(model: Any, out: Path) -> None:
     """Write a model and its texts, whole or not at all."""
     out = Path(os.path.abspath(out))
     check_place(out, force=True)
     with replacing_folder(out, own_files) as folder:
-        write_into(model._fitted(), folder)
-        for name, text in beside.texts(model).items():
-            write_file(folder / name, lambda file, text=text: file.write(text.encode()), PUBLIC)
+        _fill(folder, model, beside.texts(model))
+
+
+def _fill(folder: Path, model: Any, files: Mapping[str, str]) -> None:
+    """Write a model and its texts into a folder."""
+    write_into(model._fitted(), folder)
+    for name, text in files.items():
+        write_file(folder / name, lambda file, text=text: file.write(text.encode()), PUBLIC)
 
 
 def releases_folder(out: str | Path) -> Path:
@@ -264,13 +239,12 @@ class JobFolder(RunFolder):
     def _look(self, resume: bool) -> None:
         if self.path.is_symlink():
             raise FileExistsError(f"{self.path}: is a symbolic link, which no job makes; remove it")
-        others = () if self._ours() else _before_job(self.path)
-        if others:
-            raise FileExistsError(f"{self.path}: holds {others[0]!r}, and no {JOB}; expected another place")
+        if not (self.path / JOB).exists():
+            names = (path.name for path in self.path.iterdir())
+            others = sorted(name for name in names if name != LOCK and not name.startswith(f".{JOB}."))
+            if others:
+                raise FileExistsError(f"{self.path}: holds {others[0]!r}, and no {JOB}; expected another place")
         super()._look(resume)
-
-    def _ours(self) -> bool:
-        return (self.path / JOB).exists()
 
     def _note(self, **facts: Any) -> None:
         """Bring facts to ``job.json``, unless it has them."""
@@ -305,21 +279,31 @@ class JobFolder(RunFolder):
         for old in (part, place):
             delete(old)
         part.mkdir()
-        write_into(model._fitted(), part)
-        for name, text in files.items():
-            write_file(part / name, lambda file, text=text: file.write(text.encode()), PUBLIC)
+        _fill(part, model, files)
         sync_folder(part)
         self._note(head=model.ledger_.head)
         os.rename(part, place)
         sync_folder(self.path)
 
     def publish(self, out: Path, force: bool) -> None:
-        """Move the result to its place as `put`; unlock the folder.
+        """Move the result to its place, remove and unlock the folder: the next fit may have one of the same name.
 
-        The next fit may then have a run folder of the same name.
+        Raises ValueError if something else is in the place; OSError if the system cannot.
         """
+        check_place(out, force)
+        out = Path(os.path.abspath(out))
+        make_folder(out.parent)
         try:
-            put(self.path, out, force)
+            with uninterrupted():
+                try:
+                    put_in_place(self.path / MODEL, out, own_files)
+                except OSError as error:
+                    if error.errno != errno.EXDEV:
+                        raise
+                    with replacing_folder(out, own_files) as copy:
+                        copy_model(self.path / MODEL, copy)
+                with suppress(OSError):
+                    remove(self.path)
         except Stopped:
             if self.path.exists():
                 raise

@@ -4,6 +4,8 @@ import math
 import shutil
 import sys
 import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Self
 
 from ..accounting.printing import rounded_up
@@ -68,6 +70,11 @@ class ReadingLine(_Line):
             done, whole = (f"{n / 1e6:,.1f}" if self._unit == "MB" else f"{n:,}" for n in (read, size))
             self._show(f"{done}{f' of {whole}' if size else ''} {self._unit}, {now - self._start:.1f} s")
             self._next = now + (_PAUSE if self._terminal else now - self._start)
+
+
+def reading(shown: bool, unit: str = "MB") -> Callable[[str], AbstractContextManager[Any]]:
+    """Choose whether a line shows the progress of a reader."""
+    return lambda label: ReadingLine(label, unit) if shown else nullcontext()
 
 
 class ProgressLine(_Line):

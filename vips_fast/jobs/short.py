@@ -7,7 +7,7 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from typing import Any
 from ..data.frames import named_columns
 from .folder import releases_folder
 from .job import Job, Source, Status
-from .progress import ProgressLine, ReadingLine, is_watched
+from .progress import ProgressLine, is_watched
 
 
 @dataclass(eq=False, repr=False)
@@ -44,10 +44,6 @@ class TextJob:
     @property
     def _shown(self) -> bool:
         return is_watched() if self.progress is None else self.progress
-
-    def _line(self, label: str) -> AbstractContextManager[Any]:
-        """Show the progress of reading, if it is watched."""
-        return ReadingLine(label) if self._shown else nullcontext()
 
     def _run(self, model: Any, source: Source, out: str | os.PathLike[str] | None, resume: bool) -> Any:
         """Run the job and return its fitted model.

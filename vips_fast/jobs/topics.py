@@ -26,6 +26,7 @@ from ..store.atomic import replace_text
 from . import beside
 from .folder import copy_releases, releases_folder, write_model
 from .places import kind_in
+from .progress import reading
 from .short import TextJob, as_table
 from .text import TextFile, read_settings
 
@@ -190,7 +191,7 @@ class PrivateTopics(TextJob):
             public_prior=f"public:{self.language or 'en'}" if self.public_prior == PUBLIC_TOPICS else self.public_prior,
             language=self.language,
             invalid=self.invalid,
-            progress=self._line,
+            progress=reading(self._shown),
         )
         settings = {"n_components": self._topics(source), "doc_length": self.doc_length, **self._settings()}
         self.model_: LatentDirichletAllocation = self._run(LatentDirichletAllocation(**settings), source, out, resume)

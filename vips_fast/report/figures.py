@@ -28,11 +28,6 @@ class Row:
     high: float
     weak: bool = False
 
-    @property
-    def text(self) -> str:
-        """Name and value."""
-        return f"{self.name} {self.value}"
-
 
 @dataclass(frozen=True)
 class Rows:

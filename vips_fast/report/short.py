@@ -23,7 +23,7 @@ def short_report(dossier: Dossier, width: int = 100, whole: bool = False) -> str
     lines += [one if one[:1] == " " else paragraph(one, width) for one in (learned.lines if whole else learned.short)]
     for group in () if learned.lines else learned.groups[:10]:
         lines.append(f"{group.title}:")
-        lines += [f"  {row.text}" for row in group.rows.rows[:10]]
+        lines += [f"  {row.name} {row.value}" for row in group.rows.rows[:10]]
     if not (learned.topics or learned.groups or learned.lines) and learned.table:
         lines.append(table(learned.table, learned.columns))
     if learned.pictures:

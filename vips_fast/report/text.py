@@ -42,7 +42,9 @@ def topic_names(components: Any, vocabulary: Sequence[str], n_words: int = 3, cl
     ``clear`` of the noise, (K, V), only these name it.
     """
     components = _matrix(components)
-    logs = np.log(np.maximum(_distributions(components), 1e-12))
+    weights = np.maximum(components, 0.0)
+    total = weights.sum(axis=1, keepdims=True)
+    logs = np.log(np.maximum(weights / np.where(total > 0, total, 1.0), 1e-12))  # topics without weight stay zero
     lift = logs - np.log(np.maximum(components.sum(axis=0) / components.sum(), 1e-12))
     profiles = lift - lift.mean(axis=0)
     profiles /= np.maximum(np.sqrt((profiles * profiles).sum(axis=0)), 1e-12)
@@ -200,10 +202,3 @@ def _matrix(components: Any) -> np.ndarray:
     if matrix.ndim != 2 or 0 in matrix.shape:
         raise ValueError(f"components have shape {matrix.shape}; expected (K, V)")
     return matrix
-
-
-def _distributions(components: np.ndarray) -> np.ndarray:
-    weights: np.ndarray = np.maximum(components, 0.0)
-    total = weights.sum(axis=1, keepdims=True)
-    # Topics without weight stay zero.
-    return weights / np.where(total > 0, total, 1.0)

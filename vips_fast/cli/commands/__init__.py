@@ -12,7 +12,7 @@ from ...engine.interrupts import stoppable
 from ...jobs.log import log_to
 from ...store.owned import check_apart
 from ..messages import print_object
-from ..signature import Arguments
+from ..signature import Arguments, load
 
 _log = logging.getLogger(__name__)
 #: Values of options with a path that are none, as those with ``public:``.
@@ -28,7 +28,7 @@ def record_end(args: Arguments, explained: Callable[[BaseException], tuple[str, 
         try:
             stack.enter_context(log_to(getattr(args, "log_file", None)))
             _check_out(args)
-            code = int(args.load()(args))
+            code = int(load(f"commands.{args.function}")(args))
         except (Exception, KeyboardInterrupt) as error:
             message, code = explained(error)
             _log.error("exit %d: %s", code, message)

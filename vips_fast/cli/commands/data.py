@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from ...data import Batch, Records, Schema, count_matrix, holds_records, load_corpus, write_shards
@@ -9,9 +10,10 @@ from ...data.records import column_names, read_batches
 from ...data.schema import draft as template
 from ...jobs.text import PRIVATE, reading_file
 from ...models.family import SCHEMA
+from ...store.atomic import replace_text
 from ..arguments import Shard, Template
 from ..inputs import read_labels, text_file
-from ..output import output_file, warn_of_drops
+from ..output import warn_of_drops
 
 #: The public values of a label, beside the rows of a table.
 CLASSES = "classes.json"
@@ -19,8 +21,6 @@ CLASSES = "classes.json"
 
 def shard(args: Shard) -> int:
     """Write shards."""
-    if args.groups is not None and args.person is not None:
-        raise ValueError("--person: leave out --groups")
     if args.label is not None and args.schema is None:
         raise ValueError(f"--label {args.label}: expected with --schema")
     warn_of_drops(args.invalid, args.schema)
@@ -80,10 +80,9 @@ def _table(args: Shard, schema: Schema) -> tuple[Iterator[Batch], dict[str, Any]
 
 def schema(args: Template) -> int:
     """Print a template, for a person who knows the public facts."""
-    text = template(column_names(args.table, args.encoding, keys=True))
+    text = template(column_names(args.input, args.encoding, keys=True))
     if args.out is None:
         print(text, end="")
         return 0
-    with output_file(args.out) as file:
-        file.write(text.encode())
+    replace_text(Path(args.out), text)
     return 0

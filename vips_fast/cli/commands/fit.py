@@ -6,6 +6,7 @@ All models share this fit. An outcome becomes lines and an exit code.
 from __future__ import annotations
 
 import contextlib
+import sys
 import time
 from collections.abc import Callable
 from typing import Any
@@ -15,8 +16,9 @@ from ...engine.budget import Budget, BudgetExceededError
 from ...jobs import Job, Outcome, Source, Status, beside
 from ...report import paragraph
 from ...report.html import environment
+from ...store.text import put
 from ..arguments import Fit
-from ..messages import Exit, object_line, report, say, width
+from ..messages import Exit, object_line, say, width
 from ..output import at_shell, privacy_object, warn_of_delta, warn_of_drops, warn_of_taints
 from .jobs import given, job_of, settings_of
 
@@ -43,7 +45,8 @@ def _fit_object(args: Fit, model: Any, seconds: float) -> dict[str, Any]:
 def run_fit(args: Fit, cls: type[Any], source_of: Callable[[], Source], **more: Any) -> int:
     """Run the job of the arguments; ``more`` are settings that the command has made."""
     start, source = time.perf_counter(), source_of()
-    if _untargeted(args) and not args.non_private:
+    targets = {args.budget, args.epsilon, args.target_attack_success, args.noise_multiplier}
+    if targets == {None} and not args.non_private:
         raise ValueError(
             "one of the arguments --epsilon --attack-success --noise-multiplier --non-private is required, or --budget"
         )
@@ -61,17 +64,11 @@ def run_fit(args: Fit, cls: type[Any], source_of: Callable[[], Source], **more: 
         said = _said(outcome)
     if model.private:
         warn_of_taints(model)
-        privacy = model.privacy_
-        warn_of_delta(privacy.delta, privacy.n_records, privacy.unit)
-    if report(said):
+        warn_of_delta(model.privacy_)
+    if put(sys.stdout, said + "\n"):
         return Exit.DONE
     say(f"error: {args.out} is written; its report cannot be printed")
     return Exit.UNREPORTED
-
-
-def _untargeted(args: Fit) -> bool:
-    """Tell whether no argument sets the amount of noise."""
-    return {args.budget, args.epsilon, args.target_attack_success, args.noise_multiplier} == {None}
 
 
 def _ran(job: Job) -> Outcome:

@@ -38,8 +38,6 @@ class ReadBy:
 
 def job_of(args: Fit, model: Any, source: Source) -> Job:
     """Make the job of the arguments."""
-    if args.groups is not None and args.person is not None:
-        raise ValueError("--person: leave out --groups")
     job = Job(
         model,
         source,
@@ -121,10 +119,7 @@ def show_forecast(args: Fit) -> Callable[[RunForecast], None]:
         elif args.anyway:
             warnings.warn(forecast.text, forecast.warning, stacklevel=2)
         else:
-            raise _refusal(forecast.text)
+            why = forecast.text.removesuffix(".")
+            raise ValueError(f"{why}; nothing was spent on it; expected other settings, or --anyway")
 
     return show
-
-
-def _refusal(why: str) -> ValueError:
-    return ValueError(f"{why.removesuffix('.')}; nothing was spent on it; expected other settings, or --anyway")

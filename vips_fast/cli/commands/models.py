@@ -20,10 +20,12 @@ from ...models.family import family_of
 from ...models.tables import TopicTables
 from ...report import html_report, make_dossier, part_of, short_report
 from ...report.html import environment
+from ...store.atomic import replace_text
+from ...store.limits import read_text
 from ..arguments import Predict, Publish, Show, Verify
-from ..inputs import load_model, load_new, read_lines
+from ..inputs import load_model, load_new
 from ..messages import print_object, width
-from ..output import at_shell, output_file, privacy_object, write_table
+from ..output import at_shell, privacy_object, write_table
 from ..signature import refuse_unused
 from .prior import show as show_prior
 
@@ -56,7 +58,11 @@ def show(args: Show) -> int:
     tables = [load_model(path, TopicTables, "tabulate") for path in args.tables or ()]
     known: dict[str, Any] = {"n_words": args.words, "tables": tables}
     if args.out is not None:
-        return _write_page(args, args.out, model, known)
+        if args.transcript is not None:
+            known["verified"] = rebuild.compare(model, args.model, args.transcript)
+        replace_text(Path(args.out), html_report(model, **known))
+        print(f"Written to {args.out}.")
+        return 0
     dossier = make_dossier(model, **known)
     if args.json:
         said = {"model": args.model, "title": dossier.title, **privacy_object(model), "verdict": dossier.verdict}
@@ -66,17 +72,6 @@ def show(args: Show) -> int:
         print_object(said | worth | {"head": dossier.head})
         return 0
     print(at_shell(model, short_report(dossier, width(), args.all)))
-    return 0
-
-
-def _write_page(args: Show, out: str, model: PrivateEstimator, known: dict[str, Any]) -> int:
-    """Write a model's whole report."""
-    if args.transcript is not None:
-        known["verified"] = rebuild.compare(model, args.model, args.transcript)
-    text = html_report(model, **known)
-    with output_file(out) as file:
-        file.write(text.encode())
-    print(f"Written to {out}.")
     return 0
 
 
@@ -109,7 +104,7 @@ def _of_model(args: Verify) -> rebuild.VerifyReport:
 def publish(args: Publish) -> int:
     """Write the publication of a model and its tables."""
     model, *tables = args.parts
-    names = () if args.names is None else read_lines(args.names)
+    names = () if args.names is None else read_text(args.names).splitlines()
     environment()  # refused now if the page cannot be made
     facts: dict[str, Any] = {"dataset": args.dataset, "date": args.date, "names": names}
     publish_parts(args.out, model, *tables, **facts, force=args.force)

@@ -76,7 +76,7 @@ def _columns(
     cells, persons, empty = {name: list[str | None]() for name in by}, list[Any](), True
     how: dict[str, Any] = {"format": args.format, "encoding": args.encoding, "invalid": invalid}
     for batch in read_batches(args.input, list(dict.fromkeys(columns)), texts=text, **how):
-        take(["\n".join(parts) for parts in zip(*map(_filled, (batch[n] for n in text)), strict=True)])
+        take(["\n".join(cell or "" for cell in cells) for cells in zip(*(batch[n] for n in text), strict=True)])
         for name, column in cells.items():
             column += [None if cell is None else str(cell) for cell in batch[name]]
         persons += [] if args.person is None else batch[args.person]
@@ -103,10 +103,6 @@ def public_values(path: str, names: Sequence[str]) -> dict[str, Any]:
             raise ValueError(f"--values {path}: has no list {name!r}; expected the public values of {', '.join(names)}")
         values[name] = {str(v): s for v, s in column.items()} if isinstance(column, dict) else [*map(str, column)]
     return values
-
-
-def _filled(column: Sequence[str | None]) -> list[str]:
-    return [text or "" for text in column]
 
 
 def _topic_shares(args: Tabulate, model: Any) -> Callable[[list[str]], np.ndarray]:

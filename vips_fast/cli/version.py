@@ -5,7 +5,7 @@ import platform
 import numpy
 import scipy
 
-from ... import runtime_info
+from .. import runtime_info
 
 
 def info() -> str:
