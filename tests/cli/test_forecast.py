@@ -77,14 +77,9 @@ def test_a_run_that_has_begun_is_not_refused(few, run, monkeypatch):
 
 def test_the_line_before_a_fit(few, run):
     """More documents stand for themselves: their number is public."""
-    for more, said in (((), True), (("--quiet",), False)):
-        code, _, err = run(*fit(few, "--force", "--records", 900_000, "--steps", 2, "--distinct-words", 20, *more))
-        line = "vips-fast: forecast: "
-        assert code == 0 and (line in err) is said
-        if said:
-            assert err.index(line) < err.index("fit: step 1")
-        expected = LatentDirichletAllocation.load(few / "m").get_params()["options"].distinct_words
-        assert expected == 20
+    code, _, err = run(*fit(few, "--records", 900_000, "--steps", 2, "--distinct-words", 20))
+    assert code == 0 and err.index("vips-fast: forecast: ") < err.index("fit: step 1")
+    assert LatentDirichletAllocation.load(few / "m").get_params()["options"].distinct_words == 20
 
 
 def test_words_that_were_bought_are_kept(few, run, refused, monkeypatch):

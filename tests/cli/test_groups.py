@@ -4,8 +4,6 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from vips_fast.engine.budget import Budget
-
 
 @pytest.fixture
 def inputs(tmp_path, monkeypatch):
@@ -33,9 +31,3 @@ def test_a_warning_of_delta_is_about_persons(inputs, run):
     _, _, err = run(*FIT, "--delta", 0.5, "--groups", "who.npy", "--unit", "patient", "--out", "m")
     said = "is not below 1 / 25 patients: all that is known of one patient may be published"
     assert f"vips-fast: warning: delta = 0.5 {said}\n" in err
-
-
-def test_a_budget_of_persons_pays_for_persons(inputs, run):
-    Budget.create("b", 9.0, 1e-5, dataset="notes", unit="person")
-    assert run(*FIT, "--groups", "who.npy", "--budget", "b", "--out", "m")[0] == 0
-    assert Budget("b").spent > 0

@@ -124,19 +124,6 @@ def test_the_object_of_a_failure(run, files, budget, monkeypatch):
     assert run(*files.fit("--json", "--steps", 0))[:2] == (2, "")
 
 
-def test_the_object_of_verify(run, files):
-    transcript = files.folder / "t"
-    assert run(*files.fit("--epsilon", 1, "--transcript", transcript))[0] == 0
-    code, text, _ = run("verify", files.model, "--transcript", transcript, "--json")
-    said = json.loads(text)
-    assert (code, said["ok"], said["exit"]) == (0, True, "done") and {"name", "ok", "detail"} == set(said["checks"][0])
-    (files.model / "privacy.txt").write_text("none")
-    code, text, _ = run("verify", files.model, "--transcript", transcript, "--json")
-    said = json.loads(text)
-    assert (code, said["ok"], said["exit"]) == (1, False, "failed")
-    assert [one["name"] for one in said["checks"] if not one["ok"]] == ["privacy.txt"]
-
-
 # The log
 
 
@@ -176,19 +163,8 @@ def test_the_log_says_nothing_of_the_records(run, files, inputs, budget):
         assert said(family, f"{family}1", more) == said(family, f"{family}2", other)
 
 
-class Counter(logging.Handler):
-    """A handler of one's own."""
-
-    def __init__(self):
-        super().__init__()
-        self.lines = []
-
-    def emit(self, record):
-        self.lines.append((record.levelname, record.name, record.getMessage()))
-
-
-def test_a_program_that_configures_logging_sees_the_same_lines(tmp_path, budget):
-    X, log, mine = np.random.default_rng(0).poisson(0.6, (60, 12)), tmp_path / "log", Counter()
+def test_a_program_that_configures_logging_sees_the_same_lines(tmp_path, budget, caplog):
+    X, log = np.random.default_rng(0).poisson(0.6, (60, 12)), tmp_path / "log"
 
     def stop(progress):
         if progress.step == 3:
@@ -197,16 +173,13 @@ def test_a_program_that_configures_logging_sees_the_same_lines(tmp_path, budget)
     model = calling(
         LatentDirichletAllocation(2, doc_length=30, n_steps=5, noise_multiplier=6.0, delta=1e-6, random_state=0), stop
     )
-    logging.getLogger("vips_fast").addHandler(mine)
-    try:
-        with log_to(str(log)):
-            with pytest.raises(KeyboardInterrupt):
-                model.fit(X, checkpoint=tmp_path / "run", budget=budget)
-            calling(model, None).fit(X, checkpoint=tmp_path / "run", budget=budget, resume=True)
-            model.save(tmp_path / "m")
-    finally:
-        logging.getLogger("vips_fast").removeHandler(mine)
-    assert [tuple(line[2:]) for line in read(log)] == mine.lines
+    with log_to(str(log)):
+        with pytest.raises(KeyboardInterrupt):
+            model.fit(X, checkpoint=tmp_path / "run", budget=budget)
+        calling(model, None).fit(X, checkpoint=tmp_path / "run", budget=budget, resume=True)
+        model.save(tmp_path / "m")
+    seen = [(line.levelname, line.name, line.getMessage()) for line in caplog.records]
+    assert [tuple(line[2:]) for line in read(log)] == seen
     before, after = "charge forecast plan start charge", "charge resume plan start done charge"
     assert words(log) == [*before.split(), *after.split(), "written"]
     said = log.read_text()

@@ -19,6 +19,7 @@ from vips_fast.jobs import folder as runs
 from vips_fast.jobs.progress import ProgressLine
 
 MODULE = [sys.executable, "-m", "vips_fast"]
+MODEL = ["model.json", "model.npz", "privacy.json", "privacy.txt"]
 NOISE = ["--noise-multiplier", 6, "--delta", 1e-3]
 #: The torture sends SIGTERM before calls on files.
 ENDS = {signal.SIGHUP: 129, signal.SIGINT: 130, signal.SIGKILL: -9}
@@ -199,19 +200,25 @@ def test_a_reader_finds_a_whole_model_at_any_moment(run, files):
 # What is paid for is not lost
 
 
-def test_a_place_that_is_taken_meanwhile_keeps_the_result(run, refused, files, monkeypatch):
+@pytest.mark.parametrize("names", [["topics.txt"], [*MODEL, "topics.txt", "vocab.txt"]], ids=["diary", "model"])
+def test_a_place_that_is_taken_meanwhile_keeps_the_result(run, refused, files, monkeypatch, names):
+    """By something else, or by another fit's model."""
+    other = files.folder / "other"
+    assert run(*files.fit(*NOISE, "--quiet", "--out", other))[0] == 0
+
     def occupied(line, progress):
         files.model.mkdir(exist_ok=True)
-        (files.model / "diary.txt").write_text("dear diary")
+        for name in names:
+            shutil.copy(other / name, files.model)
 
     with monkeypatch.context() as patch:
         patch.setattr(ProgressLine, "__call__", occupied)
         code, out, err = run(*files.fit(*NOISE))
     assert (code, out) == (Exit.KEPT, "") and "the same job with --resume writes it, at no cost" in err
-    assert (files.model / "diary.txt").read_text() == "dear diary"
+    assert all((files.model / name).read_bytes() == (other / name).read_bytes() for name in names)
     again = files.fit(*NOISE, "--resume")
     assert "is not empty" in refused(*again)
-    (files.model / "diary.txt").unlink()
+    shutil.rmtree(files.model)
     # The records are not needed again.
     files.docs.unlink()
     code, out, err = run(*again)

@@ -80,15 +80,6 @@ def test_existing_output(run, refused, files):
     assert run(*again)[0] == 0 and (files.model / "model.npz").read_bytes() != before
     assert files.names() == {"docs.npz", "words.txt", "model"}
 
-    (files.model / "diary.txt").write_text("dear diary")
-    assert "holds 'diary.txt', which would be lost" in refused(*again)
-    assert (files.model / "diary.txt").read_text() == "dear diary"
-    (files.folder / "link").symlink_to(files.model)
-    (files.folder / "notes").mkdir()
-    (files.folder / "notes" / "topics.txt").touch()
-    for name, message in (("docs.npz", "something else too"), ("link", "not a folder"), ("notes", "would be lost")):
-        assert message in refused(*again, "--out", files.folder / name)
-
 
 def test_plan_of_a_vocabulary_that_is_bought(run):
     sizes = ["--records", 6652, "--topics", 10, "--epsilon", 2, "--delta", 1e-6, "--doc-length", 100]

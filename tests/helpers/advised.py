@@ -19,6 +19,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas
+import pytest
 from disk import FaultyDisk
 from runs import Witnessed, drawn
 from vectors import Encoder
@@ -49,14 +50,6 @@ JOBS = {
     "tabulate": (f"tabulate topics {_PARTS} --by ward", False),
     "clusters": (f"fit clusters {_TEXTS} {_CLUSTERS} --epsilon 6 --steps 3", True),
 }
-
-
-class Patch:
-    """Sets attributes for good: the child that does it ends."""
-
-    @staticmethod
-    def setattr(owner, name, value, raising=True):
-        setattr(owner, name, value)
 
 
 class FullDisk(FaultyDisk):
@@ -214,7 +207,7 @@ class Trial:
                     calls = Signalled(self.folder, target or -1, fault)
                 else:
                     disk = FullDisk if fault == "full" and target else FaultyDisk  # undisturbed, it has room
-                    calls = disk(Patch, self.folder, target or -1, fault)
+                    calls = disk(pytest.MonkeyPatch(), self.folder, target or -1, fault)  # the child ends
                 code = main(line)
                 (self.beside / "calls").write_text(str(-1 - calls.left))
             except BaseException:

@@ -90,7 +90,7 @@ def test_a_report_claims_what_was_given(root, copy, n):
 def test_the_shell_says_the_same_as_an_object(root, copy, capsys):
     assert main(["verify", str(copy), "--json"]) == 0
     said = json.loads(capsys.readouterr().out)
-    assert said["ok"] and ALL != said["claim"] == check_publication(copy).closing
+    assert said["ok"] and said["exit"] == "done" and ALL != said["claim"] == check_publication(copy).closing
     assert {one["ok"] for one in said["checks"]} == {True, None}
     assert all(one["detail"] for one in said["checks"] if one["ok"] is None)
     assert said["about"]["ledger head"] == TopicTables.load(copy / "tables-1").ledger_.head
@@ -100,7 +100,7 @@ def test_the_shell_says_the_same_as_an_object(root, copy, capsys):
     (copy / "names.txt").write_text("one\ntwo\n")
     assert main(["verify", str(copy), "--json"]) == 1
     said = json.loads(capsys.readouterr().out)
-    assert not said["ok"] and said["claim"] == "The publication DOES NOT FOLLOW."
+    assert (said["ok"], said["exit"], said["claim"]) == (False, "failed", "The publication DOES NOT FOLLOW.")
 
 
 def test_an_older_publication_says_which_it_is(root, copy, tmp_path, monkeypatch):

@@ -219,6 +219,7 @@ def test_releases_of_a_run_go_with_its_folder(stopped, where):
     for name in ("release-000000.npz", ".release-000001.npz.part"):
         (releases / name).write_bytes(b"noise")
     shutil.copytree(releases.parent, stopped.folder / "kept")
+    (folders.run_folder(stopped.out) / ".job.json.4711.part").write_text("{")
     folders.remove(folders.run_folder(stopped.out))
     assert not folders.run_folder(stopped.out).exists()
     shutil.copytree(stopped.folder / "kept", releases.parent)

@@ -69,54 +69,19 @@ def of_a_user(here, place):
     (place / "model").mkdir(parents=True)
     (place / "report.html").write_text("my page")
     (place / "notes.csv").write_text("note\nmine\n")
-    Budget.create(place / "notes.budget", 1.0, 1e-6, dataset="notes")
+    of_a_budget(here, place)
 
 
 def of_a_budget(here, place):
-    place.mkdir()
+    place.mkdir(exist_ok=True)
     Budget.create(place / "notes.budget", 1.0, 1e-6, dataset="notes")
 
 
-def of_a_run(here, place):
-    shutil.copytree(here / "kept.run", place)
-
-
-def of_common_names(here, place):
+def of_common_names(here, place, *more):
     """Names that a model's inputs have too."""
     place.mkdir()
-    for name in ("vocab.txt", "schema.toml", "columns.txt", "report.html", "privacy.txt"):
+    for name in ("vocab.txt", "schema.toml", "columns.txt", "report.html", "privacy.txt", *more):
         (place / name).write_text("mine")
-
-
-def of_empty_markers(here, place):
-    of_common_names(here, place)
-    for name in ("model.json", "publication.json", "job.json", "lock"):
-        (place / name).write_text("{}")
-
-
-def a_link_to_a_model(here, place):
-    place.symlink_to(here / "topics")
-
-
-def a_link_to_nothing(here, place):
-    place.symlink_to(here / "nothing")
-
-
-def a_file(here, place):
-    place.write_text("mine")
-
-
-def _changed(base, change):
-    def build(here, place):
-        shutil.copytree(here / base, place)
-        change(place)
-
-    build.__name__ = f"{base}_{change.__name__.strip('_')}"
-    return build
-
-
-def _with_a_file(place):
-    (place / "notes.csv").write_text("mine")
 
 
 def _with_a_file_in_a_subfolder(place):
@@ -124,25 +89,9 @@ def _with_a_file_in_a_subfolder(place):
     (place / "model" / "notes.csv").write_text("mine")
 
 
-def _with_an_empty_subfolder(place):
-    (place / "later").mkdir()
-
-
-def _with_a_name_in_capitals(place):
-    (place / "REPORT.HTML").write_text("mine")
-
-
-def _with_a_hidden_file(place):
-    (place / ".git").write_text("mine")
-
-
 def _with_a_link(place):
     (place / "privacy.json").unlink()
     (place / "privacy.json").symlink_to(place.parent / "notes.csv")
-
-
-def _with_a_link_to_a_folder(place):
-    (place / "words").symlink_to(place.parent / "topics")
 
 
 def _with_notes_in_a_file_of_ours(place):
@@ -150,31 +99,46 @@ def _with_notes_in_a_file_of_ours(place):
     path.write_text(path.read_text() + "mine\n")
 
 
-def _with_an_input_of_another_model(place):
-    (place / "schema.toml").write_text("mine")
+def _changed(base, change):
+    def build(here, place):
+        shutil.copytree(here / base, place)
+        change(place)
+
+    return build
 
 
-_ALIKE = (
-    _with_a_file,
-    _with_a_file_in_a_subfolder,
-    _with_an_empty_subfolder,
-    _with_a_name_in_capitals,
-    _with_a_hidden_file,
-    _with_a_link,
-    _with_a_link_to_a_folder,
-    _with_notes_in_a_file_of_ours,
-    _with_an_input_of_another_model,
-)
-FOLDERS = [of_a_user, of_a_budget, of_a_run, of_common_names, of_empty_markers, a_link_to_a_model, a_link_to_nothing]
-FOLDERS += [a_file, *(_changed(base, change) for base in ("topics", "public") for change in _ALIKE)]
+#: Folders that hold something else, by name: some of others, and a model and a publication with a change.
+FOLDERS = {
+    "of a user": of_a_user,
+    "of a budget": of_a_budget,
+    "of a run": lambda here, place: shutil.copytree(here / "kept.run", place),
+    "of common names": of_common_names,
+    "of malformed markers": lambda here, place: of_common_names(
+        here, place, "model.json", "publication.json", "job.json", "lock"
+    ),
+    "link to a model": lambda here, place: place.symlink_to(here / "topics"),
+    "link to nothing": lambda here, place: place.symlink_to(here / "nothing"),
+    "a file": lambda here, place: place.write_text("mine"),
+}
+FOLDERS |= {
+    f"{base} {change}": _changed(base, make)
+    for base in ("topics", "public")
+    for change, make in {
+        "and a file": lambda place: (place / "notes.csv").write_text("mine"),
+        "and a file below": _with_a_file_in_a_subfolder,
+        "and a folder": lambda place: (place / "later").mkdir(),
+        "and capitals": lambda place: (place / "REPORT.HTML").write_text("mine"),
+        "and a hidden file": lambda place: (place / ".git").write_text("mine"),
+        "with a link": _with_a_link,
+        "and a link to a folder": lambda place: (place / "words").symlink_to(place.parent / "topics"),
+        "with notes in a file of ours": _with_notes_in_a_file_of_ours,
+        "and another input": lambda place: (place / "schema.toml").write_text("mine"),
+    }.items()
+}
 
 
-def whole_model(here, place):
-    shutil.copytree(here / "topics", place)
-
-
-def whole_publication(here, place):
-    shutil.copytree(here / "public", place)
+#: Folders that may be replaced.
+OURS = {base: _changed(base, lambda place: None) for base in ("topics", "public")}
 
 
 # ------------------------------------------------------------------- the commands
@@ -209,14 +173,15 @@ def called(*argv):
 
 
 #: Each folder with one command, and each command with a folder of each kind: not a model, one and more, nearly one.
-PAIRS = [(COMMANDS[number % len(COMMANDS)], build) for number, build in enumerate(FOLDERS)]
-PAIRS += [(command, build) for command in COMMANDS for build in (of_a_user, a_link_to_a_model, *FOLDERS[8:26:9])]
+PAIRS = [(COMMANDS[number % len(COMMANDS)], name) for number, name in enumerate(FOLDERS)]
+KINDS = "of a user", "link to a model", "topics and a file", "public and a file"
+PAIRS += [(command, name) for command in COMMANDS for name in KINDS]
 
 
-@pytest.mark.parametrize("command, build", dict.fromkeys(PAIRS), ids=lambda one: one.__name__.strip("_"))
-def test_no_command_takes_a_folder_that_holds_anything_else(here, build, command, capsys):
+@pytest.mark.parametrize("command, name", dict.fromkeys(PAIRS), ids=lambda one: getattr(one, "__name__", one))
+def test_no_command_takes_a_folder_that_holds_anything_else(here, name, command, capsys):
     place = here / "place"
-    build(here, place)
+    FOLDERS[name](here, place)
     before = tree(here)
     capsys.readouterr()
     code, said = called(*command(here, place)), capsys.readouterr().err
@@ -224,10 +189,10 @@ def test_no_command_takes_a_folder_that_holds_anything_else(here, build, command
     assert code == 2 and said.count("\n") == 1 and str(place) in said and "internal error" not in said
 
 
-@pytest.mark.parametrize("build", FOLDERS, ids=lambda one: one.__name__)
-def test_no_function_does_either(here, made, build):
+@pytest.mark.parametrize("name", FOLDERS)
+def test_no_function_does_either(here, made, name):
     place = here / "place"
-    build(here, place)
+    FOLDERS[name](here, place)
     model = LatentDirichletAllocation.load(made / "topics")
     before = tree(here)
     batch = [Batch(np.ones((3, 4), dtype=int))]
@@ -238,34 +203,32 @@ def test_no_function_does_either(here, made, build):
 
 
 @pytest.mark.parametrize(
-    ("command", "build", "name"),
+    ("command", "folder", "name"),
     [
-        (_publish, of_a_user, "model/"),
-        (_publish, FOLDERS[-9], "notes.csv"),
-        (_publish, FOLDERS[-8], "model/notes.csv"),
-        (_publish, FOLDERS[-7], "later/"),
-        (_publish, FOLDERS[-6], "REPORT.HTML"),
-        (_fit, FOLDERS[8], "notes.csv"),
-        (_fit, FOLDERS[10], "later/"),
-        (_fit, FOLDERS[16], "schema.toml"),
-        (_fit, whole_publication, "model/"),
-        (_publish, whole_model, "model.json"),
+        (_publish, "of a user", "model/"),
+        (_publish, "public and a file", "notes.csv"),
+        (_publish, "public and a file below", "model/notes.csv"),
+        (_publish, "public and a folder", "later/"),
+        (_publish, "public and capitals", "REPORT.HTML"),
+        (_publish, "topics", "model.json"),
+        (_fit, "topics and a file", "notes.csv"),
+        (_fit, "topics and a folder", "later/"),
+        (_fit, "topics and another input", "schema.toml"),
+        (_fit, "public", "model/"),
     ],
 )
-def test_the_refusal_names_what_would_be_lost(here, command, build, name, capsys):
+def test_the_refusal_names_what_would_be_lost(here, command, folder, name, capsys):
     place = here / "place"
-    build(here, place)
+    {**FOLDERS, **OURS}[folder](here, place)
     before = tree(here)
     assert called(*command(here, place)) == 2 and tree(here) == before
     assert repr(name) in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("command", "build"), [(_publish, whole_publication), (_fit, whole_model), (_tabulate, whole_model)]
-)
-def test_a_folder_of_ours_is_replaced(here, command, build):
+@pytest.mark.parametrize(("command", "base"), [(_publish, "public"), (_fit, "topics"), (_tabulate, "topics")])
+def test_a_folder_of_ours_is_replaced(here, command, base):
     place = here / "place"
-    build(here, place)
+    OURS[base](here, place)
     before = tree(place)
     assert called(*command(here, place)) == 0
     assert (place / ("publication.json" if command is _publish else "model.json")).exists()
@@ -278,11 +241,11 @@ def test_a_folder_of_ours_is_replaced(here, command, build):
 
 
 @pytest.mark.parametrize("command", [_fit, _tabulate, _publish, _demo], ids=lambda one: one.__name__)
-@pytest.mark.parametrize("build", [None, whole_model, whole_publication])
+@pytest.mark.parametrize("base", [None, *OURS])
 @pytest.mark.parametrize("out", [".", "..", "../place", "link"])
-def test_never_the_folder_in_which_one_works(here, command, build, out, monkeypatch, capsys):
+def test_never_the_folder_in_which_one_works(here, command, base, out, monkeypatch, capsys):
     place = here / "place"
-    place.mkdir() if build is None else build(here, place)
+    place.mkdir() if base is None else OURS[base](here, place)
     (here / "link").symlink_to(place)
     where = place if out != ".." else place / "below"
     where.mkdir(exist_ok=True)
@@ -358,7 +321,7 @@ def test_the_next_writer_leaves_what_is_in_a_part_and_not_ours(here, inside):
 def test_a_file_that_comes_at_the_last_moment_stays(here, monkeypatch):
     """Between the look at a folder and its exchange."""
     place, exchange = here / "place", atomic._exchange
-    whole_publication(here, place)
+    OURS["public"](here, place)
 
     def late(first, second):
         (second / "model" / "notes.csv").write_text("mine")
@@ -384,7 +347,7 @@ def test_a_folder_that_comes_at_the_last_moment_is_not_replaced(here):
 def test_without_an_exchange_the_old_folder_comes_back(here, monkeypatch):
     """A system that cannot exchange, and whose second rename fails."""
     place, rename = here / "place", os.rename
-    whole_publication(here, place)
+    OURS["public"](here, place)
     before = tree(here)
 
     def fails(source, target):
