@@ -75,7 +75,7 @@ lock: $(VENV)/.release
 	sed -i.bak '/^# WARNING: pip install will/,/^    # .*vips_fast (pyproject/d' requirements.lock && rm requirements.lock.bak
 
 # Ten thousand jobs killed at random moments (or KILLS), signals at every file call, ten thousand changed files; prints
-# what was counted. Half an hour or more.
+# what was counted. An hour or two.
 torture: $(VENV)/.test
 	VIPS_FAST_KILLS=$(KILLS) $(BIN)/python -m pytest -m slow tests/torture
 

@@ -9,6 +9,7 @@ from .messages import Exit
 from .signature import COMMANDS, Arguments, Parser, examples, load, nearest, rows, wrapped
 
 SUMMARY = "Fit models to private records under differential privacy, by variational Bayes."
+USAGE = "vips-fast [options] COMMAND ..."  # the page of all commands shows it, too
 EXAMPLES = (
     "vips-fast start notes.csv",
     "vips-fast demo",
@@ -64,7 +65,7 @@ def _values(command: type[Arguments], words: list[str]) -> dict[str, Any]:
 
 def program_help(names: Sequence[str]) -> str:
     """Show some commands of the program."""
-    lines = ["usage: vips-fast [options] COMMAND ...", "", *wrapped(SUMMARY, "", ""), "", "commands:"]
+    lines = [f"usage: {USAGE}", "", *wrapped(SUMMARY, "", ""), "", "commands:"]
     lines += rows((name, COMMANDS[name].summary()) for name in names)
     lines += ["", "options:", *rows(_OPTIONS.items()), ""]
     lines += [examples(EXAMPLES), "exit codes:", *rows((f"{code:3d}", code.meaning) for code in Exit), ""]

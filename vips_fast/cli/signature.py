@@ -340,8 +340,10 @@ def wrapped(text: str, first: str, then: str, end: str = "") -> list[str]:
 
 
 def examples(lines: Iterable[str]) -> str:
-    """Show examples, with continuation lines as in a shell."""
-    return "\n".join(["examples:", *(line for one in lines for line in wrapped(one, "  ", "      ", " \\")), ""])
+    """Show examples, with continuation lines as in a shell; an option stays with its value."""
+    joined = (re.sub(r"(--[\w-]+) (?!-)", "\\1\0", one) for one in lines)
+    shown = (line.replace("\0", " ") for one in joined for line in wrapped(one, "  ", "      ", " \\"))
+    return "\n".join(["examples:", *shown, ""])
 
 
 def rows(pairs: Iterable[tuple[str, str]]) -> Iterator[str]:
