@@ -56,9 +56,9 @@ class Started:
 def stopped(run, files, monkeypatch):
     """A fit of five steps that was interrupted after three."""
 
-    def call(*more, at=3):
+    def call(*more):
         def stop(line, progress):
-            if progress.step == at:
+            if progress.step == 3:
                 raise KeyboardInterrupt
 
         with monkeypatch.context() as patch:

@@ -23,6 +23,7 @@ from ..engine.statement import Privacy
 from ..models.estimator import PrivateEstimator
 from ..models.family import PURCHASE, family_of
 from ..models.inputs import column_names
+from ..models.rebuild import VerifyReport
 from ..models.vocabulary.published import read_purchase
 from ..store.words import several
 from . import figures
@@ -73,17 +74,26 @@ class Dossier:
     #: Facts of the budget that paid, if one did.
     budget: dict[str, str] | None
     settings: tuple[tuple[str, str, bool], ...]
-    verified: Any
+    verified: VerifyReport | None
     kept: int | None
     head: str
     lacks: tuple[str, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Beside:
-    """Public facts that lie beside a model, for its report.
+def make_dossier(
+    model: PrivateEstimator,
+    *,
+    tables: Sequence[PrivateEstimator] = (),
+    names: Sequence[str] | None = None,
+    titles: Sequence[str] | None = None,
+    n_words: int = 10,
+    verified: VerifyReport | None = None,
+    dataset: str | None = None,
+    date: str | None = None,
+) -> Dossier:
+    """Make the dossier of a fitted estimator.
 
-    Attributes
+    Parameters
     ----------
     tables : sequence of estimators
         `TopicTables`, each of which has to include the one before it, and the first the model (``after=``). The
@@ -97,31 +107,17 @@ class Beside:
     verified : `vips_fast.models.rebuild.VerifyReport` or None
     dataset, date : str or None
         Name of the records and their time; None takes the budget's name.
-    """
-
-    tables: Sequence[PrivateEstimator] = ()
-    names: Sequence[str] | None = None
-    titles: Sequence[str] | None = None
-    n_words: int = 10
-    verified: Any = None
-    dataset: str | None = None
-    date: str | None = None
-
-
-def make_dossier(model: PrivateEstimator, **beside: Any) -> Dossier:
-    """Make the dossier of a fitted estimator, with the facts of `Beside`.
 
     Raises NotFittedError before ``fit``. Raises ValueError if the numbers of names and columns differ, or ``tables``
     are not a chain.
     """
-    own = Beside(**beside)
-    tables, titles = own.tables, own.titles
-    check_number("n_words", own.n_words, 1, 1000, integer=True)
+    check_number("n_words", n_words, 1, 1000, integer=True)
     every = chain_models(model, tables)
     result, last = model._fitted(), every[-1]._fitted()
     privacy, ledger, n = last.privacy, last.ledger, result.public.n_features
     family, part = family_of(model), part_of(model)
-    columns = own.names if own.names is not None else column_names(result.public)
+    columns = names if names is not None else column_names(result.public)
+    dataset = dataset or (ledger.budget or {}).get("dataset")
     if columns is not None and part.needs_names and len(columns) != n:
         raise ValueError(f"names: {len(columns)} were given; expected {n}, one for each column")
     known = [(event, share) for _, event, share in ledger.bounds(privacy.delta)]
@@ -138,11 +134,11 @@ def make_dossier(model: PrivateEstimator, **beside: Any) -> Dossier:
         family=family.name if family.adapter else "",
         title=family.title + (" and tables" if tables else ""),
         privacy=privacy,
-        facts=_facts(every, n_releases, own),
+        facts=_facts(privacy, n_releases, dataset, date),
         released=_released(model, more),
         gains=_gains(ledger, privacy, known),
         verdict=model.verdict_.text,
-        learned=_number_names(part.learned(model, columns, own.n_words), titles),
+        learned=_number_names(part.learned(model, columns, n_words), titles),
         sections=more,
         findings=_findings(every),
         curve=_spent_by(every, purchased) if privacy.private and (tables or purchased) else None,
@@ -155,23 +151,21 @@ def make_dossier(model: PrivateEstimator, **beside: Any) -> Dossier:
         attack_target=last.settings.get("options", {}).get("target_attack_success"),
         budget=ledger.budget,
         settings=tuple(row for one in every for row in _settings(one, one is model)),
-        verified=own.verified,
+        verified=verified,
         kept=sum(n for n in kept if n is not None) if None not in kept else None,
         head=ledger.head,
-        lacks=(*_lacks(every, columns, None in kept), *_unnamed(ledger, own)),
+        lacks=_lacks(every, columns, None in kept, dataset, date),
     )
 
 
-def _facts(every: Sequence[PrivateEstimator], n_releases: int, beside: Beside) -> tuple[tuple[str, str], ...]:
+def _facts(privacy: Privacy, n_releases: int, dataset: str | None, date: str | None) -> tuple[tuple[str, str], ...]:
     """List the first figures: the guarantee, the data set, and its size."""
-    ledger, privacy = every[-1].ledger_, every[-1].privacy_
-    name = beside.dataset or (ledger.budget or {}).get("dataset")
     return (
         ("ε (epsilon)", rounded_up(privacy.epsilon) if privacy.private else "none"),
         ("δ (delta)", rounded_up(privacy.delta, 3)),
         ("protected", f"one {privacy.unit}"),
-        *(("data set", said) for said in (name,) if said),
-        *(("date", said) for said in (beside.date,) if said),
+        *(("data set", said) for said in (dataset,) if said),
+        *(("date", said) for said in (date,) if said),
         (several(privacy.unit), privacy.numbers),
         ("releases", f"{n_releases}"),
     )
@@ -227,15 +221,9 @@ def _settings(model: PrivateEstimator, whole: bool = True) -> tuple[tuple[str, s
     return tuple(row for row in rows if whole or row[2])
 
 
-def _unnamed(ledger: Ledger, beside: Beside) -> tuple[str, ...]:
-    """Tell that the data set or its date is not named."""
-    known = {"the name of the data set": beside.dataset or ledger.budget, "the date of the records": beside.date}
-    unknown = [name for name, value in known.items() if not value]
-    said = f"{' and '.join(unknown).capitalize()}: no file holds it (vips-fast publish --dataset NAME --date TEXT)."
-    return (said,) if unknown else ()
-
-
-def _lacks(every: Sequence[PrivateEstimator], columns: Any, lost: bool) -> tuple[str, ...]:
+def _lacks(
+    every: Sequence[PrivateEstimator], columns: Any, lost: bool, dataset: str | None, date: str | None
+) -> tuple[str, ...]:
     """List facts that the report lacks, each with the command for it. ``lost`` tells that a fit kept no transcript."""
     found, model = [], every[0]
     if columns is None and part_of(model).needs_names:
@@ -249,6 +237,10 @@ def _lacks(every: Sequence[PrivateEstimator], columns: Any, lost: bool) -> tuple
         found.append("A budget: none paid for the fit, so other fits to the same records are not counted here.")
     if any(one.diagnostics_ is not None for one in every):
         found.append("Diagnostics of the training records are not private, and left out.")
+    stated = {"the name of the data set": dataset, "the date of the records": date}
+    if unknown := [name for name, value in stated.items() if not value]:
+        said = " and ".join(unknown).capitalize()
+        found.append(f"{said}: no file holds it (vips-fast publish --dataset NAME --date TEXT).")
     return tuple(found)
 
 

@@ -22,8 +22,7 @@ from .dossier import make_dossier
 def html_report(model: PrivateEstimator, **beside: Any) -> str:
     """Render the page as text for UTF-8; it is deterministic.
 
-    Takes the facts of `vips_fast.report.dossier.Beside`, and raises the errors of `make_dossier`; ImportError without
-    Jinja2.
+    Takes the facts that `make_dossier` takes, and raises its errors; ImportError without Jinja2.
     """
     template = environment().get_template("report.html")
     dossier = make_dossier(model, **beside)

@@ -54,7 +54,7 @@ def show(args: BudgetShow) -> int:
             (
                 one["run"],
                 one["what"] + (f", part {one['part']}" if one["part"] else ""),
-                _time(one["at"]),
+                time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(one["at"])),
                 f"{one['counted']}/{one['reserved']}",
                 _state(one),
             )
@@ -62,10 +62,6 @@ def show(args: BudgetShow) -> int:
         ]
         print("\n" + table(runs, ("run", "what", "begun", "releases", "")))
     return 0
-
-
-def _time(seconds: int) -> str:
-    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds))
 
 
 def _state(run: dict[str, Any]) -> str:

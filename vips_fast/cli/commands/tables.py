@@ -30,7 +30,9 @@ from .jobs import ReadBy
 
 def tabulate(args: Tabulate) -> int:
     """Release the shares of a model's topics or clusters by public groups."""
-    model, clusters = _topics(args)
+    clusters = family_of(kind_in(args.model)).name == "clusters"
+    kind = DocumentClusters if clusters else LatentDirichletAllocation
+    model = load_model(args.model, kind, "fit lda or fit clusters")
     _take_unit(args, model)
     earlier = [load_model(path, TopicTables, "tabulate") for path in args.after]
     after, by = chain_models(model, earlier)[-1], public_values(args.values, args.by.split(","))
@@ -58,13 +60,6 @@ def _take_unit(args: Tabulate, model: Any) -> None:
         raise ValueError(f"{option}: leave it out, since the model is about one record")
     args.unit = args.unit or (None if privacy.unit == "record" else privacy.unit)
     args.relation = args.relation or privacy.relation
-
-
-def _topics(args: Tabulate) -> tuple[Any, bool]:
-    """Load the model of topics, or of clusters; tell which it is."""
-    clusters = family_of(kind_in(args.model)).name == "clusters"
-    kind = DocumentClusters if clusters else LatentDirichletAllocation
-    return load_model(args.model, kind, "fit lda or fit clusters"), clusters
 
 
 def _columns(
