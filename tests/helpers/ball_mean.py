@@ -1,10 +1,15 @@
 """The smallest model of one's own, for the tests of several folders."""
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 
-from vips_fast.models.conjugate import ConjugateEstimator
+from vips_fast.engine.backend import Threads
+from vips_fast.engine.result import Public
+from vips_fast.engine.sampling import FullSampler
+from vips_fast.engine.units import UnitRecords
+from vips_fast.models.conjugate import ConjugateEstimator, Table
 
 
 class Mean(ConjugateEstimator):
@@ -35,3 +40,20 @@ class Mean(ConjugateEstimator):
 def variant(function, **members):
     """Return the model above with another statistics function."""
     return type("Variant", (Mean,), {"statistics": staticmethod(function), **members})
+
+
+def model_of(estimator, X, spacing=2.0**-20):
+    """Return the model for records of X's columns, and X's records."""
+    X = np.ascontiguousarray(X, dtype=float)
+    model = estimator._model(Public(n_features=X.shape[1], n_columns=X.shape[1], n_records=max(len(X), 1), seed=0))
+    model.prepare(SimpleNamespace(spacing=spacing), FullSampler(1))
+    return model, Table(X)
+
+
+def sums_of(model, table, rows=None, persons=None):
+    """Return the sum of some rows' contributions in lattice units; of their persons', if these are given."""
+    rows = np.arange(table.n_rows) if rows is None else np.asarray(rows)
+    if persons is not None:
+        table = UnitRecords(table.subset(rows), persons)
+        rows = np.arange(table.n_rows)
+    return Threads(1).sum(model, table, rows, np.zeros(len(rows), dtype=np.uint64))

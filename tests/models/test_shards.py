@@ -147,8 +147,8 @@ def test_records_of_ones_own_are_made_before_anything_is_spent(tmp_path, monkeyp
 
 
 def test_records_that_are_first_made_in_the_run_are_seen(tmp_path, monkeypatch):
-    fault = mutated(ConjugateEstimator._read_shards, "in X.pieces():", "in ():")
-    monkeypatch.setattr(ConjugateEstimator, "_read_shards", fault)
+    fault = mutated(ConjugateEstimator._read, "in X.pieces():", "in ():")
+    monkeypatch.setattr(ConjugateEstimator, "_read", fault)
     with pytest.raises(pytest.fail.Exception, match="DID NOT RAISE"):
         test_records_of_ones_own_are_made_before_anything_is_spent(tmp_path, monkeypatch)
     assert Budget(tmp_path / "b").spent > 0

@@ -32,6 +32,7 @@ from ...engine.result import Public
 from ...engine.sampling import Sampler
 from ...engine.units import Selection, unpack_block
 from ...mechanisms import GaussianMechanism
+from ...mechanisms.gaussian import LARGEST_BOUND, LEAST_BOUND
 from ..estimator import ArraySpec, PrivateEstimator
 from ..parameters import Bookkeeping, Call
 from ..readouts import Attribute, Published
@@ -40,7 +41,7 @@ from .block import Workspace, loop_of, workspace
 #: Records that a thread takes at a time.
 BLOCK = 2048
 
-#: Warnings about a statistics function. They are constant, and public records decide: they tell of no record.
+#: Warnings about functions of a model. They are constant, and public or invented records decide, no private one.
 STATISTICS_WARNING = (
     "statistics: a contribution raised, was not finite or was longer than norm_bound; "
     "such contributions are left out or scaled down to the bound"
@@ -50,10 +51,6 @@ MIXING_WARNING = (
     "of that record and the parameters, since no guarantee holds otherwise"
 )
 
-#: Range of norm bounds, and of radii and priors: squares and their inverses stay far from the limits of doubles.
-LEAST_BOUND, LARGEST_BOUND = 1e-100, 1e100
-
-#: Warning about records that are not functions of their rows. It is constant: it names no record.
 RECORDS_WARNING = (
     "records: the record of a row differs with the rows beside it or from call to call; expected a function of that "
     "row, since no guarantee holds otherwise"
@@ -67,36 +64,17 @@ _CHUNK = 1 << 16
 class ConjugateEstimator(PrivateEstimator):
     """Base of private estimators for conjugate-exponential models.
 
-    A subclass defines the members below and takes the parameters below as
-    ``**options`` of its constructor, which it hands to ``super().__init__``.
+    A subclass defines ``statistics``, `n_statistics`, `norm_bound`, `start` and `mstep`, and may define `nonnegative`,
+    `records` and `check_parameters`. It takes the parameters below as ``**options`` of its constructor, which it hands
+    to ``super().__init__``.
 
-    ``statistics(records, parameters, out)``
-        A static method that Numba can compile (plain Python or ``@njit``). It reads ``records``, a float64 array
-        (n, n_columns), and ``parameters``, a tuple of read-only float64 arrays. It writes the expected sufficient
-        statistics of each record to its row of ``out``, a float64 array (n, n_statistics), all 0 before the call. It
-        may use ``records`` as a buffer for its work. A row of ``out`` depends on the same row of ``records`` and on
-        ``parameters``, bit for bit: no random numbers, no sums over records.
-        Columns are contiguous, so put the loop over records inside: `vips_fast.models.conjugate.block` says why, and
-        has an `exp` that such loops vectorize.
-    ``n_statistics(n_columns)``
-        Columns of ``out`` for records of ``n_columns`` numbers.
-    ``norm_bound(n_columns)``
-        A proven L2 bound of a row of ``out`` over all records, in [1e-100, 1e100].
-    ``start(n_columns, rng)``
-        Initial parameters, public: a tuple of arrays. ``rng`` is a numpy Generator made from ``random_state``.
-    ``mstep(mean, noise_sd, parameters)``
-        Parameters of the next step, finite arrays of the same shapes. They come from the noised mean of the statistics
-        per record, the standard deviation of the noise in each of its entries, and the last parameters. It uses no
-        random numbers, so that the model can be rebuilt from its releases.
-    ``nonnegative`` (class attribute, False)
-        True says that statistics are >= 0. Negative ones are then set to 0, and replacing a record costs sqrt(2)
-        instead of 2 times the bound.
-    ``records(X, y)``
-        The records, one for each row of the data of `fit`; a default is provided. It acts on **each row by itself**,
-        bit for bit. It may not center, scale, rank, encode or drop rows by the other rows, nor multiply matrices. A fit
-        tries it on invented rows in different company and warns if it does not.
-    ``check_parameters()``
-        Raise ValueError for the subclass's own parameters.
+    ``statistics(records, parameters, out)`` is a static method that Numba can compile (plain Python or ``@njit``). It
+    reads ``records``, a float64 array (n, n_columns), and ``parameters``, a tuple of read-only float64 arrays. It
+    writes the expected sufficient statistics of each record to its row of ``out``, a float64 array (n, n_statistics),
+    all 0 before the call. It may use ``records`` as a buffer for its work. A row of ``out`` depends on the same row of
+    ``records`` and on ``parameters``, bit for bit: no random numbers, no sums over records. Columns are contiguous, so
+    put the loop over records inside: `vips_fast.models.conjugate.block` says why, and has an `exp` that such loops
+    vectorize.
 
     The functions are called on a private copy of the estimator. ``start`` and ``mstep`` may rely on
     ``self.n_records_``, the public number of records, and ``self.n_columns_``, the columns of a record. Assignments to
@@ -118,7 +96,7 @@ class ConjugateEstimator(PrivateEstimator):
     The user's function cannot break the guarantee, as long as each record's row depends on that record. Its result is
     replaced by the zero vector if it raises or is not finite. It is scaled down to the bound C, truncated toward zero
     to a lattice, and held to the bound again in exact integers. Adding or removing a record then moves the sum by at
-    most C, replacing one by 2 C. With entries >= 0 it moves it by sqrt(2) C, as ||x - y||^2 <= ||x||^2 + ||y||^2.
+    most C (`ConjugateModel` has the proof, and what replacing one costs).
 
     Whether a training record broke the bound is private, so a private fit does not say it. Instead, the function is
     tried on public test records, with the first and with the last parameters. A RuntimeWarning with a constant text
@@ -162,7 +140,10 @@ class ConjugateEstimator(PrivateEstimator):
 
     @property
     def nonnegative(self) -> bool:
-        """Whether no statistic is ever negative. It is a class attribute, or a property if settings decide."""
+        """Whether no statistic is ever negative: a class attribute, or a property if settings decide.
+
+        Negative ones are then set to 0, and replacing a record costs sqrt(2) instead of 2 times the bound.
+        """
         return False
 
     #: tau_0 of the step size; 1 forgets the start in the first step.
@@ -179,19 +160,23 @@ class ConjugateEstimator(PrivateEstimator):
     # all of them are written, and the first that is missing is named where it is called.
 
     def n_statistics(self, n_columns: int) -> int:
-        """Count the entries of the statistics."""
+        """Count the columns of ``out`` for records of ``n_columns`` numbers."""
         raise NotImplementedError(f"{type(self).__name__} does not define n_statistics")
 
     def norm_bound(self, n_columns: int) -> float:
-        """Return the proven L2 bound of the statistics of one record."""
+        """Return a proven L2 bound of a row of ``out`` over all records, in [1e-100, 1e100]."""
         raise NotImplementedError(f"{type(self).__name__} does not define norm_bound")
 
     def start(self, n_columns: int, rng: np.random.Generator) -> tuple[npt.ArrayLike, ...]:
-        """Return the initial parameters."""
+        """Return the initial parameters, which are public; ``rng`` is made from ``random_state``."""
         raise NotImplementedError(f"{type(self).__name__} does not define start")
 
     def mstep(self, mean: Vector, noise_sd: float, parameters: tuple[Array, ...]) -> tuple[npt.ArrayLike, ...]:
-        """Compute the parameters of the next step."""
+        """Compute the parameters of the next step, finite arrays of the same shapes.
+
+        They come from the noised mean of the statistics per record, the standard deviation of the noise in each of its
+        entries, and the last parameters. No random numbers: the model can be rebuilt from its releases.
+        """
         raise NotImplementedError(f"{type(self).__name__} does not define mstep")
 
     def check_parameters(self) -> None:
@@ -210,7 +195,11 @@ class ConjugateEstimator(PrivateEstimator):
         return None
 
     def records(self, X: Data, y: Column | None = None) -> Cells:
-        """Join X and y to records: one row each. A row has the columns of X, then the columns of y if it is given."""
+        """Make the records, one for each row: the columns of X, then those of y if it is given.
+
+        Your own acts on **each row by itself**, bit for bit. It may not center, scale, rank, encode or drop rows by the
+        other rows, nor multiply matrices. A fit tries it on invented rows in different company, and warns.
+        """
         drop = self._options.invalid == "drop"
         rows: Cells = dense_array(X, "X", drop)
         if rows.ndim != 2 or rows.shape[1] == 0:
@@ -229,10 +218,9 @@ class ConjugateEstimator(PrivateEstimator):
         further columns of the records, if the model has them. A record whose statistics are not finite contributes
         zero. `vips_fast.models.parameters.Bookkeeping` has the keywords.
 
-        Raises ValueError if a parameter, X or y is unusable, or the run would overspend. It also does so if the M-step
-        returns numbers that are not finite or arrays of other shapes than the start. Raises TypeError if Numba cannot
-        compile ``statistics``, or the M-step returns no tuple. But for the M-step's errors, nothing has been spent
-        then.
+        Raises ValueError if a parameter, X or y is unusable, or the run would overspend, and TypeError if Numba cannot
+        compile ``statistics``: nothing has been spent then. Raises them too if the M-step returns no tuple, numbers
+        that are not finite, or arrays of other shapes than the start.
         """
         return self._fit(X, y, **call)
 
@@ -268,15 +256,35 @@ class ConjugateEstimator(PrivateEstimator):
             check_bound("clip_norm", self.clip_norm)
         self.check_parameters()
 
-    def _read(self, X: Any, y: Any = None) -> tuple[Table | TableShards, dict[str, Any]]:
-        if isinstance(X, ShardedCorpus):
-            return self._read_shards(X, y)
-        array = self._array(X, y)
-        if type(self).records is not ConjugateEstimator.records and self._mixes_rows(X, y):
+    def _read(self, X: Any, y: Any = None) -> tuple[Table, dict[str, Any]]:
+        shards, own = isinstance(X, ShardedCorpus), type(self).records is not ConjugateEstimator.records
+        if shards:
+            if X.sparse:
+                raise ValueError("X: shards of sparse rows; expected dense ones")
+            labels = X.labels if y is None else y
+            y = None if labels is None else np.asarray(labels)
+            if y is not None and len(y) != X.n_rows:
+                raise ValueError("y: expected an array (n,) or (n, m) with as many rows as X")
+        if own and self._mixes_rows(X, y):
             warnings.warn(RECORDS_WARNING, RuntimeWarning, stacklevel=5)
-        usable = self._usable(_finite_rows(array), X)
-        shape, n_columns = _shape(X), array.shape[1]
-        return Table(array, usable), {"n_features": shape[1] if len(shape) == 2 else n_columns, "n_columns": n_columns}
+        if not shards:
+            array, shape = self._array(X, y), _shape(X)
+            n_columns = array.shape[1]
+            facts = {"n_features": shape[1] if len(shape) == 2 else n_columns, "n_columns": n_columns}
+            return Table(array, self._usable(_finite_rows(array), X)), facts
+
+        def made(rows: np.ndarray) -> np.ndarray:
+            return self._array(X.matrix(rows), None if y is None else y[rows])
+
+        usable = X.usable
+        if own:  # called for all rows, block by block, so that it does not fail after the fit has begun
+            finite = np.ones(X.n_rows, bool) if usable is None else usable
+            for place, piece in X.pieces():
+                found = _finite_rows(self._array(piece, None if y is None else y[place]))
+                finite[place] &= True if found is None else found
+            usable = None if finite.all() else finite
+        facts = {"n_features": X.n_features, "n_columns": made(np.arange(1)).shape[1]}
+        return TableShards(X, made, self._usable(usable)), facts
 
     def _usable(self, usable: np.ndarray | None, X: Any = None) -> np.ndarray | None:
         """Refuse records that are not usable, or let them be dropped; X is the data that they were made of."""
@@ -291,35 +299,6 @@ class ConjugateEstimator(PrivateEstimator):
                 if not np.isfinite(array[~usable]).all():
                     said = not_finite_text(X, array)
         raise ValueError(f"X, y: expected finite numbers, {said}")
-
-    def _read_shards(self, X: ShardedCorpus, y: Any) -> tuple[TableShards, dict[str, Any]]:
-        """Read as in memory, but call ``records`` block by block.
-
-        A block has some rows at a time. A ``records`` of your own is called for all rows before the fit begins, so that
-        it does not fail in between.
-        """
-        if X.sparse:
-            raise ValueError("X: shards of sparse rows; expected dense ones")
-        columns = None if (labels := X.labels if y is None else y) is None else np.asarray(labels)
-        if columns is not None and len(columns) != X.n_rows:
-            raise ValueError("y: expected an array (n,) or (n, m) with as many rows as X")
-
-        def made(rows: np.ndarray) -> np.ndarray:
-            return self._array(X.matrix(rows), None if columns is None else columns[rows])
-
-        usable = X.usable
-        if type(self).records is not ConjugateEstimator.records:
-            if self._mixes_rows(X, columns):
-                warnings.warn(RECORDS_WARNING, RuntimeWarning, stacklevel=6)
-            finite = np.ones(X.n_rows, bool) if usable is None else usable
-            for place, piece in X.pieces():
-                found = _finite_rows(self._array(piece, None if columns is None else columns[place]))
-                finite[place] &= True if found is None else found
-            usable = None if finite.all() else finite
-        return TableShards(X, made, self._usable(usable)), {
-            "n_features": X.n_features,
-            "n_columns": made(np.arange(1)).shape[1],
-        }
 
     def _array(self, X: Any, y: Any) -> np.ndarray:
         """Check the result of ``records``: read-only rows of numbers. It is made of X and y."""
@@ -343,10 +322,10 @@ class ConjugateEstimator(PrivateEstimator):
         return records
 
     def _mixes_rows(self, X: Any, y: Any) -> bool:
-        """Tell whether ``records`` of invented rows depend on their neighbors.
+        """Tell whether ``records`` of invented rows depend on the rows beside them.
 
-        The neighbors are the rows around them. The rows have types and columns of X and y, which are public, and
-        nothing else of theirs. Where ``records`` does not take them, nothing is concluded.
+        The rows have types and columns of X and y, which are public, and nothing else of theirs. Where ``records`` does
+        not take them, nothing is concluded.
         """
         for kind, largest in enumerate((2, 100, 0)):
             rng = np.random.default_rng(kind)
@@ -446,10 +425,9 @@ def _shape(data: Any) -> tuple[int, ...]:
 
 
 def _invent_rows(data: Any, rng: np.random.Generator, n: int, largest: int) -> Any:
-    """Make n rows like an array of numbers; None for others.
+    """Make n rows of the type and columns of an array of numbers; None for others.
 
-    They have its type and columns. They hold integers below ``largest``, or normal numbers if it is 0 and the type can
-    hold them.
+    They hold integers below ``largest``, or normal numbers if it is 0 and the type can hold them.
     """
     shape, dtype = _shape(data), getattr(data, "dtype", None)
     if not isinstance(dtype, np.dtype):  # other libraries have types of their own
@@ -462,32 +440,12 @@ def _invent_rows(data: Any, rng: np.random.Generator, n: int, largest: int) -> A
 
 
 def check_bound(name: str, value: Any) -> float:
-    """Return a bound as a float, in [1e-100, 1e100].
+    """Return a bound as a float; ValueError unless it is in [1e-100, 1e100].
 
-    Raises ValueError for other values. Below, squares would underflow: a record could seem short that is far longer
-    than its bound. Above, they would overflow.
+    Below, squares would underflow: a record could seem short that is far longer than its bound. Above, they would
+    overflow.
     """
     return float(check_number(name, value, LEAST_BOUND, LARGEST_BOUND))
-
-
-class TableShards:
-    """A `Table` on disk. ``made`` gives the array of some rows by their numbers, as the estimator makes it."""
-
-    def __init__(
-        self, corpus: ShardedCorpus, made: Callable[[np.ndarray], np.ndarray], usable: np.ndarray | None = None
-    ):
-        self._made, self.n_rows, self.usable = made, corpus.n_rows, usable
-
-    def edges(self, rows: np.ndarray) -> np.ndarray:
-        """Divide rows into blocks of equal size."""
-        return np.append(np.arange(0, len(rows), BLOCK), len(rows))
-
-    def block(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Make these records, and their numbers among themselves."""
-        return self._made(rows), np.arange(len(rows))
-
-    def subset(self, rows: np.ndarray) -> Selection:
-        return Selection(self, rows)
 
 
 class Table:
@@ -503,20 +461,32 @@ class Table:
     def edges(self, rows: np.ndarray) -> np.ndarray:
         return np.append(np.arange(0, len(rows), BLOCK), len(rows))
 
-    def subset(self, rows: np.ndarray) -> Table:
+    def subset(self, rows: np.ndarray) -> Table | Selection:
         return Table(self.array[rows], None if self.usable is None else self.usable[rows])
 
     def block(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Give an array, and the rows of these records in it."""
         return self.array, rows
+
+
+class TableShards(Table):
+    """A `Table` on disk. ``made`` gives the array of some rows by their numbers, as the estimator makes it."""
+
+    def __init__(self, corpus: ShardedCorpus, made: Callable[[np.ndarray], np.ndarray], usable: np.ndarray | None):
+        self._made, self.n_rows, self.usable = made, corpus.n_rows, usable
+
+    def subset(self, rows: np.ndarray) -> Selection:
+        return Selection(self, rows)
+
+    def block(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return self._made(rows), np.arange(len(rows))
 
 
 class ConjugateModel(Model):
     """A user's functions as the engine wants them.
 
-    ``functions`` is a private copy of the user's estimator that knows its public facts. Its functions are called, and
-    nothing is read from the estimator itself. ``parameters`` belong to the next step, and ``average`` is the mean of
-    the released statistics per record and the noise in it. ``norm_bound`` is the user's proven bound, and ``clip``, the
-    L2 bound of a contribution, is at most this.
+    ``functions`` is a private copy of the user's estimator that knows its public facts. ``parameters`` belong to the
+    next step. ``norm_bound`` is the user's proven bound, and ``clip``, the L2 bound of a contribution, is at most this.
 
     Notes
     -----
@@ -534,10 +504,6 @@ class ConjugateModel(Model):
     """
 
     at_root = ("_average", "_loop")
-
-    @property
-    def has_score(self) -> bool:
-        return self.gain_score() is not None
 
     _spacing: float
     _longest: float  #: The norm that contributions are scaled down to.
@@ -578,10 +544,7 @@ class ConjugateModel(Model):
         return workspace(self._n_columns, self.shape[0])
 
     def contribute(self, block: Any, words: np.ndarray, out: np.ndarray, scratch: dict[str, Any]) -> None:
-        """Add contributions; see `Model.contribute`.
-
-        The random words choose the rows of units that have too many, and nothing else.
-        """
+        """See `Model.contribute`. The words choose the rows of units that have too many, and nothing else."""
         (records, rows), _, starts = unpack_block(block, words)
         work = reuse(scratch, "workspace", self._workspace)
         counts, limit = np.zeros(2, dtype=np.int64), math.floor(self._longest / self._spacing)
@@ -592,10 +555,7 @@ class ConjugateModel(Model):
         diagnose(scratch, clipped=counts[0], broken=counts[1])
 
     def evaluate(self, records: np.ndarray) -> np.ndarray:
-        """Return the statistics of each record, unclipped; NaN if they raised.
-
-        Raises TypeError if Numba cannot compile the user's function.
-        """
+        """Return each record's statistics, unclipped; NaN if they raised. TypeError if Numba cannot compile them."""
         values, rows = np.zeros((len(records), *self.shape)), np.arange(len(records) + 1)
         records, loop = records.view(), self._loop
         records.flags.writeable = False  # as in fits: compiled code knows the difference
@@ -632,10 +592,7 @@ class ConjugateModel(Model):
         return self._average.values / weight, self._average.noise_sd / weight
 
     def update(self, release: Release) -> None:
-        """Apply the user's M-step to the average.
-
-        Raises TypeError or ValueError if it does not return finite arrays of the shapes of the start.
-        """
+        """Apply the user's M-step; TypeError or ValueError unless it gives finite arrays of the shapes of the start."""
         self._average.add(release, self._schedule.rate(self._step))
         self._step += 1
         mean, noise_sd = self.average
@@ -649,6 +606,10 @@ class ConjugateModel(Model):
 
     def _checked(self, parameters: Any, source: str) -> tuple[np.ndarray, ...]:
         return checked_parameters(parameters, f"{type(self.functions).__name__}.{source}")
+
+    @property
+    def has_score(self) -> bool:
+        return self.gain_score() is not None
 
     def gain_score(self) -> GainScore | None:
         return self.functions.gain_score(self.parameters)
@@ -671,10 +632,9 @@ class ConjugateModel(Model):
 
 
 def checked_parameters(parameters: Any, source: str = "parameters") -> tuple[np.ndarray, ...]:
-    """Copy parameters as read-only contiguous float64 arrays.
+    """Copy parameters as read-only contiguous float64 arrays, so that nothing is compiled twice.
 
-    They have one type each, so that nothing is compiled twice. Raises TypeError if it is no tuple or list, or empty;
-    ValueError if a number is not finite.
+    Raises TypeError if it is no tuple or list, or empty; ValueError if a number is not finite.
     """
     if not isinstance(parameters, (tuple, list)) or not parameters:
         raise TypeError(f"{source}: expected a tuple of arrays, got {type(parameters).__name__}")
