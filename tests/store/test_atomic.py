@@ -13,6 +13,7 @@ import vips_fast
 from vips_fast.cli.output import output_file
 from vips_fast.models.lda import PublicPrior
 from vips_fast.store.atomic import leftovers, replace_file, replace_text, write_file
+from vips_fast.store.cache import store
 from vips_fast.store.npz import write_npz
 
 WORDS = [f"word{v}" for v in range(16)]
@@ -37,17 +38,21 @@ def names(folder):
     return sorted(path.name for path in folder.iterdir())
 
 
-@pytest.mark.parametrize("writer", WRITERS)
+#: It makes the folder, too.
+CACHE = {"the cache's": lambda path: store(path, "key", b"new" * 1000)}
+
+
+@pytest.mark.parametrize("write", [pytest.param(write, id=name) for name, write in {**WRITERS, **CACHE}.items()])
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_failed_writer_leaves_the_old_file_or_the_new_one(writer, fault, tmp_path, monkeypatch):
-    WRITERS[writer](tmp_path / "whole")
+def test_a_failed_writer_leaves_the_old_file_or_the_new_one(write, fault, tmp_path, monkeypatch):
+    write(tmp_path / "whole")
     new = (tmp_path / "whole").read_bytes()
 
     def prepare(folder):
         (folder / "a").write_bytes(b"old")
         return folder / "a"
 
-    for folder, path, failed, error in each_fault(tmp_path, monkeypatch, fault, prepare, WRITERS[writer]):
+    for folder, path, failed, error in each_fault(tmp_path, monkeypatch, fault, prepare, write):
         assert path.read_bytes() in (b"old", new)
         rest = set(names(folder)) - {"a"}
         # A killed process leaves its part, which says so; a failed call leaves none, unless its removal is what fails.

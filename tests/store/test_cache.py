@@ -7,7 +7,6 @@ import warnings
 
 import numpy as np
 import pytest
-from disk import each_fault
 
 from vips_fast import LatentDirichletAllocation, PublicPrior, load_prior
 from vips_fast.data import embeddings
@@ -163,20 +162,6 @@ def test_a_built_prior_is_checked_and_says_how_to_make_it_again(packaged, folder
         prior_file("en").write_bytes(content)
         with pytest.raises(ValueError, match=f"built-en.prior: damaged, or of another version or source; {again}"):
             load_prior("public:en")
-
-
-@pytest.mark.parametrize("fault", ["ENOSPC", "EINTR", "short", "killed"])
-def test_a_stop_at_any_call_leaves_an_old_or_a_new_prior(fault, tmp_path, monkeypatch):
-    old, new = (PublicPrior(WORDS, np.ones((2, 400)), np.ones(2), np.ones(400), name) for name in ("old", "new"))
-
-    def prepare(folder):
-        monkeypatch.setenv("XDG_CACHE_HOME", str(folder))
-        store_prior(old, "de")
-        return folder
-
-    for folder, _, _, _ in each_fault(tmp_path, monkeypatch, fault, prepare, lambda folder: store_prior(new, "de")):
-        monkeypatch.setenv("XDG_CACHE_HOME", str(folder))
-        assert load_prior("public:de").name in ("old", "new")
 
 
 def test_keys_and_contents(folder):
