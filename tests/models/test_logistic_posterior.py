@@ -132,10 +132,6 @@ def test_a_gradient_that_says_nothing_leaves_the_prior():
     assert (np.diag(covariance) > 0.9 * 4 / 5).all() and 5 / 64 <= alpha <= 5 / 4
 
 
-def ordinary(rng):
-    return rng.normal(size=(8000, 6)) / math.sqrt(8)
-
-
 def rare_values(rng):
     return (rng.random((10_000, 16)) < np.geomspace(0.05, 0.5, 16)) / 4
 
@@ -148,7 +144,6 @@ def correlated(rng):
 @pytest.mark.parametrize(
     ("columns", "epsilon", "low", "high"),
     [
-        (ordinary, 2.0, 0.82, 0.98),  # 96 intervals: a standard error of .03
         (rare_values, 1.0, 0.85, 0.95),  # 256: .02; their moments are shrunk toward 0
         # 480: .016. It was .56 without the error of the curvature, which shrinks correlations to a common one; logits
         # of a standard deviation of 2.7 leave a bias.
