@@ -108,7 +108,7 @@ def test_fewer_topics_where_the_noise_is_large():
     planned = plan(97_750, 7702, None, doc_length=100, epsilon=0.3, delta=1e-4)
     assert planned == plan(97_750, 7702, found[1], doc_length=100, epsilon=0.3, delta=1e-4)
     # Chosen together with the words that are purchased.
-    assert 5 <= plan(97_750, None, None).n_components < 50
+    assert 5 <= plan(97_750, None, None).n_components < 50 and plan(97_750, None, 7).n_components == 7
 
 
 @pytest.mark.parametrize(

@@ -343,6 +343,21 @@ def test_each_word_is_as_likely_to_be_kept():
     np.testing.assert_allclose(shares, 0.3, atol=6 * np.sqrt(0.21 / asked.sum()))
 
 
+def test_a_score_asks_some_of_many_units(monkeypatch):
+    """A quarter, by their own random words: the mean of these is that of all."""
+    whole = fitted(noise_multiplier=1.0)._restored().gained_nats
+    monkeypatch.setattr(public_topics, "JUDGES", N // 4)
+    stage, words = at(SCORE), np.random.default_rng(1).integers(0, 2**64, N, dtype=np.uint64)
+    asked = 0
+    for unit in range(300):
+        found = np.zeros(stage.model.fine_shape, np.int64)
+        stage.model.contribute(stage.records.block(np.array([unit])), words[[unit]], found, {})
+        asked += found.any()
+    assert 45 < asked < 105  # four standard deviations
+    some = fitted(noise_multiplier=1.0)._restored().gained_nats
+    assert abs(some[0] - whole[0]) < 4 * some[1] and whole[1] < some[1] < 4 * whole[1]
+
+
 # -- the order of steps
 
 
