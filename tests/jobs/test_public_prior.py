@@ -62,8 +62,8 @@ def test_without_another_vocabulary_the_words_are_those_of_the_prior(notes, tmp_
 def test_purchased_words_that_the_prior_does_not_know(notes, tmp_path):
     """They are paid for. The fit does without the prior, and says so."""
     prior = write_prior(tmp_path / "prior.npz", [f"mot{v}" for v in range(30)])
-    with pytest.warns(UserWarning, match="knows 0 of 20 words.*continues without this prior"):
-        done = job(notes, prior).run()
+    with pytest.warns(UserWarning, match="knows 0 of 12 words.*continues without this prior"):
+        done = job(notes, prior, vocab_size=12).run()
     assert done.model.public_prior is None and done.words is not None
 
 
