@@ -26,7 +26,7 @@ def test_every_example_is_held_to_the_contract_and_audited():
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_what_a_page_names_is_there(page):
-    """Tests, as file::test under tests/. Files, as a path with a slash; targets of make; links."""
+    """Tests, as file::test under tests/. Files, as a path with a slash; targets of make."""
     text = page.read_text("utf-8")
     for file, name in re.findall(r"`([\w/]+\.py)::(\w+)`", text):
         assert f"def {name}(" in (ROOT / "tests" / file).read_text("utf-8"), f"{file}::{name}"
@@ -35,8 +35,6 @@ def test_what_a_page_names_is_there(page):
     targets = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.M)
     for line in re.findall(r"(?:`|^ +)make ((?:[\w-]+ ?)+)", text, re.M):
         assert set(line.split()) <= set(targets), line
-    for link in re.findall(r"\]\((?!http)([^)#]+)", text):
-        assert (page.parent / link).exists(), link
 
 
 def test_the_lock_file_names_the_public_index_alone_and_what_is_asked_for():
