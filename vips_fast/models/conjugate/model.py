@@ -31,8 +31,7 @@ from ...engine.plan import RunSchedule
 from ...engine.result import Public
 from ...engine.sampling import Sampler
 from ...engine.units import Selection, unpack_block
-from ...mechanisms import GaussianMechanism
-from ...mechanisms.gaussian import LARGEST_BOUND, LEAST_BOUND
+from ...mechanisms import LARGEST_BOUND, LEAST_BOUND, GaussianMechanism
 from ..estimator import ArraySpec, PrivateEstimator
 from ..parameters import Bookkeeping, Call
 from ..readouts import Attribute, Published

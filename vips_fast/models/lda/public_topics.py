@@ -78,7 +78,7 @@ _FEWEST = 10
 _FIRST_OWN = 1 + _OWN_WORDS
 #: Spread of the estimate of a gain beside noise and chance, in nats a word: texts differ from what the score assumes.
 #: docs/panel.md has how it was chosen, and what such a choice is worth on a corpus that it was made without.
-_MISS = 0.04
+_MISS = 0.05
 #: Standard deviations to either side that hold 90 % of a normal distribution.
 _NINETY = 1.6449
 #: Noise in nats a word that a score of few steps may have, and from which on a score would say nothing: words have its
