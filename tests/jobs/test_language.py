@@ -98,6 +98,8 @@ def test_one_language_for_topics_words_and_segmenter(prior, monkeypatch):
     assert seen == ["public:it", "public:en"]
     stopped = TextFile({"text": ["a"]}, public_prior=other).words_analyzer()
     assert stopped("il la che") == [] and stopped("the of") == ["the", "of"]
+    german = TextFile({"text": ["a"]}, vocab="public:de").words_analyzer()
+    assert german("und nicht") == [] and german("the of") == ["the", "of"]
     for name, (_, code) in SEGMENTERS.items():
         one = PublicPrior(WORDS, prior.ratios, prior.weights, prior.frequencies, "a test", code)
         assert TextFile({"text": ["a"]}, public_prior=one, stop_words="none").words_analyzer().words == name
