@@ -75,7 +75,8 @@ class HalfExactModel(Part):
 
     def round(self, fine, spacing):
         units = self.inner.round(fine, spacing)
-        self.exact = units.T * spacing
+        if units.ndim == 2:  # no score
+            self.exact = units.T * spacing
         return units
 
     def result(self):
@@ -296,6 +297,8 @@ class WeighsAfterTheClip(OfTopics):
     """Words are weighed by their scales when the contribution has been clipped."""
 
     def contribute(self, block, words, out, scratch):
+        if out.ndim == 1:  # a score
+            return self.inner.contribute(block, words, out, scratch)
         weight, self.topics._weight = self.topics._weight, None
         clipped = np.zeros_like(out)
         self.inner.contribute(block, words, clipped, scratch)
@@ -307,6 +310,8 @@ class DividesAfterTheClip(OfTopics):
     """Topics' entries are divided after the clip. By their scales."""
 
     def contribute(self, block, words, out, scratch):
+        if out.ndim == 1:  # a score
+            return self.inner.contribute(block, words, out, scratch)
         floor, self.topics._floor = self.topics._floor, 0.0
         clipped = np.zeros_like(out)
         self.inner.contribute(block, words, clipped, scratch)
@@ -432,6 +437,13 @@ class WeakNoise(Part):
     def add_noise(self, sums, key, n_threads=1):
         scale = self.factor * self.inner.noise_sd / self.inner.spacing
         add_rounded_gaussian(sums, scale, unsafe_test_key=key, n_threads=n_threads)
+
+
+class WeakNoiseOfScores(WeakNoise):
+    """Statistics have more entries than a score."""
+
+    def add_noise(self, sums, key, n_threads=1):
+        (super() if sums.size < 8 else self.inner).add_noise(sums, key, n_threads)
 
 
 class RootHalfOfNoise(WeakNoise):

@@ -2,7 +2,7 @@
 
 `audit` runs the layers
 
-- A replay: how far one raw record moves the exact sums, the randomness of records frozen;
+- A replay: how far one raw record moves the exact sums of each step, the randomness of records frozen;
 - B purity: a record's contribution has the same bits whatever stands beside it, and sums are additive;
 - C noise: the law of the noise of one release;
 - D mu: the Gaussian-DP parameter of one release, measured from two samples;

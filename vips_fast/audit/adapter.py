@@ -41,6 +41,8 @@ class Adapter(ABC):
     #: Columns of records: for pairs and runs, and for layer B, where blocks matter.
     small: int = 4
     wide: int = 4
+    #: The same of pairs whose score, the last release of a run, may come near its bound; 0 for ``small``.
+    told: int = 0
     #: Records that give sixteen threads a block each.
     many: int = 100
     #: Settings of post-processing that make whole runs quick, where none are given.
@@ -53,11 +55,15 @@ class Adapter(ABC):
     layers: Mapping[str, Any] = {}
     #: Most canaries of layer H that a statistic has entries for; 0 without such a layer.
     most_canaries: int = 1_000
-    #: States that layer A looks at beside the usual ones.
-    more_states: int = 0
 
     def __init__(self, settings: dict[str, Any], kind: type[PrivateEstimator] | None = None):
         self.settings, self.kind = dict(settings), kind or self.estimator_type
+
+    def resized(self) -> "Adapter":
+        """Copy the adapter, with ``told`` columns in place of ``small``."""
+        other = copy(self)
+        other.small = self.told or self.small
+        return other
 
     def estimator(self, **overrides: Any) -> Any:
         """Return an unfitted estimator of ``kind`` with the settings."""
@@ -126,20 +132,21 @@ class Adapter(ABC):
             units = np.rint(rng.standard_normal(model.shape) * (size / scale)).astype(np.int64)
             model.update(Release(step, units, scale, size * 10.0 ** rng.uniform(-3, 0.3)))
 
-    def poison(self, stage: Fit) -> bool:
+    def poison(self, stage: Fit, last: bool = False) -> bool:
         """Make the released parameters non-finite, through the contract only.
 
-        A release of NaN is tried first. If the model refuses it, its state is filled with the largest finite numbers,
-        as far as `Model.restore` takes them. These overflow in the next step. Returns False where the model refuses
-        everything.
+        A release of NaN is tried first, unless the ``last`` step comes next. If the model refuses it, its state is
+        filled with the largest finite numbers, as far as `Model.restore` takes them. These overflow in the next step.
+        Returns False where the model refuses everything.
         """
         model, before = stage.model, stage.model.state()
         with np.errstate(all="ignore"):
-            try:
-                model.update(Release(0, np.ones(model.shape, dtype=np.int64), math.nan, math.nan))
-                return True
-            except _REFUSALS:
-                model.restore(before)
+            if not last:
+                try:
+                    model.update(Release(0, np.ones(model.shape, dtype=np.int64), math.nan, math.nan))
+                    return True
+                except _REFUSALS:
+                    model.restore(before)
             poisoned = dict(before)
             for name, array in before.items():
                 for value in (_HUGE, -_HUGE):

@@ -27,7 +27,6 @@ class LdaAdapter(Adapter):
     wide, many = 320, 4200
     cheap, disjoint = {"options": LdaOptions(max_doc_update_iter=10)}, True
     most_canaries = 2**20
-    more_states = 3  # histograms and topics are different steps
 
     def __init__(self, settings: dict[str, Any], kind: type[PrivateEstimator] | None = None):
         super().__init__(settings, kind)
@@ -55,15 +54,6 @@ class LdaAdapter(Adapter):
         for step in range(counted):
             model.update(Release(step, np.ones_like(units), 1.0, 0.1))
         model.update(Release(counted, units, 1e9, 0.0))
-
-    def scramble(self, stage: Fit, rng: np.random.Generator, releases: int) -> None:
-        """Go on as `Adapter.scramble`.
-
-        In a run that begins with histograms, one release stands for the public start, and more come after them.
-        """
-        if counted := self._counted(stage):
-            releases += counted - 1 if releases > 1 else -1
-        super().scramble(stage, rng, releases)
 
     @property
     def _loudest(self) -> int:
@@ -124,7 +114,7 @@ class SbnAdapter(Adapter):
 
     estimator_type: ClassVar[type[PrivateEstimator]] = SigmoidBeliefNetwork
     bad = (2.0, 0.5, -1.0, math.nan, math.inf)
-    small, wide, many = 6, 12, 9000
+    small, wide, told, many = 6, 12, 60, 9000
 
     def worst_pair(self) -> tuple[Any, Any]:
         return (np.ones(self.small, dtype=np.uint8),), (np.zeros(self.small, dtype=np.uint8),)

@@ -5,7 +5,7 @@ noise.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +17,7 @@ from ..engine.model import Release
 from ..engine.sampling import run_event
 from ..models.fit import Fit
 from ..models.rebuild import alike
-from .bench import Bench, Still
+from .bench import STEPS, Bench, Still
 from .report import Check, LayerResult
 from .sizes import CONFIDENCE_ERROR, N_RECORDS, Sizes
 from .statistics import delta_lower_bound, mu_interval
@@ -26,21 +26,77 @@ MULTIPLIERS = (1.0, 2.0, 5.0)
 _STEPS, _RATE, _GRID = 20, 0.1, 9
 #: Steps of the fits by risk of layer D.
 _FEW = 2
+#: Records among which layer D looks for a pair whose scores are far apart, beside the worst pair.
+_CANDIDATES = 40
 
 
-def _sides(bench: Bench) -> tuple[list[Any], list[Any]]:
-    """Return records with and without the audited one, the rest the same."""
-    extra, replaced = bench.adapter.worst_pair()
+def _sides(bench: Bench, pair: tuple[Any, Any] | None = None) -> tuple[list[Any], list[Any]]:
+    """Return records with and without the audited one, the rest the same; ``pair`` is the worst pair unless given."""
+    extra, replaced = pair or bench.adapter.worst_pair()
     base = bench.adapter.base(N_RECORDS - 1)
     return [*base, extra], [*base, replaced] if bench.relation == Relation.REPLACE_ONE else base
 
 
-def _whole(bench: Bench, records: list[Any], multiplier: float, n_steps: int) -> Fit:
-    """Run over all records in the sharp state, with one public number."""
-    estimator = bench.whole(noise_multiplier=multiplier, n_records=N_RECORDS, n_steps=n_steps)
-    stage = bench.prepare(estimator, records)
-    bench.adapter.sharp(stage)
-    return stage
+class _Whole:
+    """Runs over all records under one state, with one public number: the sharp state, or one before the last release.
+
+    ``sides`` are the records with and without the audited one.
+    """
+
+    def __init__(self, bench: Bench, sides: Sequence[list[Any]], state: Mapping[str, np.ndarray] | None = None):
+        self.bench, self.sides, self.state = bench, sides, state
+
+    def _stage(self, records: list[Any], multiplier: float, n_releases: int) -> Fit:
+        n_steps = n_releases if self.state is None else STEPS
+        estimator = self.bench.whole(noise_multiplier=multiplier, n_records=N_RECORDS, n_steps=n_steps)
+        stage = self.bench.prepare(estimator, records)
+        if self.state is None:
+            self.bench.adapter.sharp(stage)
+        else:
+            stage.model.restore(self.state)
+        return replace(stage, plan=replace(stage.plan, n_steps=n_releases))
+
+    def projections(self, multiplier: float, n_releases: int) -> tuple[np.ndarray, np.ndarray]:
+        """Release all records of each side under fixed parameters, along the direction in which they differ."""
+        words, exact = np.zeros(N_RECORDS, dtype=np.uint64), []
+        # The kind of the first releases can depend on the noise.
+        stages = [self._stage(records, multiplier, n_releases) for records in self.sides]
+        for stage, records in zip(stages, self.sides, strict=True):
+            sums = self.bench.sums(stage, np.arange(len(records)), words[: len(records)])
+            exact.append(sums.astype(np.float64))
+        direction = exact[0] - exact[1]
+        direction /= float(np.linalg.norm(direction)) or 1.0
+
+        def along(stage: Fit) -> np.ndarray:
+            seen: list[float] = []
+            still: Any = Still(stage.model)
+
+            def on_release(release: Release) -> None:
+                seen.append(float(release.values.reshape(-1) @ direction))
+
+            self.bench.run(replace(stage, model=still), on_release)
+            return np.array(seen)
+
+        return along(stages[0]), along(stages[1])
+
+    def mu(self, multiplier: float, sizes: Sizes, name: str) -> tuple[Check, dict[str, float]]:
+        """Estimate Gaussian-DP mu of one release."""
+        mu, low, high = mu_interval(*self.projections(multiplier, sizes.releases), CONFIDENCE_ERROR)
+        claim = 1.0 / multiplier
+        said = f"mu in [{low:.4f}, {high:.4f}]; {sizes.releases} releases a side"
+        row = dict(noise_multiplier=multiplier, mu=mu, low=low, high=high, claimed=claim)
+        return Check(name, low <= claim, mu, claim, said, CONFIDENCE_ERROR), row
+
+
+def _last(bench: Bench, rng: np.random.Generator) -> _Whole:
+    """Return runs of last releases, with the pair of some records that is furthest apart there."""
+    told, state = bench.told()
+    adapter = told.adapter
+    candidates = [*adapter.worst_pair(), *(adapter.generated(rng, adapter.small) for _ in range(_CANDIDATES))]
+    stage = told.prepare(told.whole(n_records=N_RECORDS, n_steps=STEPS), candidates)
+    stage.model.restore(state)
+    first, second = told.furthest(stage)
+    return _Whole(told, _sides(told, (candidates[first], candidates[second])), state)
 
 
 def _success(bench: Bench, with_record: np.ndarray, without: np.ndarray) -> Check:
@@ -62,70 +118,25 @@ def _success(bench: Bench, with_record: np.ndarray, without: np.ndarray) -> Chec
     )
 
 
-def _by_risk(bench: Bench, sizes: Sizes) -> Check:
+def _by_risk(whole: _Whole, sizes: Sizes) -> Check:
     """Guess from short fits, calibrated for the claimed success."""
-    sides = _sides(bench)
+    bench = whole.bench
     by_risk = {"noise_multiplier": None, "options__target_attack_success": bench.attack_success}
     calibrated = bench.whole(**by_risk, n_records=N_RECORDS, n_steps=_FEW)
-    z = bench.prepare(calibrated, sides[0]).plan.mechanism.noise_multiplier
-    direction = _direction(bench, sides, z, sizes)
+    z = bench.prepare(calibrated, whole.sides[0]).plan.mechanism.noise_multiplier
     n = sizes.releases // _FEW
-    seen = (_projections(bench, records, z, n * _FEW, direction).reshape(n, _FEW) for records in sides)
-    return _success(bench, *(scores.sum(1) for scores in seen))
-
-
-def _direction(bench: Bench, sides: Sequence[list[Any]], multiplier: float, sizes: Sizes) -> np.ndarray:
-    """Find the direction of the exact sums' difference, as an attacker would."""
-    words = np.zeros(N_RECORDS, dtype=np.uint64)
-    # The kind of the first releases can depend on the noise.
-    runs = [_whole(bench, records, multiplier, sizes.releases) for records in sides]
-    exact = [
-        bench.sums(run, np.arange(len(records)), words[: len(records)]).astype(np.float64)
-        for run, records in zip(runs, sides, strict=True)
-    ]
-    direction = exact[0] - exact[1]
-    length = float(np.linalg.norm(direction))
-    return direction / length if length > 0 else direction
-
-
-def _projections(
-    bench: Bench, records: list[Any], multiplier: float, n_releases: int, direction: np.ndarray
-) -> np.ndarray:
-    """Release all records under fixed parameters, along one direction."""
-    stage, out = _whole(bench, records, multiplier, n_releases), []
-    still: Any = Still(stage.model)
-
-    def on_release(release: Release) -> None:
-        out.append(float(release.values.reshape(-1) @ direction))
-
-    bench.run(replace(stage, model=still), on_release)
-    return np.array(out)
+    return _success(bench, *(seen.reshape(n, _FEW).sum(1) for seen in whole.projections(z, n * _FEW)))
 
 
 def layer_d(bench: Bench, sizes: Sizes, rng: np.random.Generator) -> LayerResult:
     """Estimate Gaussian-DP mu of one whole-data release from two samples."""
-    sides = _sides(bench)
-    checks, table = [], []
-    for z in MULTIPLIERS:
-        direction = _direction(bench, sides, z, sizes)
-        one, other = (_projections(bench, records, z, sizes.releases, direction) for records in sides)
-        mu, low, high = mu_interval(one, other, CONFIDENCE_ERROR)
-        claim = 1.0 / z
-        table.append(dict(noise_multiplier=z, mu=mu, low=low, high=high, claimed=claim))
-        checks.append(
-            Check(
-                f"noise multiplier {z:g}",
-                low <= claim,
-                mu,
-                claim,
-                f"mu in [{low:.4f}, {high:.4f}]; {sizes.releases} releases a side",
-                CONFIDENCE_ERROR,
-            )
-        )
+    whole = _Whole(bench, _sides(bench))
+    checks, table = zip(*(whole.mu(z, sizes, f"noise multiplier {z:g}") for z in MULTIPLIERS), strict=True)
+    checks += (_last(bench, rng).mu(1.0, sizes, "noise multiplier 1, last release")[0],)
     if bench.attack_success is not None:
-        checks.append(_by_risk(bench, sizes))
+        checks += (_by_risk(whole, sizes),)
     title = f"mu of one release, {sizes.releases} releases a side"
-    return LayerResult("D", title, tuple(checks), figures={"mu": table})
+    return LayerResult("D", title, checks, figures={"mu": list(table)})
 
 
 class _Attack:

@@ -2,6 +2,9 @@
 
 All layers reach a model as `PrivateEstimator.fit` does: whole raw data sets go through the estimator's own reader, and
 the result is a `Fit` run. Nothing here knows the parts of a model.
+
+Layers A to D look at the first releases of a run and at its last one, which is another statistic if the run ends with a
+score of its model (`vips_fast.engine.gain`).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -11,13 +14,18 @@ import numpy as np
 
 from ..accounting import Relation
 from ..engine.backend import Threads
+from ..engine.gain import MEASURED
 from ..engine.loop import run
 from ..engine.model import Model, Records, Release
 from ..models.estimator import PrivateEstimator
 from ..models.fit import Fit
+from .sizes import N_RECORDS
 
 if TYPE_CHECKING:
     from .adapter import Adapter
+
+#: Releases of a run whose last one the layers look at; a run of so many steps ends with the model's score.
+STEPS = MEASURED
 
 #: Raw data as keyword arguments of `PrivateEstimator.prepare`.
 Data = Mapping[str, Any]
@@ -73,6 +81,37 @@ class Bench:
     def prepare_data(self, estimator: PrivateEstimator, data: Data, **how: Any) -> Fit:
         """Prepare a run over raw data; otherwise as `prepare`."""
         return estimator.prepare(**data, **how)
+
+    def teach(self, stage: Fit, rows: Sequence[int]) -> None:
+        """Bring a run of `STEPS` releases to its last one; the others are of these rows, nearly without noise.
+
+        Such releases are possible ones. They make a model that is sure of itself, whose score of other records is long.
+        """
+        drawn = np.resize(rows, stage.plan.sampler.n_records)
+        scale = stage.plan.mechanism.spacing / stage.plan.sampler.expected_batch_size
+        for step in range(STEPS - 1):
+            units = self.sums(stage, drawn, np.zeros(len(drawn), dtype=np.uint64))
+            stage.model.update(Release(step, units.reshape(stage.model.shape), scale, scale))
+
+    def told(self) -> tuple["Bench", dict[str, np.ndarray]]:
+        """Return a bench of records with `Adapter.told` columns, and a state before the last release; see `teach`."""
+        bench = Bench(self.adapter.resized(), self.relation)
+        records = [*bench.adapter.base(2), bench.adapter.worst_pair()[0]]
+        stage = bench.prepare(bench.whole(n_records=N_RECORDS, n_steps=STEPS), records)
+        bench.teach(stage, (0, 2))
+        return bench, stage.model.state()
+
+    def furthest(self, stage: Fit) -> tuple[int, int]:
+        """Return the rows that are furthest apart; for adding or removing one, the longest and another."""
+        rows, word = range(stage.records.n_rows), np.zeros(1, dtype=np.uint64)
+        values = np.array([self.sums(stage, [row], word) for row in rows], dtype=np.float64)
+        squares = (values**2).sum(axis=1)
+        if self.relation == Relation.REPLACE_ONE:
+            distances = squares[:, None] + squares - 2 * values @ values.T
+            first, second = np.unravel_index(int(np.argmax(distances)), distances.shape)
+            return int(first), int(second)
+        longest = int(np.argmax(squares))
+        return longest, (longest + 1) % len(rows)
 
     def fine(self, stage: Fit, rows: Sequence[int] | np.ndarray, words: np.ndarray, n_threads: int = 1) -> np.ndarray:
         """Sum the contributions of rows exactly, flat, before the noise's lattice."""

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from ..accounting import Relation
 from ..checks import same
 from ..models.conjugate import ConjugateEstimator
 from ..models.fit import Fit
@@ -40,19 +39,11 @@ class ConjugateAdapter(Adapter):
         stage.model.restore(state)
 
     def worst_pair(self) -> tuple[Any, Any]:
-        examples, relation = self.examples, relation_of(self)
-        bench = Bench(self, relation)
-        stage = bench.prepare(bench.whole(n_records=len(examples)), examples)
+        bench = Bench(self, relation_of(self))
+        stage = bench.prepare(bench.whole(n_records=len(self.examples)), self.examples)
         self.sharp(stage)
-        words = np.zeros(1, dtype=np.uint64)
-        values = np.array([bench.sums(stage, [i], words) for i in range(len(examples))], dtype=np.float64)
-        squares = (values**2).sum(axis=1)
-        if relation == Relation.REPLACE_ONE:
-            distances = squares[:, None] + squares[None, :] - 2 * values @ values.T
-            first, second = np.unravel_index(int(np.argmax(distances)), distances.shape)
-            return examples[int(first)], examples[int(second)]
-        longest = int(np.argmax(squares))
-        return examples[longest], examples[(longest + 1) % len(examples)]
+        first, second = bench.furthest(stage)
+        return self.examples[first], self.examples[second]
 
     def tight(self, relation: str) -> bool:
         return False  # nobody has said that these records attain the bound

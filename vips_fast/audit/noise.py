@@ -13,11 +13,13 @@ from ..engine.filters import without_leaks
 from ..engine.model import Release
 from ..kernels.lattice import is_power_of_two
 from ..models.fit import Fit
-from .bench import Bench, Still, Watched
+from .bench import STEPS, Bench, Still, Watched
 from .report import Check, LayerResult
 from .sizes import ERROR, Sizes
 
 _MULTIPLIER = 1.5
+#: The draws of last releases are so many times fewer.
+_FEWER = 20
 
 
 def layer_c(bench: Bench, sizes: Sizes, rng: np.random.Generator) -> LayerResult:
@@ -27,12 +29,17 @@ def layer_c(bench: Bench, sizes: Sizes, rng: np.random.Generator) -> LayerResult
     # An even number of releases, so that steps can be compared in pairs.
     n_steps = max(2, 2 * round(sizes.draws / (4 * entries)))
     first, second = (_Noise(bench, _prepare(bench, records, n_steps)) for _ in range(2))
-    checks = law(np.concatenate((first.units, second.units)), first.claimed)
-    checks += _lattice(first, second) + _independence(first, second)
+    checks = _law(first, second)
+    last = [_Noise(bench, _last(bench, sizes)) for _ in range(2)]
+    checks += [replace(check, name=check.name + ", last release") for check in _law(*last)]
     words = [run.stage.randomness.words(1000, "sample", 0) for run in (first, second)]
     checks += [
         Check("fresh sampling", bool((words[0] != words[1]).all()), detail="1,000 random words of each run all differ"),
-        Check("charged", first.charged and second.charged, detail="the ledger holds the event of each release"),
+        Check(
+            "charged",
+            all(run.charged for run in (first, second, *last)),
+            detail="the ledger holds the event of each release",
+        ),
     ]
     sd = float(np.concatenate((first.units, second.units)).std() / first.claimed)
     return LayerResult("C", "noise of a release", tuple(checks), figures={"sd": sd, "draws": 2 * first.units.size})
@@ -41,6 +48,14 @@ def layer_c(bench: Bench, sizes: Sizes, rng: np.random.Generator) -> LayerResult
 def _prepare(bench: Bench, records: list[Any], n_steps: int) -> Fit:
     estimator = bench.whole(noise_multiplier=_MULTIPLIER, n_steps=n_steps, n_records=len(records), n_jobs=2)
     return bench.prepare(estimator, records)
+
+
+def _last(bench: Bench, sizes: Sizes) -> Fit:
+    """Prepare a run of nothing but last releases. They have few entries, if they are scores."""
+    made = _prepare(bench, bench.adapter.base(2), STEPS)
+    bench.teach(made, (0, 1))
+    n_steps = max(2, 2 * round(sizes.draws / (4 * _FEWER * math.prod(made.model.shape))))
+    return replace(made, plan=replace(made.plan, n_steps=n_steps))
 
 
 class _Noise:
@@ -101,6 +116,12 @@ def law(units: np.ndarray, claimed: float) -> list[Check]:
     p = float(chisquare(low).pvalue)
     checks.append(Check("low bytes uniform", p > ERROR, p, detail="p of a chi-square test", by_chance=ERROR))
     return checks
+
+
+def _law(first: _Noise, second: _Noise) -> list[Check]:
+    """Compare the noise of two runs of one kind."""
+    both = law(np.concatenate((first.units, second.units)), first.claimed)
+    return both + _lattice(first, second) + _independence(first, second)
 
 
 def _lattice(first: _Noise, second: _Noise) -> list[Check]:

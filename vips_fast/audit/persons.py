@@ -78,5 +78,8 @@ class Persons(Adapter):
         numbers = np.repeat(np.arange(2 * n), self.most)
         return {**self.rows.take(data, numbers), "groups": numbers}
 
+    def resized(self) -> Adapter:
+        return Persons(self.rows.resized(), self.most)
+
     def sharp(self, stage: Fit) -> None:
         self.rows.sharp(stage)

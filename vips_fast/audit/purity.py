@@ -1,12 +1,13 @@
 """Run layer B, purity: contributions have equal bits in any company."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from ..models.fit import Fit
-from .bench import Bench, Part
+from .bench import STEPS, Bench, Part
 from .report import Check, LayerResult
 from .sizes import Sizes
 
@@ -19,10 +20,11 @@ def layer_b(bench: Bench, sizes: Sizes, rng: np.random.Generator) -> LayerResult
     adapter = bench.adapter
     purity = _Purity(bench, [adapter.generated(rng, adapter.wide) for _ in range(adapter.many)], rng)
     checks = [purity.shards("any shards, first step"), purity.threads(16, "16 threads, first step")]
+    bench.teach(purity.stage, (0, 1))
+    checks += [replace(check, name=check.name + ", last release") for check in purity.checks(sizes, last=True)]
+    purity.stage.model.restore(purity.start)
     adapter.scramble(purity.stage, rng, 2)
-    purity.freeze()
-    checks += [purity.shards("any shards")] + [purity.threads(k, f"{k} threads") for k in _THREADS]
-    checks += purity.partitions() + purity.singles(sizes) + [_large(bench, sizes.rows, rng)]
+    checks += [*purity.checks(sizes), _large(bench, sizes.rows, rng)]
     return LayerResult("B", "purity of contributions", tuple(checks))
 
 
@@ -52,8 +54,9 @@ class _Purity:
         self.data = bench.adapter.data(records)
         self.words = rng.integers(0, 2**64, self.n, dtype=np.uint64)
         # The public number of records is the same for a record's own data set.
-        self.estimator = bench.whole(n_records=self.n)
+        self.estimator = bench.whole(n_records=self.n, n_steps=STEPS)
         self.stage = bench.prepare_data(self.estimator, self.data)
+        self.start = self.stage.model.state()
         self.everything = np.arange(self.n)
         self.freeze()
 
@@ -61,6 +64,12 @@ class _Purity:
         """Take the model's state and the sum of all records under it."""
         self.state = self.stage.model.state()
         self.whole = self.sum(self.everything)
+
+    def checks(self, sizes: Sizes, last: bool = False) -> list[Check]:
+        """Compare under the state that the model is in; ``last`` if a score may come next."""
+        self.freeze()
+        threads = [self.threads(k, f"{k} threads") for k in _THREADS]
+        return [self.shards("any shards"), *threads, *self.partitions(), *self.singles(sizes, last)]
 
     def sum(self, rows: Sequence[int] | np.ndarray, n_threads: int = 1) -> np.ndarray:
         """Exact sum of some records of the large data set."""
@@ -119,7 +128,7 @@ class _Purity:
         usable = self.stage.records.usable
         return (self.everything, self.words) if usable is None else (self.everything[usable], self.words[usable])
 
-    def singles(self, sizes: Sizes) -> list[Check]:
+    def singles(self, sizes: Sizes, last: bool) -> list[Check]:
         """Return records one by one."""
         looked = np.sort(self.rng.choice(self.n, min(sizes.records, self.n), replace=False))
         single = {int(i): self.sum([i]) for i in looked}
@@ -143,7 +152,7 @@ class _Purity:
             Check("after other minibatches", differ(lambda i: self.sum([i])) == 0, detail="the same again, later"),
             Check("its own data set", differ(self._own) == 0, detail="the record in another data set"),
         ]
-        scratch, entered = self._sum_poisoned()
+        scratch, entered = self._sum_poisoned(last)
         after = f"after one {'whose parameters were not finite' if entered else 'as it was, as NaN is refused'}"
         later, used = differ(lambda i: self.sum([i])), differ(lambda i: self._in(scratch, i))
         return [
@@ -158,11 +167,11 @@ class _Purity:
         own.model.restore(self.state)
         return self.bench.fine(own, [0], self.words[[row]])
 
-    def _sum_poisoned(self) -> tuple[dict[str, Any], bool]:
+    def _sum_poisoned(self, last: bool) -> tuple[dict[str, Any], bool]:
         """Sum with poisoned parameters; return the workspace and whether they got in."""
         model, records = self.stage.model, self.stage.records
         scratch: dict[str, Any] = {}
-        entered = self.bench.adapter.poison(self.stage)
+        entered = self.bench.adapter.poison(self.stage, last)
         some = self.everything[: max(1, self.n // 10)]
         with np.errstate(all="ignore"):
             self.sum(some, 2)

@@ -126,6 +126,8 @@ class Fitted:
         # The number of rows is public where a record is replaced, and private elsewhere.
         settings["n_records"] = _RECORDS if bench.relation == Relation.REPLACE_ONE else _RECORDS + 3
         settings["batch_size"] = None if adapter.estimator().sampling == "full" else 10
+        if getattr(adapter.estimator()._options, "measure_gain", False) is None:
+            settings["options__measure_gain"] = True  # however few the steps are
         self.estimator = bench.estimator(**settings)
         self.model, self.transcript = folder / "model", folder / "transcript"
         before = fingerprint(self.estimator.get_params())

@@ -1,8 +1,9 @@
 """Layer A, replay: how far one raw record moves the noiseless sums."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,13 +11,15 @@ import numpy as np
 from ..accounting import Relation
 from ..models.fit import Fit
 from ..models.rebuild import alike
-from .bench import Bench, squared_norm
+from .bench import STEPS, Bench, squared_norm
 from .report import Check, LayerResult
-from .sizes import Sizes
+from .sizes import N_RECORDS, Sizes
 
-#: Released states for comparing pairs: the sharp one, then one more release each.
-_STATES = 5
 _BASE = 5
+#: Each state gets such a part of the pairs.
+_PORTIONS = 5
+#: Scores of any predictions.
+_SCORES, _CHANCES = 100, (0.3, 0.19, 0.19, 0.3, 0.02)
 
 
 def declared_square(sensitivity: float, spacing: float) -> Fraction:
@@ -27,27 +30,24 @@ def declared_square(sensitivity: float, spacing: float) -> Fraction:
 class _Replay:
     """Sums of whole raw data sets, with frozen random words.
 
-    All are under one state. Each data set is read anew, by an estimator of its own. Whatever a reader makes of the
-    other records, or keeps, shows as a distance.
+    All are under one state, which ``put`` makes. Each data set is read anew, by an estimator of its own. Whatever a
+    reader makes of the other records, or keeps, shows as a distance.
     """
 
-    def __init__(self, bench: Bench, rng: np.random.Generator, number: int):
-        self.bench = bench
+    def __init__(self, bench: Bench, rng: np.random.Generator, put: Callable[[Fit], None], n_records: int = _BASE + 1):
+        self.bench, self.n_records = bench, n_records
         self.base = bench.adapter.base(_BASE)
         self.words = rng.integers(0, 2**64, _BASE + 1, dtype=np.uint64)
         self.stage = bench.prepare(self._estimator(), self.base)
         self.start = self.stage.model.state()
-        if number == 0:
-            bench.adapter.sharp(self.stage)
-        else:
-            bench.adapter.scramble(self.stage, rng, number)
+        put(self.stage)
         self.state: Mapping[str, np.ndarray] = self.stage.model.state()
         mechanism = self.stage.plan.mechanism
         self.bound = declared_square(mechanism.sensitivity, mechanism.spacing)
         self.facts_differ = 0
 
     def _estimator(self, **overrides: Any) -> Any:
-        return self.bench.whole(n_records=_BASE + 1, **overrides)
+        return self.bench.whole(n_records=self.n_records, n_steps=STEPS, **overrides)
 
     def sums(self, extra: Sequence[Any], **overrides: Any) -> np.ndarray:
         """Return the noiseless sums for the base and further records."""
@@ -59,6 +59,16 @@ class _Replay:
         rows = np.arange(stage.records.n_rows)
         return self.bench.sums(stage, rows, np.resize(self.words, len(rows)))
 
+    def shares(self, rng: np.random.Generator, pairs: int) -> list[Fraction]:
+        """Return squared distances over the declared one: of the worst pair, and of generated ones."""
+        adapter, without, out = self.bench.adapter, self.sums([]), []
+        replaces = self.bench.relation == Relation.REPLACE_ONE
+        generated = ([adapter.generated(rng, adapter.small) for _ in range(2)] for _ in range(pairs))
+        for first, second in (adapter.worst_pair(), *generated):
+            moved = self.sums([first]) - (self.sums([second]) if replaces else without)
+            out.append(squared_norm(moved) / self.bound)
+        return out
+
 
 def same_run(one: Fit, other: Fit) -> bool:
     """Tell whether public facts and plan are the same."""
@@ -67,39 +77,27 @@ def same_run(one: Fit, other: Fit) -> bool:
 
 def layer_a(bench: Bench, sizes: Sizes, rng: np.random.Generator) -> LayerResult:
     """Measure distances of neighboring data sets' exact sums, with frozen randomness."""
-    adapter, relation = bench.adapter, bench.relation
-    each = -(-sizes.pairs // _STATES)
-    most, over, total, facts = Fraction(0), 0, 0, 0
-    reached = Fraction(0)
-    n_states = _STATES + adapter.more_states
-    for number in range(n_states):
-        replay = _Replay(bench, rng, number)
-        without = replay.sums([])
-        worst = adapter.worst_pair()
-        for pair in range(1 + each):
-            first, second = worst if pair == 0 else (adapter.generated(rng, adapter.small) for _ in range(2))
-            moved = replay.sums([first]) - (replay.sums([second]) if relation == Relation.REPLACE_ONE else without)
-            share = squared_norm(moved) / replay.bound
-            if number == 0 and pair == 0:
-                reached = share
-            total += 1
-            over += share > 1
-            most = max(most, share)
+    adapter = bench.adapter
+    scrambled = [partial(adapter.scramble, rng=rng, releases=before) for before in range(STEPS)]
+    states: list[Callable[[Fit], None]] = [adapter.sharp, *scrambled]
+    each, facts = -(-sizes.pairs // _PORTIONS), 0
+    shares: list[Fraction] = []
+    for put in states:
+        replay = _Replay(bench, rng, put)
+        shares += replay.shares(rng, each)
         facts += replay.facts_differ
+    told, state = bench.told()
+    last = _Replay(told, rng, lambda stage: stage.model.restore(state), N_RECORDS).shares(rng, each)
     checks = [
-        Check(
-            "distance of neighbors",
-            over == 0,
-            math.sqrt(most),
-            1.0,
-            f"largest of {total} pairs of raw data sets in {n_states} released states over the declared sensitivity; "
-            f"{over} beyond it",
-        ),
+        _distance("distance of neighbors", shares, f"in {len(states)} states, before each release of a run,"),
+        _distance("distance of neighbors, last release", last, "in a state that is sure of itself,"),
+        *_score(told, state, rng),
         Check(
             "public facts", facts == 0, detail="neighboring data sets give the same public facts, plan and public start"
         ),
     ]
-    if adapter.tight(relation):
+    if adapter.tight(bench.relation):
+        reached = shares[0]
         checks.append(
             Check(
                 "worst case is reached",
@@ -109,8 +107,42 @@ def layer_a(bench: Bench, sizes: Sizes, rng: np.random.Generator) -> LayerResult
                 "distance of the worst pair over the declared sensitivity: the claim is not loose",
             )
         )
-    checks += [_rows(bench), _invalid(bench, rng), _not_finite(bench, rng)]
+    checks += [_rows(bench), _invalid(bench, rng), _not_finite(bench, rng), _not_finite(bench, rng, last=True)]
     return LayerResult("A", "replay of neighbors", tuple(checks))
+
+
+def _distance(name: str, shares: Sequence[Fraction], where: str) -> Check:
+    """Compare squared distances over the declared one with 1."""
+    over = sum(share > 1 for share in shares)
+    said = f"largest of {len(shares)} pairs of raw data sets {where} over the declared sensitivity; {over} beyond it"
+    return Check(name, over == 0, math.sqrt(max(shares)), 1.0, said)
+
+
+def _score(bench: Bench, state: Mapping[str, np.ndarray], rng: np.random.Generator) -> list[Check]:
+    """Compare scores of any predictions: the bound of the score must hold whatever its model predicts.
+
+    Records whose predictions are as far apart as the bound allows are hard to find, or there are none.
+    """
+    stage = bench.prepare(bench.whole(n_records=N_RECORDS, n_steps=STEPS), bench.adapter.base(2))
+    stage.model.restore(state)
+    score = getattr(stage.model, "score", None)
+    if score is None:
+        return []
+    honest = score.clip_rows
+
+    def any_rows(nats: np.ndarray, predicted: np.ndarray, *more: Any) -> np.ndarray:
+        nats = score.nats * rng.choice([-1e3, -1.0, 1.0, 1e3, math.nan], nats.shape, p=_CHANCES)
+        return np.asarray(honest(nats, rng.integers(2, size=predicted.shape), *more))
+
+    score.clip_rows = any_rows
+    word = np.zeros(1, dtype=np.uint64)
+    rows = [bench.sums(stage, [0], word) for _ in range(_SCORES)]
+    pairs = [(one, other) for one in rows for other in rows] if bench.relation == Relation.REPLACE_ONE else []
+    moved = [one - other for one, other in pairs] or rows
+    mechanism = stage.plan.mechanism
+    share = max(map(squared_norm, moved)) / declared_square(mechanism.sensitivity, mechanism.spacing)
+    said = f"largest distance that {_SCORES} scores of any predictions make, over the declared sensitivity"
+    return [Check("distance of neighbors, any score", share <= 1, math.sqrt(share), 1.0, said)]
 
 
 #: Clipping in float32 keeps back 2^-18 of the norm, and truncation up to a lattice step in each entry. Squared
@@ -137,7 +169,7 @@ def _rows(bench: Bench) -> Check:
 
 def _invalid(bench: Bench, rng: np.random.Generator) -> Check:
     """Check that ``invalid="drop"`` makes an invalid record as good as absent."""
-    replay = _Replay(bench, rng, 1)
+    replay = _Replay(bench, rng, lambda stage: bench.adapter.scramble(stage, rng, 1))
     without, moved, bad = replay.sums([], options__invalid="drop"), 0, bench.adapter.invalid()
     try:
         for record in bad:
@@ -147,16 +179,16 @@ def _invalid(bench: Bench, rng: np.random.Generator) -> Check:
     return Check("invalid records", moved == 0, detail=f"{len(bad)} of them, dropped: no sum moves")
 
 
-def _not_finite(bench: Bench, rng: np.random.Generator) -> Check:
-    """Check contributions under parameters that are not finite."""
+def _not_finite(bench: Bench, rng: np.random.Generator, last: bool = False) -> Check:
+    """Check contributions under parameters that are not finite, to a release in the middle or to the ``last``."""
     records = [bench.adapter.generated(rng, bench.adapter.small) for _ in range(20)]
-    stage = bench.prepare(bench.whole(n_records=len(records)), records)
-    bench.adapter.scramble(stage, rng, 2)
-    entered = bench.adapter.poison(stage)
+    stage = bench.prepare(bench.whole(n_records=len(records), n_steps=STEPS), records)
+    bench.adapter.scramble(stage, rng, STEPS - 1 if last else 2)
+    entered = bench.adapter.poison(stage, last)
     mechanism, words = stage.plan.mechanism, rng.integers(0, 2**64, 1, dtype=np.uint64)
     with np.errstate(all="ignore"):
         longest = max(squared_norm(bench.sums(stage, [row], words)) for row in range(len(records)))
     share = longest / declared_square(mechanism.clip_norm, mechanism.spacing)
     how = "under parameters that are not finite" if entered else "after releases of NaN, which the model refuses"
     said = f"largest contribution over the clip norm, {how}"
-    return Check("non-finite numbers", share <= 1, math.sqrt(share), 1.0, said)
+    return Check("non-finite numbers" + ", last release" * last, share <= 1, math.sqrt(share), 1.0, said)
