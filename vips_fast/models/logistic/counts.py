@@ -124,7 +124,7 @@ class CountRegression(Regression):
         Raises ValueError, TypeError or MemoryError if a parameter or the data are unusable, the run would overspend, or
         the statistics do not fit the machine. Nothing has been spent then.
         """
-        return self._fit_and_warn(X, y, exposure=exposure, **call)
+        return self._fit(X, y, exposure=exposure, **call)._warned()
 
     def partial_fit(self, X: Data, y: Column, exposure: npt.ArrayLike | None = None, **call: Unpack[Call]) -> Self:
         """Do one more step, from all rows of X. Give a ``noise_multiplier``."""

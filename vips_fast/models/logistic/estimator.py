@@ -164,7 +164,7 @@ class BayesianLogisticRegression(Regression, Classifier):
         Raises ValueError, TypeError or MemoryError if a parameter or the data are unusable, the run would overspend, or
         the statistics do not fit the machine. Nothing has been spent then.
         """
-        return self._fit_and_warn(X, y, trials=trials, **call)
+        return self._fit(X, y, trials=trials, **call)._warned()
 
     def partial_fit(self, X: Data, y: Column, trials: npt.ArrayLike | None = None, **call: Unpack[Call]) -> Self:
         """Do one more step from all rows of X.

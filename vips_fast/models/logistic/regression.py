@@ -95,9 +95,8 @@ class Regression(PrivateEstimator):
     def _has_score(self) -> bool:
         return self.fit_intercept and self._full
 
-    def _fit_and_warn(self, X: Any, y: Any, **call: Any) -> Self:
-        """Fit, and warn of what the releases show; the caller is what the user calls."""
-        self._fit(X, y, **call)
+    def _warned(self) -> Self:
+        """Warn of what the releases show; the caller is what the user calls."""
         for text in findings(self):
             warnings.warn(printable(text), stacklevel=3)
         return self
