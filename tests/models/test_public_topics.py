@@ -710,6 +710,11 @@ def test_the_verdict_is_true():
     assert worths.count("useful") >= 20 and worths.count("useful") <= 36
 
 
+def test_a_given_prior_of_proportions_holds_beside_topics_of_the_records_own(own_topics):
+    assert fitted(doc_topic_prior=0.5)._fitted_alpha().sum() == pytest.approx(0.5 * K)
+    assert fitted()._fitted_alpha().sum() != pytest.approx(0.5 * K)
+
+
 @pytest.mark.parametrize("mixed, least, most", [(False, 1.5, 2.0), (True, 6.0, 24.0)])
 def test_where_noise_hides_the_gain_a_score_finds_the_prior_and_says_so(mixed, least, most):
     for seed in range(3):

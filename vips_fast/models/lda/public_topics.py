@@ -607,7 +607,7 @@ class PublicTopicsModel(Model):
         settings = replace(
             self._settings,
             n_topics=number,
-            alpha=_OWN_TOTALS[0] / number,
+            alpha=(self._totals[0] if len(self._totals) == 1 else _OWN_TOTALS[0]) / number,
             eta=self._settings.options.topic_word_prior or 1.0 / number,
             histograms=0,  # words were counted before, in a state of the same names
         )
@@ -629,8 +629,13 @@ class PublicTopicsModel(Model):
         return WordsRead(topics, weights, masses, np.zeros(len(masses)), masses, 0.0)
 
     @property
+    def _compared(self) -> tuple[float, ...]:
+        """Totals of proportions that the score compares; a given one stays alone."""
+        return self._totals if self._own is None or len(self._totals) == 1 else _OWN_TOTALS
+
+    @property
     def _n_candidates(self) -> int:
-        return len(self._totals) if self._own is None else len(_OWN_TOTALS) + 1
+        return len(self._compared) + (self._own is not None)
 
     def _candidate(self, own: bool, total: float) -> tuple[np.ndarray, np.ndarray]:
         """Topics, (J, V), with a Dirichlet prior of proportions of this total, (J,)."""
@@ -646,9 +651,9 @@ class PublicTopicsModel(Model):
     def _candidates(self) -> list[tuple[np.ndarray, np.ndarray]]:
         """What the score compares: topics with each total."""
         own = self._own is not None
-        found = [self._candidate(own, total) for total in (_OWN_TOTALS if own else self._totals)]
+        found = [self._candidate(own, total) for total in self._compared]
         found = [(found[0][0], prior) for _, prior in found]  # the score works once for the same topics
-        return [*found, self._candidate(False, TOTALS[0])] if own else found
+        return [*found, self._candidate(False, self._totals[0])] if own else found
 
     @cached_property
     def _score(self) -> HalfPrediction:
@@ -674,12 +679,12 @@ class PublicTopicsModel(Model):
     @property
     def _chosen(self) -> "Chosen":
         """What the score chooses: the peak of its totals, or public topics alone."""
-        score, totals = self._score_read, self._totals if self._own is None else _OWN_TOTALS
+        score, totals = self._score_read, self._compared
         if score is None:
             return Chosen(self._own is not None, totals[0], 0.0, 0.0)
         nats = np.append(0.0, score.nats) if self._compares else score.nats
         if self._own is not None and nats.argmax() == len(totals):
-            return Chosen(False, TOTALS[0], float(nats[-1]), score.noise(len(totals)))
+            return Chosen(False, self._totals[0], float(nats[-1]), score.noise(len(totals)))
         place = peak(nats[1], nats[0], nats[2], score.sd) if len(totals) > 1 else 0.0
         total = totals[0] * (totals[-1] / totals[0]) ** place
         parts = np.array([1.0 - place**2, (place**2 - place) / 2.0, (place**2 + place) / 2.0])[: len(totals)]
