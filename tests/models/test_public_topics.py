@@ -711,7 +711,7 @@ def test_the_verdict_is_true():
 
 
 def test_a_given_prior_of_proportions_holds_beside_topics_of_the_records_own(own_topics):
-    assert fitted(doc_topic_prior=0.5)._fitted_alpha().sum() == pytest.approx(0.5 * K)
+    assert fitted(options={"doc_topic_prior": 0.5})._fitted_alpha().sum() == pytest.approx(0.5 * K)
     assert fitted()._fitted_alpha().sum() != pytest.approx(0.5 * K)
 
 

@@ -89,7 +89,7 @@ def test_a_topic_of_the_records_own_has_no_spread(monkeypatch):
     assert np.isfinite(own.components_sd_[~mine]).all()
     topics = part_of(own).learned(own, prior.words, 5).topics
     for topic in topics:
-        assert ("±" in topic.bars.rows[0].text) != np.isnan(topic.lift)
+        assert ("±" in topic.bars.rows[0].value) != np.isnan(topic.lift)
     without = LatentDirichletAllocation(K, epsilon=8.0, delta=1e-6).fit(counts)
     assert np.isnan(without.components_sd_).all() and np.isnan(without.components_interval()).all()
     free = LatentDirichletAllocation(K, private=False, n_steps=2).fit(counts)
