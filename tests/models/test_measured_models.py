@@ -51,14 +51,14 @@ def fitted(kind, records, seed=0, **settings):
 
 
 @ALL
-def test_parts_that_are_there_are_useful_and_others_are_noise(kind):
+def test_parts_that_are_there_are_useful_and_others_are_not(kind):
     spent = dict(epsilon=4.0) if kind in NETWORKS else dict(noise_multiplier=3.0)
     good = fitted(kind, data(kind), **spent)
     assert good.found_gain_.low > 0.02 and good.verdict_.worth == "useful"
     assert "half of a record's columns predict the other half" in good.verdict_.text
     none = fitted(kind, data(kind, apart=0.0), **spent)
-    assert none.verdict_.worth == "noise" and none.verdict_.text.startswith("Verdict: mostly noise")
-    assert fitted(kind, data(kind, n=200), epsilon=0.5).verdict_.worth == "noise"
+    assert none.verdict_.worth in ("no better", "unclear")
+    assert fitted(kind, data(kind, n=200), epsilon=0.5).verdict_.worth == "unclear"
     unmeasured = type("Off", (kind,), {"measure_gain": False}) if kind not in NETWORKS else kind
     off = {"measure": False} if kind in NETWORKS else {}
     off = fitted(unmeasured, data(kind), **spent, **off)

@@ -53,7 +53,7 @@ def verdicts():
         "unsure": FoundGain(0.03, -0.02, 0.08),
         "worse": FoundGain(-0.2, -0.3, -0.1),
     }
-    out = {name: Verdict.of(gain, "topics predict words", "word frequencies").text for name, gain in found.items()}
+    out = {name: Verdict.of_columns(gain, "person").text for name, gain in found.items()}
     out |= {f"topics, {name}": Verdict.of_topics(gain, "person").text for name, gain in found.items()}
     out["topics, hidden"] = Verdict.of_topics(None, "person", hidden=True, outside=(0.3, 0.01), unlike="en").text
     return out

@@ -105,7 +105,7 @@ class RunForecast:
     text: str
     #: The category to warn with if the run is hopeless; None if it is not.
     warning: type[Warning] | None = None
-    #: The expected verdict (`vips_fast.models.verdict`): "useful", "weak" or "noise"; "" if nothing predicts it.
+    #: "useful", "weak" or "noise"; "" if nothing predicts it.
     worth: str = ""
     #: All releases of the planned run, with the purchase before it; None if they are not planned yet.
     event: PrivacyEvent | None = field(default=None, repr=False, compare=False)

@@ -37,7 +37,6 @@ from ..engine.sampling import SAMPLINGS, KeyedRandomness, Randomness, SystemRand
 from ..engine.statement import Privacy
 from ..engine.transcript import TranscriptWriter
 from ..kernels.threads import resolve_n_threads
-from ..store.words import a
 from . import persistence
 from .caveats import begin_uncounted, end_uncounted, tell
 from .family import family_of
@@ -585,8 +584,7 @@ class PrivateEstimator:
     @property
     def verdict_(self) -> Verdict:
         """The worth of the model in words, from releases only."""
-        unit = self._fitted().privacy.unit
-        return Verdict.of(self.found_gain_, f"half of {a(unit)}'s columns predict the other half", "their shares do")
+        return Verdict.of_columns(self.found_gain_, self._fitted().privacy.unit)
 
     @property
     def n_steps_(self) -> int:

@@ -1,6 +1,5 @@
 """Judge a fitted model from releases, in words: the interval of its found gain decides."""
 
-import math
 from dataclasses import dataclass
 
 from ..engine.gain import FoundGain
@@ -8,8 +7,6 @@ from ..store.words import a, several
 
 #: A gain that matters.
 _LEAST = 0.02
-#: A sure gain is above another by this many half widths of its interval, in nats: noise passes for it in 1 fit of 200.
-_SURE = 1.6
 #: An interval of this width says nothing.
 _HIDDEN = 1.0
 #: The share of units without a counted word, and of words that are not counted, that is told.
@@ -22,8 +19,8 @@ class Verdict:
 
     Attributes
     ----------
-    worth : {"useful", "weak", "noise", "no better", "unclear", ""}
-        "" if no release shows it. Of topics and outcomes "useful", "no better" or "unclear".
+    worth : {"useful", "no better", "unclear", ""}
+        "" if no release shows it.
     found : FoundGain or None
     text : str
         The verdict in one line, "" without one.
@@ -32,20 +29,6 @@ class Verdict:
     worth: str
     found: FoundGain | None
     text: str
-
-    @classmethod
-    def of(cls, found: FoundGain | None, claim: str, over: str) -> "Verdict":
-        """Judge a found gain of ``claim``, a prediction, over another one; without counts a sure gain is needed."""
-        if found is None:
-            return cls("", None, "")
-        sure = _is_above(found, 0.0)
-        worth = "useful" if _is_above(found, _LEAST) else "weak" if sure else "noise"
-        if sure:
-            gain = f"{found.gain:.0%} better (90 % interval {found.low:.0%} to {found.high:.0%})"
-        else:
-            gain = f"perhaps no better ({found.low:.0%} to {found.high:.0%})" if found.high > _LEAST else "no better"
-        head = "mostly noise" if worth == "noise" else worth
-        return cls(worth, found, f"Verdict: {head}. Found in a release: {claim} {gain} than {over}.")
 
     @classmethod
     def of_topics(
@@ -84,6 +67,15 @@ class Verdict:
         return cls(worth, found, text)
 
     @classmethod
+    def of_columns(cls, found: FoundGain | None, unit: str) -> "Verdict":
+        """Judge a mixture or a network by its gain over the columns' shares."""
+        claim, remedy = f"half of {a(unit)}'s columns predict the other half", f"More {several(unit)} or a larger"
+        worth, text = _judged(
+            found, claim, "than their shares do", "the columns' shares", f"{remedy} epsilon would tell."
+        )
+        return cls(worth, found, text)
+
+    @classmethod
     def of_outcomes(cls, found: FoundGain | None, told: str, claim: str, than: str) -> "Verdict":
         """Judge a regression by what it predicts; ``told`` says which effects are known."""
         worth, text = _judged(found, claim, than, "without columns", "More records or a larger epsilon would tell.")
@@ -98,18 +90,10 @@ def _judged(found: FoundGain | None, claim: str, than: str, other: str, remedy: 
     if found is None:
         return "", ""
     side, ends = "better" if found.gain > 0.0 else "worse", f"90 % interval {found.low:+.0%} to {found.high:+.0%}"
-    said = f"In a release, {claim} {abs(found.gain):.0%} {side} ({ends}) {than}."
+    size = "less than 1%" if abs(found.gain) < 0.005 else f"{abs(found.gain):.0%}"
+    said = f"In a release, {claim} {size} {side} ({ends}) {than}."
     if found.low > _LEAST:
         return "useful", f"Verdict: useful. {said}"
     if found.high < _LEAST:
         return "no better", f"Verdict: not better than {other}. {said}"
     return "unclear", f"Verdict: cannot tell. {said} {remedy}"
-
-
-def _is_above(found: FoundGain, least: float) -> bool:
-    """Tell whether a gain is surely above another.
-
-    Noise is about the nats: a gain near 1 has a short way up and a long one down.
-    """
-    nats, low = (-math.log(max(1.0 - gain, 1e-12)) for gain in (found.gain, found.low))
-    return nats - _SURE * (nats - low) > -math.log1p(-least)
