@@ -107,6 +107,7 @@ def test_entries_that_cancel_are_still_negative():
     "arrays",
     [
         dict(indptr=[0, 3, 2, 4]),
+        dict(indptr=[0, 3, 4, 0]),
         dict(indptr=[0, 2, 2, 4000]),
         dict(indptr=[1, 2, 2, 4]),
         dict(indptr=[-1, 2, 2, 4]),

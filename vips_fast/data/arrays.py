@@ -192,6 +192,9 @@ def csr_arrays(X: Any, name: str) -> Parts:
     arrays, which scipy's compiled loops trust, do not describe a matrix of the shape that `X` says.
     """
     try:
+        # scipy looks at the order of the offsets only if the last one is above 0.
+        if hasattr(X, "indptr") and (X.indptr[1:] < X.indptr[:-1]).any():
+            raise ValueError
         if X.format not in ("csr", "csc", "coo"):
             if X.format == "bsr":
                 X.check_format()
