@@ -177,15 +177,28 @@ def test_replacing_a_unit_costs_what_the_furthest_pair_does(rows, noise, clip_no
     assert longest + model.shape[0] ** 0.5 * model.clip / mechanism.sensitivity <= model.clip / mechanism.spacing
 
 
-def test_statistics_of_a_subclass_are_held_to_their_norm_alone():
-    class Own(GaussianMixture):
-        @staticmethod
-        def statistics(records, parameters, out):
-            out[:, 0] = records[:, 0]
+class OwnStatistics(GaussianMixture):
+    @staticmethod
+    def statistics(records, parameters, out):
+        out[:, 0] = records[:, 0]
 
+
+class OwnBound(GaussianMixture):
+    def norm_bound(self, n_columns):
+        return 4.0
+
+
+class OwnStart(GaussianMixture):
+    def start(self, n_columns, rng):
+        constant, slope, _, *more = super().start(n_columns, rng)
+        return constant, slope, [0.0], *more
+
+
+@pytest.mark.parametrize("kind", [OwnStatistics, OwnBound, OwnStart])
+def test_a_subclass_is_held_to_its_norm_alone(kind):
     settings = dict(noise_multiplier=1.0, n_steps=2, sampling="full", options={"relation": "replace_one"})
-    run = Own(2, **settings).prepare(np.eye(4))
-    assert run.plan.mechanism.sensitivity == 2.0 * run.plan.mechanism.clip_norm
+    mechanism = kind(2, **settings).prepare(np.eye(4)).plan.mechanism
+    assert mechanism.sensitivity == 2.0 * mechanism.clip_norm
 
 
 def test_a_lattice_that_leaves_no_room_is_refused_before_anything_is_spent():

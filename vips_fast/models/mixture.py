@@ -99,9 +99,10 @@ class Mixture(ConjugateEstimator):
         return math.sqrt(1.0 + 2.0 * count_weight(n_columns) ** 2) * (1 + 1e-12)  # the bound, and rounding
 
     def _apart(self, n_columns: int) -> float:
-        # The proof is about these statistics: those of a subclass are held to their norm alone.
-        own = type(self).statistics is Mixture.statistics
-        return 2.0 / self.norm_bound(n_columns) if own else super()._apart(n_columns)
+        # The proof is about these statistics, with their bound and the w that start and M-step hand to them. A model of
+        # your own may change any of these: it is held to its norm alone.
+        ours = type(self).__module__.startswith(f"{__package__}.")
+        return 2.0 / self.norm_bound(n_columns) if ours else super()._apart(n_columns)
 
     def check_parameters(self) -> None:
         check_number("n_components", self.n_components, 1, 2**20, integer=True)
