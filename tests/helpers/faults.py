@@ -109,7 +109,7 @@ class ClipsEachClass(BayesianLogisticRegression):
 class UnclippedUnitsModel(SphericalModel):
     """Rows are clipped, and a person's sum is not."""
 
-    def _joined(self, columns, units, starts):
+    def _joined(self, columns, units, unit_of, n_units):
         return columns, units
 
 
@@ -117,8 +117,8 @@ class LongRowsModel(SphericalModel):
     """Rows pass the bound of a contribution by a half."""
 
     def _contributions(self, block):
-        columns, units, clipped = super()._contributions(block)
-        return columns, units * 3 // 2, clipped
+        row_of, columns, units, clipped = super()._contributions(block)
+        return row_of, columns, units * 3 // 2, clipped
 
 
 class ExactMeanModel(SphericalModel):
