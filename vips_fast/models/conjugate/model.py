@@ -533,7 +533,11 @@ class ConjugateModel(Model):
             self._longest -= math.sqrt(self.shape[0]) * self._spacing / self._apart
             self._longest *= 1.0 - 2.0**-16
             if self._longest < 0.5 * self.clip:
-                raise ValueError("noise_multiplier: too large for the number of statistics; expected less noise a step")
+                noise, lost = mechanism.noise_multiplier, 1.0 - self._longest / self.clip
+                raise ValueError(
+                    f"noise_multiplier={noise:.4g}: too large for {self.shape[0]} statistics, whose rounding would "
+                    f"take {lost:.0%} of a contribution; expected at most 50 %"
+                )
 
     @cached_property
     def _loop(self) -> Callable[..., None]:
