@@ -75,9 +75,11 @@ def test_topics_are_planned_with_what_their_words_leave():
     assert 50 < made.vocabulary.max_features < 6400
     with pytest.raises(ValueError, match="vocab_share=0.5: expected None with a number of words"):
         plan(6652, 100, 10, vocab_share=0.5)
-    for share in (0.0, 1.5, math.nan):
+    for share in (0, 1.5, np.nan, "half", True):
         with pytest.raises(ValueError, match=r"vocab_share=.*: expected a number in \(0, 1\]"):
-            plan(6652, None, 10, epsilon=2.0, doc_length=100, vocab_share=share)
+            plan(6652, None, 10, vocab_share=share)
+    with pytest.raises(ValueError, match="n_records=2147483649: expected an integer"):
+        plan(2**31 + 1, None, 10)
 
 
 def test_what_an_empty_vocabulary_would_have_needed_is_enough():

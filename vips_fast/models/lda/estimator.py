@@ -375,8 +375,9 @@ class LatentDirichletAllocation(Transformer):
         planner, own, topics = planner or Planner(), copy(self), self.n_components
         own.n_components = MOST_TOPICS if topics is None else topics
         own._check_parameters()
-        for name, value in (("n_records", n_records), ("n_features", 1 if n_features is None else n_features)):
-            check_number(name, value, 1, 2**53, integer=True)
+        check_number("n_records", n_records, 1, 2**31 if n_features is None else 2**53, integer=True)
+        check_number("n_features", n_features, 1, 2**53, integer=True, optional=True)
+        check_number("vocab_share", vocab_share, 0, 1, low_open=True, optional=True)
         if n_features is not None and vocab_share is not None:
             raise ValueError(f"vocab_share={vocab_share!r}: expected None with a number of words")
         public = Public(int(n_features or 0), int(n_records), seed=0, unit=unit, n_bins=n_bins)
