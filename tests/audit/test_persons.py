@@ -78,8 +78,8 @@ def test_a_person_that_counts_more_than_once(name, fault):
 def test_a_person_whose_label_is_spelled_in_several_ways(monkeypatch):
     """Labels that are compared as they are. Each spelling is a unit of its own."""
     monkeypatch.setattr(groups, "canonical_label", lambda label: label)
-    (found,) = failed(LOGISTIC, "A")
-    assert found.startswith("distance of")
+    found = failed(LOGISTIC, "A")
+    assert found and all(name.startswith("distance of") for name in found)
 
 
 def test_a_cut_that_depends_on_other_persons():

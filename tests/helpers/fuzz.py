@@ -180,7 +180,7 @@ def changed(name, data, chosen):
     """Return a changed file. Half of all changes keep its form, if it has one that is known here."""
     form = of_log if name in LOGS else FORMS.get(Path(name).suffix)
     if form is not None and chosen.random() < 0.5:
-        with contextlib.suppress(LookupError, ValueError, TypeError, OverflowError, AttributeError):
+        with contextlib.suppress(LookupError, ValueError, TypeError, OverflowError, AttributeError, EOFError):
             return form(data, chosen)
     return blind(data, chosen)
 

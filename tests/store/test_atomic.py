@@ -10,9 +10,8 @@ import pytest
 from disk import FAULTS, each_fault
 
 import vips_fast
-from vips_fast.cli.output import output_file
 from vips_fast.models.lda import PublicPrior
-from vips_fast.store.atomic import leftovers, replace_file, replace_text, write_file
+from vips_fast.store.atomic import leftovers, replace_file, replace_text, replacing, write_file
 from vips_fast.store.cache import store
 from vips_fast.store.npz import write_npz
 
@@ -21,7 +20,7 @@ PRIOR = PublicPrior(WORDS, np.ones((2, 16)), [0.5, 0.5], np.ones(16), "a test")
 
 
 def of_output(path):
-    with output_file(path) as file:
+    with replacing(path) as file:
         file.write(b"new" * 1000)
 
 

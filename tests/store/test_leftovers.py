@@ -7,10 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from vips_fast.cli.output import output_file
 from vips_fast.data import Batch, shards, write_shards
 from vips_fast.store import process
-from vips_fast.store.atomic import leftovers, new_folder, part_of, put_in_place
+from vips_fast.store.atomic import leftovers, new_folder, part_of, put_in_place, replacing
 
 
 def killed(work):
@@ -36,7 +35,7 @@ def exchanged(path):
 
 
 def begun(path):
-    with output_file(path):
+    with replacing(path):
         os._exit(0)
 
 
@@ -45,7 +44,7 @@ def written(path):
 
 
 def printed(path):
-    with output_file(path) as part:
+    with replacing(path) as part:
         part.write(b"whole")
 
 

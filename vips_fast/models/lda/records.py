@@ -78,11 +78,12 @@ class Documents:
 
     def largest(self) -> int:
         """Bound the words of a document, only without privacy."""
-        pieces = iter([self._parts])
-        if self._shards is not None:
-            pieces = ((piece.data, piece.indices, piece.indptr) for _, piece in self._shards.pieces())
+        if self._shards is None:
+            pieces = iter([(self._parts[0], self._parts[2])])
+        else:
+            pieces = ((piece.data, piece.indptr) for _, piece in self._shards.pieces())
         counts, lengths = 1, 1
-        for data, _, indptr in pieces:
+        for data, indptr in pieces:
             counts = max(counts, int(data.max(initial=1)))
             lengths = max(lengths, int(np.diff(indptr).max(initial=1)))
         return counts * lengths
