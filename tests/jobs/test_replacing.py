@@ -339,7 +339,7 @@ def test_a_folder_that_comes_at_the_last_moment_is_not_replaced(here):
     (here / "place").mkdir()
     (here / "place" / "notes.csv").write_text("mine")
     before = tree(here)
-    with pytest.raises(OSError, match="not empty"):
+    with pytest.raises(FileExistsError, match="another process wrote it meanwhile"):
         put_in_place(here / "new", here / "place")
     assert tree(here) == before
 

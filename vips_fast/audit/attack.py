@@ -131,12 +131,13 @@ def _by_risk(whole: _Whole, sizes: Sizes) -> Check:
 def layer_d(bench: Bench, sizes: Sizes, rng: np.random.Generator) -> LayerResult:
     """Estimate Gaussian-DP mu of one whole-data release from two samples."""
     whole = _Whole(bench, _sides(bench))
-    checks, table = zip(*(whole.mu(z, sizes, f"noise multiplier {z:g}") for z in MULTIPLIERS), strict=True)
-    checks += (_last(bench, rng).mu(1.0, sizes, "noise multiplier 1, last release")[0],)
+    found = [whole.mu(z, sizes, f"noise multiplier {z:g}") for z in MULTIPLIERS]
+    checks = [check for check, _ in found]
+    checks.append(_last(bench, rng).mu(1.0, sizes, "noise multiplier 1, last release")[0])
     if bench.attack_success is not None:
-        checks += (_by_risk(whole, sizes),)
+        checks.append(_by_risk(whole, sizes))
     title = f"mu of one release, {sizes.releases} releases a side"
-    return LayerResult("D", title, checks, figures={"mu": list(table)})
+    return LayerResult("D", title, tuple(checks), figures={"mu": [row for _, row in found]})
 
 
 class _Attack:
