@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from pages import blocks, run_page
 
-from vips_fast.cli.parser import parse
+from vips_fast.cli.main import parse
 
 ROOT = Path(__file__).resolve().parent.parent
 # Not the site's built files, which may be there or not.

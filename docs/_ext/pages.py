@@ -15,8 +15,8 @@ from pygments.lexers.shell import BashLexer
 from sphinx.pycode import ModuleAnalyzer
 
 import vips_fast
+from vips_fast.cli.main import SUMMARY, USAGE
 from vips_fast.cli.messages import Exit
-from vips_fast.cli.parser import SUMMARY, USAGE
 from vips_fast.cli.signature import COMMANDS, Arguments, usage
 
 #: Names for users that no ``__all__`` lists, by their modules.

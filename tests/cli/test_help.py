@@ -5,7 +5,7 @@ import shlex
 
 import pytest
 
-from vips_fast.cli.parser import parse
+from vips_fast.cli.main import parse
 from vips_fast.cli.signature import COMMANDS
 
 

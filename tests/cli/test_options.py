@@ -2,9 +2,9 @@
 
 import pytest
 
-from vips_fast.cli.arguments import FitMixture
-from vips_fast.cli.parser import parse
-from vips_fast.cli.signature import COMMANDS, Whole
+from vips_fast.cli.arguments import FitMixture, Whole
+from vips_fast.cli.main import parse
+from vips_fast.cli.signature import COMMANDS
 from vips_fast.models.family import FAMILIES
 
 
@@ -36,10 +36,7 @@ def test_a_new_option_is_a_field_and_its_line(capsys, monkeypatch):
     class Chatty(FitMixture):
         """Fit and talk.
 
-        Parameters
-        ----------
-        chatter
-            how much it talks
+        chatter: how much it talks
         """
 
         chatter: Whole | None = None

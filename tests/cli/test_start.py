@@ -21,7 +21,7 @@ from vips_fast import LatentDirichletAllocation, PublicPrior
 from vips_fast.accounting import attack_success
 from vips_fast.accounting.printing import percent
 from vips_fast.cli import main
-from vips_fast.cli.parser import parse
+from vips_fast.cli.main import parse
 from vips_fast.models.lda import load_prior, prior_building, prior_file, store_prior
 
 WORDS = "cough fever rash ache pain nausea clinic nurse rent salary debt loan wages bank landlord money".split()

@@ -183,7 +183,7 @@ def test_the_plan_chooses_topics_without_a_prior(tmp_path):
 def test_the_shell_and_python_read_texts_alike(prior, tmp_path, monkeypatch):
     """The same words are left out. Stop words of the language, and bare numbers."""
     from vips_fast.cli.inputs import text_file
-    from vips_fast.cli.parser import parse
+    from vips_fast.cli.main import parse
 
     found = topics(prior).fit(notes(), text="note", person="patient")
     prior.save(tmp_path / "prior.npz")

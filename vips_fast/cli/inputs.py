@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from tokenize import TokenError
@@ -19,12 +19,12 @@ from ..data.shards import is_sharded
 from ..jobs import TextFile
 from ..jobs.places import kind_in
 from ..jobs.progress import reading
-from ..jobs.text import PRIVATE, read_settings
+from ..jobs.text import read_settings
 from ..models.estimator import PrivateEstimator
 from ..models.family import COLUMNS, FAMILIES, SCHEMA, family_of, resolve
 from ..models.inputs import column_names, listed
 from ..store.limits import read_bytes, read_text
-from .arguments import FitMixture, Predict, Prior, Regression, Texts
+from .arguments import FitMixture, Predict, Regression, Shard, Texts
 from .output import warn_of_taints
 from .signature import refuse_unused
 
@@ -71,21 +71,34 @@ def read_matrix(path: str) -> Any:
     return rows
 
 
+def at_lines(args: FitMixture | Regression | Shard | Predict, lines: range) -> dict[str, Any]:
+    """Say what a schema does with invalid cells of these lines, and how it names them."""
+    invalid = "nan" if getattr(args, "invalid", "raise") == "drop" else "raise"
+    return {"invalid": invalid, "where": f"{args.input}: record", "lines": lines}
+
+
+def table_batches(
+    args: FitMixture | Regression | Shard | Predict, schema: Schema, others: Sequence[str]
+) -> Iterator[tuple[Any, dict[str, list[Any]], range]]:
+    """Read a table: encoded rows, the cells of its ``others``, which are no features, and their lines."""
+    kept, first = schema.without(*others), 1
+    how: dict[str, Any] = {"invalid": getattr(args, "invalid", "raise"), "encoding": args.encoding}
+    for cells in read_batches(args.input, [*kept.names, *others], **how):
+        lines = range(first, first := first + len(next(iter(cells.values()))))
+        yield kept.encode(cells, **at_lines(args, lines)), {name: cells[name] for name in others}, lines
+
+
 def read_table(
-    args: FitMixture | Regression | Predict, schema: Schema, invalid: str, others: Sequence[str] = ()
+    args: FitMixture | Regression | Predict, schema: Schema, others: Sequence[str] = ()
 ) -> tuple[Any, dict[str, list[Any]]]:
-    """Read a table's encoded rows, and the cells of its ``others``, which are no features."""
-    kept, parts, n = schema.without(*others), [], 0
+    """Read a whole table as `table_batches`."""
+    parts = [sparse.csr_array((0, len(schema.without(*others).feature_names)))]
     cells: dict[str, list[Any]] = {name: [] for name in others}
-    how: dict[str, Any] = {"invalid": "raise" if invalid == "raise" else "drop", "encoding": args.encoding}
-    for batch in read_batches(args.input, [*kept.names, *others], **how):
-        rows = len(next(iter(batch.values())))
-        lines = range(n + 1, n + rows + 1)
-        parts.append(kept.encode(batch, invalid=invalid, where=f"{args.input}: record", lines=lines))
-        for name, column in cells.items():
-            column.extend(batch[name])
-        n += rows
-    return sparse.vstack(parts, format="csr") if parts else sparse.csr_array((0, len(kept.feature_names))), cells
+    for rows, more, _ in table_batches(args, schema, others):
+        parts.append(rows)
+        for name in others:
+            cells[name] += more[name]
+    return sparse.vstack(parts, format="csr"), cells
 
 
 @dataclass(frozen=True)
@@ -121,7 +134,7 @@ def read_rows(args: FitMixture | Regression, *columns: str | None) -> Rows:
     schema = Schema.load(args.schema)
     if unknown := set(filter(None, columns)) - {*schema.names}:
         schema[unknown.pop()]  # refuses it
-    rows, cells = read_table(args, schema, "nan" if args.invalid == "drop" else "raise", others)
+    rows, cells = read_table(args, schema, others)
     kept = schema.without(*others)
     return Rows(rows, list(kept.feature_names), kept, cells, None if args.person is None else cells[args.person])
 
@@ -143,13 +156,13 @@ def read_new_rows(args: Predict, model: Any) -> Any:
     if args.schema is None and (own is None or Path(args.input).suffix in _MATRIX_NAMES):
         return read_matrix(args.input)
     if args.schema is None:
-        return read_table(args, Schema.parse(own), "raise")[0]
+        return read_table(args, Schema.parse(own))[0]
     schema = Schema.load(args.schema)
     if own is not None:
         # The file of the fit may have a label and persons, too, which are no features.
         features = Schema.parse(own).names
         schema = schema.without(*(name for name in schema.names if name not in features))
-    return read_table(args, schema, "raise")[0]
+    return read_table(args, schema)[0]
 
 
 def text_file(args: Texts, **more: Any) -> TextFile:
@@ -157,25 +170,6 @@ def text_file(args: Texts, **more: Any) -> TextFile:
     fields = TextFile.__dataclass_fields__.keys() - {"path", "progress", "verify"}
     given = {name: value for name in fields if (value := getattr(args, name, None)) is not None}
     return TextFile(args.input, progress=reading(not getattr(args, "quiet", True)), **given, **more)
-
-
-def read_public(args: Prior) -> Corpus:
-    """Read public documents with the words of their columns."""
-    raw = holds_records(args.input, args.format, args.text, None)
-    if raw and args.vocab in (None, PRIVATE):
-        raise ValueError("--vocab: expected a public vocabulary, FILE or public:LANGUAGE")
-    source = text_file(args)
-    corpus = load_corpus(
-        args.input,
-        source.public_words(),
-        args.format,
-        text=args.text,
-        analyzer=source.words_analyzer() if raw else None,
-        encoding=args.encoding,
-    )
-    if corpus.vocabulary is None:
-        raise ValueError(f"{args.input}: the columns have no words; expected --vocab")
-    return corpus
 
 
 def open_shards(args: Any) -> ShardedCorpus | None:

@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import math
 import shutil
 import sys
 from collections.abc import Iterable, Iterator
@@ -76,19 +75,12 @@ def width() -> int:
 
 def object_line(said: dict[str, Any], code: int = 0, error: str | None = None) -> str:
     """Write the object of ``--json`` in one line."""
-    said = _finite(dict(said, exit=Exit(code).name.lower(), error=error))
-    return json.dumps(said, allow_nan=False, sort_keys=True)
+    said = dict(said, exit=Exit(code).name.lower(), error=error)
+    # JSON has no infinite numbers.
+    finite = json.loads(json.dumps(said), parse_constant=lambda _: None)
+    return json.dumps(finite, allow_nan=False, sort_keys=True)
 
 
 def print_object(said: dict[str, Any], code: int = 0, error: str | None = None) -> None:
     """Print the object of ``--json``."""
     print(object_line(said, code, error), flush=True)
-
-
-def _finite(value: Any) -> Any:
-    """Replace an infinite number, which JSON does not have, by None."""
-    if isinstance(value, dict):
-        return {name: _finite(one) for name, one in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_finite(one) for one in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value

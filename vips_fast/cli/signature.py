@@ -7,7 +7,6 @@ a base of their own. Parser and help follow from them. Nothing numerical is impo
 
 import argparse
 import inspect
-import math
 import re
 import shutil
 import textwrap
@@ -64,26 +63,8 @@ MISSING = object()
 #: Marks an argument by position; another text in its place is the argument's word.
 PLACE = "by position"
 Place = Annotated[T, PLACE]
-POSITIVE = Kind(float, lambda v: 0 < v < math.inf, "a number above 0")
-WHOLE = Kind(int, lambda v: v >= 1, "a whole number of at least 1")
-Positive = Annotated[float, POSITIVE]
-Probability = Annotated[float, Kind(float, lambda v: 0 < v < 1, "a number between 0 and 1")]
-Share = Annotated[float, Kind(float, lambda v: 0 < v <= 1, "a share above 0, at most 1")]
-Success = Annotated[float, Kind(float, lambda v: 0.5 < v < 1, "a number between 0.5, which is chance, and 1")]
-Whole = Annotated[int, WHOLE]
-Integer = Annotated[int, Kind(int, expected="a whole number")]
-Threads = Annotated[int, Kind(int, lambda v: v >= 1 or v == -1, "a number of threads, or -1 for all")]
-Seed = Annotated[int, Kind(int, lambda v: 0 <= v < 2**32, "a whole number from 0 to 2**32 - 1")]
-File = Annotated[str, Kind(path="file")]
-Folder = Annotated[str, Kind(path="folder")]
-
 #: Flags that are not the name of their field without ``n_`` or ``target_``.
 _FLAGS = {"random_state": "seed", "cls": "class"}
-
-
-def ending(*suffixes: str) -> Kind:
-    """Make the kind of file names with one of these endings."""
-    return Kind(str, lambda v: v.endswith(suffixes), f"a name that ends in {' or '.join(suffixes)}", "file")
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,10 +156,10 @@ class Arguments:
 
     @classmethod
     def _said(cls) -> dict[str, tuple[str, str]]:
-        """Read each field's value name and help from the docstrings."""
+        """Read each field's value name and help from the docstrings, whose lines are ``name (VALUE): help``."""
         said: dict[str, tuple[str, str]] = {}
         for kind in cls.__mro__:
-            for name, value, text in _ENTRY.findall(_section(kind, "Parameters")):
+            for name, value, text in _ENTRY.findall(inspect.cleandoc(kind.__dict__.get("__doc__") or "")):
                 said.setdefault(name, (value, " ".join(text.split())))
         return said
 
@@ -189,9 +170,9 @@ class Arguments:
 
     @classmethod
     def examples(cls) -> list[str]:
-        """List the lines of the docstring's examples, as a user types them."""
-        lines = _section(cls, "Examples").splitlines()
-        return [" ".join(line.split()) for line in lines if line]
+        """List the docstring's examples, which begin with the program's name, as a user types them."""
+        found = re.findall(r"(?m)^vips-fast .*(?:\n +.*)*", inspect.cleandoc(cls.__doc__ or ""))
+        return [" ".join(line.split()) for line in found]
 
     def take(self, *names: str) -> dict[str, Any]:
         """Return some of the fields, for a call whose parameters have their names."""
@@ -200,13 +181,7 @@ class Arguments:
 
 #: All commands, by their words.
 COMMANDS: dict[str, type[Arguments]] = {}
-_ENTRY = re.compile(r"(?m)^(\w+)(?: : (.*))?\n((?: +.*\n?)+)")
-
-
-def _section(kind: type, title: str) -> str:
-    text = inspect.cleandoc(kind.__dict__.get("__doc__") or "")
-    found = re.search(rf"(?s)(?:^|\n){title}\n-+\n(.*?)(?=\n\n\w+\n---|\Z)", text)
-    return found[1] if found else ""
+_ENTRY = re.compile(r"(?m)^(\w+)(?: \(([^)]+)\))?: (.*(?:\n +.*)*)")
 
 
 def _option(field: str, kind: Any, default: Any, group: str, value: str, text: str) -> Option:
@@ -261,7 +236,14 @@ class Parser(argparse.ArgumentParser):
     """An argparse of one command; it finds the given words alone, and leaves defaults to the class."""
 
     def __init__(self, command: type[Arguments]) -> None:
-        super().__init__(f"vips-fast {command.command}", description=command.summary(), allow_abbrev=False)
+        super().__init__(
+            f"vips-fast {command.command}",
+            "\n".join(wrapped(usage(command), "usage: ", " " * 11)).removeprefix("usage: ").replace("%", "%%"),
+            "\n".join(wrapped(command.summary(), "", "")),
+            examples(command.examples()),
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
         self.command, places, groups = command, dict[int, Any](), dict[str, Any]()
         numbers = {option: n for n, (_, some) in enumerate(command.exclusive()) for option in some}
         for option in command.options():
@@ -294,17 +276,6 @@ class Parser(argparse.ArgumentParser):
             near = [nearest(word.partition("=")[0], [one.flag for one in self.command.options()]) for word in unknown]
             self.error(f"unrecognized arguments: {' '.join(unknown)}{next(filter(None, near), '')}")
         return {name: value for name, value in vars(found).items() if value not in (None, [])}
-
-    def format_usage(self) -> str:
-        """Show everything that the command requires."""
-        return "\n".join([*wrapped(usage(self.command), "usage: ", " " * 11), ""])
-
-    def format_help(self) -> str:
-        """Show argparse's help with examples."""
-        self.usage = self.format_usage().removeprefix("usage: ").rstrip().replace("%", "%%")
-        text = super().format_help()
-        self.usage = None
-        return f"{text}\n{examples(self.command.examples())}"
 
     def error(self, message: str) -> NoReturn:
         """Raise a ValueError."""

@@ -6,7 +6,7 @@ from ... import audit
 from ...models.family import family_named
 from ..arguments import Audit
 from ..messages import print_object, say
-from .jobs import given, setting_names, settings_of
+from .fit import given, setting_names, settings_of
 
 
 def run(args: Audit) -> int:

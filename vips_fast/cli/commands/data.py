@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from ...data import Batch, Records, Schema, count_matrix, holds_records, load_corpus, write_shards
-from ...data.records import column_names, read_batches
+from ...data.records import column_names
 from ...data.schema import draft as template
 from ...jobs.text import PRIVATE, reading_file
 from ...models.family import SCHEMA
 from ...store.atomic import replace_text
 from ..arguments import Shard, Template
-from ..inputs import read_labels, text_file
+from ..inputs import at_lines, read_labels, table_batches, text_file
 from ..output import warn_of_drops
 
 #: The public values of a label, beside the rows of a table.
@@ -68,12 +68,11 @@ def _table(args: Shard, schema: Schema) -> tuple[Iterator[Batch], dict[str, Any]
         files |= {} if counts else {CLASSES: json.dumps(list(schema[args.label].values)) + "\n"}
 
     def batches() -> Iterator[Batch]:
-        n, place = 1, {"invalid": "nan" if args.invalid == "drop" else "raise", "where": f"{args.input}: record"}
-        for cells in read_batches(args.input, [*kept.names, *others], invalid=args.invalid, encoding=args.encoding):
-            own: dict[str, Any] = {**place, "lines": range(n, n := n + len(next(iter(cells.values()))))}
-            encoded = kept.encode(cells, **own)
-            labels = None if args.label is None else schema.label(args.label, cells[args.label], counts=counts, **own)
-            yield Batch(encoded, labels, None if args.person is None else cells[args.person])
+        for rows, cells, lines in table_batches(args, schema, others):
+            labels = None
+            if args.label is not None:
+                labels = schema.label(args.label, cells[args.label], counts=counts, **at_lines(args, lines))
+            yield Batch(rows, labels, None if args.person is None else cells[args.person])
 
     return batches(), {"kind": "numbers", "files": files}
 

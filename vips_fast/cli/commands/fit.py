@@ -1,26 +1,169 @@
-"""Fit models: from arguments to a job and its outcome.
-
-All models share this fit. An outcome becomes lines and an exit code.
-"""
+"""Fit models, all of them alike: from arguments to a job, and from its outcome to lines and an exit code."""
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import sys
 import time
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from functools import partial
 from typing import Any
 
 from ...accounting import rounded_up
 from ...engine.budget import Budget, BudgetExceededError
-from ...jobs import Job, Outcome, Source, Status, beside
+from ...engine.cluster import connected
+from ...engine.plan import RunForecast
+from ...jobs import Job, Material, Outcome, Reading, Source, Status, beside
+from ...jobs.progress import ProgressLine
+from ...models.estimator import PrivateEstimator
 from ...report import paragraph
 from ...report.html import environment
 from ...store.text import put
-from ..arguments import Fit
+from ..arguments import Audit, Fit
+from ..inputs import read_labels
 from ..messages import Exit, object_line, say, width
 from ..output import at_shell, privacy_object, warn_of_delta, warn_of_drops, warn_of_taints
-from .jobs import given, job_of, settings_of
+from ..signature import in_options
+
+
+@dataclass(frozen=True)
+class ReadBy:
+    """A source that a function of the command reads."""
+
+    path: str
+    function: Callable[[Any], Material]
+    person: str | None = None
+    sets: frozenset[str] = frozenset()
+    purchases: bool = False
+
+    def read(self, reading: Reading) -> Material:
+        """Read the records."""
+        return self.function(reading.model)
+
+
+def run_fit(args: Fit, cls: type[Any], source_of: Callable[[], Source], **more: Any) -> int:
+    """Run the job of the arguments; ``more`` are settings that the command has made."""
+    start, source = time.perf_counter(), source_of()
+    targets = {args.budget, args.epsilon, args.target_attack_success, args.noise_multiplier}
+    if targets == {None} and not args.non_private:
+        raise ValueError(
+            "one of the arguments --epsilon --attack-success --noise-multiplier --non-private is required, or --budget"
+        )
+    model = cls(**settings_of(cls, given(cls, args) | more))
+    model._check_parameters()
+    warn_of_drops(model._options.invalid, getattr(args, "schema", None))
+    if args.report:
+        environment()  # refused now if the page cannot be made
+    job = _job_of(args, model, source)
+    try:
+        outcome = job.run()
+    except Exception as error:
+        # Bad input is for errors before anything was spent. An error of any class stays what it is, for --debug and
+        # its message; `main` reads what it finds here.
+        code = {Status.KEPT: Exit.KEPT, Status.SPENT: Exit.FAILED}.get(job.status)
+        if code is not None and (code is Exit.KEPT or not isinstance(error, BudgetExceededError)):
+            error.exit_code = code  # type: ignore[attr-defined]
+        raise
+    model = outcome.model
+    if args.json:
+        said = object_line(_fit_object(args, model, time.perf_counter() - start))
+    else:
+        said = _said(outcome)
+    if model.private:
+        warn_of_taints(model)
+        warn_of_delta(model.privacy_)
+    if put(sys.stdout, said + "\n"):
+        return Exit.DONE
+    say(f"error: {args.out} is written; its report cannot be printed")
+    return Exit.UNREPORTED
+
+
+def _job_of(args: Fit, model: Any, source: Source) -> Job:
+    """Make the job of the arguments."""
+    job = Job(
+        model,
+        source,
+        args.out,
+        groups=None if args.groups is None else read_labels(args.groups, model._options.invalid),
+        **args.take("budget", "transcript", "unit", "resume", "force", "report"),
+        backend=lambda: _cluster(args.workers),
+        on_forecast=partial(_show_forecast, args),
+        progress=lambda: contextlib.nullcontext() if args.quiet else ProgressLine("fit"),
+        on_warning=lambda text: say(f"warning: {in_options(type(args), text)}"),
+    )
+    for option, value in (("--unit", args.unit), ("--set rows_per_group:", model._options.rows_per_group)):
+        if value is not None and job.unit_name == "record":
+            which = "--person COLUMN or --groups FILE, which say whose each record is"
+            alone = "; if each is of another one, leave it out: the statement is then about one record"
+            raise ValueError(f"{option} {value}: expected only with {which}{alone}")
+    return job
+
+
+def _cluster(workers: int | str | None) -> contextlib.AbstractContextManager[Any]:
+    """Make the backend; None means the fit's threads."""
+    if workers is None:
+        return contextlib.nullcontext()
+    return connected(workers) if isinstance(workers, str) else connected(n_workers=workers)
+
+
+def _show_forecast(args: Fit, forecast: RunForecast) -> None:
+    """Show a run's forecast before it spends anything; refuse a hopeless one.
+
+    ``--quiet`` is about progress: what is spent on is always said. ``--anyway`` makes the refusal a warning.
+    """
+    if forecast.warning is None:
+        say(in_options(type(args), forecast.text))
+        if args.confirm is not None:
+            args.confirm(forecast)
+    elif args.anyway:
+        warnings.warn(forecast.text, forecast.warning, stacklevel=2)
+    else:
+        why = forecast.text.removesuffix(".")
+        raise ValueError(f"{why}; nothing was spent on it; expected other settings, or --anyway")
+
+
+def setting_names(cls: type[PrivateEstimator]) -> tuple[set[str], set[str]]:
+    """Return the names of an estimator's parameters and ``options``."""
+    return set(cls._parameter_names()), {one.name for one in fields(cls._options_type)}
+
+
+def given(cls: type[PrivateEstimator], args: Fit | Audit) -> dict[str, Any]:
+    """Collect the command line's settings of an estimator, by name."""
+    # An option with a file may have a setting's name; the job reads the file.
+    options = {option.name: option for option in args.options()}
+    known = set.union(*setting_names(cls)) - {name for name, option in options.items() if option.kind.path}
+    values = {name: value for name, value in vars(args).items() if name in known and value is not None}
+    if getattr(args, "non_private", False):
+        values["private"] = False
+    for text in args.set:
+        name, equals, said = text.partition("=")
+        if not equals:
+            raise ValueError(f"--set {text}: expected NAME=VALUE")
+        if (option := options.get(name.removeprefix("options."))) is not None:
+            raise ValueError(f"--set {name}: expected {option.flag}")
+        with contextlib.suppress(ValueError, SyntaxError):
+            values[name] = ast.literal_eval(said)
+            continue
+        values[name] = said  # no Python literal is a text
+    return values
+
+
+def settings_of(cls: type[PrivateEstimator], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Split values into an estimator's parameters and fields of ``options``.
+
+    A field is named ``name`` or ``options.name``. The result has the arguments of the estimator. Raises a ValueError
+    for a name that is neither.
+    """
+    parameters, in_options = setting_names(cls)
+    options = {name.removeprefix("options."): value for name, value in values.items() if name not in parameters}
+    for name in set(options) - in_options:
+        known = ", ".join(sorted(parameters | in_options))
+        raise ValueError(f"{name!r} is not a setting of {cls.__name__}: expected one of {known}")
+    arguments = {name: value for name, value in values.items() if name in parameters}
+    return {**arguments, "options": cls._options_type.of(options)} if options else arguments
 
 
 def _fit_object(args: Fit, model: Any, seconds: float) -> dict[str, Any]:
@@ -40,51 +183,6 @@ def _fit_object(args: Fit, model: Any, seconds: float) -> dict[str, Any]:
         "paths": {"model": args.out, "transcript": args.transcript, "log": args.log_file},
         "budget": paid,
     }
-
-
-def run_fit(args: Fit, cls: type[Any], source_of: Callable[[], Source], **more: Any) -> int:
-    """Run the job of the arguments; ``more`` are settings that the command has made."""
-    start, source = time.perf_counter(), source_of()
-    targets = {args.budget, args.epsilon, args.target_attack_success, args.noise_multiplier}
-    if targets == {None} and not args.non_private:
-        raise ValueError(
-            "one of the arguments --epsilon --attack-success --noise-multiplier --non-private is required, or --budget"
-        )
-    model = cls(**settings_of(cls, given(cls, args) | more))
-    model._check_parameters()
-    warn_of_drops(model._options.invalid, getattr(args, "schema", None))
-    if args.report:
-        environment()  # refused now if the page cannot be made
-    job = job_of(args, model, source)
-    outcome = _ran(job)
-    model = outcome.model
-    if args.json:
-        said = object_line(_fit_object(args, model, time.perf_counter() - start))
-    else:
-        said = _said(outcome)
-    if model.private:
-        warn_of_taints(model)
-        warn_of_delta(model.privacy_)
-    if put(sys.stdout, said + "\n"):
-        return Exit.DONE
-    say(f"error: {args.out} is written; its report cannot be printed")
-    return Exit.UNREPORTED
-
-
-def _ran(job: Job) -> Outcome:
-    """Run a job; an error has the exit code for the spending."""
-    try:
-        return job.run()
-    except Exception as error:
-        code = None
-        if job.status is Status.KEPT:
-            code = Exit.KEPT
-        elif job.status is Status.SPENT and not isinstance(error, BudgetExceededError):
-            code = Exit.FAILED  # bad input is for errors before anything was spent
-        if code is not None:
-            # An error of any class stays what it is, for --debug and its message; `main` reads what it finds here.
-            error.exit_code = code  # type: ignore[attr-defined]
-        raise
 
 
 def _said(outcome: Outcome) -> str:

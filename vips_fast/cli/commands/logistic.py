@@ -15,10 +15,9 @@ from ...models.family import family_named
 from ...report.parts.coefficients import effect_lines
 from ...store.limits import parse_json
 from ..arguments import FitBlr, FitCounts
-from ..inputs import Rows, read_array, read_labels, read_new_rows, read_rows
+from ..inputs import Rows, at_lines, read_array, read_labels, read_new_rows, read_rows
 from .data import CLASSES
-from .fit import run_fit
-from .jobs import ReadBy
+from .fit import ReadBy, run_fit
 
 #: What the model's family asks for.
 read_new = read_new_rows
@@ -65,10 +64,9 @@ def _outcomes(args: FitBlr | FitCounts, found: Rows) -> tuple[Any, Any, dict[str
         exposure = None if args.exposure is None else _column(args.exposure, args.invalid, counts=True)
         return _column(str(args.label), args.invalid, counts), exposure, known
     schema = Schema.load(args.schema)
-    place: dict[str, Any] = {"where": f"{args.input}: record", "lines": range(1, found.rows.shape[0] + 1)}
-    place["invalid"] = "nan" if args.invalid == "drop" else "raise"
 
     def column(name: str, counts: bool) -> Any:
+        place = at_lines(args, range(1, found.rows.shape[0] + 1))
         return schema.label(name, found.cells[name], counts=counts, **place)
 
     if args.family == "counts" and schema[str(args.label)].kind in ("binary", "category"):

@@ -12,8 +12,7 @@ from ...models.mixture import GaussianMixture
 from ...report import component_rows
 from ..arguments import FitMixture, Predict
 from ..inputs import read_new_rows, read_rows
-from .fit import run_fit
-from .jobs import ReadBy
+from .fit import ReadBy, run_fit
 
 
 def read_new(args: Predict, model: Any) -> Any:

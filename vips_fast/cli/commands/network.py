@@ -8,8 +8,7 @@ from ...jobs import Material
 from ...models.sbn import SigmoidBeliefNetwork
 from ..arguments import FitSbn, Predict
 from ..inputs import ROWS, TEXTS, open_shards, read_array, refuse
-from .fit import run_fit
-from .jobs import ReadBy
+from .fit import ReadBy, run_fit
 
 
 def read_images(path: str, threshold: int, invalid: str = "raise") -> np.ndarray:

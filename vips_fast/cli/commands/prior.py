@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from ...data import holds_records, load_word_vectors, packaged_model, stop_words, wordpiece_vectors
+from ...data import holds_records, load_corpus, load_word_vectors, packaged_model, stop_words, wordpiece_vectors
 from ...data.embeddings import PACKAGE, check_packaged
-from ...jobs.text import NONE, TextFile
+from ...jobs.text import NONE, PRIVATE, TextFile
 from ...models.lda import (
     PRIOR_WORDS,
     PublicPrior,
@@ -20,7 +20,7 @@ from ...models.lda import (
 )
 from ...report import table, topics_table
 from ..arguments import Prior, Show
-from ..inputs import read_public, text_file
+from ..inputs import text_file
 from ..messages import width
 
 
@@ -50,10 +50,17 @@ def build(args: Prior) -> int:
 def _of_documents(args: Prior, language: str, dropped: Sequence[str]) -> PublicPrior:
     if args.vectors is not None:
         raise ValueError(f"--vectors {args.vectors}: expected without INPUT")
-    corpus = read_public(args)
+    raw, source = holds_records(args.input, args.format, args.text, None), text_file(args)
+    if args.vocab == PRIVATE:
+        raise ValueError("--vocab: expected a public vocabulary, FILE or public:LANGUAGE")
+    how: dict[str, Any] = {"text": args.text, "encoding": args.encoding}
+    how["analyzer"] = source.words_analyzer() if raw else None
+    corpus = load_corpus(args.input, source.public_words(), args.format, **how)
+    if corpus.vocabulary is None:
+        raise ValueError(f"{args.input}: the columns have no words; expected --vocab")
     return prior_from_documents(
         corpus.counts,
-        corpus.vocabulary or (),
+        corpus.vocabulary,
         args.topics,
         stop_words=dropped,
         language=language,

@@ -31,10 +31,9 @@ from ...models.lda import load_prior
 from ...report import paragraph
 from ...report.html import environment
 from ...store.atomic import PUBLIC, replace_file
-from ..arguments import FitLda, Start
+from ..arguments import POSITIVE, FitLda, Start
+from ..main import parse
 from ..messages import say, width
-from ..parser import parse
-from ..signature import POSITIVE
 from .lda import fit
 
 #: Words in the name of a column of texts, the likeliest first: a note may be a grade.

@@ -24,8 +24,7 @@ from ...store.toml import read_toml
 from ...store.words import several
 from ..arguments import Tabulate
 from ..inputs import load_model
-from .fit import run_fit
-from .jobs import ReadBy
+from .fit import ReadBy, run_fit
 
 
 def tabulate(args: Tabulate) -> int:
