@@ -1,6 +1,7 @@
 """Raw records at the shell. Fitted by person, and read the same way again by the model."""
 
 import json
+import re
 
 import pytest
 
@@ -40,6 +41,7 @@ def test_notes_to_topics_and_new_notes_to_proportions(notes, run, kind):
     how = (*"--text note --person patient --unit patient --stop-words none".split(), "--vocab", notes / "words")
     code, out, err = run("fit", "lda", source, *how, *FIT, "--out", model)
     assert (code, err) == (0, "") and "one patient of 3" in " ".join(out.split())
+    assert "as English" not in out  # every word of a file counts
     assert json.loads((model / "text.json").read_text())["columns"] == ["note"]
     expected = run("predict", model, source)
     assert expected[0] == 0 and len(expected[1].splitlines()) == 41
@@ -107,6 +109,7 @@ def test_the_one_line_purchases_its_vocabulary(ward, run):
     assert "The vocabulary is included." in said and "vocabulary or the columns" not in said
     words = (ward / "m" / "vocab.txt").read_text().split()
     assert f"Its {len(words)} words were purchased for epsilon = " in said
+    assert "The texts were read as English; --language says another." in said
     assert {"fever", "t4", "b12", "cough"} <= set(words) and not {"the", "3"} & set(words)
     assert not any(SECRET.encode() in path.read_bytes() for path in (ward / "m").iterdir())
     assert run("predict", ward / "m", ward / "notes.csv")[0] == 0
@@ -160,12 +163,14 @@ def test_words_that_a_share_leaves_out_were_released(ward, run, refused, paid):
     job = by_budget(ward) if paid else fit_ward(ward)
     said = refused(*job, "--max-share", 0.3, code=Exit.FAILED)
     assert said.startswith("--max-share 0.3: leaves out all 10 released words; epsilon = ")
+    least = float(re.search("expected at least --max-share ([.0-9]+), the share of the rarest, with --resume", said)[1])
+    assert 0.8 < least <= 1
     figure = said.partition("epsilon = ")[2].partition(" ")[0]
     own = PrivateVocabulary.load(ward / "m.run" / "words" / "model").privacy_.epsilon
     assert figure == rounded_up(budget.spent if paid else own, 3) and (f" of {ward / 'b'} is spent" in said) is paid
     assert budget.spent != pytest.approx(own, rel=0.01)  # the two figures differ clearly
     spent = budget.spent
-    assert run(*job, "--max-share", 1, "--resume")[0] == 0 and (budget.spent > spent) is paid
+    assert run(*job, "--max-share", least, "--resume")[0] == 0 and (budget.spent > spent) is paid
 
 
 REFUSED = {

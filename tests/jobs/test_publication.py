@@ -119,6 +119,11 @@ def test_the_shell_publishes_and_verifies(parts, tmp_path, capsys):
     verify += [text for name in ("releases", "wards.releases") for text in ("--transcript", str(parts / name))]
     assert main(verify) == 0
     assert capsys.readouterr().out.endswith("Every file follows from releases and public facts.\n")
+    assert main(["verify", out]) == 0
+    said = capsys.readouterr().out  # once, for all files
+    assert (
+        said.count("no transcript") == 1 and "no transcript was given: whether releases gave model, tables-1." in said
+    )
     (tmp_path / "out/names.txt").write_text("one\ntwo\nthree\n")
     assert main(verify) == 1
     said = capsys.readouterr().out

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import warnings
 from collections.abc import Callable, Sequence
@@ -322,8 +323,8 @@ class _Purchase:
                 why = "the releases of the vocabulary purchase were lost, and its target pays for no further one"
                 raise UsedUpError(f"{self._folder.words}: {why}; give up this run, and start another") from None
         # The analyzer drops stop words before anything is released, so they are never among these.
-        released = len(copy(words).set_params(max_share=1.0, max_features=None).get_feature_names_out())
-        if not released:
+        released = copy(words).set_params(max_share=1.0, max_features=None).shares_
+        if not len(released):
             self._folder.forget_words()
         elif not place.exists():
             words.save(place)
@@ -442,14 +443,16 @@ class _Purchase:
         if relation != "add_remove":
             raise ValueError(f"vocab='private': about add_remove, the fit {relation}; expected a public vocabulary")
 
-    def _nothing(self, words: PrivateVocabulary, released: int) -> str:
-        """Explain why there are no words, and how to get some."""
+    def _nothing(self, words: PrivateVocabulary, released: np.ndarray) -> str:
+        """Explain why there are no words, and how to get some; ``released`` are the shares of those left out."""
         budget, target = self._budget, self._model.epsilon
         figure = words.privacy_.epsilon if budget is None else budget.spent
         spent = f"epsilon = {rounded_up(figure, 3)}{'' if budget is None else f' of {budget.path}'} is spent"
-        if released:
-            more = "expected more, with resume=True, at no cost"
-            return f"max_share={self._source.max_share:g}: leaves out all {released} released words; {spent}; {more}"
+        if len(released):
+            least = math.ceil(100 * released.min()) / 100
+            more = f"expected at least max_share={least:g}, the share of the rarest, with resume=True, at no cost"
+            share = f"max_share={self._source.max_share:g}"
+            return f"{share}: leaves out all {len(released)} released words; {spent}; {more}"
         name, part = "a vocabulary's epsilon", 1.0
         if target is not None:
             name, part = "epsilon", float(words.epsilon or 1.0) / target

@@ -162,16 +162,12 @@ def compare_alone(published: PrivateEstimator, path: str | Path) -> VerifyReport
     """Compare a loaded model and its folder without a transcript.
 
     Statement and purchased words are computed again. Arrays, settings and inputs come from the folder itself, so
-    nothing shows whether they follow from releases.
+    nothing shows whether they follow from releases; those that agree with each other are not in the report.
     """
     have = published._fitted()
     words = check_purchase(published, column_names(have.public), _statement)
-    checks = [_statement(published), *(VerifyCheck(*one) for one in words)]
-    for check in _files(path, have):
-        if check.ok and check.name != PRIVACY_FILE:
-            check = VerifyCheck(check.name, None, "no transcript was given, so nothing shows what it follows from")
-        checks.append(check)
-    return VerifyReport(tuple(checks))
+    files = (check for check in _files(path, have) if not check.ok or check.name == PRIVACY_FILE)
+    return VerifyReport((_statement(published), *(VerifyCheck(*one) for one in words), *files))
 
 
 def _same_shape(run: Run, have: FitResult) -> bool:

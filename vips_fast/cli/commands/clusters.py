@@ -16,4 +16,4 @@ def fit(args: FitClusters) -> int:
     encode, public = encoder_and_knowledge(args.vectors, known, args.n_jobs, lines)
     how = args.take("text", "person", "format", "encoding")
     how |= {"invalid": args.invalid or "raise", "progress": lines}
-    return run_fit(args, DocumentClusters, lambda: VectorTexts(args.input, public, encode, **how), public=public)
+    return run_fit(args, DocumentClusters, VectorTexts(args.input, public, encode, **how), public=public)

@@ -44,9 +44,9 @@ class ReadBy:
         return self.function(reading.model)
 
 
-def run_fit(args: Fit, cls: type[Any], source_of: Callable[[], Source], **more: Any) -> int:
-    """Run the job of the arguments; ``more`` are settings that the command has made."""
-    start, source = time.perf_counter(), source_of()
+def run_fit(args: Fit, cls: type[Any], source: Source, note: str = "", **more: Any) -> int:
+    """Run the job of the arguments; ``note`` ends what is printed, ``more`` are settings that the command has made."""
+    start = time.perf_counter()
     targets = {args.budget, args.epsilon, args.target_attack_success, args.noise_multiplier}
     if targets == {None} and not args.non_private:
         raise ValueError(
@@ -71,7 +71,7 @@ def run_fit(args: Fit, cls: type[Any], source_of: Callable[[], Source], **more: 
     if args.json:
         said = object_line(_fit_object(args, model, time.perf_counter() - start))
     else:
-        said = _said(outcome)
+        said = _said(outcome, note)
     if model.private:
         warn_of_taints(model)
         warn_of_delta(model.privacy_)
@@ -185,8 +185,8 @@ def _fit_object(args: Fit, model: Any, seconds: float) -> dict[str, Any]:
     }
 
 
-def _said(outcome: Outcome) -> str:
-    """List the lines about an outcome."""
+def _said(outcome: Outcome, note: str) -> str:
+    """List the lines about an outcome; ``note`` follows the place of a new model."""
     model, verdict = outcome.model, outcome.model.verdict_.text
     closing = outcome.note or f"Written to {outcome.out}."
     if outcome.words is not None:
@@ -197,7 +197,7 @@ def _said(outcome: Outcome) -> str:
     if verdict not in outcome.shown:
         lines.insert(0, wrapped)
     lines = [at_shell(model, text) for text in (*lines, beside.statement(model))]
-    lines[-1] += closing
+    lines[-1] += closing + f" {note}" * bool(note and outcome.shown)
     if outcome.budget is not None:
         # The model is written and paid for, even if the budget cannot be read now.
         with contextlib.suppress(OSError, ValueError):

@@ -8,6 +8,7 @@ from typing import Any
 from ...accounting import rounded_up
 from ...data import holds_records
 from ...engine.plan import Terms
+from ...jobs.text import PRIVATE
 from ...models.lda import LatentDirichletAllocation, LdaOptions, Plan, load_prior
 from ...models.lda import plan as make_plan
 from ...report import paragraph, table
@@ -31,14 +32,18 @@ def read_new(args: Predict, model: Any) -> Any:
 
 def fit(args: FitLda) -> int:
     """Fit a topic model."""
-    if args.public_prior is None and args.n_components is None:
-        if not holds_records(args.input, args.format, args.text, args.person):
-            raise ValueError("--topics: expected the number of topics, or for texts --public-prior")
-        args.public_prior = f"public:{args.language or 'en'}"
+    texts, note = holds_records(args.input, args.format, args.text, args.person), ""
+    if args.public_prior is None:
+        if texts and args.language is None and (args.n_components is None or args.vocab in (None, PRIVATE)):
+            note = "The texts were read as English; --language says another."
+        if args.n_components is None:
+            if not texts:
+                raise ValueError("--topics: expected the number of topics, or for texts --public-prior")
+            args.public_prior = f"public:{args.language or 'en'}"
     if args.public_prior is not None:
         args.n_components = load_prior(args.public_prior).n_topics
     open_shards(args)  # refuses options that mean nothing to shards
-    return run_fit(args, LatentDirichletAllocation, lambda: text_file(args))
+    return run_fit(args, LatentDirichletAllocation, text_file(args), note)
 
 
 def plan(args: PlanArguments) -> int:

@@ -48,7 +48,7 @@ def fit(args: FitBlr | FitCounts) -> int:
 
         return Material(data, found.inputs, shown, found.groups)
 
-    return run_fit(args, family_named(args.family).estimator(), lambda: ReadBy(args.input, read, args.person, _PUBLIC))
+    return run_fit(args, family_named(args.family).estimator(), ReadBy(args.input, read, args.person, _PUBLIC))
 
 
 def _outcomes(args: FitBlr | FitCounts, found: Rows) -> tuple[Any, Any, dict[str, Any]]:

@@ -40,7 +40,7 @@ def fit(args: FitMixture) -> int:
         return Material((_dense(found.rows),), found.inputs, shown, found.groups)
 
     sets = frozenset[str]() if args.schema is None else frozenset({"radius"})
-    return run_fit(args, GaussianMixture, lambda: ReadBy(args.input, read, args.person, sets))
+    return run_fit(args, GaussianMixture, ReadBy(args.input, read, args.person, sets))
 
 
 def _dense(rows: Any) -> Any:

@@ -41,4 +41,4 @@ def fit(args: FitSbn) -> int:
             return Material((shards,), groups=shards.groups)
         return Material((read_images(args.input, args.threshold, model._options.invalid),))
 
-    return run_fit(args, SigmoidBeliefNetwork, lambda: ReadBy(args.input, read, args.person))
+    return run_fit(args, SigmoidBeliefNetwork, ReadBy(args.input, read, args.person))

@@ -45,7 +45,7 @@ def tabulate(args: Tabulate) -> int:
         return Material((np.concatenate(found), cells), inputs, beside.shown, groups, after=after)
 
     source = ReadBy(args.input, read, args.person)
-    return run_fit(args, TopicTables, lambda: source, by=by)
+    return run_fit(args, TopicTables, source, by=by)
 
 
 def _take_unit(args: Tabulate, model: Any) -> None:
