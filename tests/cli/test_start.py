@@ -2,7 +2,6 @@
 
 import io
 import json
-import math
 import os
 import pty
 import re
@@ -16,7 +15,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import vips_fast
 from vips_fast import LatentDirichletAllocation, PublicPrior
 from vips_fast.accounting import attack_success
 from vips_fast.accounting.printing import percent
@@ -349,20 +347,3 @@ def test_one_figure_for_one_run(table, tmp_path, monkeypatch, capsys):
     assert set(map(frozenset, seen.values())) == {frozenset({figure})}, seen
     model = LatentDirichletAllocation.load(tmp_path / "topics")
     assert figure == percent(attack_success(model.privacy_.event)) == percent(model.privacy_.attack_success)
-
-
-SOURCES = sorted(Path(vips_fast.__file__).parents[1].glob("docs/**/*.md"))
-SOURCES += [path for path in sorted(Path(vips_fast.__file__).parent.rglob("*")) if path.suffix in (".py", ".html")]
-
-
-def test_no_page_gives_epsilon_alone_a_share_of_right_guesses():
-    """e^ε / (1 + e^ε), which randomized response reaches, beside the ε that it belongs to."""
-    found = []
-    for path in SOURCES:
-        for part in re.split(r"\n\s*\n", path.read_text("utf-8")):
-            said = {float(one) for one in re.findall(r"(?:ε|epsilon)(?:\s*=|\s+of)?\s+(\d+(?:\.\d+)?)", part)}
-            shares = {float(one) for one in re.findall(r"(\d\d(?:\.\d+)?) ?%", part)}
-            alone = {epsilon: 100 / (1 + math.exp(-epsilon)) for epsilon in said if 0 < epsilon <= 4}
-            about = re.search(r"attacker|guess|right at most", part)
-            found += [(path.name, *pair) for pair in alone.items() if about and {math.ceil(pair[1])} & shares]
-    assert not found

@@ -327,24 +327,3 @@ def test_a_disk_that_fails_leaves_the_old_publication_or_the_new_one(root, tmp_p
         assert not beside or failed in ("rmdir", "unlink") or what == "new", failed
         shutil.rmtree(folder)
     assert found == {"old", "new"}
-
-
-def test_every_folder_is_on_the_disk_before_it_takes_its_place(root, tmp_path, monkeypatch):
-    synced, sync, exchanged = set(), os.fsync, []
-
-    def seen(descriptor):
-        synced.add(Path(os.readlink(f"/proc/self/fd/{descriptor}")))
-        sync(descriptor)
-
-    rename = os.rename
-
-    def renames(source, target, *more, **options):
-        if Path(target) == tmp_path / "out":
-            every = {path for path in Path(source).rglob("*")} | {Path(source)}
-            exchanged.append(every - synced)
-        rename(source, target, *more, **options)
-
-    monkeypatch.setattr(os, "fsync", seen)
-    monkeypatch.setattr(os, "rename", renames)
-    publish(tmp_path / "out", root / "b.topics", root / "b.tables", dataset="Notes")
-    assert exchanged == [set()] and tmp_path in synced

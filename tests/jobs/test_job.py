@@ -5,8 +5,8 @@ Statuses that are true, and a run that goes on; tests/cli/test_doors.py compares
 
 from contextlib import nullcontext
 
-import numpy as np
 import pytest
+from written import write_notes
 
 from vips_fast import LatentDirichletAllocation, PrivateVocabulary
 from vips_fast.cli import main
@@ -16,12 +16,8 @@ from vips_fast.jobs import Job, PurchaseError, Status, TextFile
 
 @pytest.fixture
 def notes(tmp_path):
-    rng = np.random.default_rng(0)
-    words = np.array(["cough", "fever", "rash", "sleep", "work", "rent", "letter", "form"])
-    rows = [f"p{i // 2},{' '.join(rng.choice(words[: 4 + 4 * (i % 2)], 12))}" for i in range(3000)]
-    path = tmp_path / "notes.csv"
-    path.write_text("\n".join(["patient,note", *rows, ""]))
-    return path
+    write_notes(tmp_path / "notes.csv", 1500)
+    return tmp_path / "notes.csv"
 
 
 def model(**settings):

@@ -55,6 +55,8 @@ def test_without_another_vocabulary_the_words_are_those_of_the_prior(notes, tmp_
     assert not planned.source.purchases
     done = planned.run()
     assert done.words is None and set(done.model.public_prior.words) == {*WORDS, "more"}
+    found, columns = done.model.public_prior, done.model.inputs_["vocab.txt"].split()
+    assert found.digest == load_prior(prior).restricted_to(columns).digest  # in the words' order
     few = job(notes, prior, vocab=None, vocab_size=16).source.public_words()
     assert len(few) == 16
 

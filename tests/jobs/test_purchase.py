@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from written import write_notes
 
 from vips_fast import LatentDirichletAllocation, PrivateVocabulary
 from vips_fast.data import load_corpus
@@ -153,14 +154,6 @@ def test_the_threshold_is_valid_for_fewer_rounds(rounds, delta, most):
 # ---------------------------------------------------------------- the whole job
 
 
-def notes(folder):
-    rng = np.random.default_rng(0)
-    words = np.array(["cough", "fever", "rash", "sleep", "work", "rent", "letter", "form"])
-    rows = [f"p{i},{' '.join(rng.choice(words[: 4 + 4 * (i % 2)], 12))}" for i in range(600)]
-    (folder / "notes.csv").write_text("\n".join(["patient,note", *rows, ""]))
-    return folder / "notes.csv"
-
-
 def job(folder, resume=False, **more):
     source = TextFile(folder / "notes.csv", text=["note"], person="patient", max_share=1.0)
     model = LatentDirichletAllocation(2, epsilon=8.0, delta=1e-5, n_steps=2, n_jobs=1 + resume)
@@ -172,7 +165,8 @@ def job(folder, resume=False, **more):
 @pytest.mark.parametrize("person", ["patient", None])
 def test_the_attempt_that_purchases_reads_the_texts_once(person, tmp_path, monkeypatch):
     """A later one reads them again; both count what `load_corpus` counts."""
-    path, reads, given = notes(tmp_path), [], []
+    path, reads, given = tmp_path / "notes.csv", [], []
+    write_notes(path, 600)
     source = TextFile(path, text=["note"], person=person, max_share=1.0)
     batches, read = Records.batches, TextFile.read
     monkeypatch.setattr(Records, "batches", lambda self: reads.append(1) or batches(self))

@@ -239,13 +239,6 @@ def test_bad_input():
         html_report(LatentDirichletAllocation())
 
 
-def test_without_jinja(monkeypatch):
-    monkeypatch.setitem(sys.modules, "jinja2", None)
-    with pytest.raises(ImportError, match=r"vips_fast\[report\]"):
-        html_report(reported.tainted())
-    assert make_dossier(reported.tainted()).title == "Topic model"
-
-
 def test_images_are_png():
     image = np.array([[1.0, 0.0, -1.0], [2.0, 0.5, -2.0]])
     head, _, content = gray_png(image, 1.0, -1.0).partition(",")

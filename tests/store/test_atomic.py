@@ -3,6 +3,7 @@
 import ast
 import os
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -97,23 +98,17 @@ def test_what_is_no_file_is_refused_by_its_name(writer, tmp_path):
 
 
 def test_threads_write_one_file_at_once(tmp_path):
-    errors, barrier = [], threading.Barrier(8)
+    barrier = threading.Barrier(8)
 
     def work(number):
         for _ in range(50):
-            barrier.wait()
-            try:
-                replace_file(tmp_path / "a", lambda file: file.write(b"%d" % number * 10_000))
-            except Exception as error:
-                errors.append(error)
+            barrier.wait(60)
+            replace_file(tmp_path / "a", lambda file: file.write(b"%d" % number * 10_000))
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(work, range(8)))  # raises what a thread raised
     data = (tmp_path / "a").read_bytes()
-    assert not errors and data in {b"%d" % number * 10_000 for number in range(8)} and names(tmp_path) == ["a"]
+    assert data in {b"%d" % number * 10_000 for number in range(8)} and names(tmp_path) == ["a"]
 
 
 #: Modules that may open a file for writing: what they write is new, or grows, and is theirs to keep whole.

@@ -39,7 +39,9 @@ def filled(path):
 
 def a_folder(path):
     with atomic.replacing_folder(path) as folder:
-        atomic.write_file(folder / "a", lambda file: file.write(b"new"))
+        (folder / "b" / "c").mkdir(parents=True)
+        for place in (folder, folder / "b" / "c"):
+            atomic.write_file(place / "a", lambda file: file.write(b"new"))
 
 
 WRITERS = {
@@ -58,8 +60,8 @@ def test_contents_are_on_the_disk_before_the_name_and_the_name_before_the_end(wr
     for place in names:
         assert ("sync", calls[place][1]) in calls[:place]
         assert ("sync", os.stat(tmp_path).st_ino) in calls[place:]
-    content = tmp_path / "a" / "a" if writer == "folder" else tmp_path / "a"
-    assert ("sync", content.stat().st_ino) in calls[: names[0]]
+    for path in (tmp_path / "a", *(tmp_path / "a").rglob("*")):
+        assert ("sync", path.stat().st_ino) in calls[: names[0]], path
 
 
 def appended(path):

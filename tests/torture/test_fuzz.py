@@ -1,12 +1,9 @@
 """Files changed at random, for every reader. Refused or taken, with no traceback, internal error or wait."""
 
-import contextlib
 import os
 
 import fuzz
 import pytest
-
-from vips_fast.models import persistence
 
 
 @pytest.fixture(scope="module")
@@ -32,15 +29,6 @@ def test_some_changed_files(files, capsys, monkeypatch):
     assert len(names) > 50 and not fuzz.unread(files)
     counts, faults = fuzzed(files, names, 2 * len(names), 0, capsys, monkeypatch)
     assert not faults and sum(counts.values()) == 2 * len(names)
-
-
-def test_a_reader_that_checks_nothing_is_found(files, capsys, monkeypatch):
-    names = ["topics model.json", "table model.json"]
-    _, faults = fuzzed(files, names, 30, 7, capsys, monkeypatch)
-    assert not faults
-    monkeypatch.setattr(persistence, "_as_saved", lambda path: contextlib.nullcontext())
-    _, faults = fuzzed(files, names, 30, 7, capsys, monkeypatch)
-    assert any("internal error" in said for *_, said in faults)
 
 
 @pytest.mark.slow

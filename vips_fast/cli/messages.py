@@ -76,8 +76,8 @@ def width() -> int:
 def object_line(said: dict[str, Any], code: int = 0, error: str | None = None) -> str:
     """Write the object of ``--json`` in one line."""
     said = dict(said, exit=Exit(code).name.lower(), error=error)
-    # JSON has no infinite numbers.
-    finite = json.loads(json.dumps(said), parse_constant=lambda _: None)
+    # JSON has no infinite numbers, and Python's reader takes them for what it is told.
+    finite = json.JSONDecoder(parse_constant=lambda _: None).decode(json.dumps(said))
     return json.dumps(finite, allow_nan=False, sort_keys=True)
 
 
