@@ -159,13 +159,13 @@ class Words(Texts, title="words"):
 
     vocab_size: Whole | None = None
     vocab_share: Probability | None = None
-    max_share: Share = 0.3
+    max_share: Share | None = None
     analyzer: Literal["unicode", "jieba", "sudachi", "pythainlp"] | None = None
     language: str | None = None
     stop_words: File | None = None
     coarse_words: File | None = None
     numbers: Literal["keep", "mixed", "drop"] | None = None
-    ngrams: Literal[1, 2, 3] = 1
+    ngrams: Literal[1, 2, 3] | None = None
 
 
 class Rows(Encoded):
@@ -557,7 +557,7 @@ class Plan(
     topics: Whole | None = None
     table: bool = False
     delta: Probability | None = None
-    sampling: Literal["poisson", "random_allocation"] = "poisson"
+    sampling: Literal["poisson", "random_allocation"] | None = None
     n_bins: Whole | None = None
     vocab_share: Probability | None = None
 
@@ -617,16 +617,7 @@ class Prior(Words, Threaded, command="prior", function="prior:build"):
 # ---------------------------------------------------------------- guarantees
 
 
-class BudgetFile(Arguments):
-    """A budget.
-
-    file (FILE): the budget
-    """
-
-    file: Place[File]
-
-
-class BudgetCreate(BudgetFile, command="budget create", function="budget:create"):
+class BudgetCreate(Arguments, command="budget create", function="budget:create"):
     """Make the budget of a data set; never replaces a file.
 
     file (FILE): new file
@@ -641,18 +632,20 @@ class BudgetCreate(BudgetFile, command="budget create", function="budget:create"
     vips-fast budget create notes.budget --epsilon 2 --delta 1e-6 --dataset notes --unit patient
     """
 
+    file: Place[File]
     epsilon: Positive
     delta: Probability
     dataset: str
-    relation: Relation = "add_remove"
-    unit: str = "record"
-    filter: Literal["auto", "gaussian", "renyi"] = "auto"
+    relation: Relation | None = None
+    unit: str | None = None
+    filter: Literal["auto", "gaussian", "renyi"] | None = None
     purchases: Integer | None = None
 
 
-class BudgetShow(BudgetFile, Printed, command="budget show", function="budget:show"):
+class BudgetShow(Printed, command="budget show", function="budget:show"):
     """Check the file; print the spent and the free part, the runs, and open reservations.
 
+    file (FILE): the budget
     json: one JSON object with the keys spent, left, epsilon, delta, dataset, unit, runs, purchases
     head (HASH): the head that a model recorded; exit code 3 if it is not there
     give_back (RUN): close the reservation of a process that ended on another host
@@ -660,6 +653,7 @@ class BudgetShow(BudgetFile, Printed, command="budget show", function="budget:sh
     vips-fast budget show notes.budget --json
     """
 
+    file: Place[File]
     head: str | None = None
     give_back: str | None = None
 

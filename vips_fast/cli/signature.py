@@ -175,8 +175,8 @@ class Arguments:
         return [" ".join(line.split()) for line in found]
 
     def take(self, *names: str) -> dict[str, Any]:
-        """Return some of the fields, for a call whose parameters have their names."""
-        return {name: getattr(self, name) for name in names}
+        """Return the given ones of some fields, for a call whose parameters have their names and the defaults."""
+        return {name: value for name in names if (value := getattr(self, name)) is not None}
 
 
 #: All commands, by their words.

@@ -14,6 +14,7 @@ def fit(args: FitClusters) -> int:
     known = None if args.public_prior is None else PublicVectors.load(args.public_prior)
     lines = reading(not args.quiet, "texts")
     encode, public = encoder_and_knowledge(args.vectors, known, args.n_jobs, lines)
-    how = args.take("text", "person", "format", "encoding")
-    how |= {"invalid": args.invalid or "raise", "progress": lines}
-    return run_fit(args, DocumentClusters, VectorTexts(args.input, public, encode, **how), public=public)
+    how = args.take("text", "person", "format", "encoding", "invalid")
+    return run_fit(
+        args, DocumentClusters, VectorTexts(args.input, public, encode, progress=lines, **how), public=public
+    )
