@@ -42,7 +42,9 @@ def test_a_fit_can_be_checked_read_and_used(here, run, tmp_path, line):
         code, text, _ = run("predict", out, records)
         assert code == 0 and text.startswith(f"{head}\n")
         printed = np.loadtxt(text.splitlines()[1:], delimiter=",")
-        assert run("predict", out, records, "--out", tmp_path / "rows.npy") == (0, "", "")
+        for name in ("rows.npy", "rows.csv"):
+            assert run("predict", out, records, "--out", tmp_path / name) == (0, "", "")
+        assert (tmp_path / "rows.csv").read_text() == text
         np.testing.assert_allclose(printed, np.load(tmp_path / "rows.npy"), rtol=1e-5)
     code, text, _ = run("verify", out, *kept)
     assert code == 0 and text.endswith("The model follows from its releases.\n")
