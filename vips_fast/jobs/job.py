@@ -129,8 +129,8 @@ class Outcome:
     model : fitted estimator
     out : Path or None
         The published folder.
-    shown : str
-        Lines that show the model; "" if it was fitted by an earlier run of the job.
+    show : callable(model) -> str
+        Gives ``shown``; read-outs take time, so nothing is made before somebody asks.
     words : PrivateVocabulary or None
         The vocabulary purchase.
     budget : Budget or None
@@ -141,10 +141,15 @@ class Outcome:
 
     model: Any
     out: Path | None
-    shown: str = ""
+    show: Callable[[Any], str] = lambda model: ""
     words: PrivateVocabulary | None = None
     budget: Budget | None = None
     note: str = ""
+
+    @property
+    def shown(self) -> str:
+        """Lines that show the model; "" if it was fitted by an earlier run of the job."""
+        return self.show(self.model)
 
 
 @dataclass
@@ -240,7 +245,7 @@ class Job:
         """
         if self.out is None:
             material = self._fit(None, self.transcript)
-            return Outcome(self.model, None, material.shown(self.model), material.words)
+            return Outcome(self.model, None, material.shown, material.words)
         out = Path(self.out)
         transcript, kept = self._transcript(out), run_folder(out)
         tidy(out)
@@ -274,7 +279,7 @@ class Job:
         folder.publish(out, self.force)
         self.status = Status.PUBLISHED
         budget = None if self.budget is None else Budget.of(self.budget)
-        return Outcome(model, out, material.shown(model), material.words, budget)
+        return Outcome(model, out, material.shown, material.words, budget)
 
     def _fit(self, folder: JobFolder | None, transcript: str | Path | None) -> Material:
         """Read the records and fit the model, which a folder keeps."""

@@ -187,17 +187,17 @@ def _fit_object(args: Fit, model: Any, seconds: float) -> dict[str, Any]:
 
 def _said(outcome: Outcome, note: str) -> str:
     """List the lines about an outcome; ``note`` follows the place of a new model."""
-    model, verdict = outcome.model, outcome.model.verdict_.text
+    model, verdict, shown = outcome.model, outcome.model.verdict_.text, outcome.shown
     closing = outcome.note or f"Written to {outcome.out}."
     if outcome.words is not None:
         words = f"{(n := model.n_features_in_)} {'words were' if n > 1 else 'word was'} purchased"
         closing += f" Its {words} for epsilon = {rounded_up(outcome.words.privacy_.epsilon)}."
     wrapped = paragraph(verdict, width())
-    lines = [outcome.shown.replace(verdict, wrapped, 1)] if outcome.shown else []
-    if verdict not in outcome.shown:
+    lines = [shown.replace(verdict, wrapped, 1)] if shown else []
+    if verdict not in shown:
         lines.insert(0, wrapped)
     lines = [at_shell(model, text) for text in (*lines, beside.statement(model))]
-    lines[-1] += closing + f" {note}" * bool(note and outcome.shown)
+    lines[-1] += closing + f" {note}" * bool(note and shown)
     if outcome.budget is not None:
         # The model is written and paid for, even if the budget cannot be read now.
         with contextlib.suppress(OSError, ValueError):
