@@ -30,13 +30,11 @@ KINDS = {
     "not negative": [*NEVER, 1e200],
     "probability": [*NEVER, 1.0000001, 2],
     "open": [*NEVER, 0.0, 1.0, 0, 1, 1.5],
-    "success": [*(x for x in NEVER if x is not None), 0.5, 1.0, 0.2],
     "share": [*NEVER, 0.0, 1.5],
     "accuracy": [*NEVER, 0.0, 0.9],
     "count": NO_COUNT,
     "count from 1": [*NO_COUNT, 0],
     "count from 2": [*NO_COUNT, 0, 1],
-    "optional": [x for x in NEVER if x is not None],
     "orders": [*NO_ARRAY, [1.0], [0.5, 2.0], [-2.0], [1e200]],
     "whole orders": [*NO_ARRAY, [1], [2.5], [-2]],
     "choice": [1, None, "best", NAN, ["tight"]],
@@ -77,7 +75,6 @@ GOOD = {
         delta=(1e-5, "open"),
         accountant=(None, "choice or none"),
         rtol=(1e-3, "accuracy"),
-        target_attack_success=(None, "optional"),
     ),
     "default_accountant": dict(event=(EVENT, "event")),
     "delta": dict(event=(EVENT, "event"), epsilon=(1.0, "not negative"), accountant=(None, "choice or none")),
@@ -142,13 +139,6 @@ def test_bad_values_are_refused(name, argument):
         # Messages of JSON and of lists name what is in them.
         names = (argument, "event") if kind not in ("dictionary", "text") else ("",)
         refused(lambda bad=bad: ask(name, **{argument: bad}), *names)
-
-
-def test_targets_of_calibration():
-    for bad in KINDS["success"]:
-        refused(lambda bad=bad: acc.calibrate_noise_multiplier(G, target_attack_success=bad), "target_attack_success")
-    with pytest.raises(ValueError, match="between 0.5, which is chance, and 1"):
-        acc.calibrate_noise_multiplier(G, target_attack_success=0.4)
 
 
 @pytest.mark.parametrize("accountant", ACCOUNTANTS)

@@ -225,7 +225,7 @@ def test_a_threshold_is_not_tried_on_the_runs_that_chose_it(monkeypatch):
     apart = np.repeat([1.0, 0.0], 200)
     scores = {True: apart, False: 0 * apart}
     monkeypatch.setattr(attack, "_scores", lambda bench, holds, *_: (scores[holds], GaussianEvent(2.0)))
-    bench = SimpleNamespace(attack_success=None, adapter=SimpleNamespace(settings={}))
+    bench = SimpleNamespace(adapter=SimpleNamespace(settings={}))
     (check,) = attack.layer_e(bench, replace(SIZES, runs=400), None).checks
     assert check.passed and check.measured == 0.0
 

@@ -50,7 +50,7 @@ def test_the_usage_names_what_is_required(run, monkeypatch):
         "budget show": "[options] FILE",
         "prior": "[options] [INPUT]",
         "publish": "--out DIR [options] DIR [DIR ...]",
-        "plan": "--records RECORDS (--epsilon EPSILON | --attack-success SHARE) [options]",
+        "plan": "--records RECORDS --epsilon EPSILON [options]",
         "fit lda": "--out DIR [options] INPUT",
     }.items():
         assert run(*name.split(), "--help")[1].splitlines()[0] == f"usage: vips-fast {name} {expected}"

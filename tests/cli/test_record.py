@@ -159,10 +159,9 @@ def test_of_a_model(run, said, model):
     assert {"verdict", "worth", "attacker", "assumptions", "head"} <= set(found)
 
 
-@pytest.mark.parametrize("target", (("--epsilon", 1), ("--attack-success", 0.6)))
-def test_of_a_plan(run, said, target):
-    found = said(*PLAN, *target)
-    lines = run(*PLAN, *target)[1]
+def test_of_a_plan(run, said):
+    found = said(*PLAN, "--epsilon", 1)
+    lines = run(*PLAN, "--epsilon", 1)[1]
     assert f"{found['noise_multiplier']:.4g}" in lines and found["n_components"] == 10
     assert found["forecast"][10:] in " ".join(lines.split())
 

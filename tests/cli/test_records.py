@@ -218,10 +218,7 @@ def test_topics_reserve_nothing_before_their_words_are_bought(ward, run, target)
     "change, message",
     [
         (("-",), "-: standard input can be read once only; expected a file or a query, or a public vocabulary"),
-        (
-            ("notes.csv", "--noise-multiplier", 2),
-            "--vocab private: expected --epsilon, --attack-success, or only --budget, of which",
-        ),
+        (("notes.csv", "--noise-multiplier", 2), "--vocab private: expected --epsilon, or only --budget, of which"),
     ],
 )
 def test_what_a_private_vocabulary_needs(ward, refused, monkeypatch, change, message):

@@ -9,7 +9,6 @@ import scipy.sparse as sp
 from cases import CASES
 
 from vips_fast import LatentDirichletAllocation, PrivateVocabulary, plan
-from vips_fast.accounting import attack_success
 from vips_fast.engine import plan as module
 from vips_fast.engine.budget import Budget, BudgetExceededError
 from vips_fast.engine.plan import Planner
@@ -22,7 +21,7 @@ def calibrations(monkeypatch):
     seen, calibrate = [], module.noise_for
 
     def counted(make_event, target, *more, **options):
-        seen.append(target.attack_success or target.epsilon)
+        seen.append(target.epsilon)
         return calibrate(make_event, target, *more, **options)
 
     monkeypatch.setattr(module, "noise_for", counted)
@@ -30,17 +29,13 @@ def calibrations(monkeypatch):
     return seen
 
 
-@pytest.mark.parametrize(
-    "target", [{"epsilon": 3.0}, {"options": {"target_attack_success": 0.6}}], ids=["epsilon", "risk"]
-)
 @pytest.mark.parametrize("name", sorted(CASES))
-def test_one_calibration_a_fit(name, target, calibrations):
+def test_one_calibration_a_fit(name, calibrations):
     make, data = CASES[name]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = make(noise_multiplier=None, **target).fit(*data())
-    assert calibrations == [target.get("epsilon", 0.6)]
-    assert "epsilon" in target or attack_success(model.privacy_.event) <= 0.6
+        make(noise_multiplier=None, epsilon=3.0).fit(*data())
+    assert calibrations == [3.0]
 
 
 @pytest.mark.parametrize("how", [{}, {"n_steps": 5}, {"doc_length": 20}, {"sampling": "without_replacement"}])
@@ -52,9 +47,8 @@ def test_one_calibration_whatever_the_plan_decides(how, calibrations):
     assert calibrations == [2.0]
 
 
-def purchased(**target):
-    """Return purchased words, and counts and a fit of them, by one planner."""
-    planner = Planner()
+def test_three_calibrations_with_a_vocabulary_purchase(calibrations):
+    planner, target = Planner(), {"epsilon": 4.0}
     found = plan(600, None, 2, delta=1e-5, planner=planner, **target).vocabulary
     words = PrivateVocabulary(**{**found.parameters(), "delta": 1e-5})
     words.fit(["cough and fever", "fever again", "a cold"] * 200, planner=planner)
@@ -62,23 +56,9 @@ def purchased(**target):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = LatentDirichletAllocation(2, delta=1e-5, **target).fit(counts, after=words, planner=planner)
-    return words, counts, model
-
-
-def test_three_calibrations_with_a_vocabulary_purchase(calibrations):
-    words, _, model = purchased(epsilon=4.0)
     # For the words, in their choice, and for plan and fit together.
     assert calibrations == [2.0, 4.0, 4.0] and model.privacy_.epsilon <= 4.0
     assert words.get_feature_names_out().size > 0
-
-
-def test_a_risk_is_of_purchase_and_fit_together(calibrations):
-    words, counts, model = purchased(options={"target_attack_success": 0.7})
-    together = attack_success(model.privacy_.event)
-    assert len(calibrations) == 3 and calibrations[1:] == [0.7, 0.7]
-    assert attack_success(words.privacy_.event) < 0.69 < together <= 0.7 == model.ledger_.plan["attack_success"]
-    with pytest.raises(ValueError, match=r"target_attack_success=0.501: expected more than 0\.\d+, which the voc"):
-        LatentDirichletAllocation(2, options={"target_attack_success": 0.501}).fit(counts, after=words)
 
 
 @pytest.mark.parametrize("name", sorted(CASES))

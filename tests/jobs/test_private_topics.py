@@ -277,7 +277,7 @@ def test_bad_input_spends_nothing(prior):
         topics(prior, vocab_size=3).fit(notes(), text="note", person="patient")
     with pytest.raises(ValueError, match="n_topics=3: expected None, or 2"):
         topics(prior, n_topics=3).fit(notes(), text="note", person="patient")
-    with pytest.raises(ValueError, match="epsilon=None: expected a number, target_attack_success=, or budget="):
+    with pytest.raises(ValueError, match="epsilon=None: expected a number, or budget="):
         PrivateTopics(public_prior=prior).fit(notes(), text="note", person="patient")
     with pytest.raises(ValueError, match="epsilon"):
         PrivateTopics(-1.0, public_prior=prior).fit(notes(), text="note", person="patient")

@@ -57,7 +57,6 @@ def test_the_estimator_takes_the_minibatch_of_the_plan():
         dict(epsilon=0.3),
         dict(epsilon=2.38),
         dict(noise_multiplier=20.0, n_steps=20),
-        dict(options={"target_attack_success": 0.6}),
         dict(epsilon=2.38, sampling="random_allocation"),
         {},
     ):

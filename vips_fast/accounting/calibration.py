@@ -9,13 +9,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
-from .accountants import delta as delta_of
 from .accountants import epsilon as epsilon_of
 from .checks import open_probability, positive, real
-from .events import GaussianEvent, PrivacyEvent
+from .events import PrivacyEvent
 from .printing import rounded_up
 from .solver import find_root
-from .tradeoff import attack_success
 
 _Z_MAX = 1e9
 _Z_MIN = 1e-6
@@ -34,95 +32,52 @@ class _Bracket(NamedTuple):
 
 @dataclass(frozen=True)
 class Target:
-    """Most that a run may cost: epsilon, or an attacker's success.
-
-    Attributes
-    ----------
-    epsilon, delta : float
-        The guarantee. With `attack_success` epsilon only plans: it belongs to a Gaussian run of this success.
-    attack_success : float or None
-        Most right guesses of an attacker, if both cases are equally likely (`tradeoff.attack_success`). The share is
-        (1 + delta(0)) / 2. So this target bounds delta at epsilon = 0, and nothing is converted.
-
-    >>> from vips_fast.accounting.calibration import Target
-    >>> round(Target.of_success(0.6, 1e-6).epsilon, 2)
-    2.29
-    """
+    """Most that a run may cost."""
 
     epsilon: float
     delta: float
-    attack_success: float | None = None
 
     def __post_init__(self) -> None:
         positive("epsilon", self.epsilon)
         open_probability("delta", self.delta)
 
-    @classmethod
-    def of_success(cls, attack_success: float, delta: float) -> "Target":
-        """Return the target for a success in (1/2, 1); ValueError for others."""
-        wanted = "between 0.5, which is chance, and 1"
-        attack_success = real("target_attack_success", attack_success, 0.5, 1.0, "()", wanted=wanted)
-        from scipy.special import ndtri
-
-        mu = 2.0 * float(ndtri(attack_success))
-        return cls(epsilon_of(GaussianEvent(1.0 / mu), delta), delta, float(attack_success))
-
     def __str__(self) -> str:
         """The parameter with its value, as messages name it."""
-        if self.attack_success is None:
-            return f"epsilon={rounded_up(self.epsilon)}"
-        return f"target_attack_success={rounded_up(self.attack_success)}"
+        return f"epsilon={rounded_up(self.epsilon)}"
 
     def spent(self, event: PrivacyEvent) -> float:
-        """Compute the event's epsilon, or its success."""
-        return epsilon_of(event, self.delta) if self.attack_success is None else attack_success(event)
-
-    def met_by(self, event: PrivacyEvent) -> bool:
-        """Tell whether the event costs at most this."""
-        return self.spent(event) <= (self.epsilon if self.attack_success is None else self.attack_success)
+        """Compute the event's epsilon."""
+        return epsilon_of(event, self.delta)
 
     def excess(self, event: PrivacyEvent, accountant: str | None, **options: Any) -> float:
-        """Compute ln of the event's cost over the target."""
-        if self.attack_success is None:
-            value, most = epsilon_of(event, self.delta, accountant, **options), self.epsilon
-        else:
-            value, most = delta_of(event, 0.0, accountant, **options), 2.0 * self.attack_success - 1.0
+        """Compute ln of the event's epsilon over the target."""
+        value = epsilon_of(event, self.delta, accountant, **options)
         if value == 0.0:
             return -50.0
         # 1e-9 keeps the answer feasible if its event is composed in another order.
-        return math.log(value / most) + 1e-9 if math.isfinite(value) else math.inf
+        return math.log(value / self.epsilon) + 1e-9 if math.isfinite(value) else math.inf
 
 
 def calibrate_noise_multiplier(
     make_event: Callable[[float], PrivacyEvent],
-    epsilon: float | None = None,
-    delta: float | None = None,
+    epsilon: float,
+    delta: float,
     accountant: str | None = None,
     rtol: float = 1e-3,
-    *,
-    target_attack_success: float | None = None,
     **options: Any,
 ) -> float:
-    """Return the smallest noise multiplier whose event meets a target.
-
-    The target is (epsilon, delta), > 0 and in (0, 1), or ``target_attack_success`` in (1/2, 1). An attacker who knows
-    all else, and finds both cases equally likely, guesses right at most this often (`attack_success`).
+    """Return the smallest noise multiplier whose event meets a target: epsilon > 0, and delta in (0, 1).
 
     ``make_event(noise_multiplier)`` returns the event of the whole run; more noise must not cost more privacy.
     `accountant` and its options are as in `epsilon`. At the result the accountant's figure is <= target; it exceeds the
     smallest sufficient value by at most the relative amount `rtol`. Raises ValueError if no noise multiplier up to 1e9
-    is enough, or there is not exactly one target.
+    is enough.
 
     >>> from vips_fast.accounting import GaussianEvent, calibrate_noise_multiplier
-    >>> round(calibrate_noise_multiplier(GaussianEvent, target_attack_success=0.6), 3)
-    1.974
+    >>> round(calibrate_noise_multiplier(GaussianEvent, 1.0, 1e-5), 3)
+    3.73
     """
-    if target_attack_success is None:
-        target = Target(positive("epsilon", epsilon), open_probability("delta", delta))
-    elif epsilon is None:
-        target = Target.of_success(target_attack_success, 1e-6 if delta is None else open_probability("delta", delta))
-    else:
-        raise ValueError(f"epsilon={epsilon!r}: expected None beside target_attack_success={target_attack_success!r}")
+    target = Target(positive("epsilon", epsilon), open_probability("delta", delta))
     return noise_for(make_event, target, accountant, rtol, **options)
 
 

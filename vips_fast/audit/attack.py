@@ -99,43 +99,12 @@ def _last(bench: Bench, rng: np.random.Generator) -> _Whole:
     return _Whole(told, _sides(told, (candidates[first], candidates[second])), state)
 
 
-def _success(bench: Bench, with_record: np.ndarray, without: np.ndarray) -> Check:
-    """Compare the share of right guesses with the claimed one.
-
-    Half of the difference of the rates of "in", plus one half, is the share of right guesses.
-    """
-    _, first, second, t = _best_test(with_record, without, 0.0)
-    low = 0.5 + 0.5 * delta_lower_bound(first, second, 0.0, t, CONFIDENCE_ERROR)
-    right = 0.5 + 0.5 * (float((first > t).mean()) - float((second > t).mean()))
-    assert bench.attack_success is not None
-    return Check(
-        "attack success",
-        low <= bench.attack_success,
-        right,
-        bench.attack_success,
-        f"at least {low:.4f}: Clopper-Pearson lower bound on {len(first)} a side, threshold chosen on the others",
-        CONFIDENCE_ERROR,
-    )
-
-
-def _by_risk(whole: _Whole, sizes: Sizes) -> Check:
-    """Guess from short fits, calibrated for the claimed success."""
-    bench = whole.bench
-    by_risk = {"noise_multiplier": None, "options__target_attack_success": bench.attack_success}
-    calibrated = bench.whole(**by_risk, n_records=N_RECORDS, n_steps=_FEW)
-    z = bench.prepare(calibrated, whole.sides[0]).plan.mechanism.noise_multiplier
-    n = sizes.releases // _FEW
-    return _success(bench, *(seen.reshape(n, _FEW).sum(1) for seen in whole.projections(z, n * _FEW)))
-
-
 def layer_d(bench: Bench, sizes: Sizes, rng: np.random.Generator) -> LayerResult:
     """Estimate Gaussian-DP mu of one whole-data release from two samples."""
     whole = _Whole(bench, _sides(bench))
     found = [whole.mu(z, sizes, f"noise multiplier {z:g}") for z in MULTIPLIERS]
     checks = [check for check, _ in found]
     checks.append(_last(bench, rng).mu(1.0, sizes, "noise multiplier 1, last release")[0])
-    if bench.attack_success is not None:
-        checks.append(_by_risk(whole, sizes))
     title = f"mu of one release, {sizes.releases} releases a side"
     return LayerResult("D", title, tuple(checks), figures={"mu": [row for _, row in found]})
 
@@ -204,7 +173,7 @@ class _Attack:
         return float(np.logaddexp(fresh.sum(), np.logaddexp.reduce(epochs.sum(0)) - math.log(length)))
 
 
-def _run_settings(bench: Bench, n_rows: int, multiplier: float | None = 1.0) -> dict[str, Any]:
+def _run_settings(bench: Bench, n_rows: int, multiplier: float = 1.0) -> dict[str, Any]:
     """Settings of a whole run at the layer's sampling rate."""
     replaces = bench.relation == Relation.REPLACE_ONE
     n_records = n_rows if replaces else N_RECORDS
@@ -218,12 +187,11 @@ def _run_settings(bench: Bench, n_rows: int, multiplier: float | None = 1.0) -> 
         n_steps=_STEPS,
         batch_size=max(1, round(_RATE * n_records)),
         noise_multiplier=multiplier,
-        options__target_attack_success=bench.attack_success if multiplier is None else None,
     )
     return {**bench.adapter.cheap, **bench.adapter.settings, **chosen}
 
 
-def _scores(bench: Bench, holds: bool, multiplier: float | None, n_runs: int) -> tuple[np.ndarray, PrivacyEvent]:
+def _scores(bench: Bench, holds: bool, multiplier: float, n_runs: int) -> tuple[np.ndarray, PrivacyEvent]:
     """Score whole runs with and without the audited record; return their event."""
     sides = _sides(bench)
     records = sides[0 if holds else 1]
@@ -242,7 +210,7 @@ def _scores(bench: Bench, holds: bool, multiplier: float | None, n_runs: int) ->
 
 def layer_e(bench: Bench, sizes: Sizes, rng: np.random.Generator) -> LayerResult:
     """Compare delta(epsilon) of whole runs: the accountant's claim and an attack."""
-    multiplier = None if bench.attack_success else float(bench.adapter.settings.get("noise_multiplier") or 1.0)
+    multiplier = float(bench.adapter.settings.get("noise_multiplier") or 1.0)
     with_record, event = _scores(bench, True, multiplier, sizes.runs)
     without, _ = _scores(bench, False, multiplier, sizes.runs)
     grid = np.linspace(0.0, 0.8 * epsilon(event, 1e-3), _GRID).tolist()
@@ -266,12 +234,11 @@ def layer_e(bench: Bench, sizes: Sizes, rng: np.random.Generator) -> LayerResult
         "epsilon": grid,
         "delta": claims,
         "measured": measured,
-        "noise_multiplier": multiplier or "calibrated by risk",
+        "noise_multiplier": multiplier,
         "steps": _STEPS,
         "sampling_probability": _RATE,
     }
-    checks = (check,) if bench.attack_success is None else (check, _success(bench, with_record, without))
-    return LayerResult("E", f"profile of whole runs, {sizes.runs} a side", checks, figures={"claimed": at})
+    return LayerResult("E", f"profile of whole runs, {sizes.runs} a side", (check,), figures={"claimed": at})
 
 
 def _best_test(with_record: np.ndarray, without: np.ndarray, e: float) -> tuple[float, np.ndarray, np.ndarray, float]:

@@ -62,8 +62,6 @@ class Bench:
 
     def __init__(self, adapter: "Adapter", relation: Relation):
         self.adapter, self.relation = adapter, relation
-        #: Attack success that the settings claim, if they choose the noise by it.
-        self.attack_success: float | None = None
 
     def estimator(self, **overrides: Any) -> Any:
         """Return an unfitted estimator."""

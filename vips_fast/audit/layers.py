@@ -57,8 +57,7 @@ def audit(
     settings : dict or None
         Constructor arguments of the estimator: the relation (``sampling``, ``relation``), clipping, precision, … .
         Sampling rate, steps and noise multiplier are chosen by the layers; layer E takes the ``noise_multiplier`` of
-        the settings where there is one. With a ``target_attack_success`` it calibrates the noise by that. Layer D adds
-        fits of two steps that do, and both measure the share of right guesses.
+        the settings where there is one.
     layers : iterable of {"A", "B", "C", "D", "E", "G", "H"} or None
         None is all; H only if the adapter has `Adapter.canaries`, as for topic models and logistic
         regression do.
@@ -91,15 +90,11 @@ def audit(
     if not chosen:
         raise ValueError(f"layers: expected at least one of {', '.join(LAYERS)}")
     given = dict(adapter.settings)
-    success = adapter.estimator()._options.target_attack_success
     adapter.settings.update(n_records=None, private=True, epsilon=None)
-    if success is not None:
-        adapter.settings["options"] = adapter.estimator(options__target_attack_success=None).options
     if adapter.settings.get("random_state") is None:
         # Both sides of a comparison have the same public start.
         adapter.settings["random_state"] = 0
     bench = Bench(adapter, relation_of(adapter))
-    bench.attack_success = success
     # Refuses settings that no fit takes, and relations that the sampling is not accounted under.
     make_sampler(adapter.estimator().sampling, adapter.estimator()._options.relation, N_RECORDS, None)
     bench.prepare(bench.whole(), adapter.base(N_RECORDS))

@@ -14,7 +14,6 @@ POSITIVE = Kind(float, lambda v: 0 < v < math.inf, "a number above 0")
 Positive = Annotated[float, POSITIVE]
 Probability = Annotated[float, Kind(float, lambda v: 0 < v < 1, "a number between 0 and 1")]
 Share = Annotated[float, Kind(float, lambda v: 0 < v <= 1, "a share above 0, at most 1")]
-Success = Annotated[float, Kind(float, lambda v: 0.5 < v < 1, "a number between 0.5, which is chance, and 1")]
 Whole = Annotated[int, Kind(int, lambda v: v >= 1, "a whole number of at least 1")]
 Integer = Annotated[int, Kind(int, expected="a whole number")]
 Threads = Annotated[int, Kind(int, lambda v: v >= 1 or v == -1, "a number of threads, or -1 for all")]
@@ -111,12 +110,9 @@ class Target(Arguments, title="privacy"):
     """How much may be revealed about a person.
 
     epsilon: privacy loss of one person (or record), such as 1 or 2
-    target_attack_success (SHARE): instead of epsilon: how often the best attacker may guess right about one person,
-        such as 0.6
     """
 
     epsilon: Positive | None = None
-    target_attack_success: Success | None = None
 
 
 class Lengths(Arguments):
@@ -215,7 +211,7 @@ class Output(Arguments, title="model"):
     report: bool = False
 
 
-class Privacy(Persons, title="privacy", one_of=("epsilon", "target_attack_success", "noise_multiplier", "non_private")):
+class Privacy(Persons, title="privacy", one_of=("epsilon", "noise_multiplier", "non_private")):
     """What a fit may reveal.
 
     noise_multiplier: instead of epsilon: standard deviation of the noise / sensitivity
@@ -272,7 +268,7 @@ class Fit(Written, Output, Target, Privacy, Run):
 # ---------------------------------------------------------------- first runs
 
 
-class Start(Input, Target, command="start", function="start:start", one_of=("epsilon", "target_attack_success")):
+class Start(Input, Target, command="start", function="start:start"):
     """Ask a few questions, then make a page of topics from a table.
 
     input (FILE): CSV, Excel, JSON Lines or Parquet
@@ -534,12 +530,11 @@ class Publish(Written, command="publish", function="models:publish"):
 # ---------------------------------------------------------------- plans, data, priors
 
 
-class Plan(
-    Target, Lengths, Printed, command="plan", function="lda:plan", one_of=("", "epsilon", "target_attack_success")
-):
+class Plan(Lengths, Printed, command="plan", function="lda:plan"):
     """Compute the settings of a private topic model from public numbers.
 
     n_records: number of documents
+    epsilon: privacy loss of one person (or record), such as 1 or 2
     vocab_size: size of a public vocabulary; default: purchased
     topics: default with a public vocabulary: the worthwhile number
     table: print instead a forecast for other epsilons and numbers of records, and advice
@@ -549,10 +544,11 @@ class Plan(
     vocab_share: share of epsilon for the vocabulary; default: half
 
     vips-fast plan --records 400000 --vocab-size 7702 --topics 50 --epsilon 1
-    vips-fast plan --records 15000 --vocab-size 5000 --topics 10 --attack-success 0.6 --json
+    vips-fast plan --records 15000 --vocab-size 5000 --topics 10 --epsilon 2 --json
     """
 
     n_records: Whole
+    epsilon: Positive
     vocab_size: Whole | None = None
     topics: Whole | None = None
     table: bool = False

@@ -144,9 +144,6 @@ def _values(command: type[Arguments], words: list[str]) -> dict[str, Any]:
     known = parser.read(words)
     if missing := [one.flag for one in command.options() if one.required and one.name not in known]:
         parser.error(f"the following arguments are required: {', '.join(missing)}")
-    for must, some in command.exclusive():
-        if must and not any(one.name in known for one in some):
-            parser.error(f"one of the arguments {' '.join(one.flag for one in some)} is required")
     return known
 
 

@@ -125,8 +125,7 @@ class Arguments:
     ) -> None:
         """Take what a class says of itself.
 
-        Its fields have the ``title`` in the help. Of the fields ``one_of`` only one may be given; a first "" means that
-        one must be.
+        Its fields have the ``title`` in the help. Of the fields ``one_of`` only one may be given.
         """
         super().__init_subclass__()
         cls.command, cls.function, cls._title, cls._one_of = command, function, title, one_of
@@ -148,11 +147,11 @@ class Arguments:
         return tuple(sorted(found.values(), key=lambda option: option.positional and option.several))
 
     @classmethod
-    def exclusive(cls) -> list[tuple[bool, tuple[Option, ...]]]:
-        """List the options that exclude each other, and whether one of them must be given."""
+    def exclusive(cls) -> list[tuple[Option, ...]]:
+        """List the options that exclude each other."""
         by_name = {option.name: option for option in cls.options()}
         found = [names for kind in cls.__mro__ if (names := kind.__dict__.get("_one_of"))]
-        return [("" in names, tuple(by_name[name] for name in names if name)) for names in found]
+        return [tuple(by_name[name] for name in names) for names in found]
 
     @classmethod
     def _said(cls) -> dict[str, tuple[str, str]]:
@@ -245,7 +244,7 @@ class Parser(argparse.ArgumentParser):
             allow_abbrev=False,
         )
         self.command, places, groups = command, dict[int, Any](), dict[str, Any]()
-        numbers = {option: n for n, (_, some) in enumerate(command.exclusive()) for option in some}
+        numbers = {option: n for n, some in enumerate(command.exclusive()) for option in some}
         for option in command.options():
             title = option.group
             if title not in groups:
@@ -291,13 +290,7 @@ def nearest(word: str, known: Iterable[str]) -> str:
 def usage(command: type[Arguments]) -> str:
     """Show a command with all that it requires, and ``[options]``."""
     options = command.options()
-    needed = {option: group for required, group in command.exclusive() if required for option in group}
-    words: dict[str, None] = {}  # in order, each once
-    for option in options:
-        if option in needed:
-            words[f"({' | '.join(one.typed() for one in needed[option])})"] = None
-        elif option.required and not option.positional:
-            words[option.typed()] = None
+    words = [option.typed() for option in options if option.required and not option.positional]
     places = [option.typed() for option in options if option.positional]
     return " ".join([f"vips-fast {command.command}", *words, "[options]", *places])
 

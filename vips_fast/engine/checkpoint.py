@@ -365,8 +365,6 @@ class RunFolder:
         said = f"checkpoint {self.path}: {len(ledger)} release{'s' * (len(ledger) != 1)} spent, and no step was kept"
         if target is None or plan.event is None:
             return f"{said}; expected a budget that pays for one more"
-        if target.attack_success is not None:
-            return f"{said}; expected one more to fit below {target}: give up this run, and start another"
         before = bounded_with(plan.purchase)
         purchased = () if before is None else (before,)
         one_more = ComposedEvent((*purchased, SelfComposedEvent(plan.event, _count(ledger, plan.event) + 1)))
@@ -523,6 +521,6 @@ def _affordable(plan: Mapping[str, Any], event: PrivacyEvent, spent: int, whole:
     purchased = () if before is None else (before,)
 
     def fits(more: int) -> bool:
-        return target.met_by(ComposedEvent((*purchased, SelfComposedEvent(event, spent + more))))
+        return target.spent(ComposedEvent((*purchased, SelfComposedEvent(event, spent + more)))) <= target.epsilon
 
     return find_integer(fits, max(0, planned - spent), wanted)

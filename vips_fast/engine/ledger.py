@@ -41,8 +41,6 @@ class PlanRecord(TypedDict):
     call: NotRequired[bool]
     #: Epsilon that such a call keeps within.
     limit: NotRequired[float]
-    #: Success of an attacker that the noise was calibrated for.
-    attack_success: NotRequired[float]
     #: True if ``n_records`` was stated, not counted.
     stated: NotRequired[bool]
     #: The vocabulary purchase before the run.

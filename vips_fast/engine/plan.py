@@ -54,23 +54,14 @@ class Terms:
     noise_multiplier: float | None = None
     #: Of a vocabulary.
     threshold_delta: float | None = None
-    #: In place of epsilon.
-    target_attack_success: float | None = None
 
     @property
     def noised(self) -> bool:
         """Whether the run adds noise."""
         return self.private and self.noise_multiplier != 0
 
-    @property
-    def targeted(self) -> bool:
-        """Whether the settings have a target."""
-        return self.epsilon is not None or self.target_attack_success is not None
-
     def target(self, delta: float) -> Target:
         """Return the target to calibrate for. It is epsilon = 1 if the settings have none."""
-        if self.target_attack_success is not None:
-            return Target.of_success(self.target_attack_success, delta)
         return Target(1.0 if self.epsilon is None else float(self.epsilon), delta)
 
     def usual_delta(self, n_records: int) -> float:
@@ -188,8 +179,6 @@ class RunPlan:
     stated: bool = False
     #: Epsilon that a call keeps within, and all calls before and after it.
     limit: float | None = None
-    #: Success of an attacker that the noise was calibrated for.
-    attack_success: float | None = None
 
     @property
     def relation(self) -> Relation:
@@ -224,7 +213,7 @@ class RunPlan:
             "sensitivity": float(self.mechanism.sensitivity),
             "delta": float(self.delta),
         }
-        for name in ("part", "purchase", "call", "stated", "limit", "attack_success"):
+        for name in ("part", "purchase", "call", "stated", "limit"):
             if (value := getattr(self, name)) is not None and value is not False:
                 public[name] = value
         return public
@@ -288,13 +277,11 @@ class Planner:
         if key not in self._calibrated:
             events = () if purchase is None else (purchase,)
             if purchase is not None and target.excess(purchase, None) >= 0.0:
-                spent, more = target.spent(purchase), ""
-                if target.attack_success is None:
-                    both = spent + target.epsilon
-                    more = f"; epsilon={rounded_up(both)} leaves this fit about {rounded_up(target.epsilon)}"
+                spent = target.spent(purchase)
                 raise ValueError(
                     f"{target}: expected more than {rounded_up(spent)}, which the vocabulary purchase has spent, since "
-                    f"it bounds both together{more}"
+                    f"it bounds both together; epsilon={rounded_up(spent + target.epsilon)} leaves this fit about "
+                    f"{rounded_up(target.epsilon)}"
                 )
             self._calibrated[key] = noise_for(
                 lambda z: ComposedEvent((*events, SelfComposedEvent(sampler.event(z), count))), target
@@ -309,7 +296,7 @@ class Planner:
             return float(terms.noise_multiplier)
         if request.resumed_noise is not None:
             return request.resumed_noise
-        if not terms.targeted and budget is not None:
+        if terms.epsilon is None and budget is not None:
             return budget.noise_multiplier(sampler.event, count)
         if request.earlier is not None and request.earlier.ledger.spent:
             raise ValueError("noise_multiplier=None: expected a number for a run after an earlier one")
@@ -356,7 +343,6 @@ class Planner:
             purchase=None if request.purchase is None else dict(request.purchase),
             call=request.partial,
             limit=terms.epsilon if request.partial and terms.noised else None,
-            attack_success=terms.target_attack_success if terms.noised else None,
             stated=request.settings.get("n_records") is not None or public.call_records is not None,
         )
         if request.purchase is not None or request.earlier is not None:
@@ -371,9 +357,10 @@ class Planner:
             settings["delta"] = terms.delta
             if terms.threshold_delta is not None:
                 settings["threshold_delta"] = terms.threshold_delta
-            if terms.noise_multiplier is None and not terms.targeted:
+            if terms.noise_multiplier is None and terms.epsilon is None:
                 settings["noise_multiplier"] = z
-        target = terms.target(delta) if terms.targeted or settings["noise_multiplier"] is None else None
+        targeted = terms.epsilon is not None or settings["noise_multiplier"] is None
+        target = terms.target(delta) if targeted else None
         forecast = request.forecast(public, schedule, model)
         if forecast is not None and plan.event is not None and request.earlier is None:
             before = () if request.purchase is None else (event_from_dict(request.purchase["event"]),)
@@ -397,7 +384,7 @@ class Planner:
         event = sampler.event(self._noise_of(request, terms, sampler, count, delta, budget))
         kept, least = 0, count
         if run is not None:
-            kept, count = run.progress(event, terms.target(delta) if terms.targeted else None)
+            kept, count = run.progress(event, terms.target(delta) if terms.epsilon is not None else None)
             least = min(count, 1)
         if budget is not None and least and not kept:
             budget.check(event, least, request.public.part)
@@ -413,7 +400,7 @@ class Planner:
         sampler, count = schedule.sampler, n_events(schedule.sampler, range(schedule.n_steps))
         if budget is not None:
             z = LARGEST_NOISE
-            if terms.targeted:
+            if terms.epsilon is not None:
                 delta = terms.usual_delta(request.public.n_records)
                 z = self.noise(sampler, count, terms.target(delta), purchase)
             budget.check(sampler.event(z), count, before=purchase)

@@ -138,7 +138,7 @@ class PrivateClusters(TextJob):
     public : PublicVectors or None
         Public knowledge of the encoder; None makes it from installed packages
         (`vips_fast.models.clusters.packaged_vectors`).
-    target_attack_success, n_records, invalid, budget, progress, n_jobs, random_state
+    n_records, invalid, budget, progress, n_jobs, random_state
         As for `PrivateTopics`.
 
     Attributes

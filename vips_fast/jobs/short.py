@@ -25,7 +25,6 @@ class TextJob:
     epsilon: float | None = None
     delta: float | None = None
     _: KW_ONLY
-    target_attack_success: float | None = None
     n_records: int | None = None
     invalid: str = "raise"
     budget: str | os.PathLike[str] | None = None
@@ -38,7 +37,7 @@ class TextJob:
         """Give the settings that the model takes, too."""
         return {
             **{name: getattr(self, name) for name in ("epsilon", "delta", "n_records", "n_jobs", "random_state")},
-            "options": {"target_attack_success": self.target_attack_success, "invalid": self.invalid},
+            "options": {"invalid": self.invalid},
         }
 
     @property

@@ -35,7 +35,6 @@ from ..data.tokens import segmenter_of
 from ..data.vocabulary import Vocabulary
 from ..engine.budget import BudgetExceededError
 from ..engine.checkpoint import RunFolder, UsedUpError, forget_states, ledger_in
-from ..engine.plan import Terms
 from ..engine.result import Public
 from ..models.caveats import tell
 from ..models.family import READING, VOCABULARY
@@ -293,8 +292,6 @@ class _Purchase:
         self._delta = self._model.delta
         if self._delta is None and self._budget is not None:
             self._delta = self._budget.delta
-        success = self._model._options.target_attack_success
-        self._terms = Terms(epsilon=self._model.epsilon, delta=self._delta, target_attack_success=success)
 
     def words(self, records: Records) -> PrivateVocabulary:
         """Purchase the words, or take those that the run folder keeps.
@@ -306,10 +303,9 @@ class _Purchase:
         if reads_once(path):
             what = "-: standard input" if isinstance(path, str) else "records: a stream"
             raise ValueError(f"{what} can be read once only; expected a file or a query, or a public vocabulary")
-        if not self._terms.targeted and (self._budget is None or model.noise_multiplier or not model.private):
+        if model.epsilon is None and (self._budget is None or model.noise_multiplier or not model.private):
             raise ValueError(
-                "vocab='private': expected epsilon=, target_attack_success=, or only budget=, of which it takes a "
-                "share, or a public vocabulary"
+                "vocab='private': expected epsilon=, or only budget=, of which it takes a share, or a public vocabulary"
             )
         place = self._folder.words / MODEL
         if place.exists():
@@ -379,7 +375,7 @@ class _Purchase:
         # A resumed fit may have a larger target than the one that this was planned for.
         epsilon = self._folder.settings.get("epsilon", self._model.epsilon)
         # The budget no longer knows its rest before the purchase.
-        wanted = self._settings(self._plan(n_records, epsilon) if self._terms.targeted else None)
+        wanted = self._settings(self._plan(n_records, epsilon) if self._model.epsilon is not None else None)
         # Processing of released words is free.
         words.set_params(**{name: wanted[name] for name in ("max_share", "max_features") if name in wanted})
         if words.get_params() != {**words.get_params(), **wanted}:
@@ -405,10 +401,10 @@ class _Purchase:
             if run.begun:
                 made = self._again(PrivateVocabulary._from_settings(run.settings), n_records)
             else:
-                epsilon = model.epsilon
                 if budget is not None:
                     _ = budget.purchase_delta  # refuses a purchase that the budget has no delta for
-                    epsilon = epsilon if self._terms.targeted else budget.left
+                epsilon = budget.left if model.epsilon is None and budget is not None else model.epsilon
+                assert epsilon is not None  # `words` refuses neither
                 planned = self._plan(n_records, epsilon)
                 made = PrivateVocabulary(**self._settings(planned))
                 self._check_both(made, n_records, epsilon)
@@ -423,7 +419,7 @@ class _Purchase:
                 if len(ledger_in(run.path)[0]):
                     reading.on_spent()
 
-    def _check_both(self, made: PrivateVocabulary, n_records: int, epsilon: float | None) -> None:
+    def _check_both(self, made: PrivateVocabulary, n_records: int, epsilon: float) -> None:
         """Refuse a purchase beyond the budget, or without a fit."""
         reading, relation = self._reading, "add_remove"
         public = Public(1, n_records, seed=0, unit=reading.unit)
@@ -436,9 +432,7 @@ class _Purchase:
                 relation = reading.planner.check_after(self._model.request(public), self._budget, event)
         except BudgetExceededError as refused:
             less = "less, or only budget=: words and topics then share what is left"
-            success = self._terms.target_attack_success
-            asked = f"target_attack_success={success}" if epsilon is None else f"epsilon={rounded_up(epsilon)}"
-            why = f"{asked}: {refused}, with the words reserved before the topics"
+            why = f"epsilon={rounded_up(epsilon)}: {refused}, with the words reserved before the topics"
             raise BudgetExceededError(f"{why}; nothing was spent; expected {less}") from None
         if relation != "add_remove":
             raise ValueError(f"vocab='private': about add_remove, the fit {relation}; expected a public vocabulary")

@@ -173,11 +173,8 @@ class PrivateTopics(TextJob):
         Raises the errors of `Job.run`.
         """
         check_number("vocab_size", self.vocab_size, 16, 10**6, integer=True, optional=True)
-        if self.epsilon is None and self.target_attack_success is None and self.budget is None:
-            raise ValueError(
-                "epsilon=None: expected a number, target_attack_success=, or budget=, of which the fit takes all that "
-                "is left"
-            )
+        if self.epsilon is None and self.budget is None:
+            raise ValueError("epsilon=None: expected a number, or budget=, of which the fit takes all that is left")
         columns = (text,) if isinstance(text, str) else tuple(text)
         source = TextFile(
             as_table(data, columns),
@@ -206,7 +203,7 @@ class PrivateTopics(TextJob):
         if self.n_topics is not None:
             return self.n_topics
         words, epsilon = source.public_words(), self.epsilon
-        if epsilon is None and self.target_attack_success is None:
+        if epsilon is None:
             epsilon = Budget.of(str(self.budget)).left
         planned = plan(
             self.n_records or source.count(),
@@ -215,7 +212,6 @@ class PrivateTopics(TextJob):
             doc_length=self.doc_length or DOC_LENGTH,
             epsilon=epsilon,
             delta=self.delta,
-            options={"target_attack_success": self.target_attack_success},
             unit="person",
         )
         return planned.n_components
@@ -307,7 +303,6 @@ class PrivateTopics(TextJob):
         found = cls(
             model.epsilon,
             model.delta,
-            target_attack_success=model._options.target_attack_success,
             public_prior=model.public_prior,
             n_topics=int(model.n_components),
             doc_length=model.doc_length,

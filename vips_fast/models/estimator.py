@@ -269,15 +269,6 @@ class PrivateEstimator:
         check_number("delta", self.delta, 0, 1, low_open=True, high_open=True, optional=True)
         check_number("noise_multiplier", self.noise_multiplier, 0, math.inf, high_open=True, optional=True)
         options = self._options
-        success = options.target_attack_success
-        check_number("target_attack_success", success, 0.5, 1, low_open=True, high_open=True, optional=True)
-        if success is not None:
-            for name, free in (("epsilon", None), ("noise_multiplier", None), ("private", True)):
-                if getattr(self, name) is not free:
-                    raise ValueError(
-                        f"{name}={getattr(self, name)!r}: expected {free} beside "
-                        f"target_attack_success={success!r}, which decides the noise"
-                    )
         check_number("batch_size", self.batch_size, 0, math.inf, low_open=True, high_open=True, optional=True)
         check_number("n_records", self.n_records, 1, MAX_RECORDS, integer=True, optional=True)
         check_number("rows_per_group", options.rows_per_group, 1, MAX_RECORDS, integer=True, optional=True)
@@ -288,13 +279,7 @@ class PrivateEstimator:
     @property
     def _terms(self) -> Terms:
         """Limits of a fit's cost, by the settings."""
-        return Terms(
-            bool(self.private),
-            self.epsilon,
-            self.delta,
-            self.noise_multiplier,
-            target_attack_success=self._options.target_attack_success,
-        )
+        return Terms(bool(self.private), self.epsilon, self.delta, self.noise_multiplier)
 
     def set_unsafe(self, *, test_key: bytes | None = None, diagnostics: bool = False) -> Self:
         """Disable privacy for tests, audits and public data.

@@ -48,17 +48,11 @@ class Options:
     rows_per_group : int or None
         With ``groups``: most rows of a person that are used at one visit, public. A person's rows beyond it are left
         out, chosen by that person's own random word, anew at each visit. None uses all rows.
-    target_attack_success : float or None
-        Instead of epsilon, in (1/2, 1): the share of right guesses of the best attacker whether one person is in the
-        data. The attacker knows all else and finds both cases equally likely; 0.6 is epsilon = 2.29 at delta = 1e-6 for
-        a Gaussian run. The noise is calibrated for it by the exact trade-off curve
-        (`vips_fast.accounting.attack_success`), for the fit and everything before it that the statement includes.
     """
 
     relation: str | None = None
     invalid: str = "raise"
     rows_per_group: int | None = None
-    target_attack_success: float | None = None
 
     @classmethod
     def of(cls, given: Any) -> Self:

@@ -22,7 +22,7 @@ from ..store.limits import parse_json
 if TYPE_CHECKING:
     from ..accounting import PrivacyEvent
 
-PRIVACY_FILE, FORMAT = "privacy.json", 4
+PRIVACY_FILE, FORMAT = "privacy.json", 5
 #: Shares of right guesses of a secret without the model: an attribute, one of a hundred persons.
 _GUESSES = (0.5, 0.1, 0.01)
 _VERSION = re.compile(r"[0-9][0-9A-Za-z.+-]{0,40}")
@@ -65,7 +65,7 @@ def privacy_record(result: FitResult) -> dict[str, Any]:
             "mu": mu if known else None,
             "rho": rho if known else None,
         },
-        "risk": _risk(result, [event for _, event, _ in bounds] if known else None),
+        "risk": _risk([event for _, event, _ in bounds] if known else None),
         "model": {"name": "central", "release": "one fitted model; the noised state of every step"},
         "accounting": {
             "accountant": privacy.accountant,
@@ -99,7 +99,7 @@ def privacy_record(result: FitResult) -> dict[str, Any]:
     }
 
 
-def _risk(result: FitResult, events: "list[PrivacyEvent] | None") -> dict[str, Any]:
+def _risk(events: "list[PrivacyEvent] | None") -> dict[str, Any]:
     """Bound guesses about one unit for the worst part.
 
     See `vips_fast.accounting.tradeoff`; null without a guarantee.
@@ -107,7 +107,6 @@ def _risk(result: FitResult, events: "list[PrivacyEvent] | None") -> dict[str, A
     known = [] if events is None else [(b, max((inference_success(e, b) for e in events), default=b)) for b in _GUESSES]
     return {
         "attack_success": None if events is None else max(map(attack_success, events), default=0.5),
-        "target_attack_success": result.settings.get("options", {}).get("target_attack_success"),
         "inference": [{"baseline": baseline, "success": most} for baseline, most in known],
     }
 

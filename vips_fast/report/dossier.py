@@ -70,7 +70,6 @@ class Dossier:
     lost: int
     target: float | None
     risks: tuple[SecretRisk, ...]
-    attack_target: float | None
     #: Facts of the budget that paid, if one did.
     budget: dict[str, str] | None
     settings: tuple[tuple[str, str, bool], ...]
@@ -148,7 +147,6 @@ def make_dossier(
         lost=sum(one.ledger_.lost for one in every),
         target=last.settings.get("epsilon"),
         risks=secret_risks(known) if privacy.private else (),
-        attack_target=last.settings.get("options", {}).get("target_attack_success"),
         budget=ledger.budget,
         settings=tuple(row for one in every for row in _settings(one, one is model)),
         verified=verified,

@@ -47,11 +47,9 @@ class ReadBy:
 def run_fit(args: Fit, cls: type[Any], source: Source, note: str = "", **more: Any) -> int:
     """Run the job of the arguments; ``note`` ends what is printed, ``more`` are settings that the command has made."""
     start = time.perf_counter()
-    targets = {args.budget, args.epsilon, args.target_attack_success, args.noise_multiplier}
+    targets = {args.budget, args.epsilon, args.noise_multiplier}
     if targets == {None} and not args.non_private:
-        raise ValueError(
-            "one of the arguments --epsilon --attack-success --noise-multiplier --non-private is required, or --budget"
-        )
+        raise ValueError("one of the arguments --epsilon --noise-multiplier --non-private is required, or --budget")
     model = cls(**settings_of(cls, given(cls, args) | more))
     model._check_parameters()
     warn_of_drops(model._options.invalid, getattr(args, "schema", None))

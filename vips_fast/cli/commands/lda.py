@@ -7,7 +7,6 @@ from typing import Any
 
 from ...accounting import rounded_up
 from ...data import holds_records
-from ...engine.plan import Terms
 from ...jobs.text import PRIVATE
 from ...models.lda import LatentDirichletAllocation, LdaOptions, Plan, load_prior
 from ...models.lda import plan as make_plan
@@ -49,20 +48,19 @@ def fit(args: FitLda) -> int:
 def plan(args: PlanArguments) -> int:
     """Print settings of a private topic model."""
 
-    def found(n_records: int, epsilon: float | None, success: float | None = None) -> Plan:
+    def found(n_records: int, epsilon: float) -> Plan:
         how = args.take("doc_length", "delta", "vocab_share", "sampling", "n_bins")
-        how["options"] = LdaOptions(distinct_words=args.distinct_words, target_attack_success=success)
+        how["options"] = LdaOptions(distinct_words=args.distinct_words)
         return make_plan(n_records, args.vocab_size, args.topics, epsilon=epsilon, **how)
 
-    planned = found(args.n_records, args.epsilon, args.target_attack_success)
+    planned = found(args.n_records, args.epsilon)
     if args.json:
         print_object({**asdict(planned), "hopeless": planned.hopeless, "forecast": planned.forecast()})
         return 0
     forecast = in_options(FitLda, planned.forecast())
     said = paragraph(f"{forecast[0].upper()}{forecast[1:]}.", width())
     if args.table:
-        terms = Terms(epsilon=args.epsilon, delta=args.delta, target_attack_success=args.target_attack_success)
-        print(grid(found, args.n_records, terms.target(terms.usual_delta(args.n_records)).epsilon))
+        print(grid(found, args.n_records, args.epsilon))
         print(f"\n{said}")
         return 0
     words = planned.vocabulary

@@ -88,7 +88,7 @@ def start(args: Start) -> int:
         print(f"No words are left out: {error}")
         options["stop-words"] = NONE
     options |= _table(args, ask)
-    options |= (target := _target(args, ask))
+    options |= (target := _target(ask))
     options |= {"out": args.out, "resume": True, "transcript": os.path.relpath(releases_folder(out))}
     words = ["fit", "lda", args.input, *_typed(options)]
     _write(path, words, ask, args.force)
@@ -129,10 +129,8 @@ def _language(text: str) -> str:
     return text
 
 
-def _target(args: Start, ask: Callable[..., Any]) -> dict[str, float]:
-    """Ask for epsilon, if no share of right guesses is given."""
-    if args.target_attack_success is not None:
-        return {"attack-success": args.target_attack_success}
+def _target(ask: Callable[..., Any]) -> dict[str, float]:
+    """Ask for epsilon, after what it means."""
     print("\nThe guarantee is about one person, or about one row without persons. The smaller epsilon is, the less")
     print("anybody learns about one of them, and the more noise the topics have. You see what it means for your run")
     print("before anything is spent.")

@@ -347,7 +347,7 @@ class LatentDirichletAllocation(Transformer):
             noise_multiplier=terms.noise_multiplier,
             n_steps=n_steps,
             # If a budget decides the noise, minibatches are the same before it has and after.
-            may_enlarge=size is None and (terms.targeted or allocates),
+            may_enlarge=size is None and (terms.epsilon is not None or allocates),
             sampling="random_allocation" if allocates else "poisson",
             n_bins=public.n_bins if allocates else None,
         )

@@ -411,7 +411,7 @@ class TopicCase:
         else:
             purchase = () if self.vocabulary is None else (self.vocabulary.event,)
             topics = run_event(longer.sampler, least, longer.n_steps or 1)
-            clear = self.target.met_by(ComposedEvent((*purchase, topics)))
+            clear = self.target.spent(ComposedEvent((*purchase, topics))) <= self.target.epsilon
         if clear:
             return longer
         larger = default_batch_size(n, _NOISY_SHARE)
