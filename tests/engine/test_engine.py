@@ -200,7 +200,7 @@ def test_ledger_composes_and_keeps_its_chain():
     back = Ledger.from_dict(data)
     assert back.head == ledger.head and back.epsilon(1e-5) == ledger.epsilon(1e-5)
     with pytest.raises(ValueError, match="relation|neighbo"):
-        ledger.intend(GaussianEvent(4.0, relation="replace_one"), clip_norm=1.0, sensitivity=1.0)
+        ledger.copy().intend(GaussianEvent(4.0, relation="replace_one"), clip_norm=1.0, sensitivity=1.0)
     assert len(ledger) == 4 and ledger.closing == "digest"
     for damage in (
         lambda d: d["records"].pop(),

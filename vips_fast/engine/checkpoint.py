@@ -490,7 +490,7 @@ def _facts(kind: str, settings: Mapping[str, Any], public: Public, plan: RunPlan
         "model": kind,
         "versions": versions(),
         "settings": plain(settings),
-        "public": public.with_digest(),
+        "public": public.to_dict(),
         "plan": plan.public(),
         "taints": list(plan.taints),
     }

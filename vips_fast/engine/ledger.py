@@ -75,13 +75,13 @@ class _Run:
     limit: tuple[float, float] | None = None
     spent: Counter[tuple[str | None, PrivacyEvent]] = field(default_factory=Counter)
 
-    def of(self, part: str | None) -> "_Run":
-        """Select the releases that used a part, or all."""
-        counts: Counter[tuple[str | None, PrivacyEvent]] = Counter()
+    def counts(self, part: str | None) -> Counter[PrivacyEvent]:
+        """Count the releases that used a part, or all."""
+        counts: Counter[PrivacyEvent] = Counter()
         for (own, event), count in self.spent.items():
             if part is None or own in (None, part):
-                counts[None, event] += count
-        return replace(self, spent=counts)
+                counts[event] += count
+        return counts
 
 
 class Ledger:
@@ -111,8 +111,13 @@ class Ledger:
         self._chain = Chain()
         #: Before the first plan, and of each.
         self._runs = [_Run()]
-        self._taints: list[str] = []
         self._n_releases = 0
+        #: Reasons why the guarantee fails; any one means NOT PRIVATE, forever.
+        self.taints: tuple[str, ...] = ()
+        #: Public numbers of all runs.
+        self.plans: list[PlanRecord] = []
+        #: The budget of the last run that had one, or None.
+        self.budget: dict[str, str] | None = None
         self._frozen = False
         self._lock = threading.Lock()
 
@@ -127,14 +132,9 @@ class Ledger:
         return self._n_releases
 
     @property
-    def taints(self) -> tuple[str, ...]:
-        """Reasons why the guarantee fails; any one means NOT PRIVATE, forever."""
-        return tuple(self._taints)
-
-    @property
     def private(self) -> bool:
         """Whether the stated guarantee covers the model."""
-        return not self._taints
+        return not self.taints
 
     @property
     def head(self) -> str:
@@ -147,11 +147,6 @@ class Ledger:
         return self.plans[-1] if self.plans else None
 
     @property
-    def plans(self) -> list[PlanRecord]:
-        """Public numbers of all runs."""
-        return [cast(PlanRecord, dict(record["plan"])) for record in self.records if record["kind"] == "plan"]
-
-    @property
     def closing(self) -> str | None:
         """Digest in the last record if that closes a run, else None."""
         last = self.records[-1] if self.records else {"kind": None}
@@ -162,14 +157,10 @@ class Ledger:
         with self._lock:
             other = Ledger()
             other._chain = self._chain.copy()
-            other._taints, other._n_releases = list(self._taints), self._n_releases
+            other.taints, other.plans, other.budget = self.taints, [*self.plans], self.budget
+            other._n_releases = self._n_releases
             other._runs = [replace(run, spent=run.spent.copy()) for run in self._runs]
             return other
-
-    def freeze(self) -> "Ledger":
-        """Refuse further records; returns the ledger."""
-        self._frozen = True
-        return self
 
     def _append(self, record: Record) -> None:
         if self._frozen:
@@ -182,6 +173,7 @@ class Ledger:
         event = None if purchase is None else event_from_dict(purchase["event"])
         with self._lock:
             self._append({"kind": "plan", "plan": plan})
+            self.plans.append(cast(PlanRecord, dict(plan)))
             limit = plan.get("limit")
             held = None if limit is None else (float(limit), float(plan["delta"]))
             self._runs.append(_Run(bool(plan.get("call")), held))
@@ -192,11 +184,7 @@ class Ledger:
         """Record the budget that pays for the next run, and its head."""
         with self._lock:
             self._append({"kind": "budget", "budget": dict(budget)})
-
-    @property
-    def budget(self) -> dict[str, str] | None:
-        """The budget of the last run that had one, or None."""
-        return next((dict(r["budget"]) for r in reversed(self.records) if r["kind"] == "budget"), None)
+            self.budget = dict(budget)
 
     @property
     def charges(self) -> list[tuple[dict[str, str], int]]:
@@ -221,9 +209,9 @@ class Ledger:
     def taint(self, reason: str) -> None:
         """Mark the ledger NOT PRIVATE, for good."""
         with self._lock:
-            if reason not in self._taints:
+            if reason not in self.taints:
                 self._append({"kind": "taint", "reason": reason})
-                self._taints.append(reason)
+                self.taints += (reason,)
 
     def resume(self, step: int, n_steps: int) -> None:
         """Record a resume after ``step`` of ``n_steps``; later releases were lost."""
@@ -327,10 +315,11 @@ class Ledger:
                 self._runs[-1].spent[part, event] += 1
 
     def close(self, digest: str, transcript: list[str] | None = None) -> None:
-        """Record digests: of a run's result, and of a transcript's releases."""
+        """Record digests, of a run's result and of a transcript's releases; no further record is taken then."""
         with self._lock:
             record = {"kind": "close", "digest": digest, "releases": self._n_releases}
             self._append(record if transcript is None else dict(record, transcript=list(transcript)))
+            self._frozen = True
 
     @property
     def spent(self) -> Spent:
@@ -366,10 +355,13 @@ class Ledger:
         and the share is 1; else `vips_fast.engine.filters.odometer` bounds them. The event is None without releases.
         Raises ValueError if a release after the first run is not Gaussian.
         """
-        runs = [one for run in self._runs if (one := run.of(part)).spent]
+        runs, counts = [], []
+        for run in self._runs:
+            if own := run.counts(part):
+                runs.append(run)
+                counts.append(own)
         if not runs:
             return None, 1.0
-        counts = [Counter({event: count for (_, event), count in run.spent.items()}) for run in runs]
         if len(runs) == 1 and not runs[0].call:
             return composed(counts[0]), 1.0
         later: Counter[PrivacyEvent] = sum(counts[1:], Counter())
@@ -379,25 +371,31 @@ class Ledger:
 
     def bounds(self, delta: float) -> list[tuple[str | None, PrivacyEvent, float]]:
         """Bound the releases of each part, with its name; without parts all releases, if there are any."""
-        found = ((part, *self.bound(delta, part)) for part in self.parts or (None,))
-        return [(part, event, share) for part, event, share in found if event is not None]
+        found = []
+        for part in self.parts or (None,):
+            event, share = self.bound(delta, part)
+            if event is not None:
+                found.append((part, event, share))
+        return found
 
     @property
     def limit(self) -> tuple[float, float] | None:
         """Epsilon and delta that the first call reserved, or None."""
-        first = next((run for run in self._runs if run.spent), _Run())
-        return first.limit if first.call else None
+        return None if self.planned else self._used[0].limit
 
     @property
     def adaptive(self) -> bool:
         """Whether some releases may have been chosen by earlier ones (`bound`)."""
-        calls = [run.call for run in self._runs if run.spent]
-        return len(calls) > 1 or any(calls)
+        return len(self._used) > 1 or not self.planned
 
     @property
     def planned(self) -> bool:
         """Whether the first releases came from a fit, not a call."""
-        return not next((run.call for run in self._runs if run.spent), False)
+        return not (self._used and self._used[0].call)
+
+    @property
+    def _used(self) -> list[_Run]:
+        return [run for run in self._runs if run.spent]
 
     def epsilon(self, delta: float, accountant: str | None = None) -> float:
         """Return epsilon of all releases for the worst part; see `bound`."""
@@ -424,7 +422,7 @@ class Ledger:
 
     @classmethod
     def from_dict(cls, data: object) -> "Ledger":
-        """Return the ledger from `to_dict`.
+        """Return the ledger from `to_dict`, which takes no more releases.
 
         Raises ValueError if the schema is unknown, a record is malformed or the chain of hashes does not hold.
         """
@@ -433,6 +431,7 @@ class Ledger:
         ledger = cls.of(data["records"])
         if ledger.head != data.get("head"):
             raise ValueError("ledger: its last record does not match its hash")
+        ledger._frozen = True
         return ledger
 
     def _replay(self, record: dict[str, Any]) -> None:
@@ -455,5 +454,6 @@ class Ledger:
             self.resume(step, n_steps)
         elif kind == "close":
             self.close(str(record["digest"]), record.get("transcript"))
+            self._frozen = False  # a call of `partial_fit` may follow
         else:
             raise ValueError(f"unknown kind {kind!r}")

@@ -52,27 +52,17 @@ class Public:
     #: Texts that give the numbers their meaning, by file name: words, columns, how texts were read.
     inputs: Mapping[str, str] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "inputs", dict(self.inputs))
-        if self.feature_names is not None:
-            object.__setattr__(self, "feature_names", tuple(self.feature_names))
-
     def to_dict(self) -> dict[str, Any]:
-        """Give everything except the classes, and of inputs the digest, JSON-ready."""
-        facts = {name: getattr(self, name) for name in ("n_features", "n_records", "seed", "scale", "n_columns")}
-        more = {
-            "part": self.part,
-            "call_records": self.call_records,
-            "n_bins": self.n_bins,
-            "unit": None if self.unit == "record" else self.unit,
-            "feature_names": None if self.feature_names is None else list(self.feature_names),
-            "inputs": {name: sha256(text.encode()).hexdigest() for name, text in self.inputs.items()} or None,
-        }
-        return facts | {name: value for name, value in more.items() if value is not None}
-
-    def with_digest(self) -> dict[str, Any]:
         """Give everything, and of classes and inputs the digest, JSON-ready."""
-        return {**self.to_dict(), "classes": None if self.classes is None else array_digest(self.classes)}
+        facts = dict(vars(self))
+        facts["classes"] = None if self.classes is None else array_digest(self.classes)
+        facts["feature_names"] = None if self.feature_names is None else list(self.feature_names)
+        facts["inputs"] = {name: sha256(text.encode()).hexdigest() for name, text in self.inputs.items()} or None
+        facts["unit"] = None if self.unit == "record" else self.unit
+        for name in ("part", "call_records", "n_bins", "unit", "feature_names", "inputs"):
+            if facts[name] is None:
+                del facts[name]
+        return facts
 
 
 @dataclass(frozen=True)
@@ -112,7 +102,7 @@ class FitResult:
         diagnostics: list[dict[str, float]] | None = None,
         transcript: list[str] | None = None,
     ) -> "FitResult":
-        """Take the arrays over, close the ledger over them and freeze everything.
+        """Take the arrays over, close the ledger over them; nothing changes them later.
 
         ``transcript`` contains the digests of the run's releases, if the run stores them.
 
@@ -123,7 +113,6 @@ class FitResult:
         of_steps = None if diagnostics is None else tuple(diagnostics)
         result = cls(kind, settings, public, n_steps, _frozen(arrays), _frozen(state), ledger, of_steps)
         ledger.close(result.digest(), transcript)
-        ledger.freeze()
         return result
 
     @cached_property
@@ -146,7 +135,7 @@ class FitResult:
             "format": FORMAT,
             "kind": self.kind,
             "settings": plain(self.settings),
-            "public": self.public.with_digest(),
+            "public": self.public.to_dict(),
             "n_steps": self.n_steps,
             "arrays": plain(self.arrays),
             "state": plain(self.state),
@@ -167,7 +156,9 @@ def joined(
 ) -> tuple[dict[str, Any], Public]:
     """Join what `parted` gave, the facts of `Public.to_dict` and the inputs, unchecked."""
     own = {k.removeprefix(_SETTING): v for k, v in arrays.items() if k.startswith(_SETTING)}
-    return {**settings, **own}, Public(**{**facts, "inputs": inputs}, classes=arrays.get(_CLASSES))
+    names = facts.get("feature_names")
+    known = {"inputs": dict(inputs), "classes": arrays.get(_CLASSES), "feature_names": names and tuple(names)}
+    return {**settings, **own}, Public(**{**facts, **known})
 
 
 def plain(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -135,7 +135,7 @@ def _load(cls: type[E], path: Path) -> E:
         if meta["model"] != cls.__name__:
             raise ValueError(f"{path} holds a {meta['model']}: expected a {cls.__name__}")
         with _as_saved(path):
-            ledger = Ledger.from_dict(meta["ledger"]).freeze()
+            ledger = Ledger.from_dict(meta["ledger"])
         stored = folder.arrays(ARRAYS)
         with _as_saved(path):
             known = (*family_of(cls).inputs, PURCHASE)

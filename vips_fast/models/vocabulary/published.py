@@ -80,7 +80,7 @@ def _rebuilt(said: dict[str, Any]) -> Any:
     model.restore(state)
     if not model.passed().all():
         raise ValueError("a token does not pass the threshold of its plan")
-    result = FitResult(said["model"], settings, public, run.done, model.result(), model.state(), ledger.freeze())
+    result = FitResult(said["model"], settings, public, run.done, model.result(), model.state(), ledger)
     result.check()
     words._result = result
     return words.set_params(**{name: said["choice"][name] for name in CHOICE})
