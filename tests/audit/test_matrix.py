@@ -121,8 +121,7 @@ class Fit:
             stage = replace(
                 stage, model=Noted(model, self.noises), plan=replace(stage.plan, **seams), randomness=randomness
             )
-            with stage.payment or nullcontext():
-                stage.run(kept)
+            stage.run(kept)
         self.estimator = estimator
         return self
 

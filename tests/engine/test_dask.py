@@ -17,10 +17,9 @@ from clusters import KEY, bits, keyed, kills, uncollected
 
 from vips_fast import LatentDirichletAllocation, cli
 from vips_fast.data import Batch, write_shards
-from vips_fast.engine import cluster, workers
+from vips_fast.engine import cluster
 from vips_fast.engine.budget import Budget
-from vips_fast.engine.cluster import DaskBackend, connected
-from vips_fast.engine.workers import ClusterError, identity
+from vips_fast.engine.cluster import ClusterError, DaskBackend, connected, identity
 from vips_fast.models.vocabulary import PrivateVocabulary
 
 pytestmark = pytest.mark.xdist_group("dask")
@@ -228,11 +227,11 @@ def test_an_error_of_what_makes_a_block_is_not_quoted():
 
 
 def test_a_block_that_is_read_anew_has_the_rows_that_it_had():
-    held = workers.Sent(None)
+    held = cluster.Sent(None)
     for n in (3, 5):
         held.content = types.SimpleNamespace(n_rows=n, usable=None)
         with pytest.raises(ClusterError, match="^a block has other rows than when it was first read$"):
-            workers.sum_part(held, None, None, (10, 14), 0, identity(), False)
+            cluster.sum_part(held, None, None, (10, 14), 0, identity(), False)
 
 
 # -------------------------------------------------------- lost and bad workers
@@ -316,7 +315,7 @@ def test_workers_that_join_are_asked_who_they_are(parts, caplog):
         with pytest.raises(ClusterError, match=f"^worker {address}: instruction set portable, .* VIPS_FAST_ISA"):
             DaskBackend(backend.client)
         # Whoever schedules it: such a worker computes no sum.
-        asked = backend.client.submit(workers.sum_part, *[None] * 5, identity(), False, workers=[address], pure=False)
+        asked = backend.client.submit(cluster.sum_part, *[None] * 5, identity(), False, workers=[address], pure=False)
         with pytest.raises(ClusterError, match="not like the others"):
             asked.result(timeout=60)
 
@@ -324,11 +323,11 @@ def test_workers_that_join_are_asked_who_they_are(parts, caplog):
 def test_identities_differ_by_name(monkeypatch):
     mine = identity()
     assert {"vips_fast", "package files", "instruction set", "processor", "Python", "numpy"} <= mine.keys()
-    assert workers.difference(dict(mine)) is None
+    assert cluster.difference(dict(mine)) is None
     for name in mine:
-        assert workers.difference({**mine, name: "other"}).startswith(f"{name} other, expected {mine[name]}")
-    monkeypatch.setattr(workers.native, "isa", lambda: "baseline")
-    assert identity.__wrapped__()["processor"] == workers.platform.machine()  # its kernels round alike everywhere
+        assert cluster.difference({**mine, name: "other"}).startswith(f"{name} other, expected {mine[name]}")
+    monkeypatch.setattr(cluster.native, "isa", lambda: "baseline")
+    assert identity.__wrapped__()["processor"] == cluster.platform.machine()  # its kernels round alike everywhere
 
 
 @pytest.mark.parametrize("end", ["raise MemoryError", "die"])
@@ -385,9 +384,9 @@ def test_what_is_lost_with_the_only_worker_that_may_compute_it_is_waited_for_in_
 
 def test_what_is_sent_knows_its_size():
     X = np.zeros((1000, 7))
-    assert X.nbytes < sys.getsizeof(workers.Sent(X)) < X.nbytes + 2000
-    assert X.nbytes < sys.getsizeof(workers.Sent.of(X)) < X.nbytes + 2000
-    assert X.nbytes < sys.getsizeof(pickle.loads(pickle.dumps(workers.Sent.of(X)))) < X.nbytes + 2000
+    assert X.nbytes < sys.getsizeof(cluster.Sent(X)) < X.nbytes + 2000
+    assert X.nbytes < sys.getsizeof(cluster.Sent.of(X)) < X.nbytes + 2000
+    assert X.nbytes < sys.getsizeof(pickle.loads(pickle.dumps(cluster.Sent.of(X)))) < X.nbytes + 2000
 
 
 def test_who_has_no_certificate_is_not_let_in(backend):
@@ -408,8 +407,8 @@ def test_what_the_scheduler_and_the_logs_show(backend):
     handler = logging.StreamHandler(stream := io.StringIO())
     logging.getLogger("distributed").addHandler(handler)
     try:
-        sent = client.scatter(workers.Sent(X), hash=False)
-        bad = client.submit(workers.sum_part, sent, sent, None, (0, 40), 0, identity(), False, pure=False)
+        sent = client.scatter(cluster.Sent(X), hash=False)
+        bad = client.submit(cluster.sum_part, sent, sent, None, (0, 40), 0, identity(), False, pure=False)
         with pytest.raises(AttributeError):
             bad.result(timeout=60)
         seen += [str(sent.key), str(client.get_worker_logs()), str(client.get_scheduler_logs()), stream.getvalue()]
@@ -417,7 +416,7 @@ def test_what_the_scheduler_and_the_logs_show(backend):
         logging.getLogger("distributed").removeHandler(handler)
     seen += [str(key) for key in client.cluster.scheduler.tasks]
     assert not any(str(secret) in text for text in seen) and "sum_part" in "".join(seen)
-    assert str(secret) not in repr(workers.Sent(X)) + str(pickle.loads(pickle.dumps(workers.Sent(X))))
+    assert str(secret) not in repr(cluster.Sent(X)) + str(pickle.loads(pickle.dumps(cluster.Sent(X))))
 
 
 def test_parameters_of_the_backend(backend):

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from vips_fast.engine.cluster import PartialSum, add
 from vips_fast.engine.sampling import (
     FixedSizeSampler,
     FullSampler,
@@ -12,7 +13,6 @@ from vips_fast.engine.sampling import (
     SystemRandomness,
     minibatch,
 )
-from vips_fast.engine.workers import PartialSum, add
 
 
 def sums(*numbers):

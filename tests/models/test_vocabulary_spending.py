@@ -13,8 +13,7 @@ from sklearn.model_selection import train_test_split
 
 from vips_fast import LatentDirichletAllocation, PrivateVocabulary, verify
 from vips_fast.accounting import ApproximateDPEvent, ComposedEvent, GaussianEvent, PoissonSampledEvent, epsilon
-from vips_fast.engine.budget import Budget, BudgetExceededError
-from vips_fast.engine.budget_state import BudgetState
+from vips_fast.engine.budget import Budget, BudgetExceededError, BudgetState
 from vips_fast.engine.filters import gaussian_filter_epsilon, leaked, without_leaks
 from vips_fast.models.vocabulary import TokenRows
 

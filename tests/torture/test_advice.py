@@ -7,7 +7,7 @@ import pytest
 from advised import JOBS, advised, prepare
 
 from vips_fast.engine import transcript
-from vips_fast.engine.budget import Payment, Reservation
+from vips_fast.engine.budget import Reservation
 from vips_fast.engine.checkpoint import RunFolder
 from vips_fast.engine.ledger import Ledger
 
@@ -62,14 +62,14 @@ def gives_no_charge_back(patch):
 
 
 def gives_back_what_was_drawn(patch):
-    close = Payment.close
+    close = Reservation.close
 
     def closes(self):
-        if self._reservation is not None and self._reservation._made:
-            self._reservation.undo()
+        if self._made:
+            self.undo()
         close(self)
 
-    patch.setattr(Payment, "close", closes)
+    patch.setattr(Reservation, "close", closes)
 
 
 def promises_a_resume(patch):

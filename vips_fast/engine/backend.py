@@ -4,8 +4,9 @@ A backend maps `Model.contribute` over blocks and adds integers. Sums of integer
 and any order, so a backend may distribute blocks freely and recompute lost ones.
 """
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
@@ -13,7 +14,9 @@ from ..kernels.memory import zeros_on_line
 from ..kernels.threads import map_chunks, run_blocks
 from .model import Model, Records
 from .sampling import Randomness, Sampler, minibatch
-from .units import Reader
+
+#: Reads data, labels and groups as records with public facts.
+Reader: TypeAlias = Callable[[Any, Any, Any], tuple[Records, dict[str, Any]]]
 
 #: Most bytes of all threads' accumulators together; with larger ones a sum uses fewer threads.
 ACCUMULATOR_BYTES = 2**31

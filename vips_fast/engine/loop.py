@@ -72,7 +72,7 @@ def run(
     has to be tainted.
 
     ``charge`` is entered before the key of a step's noise is drawn, if the step starts an event. The charge to the data
-    set's budget is then on the disk, and in its block the ledger records the release (`Payment.charge`).
+    set's budget is then on the disk, and in its block the ledger records the release (`Reservation.charge`).
 
     ``folder`` keeps each release before it is used. Its releases of earlier attempts are used first.
     """

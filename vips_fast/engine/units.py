@@ -6,7 +6,7 @@ removing a unit with all its rows moves a sum by at most the clip, whatever the 
 number are private.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass
 from typing import Any
@@ -122,21 +122,12 @@ class UnitRecords:
         return self._rows.block(rows), row_words, ends.astype(np.int64)
 
 
-@dataclass(frozen=True)
-class Reader:
-    """Reads data as records with public facts, and joins them to units if there are ``groups``."""
-
-    read: Callable[..., tuple[Records, dict[str, Any]]]
-    #: Further columns of the records.
-    extra: Mapping[str, Any]
-    #: As of `UnitRecords`.
-    limit: int | None
-    invalid: str
-
-    def __call__(self, X: Any, y: Any, groups: Any) -> tuple[Records, dict[str, Any]]:
-        """Call ``read(X, y, **extra)``."""
-        records, facts = self.read(X, y, **self.extra)
-        return records if groups is None else UnitRecords(records, groups, self.limit, self.invalid), facts
+def read_units(
+    read: Callable[..., tuple[Records, dict[str, Any]]], limit: int | None, invalid: str, X: Any, y: Any, groups: Any
+) -> tuple[Records, dict[str, Any]]:
+    """Call ``read(X, y)`` for records and public facts, and join the records to units if there are ``groups``."""
+    records, facts = read(X, y)
+    return records if groups is None else UnitRecords(records, groups, limit, invalid), facts
 
 
 class Selection:

@@ -11,8 +11,9 @@ exactly as it was.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import nullcontext
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
+from functools import partial as partial_of
 from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
@@ -24,7 +25,7 @@ from ..data.shards import ShardedCorpus
 from ..data.types import Column, Data
 from ..data.vocabulary import carried_purchase
 from ..engine.backend import Backend
-from ..engine.budget import Budget, Payment
+from ..engine.budget import Budget, Reservation, pay
 from ..engine.checkpoint import RunFolder, ledger_in
 from ..engine.ledger import Ledger
 from ..engine.loop import Progress, run
@@ -34,14 +35,14 @@ from ..engine.releases import release_digest
 from ..engine.result import FitResult, Public, plain
 from ..engine.sampling import RandomAllocationSampler, Randomness, Sampler, resolve_sampling
 from ..engine.transcript import Run, TranscriptWriter
-from ..engine.units import Reader
+from ..engine.units import read_units
 from ..store.limits import parse_json
 from ..store.log import canonical_json
 from ..store.words import counted
 from .caveats import warn_of_rows, warn_of_shape
 from .family import family_of
 from .inputs import column_names, input_texts
-from .parameters import BudgetLike, Common, Options, Purchased, Reading
+from .parameters import BudgetLike, Common, Options, Reading
 
 if TYPE_CHECKING:
     from .estimator import PrivateEstimator
@@ -63,9 +64,19 @@ class Fit:
     backend: Backend
     #: Whether the run collects diagnostics; the plan is tainted then.
     diagnoses: bool
-    #: None without a budget.
-    payment: Payment | None = None
+    #: None without a budget, or with nothing left to pay.
+    payment: Reservation | None = None
+    #: Events that the budget pays for; None without one.
+    paid: int | None = None
     folder: RunFolder | None = None
+
+    def close(self) -> None:
+        """Give back the releases that were reserved and not drawn."""
+        if self.payment is not None:
+            # A budget that cannot be written now must not end a paid run. The rest then counts as reserved until this
+            # process ends.
+            with suppress(OSError, ValueError):
+                self.payment.close()
 
     def run(
         self, transcript: TranscriptWriter | None = None, callback: Callable[[Progress], None] | None = None
@@ -76,10 +87,9 @@ class Fit:
         kind, n_steps, n_before = type(self.estimator).__name__, None, len(ledger.records)
         first_step = 0 if before is None else before.n_steps
         diagnostics: list[dict[str, float]] | None = [] if self.diagnoses else None
-        with payment or nullcontext():
+        with closing(self):
             if folder is not None:
-                paid = None if payment is None else payment.paid
-                how = (kind, settings, request.public, model, plan, self.planned.target, paid)
+                how = (kind, settings, request.public, model, plan, self.planned.target, self.paid)
                 ledger, n_steps, settings = folder.begin(*how)
             spent = len(ledger)
             try:
@@ -147,7 +157,7 @@ def prepare(
     n_records: int | None = None,
     groups: Column | None = None,
     unit: str | None = None,
-    after: Purchased | None = None,
+    after: PrivateEstimator | None = None,
     inputs: Mapping[str, str] | None = None,
     backend: Backend | None = None,
     planner: Planner | None = None,
@@ -194,7 +204,8 @@ def prepare(
     names = named_columns(X if before is None else estimator._held(X))
     warn_of_rows(X, names, options.invalid, alone=groups is None and estimator.private, noised=noised)
     backend = backend or estimator._backend()
-    reader = Reader(estimator._read, extra, options.rows_per_group, options.invalid)
+    read: Callable[..., Any] = estimator._read
+    reader = partial_of(read_units, partial_of(read, **extra), options.rows_per_group, options.invalid)
     records, facts = backend.read(reader, X, y, groups)
     if before is not None and not names:
         names = before.public.feature_names
@@ -211,11 +222,12 @@ def prepare(
     if bins is not None:
         _deal(planned.plan.sampler, bins, records.n_rows)
     estimator._inspect(planned.model)
-    ledger, payment = Ledger() if before is None else before.ledger.copy(), None
+    ledger, payment, paid = Ledger() if before is None else before.ledger.copy(), None, None
     if payer is not None:
         payer.check_history((*ledger.charges, *(() if folder is None else ledger_in(folder.path)[0].charges)))
         what = type(estimator).__name__ + (" partial_fit" if partial else "")
-        payment = Payment(payer, what, planned.plan, folder, planned.target)
+        payment = pay(payer, what, planned.plan, folder, planned.target)
+        paid = 0 if payment is None else payment.count
     return Fit(
         estimator,
         planned,
@@ -227,6 +239,7 @@ def prepare(
         backend,
         estimator._diagnose or (estimator._diagnostics_without_privacy and not estimator.private),
         payment,
+        paid,
         folder,
     )
 
@@ -240,7 +253,7 @@ def _check_same_model(settings: Mapping[str, Any], before: Mapping[str, Any]) ->
 
 
 def purchase_before(
-    estimator: PrivateEstimator, X: Any, after: Purchased | None, before: FitResult | None, noised: bool
+    estimator: PrivateEstimator, X: Any, after: PrivateEstimator | None, before: FitResult | None, noised: bool
 ) -> Mapping[str, Any] | None:
     """Find the vocabulary purchase that a run includes."""
     if after is not None and before is not None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from types import FunctionType
-from typing import Any, Protocol, Self, TypeAlias, TypedDict, get_args, is_typeddict
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypedDict, get_args, is_typeddict
 
 import numpy.typing as npt
 
@@ -18,18 +18,11 @@ from ..engine.checkpoint import RunFolder
 from ..engine.loop import Progress
 from ..engine.plan import Planner, RunForecast
 
+if TYPE_CHECKING:
+    from .estimator import PrivateEstimator
+
 #: The budget of a data set, or the path of its file; None for no budget.
 BudgetLike: TypeAlias = str | Path | Budget | None
-
-
-class Purchased(Protocol):
-    """A fit that chose a later one's columns. An example is a `vips_fast.PrivateVocabulary`."""
-
-    def purchase(self) -> dict[str, object]:
-        """Return the facts that the later fit records about it."""
-
-    def purchase_text(self) -> str | None:
-        """Return the text that the later fit publishes about it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,7 +161,7 @@ class Rows(TypedDict, total=False):
     unit: str | None
     transcript: str | Path | None
     budget: BudgetLike
-    after: Purchased | None
+    after: PrivateEstimator | None
     inputs: Mapping[str, str] | None
     backend: Backend | None
     planner: Planner | None

@@ -213,8 +213,7 @@ class PrivateVocabulary(PrivateEstimator):
             if "sets" in state and state["sets"].tobytes().hex() != sets.digest():
                 raise ValueError(f"checkpoint {folder}: holds a run on other texts or persons; expected the same")
         except BaseException:
-            if stage.payment is not None:
-                stage.payment.close()
+            stage.close()
             raise
         model: Any = stage.model
         model.learn(sets, b"" if folder is None else key)
