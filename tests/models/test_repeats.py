@@ -18,7 +18,6 @@ from sklearn.feature_selection import SelectKBest
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, Normalizer, OneHotEncoder, StandardScaler
-from sklearn.tree import DecisionTreeClassifier
 
 from vips_fast import BayesianLogisticRegression, LatentDirichletAllocation, PrivateVocabulary, TopicTables
 from vips_fast.engine.budget import Budget
@@ -230,7 +229,7 @@ def test_a_step_of_the_pipeline_that_learns_without_privacy_is_told(work, told):
     assert bool(said(work, LEARNS)) == told
 
 
-BESIDE, WHOLE = "has learned as many columns as X has", "without privacy: the guarantee is of this model"
+BESIDE = "has learned as many columns as X has"
 
 
 def by_hand(step, fit):
@@ -260,20 +259,6 @@ def by_hand(step, fit):
 )
 def test_columns_that_a_step_of_the_caller_learned_are_told(work, told):
     assert said(work, BESIDE) == told
-
-
-@pytest.mark.parametrize(
-    "members, told",
-    [
-        (lambda: [("a", model(n_records=None)), ("b", DecisionTreeClassifier())], 1),
-        (lambda: [("a", model(n_records=None)), ("b", make_pipeline(Normalizer(), DecisionTreeClassifier()))], 1),
-        (lambda: [("a", model(n_records=None)), ("b", model(n_records=None, private=False))], 1),
-        (lambda: [("a", model(n_records=None)), ("b", make_pipeline(Normalizer(), model(n_records=None)))], 0),
-        (lambda: [("a", model(n_records=None)), ("b", "drop")], 0),
-    ],
-)
-def test_an_ensemble_with_a_member_without_privacy_is_told(members, told):
-    assert said(lambda: VotingClassifier(members()).fit(X, Y), WHOLE) == told
 
 
 COUNTS = rng.poisson(0.2, (300, 60))

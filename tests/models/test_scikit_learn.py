@@ -1,4 +1,4 @@
-"""The estimators among scikit-learn's own. Its checks, pipelines, searches, routing, output and HTML."""
+"""The estimators among scikit-learn's own. Its checks, pipelines, searches, output and HTML."""
 
 import subprocess
 import sys
@@ -114,20 +114,12 @@ def test_checks_of_scikit_learn(name):
 
 
 @pytest.mark.parametrize("name", EVERY)
-def test_every_estimator_has_tags_requests_and_a_count_of_steps(name):
+def test_every_estimator_has_tags_and_a_count_of_steps(name):
     make, data = EVERY[name]
     model = make()
     assert get_tags(model).non_deterministic and get_tags(make(private=False)).non_deterministic is False
-    asked = clone(model.set_fit_request(groups=True)).get_metadata_routing()
-    assert asked.fit.requests["groups"] is True and asked.fit.requests["budget"] is None
-    assert asked.partial_fit.requests["groups"] is None and "n_records" in asked.partial_fit.requests
-    assert "checkpoint" in asked.fit.requests and "X" not in asked.fit.requests and "y" not in asked.fit.requests
     if not isinstance(model, ConjugateEstimator):  # which it takes a compiler to fit
         assert model.fit(*data()).n_iter_ == model.n_steps_ and model.n_features_in_ == np.shape(data()[0])[1]
-    with pytest.raises(TypeError, match="'grups' is not a keyword of fit"):
-        model.set_fit_request(grups=True)
-    with pytest.raises(ValueError, match="groups=3"):
-        model.set_fit_request(groups=3)
 
 
 def rows(n=120):
@@ -150,10 +142,8 @@ def budget_of(folder, epsilon, unit="record"):
 def test_every_fit_of_a_grid_search_charges_the_budget(tmp_path):
     X, y, _ = rows()
     budget = budget_of(tmp_path, 9.0)
-    with sklearn.config_context(enable_metadata_routing=True):
-        grid = {"row_norm": [0.5, 1.0], "sampling": np.array(["full"])}  # a string of NumPy
-        search = GridSearchCV(classifier().set_fit_request(budget=True), grid, cv=3)
-        search.fit(X, y, budget=budget)
+    grid = {"row_norm": [0.5, 1.0], "sampling": np.array(["full"])}  # a string of NumPy
+    search = GridSearchCV(classifier(), grid, cv=3).fit(X, y, budget=budget)
     # And the last one, to all rows.
     assert [run["drawn"] for run in budget.show()["runs"]] == [1] * (2 * 3 + 1)
     assert budget.spent > search.best_estimator_.privacy_.epsilon
@@ -163,32 +153,27 @@ def test_a_search_that_the_budget_does_not_hold_spends_no_more_than_it(tmp_path)
     X, y, _ = rows()
     limit = 1.2 * classifier().fit(X, y).privacy_.epsilon
     budget = budget_of(tmp_path, limit)
-    with sklearn.config_context(enable_metadata_routing=True):
-        search = GridSearchCV(classifier().set_fit_request(budget=True), {"row_norm": [0.5, 1.0]}, cv=3)
-        with pytest.warns(FitFailedWarning), pytest.raises(BudgetExceededError):
-            search.fit(X, y, budget=budget)
+    search = GridSearchCV(classifier(), {"row_norm": [0.5, 1.0]}, cv=3)
+    with pytest.warns(FitFailedWarning), pytest.raises(BudgetExceededError):
+        search.fit(X, y, budget=budget)
     assert [run["drawn"] for run in budget.show()["runs"]] == [1] and budget.spent <= limit
 
 
 def test_groups_reach_every_fit_or_are_refused():
     X, y, groups = rows()
+    how = {"groups": groups, "params": {"groups": groups}, "cv": GroupKFold(3), "return_estimator": True}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # three fits without a budget
+        found = cross_validate(classifier(), X, y, **how)
+    fitted = [("person", 26), ("person", 27), ("person", 27)]  # 40 persons in three folds
+    del how["groups"]
     with sklearn.config_context(enable_metadata_routing=True):
         with pytest.raises(UnsetMetadataPassedError, match="groups"):
-            cross_validate(classifier(), X, y, params={"groups": groups}, cv=GroupKFold(3))
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # three fits without a budget
-            found = cross_validate(
-                classifier().set_fit_request(groups=True),
-                X,
-                y,
-                params={"groups": groups},
-                cv=GroupKFold(3),
-                return_estimator=True,
-            )
-        # 40 persons in three folds.
-        fitted = [("person", 26), ("person", 27), ("person", 27)]
-        piped = make_pipeline(FunctionTransformer(), classifier().set_fit_request(groups=True, unit="who"))
+            cross_validate(classifier(), X, y, **how)
+        piped = make_pipeline(FunctionTransformer(), clone(classifier().set_fit_request(groups=True, unit="who")))
         piped.fit(X, y, groups=groups, who="patient")
+    with pytest.raises(TypeError, match="'grups' is not a keyword of fit"):
+        classifier().set_fit_request(grups=True)
     assert [(one.privacy_.unit, one.privacy_.n_records) for one in found["estimator"]] == fitted
     assert (piped[-1].privacy_.unit, piped[-1].privacy_.n_records) == ("patient", 40)
 
@@ -222,7 +207,7 @@ def test_nothing_imports_scikit_learn_before_it_asks():
 import sys, numpy as np
 from vips_fast import LatentDirichletAllocation, BayesianLogisticRegression, SigmoidBeliefNetwork
 X = np.ones((50, 3), dtype=int)
-LatentDirichletAllocation(2, noise_multiplier=1.0, n_steps=2).set_fit_request(groups=False).fit(X).transform(X)
+LatentDirichletAllocation(2, noise_multiplier=1.0, n_steps=2).fit(X).transform(X)
 assert "sklearn" not in sys.modules
 """
     subprocess.run([sys.executable, "-c", program], check=True)

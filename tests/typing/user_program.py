@@ -128,7 +128,6 @@ def coefficients(rows: Matrix, labels: Labels) -> BayesianLogisticRegression:
     assert_type(model.effects()[0].ratio.mean, float)
     assert_type(model.marginal_effects(rows)[0][0], str)
     assert_type(model.get_params(), dict[str, object])
-    model.get_metadata_routing()
     printed = BayesianLogisticRegression.paper(n_steps=2, epsilon=1.0, form="orthonormal")
     assert_type(printed.fit(rows, labels).coef_, Matrix)
     return model

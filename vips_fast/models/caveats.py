@@ -5,7 +5,7 @@ Nothing here changes a fit, and all of it comes before a fit spends anything. Lo
 
 - Rows that repeat: one person's, or drawn with replacement. Columns that a scaler seems to have changed.
 - Columns that other steps learned from the same records: a pipeline's, the calling program's, or a purchase of words
-  that the matrix does not carry. Members of an ensemble without privacy.
+  that the matrix does not carry.
 - Private fits that nothing counts: no budget pays for them, and others may have read the same records. A statement is
   about one fit. Only this process is seen: a fit in a worker, beside which others may run, always warns. A program that
   is started twice is not seen at all.
@@ -90,7 +90,6 @@ def warn_of_rows(X: Any, names: tuple[str, ...] | None, invalid: str, *, alone: 
         _warn_of_scaling(X)
     if noised and "sklearn" in sys.modules:
         _warn_of_pipeline()
-        _warn_of_ensemble()
 
 
 def _warn_of_repeats(X: Any, names: tuple[str, ...] | None, invalid: str) -> None:
@@ -245,31 +244,6 @@ def _earlier_steps() -> Iterator[Any]:
             yield from (step for _, step in steps[: known.get("step_idx", len(steps) - 1)])
 
 
-def _warn_of_ensemble() -> None:
-    """Warn if an ensemble of scikit-learn that fits this model fits others to the same records without privacy."""
-    seen = set[int]()
-    for frame in _frames("sklearn."):
-        whole = frame.f_locals.get("self") if frame.f_code.co_name == "fit" else None
-        if whole is None or id(whole) in seen:
-            continue
-        seen.add(id(whole))
-        members = [*(getattr(whole, "estimators", None) or ()), ("", getattr(whole, "final_estimator", None) or "drop")]
-        for member in (one[1] for one in members if isinstance(one, tuple)):
-            if not _is_private(member):
-                told = f"{type(whole).__name__} also fits {type(member).__name__} to the same records"
-                _warn(f"{told}, without privacy: the guarantee is of this model, and not of the whole")
-
-
-def _is_private(member: Any) -> bool:
-    """Tell whether a member of an ensemble is a private model, or none at all."""
-    if hasattr(type(member), "ledger_"):
-        return bool(member.private)
-    if steps := getattr(member, "steps", None):
-        return _is_private(steps[-1][1])
-    inner = getattr(member, "estimator", None)
-    return isinstance(member, str) or (inner is not None and _is_private(inner))
-
-
 def _warn_of_learned_columns(n_columns: int) -> None:
     """Warn if the calling program holds a step of scikit-learn that has learned as many columns as X has.
 
@@ -353,8 +327,8 @@ def in_worker() -> bool:
         return False
 
 
-def begin_uncounted(name: str, continues: str | None, purchase: str | None) -> object:
-    """Warn if a fit without budget adds to others, and remember it; give `end_uncounted` the result.
+def begin_uncounted(name: str, continues: str | None, purchase: str | None) -> Callable[[str], None]:
+    """Warn if a fit without budget adds to others, and remember it. Call the answer with the head of its ledger.
 
     ``continues`` and ``purchase`` are heads of the ledgers that the fit goes on from and includes. A fit that ends in
     an error may have spent something, and counts.
@@ -370,11 +344,10 @@ def begin_uncounted(name: str, continues: str | None, purchase: str | None) -> o
         )
     key = object()
     _fits[key] = own
-    return key
 
+    def end(head: str) -> None:
+        for one in (key, continues):
+            _fits.pop(one, None)
+        _fits[head] = own
 
-def end_uncounted(key: object, continues: str | None, head: str) -> None:
-    """Remember a fit by its ledger's head, instead of the one that it goes on from."""
-    own = _fits.pop(key, frozenset())
-    _fits.pop(continues, None)
-    _fits[head] = own
+    return end

@@ -11,8 +11,8 @@ import functools
 import inspect
 import math
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
 from types import FunctionType
@@ -38,7 +38,7 @@ from ..engine.statement import Privacy
 from ..engine.transcript import TranscriptWriter
 from ..kernels.threads import resolve_n_threads
 from . import persistence
-from .caveats import begin_uncounted, end_uncounted, tell
+from .caveats import begin_uncounted, tell
 from .family import family_of
 from .fit import prepare, with_records
 from .parameters import BudgetLike, Options, spell
@@ -47,32 +47,6 @@ from .verdict import Verdict
 
 class NotFittedError(ValueError, AttributeError):
     """A read-out was asked of an estimator before ``fit``."""
-
-
-def _moved(name: str) -> str:
-    return f"{name}: expected in options, as options={{{name!r}: ...}}"
-
-
-class _OfInit:
-    """The signature of a class is that of its ``__init__``, though ``__new__`` takes any parameter."""
-
-    def __get__(self, model: Any, owner: type) -> inspect.Signature:
-        # mypy warns of a subclass's __init__ behind an instance; that of the class itself is what is asked for.
-        found = inspect.signature(owner.__init__)  # type: ignore[misc]
-        return found.replace(parameters=[*found.parameters.values()][1:])
-
-
-class _Moved:
-    """An option as an attribute of an estimator: it is neither read nor set there."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def __get__(self, model: Any, owner: type) -> Any:
-        raise AttributeError(_moved(self._name))
-
-    def __set__(self, model: Any, value: object) -> None:
-        raise AttributeError(_moved(self._name))
 
 
 @dataclass(frozen=True)
@@ -149,21 +123,9 @@ class PrivateEstimator:
     #: Class of the ``options`` parameter.
     _options_type: ClassVar[type[Options]] = Options
 
-    __signature__ = _OfInit()
-
-    def __new__(cls, *args: Any, **params: Any) -> Self:
-        """Say of an option among the parameters where it belongs; the parameters are those of ``__init__``."""
-        for name in params.keys() - cls._parameter_names():
-            if isinstance(inspect.getattr_static(cls, name, None), _Moved):
-                raise TypeError(_moved(name))
-        return super().__new__(cls)
-
     def __init_subclass__(cls, **options: Any) -> None:
-        """Refuse options as attributes, and show the keywords behind ``**`` in a subclass's signatures, by name."""
+        """Show the keywords behind ``**`` in a subclass's signatures, by name."""
         super().__init_subclass__(**options)
-        for name in (one.name for one in fields(cls._options_type)):
-            if not hasattr(cls, name) and name not in inspect.get_annotations(cls):
-                setattr(cls, name, _Moved(name))
         for name, thing in [*vars(cls).items()]:
             function = getattr(thing, "__func__", thing)
             if isinstance(function, FunctionType) and function.__code__.co_flags & inspect.CO_VARKEYWORDS:
@@ -190,9 +152,6 @@ class PrivateEstimator:
         Raises ValueError if a name is not a parameter.
         """
         names = self._parameter_names()
-        for name in (one.name for one in fields(self._options_type)):
-            if name in params and name not in names:
-                raise ValueError(_moved(name))
         for name, value in params.items():
             if name.startswith("options__"):
                 given = vars(self._options_type.of(self.options))
@@ -380,20 +339,21 @@ class PrivateEstimator:
         """
         method = "partial_fit" if partial else "fit"
         known = inspect.signature(getattr(self, method)).parameters
-        named = {"transcript": transcript, "on_forecast": on_forecast, "callback": callback}
-        unknown = {*call, *(name for name, one in named.items() if one is not None)} - known.keys()
-        if unknown and not any(one.kind is one.VAR_KEYWORD for one in known.values()):
+        named = {"transcript": transcript, "on_forecast": on_forecast, "callback": callback, "checkpoint": checkpoint}
+        given = call | {name: value for name, value in {**named, "resume": resume or None}.items() if value is not None}
+        if (unknown := given.keys() - known.keys()) and not any(one.kind is one.VAR_KEYWORD for one in known.values()):
             raise TypeError(f"{type(self).__name__}.{method}() got an unexpected keyword argument {min(unknown)!r}")
-        if partial and (checkpoint is not None or resume):
-            raise TypeError("partial_fit() takes no checkpoint: a call is one step")
         if callback is not None and not callable(callback):
             raise ValueError(f"callback={callback!r}: expected a callable or None")
         check_flag("resume", resume)
-        uncounted = bool(self.private) and budget is None and not (resume or self._taints())
+        alone = bool(self.private) and budget is None and not (resume or self._taints())
         if resume and checkpoint is None:
             raise ValueError("resume=True: expected checkpoint= with it, the folder of the run")
         with ExitStack() as held:
-            held.enter_context(self._alone())
+            lock = vars(self).setdefault("_lock", threading.Lock())
+            if not lock.acquire(blocking=False):
+                raise RuntimeError("this estimator is being fitted by another thread; expected one fit at a time")
+            held.callback(lock.release)
             if checkpoint is None or isinstance(checkpoint, RunFolder):
                 folder = checkpoint
             else:
@@ -401,16 +361,16 @@ class PrivateEstimator:
             first, resumed = not partial or self._result is None, folder is not None and folder.begun
             writer = None if transcript is None else TranscriptWriter(transcript, first=first, resume=resumed)
             fit = self.prepare(X, y, partial=partial, budget=budget, folder=folder, **call)
-            held.enter_context(fit.payment or nullcontext())
+            held.callback(fit.close)
             if fit.planned.forecast is not None and not (partial or resumed):
                 tell(fit.planned.forecast, on_forecast, 3)
-            if uncounted:
+            if alone:
                 before, included = fit.planned.request.earlier, (fit.plan.purchase or {}).get("head")
                 follows = None if before is None else before.ledger.head
-                key = begin_uncounted(type(self).__name__, follows, included)
+                end = begin_uncounted(type(self).__name__, follows, included)
             fit.run(writer, callback)
-            if uncounted:
-                end_uncounted(key, follows, self._fitted().ledger.head)
+            if alone:
+                end(self._fitted().ledger.head)
         return self
 
     prepare = prepare
@@ -492,17 +452,6 @@ class PrivateEstimator:
     def purchase_text(self) -> str | None:
         """Write this fit for the later one that publishes it, or None."""
         return None
-
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
-        """Refuse a second thread that fits the same estimator."""
-        lock = vars(self).setdefault("_lock", threading.Lock())
-        if not lock.acquire(blocking=False):
-            raise RuntimeError("this estimator is being fitted by another thread; expected one fit at a time")
-        try:
-            yield
-        finally:
-            lock.release()
 
     def _taints(self) -> tuple[str, ...]:
         """List reasons, known from the settings, why the guarantee will not hold."""
@@ -652,53 +601,26 @@ class PrivateEstimator:
         vars(other).update({name: vars(self)[name] for name in ("_output", "_requests") if name in vars(self)})
         return other
 
-    def _keywords(self, method: str) -> list[str]:
-        """List a method's arguments beside the data, in order."""
-        return [name for name in [*inspect.signature(getattr(self, method)).parameters][1:] if name != "y"]
-
-    def _request(self, method: str, requests: dict[str, bool | str | None]) -> Self:
-        known = self._keywords(method)
-        for name, request in requests.items():
-            if name not in known:
-                raise TypeError(f"set_{method}_request: {name!r} is not a keyword of {method}: expected one of {known}")
-            if not (request is None or isinstance(request, (bool, str))):
-                raise ValueError(f"set_{method}_request: {name}={request!r}: expected True, False, None or a name")
-        asked: dict[str, dict[str, bool | str | None]] = vars(self).get("_requests", {})
-        vars(self)["_requests"] = {**asked, method: {**asked.get(method, {}), **requests}}
-        return self
-
     def set_fit_request(self, **requests: bool | str | None) -> Self:
-        """Choose the keywords of ``fit`` that scikit-learn's tools hand on.
+        """Choose the keywords of ``fit`` that scikit-learn's metadata routing hands on, where it is enabled.
 
-        This is about scikit-learn's metadata routing. A pipeline, a search or cross-validation hands ``groups``,
-        ``budget`` or another keyword on if it is True (or the name that it has there). It keeps it for itself if it is
-        False. None, as at first, refuses: nobody's ``groups`` are left out unseen. Returns the estimator; raises
-        TypeError for an unknown keyword, ValueError for another request.
-
-        >>> from vips_fast import LatentDirichletAllocation
-        >>> model = LatentDirichletAllocation(2).set_fit_request(groups=True, budget=True)
-        >>> model.get_metadata_routing().fit.requests["groups"]
-        True
+        True, or another name there, hands one on; False does not. None, as at first, refuses it: nobody's ``groups``
+        are left out unseen. Returns the estimator; raises TypeError for an unknown keyword.
         """
-        return self._request("fit", requests)
-
-    def set_partial_fit_request(self, **requests: bool | str | None) -> Self:
-        """Choose keywords as `set_fit_request`, for ``partial_fit``."""
-        return self._request("partial_fit", requests)
-
-    def set_score_request(self, **requests: bool | str | None) -> Self:
-        """Choose keywords as `set_fit_request`, for ``score``."""
-        return self._request("score", requests)
+        known = inspect.signature(self.fit).parameters  # type: ignore[attr-defined]
+        if unknown := requests.keys() - known.keys():
+            raise TypeError(f"set_fit_request: {min(unknown)!r} is not a keyword of fit: expected one of {[*known]}")
+        vars(self)["_requests"] = vars(self).get("_requests", {}) | requests
+        return self
 
     def get_metadata_routing(self) -> object:
         """Return the requests in scikit-learn's form (needs scikit-learn)."""
         from sklearn.utils.metadata_routing import MetadataRequest
 
         routing, asked = MetadataRequest(owner=self), vars(self).get("_requests", {})
-        for method in ("fit", "partial_fit", "score"):
-            if hasattr(self, method):
-                for name in self._keywords(method):
-                    getattr(routing, method).add_request(param=name, alias=asked.get(method, {}).get(name))
+        for name in [*inspect.signature(self.fit).parameters][1:]:  # type: ignore[attr-defined]
+            if name != "y":
+                routing.fit.add_request(param=name, alias=asked.get(name))
         return routing
 
     def __sklearn_tags__(self) -> Any:
