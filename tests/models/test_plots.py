@@ -1,7 +1,6 @@
 """Figures of fitted models, also in notebooks. From released numbers, loud if not private."""
 
 import io
-import subprocess
 import sys
 
 import numpy as np
@@ -23,35 +22,6 @@ def drawn(figure):
 
 def labels(panel):
     return [label.get_text() for label in panel.get_yticklabels()]
-
-
-SAID = "in a script: plot().savefig('plot.png')"
-
-
-KEEP_EACH = """
-figures[0].savefig(io.BytesIO())
-figures[1].savefig(io.BytesIO(), format="svg")
-figures[2].canvas.print_figure(io.BytesIO(), format="png", bbox_inches="tight")  # as IPython shows one
-"""
-
-
-@pytest.mark.parametrize("keep, n_figures, n_said", [("", 1, 1), (KEEP_EACH, 3, 0)])
-@pytest.mark.parametrize("end", ("", "del figures, model; import gc; gc.collect()"))
-def test_a_figure_that_nobody_saw_says_how_to_keep_it(keep, n_figures, n_said, end):
-    """Also at the end of a script."""
-    code = f"""
-import io, warnings
-import numpy as np
-warnings.simplefilter("ignore")
-from vips_fast import LatentDirichletAllocation
-model = LatentDirichletAllocation(2, n_steps=1, noise_multiplier=5.0, doc_length=5)
-model.fit(np.random.default_rng(0).integers(0, 3, (6, 12)))
-figures = [model.plot() for _ in range({n_figures})]
-{keep}
-{end}
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.returncode == 0 and done.stderr.count(SAID) == n_said
 
 
 def test_topics():

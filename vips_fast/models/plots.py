@@ -1,13 +1,12 @@
 """Draw fitted models from their published arrays; needs matplotlib (extra ``plot``).
 
 Each function gives a ``matplotlib.figure.Figure`` of its own, outside pyplot: a notebook shows it, ``savefig`` writes
-it, and nothing has to be closed. A figure that went without either says so on standard error.
+it, and nothing has to be closed.
 
 A model that is not private says so above.
 """
 
 import math
-import weakref
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -15,7 +14,6 @@ import numpy as np
 
 from ..checks import check_number, missing_package
 from ..data.types import Array
-from ..store.text import tell
 from .estimator import PrivateEstimator
 
 if TYPE_CHECKING:
@@ -29,18 +27,9 @@ def new_figure(model: PrivateEstimator, width: float, height: float) -> "Figure"
     except ImportError:
         raise missing_package("a plot", "matplotlib", "plot") from None
     figure = Figure(figsize=(width, height), layout="constrained")
-    drawn: list[bool] = []
-    figure.canvas.mpl_connect("draw_event", lambda event: drawn.append(True))
-    weakref.finalize(figure, _say_how, drawn)
     if model.privacy_.taints:
         figure.suptitle("NOT PRIVATE: " + "; ".join(model.privacy_.taints), color="darkred", wrap=True, fontsize=9)
     return figure
-
-
-def _say_how(drawn: list[bool]) -> None:
-    """Say how a script keeps a figure, if one went that nobody saw."""
-    if not drawn:
-        tell("plot: a figure was neither shown nor saved; in a script: plot().savefig('plot.png')")
 
 
 def column_names(names: Sequence[str] | None, n: int, form: str) -> list[str]:
