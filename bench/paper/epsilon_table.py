@@ -19,6 +19,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from common import listed, markdown, order
+from peers.attacks import epsilon_lower_bound
 
 from vips_fast.accounting import (
     GaussianEvent,
@@ -28,7 +29,6 @@ from vips_fast.accounting import (
     WithoutReplacementEvent,
     calibrate_noise_multiplier,
     epsilon,
-    epsilon_lower_bound,
     rounded_down,
     rounded_up,
 )

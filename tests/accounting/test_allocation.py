@@ -6,6 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from events import exact_group_profile
+from peers.attacks import Attack, epsilon_lower_bound
 from scipy import integrate, special
 
 from vips_fast import accounting as acc
@@ -17,7 +18,7 @@ def run(t, z, epochs=1, reused=False):
 
 
 def bracket(event, delta):
-    return acc.epsilon_lower_bound(event, delta), acc.epsilon(event, delta)
+    return epsilon_lower_bound(event, delta), acc.epsilon(event, delta)
 
 
 @pytest.mark.parametrize(
@@ -40,7 +41,7 @@ def test_known_brackets(event, delta, low, high):
 def widths(t, epochs, mu, delta):
     """Bracket and its relative width. `mu` belongs to about the Gaussian mechanism that the run comes to."""
     event = run(t, 1.0 / math.sqrt(math.log1p(t * mu * mu / epochs)), epochs)
-    below = acc.PrivacyLoss(event, attack=0, smallest=delta).epsilon_lower(delta)
+    below = Attack(event, 1e-4, 0, delta).epsilon_lower(delta)
     above = acc.PrivacyLoss(event, smallest=delta).epsilon(delta)
     assert 0.0 < below <= above
     return above / below - 1.0
@@ -181,8 +182,8 @@ def test_two_minibatches_by_quadrature(z, factor):
     exact = exact_profile_of_two(z, epsilon)
     for direction, value in enumerate(exact):
         above, below = (
-            acc.PrivacyLoss(run(2, z), attack=attack)._directions[direction].parts[0].pair.profile(epsilon)
-            for attack in (None, 0)
+            Attack(run(2, z), number=number)._directions[direction].parts[0].pair.profile(epsilon)
+            for number in (None, 0)
         )
         assert below - 1e-11 <= value <= above + 1e-11
         assert above - below <= 5e-3 * value + 1e-12
@@ -212,8 +213,8 @@ def against_samples(t, z, epochs, epsilon, n, seed):
         mean = np.mean([part[direction][0] for part in parts])
         error = np.sqrt(np.sum([part[direction][1] ** 2 for part in parts])) / len(parts)
         above, below = (
-            acc.PrivacyLoss(run(t, z, epochs), attack=attack)._directions[direction].parts[0].pair.profile(epsilon)
-            for attack in (None, 0)
+            Attack(run(t, z, epochs), number=number)._directions[direction].parts[0].pair.profile(epsilon)
+            for number in (None, 0)
         )
         assert below - 5 * error <= mean <= above + 5 * error
         assert error < 0.05 * mean
@@ -286,7 +287,7 @@ def test_two_rows_of_one_owner(z):
     assert isinstance(two, acc.GroupEvent) and acc.event_from_json(two.to_json()) == two
     for delta in (1e-2, 1e-4, 1e-6):
         bound = acc.epsilon(two, delta)
-        assert acc.epsilon(one, delta) < acc.epsilon_lower_bound(two, delta) * 1.01 < bound
+        assert acc.epsilon(one, delta) < epsilon_lower_bound(two, delta) * 1.01 < bound
         assert exact_group_profile(z, bound) <= delta
         # The mutants: twice the epsilon of one row, and its delta twice.
         assert exact_group_profile(z, 2 * acc.epsilon(one, delta)) > delta

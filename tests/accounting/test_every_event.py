@@ -415,7 +415,6 @@ def test_a_type_that_nobody_knows_is_refused(wrap, tmp_path):
     calls = [
         *[lambda name=name: acc.epsilon(event, DELTA, name) for name in ACCOUNTANTS],
         lambda: acc.epsilon(event, DELTA),
-        lambda: acc.epsilon_lower_bound(event, DELTA),
         lambda: acc.attack_success(event),
         lambda: filters.gaussian_filter_epsilon({event: 1}, DELTA),
         lambda: filters.renyi_filter_epsilon({event: 1}, DELTA, filters.renyi_orders(1.0, DELTA)),

@@ -5,7 +5,7 @@ All bounds are rounded upwards: no function here under-reports.
 """
 
 from .accountant import Accountant
-from .accountants import ACCOUNTANTS, default_accountant, delta, describe, epsilon, epsilon_lower_bound
+from .accountants import ACCOUNTANTS, default_accountant, delta, describe, epsilon
 from .calibration import calibrate_noise_multiplier
 from .events import (
     ApproximateDPEvent,
@@ -56,7 +56,6 @@ __all__ = [
     "delta",
     "describe",
     "epsilon",
-    "epsilon_lower_bound",
     "event_from_dict",
     "event_from_json",
     "gaussian_delta",

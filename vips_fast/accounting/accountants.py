@@ -9,21 +9,20 @@ from functools import lru_cache
 from typing import Any
 
 from .accountant import Accountant
-from .checks import non_negative, one_of, open_probability, real
+from .checks import non_negative, one_of, open_probability
 from .dp_events import DpAccountingAccountant
 from .events import (
     GroupEvent,
     NonPrivateEvent,
     PrivacyEvent,
     Relation,
-    WithoutReplacementEvent,
     check_event,
     rate_and_mechanism,
     touching_leaves,
 )
 from .gaussian import GaussianAccountant, gaussian_mu
 from .printing import rounded_up
-from .privacy_loss.distribution import PldAccountant, PrivacyLoss, largest
+from .privacy_loss.distribution import PldAccountant
 from .rdp import RdpAccountant
 from .wang import WangAccountant
 
@@ -110,32 +109,6 @@ def _answer(
     found = (accountant.epsilon if quantity == "epsilon" else accountant.delta)(event, at, **options)
     # What is no number guarantees nothing.
     return float(found) if found >= 0.0 else math.inf if quantity == "epsilon" else 1.0
-
-
-def epsilon_lower_bound(event: PrivacyEvent, delta: float, rtol: float = 5e-3) -> float:
-    """Return the largest epsilon at `delta` that a known attack reaches.
-
-    No accountant can prove less. For whole-data mechanisms, Poisson sampling and random allocation the attack is the
-    worst case itself, so that the gap to accountant ``"pld"`` is numerical only. For sampling without replacement it is
-    the better of two explicit pairs of data sets. One is a record that differs from n - 1 equal ones, the other three
-    mutually equidistant values. For a group of several records it is as many equal ones among zeros.
-
-    The bound is for the worst mechanism with the event's noise multiplier, not for a particular model. `rtol` is its
-    relative accuracy; it is a lower bound for every value of it.
-    """
-    trivial, delta = trivial_epsilon(check_event(event)), open_probability("delta", delta)
-    rtol = real("rtol", rtol, 1e-9, 0.5)
-    if trivial is not None:
-        return trivial
-    if gaussian_mu(event) is not None:
-        # Exact up to the rounding upwards of a few 1e-12.
-        return (1.0 - 1e-9) * epsilon(event, delta)
-    leaves = (leaf.event if isinstance(leaf, GroupEvent) else leaf for leaf in event.leaves())
-    # Of random allocation and Poisson sampling every attack is the worst case, or a lower bound of it.
-    numbers = (0, 1) if any(isinstance(leaf, WithoutReplacementEvent) for leaf in leaves) else (0,)
-    # A cheap upper bound of each attack tells whether it can be the better one.
-    attacks = [PrivacyLoss(event, rtol, attack=number, smallest=delta) for number in numbers]
-    return largest([a.epsilon(delta) for a in attacks], attacks, lambda attack, bound: attack.epsilon_lower(delta))
 
 
 def describe(event: PrivacyEvent, delta: float, accountant: str | None = None, **options: Any) -> str:

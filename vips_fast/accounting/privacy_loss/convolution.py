@@ -134,14 +134,14 @@ class Convolution:
         first = math.floor(low / h)
         n: int = fft.next_fast_len(math.ceil(high / h) - first + 2, real=True)
         self.h, self.theta, self.points, self.first = h, theta, n, first
-        self._cumulants = cumulants
+        self.cumulants = cumulants
         # The Chernoff order for the mass that leaves the window at its top.
         top = h * (first + n - 1)
         leave = float(cumulants.orders[int(np.argmin(cumulants.values - cumulants.orders * top))])
         cumulant = leave_cumulant = 0.0
         self.drift = growth = 0.0
         infinite = []
-        self._parts: list[tuple[FloatArray, FloatArray, int]] = []
+        self.masses: list[tuple[FloatArray, FloatArray, int]] = []
         spectrum: ComplexArray | None = None
         for pair, count in parts:
             bottom, upper = pair.support(tail)
@@ -160,7 +160,7 @@ class Convolution:
             # An exponent x is good to |x| ulp; exponents far below the largest belong to masses that do not count.
             reach = abs(theta) * max(abs(float(grid[0])), abs(float(grid[-1])))
             growth += count * 4.0 * UNIT * (4.0 + min(reach, 745.0 + abs(shift)))
-            self._parts.append((grid, log_mass, count))
+            self.masses.append((grid, log_mass, count))
             np.exp(tilted - shift, out=tilted)
             sum_ = float(np.sum(tilted))
             tilted /= sum_
@@ -245,43 +245,6 @@ class Convolution:
         value = float(d[k]) - math.expm1(min(target - x, 0.0)) * float(a[k] - d[k])
         extra = float(self._extra(np.array([target]))[0])
         return max(value, 0.0) * math.exp(min(self.cumulant - self.theta * x, 700.0)) + extra, extra
-
-    def epsilon_below(self, delta: float, p_infinite: float, low: float) -> float | None:
-        """Find a point of the window where the discretized delta exceeds `delta`.
-
-        `p_infinite` is the exact pair's mass at an infinite loss; the answer is expected above `low`.
-        """
-        _, d = self._tails()
-        x = self._grid()
-        # The cumulant was rounded up; here everything is rounded down.
-        log_scale = self.cumulant - 2.0 * self.log_growth - self.theta * x
-        noise = np.exp(np.minimum(log_scale + 2.0 * self.log_growth + self.log_noise, 700.0))
-        profile = np.exp(np.minimum(log_scale, 700.0)) * d + p_infinite
-        wrapped = np.exp(np.minimum(self._log_overread(x, low), 700.0))
-        above = np.flatnonzero(profile - noise - wrapped > delta)
-        # Each of these points is a proof by itself: take the largest.
-        return float(x[above[-1]]) if len(above) else None
-
-    def _log_overread(self, x: FloatArray, low: float) -> FloatArray:
-        """Bound ln of wrapped mass's part of delta near `low`.
-
-        The points are x. Let W be the width of the window. Mass read at x or above comes from x + W or above and counts
-        exp(theta W) times. That is at most exp(K(lam) - lam x - (lam - theta) W) for any lam > theta. Mass from below
-        the window counts exp(-theta W) times and is at most exp(K(-s) + s start).
-        """
-        known, theta, width = self._cumulants, self.theta, self.h * self.points
-        start = self.h * self.first
-        bound = known.values - known.orders * low - (known.orders - theta) * width
-        lam = float(known.orders[int(np.argmin(np.where(known.orders > theta, bound, np.inf)))])
-        above = np.full(len(x), np.inf)
-        if lam > theta:
-            above = self._cumulant_at(lam) - lam * x - (lam - theta) * width
-        s = -float(known.low_orders[int(np.argmin(known.low_values - known.low_orders * start))])
-        below = min(0.0, self._cumulant_at(-s) + s * start) - theta * width
-        return np.asarray(np.logaddexp(above, below))
-
-    def _cumulant_at(self, order: float) -> float:
-        return sum(count * float(log_sum_exp(order * grid + log_mass, 0)) for grid, log_mass, count in self._parts)
 
 
 def discounted_tail(p: FloatArray, rate: float) -> FloatArray:

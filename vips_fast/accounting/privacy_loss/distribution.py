@@ -31,8 +31,8 @@ from ..events import (
 from ..solver import find_root, find_threshold
 from .convolution import MAX_POINTS, Convolution, Cumulants, Part, log_sum_exp, split, union
 from .dominating import composed_pairs, largest_loss
-from .inversion import inverted_delta, inverted_epsilon, inverted_epsilon_lower, rare_samples
-from .pairs import GaussianPair, PoissonPair, TrianglePair
+from .inversion import inverted_delta, inverted_epsilon, rare_samples
+from .pairs import GaussianPair, Pair, PoissonPair
 
 T = TypeVar("T")
 
@@ -193,50 +193,6 @@ class Direction:
             low, focus = 0.7 * found, found
         return answer
 
-    def epsilon_lower(self, delta: float, rtol: float) -> float:
-        """Return a lower bound of the exact epsilon at `delta`.
-
-        Write X for the discretized and L for the exact loss of a step. Inside an interval, D = X - L is in [-h, h]. For
-        h <= 1/2, E[exp(-D)] = 1 gives 0 <= E[D] <= h^2 e^h / 6 and Var D <= h^2 e^h / 4. Let t = sqrt(2 V ln(1/eta)) +
-        (2/3) h e^h ln(1/eta). By Bernstein's inequality the sum of T such D exceeds its mean by t with probability <=
-        eta. The integrand of delta(eps) does not decrease in the loss, hence
-
-            delta(eps) >= delta_X(eps + T E[D] + t) - eta - (cut tails).
-        """
-        rough = self.rough_epsilon(delta, rtol)
-        if rough in (0.0, math.inf):
-            return rough
-        if self.spread == 0.0:
-            return 0.0
-        log_eta = math.log(delta) + math.log(1e-2 * rtol)
-        low, focus = 0.5 * rough, 0.85 * rough
-        best = 0.0
-        for _ in range(8):
-            h = rtol * max(focus, 1e-3 * self.spread) / math.sqrt(-0.5 * self.total * log_eta)
-            h = min(h, -0.2 * rtol * focus / log_eta, 0.25)
-            h = max(h, (rough + self.spread) / MAX_POINTS)
-            theta, start, high = self._window(low, max(low, focus), log_eta)
-            grid = Convolution(self.parts, self.cumulants, theta, h, start, high, self._tail, log_eta)
-            limited = grid.h > 1.001 * h
-            h, grow = grid.h, math.exp(grid.h)
-            if h > 0.5:
-                break
-            shift = self.total * h * h * grow / 6.0 + (2.0 / 3.0) * h * grow * -log_eta
-            shift += math.sqrt(0.5 * self.total * h * h * grow * -log_eta) + grid.drift
-            # A cut tail may move a loss by more than h.
-            wrong = math.exp(log_eta) + 2.0 * self.total * self._tail
-            found = grid.epsilon_below(delta + wrong, self.p_infinite, low)
-            if found is None:
-                if low <= 0.0:
-                    break
-                low = 0.3 * low if low > 0.02 * rough else -4.0 * h
-                continue
-            best = max(best, found - shift)
-            if limited or shift <= 1.5 * rtol * max(found, 1e-3 * self.spread):
-                break
-            low, focus = 0.7 * found, found
-        return max(0.0, best)
-
     def one_large_step(self, delta: float) -> float:
         """Return a lower bound of epsilon by outputs with one large loss.
 
@@ -331,25 +287,22 @@ class PrivacyLoss:
     log2(T) products.
 
     `rtol` is the relative accuracy of the answers (of epsilon in `epsilon`, of delta in `delta`), which are upper
-    bounds for every value. Random allocation has its own, about 5e-4 of epsilon, for any delta from `smallest` up. With
-    `attack`, that explicit attack replaces the dominating pairs of samples without replacement. (0 is one record
-    against none, 1 an equilateral triangle of records.) Its `epsilon_lower` bounds from below what any accountant can
-    prove.
+    bounds for every value. Random allocation has its own, about 5e-4 of epsilon, for any delta from `smallest` up.
     """
 
-    def __init__(
-        self, event: PrivacyEvent, rtol: float = 1e-4, attack: int | None = None, smallest: float = 1e-12
-    ) -> None:
+    def __init__(self, event: PrivacyEvent, rtol: float = 1e-4, smallest: float = 1e-12) -> None:
         self.rtol, self._event = real("rtol", rtol, 1e-9, 0.5), check_event(event)
-        open_probability("smallest", smallest)
-        found = composed_pairs(event, smallest, attack)
+        found = self._pairs(open_probability("smallest", smallest))
         add, remove = ([Part(both[side], count) for both, count in found] for side in (0, 1))
-        self._group = None if attack is not None else _group_of_one_size(event, rtol)
+        self._group = _group_of_one_size(event, rtol)
         self._rare = rare_samples(event)
         self._directions = [Direction(add)] if add else []
         if any(one.pair is not two.pair for one, two in zip(add, remove, strict=True)):
             self._directions.append(Direction(remove))
-        self._single = sum(part.repeats for part in add) == 1 and not isinstance(add[0].pair, TrianglePair)
+        self._single = sum(part.repeats for part in add) == 1
+
+    def _pairs(self, smallest: float) -> list[tuple[tuple[Pair, Pair], int]]:
+        return composed_pairs(self._event, smallest)
 
     def epsilon(self, delta: float) -> float:
         """Bound the smallest epsilon >= 0 such that (epsilon, delta) holds."""
@@ -410,19 +363,6 @@ class PrivacyLoss:
             return found
         rough = [d.rough_delta(epsilon) for d in self._directions]
         return largest(rough, self._directions, lambda d, bound: d.delta(epsilon, self.rtol, bound))
-
-    def epsilon_lower(self, delta: float) -> float:
-        """Bound the pairs' true epsilon at `delta` from below, tight to about `rtol`."""
-        delta = open_probability("delta", delta)
-        if self._single:
-            # The closed form is good to 1e-11, the bisection to 1e-9.
-            return (1.0 - 2e-9) * self.epsilon(delta)
-        if self._rare and (found := inverted_epsilon_lower(self._rare, delta, self.rtol)) is not None:
-            return found
-        best = max((d.one_large_step(delta) for d in self._directions), default=0.0)
-        # A cheap upper bound tells which direction can matter.
-        upper = [d.epsilon(delta, 1e-2, d.rough_epsilon(delta, 1e-2)) for d in self._directions]
-        return max(best, largest(upper, self._directions, lambda d, bound: d.epsilon_lower(delta, self.rtol)))
 
 
 def largest(bounds: Sequence[float], items: Sequence[T], answer: Callable[[T, float], float]) -> float:

@@ -1,8 +1,7 @@
-"""The dominating pairs of events, and pairs of explicit neighboring data sets."""
+"""The dominating pairs of events."""
 
 import math
-from collections import Counter
-from typing import TypeGuard
+from collections.abc import Callable
 
 from ..events import (
     ApproximateDPEvent,
@@ -21,17 +20,8 @@ from ..events import (
     touching_leaves,
 )
 from .allocation import allocation_pairs, epochs
-from .pairs import (
-    DiscretePair,
-    GaussianPair,
-    LaplacePair,
-    MirrorPair,
-    Pair,
-    PoissonPair,
-    TrianglePair,
-    WithoutReplacementPair,
-)
-from .rows import attack_rows, dominating_rows
+from .pairs import DiscretePair, GaussianPair, LaplacePair, MirrorPair, Pair, PoissonPair, WithoutReplacementPair
+from .rows import dominating_rows
 
 #: Larger losses are not composed: e to their power is hardly a double.
 _LARGEST = 300.0
@@ -72,25 +62,6 @@ def base_pair(event: PrivacyEvent) -> Pair:
     )
 
 
-def attack_pairs(event: PrivacyEvent) -> list[tuple[Pair, Pair]]:
-    """Output pairs that explicit neighboring data sets reach, in both directions.
-
-    They are the dominating pairs themselves except where samples have a fixed size.
-    """
-    if isinstance(event, GroupEvent):
-        return [attack_rows(event)]
-    if not isinstance(event, WithoutReplacementEvent) or event.sampling_probability == 1.0:
-        return [pairs(event)]
-    base = base_pair(event.event)
-    # All records contribute 0, except for one that differs, in one of the two data sets.
-    one = PoissonPair(event.sampling_probability, base)
-    found: list[tuple[Pair, Pair]] = [(one, MirrorPair(one))]
-    if isinstance(base, GaussianPair):
-        triangle = TrianglePair(event.sampling_probability, base.mu)
-        found.append((triangle, triangle))
-    return found
-
-
 def pairs(event: PrivacyEvent) -> tuple[Pair, Pair]:
     """Return the dominating pairs of one mechanism in both directions.
 
@@ -112,7 +83,7 @@ def pairs(event: PrivacyEvent) -> tuple[Pair, Pair]:
     return both, both
 
 
-def _told(leaf: PrivacyEvent) -> Pair | None:
+def told(leaf: PrivacyEvent) -> Pair | None:
     """Return a simpler pair for a mechanism with losses beyond `_LARGEST`, both ways; None for others.
 
     No grid holds such losses beside small ones. It dominates: a sample of a Gaussian mechanism, if all rows are told to
@@ -140,42 +111,35 @@ def largest_loss(event: PrivacyEvent) -> float:
     return total * (1.0 + 1e-12)
 
 
-def _is_dealt(event: PrivacyEvent) -> TypeGuard[GroupEvent]:
-    return isinstance(event, GroupEvent) and isinstance(event.event, RandomAllocationEvent)
-
-
-def composed_pairs(event: PrivacyEvent, smallest: float, attack: int | None) -> list[tuple[tuple[Pair, Pair], int]]:
+def composed_pairs(
+    event: PrivacyEvent,
+    smallest: float,
+    upper: bool = True,
+    pairs_of: Callable[[PrivacyEvent], tuple[Pair, Pair]] = pairs,
+) -> list[tuple[tuple[Pair, Pair], int]]:
     """Return the pairs of all mechanisms of an event, with their repetitions.
 
     Whole-data Gaussian mechanisms are merged into one. Equal compositions come in the same order, so that answers
-    agree to the last bit.
+    agree to the last bit. Random allocation is bounded for deltas from `smallest` up, from above or from below.
     """
     found: list[tuple[tuple[Pair, Pair], int]] = []
     leaves = touching_leaves(event)
     mu2 = math.fsum(gaussian_mu_squared(leaf, n) for leaf, n in leaves.items() if isinstance(leaf, GaussianEvent))
-    if attack is not None:
-        # Of a person's rows that are dealt to minibatches, all but one are as if they were not there.
-        single = Counter[PrivacyEvent]()
-        for leaf, count in leaves.items():
-            single[leaf.event if _is_dealt(leaf) else leaf] += count
-        leaves = single
     for leaf, count in sorted(leaves.items(), key=lambda item: item[0].to_json()):
-        if not isinstance(leaf, (GaussianEvent, RandomAllocationEvent)):
-            large = _told(leaf)
-            if large is not None and attack is None and isinstance(large, GaussianPair):
-                mu2 += count * large.mu**2
-            elif large is not None:
-                # An attack leaves it out.
-                found += [((large, large), count)] if attack is None else []
-            else:
-                known = [pairs(leaf)] if attack is None else attack_pairs(leaf)
-                found.append((known[min(attack or 0, len(known) - 1)], count))
+        if isinstance(leaf, (GaussianEvent, RandomAllocationEvent)):
+            continue
+        if (large := told(leaf)) is None:
+            found.append((pairs_of(leaf), count))
+        elif isinstance(large, GaussianPair):
+            mu2 += count * large.mu**2
+        else:
+            found.append(((large, large), count))
     allocated = epochs(leaves)
     # What is cut is an infinite loss of each release: a ten-millionth of delta in all, in decades for the cache.
     number = sum(n_batches * count for n_batches, _, count in allocated)
     for n_batches, square, count in allocated:
         tail = 10.0 ** max(-290, math.floor(math.log10(1e-7 * smallest / number)))
-        one, two, repeats = allocation_pairs(n_batches, square, count, tail, attack is None)
+        one, two, repeats = allocation_pairs(n_batches, square, count, tail, upper)
         if isinstance(one, GaussianPair):
             mu2 += repeats * one.mu**2
         else:

@@ -302,12 +302,6 @@ def inverted_epsilon(parts: Sequence[Sampled], delta: float, rtol: float) -> flo
     return Inversion(parts, delta, rtol, True).epsilon(delta)
 
 
-def inverted_epsilon_lower(parts: Sequence[Sampled], delta: float, rtol: float) -> float | None:
-    """Return a lower bound of epsilon, or None."""
-    near = inverted_epsilon(parts, delta, max(rtol, 1e-3))
-    return Inversion(parts, delta, rtol, False).epsilon(delta, near) if near else near
-
-
 def inverted_delta(parts: Sequence[Sampled], epsilon: float, rtol: float) -> float | None:
     """Return an upper bound of delta, or None."""
     known = 1e-6

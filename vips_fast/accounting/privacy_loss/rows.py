@@ -218,12 +218,3 @@ def hidden_rows(event: GroupEvent) -> tuple[float, MixturePair]:
     """Return P(j >= 1), rounded up, and the laws given that."""
     touched, weights = _rows_drawn(event)
     return touched, MixturePair(math.sqrt(gaussian_mu_squared(event.event.event)), weights)
-
-
-def attack_rows(event: GroupEvent) -> tuple[Pair, Pair]:
-    """Return the pairs that k equal rows among zeros reach, both ways."""
-    touched, hidden = hidden_rows(event)
-    if touched == 1.0:
-        return hidden, hidden
-    add = PoissonPair(touched, hidden)
-    return add, MirrorPair(add)
