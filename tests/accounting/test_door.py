@@ -39,7 +39,6 @@ KINDS = {
     "whole orders": [*NO_ARRAY, [1], [2.5], [-2]],
     "choice": [1, None, "best", NAN, ["tight"]],
     "choice or none": [1, "best", NAN, ["tight"]],
-    "spent": [{(None, G(1.0)): -1}, {(None, G(1.0)): 1.5}, {(None, G(1.0)): NAN}, {(None, 1.0): 1}, {G(1.0): 1}],
     "printed": [NAN, "x"],
     "relation": ["replace", 1, NAN, True],
     "flag": [1, "yes", None],
@@ -78,7 +77,6 @@ GOOD = {
     ),
     "default_accountant": dict(event=(EVENT, "event")),
     "delta": dict(event=(EVENT, "event"), epsilon=(1.0, "not negative"), accountant=(None, "choice or none")),
-    "describe": dict(event=(EVENT, "event"), delta=(1e-5, "open"), accountant=(None, "choice or none")),
     "epsilon": dict(event=(EVENT, "event"), delta=(1e-5, "open"), accountant=(None, "choice or none")),
     "event_from_dict": dict(data=(G(1.0).to_dict(), "dictionary")),
     "event_from_json": dict(text=(G(1.0).to_json(), "text")),
@@ -88,9 +86,6 @@ GOOD = {
     "gaussian_noise_multiplier": dict(epsilon=(1.0, "not negative"), delta=(0.1, "open")),
     "group_event": dict(event=(EVENT, "event"), size=(2, "count from 1")),
     "inference_success": dict(event=(EVENT, "event"), baseline=(0.1, "share")),
-    "parts_epsilon": dict(
-        spent=({(None, G(1.0)): 1}, "spent"), delta=(0.1, "open"), accountant=(None, "choice or none")
-    ),
     "renyi_divergence": dict(event=(EVENT, "event"), order=([2.0], "orders")),
     "round_up_probability": dict(numerator=(1, "anything"), denominator=(3, "anything")),
     "rounded_down": dict(value=(1.0, "printed"), digits=(4, "count from 1")),

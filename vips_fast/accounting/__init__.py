@@ -5,7 +5,7 @@ All bounds are rounded upwards: no function here under-reports.
 """
 
 from .accountant import Accountant
-from .accountants import ACCOUNTANTS, default_accountant, delta, describe, epsilon
+from .accountants import ACCOUNTANTS, default_accountant, delta, epsilon
 from .calibration import calibrate_noise_multiplier
 from .events import (
     ApproximateDPEvent,
@@ -27,7 +27,6 @@ from .events import (
 )
 from .gaussian import gaussian_delta, gaussian_epsilon, gaussian_mu, gaussian_noise_multiplier
 from .groups import group_event
-from .parts import parts_epsilon
 from .printing import rounded_down, rounded_up
 from .privacy_loss import PrivacyLoss
 from .rdp import renyi_divergence
@@ -54,7 +53,6 @@ __all__ = [
     "calibrate_noise_multiplier",
     "default_accountant",
     "delta",
-    "describe",
     "epsilon",
     "event_from_dict",
     "event_from_json",
@@ -64,7 +62,6 @@ __all__ = [
     "gaussian_noise_multiplier",
     "group_event",
     "inference_success",
-    "parts_epsilon",
     "renyi_divergence",
     "round_up_probability",
     "rounded_down",

@@ -11,17 +11,8 @@ from typing import Any
 from .accountant import Accountant
 from .checks import non_negative, one_of, open_probability
 from .dp_events import DpAccountingAccountant
-from .events import (
-    GroupEvent,
-    NonPrivateEvent,
-    PrivacyEvent,
-    Relation,
-    check_event,
-    rate_and_mechanism,
-    touching_leaves,
-)
+from .events import NonPrivateEvent, PrivacyEvent, check_event, rate_and_mechanism, touching_leaves
 from .gaussian import GaussianAccountant, gaussian_mu
-from .printing import rounded_up
 from .privacy_loss.distribution import PldAccountant
 from .rdp import RdpAccountant
 from .wang import WangAccountant
@@ -109,25 +100,3 @@ def _answer(
     found = (accountant.epsilon if quantity == "epsilon" else accountant.delta)(event, at, **options)
     # What is no number guarantees nothing.
     return float(found) if found >= 0.0 else math.inf if quantity == "epsilon" else 1.0
-
-
-def describe(event: PrivacyEvent, delta: float, accountant: str | None = None, **options: Any) -> str:
-    """State the guarantee of `event` at `delta` in a sentence, rounded up.
-
-    Example: "(0.984, 0.0001)-differentially private under replacing one record; accountant: privacy-loss distribution
-    (upper bound)."
-    """
-    name = default_accountant(event) if accountant is None else accountant
-    value = epsilon(event, delta, accountant, **options)
-    if math.isinf(value):
-        return "No differential privacy is guaranteed."
-    sizes = [leaf.size for leaf in event.leaves() if isinstance(leaf, GroupEvent)]
-    number, unit = (f"up to {max(sizes)}", "records of one person") if sizes else ("one", "record")
-    if event.relation is None:
-        change = f"the change of {number} {unit} to which the noise multiplier refers"
-    else:
-        change = Relation(event.relation).describe(unit, number)
-    return (
-        f"({rounded_up(value)}, {rounded_up(delta, 6)})-differentially private under "
-        f"{change}; accountant: {_get(name).title} (upper bound)."
-    )

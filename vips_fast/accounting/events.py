@@ -37,9 +37,9 @@ class Relation(StrEnum):
     def __repr__(self) -> str:
         return repr(self.value)
 
-    def describe(self, unit: str = "record", number: str = "one") -> str:
+    def describe(self, unit: str = "record") -> str:
         """Say in words how neighbors differ, for a privacy unit by name."""
-        return f"{'replacing' if self is Relation.REPLACE_ONE else 'adding or removing'} {number} {unit}"
+        return f"{'replacing' if self is Relation.REPLACE_ONE else 'adding or removing'} one {unit}"
 
     @classmethod
     def of(cls, value: str, name: str = "relation") -> "Relation":

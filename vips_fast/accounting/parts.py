@@ -26,10 +26,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import TypeAlias
 
-from .accountants import epsilon as epsilon_of
-from .checks import count as check_count
-from .checks import open_probability
-from .events import ComposedEvent, PrivacyEvent, SelfComposedEvent, check_event
+from .events import ComposedEvent, PrivacyEvent, SelfComposedEvent
 
 #: How often each event was released from each part; None is all records.
 Spent: TypeAlias = Mapping[tuple[str | None, PrivacyEvent], int]
@@ -49,19 +46,3 @@ def composed(counts: Mapping[PrivacyEvent, int]) -> PrivacyEvent | None:
     """Compose releases in sequence to one event; None for none."""
     events = tuple(event if count == 1 else SelfComposedEvent(event, count) for event, count in counts.items() if count)
     return events[0] if len(events) == 1 else ComposedEvent(events) if events else None
-
-
-def parts_epsilon(spent: Spent, delta: float, accountant: str | None = None) -> float:
-    """Bound epsilon at ``delta`` of releases from parts by the worst part.
-
-    ``spent`` maps (part, event) to a number; the part is a name, or None for all records. ``delta`` and ``accountant``
-    are as in `vips_fast.accounting.epsilon`.
-    """
-    delta = open_probability("delta", delta)
-    for item, number in spent.items():
-        check_count("spent", number)
-        if not isinstance(item, tuple) or len(item) != 2 or not (item[0] is None or isinstance(item[0], str)):
-            raise TypeError("spent: expected numbers by (part, event), the part a name or None")
-        check_event(item[1])
-    events = {composed(counts) for counts in accounts(spent).values()}
-    return max((epsilon_of(event, delta, accountant) for event in events if event is not None), default=0.0)
