@@ -51,10 +51,10 @@ def test_notes_to_topics_and_new_notes_to_proportions(notes, run, kind):
 
 
 def test_the_analyzer_of_the_fit_is_that_of_transform(notes, run, monkeypatch):
-    from vips_fast.data import readers
+    from vips_fast.data import records
 
-    seen, real = [], readers.Records.corpus
-    monkeypatch.setattr(readers.Records, "corpus", lambda self, *a, **k: seen.append(real(self, *a, **k)) or seen[-1])
+    seen, real = [], records._counted
+    monkeypatch.setattr(records, "_counted", lambda *a: seen.append(real(*a)) or seen[-1])
     words = ("--numbers", "mixed", "--ngrams", 2, "--analyzer", "unicode")
     (notes / "two").write_text("\n".join(word for word in WORDS if len(word) > 1))
     how = ("--text", "note", "patient", "--vocab", notes / "two")

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from priors import documents, prior_of
 
 from vips_fast import LatentDirichletAllocation
-from vips_fast.data.corpus import Corpus
+from vips_fast.data import Corpus
 from vips_fast.engine.assumptions import assess
 from vips_fast.engine.model import Release
 from vips_fast.models.lda import public_topics

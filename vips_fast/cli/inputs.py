@@ -13,8 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from ..data import Corpus, Schema, ShardedCorpus, holds_records, load_corpus
-from ..data.readers import read_sparse_matrix
-from ..data.records import read_batches
+from ..data.records import read_batches, read_sparse_matrix
 from ..data.shards import is_sharded
 from ..jobs import TextFile
 from ..jobs.places import kind_in

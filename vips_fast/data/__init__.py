@@ -1,11 +1,9 @@
 """Corpora and tables: readers of usual formats, and checks."""
 
 from .arrays import binary_records
-from .corpus import Corpus
-from .counts import check_counts, documents
+from .counts import Corpus, check_counts, documents
 from .embeddings import SentenceEncoder, load_word_vectors, packaged_model, wordpiece_vectors
-from .readers import FORMATS, holds_records, load_corpus
-from .records import Records, column_names, read_batches
+from .records import FORMATS, Records, column_names, holds_records, load_corpus, read_batches
 from .schema import Column, Schema
 from .shards import Batch, ShardedCorpus, write_shards
 from .tokens import Analyzer, TokenIndex

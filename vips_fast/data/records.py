@@ -1,10 +1,13 @@
-"""Read raw records in batches, from files, folders, streams or memory.
+"""Read corpora: raw records in batches, from files, folders, streams or memory, and counts in a file of scipy.
 
 A stream is standard input.
 
 CSV that is not plain and JSON Lines are read with Python's own modules, whose errors can be given a line and quote no
 cell. Errors of pyarrow's reader of CSV quote the row, or give no line. It lets a quote out of place pass, takes all
 rows behind an open quote as one cell, knows no ``sep=;``, and refuses a row larger than its block.
+
+Other formats of counts have readers elsewhere: MatrixMarket `scipy.io.mmread`, svmlight
+`sklearn.datasets.load_svmlight_file`. `scipy.sparse.save_npz` stores what they read.
 
 Parquet needs pyarrow (the extra "tables"), Excel openpyxl (the extra "excel"). Messages name the file, the line or row
 and the column, never a cell.
@@ -18,15 +21,17 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
 
 from ..checks import check_choice, missing_package
 from ..store.limits import json_records, most_expanded, parse_json
+from ..store.npz import read_npz
 from ._files import BadLine, broken_gzip, expanded, naming, refuse_foreign, refuse_utf16
-from .arrays import check_invalid
-from .corpus import Corpus
+from .arrays import check_invalid, csr_arrays, new_csr
+from .counts import Corpus, check_counts
 from .delimited import (
     BAD,
     WINDOWS,
@@ -46,6 +51,9 @@ from .schema import BROKEN
 from .vocabulary import Vocabulary, count_matrix, public_vocabulary
 
 RECORD_FORMATS = ("csv", "jsonl", "parquet", "xlsx", "folder")
+#: Names of the formats that documents are read in: counts, then records.
+FORMATS = ("npz", *RECORD_FORMATS)
+_INDEX_NAMES = {"csr": ("indices", "indptr"), "csc": ("indices", "indptr"), "coo": ("row", "col")}
 #: Types of Arrow that Parquet can hold as a dictionary.
 _STRINGS = ("string", "large_string", "binary", "large_binary")
 #: The beginning of an object of JSON, or of an array of objects.
@@ -256,31 +264,109 @@ class Records:
         if first == 1:
             raise ValueError(f"{source_name(self.source)}: has no records")
 
-    def corpus(self, vocabulary: Vocabulary, analyzer: Any = None, *, vocabulary_size: int = 8000) -> Corpus:
-        """Count a public vocabulary's tokens by record, with ``groups`` of persons.
-
-        ``vocabulary``, ``analyzer`` and ``vocabulary_size`` have the meaning in
-        `vips_fast.data.vocabulary.public_vocabulary`. Beside the counts, memory holds only a batch of the records.
-        """
-        words = public_vocabulary(vocabulary, analyzer, size=vocabulary_size)
-        codes: list[np.ndarray] = []
-
-        def texts() -> Iterator[list[str]]:
-            for some, persons in self.batches():
-                if persons is not None:
-                    codes.append(np.array(persons, np.int64))
-                yield some
-
-        counts = count_matrix(texts(), words, analyzer)
-        groups = np.concatenate(codes) if self.person is not None else None
-        return Corpus(counts, words, self.name, groups=groups)
-
 
 def source_name(source: Any) -> str:
     """Name where records come from, for messages."""
     if not isinstance(source, (str, os.PathLike)):
         return "records"
     return "standard input" if source == "-" else os.fspath(source)
+
+
+def load_corpus(
+    path: Any,
+    vocabulary: Vocabulary | None = None,
+    format: str | None = None,
+    *,
+    text: str | Sequence[str] | None = None,
+    person: str | None = None,
+    analyzer: Any = None,
+    vocabulary_size: int = 8000,
+    encoding: str = "utf-8",
+    invalid: str = "raise",
+    progress: Callable[[int, int], None] | None = None,
+) -> Corpus:
+    """Read a corpus of any known format.
+
+    Parameters
+    ----------
+    path : path-like, "-", table or iterable of str
+        Counts in a file, or raw records wherever `read_batches` takes them from.
+    vocabulary : sequence of str, path-like, "public:LANGUAGE" or None
+        The words of the columns (`vips_fast.data.vocabulary.public_vocabulary`). Needed for raw records.
+    format : {"npz", "csv", "jsonl", "parquet", "xlsx", "folder"}
+        "npz" is a matrix of counts, as `scipy.sparse.save_npz` writes it. None takes a file whose name ends in .npz as
+        one, and tells the others by their contents.
+    text : str, sequence of str or None
+        Columns of the text; None is "text".
+    person, encoding, progress
+        See `Records`.
+    analyzer, vocabulary_size
+        See `vips_fast.data.vocabulary.public_vocabulary`.
+    invalid : {"raise", "drop"}
+        What to do about a document that holds an invalid count (see `check_counts`), a broken record (see
+        `read_batches`) or one without a person. "drop" makes it a document of no words and says nothing about it. A
+        file that is broken as a whole is refused in any case.
+
+    Raises OSError if the file does not open. Raises ValueError if it is not a valid file of its format, or if the
+    vocabulary is missing or of another length.
+    """
+    if holds_records(path, format, text, person):
+        if vocabulary is None:
+            raise ValueError(f"{source_name(path)}: raw records need a public vocabulary; give vocabulary=")
+        records = Records(path, ("text",) if text is None else text, person, format, encoding, invalid, progress)
+        return _counted(records, public_vocabulary(vocabulary, analyzer, size=vocabulary_size), analyzer)
+    words = None if vocabulary is None else public_vocabulary(vocabulary)
+    matrix = read_sparse_matrix(path)
+    with naming(path):
+        counts = check_counts(matrix, name="the matrix", invalid=invalid)
+        if words is not None and len(words) != counts.shape[1]:
+            raise ValueError(f"has {counts.shape[1]} words, but the vocabulary has {len(words)}")
+    return Corpus(counts, words, Path(path).name)
+
+
+def _counted(records: Records, words: tuple[str, ...], analyzer: Any) -> Corpus:
+    """Count words by record, with ``groups`` of persons; beside the counts, memory holds one batch of the records."""
+    codes: list[np.ndarray] = []
+
+    def texts() -> Iterator[list[str]]:
+        for some, persons in records.batches():
+            if persons is not None:
+                codes.append(np.array(persons, np.int64))
+            yield some
+
+    counts = count_matrix(texts(), words, analyzer)
+    return Corpus(counts, words, records.name, groups=np.concatenate(codes) if codes else None)
+
+
+def holds_records(path: Any, format: str | None = None, text: Any = None, person: str | None = None) -> bool:
+    """Tell whether `load_corpus` would read raw records, and not counts.
+
+    Raises ValueError for an unknown format, and for columns of counts.
+    """
+    if format is not None:
+        check_choice("format", format, FORMATS)
+    counts = format == "npz" or (format is None and isinstance(path, (str, os.PathLike)) and str(path)[-4:] == ".npz")
+    if counts and (text is not None or person is not None):
+        raise ValueError(f"{path}: format npz has counts, no columns of text and persons")
+    return not counts
+
+
+def read_sparse_matrix(path: str | os.PathLike[str]) -> Any:
+    """Read a matrix of numbers as CSR from a file of CSR, CSC or COO that `scipy.sparse.save_npz` wrote."""
+    arrays = read_npz(path, names=("format", "shape", "data", *chain(*_INDEX_NAMES.values())))
+    with naming(path):
+        try:
+            kind, (n_rows, width) = arrays["format"].item().decode(), arrays["shape"].tolist()
+            data, first, second = (arrays[name] for name in ("data", *_INDEX_NAMES[kind]))
+            if kind != "csr" and n_rows >= 10**6 + 1000 * len(data):  # the row offsets would take all memory
+                raise ValueError
+            if data.dtype.kind not in "biuf":
+                raise ValueError
+            parts = SimpleNamespace(format=kind, shape=(n_rows, width), data=data)
+            vars(parts).update(zip(_INDEX_NAMES[kind], (first, second), strict=True))
+            return new_csr(csr_arrays(parts, "it"), parts.shape)
+        except (ValueError, LookupError, TypeError, AttributeError, OverflowError):
+            raise ValueError("expected a CSR, CSC or COO matrix as scipy.sparse.save_npz writes it") from None
 
 
 def _sheet(file: Any, columns: Sequence[str]) -> Rows:

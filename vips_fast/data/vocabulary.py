@@ -3,6 +3,7 @@
 import functools
 import importlib
 import os
+from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from scipy import sparse
 from ..checks import check_number, missing_package
 from ._files import broken_gzip, naming, open_text
 from .arrays import INT32_MAX, csr_of
-from .corpus import Corpus
+from .counts import Corpus
 from .tokens import Analyzer, TokenIndex, as_analyzer, token_columns
 
 PathLike = str | os.PathLike[str]
@@ -228,19 +229,19 @@ def count_columns(parts: Iterable[tuple[np.ndarray, np.ndarray]], width: int) ->
     their tokens, int32, and the start of each text, int64. Returns the matrix of `count_matrix`, and raises ValueError
     if there are no texts.
     """
-    columns, counts, lengths = _Growing(), _Growing(), [np.zeros(1, np.int64)]
+    columns, counts, lengths = array("i"), array("i"), [np.zeros(1, np.int64)]
     for ids, indptr in parts:
         n = len(indptr) - 1
         small = n * width <= INT32_MAX  # half the time to sort
         rows = np.repeat(np.arange(n, dtype=np.int32 if small else np.int64), np.diff(indptr))
         entries, times = np.unique(rows * width + ids, return_counts=True)
-        columns.add(entries % width)
-        counts.add(times)
+        columns.frombytes((entries % width).astype(np.int32).tobytes())
+        counts.frombytes(times.astype(np.int32).tobytes())
         lengths.append(np.bincount(entries // width, minlength=n))
     indptr = np.concatenate(lengths).cumsum()
     if len(indptr) == 1:
         raise ValueError("texts is empty; expected at least one document")
-    data, indices = counts.whole(), columns.whole()
+    data, indices = (np.frombuffer(numbers, np.int32) for numbers in (counts, columns))
     indptr = indptr.astype(np.int32) if len(data) <= INT32_MAX else indptr
     return csr_of((data, indices, indptr), width)
 
@@ -285,23 +286,3 @@ def carried_purchase(X: Any) -> Mapping[str, Any] | None:
     counts = X.counts if isinstance(X, Corpus) else X
     purchase = getattr(counts, "purchase", None) if sparse.issparse(counts) else None
     return purchase if isinstance(purchase, Mapping) else None
-
-
-class _Growing:
-    """An int32 array that grows at its end. The system moves large ones without a copy."""
-
-    def __init__(self) -> None:
-        self._array, self._size = np.empty(0, np.int32), 0
-
-    def add(self, part: np.ndarray) -> None:
-        """Append numbers."""
-        end = self._size + len(part)
-        if end > len(self._array):
-            self._array.resize(end + end // 16, refcheck=False)
-        self._array[self._size : end] = part
-        self._size = end
-
-    def whole(self) -> np.ndarray:
-        """Return all entries."""
-        self._array.resize(self._size, refcheck=False)
-        return self._array
