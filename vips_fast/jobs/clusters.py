@@ -21,8 +21,8 @@ from ..store.text import printable
 from . import beside
 from .job import Material, Reading
 from .progress import reading
-from .short import TextJob, as_table
 from .text import reading_file
+from .topics import TextJob
 
 #: Texts that an encoder gets at once; public words that it is checked by; their greatest length, with rounding.
 _TEXTS, _PROBED, _LONGEST = 64, 8, 1.01
@@ -180,9 +180,8 @@ class PrivateClusters(TextJob):
         """Fit clusters to texts, with the parameters of `PrivateTopics.fit`. Raises the errors of `Job.run`."""
         lines = reading(self._shown, "texts")
         encode, public = encoder_and_knowledge(self.encode, self.public, self.n_jobs, lines)
-        columns = (text,) if isinstance(text, str) else tuple(text)
         model = DocumentClusters(self.n_clusters, public=public, **self._settings())
-        table = as_table(data, columns)
+        table, columns = self._table(data, text)
         source = VectorTexts(table, public, encode, columns, person, invalid=self.invalid, progress=lines)
         self.model_: DocumentClusters = self._run(model, source, out, resume)
         return self

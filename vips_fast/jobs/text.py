@@ -65,18 +65,11 @@ class TextFile:
         Columns of the text, joined with a line break; None is "text".
     person : str or None
         Column of the persons.
-    vocab : str, sequence of str or None
-        The words, a file of them, "public:LANGUAGE", or "private" for a purchase from the same budget. For texts, None
-        is "private", or the commonest 5,000 words of ``public_prior``.
-    vocab_size, vocab_share : int, float or None
-        Most words; share of epsilon for a purchase. None is planned.
-    max_share : float
-        A purchase leaves out words that more than this share of the persons use.
-    language : str or None
-        Language of the stop words and the segmenter; None is the prior's language, or English.
-    coarse_words : sequence of str, path, "public:LANGUAGE", "none" or None
-        Coarse words to leave out; None is the list of the ``language``, except with words or a file of them.
-    analyzer, stop_words, min_length, numbers, ngrams
+    vocab, vocab_size, max_share, language, stop_words, coarse_words
+        As for `PrivateTopics`. With listed words nothing is left out unless it is asked for.
+    vocab_share : float or None
+        Share of epsilon for a purchase; None is planned.
+    analyzer, min_length, numbers, ngrams
         How texts become words; see `vips_fast.data.Analyzer`. An analyzer of None is the segmenter of the ``language``
         if it has one, and else "unicode".
     format, encoding

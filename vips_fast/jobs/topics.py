@@ -1,11 +1,15 @@
-"""Private topics of texts: the short way to a job."""
+"""The short way to a job: its base, and private topics of texts."""
 
 from __future__ import annotations
 
 import math
 import os
+import shutil
+import tempfile
+import weakref
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import nullcontext
+from dataclasses import KW_ONLY, dataclass, field
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
@@ -25,9 +29,9 @@ from ..report import part_of
 from ..store.atomic import replace_text
 from . import beside
 from .folder import copy_releases, releases_folder, write_model
+from .job import Job, Source, Status
 from .places import kind_in
-from .progress import reading
-from .short import TextJob, as_table
+from .progress import ProgressLine, is_watched, reading
 from .text import TextFile, read_settings
 
 if TYPE_CHECKING:
@@ -41,12 +45,76 @@ _LINES = 12
 PUBLIC_TOPICS = "public"
 
 
+@dataclass(eq=False, repr=False)
+class TextJob:
+    """A job whose records are texts, by the settings of its guarantee."""
+
+    epsilon: float | None = None
+    delta: float | None = None
+    _: KW_ONLY
+    n_records: int | None = None
+    invalid: str = "raise"
+    budget: str | os.PathLike[str] | None = None
+    progress: bool | None = None
+    n_jobs: int | None = None
+    random_state: int | None = None
+    releases_: Path = field(init=False)
+
+    def _settings(self) -> dict[str, Any]:
+        """Give the settings that the model takes, too."""
+        return {
+            **{name: getattr(self, name) for name in ("epsilon", "delta", "n_records", "n_jobs", "random_state")},
+            "options": {"invalid": self.invalid},
+        }
+
+    @property
+    def _shown(self) -> bool:
+        return is_watched() if self.progress is None else self.progress
+
+    @staticmethod
+    def _table(data: Any, text: str | Sequence[str]) -> tuple[Any, tuple[str, ...]]:
+        """Turn a list of texts into a table, and leave the rest; give the columns of the text, too."""
+        columns = (text,) if isinstance(text, str) else tuple(text)
+        if isinstance(data, (str, os.PathLike)) or named_columns(data):
+            return data, columns
+        return {columns[0]: list(data)}, columns
+
+    def _run(self, model: Any, source: Source, out: str | os.PathLike[str] | None, resume: bool) -> Any:
+        """Run the job and return its fitted model.
+
+        Without ``out`` only the releases are kept, in a temporary folder that goes with this object. If a budget or a
+        purchase is to be kept, the job has a temporary place, too: it stays if the job fails after it spent something,
+        and the error names it. Raises the errors of `Job.run`.
+        """
+        if resume and out is None:
+            raise ValueError("resume=True: expected out= with it, beside which the run is kept")
+        own = None if out is not None else Path(tempfile.mkdtemp(prefix="vips_fast-"))
+        place = Path(out or "") if own is None else own / "model"
+        self.releases_ = releases_folder(place)
+        paid = None if self.budget is None else os.fspath(self.budget)
+        kept = None if own is not None and paid is None and not source.purchases else place
+        job = Job(model, source, kept, budget=paid, transcript=self.releases_, resume=resume)
+        job.progress = lambda: ProgressLine("fit") if self._shown else nullcontext()
+        try:
+            fitted = job.run().model
+        except BaseException as error:
+            if own is not None and job.status is not Status.PLANNED:
+                error.add_note(f"The run is kept: give out={str(job.out)!r} too")
+            elif own is not None:
+                shutil.rmtree(own)
+            raise
+        if own is not None:
+            shutil.rmtree(place, ignore_errors=True)  # its model is here
+            weakref.finalize(self, shutil.rmtree, own, ignore_errors=True)
+        return fitted
+
+
 class TopicWord(NamedTuple):
     """A word of a topic.
 
-    ``topic`` counts from 1, ``name`` is of its words, and ``share`` is the topic's part of all words. ``lift``
-    is how many times its share of public text the topic has, NaN for one of the records' own. ``low`` and ``high`` are
-    an interval of the word's probability, about the noise, NaN for a topic of the records' own.
+    ``topic`` counts from 1, ``name`` is of its words, and ``share`` is the topic's part of all words. ``lift`` is how
+    many times its share of public text the topic has. ``low`` and ``high`` are an interval of the word's probability,
+    about the noise. These are NaN for a topic of the records' own.
     """
 
     topic: int
@@ -175,9 +243,9 @@ class PrivateTopics(TextJob):
         check_number("vocab_size", self.vocab_size, 16, 10**6, integer=True, optional=True)
         if self.epsilon is None and self.budget is None:
             raise ValueError("epsilon=None: expected a number, or budget=, of which the fit takes all that is left")
-        columns = (text,) if isinstance(text, str) else tuple(text)
+        table, columns = self._table(data, text)
         source = TextFile(
-            as_table(data, columns),
+            table,
             columns,
             person,
             vocab=self.vocab,
