@@ -12,6 +12,7 @@ from typing import Any, Self, Unpack
 import numpy as np
 from scipy.special import ndtr, ndtri
 
+from ..accounting.solver import halve_brackets
 from ..checks import check_number
 from ..data.arrays import DROP, column_text, dense_array, not_finite_text
 from ..data.frames import named_columns, public_places
@@ -213,20 +214,10 @@ _SCALINGS, _LEAST = 30, 1e-5
 class Table:
     """Shares of topics in each group.
 
-    Attributes
-    ----------
-    columns : tuple of str
-        The columns whose groups these are.
-    groups : tuple of tuples
-        The values of each row, G of them.
-    weights : (G,) array
-        Noised total of each group: about its persons. They add up over groups.
-    shares : (G, K) array
-        At least 0; rows sum to 1. A table of fewer columns is the weighted mean of one of more.
-    low, high : (G, K) arrays
-        Ends of intervals for the share without noise. They contain it with the probability of the level.
-    readable : (G, K) array of bool
-        Whether the interval is narrow enough, and within 0 and 1; a function of released numbers.
+    ``groups`` of the ``columns`` are the values of each row, G of them. ``weights``, (G,), are noised totals of groups:
+    about their persons. ``shares``, (G, K), are at least 0, and rows sum to 1; a table of fewer columns is the weighted
+    mean of one of more. ``low`` and ``high``, (G, K), are ends of intervals that contain the share without noise with
+    the probability of the level. A ``readable`` one, (G, K), is narrow enough, and within 0 and 1.
     """
 
     columns: tuple[str, ...]
@@ -339,12 +330,11 @@ class Estimate:
         """
         sizes = np.maximum(self.merged(columns) @ totals, 1e-9)
         sds = np.sqrt(np.diag(self.variances(columns)) * (1.0 - 1.0 / n_topics)) / sizes
-        low, high = 0.0, float(sds.max())
-        for _ in range(60):
-            middle = (low + high) / 2
-            within = (2 * ndtr(middle / np.maximum(sds, 1e-300)) - 1).mean()
-            low, high = (middle, high) if within < 0.5 else (low, middle)
-        return high
+        spread = np.maximum(sds, 1e-300)
+        _, high = halve_brackets(
+            lambda error: np.asarray((2 * ndtr(error / spread) - 1).mean() < 0.5), np.zeros(()), sds.max(), 60
+        )
+        return float(high)
 
 
 def _on_simplex(rows: np.ndarray, totals: np.ndarray) -> np.ndarray:
