@@ -11,7 +11,7 @@ from peers import topics as peers
 from priors import documents, prior_of
 
 from vips_fast.models.lda import public_topics
-from vips_fast.models.logistic.regression import CONSTANT
+from vips_fast.models.logistic.estimator import CONSTANT
 
 
 def test_the_page_has_the_stored_rows():

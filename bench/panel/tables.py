@@ -33,7 +33,7 @@ from sklearn.metrics import roc_auc_score
 
 from vips_fast import BayesianLogisticRegression
 from vips_fast.models.logistic import LogisticOptions
-from vips_fast.models.logistic.regression import CONSTANT
+from vips_fast.models.logistic.estimator import CONSTANT
 
 STORED = Path(__file__).with_name("tables.json")
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "logistic.md"

@@ -9,7 +9,7 @@ from scipy import sparse
 from scipy.special import expit
 
 from vips_fast import BayesianLogisticRegression, CountRegression
-from vips_fast.models.logistic.findings import Told
+from vips_fast.models.logistic.effects import Told
 from vips_fast.report import html_report, part_of
 from vips_fast.report.parts.coefficients import effect_lines
 

@@ -9,8 +9,7 @@ from scipy.special import expit
 
 from vips_fast import BayesianLogisticRegression, CountRegression
 from vips_fast.data import Schema
-from vips_fast.models.logistic.effects import Effect, Interval, reading
-from vips_fast.models.logistic.findings import Told
+from vips_fast.models.logistic.effects import Effect, Interval, Told, reading
 from vips_fast.report import html_report, make_dossier, part_of, short_report
 from vips_fast.report.parts.coefficients import effect_lines
 

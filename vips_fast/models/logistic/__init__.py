@@ -2,8 +2,7 @@
 
 What each file is for, in the order in which a stranger may read them:
 
-estimator.py    `BayesianLogisticRegression`: its parameters, fit and predictions
-regression.py   what it shares with regressions of counts: reading, forecast, coefficients, intervals
+estimator.py    `BayesianLogisticRegression`, and what it shares with regressions of counts
 records.py      rows, labels and counts, checked
 model.py        the algorithm: what a record contributes, its bound and proof, the steps, and the last one's read-out
 posterior.py    what noised matrices tell: how far a step may go, and the law of the coefficients
@@ -11,8 +10,7 @@ multiclass.py   several classes, each against the rest
 counts.py       `CountRegression`
 spherical.py    many columns: releases of gradients only
 score.py        how well the columns predict, which the last step may measure
-effects.py      effects in a reader's units, and which of them are known
-findings.py     the words for that, and for problems that releases show
+effects.py      effects in a reader's units, which of them are known, and the words for that and for problems
 forecast.py     what will be visible, from public numbers
 paper.py        Algorithm 5 of the article
 """

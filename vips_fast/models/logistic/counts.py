@@ -21,10 +21,10 @@ from ...kernels.logistic import Rows
 from ..parameters import Bookkeeping, Call
 from ..readouts import by_pieces
 from .effects import reading
+from .estimator import Outcomes, Regression
 from .model import LogisticSettings, SandwichModel
 from .posterior import WEIGHTS
 from .records import Problem, linear_predictor, read_column, read_events, usable_rows
-from .regression import Outcomes, Regression
 from .score import OutcomePrediction, Prediction
 
 #: Mean count over the largest that a forecast expects.

@@ -5,7 +5,6 @@ them or let their records contribute nothing.
 """
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -35,7 +34,7 @@ class LogisticRecords:
     """
 
     def __init__(self, rows: Rows, usable: np.ndarray | None = None):
-        self.rows, self.usable, self.n_rows = rows, usable, rows.n_rows
+        self.rows, self.usable, self.n_rows, self.n_features = rows, usable, rows.n_rows, rows.n_features
 
     @classmethod
     def of(
@@ -50,7 +49,7 @@ class LogisticRecords:
 
     def edges(self, rows: np.ndarray) -> np.ndarray:
         if self.rows.indptr is None:
-            return _dense_edges(len(rows), self.rows.n_features)
+            return _dense_edges(len(rows), self.n_features)
         return _sparse_edges(self.rows.indptr[rows + 1] - self.rows.indptr[rows])
 
     def block(self, rows: np.ndarray) -> Rows:
@@ -65,25 +64,20 @@ class LogisticRecords:
         values = own.values[:0] if own.unit else values
         return own._replace(n_rows=n, indptr=indptr, indices=indices, values=values, y=y, trials=trials)
 
-    def subset(self, rows: np.ndarray) -> "LogisticRecords":
+    def subset(self, rows: np.ndarray) -> "LogisticRecords | Selection":
         return LogisticRecords(self.block(rows), None if self.usable is None else self.usable[rows])
 
     def largest(self) -> tuple[float, np.ndarray]:
         """Compute the usable rows' largest L2 norm, and each column's largest absolute value; only without privacy."""
-        own, square, columns = self.rows, 0.0, np.zeros(self.rows.n_features)
-        usable = np.ones(own.n_rows, bool) if self.usable is None else self.usable
+        rows, square, columns = np.arange(self.n_rows), 0.0, np.zeros(self.n_features)
+        rows = rows if self.usable is None else rows[self.usable]
+        edges = self.edges(rows)
         with np.errstate(over="ignore"):
-            if own.indptr is None:
-                values, edges = own.values.reshape(own.n_rows, -1), _dense_edges(own.n_rows, own.n_features)
-                for part in map(slice, edges[:-1], edges[1:]):
-                    size = np.abs(values[part][usable[part]].astype(np.float64))
-                    square = max(square, float((size * size).sum(axis=1).max(initial=0.0)))
-                    columns = np.maximum(columns, size.max(axis=0, initial=0.0))
-            else:
-                row_of, _, size = entries_of(own._replace(values=np.abs(own.values)))
-                sums = np.bincount(row_of, weights=size * size, minlength=own.n_rows)[usable]
-                square = float(sums.max(initial=0.0))
-                np.maximum.at(columns, own.indices[usable[row_of]], size[usable[row_of]])
+            for part in map(slice, edges[:-1], edges[1:]):
+                block = self.block(rows[part])
+                row_of, places, values = entries_of(block)
+                square = max(square, float(np.bincount(row_of, values * values).max(initial=0.0)))
+                np.maximum.at(columns, places, np.abs(values))
         return math.sqrt(square), columns
 
 
@@ -115,45 +109,32 @@ def _sparse_edges(lengths: np.ndarray) -> np.ndarray:
     return np.unique(np.append(np.searchsorted(running, marks, side="left"), [0, len(lengths)]))
 
 
-@dataclass(frozen=True)
-class LogisticShards:
-    """`LogisticRecords` of a corpus on disk; ``constant`` is as in `design`."""
+class LogisticShards(LogisticRecords):
+    """`LogisticRecords` of a corpus on disk, divided as in memory; ``constant`` is as in `design`."""
 
-    corpus: ShardedCorpus
-    constant: float
-    y: np.ndarray
-    trials: np.ndarray | None = None
-    usable: np.ndarray | None = None
-
-    @property
-    def n_rows(self) -> int:
-        return self.corpus.n_rows
+    def __init__(
+        self,
+        corpus: ShardedCorpus,
+        constant: float,
+        y: np.ndarray,
+        trials: np.ndarray | None,
+        usable: np.ndarray | None,
+    ):
+        self._corpus, self._constant, self._y, self._trials, self.usable = corpus, constant, y, trials, usable
+        self.n_rows, self.n_features = corpus.n_rows, corpus.n_features + (constant > 0)
 
     def edges(self, rows: np.ndarray) -> np.ndarray:
-        """Divide rows as in memory."""
-        extra = int(self.constant > 0)
-        if self.corpus.sparse:
-            return _sparse_edges(self.corpus.lengths(rows) + extra)
-        return _dense_edges(len(rows), self.corpus.n_features + extra)
+        if self._corpus.sparse:
+            return _sparse_edges(self._corpus.lengths(rows) + (self._constant > 0))
+        return _dense_edges(len(rows), self.n_features)
 
     def block(self, rows: np.ndarray) -> Rows:
-        trials = None if self.trials is None else self.trials[rows]
-        return LogisticRecords.of(self._design(self.corpus.matrix(rows)), self.y[rows], trials).rows
-
-    def _design(self, piece: Any) -> Any:
-        return design(piece, self.constant, self.corpus.n_features + 1)
+        trials = None if self._trials is None else self._trials[rows]
+        matrix = design(self._corpus.matrix(rows), self._constant, self.n_features)
+        return LogisticRecords.of(matrix, self._y[rows], trials).rows
 
     def subset(self, rows: np.ndarray) -> Selection:
         return Selection(self, rows)
-
-    def largest(self) -> tuple[float, np.ndarray]:
-        """Compute it as in memory, a piece at a time."""
-        usable = np.ones(self.n_rows, bool) if self.usable is None else self.usable
-        norm, columns = 0.0, np.zeros(self.corpus.n_features + (self.constant > 0))
-        for place, piece in self.corpus.pieces():
-            own = LogisticRecords.of(self._design(piece), self.y[place], None, usable[place]).largest()
-            norm, columns = max(norm, own[0]), np.maximum(columns, own[1])
-        return norm, columns
 
 
 def check_scale(X: Any, largest: tuple[float, np.ndarray], constant: float, full: bool) -> float:
@@ -166,35 +147,38 @@ def check_scale(X: Any, largest: tuple[float, np.ndarray], constant: float, full
     if not norm:
         raise ValueError("X: expected a column with other values than 0, or fit_intercept=True")
     seen = np.flatnonzero(columns)
-    most, least = int(columns.argmax()), int(seen[columns[seen].argmin()])
-    names = [
+    ends = int(columns.argmax()), int(seen[columns[seen].argmin()])
+    most, least = columns[list(ends)].tolist()
+    of_most, of_least = (
         "the intercept (intercept_scaling)" if constant and place == len(columns) - 1 else column_text(X, place)
-        for place in (most, least)
-    ]
+        for place in ends
+    )
     remedy = "; multiply the column by a public number"
-    if columns[most] > LARGEST_VALUE:
-        raise ValueError(f"X: {names[0]} has absolute values above {LARGEST_VALUE:g}{remedy}")
-    if columns[least] < 1 / LARGEST_VALUE:
-        least_value = f"{1 / LARGEST_VALUE:g}"
-        raise ValueError(f"X: {names[1]} has absolute values that are all below {least_value}, but not 0{remedy}")
-    if full and columns[most] > MOST_RATIO * columns[least]:
-        raise ValueError(
-            f"X: {names[0]} has values more than {MOST_RATIO:,.0f} times those of {names[1]}; expected columns of "
-            "about one scale with private=False: divide the larger by a public number"
+    if most > LARGEST_VALUE:
+        found = f"{of_most} has absolute values above {LARGEST_VALUE:g}{remedy}"
+    elif least < 1 / LARGEST_VALUE:
+        found = f"{of_least} has absolute values that are all below {1 / LARGEST_VALUE:g}, but not 0{remedy}"
+    elif full and most > MOST_RATIO * least:
+        found = (
+            f"{of_most} has values more than {MOST_RATIO:,.0f} times those of {of_least}; expected columns of about "
+            "one scale with private=False: divide the larger by a public number"
         )
-    return norm
+    else:
+        return norm
+    raise ValueError(f"X: {found}")
 
 
-def design(X: Any, constant: float, most: int = MAX_FEATURES) -> Any:
+def design(X: Any, constant: float, most: int = MAX_FEATURES, drop: bool = False) -> Any:
     """Make the design: X with a constant's column.
 
-    It is float32 or float64, C-ordered or canonical CSR. The column of ``constant`` is at the end (none if 0).
+    It is float32 or float64, C-ordered or canonical CSR. The column of ``constant`` is at the end (none if 0). With
+    ``drop`` a cell that is no number becomes NaN.
 
     Raises ValueError if X is not a table of numbers, or has more than ``most`` columns with it.
     """
     sparse_rows = sparse.issparse(X)
     if not sparse_rows:
-        X = dense_array(X, "X")
+        X = dense_array(X, "X", drop)
     if X.dtype.kind == "c":
         raise ValueError(f"Complex data not supported: X has dtype {X.dtype}; expected a table of numbers")
     if X.ndim != 2 or X.dtype.kind not in "fiub":

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from ...models.family import SCHEMA
-from ...models.logistic.effects import Effect, Interval, reading
-from ...models.logistic.findings import MOST_LISTED, Told, counted_findings
+from ...models.logistic.effects import MOST_LISTED, Effect, Interval, Told, counted_findings, reading
 from ...store.text import csv_text
 from .. import figures
 from ..part import MOST_ROWS, Group, Learned, Part
