@@ -11,14 +11,7 @@ from sklearn.datasets import load_breast_cancer
 from vips_fast import BayesianLogisticRegression
 from vips_fast.models.logistic import LogisticOptions
 from vips_fast.models.logistic import model as logistic_model
-from vips_fast.models.logistic.posterior import (
-    FACTORS,
-    Observed,
-    calibrating_factor,
-    cholesky,
-    posterior_given,
-    second_moment,
-)
+from vips_fast.models.logistic.posterior import FACTORS, calibrating_factor, cholesky, posterior_given, second_moment
 
 #: Wisconsin breast cancer: public bounds of the mean, standard error and worst value of ten measurements of cell
 #: nuclei, round numbers near the printed ranges. A value beyond one is moved to it.
@@ -68,12 +61,11 @@ def test_second_moment_is_nearer_than_what_was_released():
     assert not none.any()
 
 
-def observed(center, gradient, H, variance=0.0, sampling=0.0, hidden=0.0, start=None):
-    d = len(gradient)
-    start = center if start is None else start
-    return Observed(
-        center, gradient, variance, sampling, H, np.full((d, d), hidden), H, start, math.sqrt(d), np.zeros(d)
-    )
+def posterior(center, gradient, H, prior=(0.01, 0.01), logits=(), variance=0.0, hidden=0.0, start=None):
+    """Read a posterior of outcomes of the stated law, from all records."""
+    d, start = len(gradient), center if start is None else start
+    given = gradient, variance, H, H, np.full((d, d), hidden), np.zeros(d), center, start, math.sqrt(d), prior
+    return posterior_given(*given, *logits)
 
 
 def newton(X, center, m):
@@ -89,8 +81,8 @@ def test_columns_that_say_the_same_do_not_widen_the_others():
     sds = []
     for moments, m in ((apart, np.array([0.5, -0.3])), (alike, np.array([0.5, -0.2, -0.2]))):
         H = 5_000 * moments
-        given = observed(np.zeros(len(m)), H @ m, H, variance=900.0, hidden=0.05**2)
-        sds.append(np.sqrt(posterior_given(given, (1.0, 1e-6))[1].diagonal()))
+        _, covariance, _ = posterior(np.zeros(len(m)), H @ m, H, (1.0, 1e-6), variance=900.0, hidden=0.05**2)
+        sds.append(np.sqrt(covariance.diagonal()))
     assert sds[1][1] > 0.8 and sds[1][0] < 1.2 * sds[0][0]  # it was three times as much
 
 
@@ -99,9 +91,7 @@ def test_an_exact_gradient_near_the_truth_gives_it():
     X, m = records()
     X = np.hstack([np.exp(X[:, :2]) * (X[:, :2] < 1), X[:, 2:]])
     for way in (0.1, 0.05):
-        mean, covariance, _ = posterior_given(
-            observed((1 - way) * m, *newton(X, (1 - way) * m, m), start=m), (0.01, 0.01)
-        )
+        mean, covariance, _ = posterior((1 - way) * m, *newton(X, (1 - way) * m, m), start=m)
         assert np.abs(mean - m).max() < 2 * way**2
     p = expit(X @ m)
     np.testing.assert_allclose(covariance, np.linalg.inv(weighted(X, p * (1 - p))), rtol=0.1, atol=2e-5)
@@ -113,8 +103,8 @@ def test_the_error_of_the_curvature_widens_the_posterior_far_from_the_center():
     for center in (m, 0 * m):
         _, H = newton(X, center, m)
         for hidden in (0.0, 0.002):
-            one = observed(center, H @ (m - center), H, 50.0, hidden=hidden, start=m)
-            widths.append(np.trace(posterior_given(one, (0.01, 0.01), np.sqrt([5 / 0.5]))[1]))
+            given = dict(logits=[np.sqrt([5 / 0.5])], variance=50.0, hidden=hidden, start=m)
+            widths.append(np.trace(posterior(center, H @ (m - center), H, **given)[1]))
     near, far = widths[1] / widths[0], widths[3] / widths[2]
     assert 1 < near and far > 1.5 * near
 
@@ -126,8 +116,8 @@ def test_a_gradient_that_says_nothing_leaves_the_prior():
     """
     X, m = records(2000)
     start = 0.1 * m
-    one = observed(0 * m, np.full(5, 1e6), weighted(X, np.full(len(X), 0.25)), 1e14, start=start)
-    mean, covariance, alpha = posterior_given(one, (0.01, 0.01))
+    H = weighted(X, np.full(len(X), 0.25))
+    mean, covariance, alpha = posterior(0 * m, np.full(5, 1e6), H, variance=1e14, start=start)
     np.testing.assert_allclose(mean, start, atol=0.1)
     assert (np.diag(covariance) > 0.9 * 4 / 5).all() and 5 / 64 <= alpha <= 5 / 4
 
@@ -169,7 +159,9 @@ def test_the_curvature_stays_positive_where_noise_hides_it(epsilon, monkeypatch)
     """A negative one turned the ranking of a fit of 455 tumors around: AUC .08, its cautious start had .98."""
     seen, made = [], logistic_model.posterior_given
     monkeypatch.setattr(
-        logistic_model, "posterior_given", lambda observed, *more: (seen.append(observed), made(observed, *more))[1]
+        logistic_model,
+        "posterior_given",
+        lambda *given: (seen.append(given[3]), made(*given))[1],  # the curvature
     )
     X, y = tumors()
     rows = np.random.default_rng(2).permutation(len(X))[:455]
@@ -178,8 +170,8 @@ def test_the_curvature_stays_positive_where_noise_hides_it(epsilon, monkeypatch)
         model = BayesianLogisticRegression(epsilon=epsilon, delta=1e-5, n_jobs=1, options=options)
         model.set_unsafe(test_key=bytes([seed] * 32)).fit(X[rows] / math.sqrt(X.shape[1]), y[rows])
     assert len(seen) == 12
-    for observed in seen:
-        values = np.linalg.eigvalsh(observed.curvature)
+    for curvature in seen:
+        values = np.linalg.eigvalsh(curvature)
         assert values[0] > 0, values[0] / values[-1]
 
 

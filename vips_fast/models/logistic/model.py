@@ -26,7 +26,6 @@ from .posterior import (
     FACTORS,
     NODES,
     WEIGHTS,
-    Observed,
     Spectrum,
     calibrating_factor,
     cholesky,
@@ -529,13 +528,13 @@ class LogisticModel(LogisticStatistics):
         H, hidden = second_moment(self._matrix, sd, sd * self._ratio, self._constant > 0)
         rows = self._second_moment_of_rows()
         H, doubt = self._along_logits(H, rows, center)
-        labels, start = self._labels(H), self._mean
+        labels, length = self._labels(H) + sampling * H, math.sqrt(float(np.trace(rows)))
         if self._along[2:].any():
-            self._calibrate(H, labels + sampling * H)
-        length = math.sqrt(float(np.trace(rows)))
-        observed = Observed(center, gradient, variance, sampling, H, hidden, labels, start, length, doubt)
+            self._calibrate(H, labels)
         prior = float(self.options.prior_shape), float(self.options.prior_rate)
-        self._mean, self._covariance, alpha = posterior_given(observed, prior)
+        self._mean, self._covariance, alpha = posterior_given(
+            gradient, variance, labels, H, hidden, doubt, center, self._mean, length, prior
+        )
         self._prior = prior[0], prior[0] / alpha
         if self._constant and self.step > 0:
             self._base = self._mean_rate(rows)

@@ -13,7 +13,6 @@ as Bernstein & Sheldon (2019) do by sampling for linear regression, and over alp
 """
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 from scipy import linalg
@@ -113,7 +112,7 @@ def second_moment(
     variance_of_r.flat[:: d + 1] = uncertain / diagonal**2
     # What the noise can hide, and no more, keeps the matrix from being singular.
     least = max(min(0.1, float(variance_of_r.sum(axis=1).mean())), 1e-9 * d)
-    if linalg.lapack.dpotrf(_raised(r, -least))[1]:
+    if linalg.lapack.dpotrf(r - least * np.eye(d))[1]:
         values, vectors = np.linalg.eigh(r)
         r = (vectors * np.maximum(values, least)) @ vectors.T
     return (r + r.T) * (0.5 * scale), variance_of_r
@@ -162,8 +161,7 @@ def positive_moments(seen: np.ndarray, noise_sd: float) -> tuple[np.ndarray, np.
     likelihood = np.exp(log - log.max(axis=1, keepdims=True))
     weight = np.full(len(points), 1 / len(points))
     for _ in range(40):
-        shares = likelihood * weight
-        weight = (shares / shares.sum(axis=1, keepdims=True)).mean(axis=0) + 1e-12
+        weight = weight * (likelihood.T @ (1 / (likelihood @ weight))) / len(seen) + 1e-12
     shares = likelihood * weight
     shares /= shares.sum(axis=1, keepdims=True)
     mean[near] = shares @ points
@@ -171,34 +169,27 @@ def positive_moments(seen: np.ndarray, noise_sd: float) -> tuple[np.ndarray, np.
     return mean, variance
 
 
-@dataclass(frozen=True)
-class Observed:
-    """The released part of the gradient, with its laws.
-
-    Let a be the average center, (d,), of the steps. ``gradient``, (d,), is the average gradient, with noise of
-    ``variance`` in an entry. ``curvature``, (d, d), is the estimate of the likelihood's own, H, at these centers;
-    ``hidden``, (d, d), is the second result of `second_moment` for it. ``labels``, (d, d), is the variance J that the
-    outcomes bring to the gradient, and ``sampling`` times H that of drawing records. ``start``, (d,), is a cautious
-    estimate, which moved as if the curvature were the largest that there could be. ``length`` is that of a row.
-    ``doubt``, (d,), is a direction u along which H has a further error, of the standard deviation |u|^2.
-    """
-
-    center: Vector
-    gradient: Vector
-    variance: float
-    sampling: float
-    curvature: np.ndarray
-    hidden: np.ndarray
-    labels: np.ndarray
-    start: Vector
-    length: float
-    doubt: Vector
-
-
 def posterior_given(
-    observed: Observed, prior: tuple[float, float], logits: Vector = _PRIOR_LOGITS
+    gradient: Vector,
+    variance: float,
+    labels: np.ndarray,
+    curvature: np.ndarray,
+    hidden: np.ndarray,
+    doubt: Vector,
+    center: Vector,
+    start: Vector,
+    length: float,
+    prior: tuple[float, float],
+    logits: Vector = _PRIOR_LOGITS,
 ) -> tuple[Vector, np.ndarray, float]:
-    """Compute the mean and covariance of m, and the mean alpha.
+    """Compute the mean and covariance of m, and the mean alpha, from the released part of the gradient.
+
+    ``gradient``, (d,), is the average gradient of the steps, with noise of ``variance`` in an entry. ``labels``,
+    (d, d), is the variance that outcomes and the drawing of records bring to it. ``curvature``, (d, d), is the estimate
+    of the likelihood's own, H, at the steps' average ``center``, (d,); ``hidden``, (d, d), is the second result of
+    `second_moment` for it. ``doubt``, (d,), is a direction u along which H has a further error, of the standard
+    deviation |u|^2. ``start``, (d,), is a cautious estimate, which moved as if the curvature were the largest that
+    there could be. ``length`` is that of a row.
 
     Alpha has a Gamma ``prior`` of this shape and rate. The evidence weighs values of alpha that give a logit standard
     deviations of ``logits``, the smallest first, under the prior of m. A gradient that says nothing so leaves wide
@@ -206,47 +197,44 @@ def posterior_given(
 
     Notes
     -----
-    A step's expected gradient is 0 at the true coefficients if they are its center, whatever rows and outcomes are, and
-    H (m - a) near it. So the average is H (m - a) + N(0, v I + J + k H), but for the square of the way m - a, which the
-    Newton steps have made short. Let D be the error of H, with independent entries of variance h_ij = H_ii H_jj
-    ``hidden``_ij. Then D (m - a) is further noise. Its covariance has sum_j h_ij E_jj on the diagonal and h_ij E_ij
-    elsewhere. Here E is (m - a) (m - a)^T at the mean, and on the diagonal the variance that m has from the data:
-    that of C - alpha C C, if C is its covariance. (In a direction that no record has, an error of H multiplies
-    nothing.) The longer the way from a, the less the gradient says. E depends on the result: fixed-point iterations
-    find it, and each takes its length from the two changes before (Irons & Tuck 1969).
+    A step's expected gradient is 0 at the true coefficients if they are its center a, whatever rows and outcomes are,
+    and H (m - a) near it. So the average is H (m - a) + N(0, v I + J), v being ``variance`` and J ``labels``, but for
+    the square of the way m - a, which the Newton steps have made short. Let D be the error of H, with independent
+    entries of variance h_ij = H_ii H_jj ``hidden``_ij. Then D (m - a) is further noise. Its covariance has sum_j h_ij
+    E_jj on the diagonal and h_ij E_ij elsewhere. Here E is (m - a) (m - a)^T at the mean, and on the diagonal the
+    variance that m has from the data: that of C - alpha C C, if C is its covariance. (In a direction that no record
+    has, an error of H multiplies nothing.) The longer the way from a, the less the gradient says. E depends on the
+    result: fixed-point iterations find it, and each takes its length from the two changes before (Irons & Tuck 1969).
 
     The mean is s + f K (K + alpha)^-1 (m' - s). Here s is ``start``, m' is the posterior mean without D, and K + alpha
     the precision with it. And f = tr(K (K + alpha)^-1) / d is the share of the directions that are known. So the prior
     shrinks toward 0 if noise hides an effect, but toward s if noise hides the curvature: this ranks records better.
     """
-    H, center, start, u, d = observed.curvature, observed.center, observed.start, observed.doubt, len(observed.start)
-    law = np.outer(H.diagonal(), H.diagonal()) * observed.hidden
-    known = observed.labels + observed.sampling * H
-    known.flat[:: d + 1] += observed.variance
-    _, half, rest = _whitened(known, H, observed.gradient)
+    H, u, d, identity = curvature, doubt, len(start), np.eye(len(start))
+    law = np.outer(H.diagonal(), H.diagonal()) * hidden
+    known, along_u = labels + variance * identity, np.outer(u, u)
+    _, half, rest = _whitened(known, H, gradient)
     told, pull = half.T @ half, half.T @ (rest + half @ center)
-    alphas = observed.length**2 / logits**2
+    alphas = length**2 / logits**2
     priors = prior[0] * np.log(alphas) - prior[1] * alphas - 0.5 * np.log2(logits / 2) ** 2
     mean, own, means, inside = start, np.zeros(d), [], []
     evidence: list[float] = []
     for alpha, weight in zip(alphas.tolist(), priors.tolist(), strict=True):
-        root = cholesky(_raised(told, alpha))
+        root = cholesky(told + alpha * identity)
         toward = linalg.lapack.dpotrs(root, pull)[0] - start
         rate, last = 1.0, np.zeros(2 * d)
         for _ in range(_MOST_ROUNDS):
             way = mean - center
             noise = law * np.outer(way, way)
             noise.flat[:: d + 1] = law @ (way**2 + own)
-            noise += known
-            if u.any():
-                noise += (float(u @ way) ** 2 + float(u**2 @ own)) * np.outer(u, u)
-            spread, half, rest = _whitened(noise, H, observed.gradient)
-            root = cholesky(_raised(half.T @ half, alpha))
+            noise += known + (float(u @ way) ** 2 + float(u**2 @ own)) * along_u
+            spread, half, rest = _whitened(noise, H, gradient)
+            root = cholesky(half.T @ half + alpha * identity)
             covariance = inverse(root)
-            variance = covariance.diagonal()
-            share = 1 - alpha * float(variance.sum()) / d
+            variances = covariance.diagonal()
+            share = 1 - alpha * float(variances.sum()) / d
             moved = start + share * (toward - alpha * (covariance @ toward)) - mean
-            grown = variance - alpha * np.einsum("ij,ij->i", covariance, covariance) - own
+            grown = variances - alpha * np.einsum("ij,ij->i", covariance, covariance) - own
             change = np.concatenate([moved, grown])
             if last.any() and (bend := change - last).any():
                 rate = min(max(-rate * float(last @ bend) / float(bend @ bend), 0.3), 1.5)
@@ -256,7 +244,7 @@ def posterior_given(
             logs = 0.5 * d * math.log(alpha) - float(np.log(root.diagonal()).sum() + np.log(spread.diagonal()).sum())
             found = weight + logs - 0.5 * float(off @ off + alpha * mean @ mean)
             hopeless = found < max(evidence, default=-math.inf) - _DECIDED
-            still = (np.abs(moved) <= _STILL * np.sqrt(variance)).all() and (np.abs(grown) <= _STILL * variance).all()
+            still = (np.abs(moved) <= _STILL * np.sqrt(variances)).all() and (np.abs(grown) <= _STILL * variances).all()
             if hopeless or still:
                 break
         means.append(mean)
@@ -303,13 +291,6 @@ def class_probabilities(logits: np.ndarray, factor: float, bases: np.ndarray) ->
     odds of released base rates.
     """
     return np.asarray(softmax(factor * (logits - bases) + log_expit(bases), axis=1))
-
-
-def _raised(matrix: np.ndarray, by: float) -> np.ndarray:
-    """Add a number to the diagonal of a copy."""
-    raised = matrix.copy()
-    raised.flat[:: len(raised) + 1] += by
-    return raised
 
 
 def _whitened(noise: np.ndarray, H: np.ndarray, gradient: Vector) -> tuple[np.ndarray, np.ndarray, Vector]:
