@@ -49,7 +49,7 @@ SBN = {
 }
 BLR = {
     "centered": BayesianLogisticRegression(),
-    "counts_replace": BayesianLogisticRegression(n_trials=7.0, sampling="without_replacement", batch_size=10),
+    "centered_replace": BayesianLogisticRegression(sampling="without_replacement", batch_size=10),
     "uncentered_replace": BayesianLogisticRegression.paper(
         form="orthonormal", sensitivity="proven", options={"relation": "replace_one"}
     ),

@@ -54,7 +54,7 @@ HONEST = [
     (TablesAdapter, "AB", {}, 5),
     *((vocabulary, layer, {}, None) for layer in "ABCDEGH"),
     (spherical, "AB", {}, None),
-    (spherical, "AB", dict(REPLACE, sampling="full", n_trials=7.0), 7),
+    (spherical, "AB", dict(REPLACE, sampling="full"), 7),
     (spherical, "AB", dict(fit_intercept=False, row_norm=3.0), None),
     (spherical, "DG", {}, None),
 ]

@@ -24,7 +24,7 @@ MODELS = {
     "lda": LatentDirichletAllocation(2),
     "lda_any_word": LatentDirichletAllocation(2, options=LdaOptions(word_clip=1.0, rows_per_group=5)),
     "logistic": LOGISTIC,
-    "logistic_replace": BayesianLogisticRegression(options={"relation": "replace_one"}, sampling="full", n_trials=7.0),
+    "logistic_replace": BayesianLogisticRegression(options={"relation": "replace_one"}, sampling="full"),
     "logistic_uncentered": BayesianLogisticRegression.paper(sensitivity="proven", options={"relation": "replace_one"}),
     "logistic_classes": BayesianLogisticRegression(classes=[0, 1, 2]),
     "network": SigmoidBeliefNetwork(3, options={"rows_per_group": 5}),

@@ -29,7 +29,7 @@ HONEST = {
     "lda_replace": LatentDirichletAllocation(3, sampling="without_replacement", doc_length=37),
     "lda_paper": LatentDirichletAllocation.paper(3),
     "blr": BayesianLogisticRegression(),
-    "blr_counts": BayesianLogisticRegression(n_trials=4.0, sampling="poisson", batch_size=9),
+    "blr_poisson": BayesianLogisticRegression(sampling="poisson", batch_size=9),
     "blr_classes": BayesianLogisticRegression(classes=[0, 1, 2]),
     "blr_paper": BayesianLogisticRegression.paper(),
     "sbn": SigmoidBeliefNetwork(3),

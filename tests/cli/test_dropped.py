@@ -121,6 +121,7 @@ def told(err):
     """Return the output without findings about noised releases. These differ from run to run."""
     findings = (
         "vips-fast: warning: effects: ",
+        "vips-fast: warning: dispersion=",
         "vips-fast: warning: --row-norm ",
         "vips-fast: warning: --invalid drop: ",
     )
@@ -160,7 +161,7 @@ def test_a_bad_file_of_a_folder(place, run):
 
 
 def test_bad_labels_in_a_file_of_their_own(place, run):
-    """Of persons, of classes and of successes."""
+    """Of persons, of classes and of counts."""
     sp.save_npz(place / "X.npz", sp.csr_array(COUNTS))
     np.save(place / "x.npy", COUNTS.astype(float))
     more = ["--records", N, "--epsilon", 5, "--delta", 1e-5, "--steps", 2, "--quiet", "--out"]
@@ -176,7 +177,7 @@ def test_bad_labels_in_a_file_of_their_own(place, run):
         assert (code, told(err)) == (0, "")
     for number, bad in enumerate(("zq7351", "nan", "", "-1")):
         (place / "y.txt").write_text("1\n" * (N - 1) + f"{bad}\n")
-        argv = ["fit", "blr", "x.npy", "--label", "y.txt", "--trials", 2, "--row-norm", 4]
+        argv = ["fit", "counts", "x.npy", "--label", "y.txt", "--row-norm", 4]
         code, _, err = run(*argv, *more, f"t{number}")
         assert code == 2 and SECRET not in err
         code, _, err = run(*argv, *more, f"t{number}", "--invalid", "drop")

@@ -36,7 +36,7 @@ PERSONS = np.random.default_rng(3).integers(0, 60, 200)
 #: Read-outs whose arrays are digested by name, where a model has them.
 READ = (
     "average_ class_prior_ classes_ coef_ components_ components_sd_ covariance_ hidden_bias_ intercept_ loadings_ "
-    "mean_image_ means_ noise_sd_ noise_variance_ prior_precision_ prior_rate_ prior_shape_ probabilities_ "
+    "mean_image_ means_ noise_sd_ noise_variance_ prior_precision_ probabilities_ "
     "prototype_weights_ shares_ variance_ variances_ visible_bias_ weights_ word_counts_"
 ).split()
 
@@ -378,12 +378,6 @@ def _example(name):
     return lambda folder: _unsafe(make()).fit(*data())
 
 
-def _trials(folder):
-    X, y = labeled()
-    model = _unsafe(vips_fast.BayesianLogisticRegression(**COMMON, row_norm=2.0, n_trials=3))
-    return model.fit(X, y * 2 + (np.arange(200) % 2), trials=np.full(200, 3))
-
-
 def _clusters(n=400, **settings):
     """Fit clusters to vectors."""
 
@@ -421,7 +415,6 @@ OTHERS = {
     "classes-poisson": _classes(sampling="poisson", **BATCH),
     "classes-target": _classes(noise_multiplier=None, epsilon=3.0),
     "classes-not-private": _classes(noise_multiplier=None, private=False),
-    "logistic-trials": _trials,
     "clusters": _clusters(epsilon=8.0),
     "clusters-poisson": _clusters(epsilon=8.0, sampling="poisson", batch_size=50),
 }

@@ -109,16 +109,16 @@ class ClipsEachClass(BayesianLogisticRegression):
 class UnclippedUnitsModel(SphericalModel):
     """Rows are clipped, and a person's sum is not."""
 
-    def _joined(self, columns, units, unit_of, n_units):
-        return columns, units
+    def _clip_units(self, sums):
+        pass
 
 
 class LongRowsModel(SphericalModel):
     """Rows pass the bound of a contribution by a half."""
 
-    def _contributions(self, block):
-        row_of, columns, units, clipped = super()._contributions(block)
-        return row_of, columns, units * 3 // 2, clipped
+    def _factors(self, block):
+        factors, clipped = super()._factors(block)
+        return 1.5 * factors, clipped
 
 
 class ExactMeanModel(SphericalModel):

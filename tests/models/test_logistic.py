@@ -31,25 +31,6 @@ def keyed(**settings):
 # ------------------------------------------------------------ without privacy
 
 
-def test_binomial_counts_are_repeated_trials():
-    rng = np.random.default_rng(0)
-    X, _, m = data(300, 3)
-    trials = rng.integers(1, 6, 300)
-    y = rng.binomial(trials, expit(X @ m))
-    # The curvature correction takes a mean over records or over trials, which are not quite the same.
-    arguments = dict(private=False, n_steps=40)
-    counts = BayesianLogisticRegression(n_trials=5, **arguments).fit(X, y, trials=trials)
-    rows = np.repeat(np.arange(300), trials)
-    ones = np.concatenate([np.r_[np.ones(s, int), np.zeros(b - s, int)] for s, b in zip(y, trials, strict=True)])
-    each = BayesianLogisticRegression(**arguments).fit(X[rows], ones)
-    np.testing.assert_allclose(counts.coef_, each.coef_, rtol=1e-4)
-    np.testing.assert_allclose(counts.covariance_, each.covariance_, rtol=1e-3, atol=1e-5)
-    assert counts.classes_.tolist() == [0, 1]
-    assert counts.score(X, y, trials=trials) > math.log(0.5)
-    same = BayesianLogisticRegression(n_trials=2, private=False).fit(X, np.minimum(y, 2))
-    assert same.score(X, np.minimum(y, 2)) > math.log(0.5)
-
-
 @pytest.mark.parametrize(
     "labels", [(0, 1), (-1, 1), (False, True), ("no", "yes"), (2.5, 7.0), np.array(["a", "b"], dtype=object)]
 )
@@ -96,19 +77,13 @@ def test_the_variance_of_minibatches_is_in_the_covariance():
 def test_invalid_records_contribute_nothing(storage):
     """With invalid="drop" a fit equals a fit of the other records. It gives no message."""
     X, y, _ = data(300, 3)
-    counts, trials = y.astype(float), np.ones(300)
-    bad_X, bad_y, bad_trials = X.copy(), np.array(["no", "yes"], dtype=object)[y], trials.copy()
-    bad_X[[3, 7], [0, 2]], bad_y[[11, 12]], bad_trials[[20, 21, 22]] = [NAN, math.inf], [None, NAN], [-1, 5, NAN]
-    counts[30] = 2
+    bad_X, bad_y = X.copy(), np.array(["no", "yes"], dtype=object)[y]
+    bad_X[[3, 7], [0, 2]], bad_y[[11, 12]] = [NAN, math.inf], [None, NAN]
     arguments = dict(n_records=300, options={"invalid": "drop"}, noise_multiplier=1.0, n_steps=3)
     dropped = keyed(**arguments).fit(storage(bad_X), bad_y)
     good = np.setdiff1d(np.arange(300), [3, 7, 11, 12])
     # The noise is the key's, and records draw nothing of their own.
     np.testing.assert_array_equal(dropped.coef_, keyed(**arguments).fit(storage(X[good]), y[good]).coef_)
-    dropped = keyed(**arguments).fit(storage(X), counts, trials=bad_trials)
-    good = np.setdiff1d(np.arange(300), [20, 21, 22, 30])
-    others = keyed(**arguments).fit(storage(X[good]), counts[good], trials=trials[good])
-    np.testing.assert_array_equal(dropped.coef_, others.coef_)
     assert (
         BayesianLogisticRegression(private=False, options={"invalid": "drop"}).fit(storage(bad_X), y).score(X, y) > 0.6
     )
@@ -143,7 +118,7 @@ def test_stated_classes_make_other_labels_invalid():
 def test_the_number_of_rows_is_nobodys_business(n_rows):
     """With n_records any number of rows is taken. A refusal would tell of it."""
     X, _, _ = data(5000, 3)
-    model = BayesianLogisticRegression(n_trials=2, n_records=100, n_steps=2).fit(X[:n_rows], np.ones(n_rows))
+    model = BayesianLogisticRegression(classes=[0, 1], n_records=100, n_steps=2).fit(X[:n_rows], np.ones(n_rows))
     assert model.privacy_.private and model.privacy_.n_records == 100
 
 
@@ -211,11 +186,6 @@ NAN = float("nan")
         ({}, {"X": X.astype(str)}, ValueError, "expected a table of numbers"),
         ({}, {"X": sp.csr_array((40, 40_000))}, ValueError, "at most 32768"),
         ({"classes": [0, 1]}, {"X": X[:0], "y": Y[:0]}, ValueError, "X has no rows"),
-        ({"n_trials": 3}, {"y": Y * 4}, ValueError, "y: expected numbers of successes"),
-        ({"n_trials": 3}, {"trials": np.full(40, 5)}, ValueError, "trials: expected numbers in"),
-        ({"n_trials": 3}, {"trials": np.full(39, 2)}, ValueError, "trials has shape"),
-        ({"n_trials": 3}, {"y": np.array(["a", "b"] * 20)}, TypeError, "y has dtype"),
-        ({"n_trials": 0}, {}, ValueError, "n_trials=0"),
         ({"row_norm": 0}, {}, ValueError, "row_norm=0"),
         ({"row_norm": NAN}, {}, ValueError, "row_norm=nan"),
         ({"fit_intercept": 1}, {}, ValueError, "fit_intercept=1"),

@@ -164,14 +164,6 @@ def test_rows_without_an_entry_end_no_fit():
     assert np.isfinite(model.fit(sparse.csr_array((300, 4)), np.arange(300) % 3).coef_).all()
 
 
-@pytest.mark.filterwarnings("error::RuntimeWarning", "ignore::UserWarning")
-def test_a_record_without_trials_gives_no_warning():
-    X, y = np.random.default_rng(0).uniform(-1, 1, (200, 2)), np.arange(200) % 3
-    trials = np.full(200, 5)
-    trials[0] = y[0] = 0
-    BayesianLogisticRegression(n_trials=5, epsilon=2.0, n_steps=4).fit(X, y, trials=trials)
-
-
 def test_a_plan_that_is_made_again_is_the_same():
     model = BayesianLogisticRegression(classes=[0, 1], n_steps=8, noise_multiplier=5.0, n_records=2000)
     made = model.prepare(np.zeros((2000, 2)), np.arange(2000) % 2).model

@@ -177,14 +177,6 @@ def test_replacing_a_unit_costs_what_the_furthest_pair_does(rows, noise, clip_no
     assert longest + model.shape[0] ** 0.5 * model.clip / mechanism.sensitivity <= model.clip / mechanism.spacing
 
 
-def test_noise_whose_lattice_is_too_coarse_is_refused():
-    settings = dict(sampling="full", options={"relation": "replace_one"}, n_steps=2, noise_multiplier=2e6)
-    with pytest.raises(
-        ValueError, match=r"noise_multiplier=2e\+06: too large for 11 statistics.* expected at most 50 %"
-    ):
-        GaussianMixture(2, **settings).prepare(np.eye(4))
-
-
 class OwnStatistics(GaussianMixture):
     @staticmethod
     def statistics(records, parameters, out):

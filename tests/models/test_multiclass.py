@@ -173,7 +173,6 @@ def test_a_step_is_one_release_of_any_number_of_classes():
         ({"classes": [0, 1, 1]}, KINDS, "expected 2 to 1024 different labels"),
         ({"classes": [0]}, KINDS, "expected 2 to 1024 different labels"),
         ({"classes": [0, 1, 3]}, KINDS, "y: expected the labels of classes, 0, 1, 3; spell"),
-        ({"classes": [0, 1, 2], "n_trials": 3.0}, KINDS, "n_trials=3.0: expected 1 with more than two classes"),
     ],
 )
 def test_bad_input(settings, y, text):

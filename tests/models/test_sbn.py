@@ -7,9 +7,7 @@ import pytest
 from scipy.special import expit
 from scipy.stats import multivariate_normal
 
-from vips_fast.kernels import native, reference
 from vips_fast.models.sbn import NetworkOptions, SigmoidBeliefNetwork
-from vips_fast.models.sbn import network as own
 from vips_fast.models.sbn.network import thresholded_normal
 
 KEY = bytes(range(32))
@@ -48,35 +46,6 @@ def test_a_fit_learns_the_bars(settings, least):
     model = make(12, **settings).fit(TRAIN)
     assert model.pixel_accuracy(TEST) > mean_image_accuracy(TRAIN, TEST) + least
     assert model.privacy_.private == ("epsilon" in settings) and model.n_steps_ == settings.get("n_steps", 10)
-
-
-def test_non_private_fit_is_no_worse_than_the_same_update_in_plain_numpy(monkeypatch):
-    class Plain:
-        """The E-step's twin."""
-
-        def __getattr__(self, name):
-            return getattr(native, name)
-
-        def sbn_quadratic(self, y, w, gram, linear, start, n_sweeps, area, z):
-            z[...] = reference.sbn_quadratic(y, w, gram, linear, start, n_sweeps=n_sweeps)
-
-    ours = make(8, private=False, n_steps=12).fit(TRAIN[:1500])
-    monkeypatch.setattr(own, "native", Plain())
-    plain = make(8, private=False, n_steps=12).fit(TRAIN[:1500])
-    # A thousandth of the pixels: half of one standard deviation of the accuracy over test sets of this size.
-    assert ours.pixel_accuracy(TEST) >= plain.pixel_accuracy(TEST) - 0.001
-    assert plain.pixel_accuracy(TEST) > 0.9
-
-
-@pytest.mark.parametrize("private", [False, True])
-def test_the_best_curvature_explains_more_than_a_constant(private, monkeypatch):
-    """A quarter is the constant of Bohning's bound."""
-    privacy = dict(epsilon=4.0, delta=1e-4) if private else dict(private=False)
-    best = make(8, **privacy).set_unsafe(test_key=bytes(32)).fit(TRAIN)
-    monkeypatch.setattr(own, "common_curvature", lambda energy, mean: np.full(len(mean), 0.25))
-    constant = make(8, **privacy).set_unsafe(test_key=bytes(32)).fit(TRAIN)
-    # Nats a record of 36 pixels.
-    assert best.score(TEST) / len(TEST) > constant.score(TEST) / len(TEST) + 1
 
 
 # ---------------------------------------------------------------------- MNIST

@@ -163,8 +163,7 @@ class LogisticAdapter(Adapter):
         return np.asarray(sign * float(self.estimator().row_norm) * np.eye(self.small)[column])
 
     def worst_pair(self) -> tuple[Any, Any]:
-        trials = float(self.estimator().n_trials)
-        return (self._unit(0), trials), (self._unit(0, -1.0), trials)
+        return (self._unit(0), 1.0), (self._unit(0, -1.0), 1.0)
 
     def tight(self, relation: str) -> bool:
         return relation == "add_remove" and self.kind is self.estimator_type  # opposite rows only come near
@@ -179,10 +178,10 @@ class LogisticAdapter(Adapter):
         row = rng.standard_normal(columns) * 10.0 ** rng.uniform(-2, 2)
         if rng.random() < 0.2:
             row[rng.integers(columns)] = rng.choice([0.0, 1e6, -1e6])
-        return row, float(rng.integers(2)) * float(self.estimator().n_trials)
+        return row, float(rng.integers(2))
 
     def canaries(self, n: int, relation: str) -> Data | None:
-        bound, labels = float(self.estimator().row_norm), np.arange(n) % 2 * float(self.estimator().n_trials)
+        bound, labels = float(self.estimator().row_norm), np.arange(n) % 2.0
         return {"X": np.concatenate((bound * np.eye(n), -bound * np.eye(n))), "y": np.tile(labels, 2)}
 
     def width(self, entries: int) -> int:

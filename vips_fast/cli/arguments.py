@@ -339,8 +339,7 @@ class FitLda(Words, Lengths, Fit, command="fit lda", function="lda:fit", one_of=
 class Regression(Rows, Fit):
     """A regression.
 
-    label (LABEL): labels, or counts (fit counts, or with --trials): the column of a table; for a matrix a file, .npy or
-        lines
+    label (LABEL): labels, or counts (fit counts): the column of a table; for a matrix a file, .npy or lines
     row_norm: bound for the scale of rows, public; default: the schema's, or 1
     """
 
@@ -354,7 +353,6 @@ class FitBlr(Regression, command="fit blr", function="logistic:fit"):
     """Fit a logistic regression and write it to a folder.
 
     classes (LABEL): the labels, public; default: the schema's, or the data's, taken as public
-    n_trials: trials of each record, default 1
 
     vips-fast fit blr rows.npz --label labels.txt --row-norm 2 --epsilon 0.5 --set covariance=spherical --out model
     vips-fast fit blr table.csv --schema schema.toml --label income --person household --epsilon 0.5 --out model
@@ -363,7 +361,6 @@ class FitBlr(Regression, command="fit blr", function="logistic:fit"):
     family = "blr"
     exposure: ClassVar[None] = None
     classes: list[str] | None = None
-    n_trials: Whole | None = None
 
 
 class FitCounts(Regression, command="fit counts", function="logistic:fit"):
@@ -379,7 +376,6 @@ class FitCounts(Regression, command="fit counts", function="logistic:fit"):
 
     family = "counts"
     classes: ClassVar[None] = None
-    n_trials: ClassVar[None] = None
     largest: Positive | None = None
     exposure: str | None = None
     largest_exposure: Positive | None = None

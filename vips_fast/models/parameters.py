@@ -213,11 +213,8 @@ class Reading(TypedDict, total=False):
 
     Attributes
     ----------
-    trials : array-like of shape (n_rows,), or None
-        Numbers of trials, as in ``fit`` of a logistic regression.
     exposure : array-like of shape (n_rows,), or None
         Exposures, as in ``fit`` of a regression of counts.
     """
 
-    trials: npt.ArrayLike | None
     exposure: npt.ArrayLike | None

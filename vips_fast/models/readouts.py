@@ -108,7 +108,7 @@ class Classifier(PrivateEstimator):
 
     @property
     def classes_(self) -> Labels:
-        """Sorted labels, shape (C,); [0, 1] if the model counts successes. The successes are of several trials."""
+        """Sorted labels, shape (C,)."""
         classes = self._fitted().public.classes
         assert classes is not None
         return classes

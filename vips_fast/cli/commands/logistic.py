@@ -53,11 +53,11 @@ def fit(args: FitBlr | FitCounts) -> int:
 
 def _outcomes(args: FitBlr | FitCounts, found: Rows) -> tuple[Any, Any, dict[str, Any]]:
     """Return labels or counts, exposures, and the settings that a schema or shards give."""
-    counts = args.family == "counts" or args.n_trials is not None
+    counts = args.family == "counts"
     known: dict[str, Any] = {} if found.schema is None else {"row_norm": found.schema.row_norm}
     if is_sharded(args.input):
         classes = found.rows.text(CLASSES)
-        if classes is not None and args.family == "counts":
+        if classes is not None and counts:
             raise ValueError(f"{args.input}: shards of labels; expected shards of counts for fit counts")
         return found.rows.labels, None, known | ({} if classes is None else {"classes": parse_json(classes)})
     if args.schema is None:
@@ -69,14 +69,14 @@ def _outcomes(args: FitBlr | FitCounts, found: Rows) -> tuple[Any, Any, dict[str
         place = at_lines(args, range(1, found.rows.shape[0] + 1))
         return schema.label(name, found.cells[name], counts=counts, **place)
 
-    if args.family == "counts" and schema[str(args.label)].kind in ("binary", "category"):
+    if counts and schema[str(args.label)].kind in ("binary", "category"):
         raise ValueError(f"--label {args.label}: the schema has classes; expected a number, or fit blr")
     y = column(str(args.label), counts)
     exposure = None if args.exposure is None else column(args.exposure, True)
-    if args.family == "counts":
+    if counts:
         known["largest"] = schema[str(args.label)].high
         known |= {} if args.exposure is None else {"largest_exposure": schema[args.exposure].high}
-    elif not counts:
+    else:
         known["classes"] = list(schema[str(args.label)].values)
     return y, exposure, known
 
@@ -97,9 +97,7 @@ def _number(label: str | None, path: str, invalid: str) -> float:
     except ValueError:
         if invalid == "drop":
             return math.nan
-        raise ValueError(
-            f"{path}: expected one number on each line; fit blr without --n-trials takes classes"
-        ) from None
+        raise ValueError(f"{path}: expected one number on each line; fit blr takes classes") from None
 
 
 def _numbers(classes: list[str]) -> list[float]:

@@ -154,19 +154,10 @@ class CountRegression(Regression):
         return 1 / float(self.dispersion)
 
     @property
-    def n_trials(self) -> float:
-        """The most trials of a record, M + r."""
-        return float(self.largest) + self._size
-
-    @property
-    def _weight_bound(self) -> float:
-        return self._size
-
-    @property
-    def _expected_trials(self) -> float:
+    def _trials(self) -> tuple[float, float, float]:
         # The curvature is r p, in a forecast of trials with p (1 - p) of 0.2 in the mean.
-        mean = _EXPECTED * float(self.largest)
-        return 5 * self._size * mean / (mean + self._size)
+        most, size = float(self.largest), self._size
+        return most + size, size, 5 * size * _EXPECTED * most / (_EXPECTED * most + size)
 
     def _read_outcomes(self, y: Any, n: int, exposure: Any = None) -> Outcomes:
         y, problems = read_events(dense_array(y, "y", self._options.invalid == "drop"), n)
@@ -285,7 +276,7 @@ class CountModel(SandwichModel):
         return super()._add(block, starts, out, scratch)
 
     def gain_score(self) -> OutcomePrediction:
-        return OutcomePrediction([self.prediction], self._bound, self._b, self._n, counts=True)
+        return OutcomePrediction([self.prediction], self._bound, self._n, counts=True)
 
     @property
     def prediction(self) -> Prediction:

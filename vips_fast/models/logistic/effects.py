@@ -189,8 +189,6 @@ class Reading:
         self.schema = Schema.parse(model.inputs_[SCHEMA]) if SCHEMA in model.inputs_ else None
         #: Names of the encoded columns; numbers if nothing names them.
         self.names = column_names(self.public) or [f"x{j + 1}" for j in range(self.d)]
-        #: Whether records are of one of several classes, not of counts.
-        self.classifies = bool(self.labels) and float(one.n_trials) == 1
         #: Whether matrices were released; those of many columns are not.
         self.full = self._stored("rows") is not None and self._stored("rows").size > 0
         self.moments = self._moments() if self.full else None
@@ -212,7 +210,7 @@ class Reading:
     def _moments(self) -> Moments | None:
         """None if noise hides the number of records."""
         matrix, constant = self._stored("rows"), self.constant
-        mass = float(matrix[-1, -1]) / constant**2 if constant else self.public.n_records * self.one._weight_bound
+        mass = float(matrix[-1, -1]) / constant**2 if constant else self.public.n_records * self.one._trials[1]
         noise = math.sqrt(2 * float(self._stored("law")[0]))
         if mass <= _COUNTED * noise / (constant or 1.0) ** 2:
             return None
@@ -286,7 +284,7 @@ class Reading:
 
         Their coefficients say only how completely.
         """
-        if len(self.weights) > 1 or self.moments is None or not self.constant or not self.classifies:
+        if len(self.weights) > 1 or self.moments is None or not self.constant or not self.labels:
             return False, np.zeros(self.weights.shape[1], dtype=bool)
         (weights,), moments = self.weights, self.moments
         square = float(weights @ moments.matrix @ weights) - float(moments.means @ weights) ** 2
@@ -301,7 +299,7 @@ class Reading:
         a class has a small share of the records, and not more of them than noise may have made.
         """
         absent: dict[int, Any] = {}
-        if self.moments is None or not self.constant or not self.classifies:
+        if self.moments is None or not self.constant or not self.labels:
             return absent
         for k, own in enumerate(self.weights):
             law, count = self._stored("law", k), float(self._stored("matrix", k)[-1, -1]) / self.constant**2
@@ -677,7 +675,7 @@ def findings(model: Any) -> list[str]:
     telling = [
         one
         for one, change in zip(read.told, read.changes, strict=False)
-        if binary and read.moments and read.classifies and change.text and not change.step
+        if binary and read.moments and read.labels and change.text and not change.step
         if abs(one.log_ratio.mean) > _TELLING and (one.clear or not one.known)
     ]
     named = {one.name for one in telling}

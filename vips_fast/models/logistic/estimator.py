@@ -15,7 +15,7 @@ from scipy import sparse
 from scipy.special import expit, xlogy
 
 from ...checks import check_choice, check_flag, check_memory, check_number, stated_classes
-from ...data.arrays import dense_array, not_finite_text
+from ...data.arrays import not_finite_text
 from ...data.shards import ShardedCorpus
 from ...data.types import Array, Column, Data, Labels, Matrix, Vector
 from ...engine.gain import FoundGain, MeasuredModel
@@ -29,24 +29,14 @@ from ..estimator import ArraySpec, PrivateEstimator
 from ..forecast import by_signal
 from ..parameters import Bookkeeping, Call, Common, Options
 from ..plots import plot_coefficients
-from ..readouts import Attribute, Classifier, Published, by_pieces
+from ..readouts import Classifier, Published, by_pieces
 from ..verdict import Verdict
 from .effects import Effect, Interval, Told, findings, marginal, reading
 from .forecast import forecast
 from .model import LogisticModel, LogisticOptions, LogisticSettings, SandwichModel
 from .multiclass import OneVsRestModel
 from .posterior import NODES, WEIGHTS, class_probabilities
-from .records import (
-    LogisticRecords,
-    LogisticShards,
-    Problem,
-    check_scale,
-    design,
-    not_finite,
-    read_counts,
-    read_labels,
-    usable_rows,
-)
+from .records import LogisticRecords, LogisticShards, Problem, check_scale, design, not_finite, read_labels, usable_rows
 from .spherical import MAX_COLUMNS, SphericalModel
 
 if TYPE_CHECKING:
@@ -87,24 +77,17 @@ class Regression(PrivateEstimator):
             raise ValueError(f"batch_size=None: expected a number with sampling={self.sampling!r}")
 
     @property
-    @abstractmethod
-    def n_trials(self) -> float:
-        """The most trials of a record."""
+    def _trials(self) -> tuple[float, float, float]:
+        """The most trials of a record, the largest factor of x x^T in its curvature, and trials that forecasts expect.
 
-    @property
-    def _weight_bound(self) -> float:
-        """The largest factor of x x^T in a record's curvature."""
-        return float(self.n_trials) / 4
+        A label is one trial.
+        """
+        return 1.0, 0.25, 1.0
 
     @property
     @abstractmethod
     def _headline(self) -> str:
         """Name the outcome of the effects."""
-
-    @property
-    def _expected_trials(self) -> float:
-        """Trials of a record, for a forecast."""
-        return float(self.n_trials)
 
     @property
     def _full(self) -> bool:
@@ -163,7 +146,7 @@ class Regression(PrivateEstimator):
         # The last step is the model's last, or the score's.
         steps = self._steps_of(schedule) - (schedule is not None and schedule.measured)
         private, bound, partial = bool(self.private), float(self.row_norm), schedule is not None and not schedule.whole
-        return LogisticSettings(self._constant, bound, float(self.n_trials), steps, private, partial, self._options)
+        return LogisticSettings(self._constant, bound, self._trials[0], steps, private, partial, self._options)
 
     def _forecast(self, public: Public, schedule: RunSchedule, model: Model) -> RunForecast | None:
         model = model.model if isinstance(model, MeasuredModel) else model
@@ -182,7 +165,7 @@ class Regression(PrivateEstimator):
         noise = sd * linear / math.sqrt(one.averaged)
         precision = first**-2 + (n_steps - 1) * other**-2
         hidden = sd / math.sqrt(precision) if precision else math.inf
-        n = public.n_records * self._expected_trials
+        n = public.n_records * self._trials[2]
         return forecast(n, public.n_features, float(self.row_norm), noise, hidden, self._ratio)
 
     def _array_specs(self, public: Public) -> dict[str, ArraySpec]:
@@ -214,17 +197,11 @@ class Regression(PrivateEstimator):
     def _spherical(self) -> bool:
         return self.covariance_.shape == (1,)
 
-    prior_shape_ = Attribute["np.float64 | Vector"](
-        lambda self: self._fitted().arrays["prior"].T[0], doc="a_N of q(alpha) (Eq. 53), a float, or an array (K,)."
-    )
-    prior_rate_ = Attribute["np.float64 | Vector"](
-        lambda self: self._fitted().arrays["prior"].T[1], doc="b_N of q(alpha) (Eq. 53), a float, or an array (K,)."
-    )
-
     @property
     def prior_precision_(self) -> np.float64 | Vector:
-        """<alpha> = a_N / b_N, the expected precision of the coefficients."""
-        return self.prior_shape_ / self.prior_rate_
+        """<alpha> = a_N / b_N (Eq. 53), the expected precision of the coefficients: a float, or an array (K,)."""
+        shape, rate = self._fitted().arrays["prior"].T
+        return cast("np.float64 | Vector", shape / rate)
 
     def _rows_of(self, X: Any) -> tuple[Any, np.ndarray]:
         """Append the constant, and compute the factors of long rows."""
@@ -320,7 +297,6 @@ class PaperParameters(Common, total=False):
     row_norm: float
     fit_intercept: bool
     classes: npt.ArrayLike | None
-    n_trials: float
     covariance: str
     intercept_scaling: float | None
     prior_shape: float
@@ -337,10 +313,10 @@ class PaperParameters(Common, total=False):
 class BayesianLogisticRegression(Regression, Classifier):
     """Bayesian logistic regression whose posterior may be published.
 
-    The model is p(y | x, m) = Binomial(b, sigmoid(x . m)), m ~ N(0, 1/alpha I), alpha ~ Gamma(prior_shape, prior_rate)
+    The model is p(y | x, m) = Bernoulli(sigmoid(x . m)), m ~ N(0, 1/alpha I), alpha ~ Gamma(prior_shape, prior_rate)
     (Eq. 43). With a Polya-Gamma variable xi for each record it is conjugate. In each step the expected statistics are
-    s1 = (y - b/2 - <xi> x . m0) x and s2 = <xi> x x^T. (Eqs. 47-50, around a released estimate m0, which is the same
-    model in m - m0. After the first step s2 = b p (1 - p) x x^T, the likelihood's own curvature at m0, which is at most
+    s1 = (y - 1/2 - <xi> x . m0) x and s2 = <xi> x x^T. (Eqs. 47-50, around a released estimate m0, which is the same
+    model in m - m0. After the first step s2 = p (1 - p) x x^T, the likelihood's own curvature at m0, which is at most
     that.) The records' statistics are clipped, summed exactly and released with Gaussian noise, both in one
     release. Everything after that is post-processing. With a center the noise of s2 multiplies m - m0, not m.
 
@@ -355,9 +331,6 @@ class BayesianLogisticRegression(Regression, Classifier):
         (`vips_fast.models.logistic.multiclass.OneVsRestModel`). None takes the two of y as public, so that a fit to
         labels of another number is refused. An unattended job states them, and a record with another label is then
         invalid like others.
-    n_trials : float
-        b: the number of trials of each record, or the public bound of ``trials`` in
-        `fit`. 1 is classification, more is regression of counts.
     covariance : {"full", "spherical"}
         The posterior's covariance. "full" releases d + d (d + 1)/2 numbers a step. "spherical" is for many columns,
         such as words: N(mean, v I), two classes, and d numbers a step. Its work grows with the stored entries of sparse
@@ -414,7 +387,6 @@ class BayesianLogisticRegression(Regression, Classifier):
     _covariances: ClassVar[tuple[str, ...]] = ("full", "spherical")
 
     classes: npt.ArrayLike | None = None
-    n_trials: float = 1
     covariance: str = "full"
 
     @classmethod
@@ -431,31 +403,27 @@ class BayesianLogisticRegression(Regression, Classifier):
         options = PaperOptions.of(dict(given.pop("options", None) or {}) | own)
         return PaperLogisticRegression(options=options, **given)
 
-    def fit(
-        self, X: Data, y: Column | None = None, trials: npt.ArrayLike | None = None, **call: Unpack[Bookkeeping]
-    ) -> Self:
-        """Fit to rows and their labels or counts.
+    def fit(self, X: Data, y: Column | None = None, **call: Unpack[Bookkeeping]) -> Self:
+        """Fit to rows and their labels.
 
         X, an array or scipy sparse matrix, shape (n, d), or a ShardedCorpus, holds finite numbers. ``y``, shape (n,),
-        has two labels of any kind, or with ``n_trials`` other than 1 numbers of successes, in [0, trials]. None stands
-        for the labels of the shards. ``trials``, shape (n,), has numbers of trials, at most ``n_trials``, None for
-        ``n_trials`` of all. `vips_fast.models.parameters.Bookkeeping` has the keywords.
+        has labels of any kind; None stands for the labels of the shards. `vips_fast.models.parameters.Bookkeeping` has
+        the keywords.
 
         Raises ValueError, TypeError or MemoryError if a parameter or the data are unusable, the run would overspend, or
         the statistics do not fit the machine. Nothing has been spent then.
         """
-        return self._fit(X, y, trials=trials, **call)._warned()
+        return self._fit(X, y, **call)._warned()
 
-    def partial_fit(self, X: Data, y: Column, trials: npt.ArrayLike | None = None, **call: Unpack[Call]) -> Self:
+    def partial_fit(self, X: Data, y: Column, **call: Unpack[Call]) -> Self:
         """Do one more step from all rows of X.
 
         The rows hold both labels of the calls before. Each call (`vips_fast.models.parameters.Call`) is one release;
         give a ``noise_multiplier``. Other parameters and errors are as in `fit`.
         """
-        return self._fit(X, y, trials=trials, partial=True, **call)
+        return self._fit(X, y, partial=True, **call)
 
     def _check_parameters(self) -> None:
-        check_number("n_trials", self.n_trials, 1e-3, 1e9)
         check_choice("covariance", self.covariance, self._covariances)
         self._known_classes()
         super()._check_parameters()
@@ -465,16 +433,9 @@ class BayesianLogisticRegression(Regression, Classifier):
         known = stated_classes(self.classes, self._most_classes)
         if known is not None and len(known) > 2 and self.covariance == "spherical":
             raise ValueError(f"classes={self.classes!r}: expected two with covariance='spherical'")
-        if known is not None and len(known) > 2 and self.n_trials != 1:
-            raise ValueError(f"n_trials={self.n_trials!r}: expected 1 with more than two classes")
         return known
 
-    def _read_outcomes(self, y: Any, n: int, trials: Any = None) -> Outcomes:
-        drop = self._options.invalid == "drop"
-        if self.n_trials != 1 or trials is not None:
-            classes = np.array([0, 1])
-            y, trials = dense_array(y, "y", drop), None if trials is None else dense_array(trials, "trials", drop)
-            return *read_counts(y, trials, float(self.n_trials), n), {"classes": classes}
+    def _read_outcomes(self, y: Any, n: int) -> Outcomes:
         classes, successes, problems = read_labels(y, n, self._options.invalid, self._known_classes())
         return successes, None, problems, {"classes": classes}
 
@@ -492,7 +453,7 @@ class BayesianLogisticRegression(Regression, Classifier):
 
     @by_pieces(np.concatenate)
     def predict_proba(self, X: Data) -> Matrix:
-        """Predict probabilities of the classes, or of failure and success.
+        """Predict probabilities of the classes.
 
         Of two classes, with noise, it is the expectation of sigmoid(c x . m) over the factor c that calibrates the
         posterior mean m (`vips_fast.models.logistic.posterior.calibrating_factor`). Else it is the expectation of
@@ -521,17 +482,9 @@ class BayesianLogisticRegression(Regression, Classifier):
             return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
         return np.asarray(self.classes_[(self.decision_function(X) > 0).astype(int)])
 
-    def score(self, X: Data, y: Column | None = None, trials: npt.ArrayLike | None = None) -> float:
-        """Score public rows, without noise: accuracy, or on counts the mean log predictive probability of a trial."""
-        n_trials = float(self._as_fitted().n_trials)
-        if n_trials == 1 and trials is None:
-            return self._accuracy(X, y)
-        p = np.clip(self.predict_proba(X)[:, 1], 1e-300, 1 - 1e-16)
-        y = X.labels if y is None and isinstance(X, ShardedCorpus) else y
-        y, trials, problems = read_counts(y, trials, n_trials, len(p))
-        usable_rows(problems, "raise")
-        b = np.full(len(y), n_trials) if trials is None else trials
-        return float((y * np.log(p) + (b - y) * np.log1p(-p)).sum() / b.sum())
+    def score(self, X: Data, y: Column | None = None) -> float:
+        """Compute accuracy on public rows and labels, without noise. None takes the labels of shards."""
+        return self._accuracy(X, y)
 
     @property
     def outcome_(self) -> str | float | None:

@@ -103,7 +103,7 @@ class LogisticSettings:
 
     constant: float  #: The entry that is appended to each row for the intercept; 0 without one.
     row_norm: float
-    n_trials: float
+    most_trials: float  #: b: 1 of labels, more of counts.
     n_steps: int
     private: bool
     partial: bool  #: Whether the posterior of every step is asked for, as by `partial_fit`.
@@ -165,7 +165,7 @@ class LogisticStatistics(Model):
     def __init__(self, public: Public, settings: LogisticSettings):
         self.options, options, constant = settings.options, settings.options, settings.constant
         self._n, self.n_features = public.n_records, public.n_features + (constant > 0)
-        self._b, self._n_steps = settings.n_trials, settings.n_steps
+        self._b, self._n_steps = settings.most_trials, settings.n_steps
         #: The largest factor of x x^T in s2. The first step has it for all rows.
         self._weight = self._b / 4
         self.private, self._constant, self._partial = settings.private, constant, settings.partial
@@ -598,7 +598,7 @@ class LogisticModel(LogisticStatistics):
         return self._constant > 0
 
     def gain_score(self) -> OutcomePrediction:
-        return OutcomePrediction([self.prediction], self._bound, self._b, self._n)
+        return OutcomePrediction([self.prediction], self._bound, self._n)
 
     @property
     def _optimism(self) -> float:

@@ -263,7 +263,7 @@ class OneVsRestModel(PerClassModel):
 
     def gain_score(self) -> OutcomePrediction:
         first, factors = self.classes[0], [one._factor for one in self.classes]
-        return OutcomePrediction([one.prediction for one in self.classes], first._bound, 1.0, first._n, factors=factors)
+        return OutcomePrediction([one.prediction for one in self.classes], first._bound, first._n, factors=factors)
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         super().restore(state)

@@ -1,4 +1,4 @@
-"""Reading rows, labels and counts of trials for logistic regression.
+"""Reading rows, labels and counts for logistic regression.
 
 Shapes and dtypes are always checked. Values that are not valid are reported as masks, so that the caller may refuse
 them or let their records contribute nothing.
@@ -261,22 +261,6 @@ def read_labels(
         expected = "2" if most == 2 else f"2 to {most}"
         raise ValueError(f"y has {found}: expected {expected}, or classes= that states them")
     return classes, np.searchsorted(classes, np.where(bad, classes[0], y)).astype(np.float64), problems
-
-
-def read_counts(
-    y: Any, trials: Any, n_trials: float, n_rows: int
-) -> tuple[np.ndarray, np.ndarray | None, list[Problem]]:
-    """Read successes, trials and their problems.
-
-    Raises ValueError or TypeError if a shape does not fit X, or a dtype is not one of numbers.
-    """
-    y, top, problems = read_column("y", y, n_rows, "numbers of successes"), np.full(n_rows, float(n_trials)), []
-    if trials is not None:
-        trials = top = read_column("trials", trials, n_rows)
-        bad = ~((trials >= 0) & (trials <= n_trials))
-        problems.append((bad, f"trials: expected numbers in [0, {n_trials}], the public bound n_trials"))
-    problems.append((~((y >= 0) & (y <= top)), "y: expected numbers of successes in [0, trials]"))
-    return y, trials, problems
 
 
 def read_events(y: Any, n_rows: int) -> tuple[np.ndarray, list[Problem]]:

@@ -35,10 +35,10 @@ class Prediction(NamedTuple):
 class OutcomePrediction(GainScore):
     """Contributions to a score of a logistic regression.
 
-    A unit's nats are the mean, over its trials, of log p - log p0. Here p is the predictive probability of the outcome
+    A unit's nats are the mean, over its rows, of log p - log p0. Here p is the predictive probability of the outcome
     that occurred, and p0 is the one by the released base rate. ``models`` has one posterior, or one for each class.
-    ``bound`` is the largest norm of a row, ``n`` the public number of units. Of ``counts``, a unit's nats are the mean
-    over its rows, and a count beyond the public bound was brought to a number that is not whole.
+    ``bound`` is the largest norm of a row, ``n`` the public number of units. Of ``counts``, one beyond the public bound
+    was brought to a number that is not whole.
 
     The step also counts, for each column, the share of values that were moved to a bound (`moved_to_bounds`), and of
     counts the share that was cut.
@@ -68,12 +68,11 @@ class OutcomePrediction(GainScore):
         self,
         models: Sequence[Prediction],
         bound: float,
-        n_trials: float,
         n: int,
         counts: bool = False,
         factors: Sequence[np.ndarray] = (),
     ):
-        self._bound, self._n_trials, self._counts = bound, n_trials, counts
+        self._bound, self._counts = bound, counts
         d = len(models[0].mean)
         self.n_shares = d + counts if d <= _MOST_COUNTED else 0
         self._tables, self._units = [], []
@@ -95,10 +94,10 @@ class OutcomePrediction(GainScore):
         unit = np.arange(block.n_rows) if starts is None else np.repeat(np.arange(len(words)), np.diff(starts))
         kept = np.flatnonzero(asked[unit])
         with np.errstate(all="ignore"):
-            nats, trials = self._predict(block, kept)
+            nats = self._predict(block, kept)
         valid = np.isfinite(nats)
         total, sums = (
-            np.bincount(unit[kept], weights=np.where(valid, each, 0.0), minlength=len(words)) for each in (trials, nats)
+            np.bincount(unit[kept], weights=each, minlength=len(words)) for each in (valid, np.where(valid, nats, 0.0))
         )
         held = total > 0
         mean = np.where(held, sums / np.where(held, total, 1.0) - self._optimism, 0.0)
@@ -122,8 +121,8 @@ class OutcomePrediction(GainScore):
         np.add.at(found, unit[kept], moved)
         return found / np.maximum(number, 1)[:, None]
 
-    def _predict(self, block: Rows, kept: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Compute nats and the number of trials of some rows."""
+    def _predict(self, block: Rows, kept: np.ndarray) -> np.ndarray:
+        """Compute the nats of some rows."""
         matrix, y = _matrix(block)[kept], block.y[kept]
         entries = matrix.data if sparse.issparse(matrix) else matrix.reshape(-1)
         lengths = np.diff(matrix.indptr) if sparse.issparse(matrix) else np.full(len(kept), matrix.shape[1])
@@ -138,15 +137,15 @@ class OutcomePrediction(GainScore):
             place, whole = y.astype(np.int64), np.zeros(len(logits))
             for column in np.exp(logits).T:
                 whole += column
-            return logits[np.arange(len(logits)), place] - np.log(whole) - self._base[place], np.ones(len(logits))
+            return np.asarray(logits[np.arange(len(logits)), place] - np.log(whole) - self._base[place])
         variance = np.zeros(len(kept))
         for column in found[0].T[1:]:
             variance += column * column
         p = (expit(found[0][:, :1] + NODES * np.sqrt(variance)[:, None]) * WEIGHTS).sum(axis=1)
         one = np.clip(p, _LEAST, 1 - 1e-16)
-        trials = np.full(len(p), self._n_trials) if block.trials is None else block.trials[kept]
+        trials = 1.0 if block.trials is None else block.trials[kept]
         won, lost = np.log(one) - self._base[1], np.log1p(-one) - self._base[0]
-        return y * won + (trials - y) * lost, np.ones(len(p)) if self._counts else trials
+        return np.asarray(y * won + (trials - y) * lost)
 
 
 def _matrix(block: Rows) -> Any:

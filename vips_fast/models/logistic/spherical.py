@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy import sparse
 
 from ...engine.model import Model, Release, array_of, diagnose
 from ...engine.result import Public
@@ -12,7 +13,7 @@ from ...engine.sampling import Sampler
 from ...engine.units import unpack_block
 from ...kernels.logistic import Rows, pg_mean
 from ...mechanisms import GaussianMechanism
-from .model import LogisticSettings, base_rate
+from .model import LogisticSettings, base_rate, unit_sums
 from .records import entries_of
 
 #: What the bound of a row's contribution, and of a unit's, is multiplied with before anything is truncated.
@@ -21,7 +22,7 @@ ROW_MARGIN, UNIT_MARGIN = 1 - 2.0**-20, 1 - 2.0**-21
 #: Largest number of columns: rounding errors of a norm then stay far below the margins.
 MAX_COLUMNS = 2**24
 
-#: Largest step over 1 / (b n R^2 / 4), the step that is safe whatever the rows are.
+#: Largest step over 1 / (n R^2 / 4), the step that is safe whatever the rows are.
 LONGEST = 256.0
 
 #: Standard deviation that the noise of all steps may bring to the logit of a row at its bound.
@@ -36,21 +37,21 @@ class SphericalModel(Model):
 
     The noised sums have one entry for each entry of m.
 
-    The Polya-Gamma variable of a record has E[xi] = b tanh(c/2) / (2c) and c^2 = E[(x . m)^2] = (x . m0)^2 + v |x|^2
+    The Polya-Gamma variable of a record has E[xi] = tanh(c/2) / (2c) and c^2 = E[(x . m)^2] = (x . m0)^2 + v |x|^2
     (Eq. 50 of Park et al. 2020). The gradient of the bound with respect to the mean of q(m) at m0 is sum_n s_n -
-    <alpha> m0, with s = (y - b/2 - E[xi] x . m0) x (Eqs. 47-49). That is the statistic of `LogisticStatistics`, without
+    <alpha> m0, with s = (y - 1/2 - E[xi] x . m0) x (Eqs. 47-49). That is the statistic of `LogisticStatistics`, without
     its d x d companion. Only sum_n s_n is released. The mean moves along the noised gradient. The variance v of q(m) is
     that which the noise has brought to each coefficient, and <alpha> = prior_shape / prior_rate stays at its prior's
     mean.
 
     Notes
     -----
-    *Clip.* A row x beyond the bound R is scaled down to it, x'. Let its residual of t <= b trials be r = y - t/2 -
-    E[xi] x' . m0. Whatever its label is, it has |r| <= e = t/2 + E[xi] |x' . m0|. The record is weighted with w =
-    min(1, C b/e), C = 1/2. No label enters the weight, so the weighted likelihood is not biased. The
-    contribution is w r x' / (C b R), of a norm of at most 1 = ``clip``.
+    *Clip.* A row x beyond the bound R is scaled down to it, x'. Let its residual be r = y - 1/2 - E[xi] x' . m0.
+    Whatever its label is, it has |r| <= e = 1/2 + E[xi] |x' . m0|. The record is weighted with w = min(1, C/e), C =
+    1/2. No label enters the weight, so the weighted likelihood is not biased. The
+    contribution is w r x' / (C R), of a norm of at most 1 = ``clip``.
 
-    *Sensitivity.* In real numbers |w r| |x'| <= C b R. Each stored entry of the contribution is computed in float64,
+    *Sensitivity.* In real numbers |w r| |x'| <= C R. Each stored entry of the contribution is computed in float64,
     multiplied with 1 - 2^-20, divided by the lattice's spacing g (a power of two) and truncated toward zero, which
     makes no entry larger. The square |x|^2 is a sum of k <= 2^24 terms >= 0, with a relative error of at most (k + 1)
     2^-53 <= 2^-28. The other operations, fewer than 16, add 2^-49. (E[xi] |x . m0| is the same number in e and in r up
@@ -68,7 +69,7 @@ class SphericalModel(Model):
 
     *Step.* After the first release, which gives the weight of the constant (the base rate), m moves by eta times the
     gradient. The noise brings a variance of about T eta^2 sd^2 to each coefficient in T steps. And eta is such that its
-    root, times R, is `LOGIT_NOISE`, but at most `LONGEST` / (b n R^2 / 4). It is halved if a release's inner product
+    root, times R, is `LOGIT_NOISE`, but at most `LONGEST` / (n R^2 / 4). It is halved if a release's inner product
     with the one before is negative by three standard deviations of its noise. So steps that are too long for the rows'
     curvature end. The published mean is the average of the path with weights in proportion to t^3. All this is
     post-processing.
@@ -81,7 +82,7 @@ class SphericalModel(Model):
     def __init__(self, public: Public, settings: LogisticSettings):
         constant, private, options = settings.constant, settings.private, settings.options
         self._n, self._d = public.n_records, public.n_features + (constant > 0)
-        self._b, self._n_steps, self._private, self._constant = settings.n_trials, settings.n_steps, private, constant
+        self._n_steps, self._private, self._constant = settings.n_steps, private, constant
         self.shape, self.clip = (self._d,), 1.0
         self._bound = math.hypot(settings.row_norm, constant) if private else (public.scale or 1.0) * (1 + 1e-12)
         self._residual = 0.5 if private else 1.0
@@ -108,53 +109,45 @@ class SphericalModel(Model):
 
     def contribute(self, block: Any, words: np.ndarray, out: np.ndarray, scratch: dict[str, Any]) -> None:
         """See `Model.contribute`; ``block`` is a `vips_fast.kernels.logistic.Rows` or units of them."""
-        block, words, starts = unpack_block(block, words)
+        block, _, starts = unpack_block(block, words)
         # What is not finite becomes zero, silently: a warning would tell of the record.
         with np.errstate(all="ignore"):
-            row_of, columns, units, clipped = self._contributions(block)
-            if starts is not None and self._private and (np.diff(starts) > 1).any():
-                unit_of = np.repeat(np.arange(len(starts) - 1), np.diff(starts))[row_of]
-                columns, units = self._joined(columns, units, unit_of, len(starts) - 1)
-        np.add.at(out, columns, units)
+            factors, clipped = self._factors(block)
+            starts = np.arange(block.n_rows + 1) if starts is None else starts
+            sums = sparse.csr_array(unit_sums(block, starts, factors))
+        if self._private and (np.diff(starts) > 1).any():
+            self._clip_units(sums)
+        np.add.at(out, sums.indices, sums.data)
         diagnose(scratch, clipped=clipped)
 
-    def _contributions(self, block: Rows) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
-        """Compute all rows' contributions: rows, columns and int64 entries. Count the shortened ones."""
+    def _factors(self, block: Rows) -> tuple[np.ndarray, int]:
+        """Compute what a row's entries are multiplied with, in units of the lattice, (n,). Count the shortened ones."""
         n, (row_of, columns, values) = block.n_rows, entries_of(block)
         norm = np.sqrt(np.bincount(row_of, values * values, n))
         shrink = np.minimum(1.0, self._bound / norm) if self._private else np.ones(n)
         logit = np.bincount(row_of, values * self._point[columns], n) * shrink
         xi = pg_mean(np.sqrt(logit * logit + self._variance * (shrink * norm) ** 2))
-        trials = np.full(n, self._b) if block.trials is None else block.trials
         # Without overflow E[xi] |logit| <= 1/2.
         half = xi * np.abs(logit)
-        residual, most = block.y - trials * (0.5 + np.copysign(half, logit)), trials * (0.5 + half)
-        most = np.maximum(most, np.abs(residual))
-        weight = np.minimum(1.0, self._residual * self._b / most)
-        factor = weight * residual * shrink / (self._residual * self._b * self._bound) * (ROW_MARGIN / self._spacing)
-        good = np.isfinite(norm) & np.isfinite(factor)
-        entries = np.where(good[row_of], values, 0.0) * np.where(good, factor, 0.0)[row_of]
-        return row_of, columns, np.trunc(entries).astype(np.int64), int((weight < 1).sum())
+        residual = block.y - (0.5 + np.copysign(half, logit))
+        weight = np.minimum(1.0, self._residual / np.maximum(0.5 + half, np.abs(residual)))
+        factor = weight * residual * shrink / (self._residual * self._bound) * (ROW_MARGIN / self._spacing)
+        return np.where(np.isfinite(norm) & np.isfinite(factor), factor, 0.0), int((weight < 1).sum())
 
-    def _joined(
-        self, columns: np.ndarray, units: np.ndarray, unit_of: np.ndarray, n_units: int
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Join the rows of each unit, clipped once."""
-        places, inverse = np.unique(unit_of * self._d + columns, return_inverse=True)
-        sums = np.zeros(len(places), dtype=np.int64)
-        np.add.at(sums, inverse.reshape(-1), units)
-        unit_of, entries = places // self._d, sums.astype(np.float64)
-        norms = np.sqrt(np.bincount(unit_of, entries * entries, n_units))
+    def _clip_units(self, sums: Any) -> None:
+        """Clip the sum of each unit, a row of a sparse matrix, once and in place."""
+        unit_of, entries = np.repeat(np.arange(sums.shape[0]), np.diff(sums.indptr)), sums.data.astype(np.float64)
+        norms = np.sqrt(np.bincount(unit_of, entries * entries, sums.shape[0]))
         target = UNIT_MARGIN * self.clip / self._spacing
         scale = np.where(norms > target, target / np.maximum(norms, 1.0), 1.0)
-        return places % self._d, np.trunc(entries * scale[unit_of]).astype(np.int64)
+        sums.data = np.trunc(entries * scale[unit_of]).astype(np.int64)
 
     def update(self, release: Release) -> None:
-        unit = self._n * self._residual * self._b * self._bound
+        unit = self._n * self._residual * self._bound
         gradient, sd = release.values * unit, release.noise_sd * unit
         if self._step == 0 and self._constant:
             # All logits are 0 then, and so the weights min(1, 2 C).
-            unit = self._n * self._b * self._constant * min(1.0, 2 * self._residual)
+            unit = self._n * self._constant * min(1.0, 2 * self._residual)
             self._point = base_rate(self._constant, self._d, unit, float(gradient[-1]), sd)
             self._mean = self._point.copy()
         else:
@@ -166,7 +159,7 @@ class SphericalModel(Model):
         slack = 3 * sd * math.sqrt(gradient @ gradient + last @ last)
         if last.any() and gradient @ last < -slack:
             self._halvings += 1
-        longest = LONGEST / (self._b * self._n * self._bound**2 / 4 + alpha)
+        longest = LONGEST / (self._n * self._bound**2 / 4 + alpha)
         noise = self._bound * math.sqrt(self._n_steps) * sd
         rate = min(longest, LOGIT_NOISE / noise if noise > 0 else math.inf, 1 / alpha) * 0.5**self._halvings
         decay, self._last = 1 - rate * alpha, gradient
