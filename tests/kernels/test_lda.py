@@ -9,7 +9,6 @@ from inputs import topics
 from scipy.special import digamma, gammaln
 
 from vips_fast.kernels import lda_estep, native, reference
-from vips_fast.kernels.lda import scaled_table
 from vips_fast.kernels.reference import lda as twin_module
 
 ISAS = native.isas_available()
@@ -24,23 +23,6 @@ def documents(rng, n_docs, n_words, max_words, max_count=5):
         row[rng.choice(n_words, size, replace=False)] = rng.integers(1, max_count + 1, size)
         rows.append(row)
     return sp.csr_array(np.array(rows))
-
-
-@pytest.mark.parametrize("isa", ISAS)
-@pytest.mark.parametrize("dtype, error", [("float32", 1e-6), ("float64", 1e-15)])
-@pytest.mark.parametrize("n_topics", [1, 5, 16, 50])
-def test_rows_of_the_table_add_up_to_one(isa, dtype, error, n_topics):
-    # Words of ordinary weights, of the largest and the least that there are, of one topic, and of none.
-    rng = np.random.default_rng(n_topics)
-    beta = rng.uniform(0.5, 1.0, (n_topics, 7)) * [1.0, 1e300, 1e-300, 1e-322, 1.0, 0.0, 1e30]
-    beta[1:, 4] = 0.0
-    table = scaled_table(beta, np.dtype(dtype), isa)
-    sums = np.where(np.arange(7) == 5, 0.0, 1.0)
-    np.testing.assert_allclose(table.sum(axis=1, dtype=np.float64), sums, rtol=0, atol=error * n_topics)
-    expected = (beta / 2.0**10) / np.maximum((beta / 2.0**10).sum(axis=0), 5e-324)
-    normal = [0, 1, 2, 4, 5, 6]
-    np.testing.assert_allclose(table[normal, :n_topics], expected.T[normal], rtol=4 * error, atol=0)
-    assert not table[:, n_topics:].any()
 
 
 def call(X, beta, alpha, **options):
@@ -216,19 +198,6 @@ def test_topics_that_leave_cost_nothing(alpha, monkeypatch):
     np.testing.assert_allclose(left.sum(axis=1), X.sum(axis=1) + 20 * alpha, rtol=1e-6)
 
 
-@pytest.mark.parametrize("isa", ISAS)
-def test_two_disjoint_documents_reach_the_proven_sensitivity(isa):
-    # Replacing a document of one word by one of another word moves the sum by sqrt(2) C:
-    # the paper's bound for "replace one", C, is too small.
-    beta = np.ones((1, 2))
-    clip, spacing = 50.0, 2.0**-17
-    a = lda_estep([0, 1], [0], [500], beta, 1.0, clip_norm=clip, spacing=spacing, isa=isa).sstats
-    b = lda_estep([0, 1], [1], [500], beta, 1.0, clip_norm=clip, spacing=spacing, isa=isa).sstats
-    distance = np.linalg.norm(a - b)
-    assert distance > 1.41 * clip
-    assert ((a - b) ** 2).sum() <= 2 * clip**2
-
-
 def test_underflow_is_kept_away_by_the_word_scale():
     # Every topic gives word 1 a weight that float32 cannot hold; only ratios matter.
     beta = np.array([[1e-2, 3e-60], [1e-2, 1e-60]])
@@ -272,60 +241,3 @@ BAD = {
 def test_bad_input_is_named(change, name):
     with pytest.raises(ValueError, match=name):
         lda_estep(**{**GOOD, **change})
-
-
-def test_inputs_are_not_changed():
-    X = sp.csr_array(np.array([[0, 2, 1], [3, 0, 0]]))
-    copies = [a.copy() for a in (X.indptr, X.indices, X.data)]
-    call(X, np.ones((2, 3)), 0.5)
-    for before, after in zip(copies, (X.indptr, X.indices, X.data), strict=True):
-        np.testing.assert_array_equal(before, after)
-
-
-def test_gather_resamples_each_row_from_its_own_seed():
-    rng = np.random.default_rng(3)
-    X = documents(rng, 30, 50, 40).astype(np.int32)
-    indptr, indices = X.indptr.astype(np.int64), X.indices.astype(np.int32)
-
-    def gather(rows, seeds, mode, length=500):
-        rows = np.asarray(rows, dtype=np.int64)
-        out = np.empty(len(rows) + 1, dtype=np.int64), np.empty(5000, dtype=np.int32), np.empty(5000)
-        scratch = np.empty(native.LDA_RESAMPLE_TOKENS, dtype=np.uint32)
-        seeds = np.asarray(seeds, dtype=np.uint64)
-        native.lda_gather(rows, mode, length, indptr, indices, X.data, seeds, scratch, *out)
-        return sp.csr_array((out[2][: out[0][-1]], out[1][: out[0][-1]], out[0]), shape=(len(rows), 50)).toarray()
-
-    seeds = rng.integers(0, 2**64, 30, dtype=np.uint64)
-    every = gather(range(30), seeds, native.LDA_RESAMPLE)
-    dense = X.toarray()
-    filled = dense.sum(axis=1) > 0
-    np.testing.assert_array_equal(every.sum(axis=1), np.where(filled, 500, 0))
-    assert not every[dense == 0].any()
-    # One row's sample depends only on its seed, not on its place.
-    np.testing.assert_array_equal(gather([8, 2, 5], seeds[[8, 2, 5]], native.LDA_RESAMPLE), every[[8, 2, 5]])
-    assert (gather([8], seeds[[2]], native.LDA_RESAMPLE) != every[[8]]).any()
-    scaled = gather(range(30), seeds, native.LDA_SCALE)
-    np.testing.assert_allclose(scaled[filled], 500 * dense[filled] / dense[filled].sum(axis=1, keepdims=True))
-    np.testing.assert_array_equal(gather(range(30), seeds, native.LDA_AS_IS), dense)
-
-
-@pytest.mark.parametrize("total", [40, 200_000])
-def test_gather_resamples_in_proportion(total):
-    # Both ways of finding a token's word (table, and binary search for long documents).
-    p = np.array([0.5, 0.3, 0.15, 0.05])
-    counts = np.round(p * total).astype(np.int32)
-    length = 200_000
-    out = np.empty(2, dtype=np.int64), np.empty(4, dtype=np.int32), np.empty(4)
-    native.lda_gather(
-        np.zeros(1, dtype=np.int64),
-        native.LDA_RESAMPLE,
-        length,
-        np.array([0, 4]),
-        np.arange(4, dtype=np.int32),
-        counts,
-        np.array([12345], dtype=np.uint64),
-        np.empty(native.LDA_RESAMPLE_TOKENS, dtype=np.uint32),
-        *out,
-    )
-    # Five standard deviations of a binomial; the seed is fixed.
-    assert (np.abs(out[2] - length * p) < 5 * np.sqrt(length * p * (1 - p))).all()

@@ -1,7 +1,6 @@
 """ChaCha20 and rounded Gaussian noise. Vectors, bits, ranges, threads, keys and bad input."""
 
 import math
-import os
 import pickle
 
 import numpy as np
@@ -235,35 +234,3 @@ def test_every_call_takes_a_key_of_its_own():
     for s in sums:
         add_rounded_gaussian(s, 2.0**40)
     assert len(set(draws) | {s.tobytes() for s in sums}) == 400
-
-
-def _draw_in_children(n_children):
-    """Each of n forked children draws once; their draws."""
-    draws = []
-    for _ in range(n_children):
-        read, write = os.pipe()
-        child = os.fork()
-        if child == 0:
-            status = 1
-            try:
-                os.write(write, rounded_gaussian(2.0**40, 8, n_threads=2).tobytes())
-                status = 0
-            finally:
-                os._exit(status)
-        os.close(write)
-        with os.fdopen(read, "rb") as pipe:
-            draws.append(pipe.read())
-        assert os.waitpid(child, 0)[1] == 0
-    return draws
-
-
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-@pytest.mark.parametrize("released_before", [False, True])
-def test_forked_children_draw_different_noise(released_before):
-    seen = []
-    if released_before:
-        seen.append(rounded_gaussian(2.0**40, 8).tobytes())
-    seen += _draw_in_children(8)
-    seen.append(rounded_gaussian(2.0**40, 8).tobytes())
-    assert all(len(s) == 64 for s in seen)
-    assert len(set(seen)) == len(seen)

@@ -40,10 +40,8 @@ def test_entries_are_the_numbered_elements(isa, form):
         before = random_symmetric(d, np.random.default_rng(d))
         wanted = before + expected_noise(d, scale, form)
         matrix = before.copy()
-        assert symmetric_gaussian(matrix, scale, form=form, unsafe_test_key=KEY, isa=isa) is matrix
+        assert symmetric_gaussian(matrix, scale, form=form, unsafe_test_key=KEY, isa=isa) is None
         np.testing.assert_array_equal(matrix, wanted)
-        alone = symmetric_gaussian(d, scale, form=form, unsafe_test_key=KEY, isa=isa)
-        np.testing.assert_array_equal(alone, wanted - before)
 
 
 @pytest.mark.parametrize("n_threads", [2, 7, 16])
@@ -56,28 +54,6 @@ def test_same_bits_for_every_number_of_threads(d, n_threads):
     np.testing.assert_array_equal(one, many)
 
 
-def test_layouts():
-    d = 40
-    before = random_symmetric(d, np.random.default_rng(0))
-    wanted = symmetric_gaussian(before.copy(), SCALE, unsafe_test_key=KEY)
-    fortran = np.asfortranarray(before)
-    np.testing.assert_array_equal(symmetric_gaussian(fortran, SCALE, unsafe_test_key=KEY), wanted)
-    wide = np.full((d, d + 9), 7)
-    wide[:, 3 : 3 + d] = before
-    np.testing.assert_array_equal(symmetric_gaussian(wide[:, 3 : 3 + d], SCALE, unsafe_test_key=KEY), wanted)
-    assert (wide[:, :3] == 7).all() and (wide[:, 3 + d :] == 7).all()
-    for bad in (np.zeros((2 * d, 2 * d), dtype=np.int64)[::2, ::2], before[::-1, ::-1], before[::-1]):
-        with pytest.raises(ValueError, match="contiguous rows or columns"):
-            symmetric_gaussian(bad, SCALE)
-    one = np.zeros((3, 3), dtype=np.int64)[1::2, 1::2]
-    symmetric_gaussian(one, SCALE, unsafe_test_key=KEY)
-    assert one[0, 0] == rounded_gaussian(SCALE, 1, unsafe_test_key=KEY)[0]
-
-
-def test_fresh_keys():
-    assert (symmetric_gaussian(20, SCALE) != symmetric_gaussian(20, SCALE)).any()
-
-
 @pytest.mark.parametrize("scale", [1.0, 2.0**22, 2.0**23 - 1, 0.1, 3.7e10, 2.0**50, 5e-324, 1e-310])
 def test_off_diagonal_scale_is_never_below_its_share(scale):
     half = noise.half_power_scale(scale)
@@ -85,76 +61,41 @@ def test_off_diagonal_scale_is_never_below_its_share(scale):
     assert 2 * Fraction(math.nextafter(half, 0.0)) ** 2 < Fraction(scale) ** 2
 
 
-@pytest.mark.parametrize("isa", ISAS)
-@pytest.mark.parametrize("d", [2, 8, 64, 65, 100, 200, 270])
-def test_asymmetry_anywhere_is_refused(isa, d, no_key):
-    rng = np.random.default_rng(d)
-    good = random_symmetric(d, rng)
-    places = [(0, d - 1), (d - 1, 0), (d // 2, 0), (d - 2, d - 1), (d - 1, d - 2)]
-    places += [tuple(rng.choice(d, 2, replace=False)) for _ in range(10)]
-    for i, j in places:
-        bad = good.copy()
-        bad[i, j] += 1
-        before = bad.copy()
-        for n_threads in (1, 2):
-            with pytest.raises(ValueError, match="expected a symmetric matrix"):
-                symmetric_gaussian(bad, SCALE, n_threads=n_threads, isa=isa)
-        np.testing.assert_array_equal(bad, before)
-
-
-@pytest.mark.parametrize("isa", ISAS)
-@pytest.mark.parametrize("d", [1, 7, 40, 270])
-def test_range_anywhere_is_guarded(isa, d, no_key):
-    """Whole vectors, rests of rows and columns, and blocks. The matrix has entries of both signs."""
-    rng, limit = np.random.default_rng(d), 2**63 - 1 - 64 * 2**30 - 1
-    good = random_symmetric(d, rng)
-    places = [(0, 0), (0, d - 1), (d // 2, d - 1), (d - 1, d - 1)]
-    places += [tuple(sorted(rng.integers(0, d, 2))) for _ in range(12)]
-    for i, j in places:
-        for value in (limit + 1, -limit - 1):
-            bad = good.copy()
-            bad[i, j] = bad[j, i] = value
-            kept = bad.copy()
-            with pytest.raises(ValueError, match="leave int64"):
-                symmetric_gaussian(bad, 2.0**30, isa=isa)
-            np.testing.assert_array_equal(bad, kept)
-            bad[i, j] = bad[j, i] = value - np.sign(value)
-            # Far enough from the limit to be let through: only the asymmetry is refused then.
-            if d > 1:
-                bad[0, 1] += 1 - 2 * (bad[0, 1] > 0)
-                with pytest.raises(ValueError, match="expected a symmetric matrix"):
-                    symmetric_gaussian(bad, 2.0**30, isa=isa)
+@pytest.mark.parametrize("n_threads", [1, 2])
+@pytest.mark.parametrize("d", [2, 65, 600])
+def test_matrices_that_cannot_take_the_noise_are_left_as_they_are(d, n_threads, no_key):
+    """One odd entry, and entries that noise could lead out of int64; `symmetric_check` is held to its twin."""
+    good, limit = random_symmetric(d, np.random.default_rng(d)), 2**63 - 1 - 64 * 2**30 - 1
+    for i, j in [(0, d - 1), (d - 1, 0), (d // 2, 0), (d - 2, d - 1)]:
+        odd, large = good.copy(), good.copy()
+        odd[i, j] += 1
+        large[i, j] = large[j, i] = limit + 1
+        for bad, said in ((odd, "expected a symmetric matrix"), (large, "leave int64"), (-large, "leave int64")):
+            before = bad.copy()
+            with pytest.raises(ValueError, match=said):
+                symmetric_gaussian(bad, 2.0**30, n_threads=n_threads)
+            np.testing.assert_array_equal(bad, before)
+        # An entry on the limit is let through: only the asymmetry is refused then.
+        odd[d // 2, d // 2] = limit
+        with pytest.raises(ValueError, match="expected a symmetric matrix"):
+            symmetric_gaussian(odd, 2.0**30, n_threads=n_threads)
 
 
 @pytest.mark.parametrize(
     "arguments, error, match",
     [
-        (dict(matrix_or_size=0), ValueError, "size="),
-        (dict(matrix_or_size=-3), ValueError, "size="),
-        (dict(matrix_or_size=2.0), TypeError, "size="),
-        (dict(matrix_or_size=2**24), ValueError, "size="),
-        (dict(matrix_or_size=np.zeros((2, 3), dtype=np.int64)), ValueError, "shape"),
-        (dict(matrix_or_size=np.zeros(4, dtype=np.int64)), ValueError, "shape"),
-        (dict(matrix_or_size=np.zeros((0, 0), dtype=np.int64)), ValueError, "shape"),
-        (dict(matrix_or_size=np.zeros((2, 2), dtype=np.float32)), TypeError, "dtype float32"),
-        (dict(matrix_or_size=np.zeros((2, 2))), TypeError, "dtype float64"),
-        (dict(matrix_or_size=np.zeros((2, 2), dtype=">i8")), TypeError, "dtype >i8"),
+        (dict(matrix=4), TypeError, "got int"),
+        (dict(matrix=np.zeros((2, 3), dtype=np.int64)), ValueError, "shape"),
+        (dict(matrix=np.zeros(4, dtype=np.int64)), ValueError, "shape"),
+        (dict(matrix=np.zeros((4, 4), dtype=np.int64)[::2, ::2]), ValueError, "C-contiguous"),
+        (dict(matrix=np.zeros((2, 2), dtype=np.float32)), TypeError, "dtype float32"),
         (dict(form="gauss"), ValueError, "form='gauss'"),
         (dict(scale=0.0), ValueError, "scale=0.0"),
-        (dict(scale=math.nan), ValueError, "scale=nan"),
-        (dict(scale=2.0**51), ValueError, "scale="),
-        (dict(scale="1"), TypeError, "scale="),
         (dict(unsafe_test_key=b"1"), ValueError, "unsafe_test_key"),
         (dict(n_threads=0), ValueError, "n_threads=0"),
     ],
 )
 def test_bad_input(arguments, error, match, no_key):
+    """Before a key is drawn; `test_noise.py` has more of each kind."""
     with pytest.raises(error, match=match):
-        symmetric_gaussian(**{"matrix_or_size": 4, "scale": 5.0, **arguments})
-
-
-def test_read_only_matrix_is_refused(no_key):
-    matrix = np.zeros((3, 3), dtype=np.int64)
-    matrix.flags.writeable = False
-    with pytest.raises(ValueError, match="writeable"):
-        symmetric_gaussian(matrix, 1.0)
+        symmetric_gaussian(**{"matrix": np.zeros((2, 2), dtype=np.int64), "scale": 5.0, **arguments})

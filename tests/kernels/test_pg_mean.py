@@ -1,5 +1,7 @@
 """The Polya-Gamma mean against 40-digit arithmetic, on every instruction set."""
 
+from itertools import product
+
 import mpmath
 import numpy as np
 import pytest
@@ -11,10 +13,10 @@ ISAS = native.isas_available()
 DTYPES = [np.float64, np.float32]
 
 
-def exact(c, b=1):
+def exact(c):
     with mpmath.workdps(40):
         c = abs(mpmath.mpf(float(c)))
-        return mpmath.mpf(b) / 4 if c == 0 else b * mpmath.tanh(c / 2) / (2 * c)
+        return mpmath.mpf(1) / 4 if c == 0 else mpmath.tanh(c / 2) / (2 * c)
 
 
 def ulps(values, truth, dtype):
@@ -84,23 +86,14 @@ def test_every_float32_near_the_switch(isa):
 
 @pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("n", [0, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 63, 64, 65])
-def test_lane_edges_and_place_in_the_array(isa, dtype, n):
-    rng = np.random.default_rng(n)
-    c = (rng.normal(size=n + 3) * 4).astype(dtype)
+def test_lane_edges_and_place_in_the_array(isa, dtype):
+    c = (np.random.default_rng(0).normal(size=70) * 4).astype(dtype)
     alone = np.array([pg_mean(c[i : i + 1], isa=isa)[0] for i in range(len(c))], dtype=dtype)
-    for start in range(3):
+    for n, start in product((0, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 63, 64, 65), range(3)):
         guarded = np.full(n + 2, -7.0, dtype=dtype)
         pg_mean(c[start : start + n], out=guarded[1 : n + 1], isa=isa)
         assert guarded[[0, -1]].tolist() == [-7.0, -7.0]
         np.testing.assert_array_equal(guarded[1 : n + 1], alone[start : start + n])
-
-
-@pytest.mark.parametrize("b", [2, 7, 0.5, 1000])
-def test_trials_scale_the_mean(b):
-    c = np.array([0.0, 1e-5, 0.3, 1.3, 5.0, 100.0])
-    # One rounding more than b = 1.
-    assert ulps(pg_mean(c, b=b), [exact(x, b) for x in c], np.float64).max() <= 2.5
 
 
 @pytest.mark.parametrize("isa", ISAS)

@@ -9,13 +9,12 @@ if find_spec(f"{__name__}.native") is None:
         "the installed package"
     )
 
-from . import lda, logistic, noise, psd, results, sbn
+from . import lda, logistic, noise, psd, sbn
 from .lda import *
 from .logistic import *
 from .noise import *
 from .psd import *
-from .results import *
 from .sbn import *
 
 #: A function is public by its name in its module's list.
-__all__ = [*lda.__all__, *logistic.__all__, *noise.__all__, *psd.__all__, *results.__all__, *sbn.__all__]
+__all__ = [*lda.__all__, *logistic.__all__, *noise.__all__, *psd.__all__, *sbn.__all__]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
@@ -12,10 +13,9 @@ from ..checks import check_number
 from . import native
 from .lattice import LDA_MAX_SPACING, LDA_MIN_SPACING, check_range, checked_spacing, count_spacing, is_power_of_two
 from .memory import zeros_on_line
-from .results import LdaEStep
 from .threads import map_chunks, resolve_n_threads, run_blocks
 
-__all__ = ["lda_estep"]
+__all__ = ["LdaEStep", "lda_estep"]
 
 #: Stored entries of one block, large enough that handing it out costs nothing; a document costs DOCUMENT entries more.
 #: The last blocks are smaller, down to a quarter, so that threads end together.
@@ -25,6 +25,15 @@ _LAST = 4
 _WORDS = 1024
 #: Most words of a document.
 MOST_WORDS = 1e15
+
+
+class LdaEStep(NamedTuple):
+    """Result of an LDA E-step over D documents, K topics, V words."""
+
+    gamma: np.ndarray  #: (D, K) float64, variational Dirichlet parameters of each document.
+    sstats: np.ndarray  #: (K, V) float64, sum of the (clipped) contributions c_i phi_ik.
+    n_iter: np.ndarray  #: (D,) int32, rounds done for each document.
+    norms: np.ndarray  #: (D,) float64, L2 norm of each contribution before clipping.
 
 
 def _real_dtype(dtype: DTypeLike) -> np.dtype:
@@ -132,8 +141,10 @@ def estep_blocks(
             sums += extra
 
 
-def _check_csr(indptr: ArrayLike, indices: ArrayLike, counts: ArrayLike) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Make contiguous CSR arrays; their entries are checked by blocks."""
+def _check_csr(
+    indptr: ArrayLike, indices: ArrayLike, counts: ArrayLike, n_words: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Make contiguous CSR arrays: int64 pointers, int32 words in any order, and float64 counts."""
     indptr, indices, counts = np.asarray(indptr), np.asarray(indices), np.asarray(counts)
     for name, array in (("indptr", indptr), ("indices", indices), ("counts", counts)):
         if array.ndim != 1:
@@ -152,56 +163,12 @@ def _check_csr(indptr: ArrayLike, indices: ArrayLike, counts: ArrayLike) -> tupl
         raise ValueError(f"indptr runs from {indptr[0]} to {indptr[-1]}: expected 0 to len(indices) = {len(indices)}")
     if (np.diff(indptr) < 0).any():
         raise ValueError("indptr falls: expected a non-decreasing sequence")
-    return np.ascontiguousarray(indptr), np.ascontiguousarray(indices), np.ascontiguousarray(counts)
-
-
-def _check_counts(counts: np.ndarray, indptr: np.ndarray) -> None:
-    """Refuse row pointers' numbers that are negative, not finite, or too large."""
-    if not len(counts):
-        return
-    # Negative numbers are large ones without their sign; NaN fails both comparisons.
-    kind, size = counts.dtype.kind, counts.dtype.itemsize
-    most = counts.view(f"u{size}").max() if kind == "i" else counts.max()
-    if not (int(most) >> (8 * size - 1) == 0 if kind == "i" else kind == "u" or (counts.min() >= 0 and most < np.inf)):
+    counts = np.ascontiguousarray(counts, dtype=np.float64)
+    if len(counts) and not (counts.min() >= 0 and counts.max() < np.inf):  # NaN fails
         raise ValueError("counts: expected finite values >= 0")
-    # No document has more words than this; most calls need not add them up.
-    if float(most) * len(counts) > MOST_WORDS and _document_words(counts, indptr).max() > MOST_WORDS:
-        raise ValueError("counts: expected at most 1e15 words a document")
-
-
-def _convert(array: np.ndarray, dtype: type, buffers: dict[type, np.ndarray]) -> np.ndarray:
-    """Convert an array to this type, in a reused buffer."""
-    if array.dtype == dtype:
-        return array
-    buffer = buffers.get(dtype)
-    if buffer is None or len(buffer) < len(array):
-        buffer = buffers[dtype] = np.empty(len(array), dtype=dtype)
-    buffer[: len(array)] = array
-    return buffer[: len(array)]
-
-
-def _document_words(counts: np.ndarray, indptr: np.ndarray) -> np.ndarray:
-    """Count the words of each document, float64."""
-    lengths = np.diff(indptr)
-    return np.bincount(np.repeat(np.arange(len(lengths)), lengths), weights=counts, minlength=len(lengths))
-
-
-def _check_indices(indices: np.ndarray, n_words: int) -> None:
-    # Negative numbers are large ones without their sign: one pass finds both.
-    if len(indices) and indices.view(f"u{indices.dtype.itemsize}").max() >= n_words:
+    if len(indices) and not 0 <= indices.min() <= indices.max() < n_words:
         raise ValueError(f"indices: expected values in [0, {n_words}), the columns of exp_elog_beta")
-
-
-def _canonical(
-    indptr: np.ndarray, indices: np.ndarray, counts: np.ndarray, n_words: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Copy documents with strictly increasing words, repeated ones added."""
-    from scipy.sparse import csr_array
-
-    _check_indices(indices, n_words)
-    matrix = csr_array((counts, indices, indptr), shape=(len(indptr) - 1, n_words), copy=True)
-    matrix.sum_duplicates()
-    return matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), matrix.data
+    return np.ascontiguousarray(indptr), np.ascontiguousarray(indices, dtype=np.int32), counts
 
 
 def lda_estep(
@@ -273,7 +240,7 @@ def lda_estep(
     if beta.ndim != 2 or 0 in beta.shape:
         raise ValueError(f"exp_elog_beta has shape {beta.shape}: expected (K, V) with K, V >= 1")
     n_topics, n_words = beta.shape
-    indptr, indices, counts = _check_csr(indptr, indices, counts)
+    indptr, indices, counts = _check_csr(indptr, indices, counts, n_words)
     n_docs = len(indptr) - 1
     alpha = np.asarray(alpha, dtype=np.float64)
     if alpha.shape not in ((), (n_topics,)):
@@ -288,11 +255,10 @@ def lda_estep(
     if spacing is not None and not is_power_of_two(spacing):
         raise ValueError(f"spacing={spacing!r}: expected a positive power of two or None")
     n_threads = resolve_n_threads(n_threads, "n_threads")
-    total = longest = 0.0
-    if clip_norm is None:
-        _check_counts(counts, indptr)
-        words = _document_words(counts, indptr)
-        total, longest = float(words.sum()), float(words.max(initial=0.0))
+    words = np.bincount(np.repeat(np.arange(n_docs), np.diff(indptr)), counts, n_docs)
+    total, longest = float(words.sum()), float(words.max(initial=0.0))
+    if longest > MOST_WORDS:
+        raise ValueError("counts: expected at most 1e15 words a document")
     if clip_norm is not None:
         spacing = checked_spacing(spacing, clip_norm, low=LDA_MIN_SPACING, high=LDA_MAX_SPACING)
         units = clip_norm / spacing
@@ -309,15 +275,9 @@ def lda_estep(
     table = scaled_table(beta, real, isa, n_threads)
 
     def run(indptr: np.ndarray, indices: np.ndarray, counts: np.ndarray) -> None:
-        buffers: list[dict[type, np.ndarray]] = [{} for _ in range(n_threads)]
-
         def block_of(first: int, last: int, worker: int) -> tuple[np.ndarray, np.ndarray]:
             part = slice(int(indptr[first]), int(indptr[last]))
-            words, count, buffer = indices[part], counts[part], buffers[worker]
-            _check_counts(count, indptr[first : last + 1])
-            if words.dtype != np.int32:
-                _check_indices(words, n_words)
-            return _convert(words, np.int32, buffer), _convert(count, np.float64, buffer)
+            return indices[part], counts[part]
 
         estep_blocks(
             indptr,
@@ -340,10 +300,13 @@ def lda_estep(
     try:
         run(indptr, indices, counts)
     except native.IndexStatus:
-        # The kernel found words out of range or order. It checks them in any case: checking here would cost twice.
-        indptr, indices, counts = _canonical(indptr, indices, counts, n_words)
+        # The kernel found words that repeat or fall. It looks in any case: to look here would cost twice.
+        from scipy.sparse import csr_array
+
+        matrix = csr_array((counts, indices, indptr), shape=(n_docs, n_words), copy=True)
+        matrix.sum_duplicates()
         sums[...] = 0
-        run(indptr, indices, counts)
+        run(matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), matrix.data)
     # In the memory of the integers.
     sstats = sums.view(np.float64)
 

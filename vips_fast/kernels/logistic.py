@@ -60,14 +60,11 @@ def pg_mean(
     if out is not None and np.may_share_memory(flat, out) and flat.ctypes.data != out.ctypes.data:
         flat = flat.copy()
     flat_result, n_threads = result.reshape(-1), resolve_n_threads(n_threads, "n_threads")
-    if n_threads == 1 or flat.size <= PG_CHUNK:
-        native.pg_mean(flat, float(b), flat_result, isa)
-    else:
 
-        def work(first: int, last: int, worker: int) -> None:
-            native.pg_mean(flat[first:last], float(b), flat_result[first:last], isa)
+    def work(first: int, last: int, worker: int) -> None:
+        native.pg_mean(flat[first:last], float(b), flat_result[first:last], isa)
 
-        map_chunks(flat.size, PG_CHUNK, n_threads, work)
+    map_chunks(flat.size, PG_CHUNK, n_threads, work)
     return result if out is not None or result.ndim else result[()]
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 from . import native
-from .threads import resolve_n_threads, run_blocks
+from .threads import map_chunks, resolve_n_threads
 
 __all__ = ["add_rounded_gaussian", "rounded_gaussian", "symmetric_gaussian"]
 
@@ -31,6 +31,8 @@ REACH = native.GAUSSIAN_REACH
 
 #: Elements of one block of a threaded call: 150 microseconds of work, and a whole number of the kernel's groups of 128.
 BLOCK = 1 << 16
+#: Rows of a symmetric matrix that a thread takes at a time.
+ROWS = 256
 
 _INT64_MAX = 2**63 - 1
 
@@ -62,16 +64,25 @@ def _check_key(key: Any) -> None:
         raise ValueError(f"unsafe_test_key: expected 32 bytes or None, got {memoryview(key).nbytes}")
 
 
+def _check_sums(name: str, array: Any) -> None:
+    """Refuse all but int64 arrays that can be added to in place."""
+    if not isinstance(array, np.ndarray):
+        raise TypeError(f"{name}: expected an int64 array, got {type(array).__name__}")
+    if array.dtype != np.int64 or not array.dtype.isnative:
+        raise TypeError(f"{name} has dtype {array.dtype}: expected int64")
+    if array.size == 0:
+        raise ValueError(f"{name} has shape {array.shape}: expected at least one element")
+    if not (array.flags.c_contiguous and array.flags.writeable and array.flags.aligned):
+        raise ValueError(f"{name}: expected a C-contiguous, aligned and writeable array")
+
+
 def _key(key: Any) -> native.Key:
     return native.Key() if key is None else native.Key(memoryview(key).cast("B"))
 
 
-def _over_blocks(n: int, n_threads: int, work: Callable[[int, int], None]) -> None:
-    """Call work(start, stop) over 0..n, in blocks if several threads share them."""
-    if n_threads == 1:
-        work(0, n)
-        return
-    run_blocks(-(-n // BLOCK), n_threads, lambda block, _: work(block * BLOCK, min(n, (block + 1) * BLOCK)))
+def _over_blocks(n: int, n_threads: int, work: Callable[[int, int, int], None]) -> None:
+    """Call ``work(start, stop, worker)`` over 0..n, in blocks if several threads share them."""
+    map_chunks(n, n if n_threads == 1 else BLOCK, n_threads, work)
 
 
 def rounded_gaussian(
@@ -106,7 +117,7 @@ def rounded_gaussian(
     out = np.empty(math.prod(shape), dtype=np.int64)
     with _key(unsafe_test_key) as key:
 
-        def draw(start: int, stop: int) -> None:
+        def draw(start: int, stop: int, worker: int) -> None:
             native.rounded_gaussian(key, start, value, out[start:stop], isa)
 
         _over_blocks(out.size, n_threads, draw)
@@ -127,14 +138,7 @@ def add_rounded_gaussian(
     entry of ``sums``. Raises OSError if the operating system gives no random bits. Then nothing is drawn or changed.
     """
     value = _check_scale(scale)
-    if not isinstance(sums, np.ndarray):
-        raise TypeError(f"sums: expected an int64 array, got {type(sums).__name__}")
-    if sums.dtype != np.int64 or not sums.dtype.isnative:
-        raise TypeError(f"sums has dtype {sums.dtype}: expected int64")
-    if sums.size == 0:
-        raise ValueError(f"sums has shape {sums.shape}: expected at least one element")
-    if not (sums.flags.c_contiguous and sums.flags.writeable and sums.flags.aligned):
-        raise ValueError("sums: expected a C-contiguous, aligned and writeable array")
+    _check_sums("sums", sums)
     _check_key(unsafe_test_key)
     n_threads = resolve_n_threads(n_threads, "n_threads")
     flat = sums.reshape(-1)
@@ -142,10 +146,10 @@ def add_rounded_gaussian(
         if n_threads > 1:
             # The kernel checks its own block first; here all must pass before any is drawn.
             limit = _INT64_MAX - math.ceil(REACH * value) - 1
-            _over_blocks(flat.size, n_threads, lambda start, stop: native.int64_check(limit, flat[start:stop], isa))
+            _over_blocks(flat.size, n_threads, lambda start, stop, _: native.int64_check(limit, flat[start:stop], isa))
         with _key(unsafe_test_key) as key:
 
-            def draw(start: int, stop: int) -> None:
+            def draw(start: int, stop: int, worker: int) -> None:
                 native.add_rounded_gaussian(key, start, value, flat[start:stop], isa)
 
             _over_blocks(flat.size, n_threads, draw)
@@ -171,20 +175,20 @@ def half_power_scale(scale: float) -> float:
 
 
 def symmetric_gaussian(
-    matrix_or_size: np.ndarray | int,
+    matrix: np.ndarray,
     scale: float,
     *,
     form: str = "orthonormal",
     unsafe_test_key: Buffer | None = None,
     n_threads: int = 1,
     isa: str | None = None,
-) -> np.ndarray:
+) -> None:
     """Add exactly rounded Gaussian noise to a symmetric int64 matrix, in place.
 
-    The matrix is (d, d), its rows contiguous (or columns; it is symmetric); d stands for a new one of noise only. With
-    ``form="analyze_gauss"`` draws are independent, of standard deviation ``scale`` on and above the diagonal, and
-    mirrored. (See Dwork, Talwar, Thakurta & Zhang 2014.) With "orthonormal" they have ``scale`` on the diagonal and
-    ``scale / sqrt(2)``, rounded up to a double, off it. Other arguments are as for `rounded_gaussian`.
+    The matrix is (d, d), C-contiguous and writeable. With ``form="analyze_gauss"`` draws are independent, of standard
+    deviation ``scale`` on and above the diagonal, and mirrored. (See Dwork, Talwar, Thakurta & Zhang 2014.) With
+    "orthonormal" they have ``scale`` on the diagonal and ``scale / sqrt(2)``, rounded up to a double, off it. Other
+    arguments are as for `rounded_gaussian`.
 
     Raises ValueError or TypeError if an argument is out of its range, the matrix is not symmetric, or noise could lead
     an entry out of int64. Raises OSError if the operating system gives no random bits. Then nothing is drawn or
@@ -207,50 +211,27 @@ def symmetric_gaussian(
     if form not in ("orthonormal", "analyze_gauss"):
         raise ValueError(f"form={form!r}: expected 'orthonormal' or 'analyze_gauss'")
     off = value if form == "analyze_gauss" else half_power_scale(value)
+    _check_sums("matrix", matrix)
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or len(matrix) >= 2**31:
+        raise ValueError(f"matrix has shape {matrix.shape}: expected (d, d) with d in [1, 2^31)")
     _check_key(unsafe_test_key)
     n_threads = resolve_n_threads(n_threads, "n_threads")
-    given = matrix_or_size
-    if isinstance(given, np.ndarray):
-        if given.dtype != np.int64 or not given.dtype.isnative:
-            raise TypeError(f"matrix has dtype {given.dtype}: expected int64")
-        if given.ndim != 2 or given.shape[0] != given.shape[1] or not 0 < given.shape[0] < 2**31:
-            raise ValueError(f"matrix has shape {given.shape}: expected (d, d) with d in [1, 2^31)")
-        d = given.shape[0]
-        matrix = given if given.strides[1] == 8 else given.T
-        if d > 1 and (matrix.strides[1] != 8 or matrix.strides[0] < 8 * d or matrix.strides[0] % 8):
-            raise ValueError("matrix: expected contiguous rows or columns")
-        if not (given.flags.writeable and given.flags.aligned):
-            raise ValueError("matrix: expected an aligned and writeable array")
-    else:
-        (d,) = _check_size((given,))
-        if d >= 2**24:
-            raise ValueError(f"size={d}: expected below 2^24")
-        given = matrix = np.zeros((d, d), dtype=np.int64)
-
-    edges, symmetric = _row_edges(d, n_threads), []
+    d, symmetric = len(matrix), list[bool]()
+    rows = d if n_threads == 1 else ROWS
     limit = _INT64_MAX - math.ceil(REACH * value) - 1
 
-    def over_rows(work: Callable[[int, int], None]) -> None:
-        run_blocks(len(edges) - 1, n_threads, lambda block, _: work(edges[block], edges[block + 1]))
+    def check(first: int, last: int, worker: int) -> None:
+        symmetric.append(native.symmetric_check(first, last, limit, matrix, isa))
 
     try:
-        over_rows(lambda first, last: symmetric.append(native.symmetric_check(first, last, limit, matrix, isa)))
+        map_chunks(d, rows, n_threads, check)
     except OverflowError:
         raise ValueError("matrix: an entry is so large that adding noise could leave int64") from None
     if not all(symmetric):
         raise ValueError("matrix: expected a symmetric matrix")
     with _key(unsafe_test_key) as key:
-        over_rows(lambda first, last: native.symmetric_gaussian(key, first, last, value, off, matrix, isa))
-    return given
 
+        def draw(first: int, last: int, worker: int) -> None:
+            native.symmetric_gaussian(key, first, last, value, off, matrix, isa)
 
-def _row_edges(d: int, n_threads: int) -> list[int]:
-    """Bound blocks of rows with about equal parts of the upper triangle."""
-    n_blocks = 1 if n_threads == 1 else 4 * n_threads
-    edges = [0]
-    for k in range(1, n_blocks):
-        # Rows 0..r hold 1 - (1 - r/d)^2 of the triangle.
-        row = int(d * (1 - math.sqrt(1 - k / n_blocks))) // 32 * 32
-        if edges[-1] < row < d:
-            edges.append(row)
-    return [*edges, d]
+        map_chunks(d, rows, n_threads, draw)

@@ -9,8 +9,7 @@ equivalent. The models call the kernels of the sums, which csrc/kernels.toml des
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
@@ -18,13 +17,19 @@ from numpy.typing import ArrayLike, DTypeLike
 from ..checks import check_array, check_number
 from . import native
 from .memory import zeros_on_line
-from .results import SbnEStep
-from .threads import resolve_n_threads, run_blocks
+from .threads import map_chunks, resolve_n_threads
 
-__all__ = ["sbn_pg", "sbn_quadratic"]
+__all__ = ["SbnEStep", "sbn_pg", "sbn_quadratic"]
 
 #: Records of one block. A block's z and sums stay in a core's second-level cache.
 BLOCK_RECORDS = 512
+
+
+class SbnEStep(NamedTuple):
+    """Result of a sigmoid belief network's Polya-Gamma E-step, n records."""
+
+    z: np.ndarray  #: (n, K) float64, probabilities q(z_k = 1).
+    xi: np.ndarray  #: (n, J) float64, Polya-Gamma means at that z.
 
 
 def workspaces(kind: str, n_visible: int, n_hidden: int, n_threads: int, isa: str | None = None) -> list[np.ndarray]:
@@ -42,15 +47,9 @@ def visible_table(w: np.ndarray, dtype: DTypeLike = np.float64) -> np.ndarray:
     return table
 
 
-def record_blocks(n_records: int, block: int = BLOCK_RECORDS) -> list[tuple[int, int]]:
+def record_blocks(n_records: int, block: int) -> list[tuple[int, int]]:
     """Return (first, last) of consecutive blocks of records."""
     return [(i, min(i + block, n_records)) for i in range(0, n_records, block)]
-
-
-def _over_records(n_records: int, n_threads: int, work: Callable[[slice, int], None]) -> None:
-    """Call work(records, worker) for each block of records, on threads."""
-    blocks = record_blocks(n_records)
-    run_blocks(len(blocks), n_threads, lambda block, worker: work(slice(*blocks[block]), worker))
 
 
 def _binary(y: Any) -> np.ndarray:
@@ -113,10 +112,11 @@ def sbn_pg(
     c, c_var, b, start = (array.astype(dtype) for array in (c, c_var, b, start))
     areas = workspaces("pg_f32" if dtype == "float32" else "pg_f64", n_visible, n_hidden, n_threads, isa)
 
-    def sweep(part: slice, worker: int) -> None:
+    def sweep(first: int, last: int, worker: int) -> None:
+        part = slice(first, last)
         native.sbn_pg(y[part], table, table2, c, c_var, b, start, n_sweeps, areas[worker], z[part], xi[part], isa)
 
-    _over_records(len(y), n_threads, sweep)
+    map_chunks(len(y), BLOCK_RECORDS, n_threads, sweep)
     return SbnEStep(z, xi)
 
 
@@ -148,8 +148,8 @@ def sbn_quadratic(
     z = np.empty((len(y), n_hidden))
     areas = workspaces("quadratic", n_visible, n_hidden, n_threads, isa)
 
-    def sweep(part: slice, worker: int) -> None:
-        native.sbn_quadratic(y[part], w, gram, linear, start, n_sweeps, areas[worker], z[part], isa)
+    def sweep(first: int, last: int, worker: int) -> None:
+        native.sbn_quadratic(y[first:last], w, gram, linear, start, n_sweeps, areas[worker], z[first:last], isa)
 
-    _over_records(len(y), n_threads, sweep)
+    map_chunks(len(y), BLOCK_RECORDS, n_threads, sweep)
     return z

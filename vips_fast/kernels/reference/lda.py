@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import digamma
 
 from ..lattice import count_spacing, noise_spacing
-from ..results import LdaEStep
+from ..lda import LdaEStep
 
 __all__ = [
     "lda_collapsed",

@@ -145,17 +145,9 @@ def add_rounded_gaussian(sums: np.ndarray, scale: float, *, unsafe_test_key: byt
 
 
 def symmetric_gaussian(
-    matrix_or_size: np.ndarray | int,
-    scale: float,
-    *,
-    form: str = "orthonormal",
-    unsafe_test_key: bytes,
-    n_threads: int = 1,
-) -> np.ndarray:
+    matrix: np.ndarray, scale: float, *, form: str = "orthonormal", unsafe_test_key: bytes, n_threads: int = 1
+) -> None:
     """See `vips_fast.kernels.symmetric_gaussian`; a key must be given."""
-    matrix = matrix_or_size
-    if not isinstance(matrix, np.ndarray):
-        matrix = np.zeros((matrix_or_size, matrix_or_size), dtype=np.int64)
     d = len(matrix)
     rows, columns = np.triu_indices(d)
     scales = np.where((rows == columns) | (form == "analyze_gauss"), scale, scale * math.sqrt(0.5))
@@ -163,7 +155,6 @@ def symmetric_gaussian(
     noise[rows, columns] = np.rint(scales * gaussian_elements(len(rows), unsafe_test_key)).astype(np.int64)
     noise += np.triu(noise, 1).T
     matrix += noise
-    return matrix
 
 
 def symmetric_check(row_begin: int, row_end: int, limit: int, matrix: np.ndarray) -> bool:
