@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from vips_fast import BayesianLogisticRegression, LatentDirichletAllocation, SigmoidBeliefNetwork
+from vips_fast import BayesianLogisticRegression, LatentDirichletAllocation, SigmoidBeliefNetwork, verify
 from vips_fast.audit import Part
 from vips_fast.engine.loop import run
 from vips_fast.engine.sampling import SystemRandomness
@@ -114,3 +114,18 @@ def test_sampling_and_scale_come_from_the_public_number_of_records():
         assert plan.sampler.expected_batch_size == pytest.approx(300, rel=1e-12)
         assert plan.event.to_dict()["sampling_probability"] == pytest.approx(0.1, rel=1e-12)
         assert plan.sampler.draw(n, SystemRandomness(), 0).max(initial=0) < n
+
+
+def test_a_plan_that_does_not_follow_from_its_settings_is_found(tmp_path, monkeypatch):
+    """A fit makes a step more than its settings say, and all releases follow from its plan."""
+    model = LatentDirichletAllocation(2, noise_multiplier=5.0, n_steps=2, doc_length=20)
+    planned = LatentDirichletAllocation.prepare
+
+    def one_more(self, *data, **how):
+        stage = planned(self, *data, **how)
+        return replace(stage, plan=replace(stage.plan, n_steps=stage.plan.n_steps + 1))
+
+    monkeypatch.setattr(LatentDirichletAllocation, "prepare", one_more)
+    model.fit(np.ones((50, 3), int), transcript=tmp_path / "releases").save(tmp_path / "m")
+    report = verify(tmp_path / "m", tmp_path / "releases")
+    assert not report.ok and "its plan is not the one that its settings lead to" in report.text()
