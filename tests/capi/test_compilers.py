@@ -72,9 +72,9 @@ def test_the_library_as_it_is_built(as_built):
     assert len(as_built) == 1 or len({tuple(esteps) for _, esteps in as_built.values()}) > 1
 
 
-@pytest.mark.parametrize("cc, level", [("gcc", 0), ("clang", 0)])
-def test_compilers(cc, level, tmp_path, as_built):
-    assert check(cc, tmp_path, flags=f"-O{level}", like=as_built).keys() == as_built.keys()
+def test_another_compiler(tmp_path, as_built):
+    """gcc without optimization is among the slow ones below."""
+    assert check("clang", tmp_path, flags="-O0", like=as_built).keys() == as_built.keys()
 
 
 def test_musl(tmp_path, as_built):
