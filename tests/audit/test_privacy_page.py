@@ -1,14 +1,49 @@
-"""The privacy page is a list of claims, each with a test. Everything that it names exists."""
+"""The privacy page is a list of claims, each with a test and a proof's place. Everything that it names exists."""
 
 import ast
+import importlib
+import inspect
 import re
+from functools import reduce
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
-from claims import CLAIMS, NONE, PAGE, TEST
 
-TESTS = Path(__file__).resolve().parent.parent
+from vips_fast.engine.sampling import SAMPLINGS
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = (ROOT / "docs" / "privacy.md").read_text("utf-8")
+HEAD = "| Claim | Why | Proof | Test | Mutant |"
+NONE = "–"
+TEST = re.compile(r"`([\w/]+\.py)::(\w+)`")
+
+
+class Claim(NamedTuple):
+    section: str
+    claim: str
+    why: str
+    proof: str
+    test: str
+    mutant: str
+
+
+def claims():
+    """Return all rows under the head of claims. With the title that they stand under."""
+    found, section, inside = [], "", False
+    for line in PAGE.splitlines():
+        section = line.removeprefix("## ") if line.startswith("## ") else section
+        inside = line == HEAD or (inside and line.startswith("|"))
+        if inside and line != HEAD and set(line) - set("| -"):
+            found.append(Claim(section, *(cell.strip() for cell in line.strip("|").split(" | "))))
+    return found
+
+
+CLAIMS = claims()
 NAMED = TEST.findall(PAGE)
+#: [`name`](../file): *Heading*
+LINKS_IN = re.compile(r"\[`([\w.]+)`\]\(\.\./(vips_fast/[\w/]+\.py)\): \*([^*]+)\*")
+LINKS = sorted(set(LINKS_IN.findall(PAGE)))
 
 
 def test_every_test_named_on_the_page_exists():
@@ -16,7 +51,7 @@ def test_every_test_named_on_the_page_exists():
     functions = {}
     for file, name in NAMED:
         if file not in functions:
-            tree = ast.parse((TESTS / file).read_text("utf-8"))
+            tree = ast.parse((ROOT / "tests" / file).read_text("utf-8"))
             functions[file] = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
         assert name in functions[file], f"docs/privacy.md names {file}::{name}, which does not exist"
 
@@ -36,3 +71,27 @@ def test_the_page_is_made_of_claims():
     assert PAGE.count("::") - PAGE.count("`file::test`") == len(NAMED)
     assert not re.findall(r"^- ", PAGE, flags=re.M)
     assert {row.section for row in CLAIMS} == set(re.findall(r"^## (.*)$", PAGE, flags=re.M))
+
+
+def test_each_row_of_the_tables_has_its_proof():
+    """Each way to sample, each released sum, and whatever composes."""
+    proven = [row for row in CLAIMS if LINKS_IN.search(row.proof)]
+    assert len(proven) >= 35
+    for name in SAMPLINGS:
+        assert any(row.claim.startswith(f"`{name}`") for row in proven), name
+    sums = [row for row in CLAIMS if row.section == "Sensitivity" and ": at most " in row.claim]
+    assert len(sums) == 11 and set(sums) <= set(proven)
+
+
+@pytest.mark.parametrize("name, file, heading", LINKS, ids=lambda text: text.replace("/", "."))
+def test_each_proof_is_where_the_page_says(name, file, heading):
+    module = file.removesuffix(".py").replace("/", ".")
+    home = importlib.import_module(module)
+    assert Path(home.__file__).resolve() == ROOT / file
+    what = home if home.__name__.endswith("." + name) else reduce(getattr, name.split("."), home)
+    assert getattr(what, "__module__", home.__name__) == module
+    assert f"*{heading}" in inspect.getdoc(what), (name, heading)
+
+
+def test_no_link_to_code_slips_through():
+    assert PAGE.count("](../vips_fast/") == len(LINKS_IN.findall(PAGE)) >= 40
