@@ -1,7 +1,7 @@
 """Every writer of a file: the old file or the whole new one, whoever writes beside it."""
 
-import ast
 import os
+import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -121,31 +121,18 @@ OPENS = {
     "data/shards.py": "arrays that grow, in a folder in the making",
     "cli/main.py": "os.devnull, for a stream that is closed",
     "cli/output.py": "into the file of `replacing`",
-    "store/folder.py": "with flags for reading",
 }
 
 
-def opens_for_writing(call):
-    """Tell whether a call writes to a name by itself."""
-    name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
-    of_module = isinstance(call.func, ast.Attribute) and getattr(call.func.value, "id", "")
-    if name in ("write_text", "write_bytes"):
-        return isinstance(call.func, ast.Attribute)
-    if name == "open":
-        given = (*call.args, *(key.value for key in call.keywords))
-        words = [one.value for one in given if isinstance(one, ast.Constant)]
-        if of_module == "os":
-            return any(flag in ast.unparse(call) for flag in ("O_WRONLY", "O_RDWR", "flags"))
-        return of_module not in ("archive", "gzip") and any(
-            w in ("w", "wb", "a", "ab", "x", "xb", "r+b") for w in words
-        )
-    return of_module == "np" and name in ("save", "savez", "savez_compressed")
+#: What writes to a name by itself: not a member of an archive, and not an example of a docstring.
+WRITES = re.compile(
+    r"""^(?!\.\.\.|>>>).*(\.write_(text|bytes)\(|\bnp\.savez?\w*\(|O_WRONLY|O_RDWR"""
+    r"""|(?<!archive\.)(?<!gzip\.)\bopen\([^()]*(\([^()]*\)[^()]*)*["']([wax]b?|r\+b)["'])""",
+    re.M,
+)
 
 
 def test_no_other_module_writes_by_itself():
-    root, found = Path(vips_fast.__file__).parent, set()
-    for path in root.rglob("*.py"):
-        tree = ast.parse(path.read_text("utf-8"))
-        if any(isinstance(node, ast.Call) and opens_for_writing(node) for node in ast.walk(tree)):
-            found.add(path.relative_to(root).as_posix())
+    root = Path(vips_fast.__file__).parent
+    found = {path.relative_to(root).as_posix() for path in root.rglob("*.py") if WRITES.search(path.read_text("utf-8"))}
     assert found == OPENS.keys(), found ^ OPENS.keys()
