@@ -16,6 +16,8 @@ from rehearsal import add, call, copy_tree, listed
 import vips_fast
 from vips_fast import LatentDirichletAllocation, models, verify
 from vips_fast.audit.adapter import Adapter
+from vips_fast.cli import main as _main  # noqa: F401  # it knows all commands
+from vips_fast.cli import signature
 from vips_fast.models import family
 from vips_fast.models.estimator import PrivateEstimator
 from vips_fast.models.family import FAMILIES, class_named, family_of, resolve
@@ -52,10 +54,11 @@ def test_every_record_is_complete(one):
     if one.adapter:
         adapter = resolve(one.adapter)
         assert issubclass(adapter, Adapter) and adapter.estimator_type is kinds[0] is one.estimator()
-    assert bool(one.command) == bool(one.shell) and (one.shell or not one.verb)
-    if one.shell:
-        shell = resolve(one.shell)
-        assert callable(shell.fit) and (not one.verb or callable(shell.read_new))
+    assert one.command or not one.verb
+    if one.command:
+        module, _, fit = signature.COMMANDS[f"fit {one.command}"].function.partition(":")
+        assert callable(signature.load(f"commands.{module}:{fit}"))
+        assert not one.verb or callable(signature.load(f"commands.{module}:read_new"))
 
 
 def test_every_estimator_of_the_package_is_in_one_record():
@@ -182,7 +185,6 @@ class BallNetwork(SigmoidBeliefNetwork):
         inputs=(COLUMNS,),
         classes=("models.ball:BallNetwork",),
         command="ball",
-        shell="cli.commands.ball",
         verb="transform",
         text="ball.txt",
         part="report.parts.ball:Ball",

@@ -409,7 +409,7 @@ class FitMixture(Rows, Fit, command="fit mixture", function="mixture:fit"):
     radius: Positive | None = None
 
 
-class FitClusters(Columns, Fit, command="fit clusters", function="clusters:fit"):
+class FitClusters(Columns, Fit, command="fit clusters", function="mixture:fit_documents"):
     """Fit clusters of documents by sentence vectors and write them to a folder.
 
     n_components: number of clusters, default 20

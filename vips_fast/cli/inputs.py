@@ -20,12 +20,12 @@ from ..jobs.places import kind_in
 from ..jobs.progress import reading
 from ..jobs.text import read_settings
 from ..models.estimator import PrivateEstimator
-from ..models.family import COLUMNS, FAMILIES, SCHEMA, family_of, resolve
+from ..models.family import COLUMNS, FAMILIES, SCHEMA, family_of
 from ..models.inputs import column_names, listed
 from ..store.limits import read_bytes, read_text
 from .arguments import FitMixture, Predict, Regression, Shard, Texts
 from .output import warn_of_taints
-from .signature import refuse_unused
+from .signature import COMMANDS, load, refuse_unused
 
 #: Endings of files of a matrix.
 _MATRIX_NAMES = (".npy", ".npz")
@@ -215,7 +215,8 @@ def load_new(args: Predict) -> tuple[Any, Any]:
             f"{args.model} holds a {kind.__name__}; expected a model written by vips-fast {' or '.join(commands)}"
         )
     model = load_model(args.model, kind, f"fit {family.command}")
-    records = resolve(family.shell).read_new(args, model)
+    module = COMMANDS[f"fit {family.command}"].function.partition(":")[0]
+    records = load(f"commands.{module}:read_new")(args, model)
     warn_of_taints(model)
     return model, records
 

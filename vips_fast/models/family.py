@@ -2,9 +2,9 @@
 
 Every table of models in the package is made from it.
 
-A record names the parts of a model that other layers have: how the shell reads its data, and which files lie beside it.
-It also names its part of the report and its adapter in the audit. Parts are written ``module:name``, relative to the
-package, and `resolve` imports one when it is used. So a record imports nothing, from above or below.
+A record names the parts of a model that other layers have: which files lie beside it, its part of the report and its
+adapter in the audit. Parts are written ``module:name``, relative to the package, and `resolve` imports one when it is
+used. So a record imports nothing, from above or below.
 
 The tuple `FAMILIES` is closed. The files of a saved model name a class, and only a name in these records is ever
 imported. A file cannot choose the code that runs. The caller passes a class of your own; no file names it.
@@ -28,9 +28,8 @@ class Family(NamedTuple):
     variants: tuple[str, ...] = ()
     #: The word behind ``vips-fast fit``, "" if the shell fits no such model.
     command: str = ""
-    #: Module of the shell, with ``fit(args)`` and, with a `verb`, ``read_new(args, model)``.
-    shell: str = ""
-    #: The command that reads new records: "transform", "predict" or "".
+    #: What ``vips-fast predict`` prints of new records, by "transform" or "predict"; "" if it takes no such model. The
+    #: module of the shell that fits it then has ``read_new(args, model)``.
     verb: str = ""
     #: File beside a saved model that ``fit`` writes and ``verify`` makes again.
     text: str = ""
@@ -66,7 +65,6 @@ FAMILIES = (
         classes=("models.lda:LatentDirichletAllocation",),
         variants=("models.lda.paper:PaperLatentDirichletAllocation",),
         command="lda",
-        shell="cli.commands.lda",
         verb="transform",
         text="topics.txt",
         inputs=(VOCABULARY, READING),
@@ -79,7 +77,6 @@ FAMILIES = (
         classes=("models.logistic:BayesianLogisticRegression",),
         variants=("models.logistic.paper:PaperLogisticRegression",),
         command="blr",
-        shell="cli.commands.logistic",
         verb="predict",
         text="coefficients.csv",
         inputs=(SCHEMA, COLUMNS),
@@ -91,7 +88,6 @@ FAMILIES = (
         title="Regression of counts",
         classes=("models.logistic:CountRegression",),
         command="counts",
-        shell="cli.commands.logistic",
         text="coefficients.csv",
         inputs=(SCHEMA, COLUMNS),
         part="report.parts.coefficients:Rates",
@@ -102,7 +98,6 @@ FAMILIES = (
         title="Sigmoid belief network",
         classes=("models.sbn:SigmoidBeliefNetwork",),
         command="sbn",
-        shell="cli.commands.network",
         verb="transform",
         part="report.parts.networks:Network",
         adapter="audit.adapters:SbnAdapter",
@@ -118,7 +113,6 @@ FAMILIES = (
         title="Mixture",
         classes=("models.mixture:GaussianMixture",),
         command="mixture",
-        shell="cli.commands.mixture",
         verb="predict",
         text="components.csv",
         inputs=(SCHEMA, COLUMNS),
@@ -129,7 +123,6 @@ FAMILIES = (
         title="Clusters of documents",
         classes=("models.clusters:DocumentClusters",),
         command="clusters",
-        shell="cli.commands.clusters",
         text="components.csv",
         inputs=(READING,),
         part="report.parts.components:DocumentComponents",

@@ -1,4 +1,4 @@
-"""Clusters: ``fit mixture``."""
+"""Clusters of rows and of documents: ``fit mixture`` and ``fit clusters``."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ import numpy as np
 
 from ...data.shards import is_sharded
 from ...jobs import Material
+from ...jobs.clusters import VectorTexts, encoder_and_knowledge
+from ...jobs.progress import reading
+from ...models.clusters import DocumentClusters, PublicVectors
 from ...models.mixture import GaussianMixture
 from ...report import component_rows
-from ..arguments import FitMixture, Predict
+from ..arguments import FitClusters, FitMixture, Predict
 from ..inputs import read_new_rows, read_rows
 from .fit import ReadBy, run_fit
 
@@ -41,6 +44,16 @@ def fit(args: FitMixture) -> int:
 
     sets = frozenset[str]() if args.schema is None else frozenset({"radius"})
     return run_fit(args, GaussianMixture, ReadBy(args.input, read, args.person, sets))
+
+
+def fit_documents(args: FitClusters) -> int:
+    """Fit clusters of documents by sentence vectors."""
+    known = None if args.public_prior is None else PublicVectors.load(args.public_prior)
+    lines = reading(not args.quiet, "texts")
+    encode, public = encoder_and_knowledge(args.vectors, known, args.n_jobs, lines)
+    how = args.take("text", "person", "format", "encoding", "invalid")
+    source = VectorTexts(args.input, public, encode, progress=lines, **how)
+    return run_fit(args, DocumentClusters, source, public=public)
 
 
 def _dense(rows: Any) -> Any:
