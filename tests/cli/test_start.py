@@ -20,7 +20,7 @@ from vips_fast.accounting import attack_success
 from vips_fast.accounting.printing import percent
 from vips_fast.cli import main
 from vips_fast.cli.main import parse
-from vips_fast.models.lda import load_prior, prior_building, prior_file, store_prior
+from vips_fast.models.lda import load_prior, prior, prior_file, store_prior
 
 WORDS = "cough fever rash ache pain nausea clinic nurse rent salary debt loan wages bank landlord money".split()
 RATIOS = np.where(np.arange(16) < 8, [[5.0], [0.2]], [[0.2], [5.0]])
@@ -230,10 +230,10 @@ def test_topics_that_are_made_already_need_no_package(table, tmp_path, monkeypat
     (tmp_path / "notes.csv").write_text(table, encoding="utf-8")
     made = load_prior("public:en")
     prior_file("en").unlink()
-    monkeypatch.setattr(prior_building, "packaged_prior", lambda **_: made)
-    monkeypatch.setattr(prior_building, "packaged_model", lambda: "a folder")
+    monkeypatch.setattr(prior, "packaged_prior", lambda **_: made)
+    monkeypatch.setattr(prior, "packaged_model", lambda: "a folder")
     assert load_prior("public:en") == made  # and keeps it
-    monkeypatch.setattr(prior_building, "packaged_model", lambda: None)
+    monkeypatch.setattr(prior, "packaged_model", lambda: None)
     assert main(["start", "notes.csv", *YES, "--quiet"]) == 0
     said = capsys.readouterr()
     assert "public topics" not in said.out + said.err.replace("forecast: public topics", "")

@@ -23,6 +23,7 @@ import scipy
 import scipy.sparse as sp
 import threadpoolctl
 from cases import COMMON, EVERY, EXAMPLES, calling, labeled, vectors
+from priors import documents, prior_of
 from runs import Stop, fail
 
 import vips_fast
@@ -358,6 +359,18 @@ def _planned(n_rows=3000, fit=None, **settings):
     return path
 
 
+def _public(noise, length=40, **call):
+    """Public topics, with topics of the records' own unless texts are short or the noise is large."""
+
+    def path(folder):
+        made = vips_fast.LatentDirichletAllocation(
+            4, public_prior=prior_of(64), noise_multiplier=noise, n_steps=20, sampling="full", random_state=0
+        )
+        return _unsafe(made).fit(documents(600, 64, length=length), **call)
+
+    return path
+
+
 def _prior_number(folder):
     make, data = EVERY["lda"]
     return _unsafe(make(options=LdaOptions(topic_word_prior=0.7))).fit(*data())
@@ -411,6 +424,9 @@ OTHERS = {
     "lda-planned-not-private": _planned(300, private=False),
     "lda-planned-allocation": _planned(epsilon=3.0, sampling="random_allocation"),
     "lda-prior-number": _prior_number,
+    "lda-public": _public(5.0, 8),
+    "lda-public-own": _public(5.0),
+    "lda-public-persons": _public(60.0, groups=np.arange(600) // 3),
     "classes": _classes(),
     "classes-poisson": _classes(sampling="poisson", **BATCH),
     "classes-target": _classes(noise_multiplier=None, epsilon=3.0),

@@ -139,7 +139,7 @@ def test_what_is_said_comes_out(caplog):
     assert gain(model, few, test) < 0 and not line and len(warned) == 1 and "mostly noise" in warned[0]
     more = dict(epsilon=2.0)
     model, warned, line = fitted(many, caplog, **more)
-    planned = LatentDirichletAllocation(K, doc_length=N, **PUBLIC | more).plan(4000, V)
+    planned = plan(4000, V, K, doc_length=N, **PUBLIC | more)
     assert line == [planned.forecast()] and not warned
     assert planned.readable_words > 10 and gain(model, many, test) > 0.1
     # The line is the same whatever the documents say.

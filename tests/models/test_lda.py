@@ -184,7 +184,7 @@ def test_what_is_left_to_the_defaults_of_a_private_fit_is_what_it_was():
     X, options = corpus(), dict(n_steps=3, noise_multiplier=2.0, random_state=0)
     few = usual_length(X.shape[1]) ** 0.9
     numerics = LdaOptions(topic_mean="arithmetic", word_clip=0.3, word_scale=0.25, distinct_words=few)
-    assert numerics.resolved().stop == (0.0, 0.01) and numerics.resolved(plain=True).stop == (0.1, 0.0)
+    assert numerics.resolved().mean_change_tol is None and numerics.resolved(plain=True).mean_change_tol == 0.1
     said = dict(clip=default_clip(200), doc_length=80, sampling="poisson", batch_size=400, options=numerics)
     left, named, other = (
         LatentDirichletAllocation(3, **options, **more).set_unsafe(test_key=b"x" * 32).fit(X)

@@ -7,8 +7,7 @@ from priors import documents, prior_of
 from vips_fast import LatentDirichletAllocation
 from vips_fast.engine.model import Release
 from vips_fast.jobs import beside
-from vips_fast.models.lda.masses import WordHistogram
-from vips_fast.models.lda.model import ProductShrinkage
+from vips_fast.models.lda.model import ProductShrinkage, WordHistogram
 
 V, K = 64, 4
 
@@ -56,7 +55,7 @@ def test_the_first_step_of_topics_after_histograms_is_a_first_step():
     assert model._histograms > 0
     for step in range(model._histograms + 1):
         model.update(Release(step, rng.integers(0, 1000, model.shape), 1e-3, 1.0))
-    assert model._average.initial_weight == 0.0
+    assert model._left == 0.0
 
 
 def test_masses_are_counted_first_where_topics_would_hide_them():

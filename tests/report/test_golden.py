@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import reported
 
-from vips_fast import LatentDirichletAllocation
+from vips_fast import LatentDirichletAllocation, plan
 from vips_fast.engine.assumptions import ASSUMPTIONS, assess
 from vips_fast.models.verdict import FoundGain, Verdict
 
@@ -61,9 +61,8 @@ def verdicts():
 
 def forecasts():
     """Case -> forecast in a line, from public numbers."""
-    model = LatentDirichletAllocation(10, epsilon=1.0, doc_length=60)
-    out = {f"{n} documents": model.plan(n, 2_000).forecast() for n in (2_000, 400_000)}
-    return out
+    made = {n: plan(n, 2_000, 10, epsilon=1.0, doc_length=60) for n in (2_000, 400_000)}
+    return {f"{n} documents": planned.forecast() for n, planned in made.items()}
 
 
 def assumptions():

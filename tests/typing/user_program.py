@@ -98,7 +98,7 @@ def topics(counts: Bits, folder: Path) -> LatentDirichletAllocation:
     texts: Matrix = np.ones((16, 16))
     assert_type(prior_from_documents(texts, public.words, 2, language=""), PublicPrior)
     assert_type(prior_from_vectors(texts, [f"{v}" for v in range(16)], 2), PublicPrior)
-    printed = LatentDirichletAllocation.paper(2, doc_length=20, n_steps=2, batch_size=50, update="average", clip=0.2)
+    printed = LatentDirichletAllocation.paper(2, doc_length=20, n_steps=2, batch_size=50, clip=0.2)
     assert_type(printed.fit(counts).components_, Matrix)
     model.save(folder / "model")
     report = verify(folder / "model", folder / "transcript")

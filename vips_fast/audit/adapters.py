@@ -10,7 +10,7 @@ from ..engine.model import Release
 from ..models.estimator import PrivateEstimator
 from ..models.fit import Fit
 from ..models.lda import LatentDirichletAllocation, LdaOptions
-from ..models.lda.masses import LONG_HISTOGRAM
+from ..models.lda.model import LONG_HISTOGRAM
 from ..models.lda.paper import PaperLatentDirichletAllocation
 from ..models.lda.planning import WORD_CLIP
 from ..models.logistic import BayesianLogisticRegression, CountRegression

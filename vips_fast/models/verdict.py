@@ -15,16 +15,7 @@ _MANY = 0.1
 
 @dataclass(frozen=True)
 class Verdict:
-    """The worth of a model.
-
-    Attributes
-    ----------
-    worth : {"useful", "no better", "unclear", ""}
-        "" if no release shows it.
-    found : FoundGain or None
-    text : str
-        The verdict in one line, "" without one.
-    """
+    """The ``worth`` of a model: "useful", "no better", "unclear", or "" if no release shows it. ``text`` says it."""
 
     worth: str
     found: FoundGain | None
@@ -52,9 +43,8 @@ class Verdict:
         if outside is not None and outside[0] - 2.0 * outside[1] > _MANY:
             told.append(f"about {min(outside[0], 1.0):.0%} of {a(unit)}'s words are not counted")
         if unlike is not None:
-            told.append(
-                f"the counted words are used otherwise than public text{unlike and f' of {unlike!r}'} uses them"
-            )
+            language = unlike and f" of {unlike!r}"
+            told.append(f"the counted words are used otherwise than public text{language} uses them")
         claim, than = f"half of {a(unit)}'s words predict the other half", f"than the word counts of all {many} do"
         remedy = f"More {many} or a larger epsilon would tell; until then read the topics as hints."
         worth, text = _judged(found, claim, than, "counting words", remedy)
@@ -62,17 +52,15 @@ class Verdict:
             worth, text = "unclear", f"Verdict: cannot tell. Noise hides whether {claim} better {than}. {remedy}"
         if told:
             facts = "; ".join(told)
-            advice = "Look at the language and the vocabulary."
-            text = f"{text} {facts[0].upper()}{facts[1:]}. {advice}".strip()
+            text = f"{text} {facts[0].upper()}{facts[1:]}. Look at the language and the vocabulary.".strip()
         return cls(worth, found, text)
 
     @classmethod
     def of_columns(cls, found: FoundGain | None, unit: str) -> "Verdict":
         """Judge a mixture or a network by its gain over the columns' shares."""
-        claim, remedy = f"half of {a(unit)}'s columns predict the other half", f"More {several(unit)} or a larger"
-        worth, text = _judged(
-            found, claim, "than their shares do", "the columns' shares", f"{remedy} epsilon would tell."
-        )
+        claim = f"half of {a(unit)}'s columns predict the other half"
+        remedy = f"More {several(unit)} or a larger epsilon"
+        worth, text = _judged(found, claim, "than their shares do", "the columns' shares", f"{remedy} would tell.")
         return cls(worth, found, text)
 
     @classmethod

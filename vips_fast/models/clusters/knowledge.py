@@ -25,8 +25,7 @@ from ...data.vocabulary import coarse_words, public_vocabulary, stop_words
 from ...kernels.threads import one_blas_thread
 from ...store.cache import cached, key_of
 from ...store.npz import read_npz, write_npz
-from ..lda.prior import PublicPrior
-from ..lda.prior_building import load_prior, packaged_key
+from ..lda.prior import PublicPrior, load_prior, packaged_key
 from ..mixture import GRID, MOST_COLUMNS, exact_product
 
 _ROUNDS, _STARTS = 30, 3

@@ -3,9 +3,9 @@
 from ..forecast import HopelessWarning
 from .estimator import LatentDirichletAllocation, plan
 from .planning import LdaOptions, Plan
-from .prior import PublicPrior
-from .prior_building import (
+from .prior import (
     PRIOR_WORDS,
+    PublicPrior,
     load_prior,
     packaged_prior,
     prior_file,

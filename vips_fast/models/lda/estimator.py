@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack, cast
 
@@ -31,10 +30,10 @@ from ..plots import plot_topics
 from ..readouts import Transformer, by_pieces, kept
 from ..several import clear_deviations
 from ..verdict import Verdict
-from .masses import CLEAR_NORM, COUNT_POWER, UNKNOWN_NORM
-from .model import LdaModel, LdaSettings
+from .model import CLEAR_NORM, COUNT_POWER, UNKNOWN_NORM, LdaModel, LdaSettings
 from .planning import (
     BROUGHT_TO,
+    CLEAR,
     DEFAULT_STEPS,
     DIFFERENT,
     DOC_LENGTH,
@@ -47,7 +46,6 @@ from .planning import (
     default_clip,
     fitting_prior,
     histogram_steps,
-    stands_clear,
     usual_length,
     whole_epochs,
 )
@@ -69,15 +67,14 @@ class PaperParameters(Common, total=False):
     doc_length: int | None
     clip: float | None
     sensitivity: str
-    update: str
 
 
 #: First words by which a topic of names is known.
 _SHOWN = 10
 #: How far the loss of a run's word frequencies may be from its estimate by the noise: a share of it, and nats.
 _LOSS_SPREAD, _LOSS_MISS = 0.4, 0.04
-#: Where the E-step of a read-out stops at the latest, in mean |change of γ|; and the fewest rounds that it may
-#: take. Stopped as early as in a fit, it makes the bound of perplexity up to 2 % worse.
+#: Where the E-step of a read-out stops at the latest, in mean |change of γ|, and its fewest rounds. Stopped as early as
+#: in a fit, it makes the bound of perplexity up to 2 % worse.
 _READ_OUT_TOL, _READ_OUT_ROUNDS = 1e-3, 100
 #: Where settings name the source of a public prior.
 _SOURCE = "public_prior_source"
@@ -98,9 +95,9 @@ class LatentDirichletAllocation(Transformer):
     """Latent Dirichlet allocation whose topics may be published.
 
     This is online variational Bayes. Each document's expected sufficient statistics are clipped to an L2 norm of ``clip
-    * doc_length``, summed exactly, and released with Gaussian noise. Everything after that is post-processing (Park et
-    al. 2020, section 4 and Algorithm 3). The released statistics are averaged as they are, never cut at 0, and read out
-    by the empirical-Bayes mean of `vips_fast.models.lda.model.ProductShrinkage`.
+    * doc_length``, summed exactly, and released with Gaussian noise (Park et al. 2020, section 4 and Algorithm 3). They
+    are averaged, never cut at 0, and read out by the empirical-Bayes mean of
+    `vips_fast.models.lda.model.ProductShrinkage`.
 
     Parameters
     ----------
@@ -123,8 +120,6 @@ class LatentDirichletAllocation(Transformer):
     batch_size : float or None
         (Expected) documents of a minibatch. None is a quarter of the records, or half of them if a target asks for more
         noise, at least 100,000, at most all. Without privacy it is 256 in memory, or a 256th of the records.
-    random_state : int, numpy Generator, RandomState or None
-        Seeds the initial topics, which are public; and, only without privacy, the minibatches and resampling.
     options : LdaOptions, dict or None
         Further numerics; None is their defaults.
     **common
@@ -133,9 +128,9 @@ class LatentDirichletAllocation(Transformer):
     Notes
     -----
     Without privacy, minibatches of records in memory are by default drawn by "random_allocation", in epochs in random
-    order. The last epoch may be left before its end. Documents of at most 32 different words, taken as they are, have
-    two rounds of collapsed updates (CVB0, Asuncion et al. 2009): a word's topics go by those of the document's other
-    words. The perplexity of short texts is then 1 to 15 % lower (docs/topics.md).
+    order; the last may be left before its end. Documents of at most 32 different words, taken as they are, have two
+    rounds of collapsed updates (CVB0, Asuncion et al. 2009): a word's topics go by those of the document's other words
+    (docs/topics.md).
 
     The sensitivity is proven at `vips_fast.models.lda.model.LdaModel`. Empty documents contribute zero and are counted
     as records. ``components_`` are λ, the topics' variational Dirichlet parameters, (K, V). ``diagnostics_`` say for
@@ -149,8 +144,6 @@ class LatentDirichletAllocation(Transformer):
     >>> from vips_fast import LatentDirichletAllocation
     >>> counts = np.random.default_rng(0).integers(0, 5, (200, 8))
     >>> model = LatentDirichletAllocation(2, doc_length=20, noise_multiplier=5.0, n_steps=3)
-    >>> model.plan(n_records=200, n_features=8).n_steps
-    3
     >>> model.fit(counts, unit="patient", groups=np.arange(200) // 2).components_.shape
     (2, 8)
     >>> print(model.privacy_)
@@ -192,9 +185,8 @@ class LatentDirichletAllocation(Transformer):
         X, a sparse matrix or array of any format, shape (D, V), holds counts: integers ≥ 0 of any width. Or it is a
         `vips_fast.data.ShardedCorpus`, documents on disk. ``y`` is ignored; `vips_fast.models.parameters.Bookkeeping`
         has the keywords. Raises ValueError if a parameter or X is unusable, or the run would overspend; RuntimeError if
-        another thread is fitting this estimator. Nothing has been spent then. Warns with
-        `vips_fast.models.lda.HopelessWarning`, before anything is spent, where public numbers say that the topics will
-        be noise (`vips_fast.models.lda.planning`).
+        another thread is fitting this estimator. Nothing has been spent then, nor where
+        `vips_fast.models.lda.HopelessWarning` warns that the topics will be noise, by public numbers.
         """
         return self._fit(X, **call)
 
@@ -219,23 +211,25 @@ class LatentDirichletAllocation(Transformer):
             if self.n_components != prior.n_topics:
                 expected = f"expected {prior.n_topics}, the topics of public_prior"
                 raise ValueError(f"n_components={self.n_components}: {expected}")
-        if self.doc_length is not None:
-            check_number("doc_length", self.doc_length, 1, 2**31 - 1, integer=True)
+        check_number("doc_length", self.doc_length, 1, 2**31 - 1, integer=True, optional=True)
         check_number("clip", self.clip, 0, 1, low_open=True, optional=True)
         self._options.check()
         super()._check_parameters()
 
     def _settings(self) -> dict[str, Any]:
-        settings = super()._settings()
-        if self.public_prior is not None:
-            settings |= {"public_prior": self.public_prior.to_bytes(), _SOURCE: self.public_prior.source}
+        settings, prior = super()._settings(), self.public_prior
+        if prior is not None:
+            settings |= {"public_prior": np.frombuffer(prior.to_bytes(), np.uint8), _SOURCE: prior.source}
         return settings
 
     @classmethod
     def _from_settings(cls, settings: Mapping[str, Any]) -> Self:
         known = dict(settings)
         if known.pop(_SOURCE, None) is not None:
-            known["public_prior"] = PublicPrior.from_bytes(known["public_prior"])
+            content = known["public_prior"]
+            if not isinstance(content, np.ndarray) or content.dtype != np.uint8:
+                raise ValueError("public_prior: expected the bytes of a prior")
+            known["public_prior"] = PublicPrior.from_bytes(content.tobytes())
         return super()._from_settings(known)
 
     def _read(self, X: Any, y: Any = None) -> tuple[Documents, dict[str, Any]]:
@@ -271,7 +265,7 @@ class LatentDirichletAllocation(Transformer):
                 options = replace(options, learning_decay=case.decay(z))
             if schedule.whole and self.public_prior is None:
                 signal = case.signal(z, float(options.learning_decay))
-                clear = stands_clear(signal, n_topics)
+                clear = signal >= CLEAR * n_topics
                 histograms = histogram_steps(schedule.n_steps, n_topics, signal)
         usual = (self.doc_length or usual_length(public.n_features)) / math.sqrt(case.distinct_words)
         known = self.doc_length is not None or public.unit != "record"
@@ -320,7 +314,6 @@ class LatentDirichletAllocation(Transformer):
         return RunSchedule(sampler, int(n_steps), int(n_steps))
 
     def _horizon(self, public: Public, terms: Terms) -> int:
-        """``n_steps``, or the steps of a whole fit by the plan."""
         if self.n_steps is not None:
             return int(self.n_steps)
         schedule = self._schedule(public, terms)
@@ -347,48 +340,10 @@ class LatentDirichletAllocation(Transformer):
             noise_multiplier=terms.noise_multiplier,
             n_steps=n_steps,
             # If a budget decides the noise, minibatches are the same before it has and after.
-            may_enlarge=size is None and (terms.epsilon is not None or allocates),
+            may_enlarge=size is None and terms.epsilon is not None,
             sampling="random_allocation" if allocates else "poisson",
             n_bins=public.n_bins if allocates else None,
         )
-
-    def plan(
-        self,
-        n_records: int,
-        n_features: int | None = None,
-        *,
-        unit: str = "record",
-        n_bins: int | None = None,
-        vocab_share: float | None = None,
-        planner: Planner | None = None,
-    ) -> Plan:
-        """Plan a private fit, with forecast, from public numbers only.
-
-        ``n_records`` and ``n_features`` are the documents (or persons, with another ``unit``) and the words of the data
-        to come. With an n_features of None, `PrivateVocabulary` purchases the words from the same budget, and they are
-        as many as are expected. With an n_components of None there are as many topics as are worthwhile, from 5 to 50
-        (`Plan.n_components`), chosen together with purchased words. ``n_bins`` are the bins that shards were written
-        in, and ``vocab_share`` is the share of epsilon of a vocabulary; None for half. Without a target and a noise
-        multiplier it is for epsilon = 1. ``planner`` is that of the job, whose calibrations are not repeated. Raises
-        ValueError if a number is out of its range.
-        """
-        planner, own, topics = planner or Planner(), copy(self), self.n_components
-        own.n_components = MOST_TOPICS if topics is None else topics
-        own._check_parameters()
-        check_number("n_records", n_records, 1, 2**31 if n_features is None else 2**53, integer=True)
-        check_number("n_features", n_features, 1, 2**53, integer=True, optional=True)
-        check_number("vocab_share", vocab_share, 0, 1, low_open=True, optional=True)
-        if n_features is not None and vocab_share is not None:
-            raise ValueError(f"vocab_share={vocab_share!r}: expected None with a number of words")
-        public = Public(int(n_features or 0), int(n_records), seed=0, unit=unit, n_bins=n_bins)
-        case = own._case(public, own._terms)
-        if n_features is None:
-            case = case.purchase(vocab_share, planner, topics)
-        elif topics is None:
-            some = replace(case, n_steps=case.n_steps or DEFAULT_STEPS).decided()
-            case = replace(case, n_components=some.worthwhile_topics(some.calibrated(planner)))
-        case = case.decided()
-        return case.planned(case.calibrated(planner), own._options.learning_decay)
 
     def _forecast(self, public: Public, schedule: RunSchedule, model: Model) -> RunForecast | None:
         """Forecast a fit; None without noise."""
@@ -425,39 +380,34 @@ class LatentDirichletAllocation(Transformer):
         model.restore(result.state)
         return model
 
-    def _public(self) -> PublicTopicsModel | None:
-        """The restored model, if it has public topics."""
-        restored = self._restored()
-        return restored if isinstance(restored, PublicTopicsModel) else None
-
     @property
     @kept
     def found_gain_(self) -> FoundGain | None:
         """The topics' gain over the records' own word frequencies, from releases, with a 90 % interval.
 
         Half of a unit's words are predicted from the other half. The interval is about the noise and the choice of
-        units. With a `PublicPrior` the exact frequencies' part is released
-        (`vips_fast.models.lda.public_topics.frequency_gain`); without one it is estimated from the noise in the
-        released frequencies. None without a score.
+        units. With a `PublicPrior` the exact frequencies' part is released; else it is estimated from the noise in the
+        released ones. None without a score.
         """
-        if (public := self._public()) is not None:
-            return public.found_gain
-        found, restored = super().found_gain_, cast(LdaModel, self._restored())
+        if isinstance(restored := self._restored(), PublicTopicsModel):
+            return restored.found_gain
+        found = super().found_gain_
         return None if found is None else over_frequencies(found, restored.frequency_loss())
 
     @property
     @kept
     def verdict_(self) -> Verdict:
         """The worth of the topics in words, from releases only: `found_gain_`, and how much was counted."""
-        unit, public = self._fitted().privacy.unit, self._public()
-        return Verdict.of_topics(self.found_gain_, unit) if public is None else public.verdict(unit)
+        unit, restored = self._fitted().privacy.unit, self._restored()
+        if isinstance(restored, PublicTopicsModel):
+            return restored.verdict(unit)
+        return Verdict.of_topics(self.found_gain_, unit)
 
     @kept
     def _clear(self) -> np.ndarray:
-        """Tell which entries of ``components_`` stand clear of the noise, (K, V).
+        """Tell which entries of ``components_`` stand clear of the noise, (K, V); all are candidates.
 
-        All entries are candidates: the first words of a topic were chosen by the noise, too. Public topics share one
-        release of words, in which each word is one candidate; a forecast counts by the same rule.
+        Public topics share one release of words, in which each word is one candidate; a forecast counts by this rule.
         """
         found, lift = self._restored().deviations(), self.lift_
         different = len(found) if lift is None else int(np.isnan(lift).sum()) + 1
@@ -470,30 +420,29 @@ class LatentDirichletAllocation(Transformer):
 
         NaN for topics of the records' own.
         """
-        public = self._public()
-        return None if public is None else public.lift
+        return self._restored().lift
 
     @kept
     def _word_scores(self) -> Matrix:
         """Score a topic's words for showing, (K, V): by probability, or by how far they are above public text."""
-        if (public := self._public()) is None:
-            return np.asarray(self.components_)
-        return np.asarray(np.exp(public.above_public_text[0]))  # above 0, as weights are
+        above = self._restored().above_public_text
+        return np.asarray(self.components_ if above is None else np.exp(above[0]))  # above 0, as weights are
 
     @kept
     def _topic_order(self) -> tuple[np.ndarray, int]:
         """Order topics for showing; the second is the number of those that say what the records are about.
 
         Without a public prior the largest topic is first, and all are counted. With one it is the topic with the most
-        nats above public text: its share of the words beyond its share of public text, times its nats a word
-        (`PublicTopicsModel.above_public_text`). Topics whose first words are names, half of `_SHOWN` or more, come
-        last. Counted are topics of the records' own and public ones that the records raise, without those of names.
+        nats above public text: its share of the words beyond its share of public text, times its nats a word. Topics
+        with names for half of their first words come last. Counted are topics of the records' own and public ones that
+        the records raise, without those of names.
         """
-        shares, lift, public = self.components_.sum(axis=1) / self.components_.sum(), self.lift_, self._public()
-        if lift is None or public is None:
+        shares, lift, above = self.components_.sum(axis=1), self.lift_, self._restored().above_public_text
+        shares = shares / self.components_.sum()
+        if lift is None or above is None:
             return np.argsort(-shares, kind="stable"), len(shares)
         beyond = np.where(np.isnan(lift), shares, shares - shares / np.maximum(lift, 1e-9))
-        worth = np.where(beyond > 0.0, beyond * public.above_public_text[1], beyond)
+        worth = np.where(beyond > 0.0, beyond * above[1], beyond)
         raised, words = ~(lift <= 1.0), column_names(self._fitted().public)
         if words is not None:
             listed = np.isin(words, list(first_names()))
@@ -520,13 +469,6 @@ class LatentDirichletAllocation(Transformer):
         log = np.log if mean == "arithmetic" else scipy.special.digamma
         return cast(Matrix, log(self.components_) - log(self.components_.sum(axis=1, keepdims=True)))
 
-    @kept
-    def _relative_spread(self) -> Matrix:
-        """Standard deviation of each word's share of a topic by the noise, over the share, (K, V)."""
-        if (public := self._public()) is not None:
-            return public.relative_spread()
-        return np.full(self.components_.shape, np.nan if cast(LdaModel, self._restored()).noised else 0.0)
-
     @property
     @kept
     def components_sd_(self) -> Matrix:
@@ -535,7 +477,7 @@ class LatentDirichletAllocation(Transformer):
         A topic's sum counts as given (`vips_fast.models.lda.public_topics.PublicTopicsModel.relative_spread`). It is 0
         without noise, and NaN for topics of the records' own: with other noise other topics would have been found.
         """
-        found = np.asarray(self.components_ * self._relative_spread())
+        found = np.asarray(self.components_ * self._restored().relative_spread)
         found.flags.writeable = False
         return found
 
@@ -543,12 +485,12 @@ class LatentDirichletAllocation(Transformer):
         """Compute central intervals of ``components_``: float64, shape (K, V, 2).
 
         ``level`` is in (0, 1). Divided by ``components_.sum(axis=1)`` they are intervals of the words' probabilities.
-        They are lognormal, with the deviations of ``components_sd_``, and only about the noise: they say nothing of
-        other documents that could have been drawn. Ends meet without noise; NaN where ``components_sd_`` is.
+        They are lognormal, with the deviations of ``components_sd_`` (NaN where these are), and only about the noise:
+        they say nothing of other documents that could have been drawn.
         """
         check_number("level", level, 0, 1, low_open=True, high_open=True)
         ends = scipy.special.ndtri(np.array([0.5 - level / 2, 0.5 + level / 2]))
-        sd = np.sqrt(np.log1p(self._relative_spread() ** 2))[:, :, None]
+        sd = np.sqrt(np.log1p(self._restored().relative_spread ** 2))[:, :, None]
         return np.asarray(self.components_[:, :, None] * np.exp(ends * sd - sd**2 / 2))
 
     @kept
@@ -558,9 +500,9 @@ class LatentDirichletAllocation(Transformer):
 
     @kept
     def _fitted_alpha(self) -> float | np.ndarray:
-        if self.public_prior is not None and (public := self._public()) is not None:
-            return public.alpha
         result, model = self._fitted(), self._as_fitted()
+        if self.public_prior is not None and isinstance(restored := self._restored(), PublicTopicsModel):
+            return restored.alpha
         if model._plain and model._options.doc_topic_prior is None:
             # With 4/N for each topic the total would be the larger, the shorter documents are: short texts were then
             # taken for mixtures of all topics (docs/panel.md, the column without privacy).
@@ -571,21 +513,18 @@ class LatentDirichletAllocation(Transformer):
     def _posterior(self, X: Any) -> tuple[Any, np.ndarray, np.ndarray]:
         """Return counts, gamma and log topics for unchecked documents."""
         corpus = documents(self._held(X), self.n_features_in_, expected_by=type(self).__name__)
-        corpus.indices = corpus.indices.astype(np.int32, copy=False)
         options, tol = self._options.resolved(self._as_fitted()._plain), self._options.mean_change_tol
-        mean = str(options.topic_mean)
-        elog = self._log_topics(mean)
+        elog, indptr = self._log_topics(options.topic_mean), corpus.indptr.astype(np.int64)
         gamma = np.empty((corpus.shape[0], elog.shape[0]))
-        indptr = corpus.indptr.astype(np.int64)
 
         def block_of(first: int, last: int, worker: int) -> tuple[np.ndarray, np.ndarray]:
             part = slice(int(indptr[first]), int(indptr[last]))
-            return corpus.indices[part], corpus.data[part].astype(np.float64)
+            return corpus.indices[part].astype(np.int32, copy=False), corpus.data[part].astype(np.float64)
 
         estep_blocks(
             indptr,
             block_of,
-            self._table(str(options.dtype), mean),
+            self._table(options.dtype, options.topic_mean),
             np.full(elog.shape[0], self._fitted_alpha(), np.float64),
             tol=_READ_OUT_TOL if tol is None else min(float(tol), _READ_OUT_TOL),
             word_tol=0.0,
@@ -612,11 +551,10 @@ class LatentDirichletAllocation(Transformer):
 
     @by_pieces(sum)
     def score(self, X: Data, y: object = None) -> float:
-        """Compute the variational lower bound of log p(X), in nats.
+        """Compute the variational lower bound of log p(X), in nats, for public test documents X.
 
-        It is the numerator of Eq. 32, for public test documents X. That is the sum over documents of E[log p(n, theta,
-        z | lambda)] - E[log q(theta, z)]. With a ``topic_mean`` of "arithmetic" it is the bound of log p(X | E[beta]).
-        Nothing is noised here.
+        It is the numerator of Eq. 32: the sum over documents of E[log p(n, theta, z | lambda)] - E[log q(theta, z)].
+        With a ``topic_mean`` of "arithmetic" it is the bound of log p(X | E[beta]).
         """
         corpus, gamma, elog = self._posterior(X)
         alpha, n_topics = self._fitted_alpha(), elog.shape[0]
@@ -637,10 +575,7 @@ class LatentDirichletAllocation(Transformer):
         return total
 
     def perplexity(self, X: Data) -> float:
-        """Bound the held-out perplexity per word, from above.
-
-        The source is Eq. 32 (Hoffman et al. 2010); test documents are public.
-        """
+        """Bound the perplexity a word of public test documents, from above (Eq. 32; Hoffman et al. 2010)."""
         return math.exp(-self.score(X) / max(1, self._n_words(X)))
 
     @by_pieces(sum)
@@ -648,11 +583,26 @@ class LatentDirichletAllocation(Transformer):
         return int(documents(X, expected_by=type(self).__name__).data.sum(dtype=np.int64))
 
 
-def plan(n_records: int, n_features: int | None, n_components: int | None, **how: Any) -> Plan:
-    """Settings for a private topic model, from public numbers.
+def plan(
+    n_records: int,
+    n_features: int | None,
+    n_components: int | None,
+    *,
+    unit: str = "record",
+    n_bins: int | None = None,
+    vocab_share: float | None = None,
+    planner: Planner | None = None,
+    **parameters: Any,
+) -> Plan:
+    """Plan a private topic model, with forecast, from public numbers only.
 
-    ``n_features`` or ``n_components`` may be None, for words that are purchased and as many topics as are worthwhile.
-    ``how`` are keywords of `LatentDirichletAllocation.plan`, and parameters of the estimator that are fixed already.
+    ``n_records`` and ``n_features`` are the documents (or persons, with another ``unit``) and the words of the data to
+    come. With an n_features of None, `PrivateVocabulary` purchases the words from the same budget, and they are as many
+    as are expected. With an n_components of None there are as many topics as are worthwhile, from 5 to 50, chosen
+    together with purchased words. ``n_bins`` are the bins that shards were written in, and ``vocab_share`` is the share
+    of epsilon of a vocabulary; None for half. Without a target and a noise multiplier it is for epsilon = 1.
+    ``planner`` is that of the job, whose calibrations are not repeated. Further ``parameters`` are those of
+    `LatentDirichletAllocation` that are fixed already. Raises ValueError if a number is out of its range.
 
     Examples
     --------
@@ -669,6 +619,19 @@ def plan(n_records: int, n_features: int | None, n_components: int | None, **how
     >>> plan(100_000, 7_702, None, doc_length=100, epsilon=0.3).n_components
     13
     """
-    call = {name: how.pop(name) for name in ("unit", "n_bins", "vocab_share", "planner") if name in how}
-    # Nothing of the estimator but its own `plan` is asked, which chooses a number that is None.
-    return LatentDirichletAllocation(cast(int, n_components), **how).plan(n_records, n_features, **call)
+    own = LatentDirichletAllocation(MOST_TOPICS if n_components is None else n_components, **parameters)
+    own._check_parameters()
+    check_number("n_records", n_records, 1, 2**31 if n_features is None else 2**53, integer=True)
+    check_number("n_features", n_features, 1, 2**53, integer=True, optional=True)
+    check_number("vocab_share", vocab_share, 0, 1, low_open=True, optional=True)
+    if n_features is not None and vocab_share is not None:
+        raise ValueError(f"vocab_share={vocab_share!r}: expected None with a number of words")
+    planner = planner or Planner()
+    case = own._case(Public(int(n_features or 0), int(n_records), seed=0, unit=unit, n_bins=n_bins), own._terms)
+    if n_features is None:
+        case = case.purchase(vocab_share, planner, n_components)
+    elif n_components is None:
+        some = replace(case, n_steps=case.n_steps or DEFAULT_STEPS).decided()
+        case = replace(case, n_components=some.worthwhile_topics(some.calibrated(planner)))
+    case = case.decided()
+    return case.planned(case.calibrated(planner), own._options.learning_decay)

@@ -17,40 +17,29 @@ from .planning import DEFAULT_STEPS, LdaOptions
 
 
 class PaperLdaModel(LdaModel):
-    """A running average with negative entries mapped to 0 each step. It is of noised statistics."""
+    """A running average of noised statistics, whose negative entries are mapped to 0 each step."""
 
     shrinks = False
 
     def update(self, release: Release) -> None:
         """See Algorithm 3."""
         repaired = replace(release, units=np.maximum(release.units, 0))
-        self._average.add(repaired, self._schedule.rate(release.step), None, self._n_threads)
+        self._add(repaired, self._schedule.rate(release.step))
         self._fill_table()
 
     def _lambda(self, first: int, last: int) -> np.ndarray:
-        return self._eta + self.n_records * self._average.values[first:last]
+        return self._eta + self.n_records * self._average[first:last]
 
 
 @dataclass(kw_only=True, repr=False, eq=False)
 class PaperLatentDirichletAllocation(LatentDirichletAllocation):
-    """`LatentDirichletAllocation` as printed.
+    """`LatentDirichletAllocation` as printed: clip 0.1, resampling, τ₀ = 1024, κ = 0.7, and cut at 0.
 
-    It has clip 0.1, resampling, τ₀ = 1024, κ = 0.7, and is cut at 0.
-
-    Parameters
-    ----------
-    n_components : int
-    sensitivity : {"paper", "proven"}
-        "paper" takes clip · N for replacing a document too, which is too small by √2, and
-        marks the model NOT PRIVATE there.
-    update : {"paper", "average"}
-        "average" takes our update and read-out, to see their effect without the rest.
-    **parameters
-        As in `LatentDirichletAllocation`.
+    A ``sensitivity`` of "paper" takes clip · N for replacing a document too, which is too small by √2, and marks the
+    model NOT PRIVATE there; "proven" does not. Other parameters are those of `LatentDirichletAllocation`.
     """
 
     sensitivity: str = "paper"
-    update: str = "paper"
     clip: float | None = 0.1
     n_steps: int | None = DEFAULT_STEPS
     sampling: str = "without_replacement"
@@ -60,20 +49,15 @@ class PaperLatentDirichletAllocation(LatentDirichletAllocation):
         options = super()._options
         # A prior is no choice of numerics: beside it, the article's own stay.
         own = dict(vars(Options()), doc_topic_prior=None, topic_word_prior=None, measure_gain=None)
-        if self.update == "paper" and replace(options, **own) == LdaOptions():
+        if replace(options, **own) == LdaOptions():
             options = replace(options, learning_decay=0.7, learning_offset=1024.0, length_method="resample")
-        clip = 1.0 if options.word_clip is None else options.word_clip
-        mean = options.topic_mean or "geometric"
-        scale = options.word_scale or 0.0
-        tol = 1e-3 if options.mean_change_tol is None else options.mean_change_tol
-        alpha = 1.0 / self.n_components if options.doc_topic_prior is None else options.doc_topic_prior
         found: LdaOptions = replace(
             options,
-            word_clip=clip,
-            word_scale=scale,
-            topic_mean=mean,
-            mean_change_tol=tol,
-            doc_topic_prior=alpha,
+            word_clip=1.0 if options.word_clip is None else options.word_clip,
+            word_scale=options.word_scale or 0.0,
+            topic_mean=options.topic_mean or "geometric",
+            mean_change_tol=1e-3 if options.mean_change_tol is None else options.mean_change_tol,
+            doc_topic_prior=1.0 / self.n_components if options.doc_topic_prior is None else options.doc_topic_prior,
             measure_gain=False,  # the article measures nothing
         )
         return found
@@ -89,13 +73,12 @@ class PaperLatentDirichletAllocation(LatentDirichletAllocation):
 
     def _check_parameters(self) -> None:
         check_choice("sensitivity", self.sensitivity, ("paper", "proven"))
-        check_choice("update", self.update, ("paper", "average"))
         if self.public_prior is not None:
             raise ValueError("public_prior: expected None; the article's algorithm has no public topics")
         super()._check_parameters()
 
     def _model(self, public: Public, schedule: RunSchedule | None = None) -> Model:
-        return (PaperLdaModel if self.update == "paper" else LdaModel)(self._model_settings(public, schedule), public)
+        return PaperLdaModel(self._model_settings(public, schedule), public)
 
     def _model_settings(self, public: Public, schedule: RunSchedule | None) -> LdaSettings:
         return replace(super()._model_settings(public, schedule), histograms=0)  # the article releases only topics

@@ -5,8 +5,8 @@ corpora of Wikipedia articles; their reasons:
 
 - *Batch.* With the accountant of Poisson sampling, the noise in the average of T steps grows little while q = S/n >=
   1/4 (for 1/4 in place of 1 it is 2 % at epsilon = 0.3, and 15 % at 2), and the work falls with q. So S = n/4, but at
-  least 100,000 documents. If the statistics do not stand clear of the noise, half of the documents in each of 30 steps
-  are 1 % better.
+  least 100,000. If the statistics do not stand clear of the noise, half of the documents in each of 30 steps are 1 %
+  better.
 - *Steps.* At such a q the noise in the average hardly depends on T, and the work grows with it. If the statistics stand
   well above the noise, the topics still gain while each document is used some 15 times, in 40 to 60 steps; else 20 are
   enough. How far they stand above it depends on a document's distinct words, not on its length.
@@ -14,13 +14,12 @@ corpora of Wikipedia articles; their reasons:
   Clipping at 0.48 of that for an m of N^0.85 takes half off the noise. It loses little signal, because no word may take
   more than 0.3 of the clip. A person's documents share topics and words: 1.4 times a document's clip is best or near it
   for 2.3 posts and for 8 sections a person.
-- *Scales.* Noise in proportion to the fourth root of a word's share: `vips_fast.models.lda.model.EntryScales`.
 - *Step size.* rho_t = (1 + t)^-kappa. If the statistics stand well above the noise, kappa = 0.5 forgets the first
   topics faster. Else 0.7 averages more noise away.
-- *Topics.* Where the noise is large fewer topics are better: about twice the signal x (below), and at most 50, as more
-  were not tried. Sections of articles at x = 8, 23 and 42 were best with 20, 20 and 50.
-- *Words.* A vocabulary that is purchased takes the number of words with which most tokens stand clear of the noise;
-  `vips_fast.models.vocabulary.planning` has the split.
+- *Topics.* Where the noise is large fewer are better: about twice the signal x (below), and at most 50, as more were
+  not tried. Sections of articles at x = 8, 23 and 42 were best with 20, 20 and 50.
+- *Words.* A purchased vocabulary takes the number of words with which most tokens stand clear of the noise
+  (`vips_fast.models.vocabulary.planning`).
 
 The forecast is what public numbers say for certain: how many words of a topic can stand clear of the noise. Let s be
 the noise of an entry of the averaged sums, in units of a document's clip. The sum of n documents for a mean word is x =
@@ -47,14 +46,10 @@ from ..forecast import HopelessWarning, factor
 from ..parameters import Options
 from ..vocabulary.planning import VocabularyPlan, plan_vocabulary
 
-#: Share of a document's words that its topics may still change by when the E-step stops. A thirtieth takes 1.1 to 1.3
-#: times as long and predicts no better; twice as much is worse on short posts.
-WORD_TOL = 0.01
-#: Least (expected) minibatch, and its share of the records beyond that. Then the share and the steps if the statistics
-#: do not stand clear of the noise.
+#: Least (expected) minibatch, its share of the records; that share, and the steps, if statistics do not stand clear.
 _LEAST_BATCH, _BATCH_SHARE, _NOISY_SHARE, _NOISY_STEPS = 100_000, 0.25, 0.5, 30
-#: Steps of a fit that does not say. If the statistics are clear of the noise at kappa = 0.7, the number that uses each
-#: record this often, within bounds.
+#: Steps of a fit that does not say; if statistics are clear at kappa = 0.7, within bounds as many as use a record 15
+#: times.
 DEFAULT_STEPS, _MORE_STEPS, _MOST_STEPS, _USES = 20, 40, 60, 15
 #: Words of a usual document, those that a document is brought to, and the longest that the clip suits, if nobody says.
 #: Topics of documents that are brought to more words are sharper: in 14 cells of ten corpora 80 words are .8 % better
@@ -63,21 +58,19 @@ DEFAULT_STEPS, _MORE_STEPS, _MOST_STEPS, _USES = 20, 40, 60, 15
 DOC_LENGTH, BROUGHT_TO, _LONG = 40, 80, 200
 #: The longest document whose words decide the prior of its proportions, and the prior's weight in words.
 _SHORT, _PRIOR_WORDS = 10, 4.0
-#: The priors of new documents' proportions that the score of a private fit compares, over the fit's. Noise makes topics
-#: more alike than they are, and a document of one seems to be of several. With the last prior, topics that tell little
-#: of a document predict about as word frequencies do. On 23 cells of 11 corpora with 5 to 50 topics the best of the
-#: three was within 1.3 % of the best prior, and a bound of perplexity needs the fit's own.
+#: The priors of new documents' proportions that the score of a private fit compares, over the fit's: noise makes topics
+#: more alike than they are, and a document of one seems to be of several. On 23 cells of 11 corpora with 5 to 50 topics
+#: the best of the three was within 1.3 % of the best prior, and a bound of perplexity needs the fit's own.
 READ_OUTS = (1.0, 4.0, 16.0)
-#: The clip of a document over N^0.425; the clip of a person's documents over it; the share of it that one word may
-#: take.
+#: The clip of a document over N^0.425; that of a person's documents over it; the share that one word may take.
 _CLIP, _PERSON, WORD_CLIP = 0.48, 1.4, 0.3
 #: Contributions are scaled by this power of the words' shares.
 WORD_SCALE = 0.25
-#: Least signal to noise for kappa = 0.5, and (after more steps) for more steps.
-_CLEAR = 2.4
+#: The signal of a topic from which on it stands clear of the noise: for kappa = 0.5, and for more steps.
+CLEAR = 2.4
 #: Share of the steps that release histograms of words, and the share if noise hides masses; the least such noise in
-#: nats; fewest steps of a run that has some, and the signal that needs only one. If topics stand clear, a histogram has
-#: a larger norm (`CLEAR_NORM`), so more noise, and a larger signal needs only one.
+#: nats; fewest steps of a run that has some; and the signal that needs only one, larger where topics stand clear, as
+#: histograms then have a larger norm and more noise.
 _COUNTED, _COUNTED_NOISY, _NOISY_MASSES, _LEAST_STEPS, _ENOUGH, _ENOUGH_CLEAR = 0.15, 0.25, 0.12, 10, 35.0, 100.0
 #: Topics for each unit of the signal, if they are left to the plan; the fewest and the most of them. The last is the
 #: words from which on there are that many: posts over 500 words were best with 5 to 20, where 2 x is 26 to 100.
@@ -86,10 +79,8 @@ _TOPICS, _FEWEST, MOST_TOPICS, _USUAL_WORDS = 2.0, 5, 50, 3000
 _LEAST_NOISE = 1e-3
 #: Different words of a text of N words, as a power of N; fewest and most words of a vocabulary that is purchased.
 DIFFERENT, _LEAST_WORDS, _MOST_WORDS = 0.9, 50, 50_000
-#: A purchase with fewer words expected is refused.
-FEW_WORDS = 10
-#: A topic that can show fewer clear words than the first is noise; with fewer than the second it is hard to name.
-HOPELESS, _NAMED_WORDS = 5.0, 10.0
+#: A purchase of fewer words is refused; a topic with fewer clear words is noise, or hard to name.
+FEW_WORDS, HOPELESS, _NAMED_WORDS = 10, 5.0, 10.0
 
 
 @dataclass(frozen=True)
@@ -99,25 +90,24 @@ class LdaOptions(Options):
     Attributes
     ----------
     learning_decay, learning_offset : float
-        κ and τ₀ of the step size (τ₀ + t)^−κ, t = 0, 1, …. A decay of None is chosen by
-        `vips_fast.plan`, and is 0.5 without privacy; an offset of 1 forgets the initial topics at once.
+        κ and τ₀ of the step size (τ₀ + t)^−κ, t = 0, 1, …. A decay of None is chosen by `vips_fast.plan`, and is 0.5
+        without privacy; an offset of 1 forgets the initial topics at once.
     length_method : {"scale", "resample"}
         How a document is brought to N words: "scale" multiplies its counts by N over their sum. "resample" draws N
         words from its own bag with replacement, anew at each visit (section 4.2). Scaling adds no sampling noise and
         gives smaller norms.
     word_clip : float or None
-        A bound, as a share in (0, 1] of the clip, for one word's part of a unit's contribution. So no word takes the
-        share of all others. None is 0.3; 1 is no bound.
+        A bound, as a share in (0, 1] of the clip, for one word's part of a unit's contribution, so that no word takes
+        the share of all others. None is 0.3; 1 is no bound.
     word_scale : float or None
         b in [0, 0.5]. Contributions and noise are scaled by the b-th power of the words' shares, and by the root of
-        topics' shares of each word, as earlier releases tell them (`vips_fast.models.lda.model.EntryScales`). None is
+        topics' shares of each word, as earlier releases tell them (`vips_fast.models.lda.model.entry_scales`). None is
         0.25; 0 gives all entries the same noise.
     topic_mean : {"geometric", "arithmetic"} or None
-        What stands for a topic's word probabilities in the E-step and in the read-outs. It is exp(E[log β]), which the
-        bound asks for (Hoffman et al. 2010, Eq. 5), or E[β], the shares of λ, as in variational EM (Blei et al. 2003).
-        Rare words weigh less in the former, which costs perplexity where λ is small (Asuncion et al. 2009). None is
-        "arithmetic"; in the article's own algorithm, "geometric", which has no collapsed updates. Read-outs follow
-        `set_params` after a fit, as post-processing.
+        What stands for a topic's word probabilities in the E-step and in the read-outs: exp(E[log β]), which the bound
+        asks for (Hoffman et al. 2010, Eq. 5), or E[β], as in variational EM (Blei et al. 2003). Rare words weigh less
+        in the former, which costs perplexity where λ is small (Asuncion et al. 2009). None is "arithmetic"; in the
+        article's own algorithm, "geometric", which has no collapsed updates. Read-outs follow `set_params` after a fit.
     distinct_words : float or None
         Distinct words of a usual document (or of all that a person wrote), public; the plan and its forecast go by
         them. None is ``doc_length ** 0.9``, as in a usual text of that length.
@@ -137,10 +127,9 @@ class LdaOptions(Options):
     topic_word_prior : float or None
         Dirichlet prior η of a topic's word probabilities; None is 1/K.
     measure_gain : bool or None
-        Whether the last step of a private `fit` measures the finished topics in place of improving them. Then
-        ``found_gain_`` says how much better they predict words than word frequencies do. It costs no epsilon, and 2.6 %
-        more noise at 20 steps. None measures runs of at least 10 steps. A run with a `PublicPrior` has scores of its
-        own, which this does not turn off.
+        Whether the last step of a private `fit` measures the finished topics in place of improving them, for
+        ``found_gain_``. It costs no epsilon, and 2.6 % more noise at 20 steps. None measures runs of at least 10 steps.
+        A run with a `PublicPrior` has scores of its own, which this does not turn off.
     """
 
     learning_decay: float | None = None
@@ -162,12 +151,14 @@ class LdaOptions(Options):
         decay, tol = self.learning_decay, self.mean_change_tol
         if plain:
             decay, tol = 0.5 if decay is None else decay, 0.1 if tol is None else tol
-        return replace(self, topic_mean=self.topic_mean or "arithmetic", learning_decay=decay, mean_change_tol=tol)
-
-    @property
-    def stop(self) -> tuple[float, float]:
-        """The kernels' ``tol`` and ``word_tol``."""
-        return (0.0, WORD_TOL) if self.mean_change_tol is None else (float(self.mean_change_tol), 0.0)
+        return replace(
+            self,
+            topic_mean=self.topic_mean or "arithmetic",
+            word_clip=WORD_CLIP if self.word_clip is None else self.word_clip,
+            word_scale=WORD_SCALE if self.word_scale is None else self.word_scale,
+            learning_decay=decay,
+            mean_change_tol=tol,
+        )
 
     def check(self) -> None:
         """Raise a ValueError for a number out of its range."""
@@ -198,29 +189,14 @@ class PlanParameters(TypedDict):
 
 @dataclass(frozen=True)
 class Plan:
-    """Settings for `LatentDirichletAllocation`.
+    """Settings for `LatentDirichletAllocation`, and what they promise.
 
-    Attributes
-    ----------
-    batch_size, n_steps, clip : float, int, float
-        Parameters of the estimator of the same names.
-    learning_decay : float
-        Of `LdaOptions`.
-    noise_multiplier : float
-        What the calibration will give.
-    signal_to_noise : float
-        Mean mass of a word in a topic, after the clip, over the standard deviation of the noise in the final
-        statistics.
-    readable_words : float
-        Words of a topic that can stand clear of the noise, by Zipf's law.
-    told : float
-        Share of the words of a document that are such words, without the number of topics.
-    distinct_words : float
-        Distinct words of a document that this is for.
-    n_components, n_features : int
-        Topics and words that this is for.
-    vocabulary : VocabularyPlan or None
-        How the vocabulary is purchased, if it is.
+    ``batch_size``, ``n_steps``, ``clip`` and ``learning_decay`` are the estimator's, and ``noise_multiplier`` is what
+    the calibration will give. ``signal_to_noise`` is the mean mass of a word in a topic, after the clip, over the
+    standard deviation of the noise in the final statistics. By Zipf's law ``readable_words`` of a topic can stand clear
+    of the noise, and ``told`` is the share of a document's words that can, without the number of topics. The plan is
+    for ``distinct_words`` of a document, ``n_components`` topics and ``n_features`` words, which ``vocabulary``
+    purchases unless it is None.
 
     Examples
     --------
@@ -279,7 +255,7 @@ class Plan:
         )
 
     def run_forecast(self) -> RunForecast:
-        """Return the forecast of a run with this plan."""
+        """Give the `forecast` with its share and its warning."""
         return RunForecast(self.told, self.forecast(), HopelessWarning if self.hopeless else None)
 
 
@@ -294,10 +270,10 @@ def whole_epochs(sampler: Sampler, n_steps: int) -> int:
 
 
 def default_clip(doc_length: int | None, rows_per_group: int | None = 1) -> float:
-    """Choose the clip: 0.48 N^-0.425 for one document, at most 1.
+    """Choose the clip: 0.48 N^-0.425 for one document, at most 1; up to 1.4 times that for a person with several.
 
-    It is up to 1.4 times that for a person with several. Without a length it is the clip for 200 words: a small clip
-    does not cost short documents, and a large one does long ones.
+    Without a length it is that for 200 words: a small clip does not cost short documents, and a large one does long
+    ones.
     """
     rows = math.inf if rows_per_group is None else rows_per_group
     return float(min(1.0, _CLIP * (doc_length or _LONG) ** -0.425) * min(_PERSON, rows**0.25))
@@ -306,8 +282,8 @@ def default_clip(doc_length: int | None, rows_per_group: int | None = 1) -> floa
 def usual_length(n_features: int) -> float:
     """Estimate a usual document's number of common words: 8 to 40.
 
-    These are among V common ones. The share follows the law of `vips_fast.models.vocabulary.planning`. Posts have 7, 14
-    and 20 of the 500, 2,000 and 5,000 commonest words. A V of 0 stands for words that are yet to be purchased: all.
+    They are among V common ones, by the law of `vips_fast.models.vocabulary.planning`: posts have 7, 14 and 20 of the
+    500, 2,000 and 5,000 commonest words. A V of 0 stands for words that are yet to be purchased: all.
     """
     if not n_features:
         return float(DOC_LENGTH)
@@ -318,8 +294,8 @@ def usual_length(n_features: int) -> float:
 def fitting_prior(doc_length: int | None, n_topics: int) -> float:
     """Choose the Dirichlet prior α of proportions in a fit: 1/K.
 
-    It keeps topics apart. Documents of N <= 10 words tell too little of their topics for that, so it is at least 4/N
-    for them, at most 2. In four of five cells with 5 to 17 topics the perplexity was 1 to 6 % lower, in one 1 % higher.
+    Documents of N <= 10 words tell too little of their topics to keep these apart, so it is at least 4/N for them, at
+    most 2. In four of five cells with 5 to 17 topics the perplexity was 1 to 6 % lower, in one 1 % higher.
     """
     usual = 1.0 / n_topics
     return usual if doc_length is None or doc_length > _SHORT else max(usual, min(_PRIOR_WORDS / doc_length, 2.0))
@@ -329,22 +305,16 @@ def histogram_steps(n_steps: int, n_topics: int, signal: float) -> int:
     """Choose how many first steps release a histogram of words.
 
     Short runs have none. A longer one has at least one: topics' sums are of documents that were brought to one length,
-    so they do not have the masses of words. The noise of a word's mass adds up over K topics. At the signal x, masses
-    lose about K / (4 x^2) nats a word. From `_NOISY_MASSES` nats on, a quarter of the steps are histograms, below it
-    15 %. Word frequencies lose about 40 / (h x^2) nats with h histograms. It takes no more than bring that to 0.033:
-    each further one costs topics more, by the noise in the steps that are left, than it saves. 97,750 sections at
-    epsilon = 2 had a perplexity 0.7 % lower with one than with three.
+    so they do not have the masses of words. At the signal x, masses lose about K / (4 x^2) nats a word by the noise of
+    K topics. From `_NOISY_MASSES` nats on, a quarter of the steps are histograms, below it 15 %. With h of them word
+    frequencies lose about 40 / (h x^2) nats. It takes no more than bring that to 0.033: each further one costs topics
+    more than it saves. 97,750 sections at epsilon = 2 had a perplexity 0.7 % lower with one than with three.
     """
     if n_steps < _LEAST_STEPS:
         return 0
     share = _COUNTED_NOISY if n_topics > 4.0 * _NOISY_MASSES * signal**2 else _COUNTED
-    enough = _ENOUGH_CLEAR if stands_clear(signal, n_topics) else _ENOUGH
+    enough = _ENOUGH_CLEAR if signal >= CLEAR * n_topics else _ENOUGH
     return min(round(share * n_steps), math.ceil((enough / max(signal, 1.0)) ** 2))
-
-
-def stands_clear(signal: float, n_topics: int) -> bool:
-    """Tell from the signal whether topics stand clear of noise."""
-    return signal >= _CLEAR * n_topics
 
 
 def _harmonic(n: float) -> float:
@@ -357,14 +327,9 @@ def clear_words(signal: float, n_features: int) -> float:
     return min(signal * n_features / (2 * _harmonic(n_features)), n_features)
 
 
-def told_share(signal: float, n_features: int) -> float:
-    """Compute the share of all occurrences that are of clear words, by Zipf's law."""
-    return _harmonic(clear_words(signal, n_features)) / _harmonic(n_features)
-
-
 @dataclass(frozen=True)
 class TopicCase:
-    """Settings and public numbers that decide the plan of a topic model; see `plan`.
+    """Settings and public numbers that decide the plan of a topic model.
 
     ``size``, the records of a minibatch, and ``n_steps`` are None for the default, which `decided` finds; all else
     needs both. ``may_enlarge`` says whether half of the records may be taken in each step if the statistics are noisy.
@@ -390,10 +355,9 @@ class TopicCase:
         return make_sampler(self.sampling, None, self.n_records, self.size, n_bins=self.n_bins)
 
     def decided(self) -> TopicCase:
-        """Choose minibatches and steps.
+        """Choose minibatches and steps, by whether the statistics stand clear of the noise.
 
-        Whether the statistics stand clear of the noise decides both. The signal falls with 1/noise, so they do if the
-        noise where they just do meets the target. That takes one value of epsilon and no calibration.
+        They do if the noise where they just do meets the target: one value of epsilon, and no calibration.
         """
         n, size = self.n_records, self.size
         if size is None:
@@ -403,7 +367,7 @@ class TopicCase:
             return case
         steps = min(max(_MORE_STEPS, math.ceil(_USES * n / case.sampler.expected_batch_size)), _MOST_STEPS)
         longer = replace(case, n_steps=whole_epochs(case.sampler, steps))
-        least = longer.signal(1.0, 0.7) / (_CLEAR * self.n_components)
+        least = longer.signal(1.0, 0.7) / (CLEAR * self.n_components)
         if self.noise_multiplier is not None:
             clear = self.noise_multiplier <= least
         elif least < _LEAST_NOISE:
@@ -436,33 +400,19 @@ class TopicCase:
 
     def decay(self, noise_multiplier: float) -> float:
         """Choose the step size's kappa."""
-        return 0.5 if stands_clear(self.signal(noise_multiplier, 0.5), self.n_components) else 0.7
+        return 0.5 if self.signal(noise_multiplier, 0.5) >= CLEAR * self.n_components else 0.7
 
     def planned(self, noise_multiplier: float, decay: float | None) -> Plan:
         """Make the plan with this noise; None chooses the step size."""
         assert self.size is not None and self.n_steps is not None
         decay = self.decay(noise_multiplier) if decay is None else float(decay)
         signal, K, V = self.signal(noise_multiplier, decay), self.n_components, self.n_features
-        return Plan(
-            self.size,
-            self.n_steps,
-            self.clip,
-            decay,
-            noise_multiplier,
-            signal / K,
-            clear_words(signal / K, V),
-            told_share(signal, V),
-            self.distinct_words,
-            K,
-            V,
-            self.vocabulary,
-        )
+        clear, told = clear_words(signal / K, V), _harmonic(clear_words(signal, V)) / _harmonic(V)
+        run = self.size, self.n_steps, self.clip, decay, noise_multiplier
+        return Plan(*run, signal / K, clear, told, self.distinct_words, K, V, self.vocabulary)
 
     def purchase(self, share: float | None, planner: Planner, topics: int | None) -> TopicCase:
-        """Choose words to purchase, their epsilon and the topics' number together.
-
-        The best has the largest share of tokens that stand clear of the noise. Others tell nothing.
-        """
+        """Choose words to purchase, their epsilon and the topics' number: most tokens then stand clear of the noise."""
         best, most = (-math.inf, self), _LEAST_WORDS
         while most <= _MOST_WORDS:
             vocabulary = plan_vocabulary(
@@ -479,8 +429,7 @@ class TopicCase:
             case = replace(self, n_features=words, distinct_words=held, may_enlarge=False).decided()
             z = case.calibrated(planner) * vocabulary.extra_noise
             case = replace(case, n_components=topics or case.worthwhile_topics(z))
-            told = told_share(case.signal(z, case.decay(z)), words)
-            if (worth := told * vocabulary.token_share) > best[0]:
+            if (worth := case.planned(z, None).told * vocabulary.token_share) > best[0]:
                 chosen = replace(self, n_features=words, distinct_words=held, n_components=case.n_components)
                 best = worth, replace(chosen, vocabulary=vocabulary)
             if vocabulary.words < 0.8 * most:

@@ -11,8 +11,8 @@ A language's topics are public (`vips_fast.models.lda.prior`). The records say t
 3. *Score* (one to four steps in twenty). Half of a unit's words predict the other half, with each of a few Dirichlet
    priors of the topic proportions (`HalfPrediction`). Beside it stands how much better the records' own exact word
    frequencies predict than the released ones (`frequency_gain`). Both together are the verdict. If the lengths show
-   that the noise would hide it (`_HIDES`), one step only compares the priors, or none if that would not tell either
-   (`_TELLS_TOTAL`). Words have the other steps.
+   that the noise would hide it, one step only compares the priors, or none if that would not tell either. Words have
+   the other steps.
 
 With very many units (`_OWN_SIGNAL`) most steps of words become steps of topics of the records' own, fitted by
 `vips_fast.models.lda.model.LdaModel`; the public topics stay beside them.
@@ -40,8 +40,7 @@ from ...kernels.threads import one_blas_thread
 from ...mechanisms import GaussianMechanism
 from ..several import clear_deviations
 from ..verdict import Verdict
-from .masses import WordHistogram, histogram_scales, topic_weights
-from .model import LdaModel, LdaSettings
+from .model import LdaModel, LdaSettings, WordHistogram
 from .planning import DIFFERENT
 from .prior import PublicPrior, word_probabilities
 from .records import DocumentBlock, UnitWords, unit_words, words_outside
@@ -55,10 +54,12 @@ LENGTH_CELLS = np.array([1, 2, 4, 7, 12, 20, 35, 60, 105, 180, 315])
 _OUTSIDE = 0.15
 #: A unit of usual length times this has the norm of the clip.
 _FILLS = 0.8
-#: The power of a unit's counts in the histogram: words come in bursts.
-_POWER = 0.5
-#: Totals of the Dirichlet prior of proportions that the score compares: the middle one first, which is taken without a
-#: score; then as many times less and more. The peak between them is taken. docs/panel.md has how they were chosen.
+#: The power of a unit's counts in the histogram, and of public word frequencies in its scales: words come in bursts.
+_POWER, _SCALE = 0.5, 0.25
+#: The ridge of topic weights: their relative standard deviation, times the root of the number of topics; and rounds.
+_RIDGE, _SWEEPS = 1.0, 200
+#: Totals of the Dirichlet prior of proportions that the score compares: the middle one, taken without a score, and as
+#: many times less and more. The peak between them is taken (docs/panel.md).
 TOTALS = (6.0, 1.5, 24.0)
 #: Parts of a unit's squared norm in a score: predictions, the exact frequencies' gain, the number of words for it.
 _PARTS = (0.35, 0.53, 0.12)
@@ -70,25 +71,18 @@ _NAT = 2**20
 #: Words of a unit over the noise of a word, summed over units, and counted words of a usual unit, from which topics of
 #: the records' own win (docs/panel.md): shorter texts say little about which words go together.
 _OWN_SIGNAL, _OWN_LENGTH = 4.0, 12.0
-#: Steps of words before topics of the records' own, the share of public topics beside them, and their `TOTALS`.
-_OWN_WORDS, _BESIDE, _OWN_TOTALS = 4, 0.1, (3.0, 1.0, 9.0)
-#: The fewest topics of the records' own.
-_FEWEST = 10
-#: The first step of topics of the records' own, after lengths and words.
-_FIRST_OWN = 1 + _OWN_WORDS
-#: Spread of the estimate of a gain beside noise and chance, in nats a word: texts differ from what the score assumes.
-#: docs/panel.md has how it was chosen, and what such a choice is worth on a corpus that it was made without.
+#: Of topics of the records' own the first step, after lengths and four of words; the share of public topics beside
+#: them; their `TOTALS`, and the fewest.
+_FIRST_OWN, _BESIDE, _OWN_TOTALS, _FEWEST = 5, 0.1, (3.0, 1.0, 9.0), 10
+#: Spread of the estimate of a gain beside noise and chance, in nats a word: texts differ from what the score assumes
+#: (docs/panel.md).
 _MISS = 0.05
-#: Standard deviations to either side that hold 90 % of a normal distribution.
+#: Deviations to either side that hold 90 % of a normal distribution.
 _NINETY = 1.6449
-#: Noise in nats a word that a score of few steps may have, and from which on a score would say nothing: words have its
-#: steps then.
-_TELLS, _HIDES = 0.025, 0.15
-#: Noise in nats a word of a score that only compares, up to which it tells the best prior of proportions.
-_TELLS_TOTAL = 0.03
-#: Nats a word that say nothing of a gain.
-_NOTHING = 50.0
-#: How far a mean number of words is known from exact lengths. On corpora of the panel 7 % are the usual miss.
+#: Noise in nats a word that a score of few steps may have; from which on a score would say nothing, and words have its
+#: steps; up to which a score that only compares tells the best prior of proportions; and that says nothing of a gain.
+_TELLS, _HIDES, _TELLS_TOTAL, _NOTHING = 0.025, 0.15, 0.03, 50.0
+#: How far a mean number of words is known from exact lengths: 7 % are the usual miss on the panel.
 _BY_LENGTHS = 0.1
 #: A cell of the lengths that is this many standard deviations above 0 shows that the noise does not hide them.
 _SHOWN = 3.0
@@ -160,10 +154,38 @@ def read_words(x: np.ndarray, sd: np.ndarray, topics: np.ndarray, weights: np.nd
         )
 
 
+def topic_weights(x: np.ndarray, sd: np.ndarray, topics: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, float]:
+    """Estimate topic weights, (K,), which sum to 1, of a noised histogram, and its total c > 0; see `read_words`."""
+    total = max(float(x.sum()), float(np.sqrt((sd * sd).sum())))
+    scaled = topics / sd
+    ridge = 1.0 / (_RIDGE**2 * weights / len(weights) * total**2)
+    gram = scaled @ scaled.T
+    gram[np.diag_indices_from(gram)] += ridge
+    aim = scaled @ (x / sd) + ridge * total * weights
+    found, inverse = total * weights, 1.0 / np.diag(gram)
+    slope = gram @ found - aim
+    for _ in range(_SWEEPS):
+        largest = 0.0
+        for k in range(len(found)):
+            moved = max(found[k] - slope[k] * inverse[k], 0.0) - found[k]
+            if moved:
+                found[k] += moved
+                slope += moved * gram[k]
+                largest = max(largest, abs(moved))
+        if largest <= 1e-6 * total:
+            break
+    # No topic of weight 0: it could not come back.
+    found = np.maximum(found, 1e-3 * max(float(found.sum()), 1e-3 * total) * weights)
+    return found / found.sum(), float(found.sum())
+
+
+def histogram_scales(frequencies: np.ndarray) -> np.ndarray:
+    """Compute d, (V,), in (0, 1], from public word frequencies."""
+    return np.asarray((frequencies / frequencies.max()) ** _SCALE)
+
+
 class Chosen(NamedTuple):
-    """What a score chooses: topics, whether the records' ``own`` are among them, and the ``total`` of the Dirichlet
-    prior of proportions; the ``nats`` that a unit gains by them, and the ``noise`` in these.
-    """
+    """A score's choice: whether topics are the records' ``own``, their prior's ``total``; nats of a unit, and noise."""
 
     own: bool
     total: float
@@ -218,7 +240,7 @@ def frequency_gain(counts: np.ndarray, expected: np.ndarray) -> int:
 def expected_log(shares: np.ndarray, words: float) -> float:
     """Compute the mean log-probability of a word by frequencies that are counted from so many other ``words``.
 
-    ``shares``, (V,), are the true frequencies. Counts are Poisson, and each word has `_BEFORE` occurrences before them.
+    The true ``shares`` are (V,). Counts are Poisson, and each word has `_BEFORE` occurrences before them.
     """
     t, rates = np.arange(400.0), np.geomspace(1e-6, 200.0, 400)
     chances = np.exp(t * np.log(rates[:, None]) - rates[:, None] - scipy.special.gammaln(t + 1.0))
@@ -245,24 +267,12 @@ def kept_words(units: UnitWords, words: np.ndarray, most: int) -> np.ndarray:
 class Lengths:
     """What the first release says of units' lengths. Before it, and where noise hides it, they are as ``stated``.
 
-    Attributes
-    ----------
-    cells, noise : array (11,), float
-        The units in each cell, and the noise in each of these numbers.
-    outside : float
-        The mean share of a unit's words that are not counted.
-    median : float
-        Counted words of the median unit that has any.
-    kept : int
-        Most words of a unit that count for the gain of exact frequencies.
-    mean_kept : (float, float)
-        Words that a unit is expected to keep, each once, and how far that is known.
-    all_over_kept : float
-        Different words of units, over those that are expected to be kept.
-    halves : (float, float)
-        The most words of a half that count in a score, and the bound of its nats.
-    mean_predicted : (float, float)
-        Words of a unit that are expected to be predicted, none if a half is empty, and how far that is known.
+    ``cells``, (11,), are the units in each cell, with ``noise`` in each, and ``outside`` is the mean share of a unit's
+    words that are not counted. ``median`` are the counted words of the median unit that has any. ``kept`` are the most
+    words of a unit that count for the gain of exact frequencies, ``mean_kept`` those that it is expected to keep, each
+    once, and how far that is known, and ``all_over_kept`` its different words over these. ``halves`` are the most words
+    of a half that count in a score, and the bound of its nats. ``mean_predicted`` are the words of a unit that are
+    expected to be predicted, none if a half is empty, and how far that is known.
     """
 
     def __init__(
@@ -322,16 +332,13 @@ def forecast_words(prior: PublicPrior, n_records: int, noise: float, length: flo
         held = np.minimum(1.0, words * prior.frequencies)
         norm = math.sqrt(float(held @ scales**-2.0))
         clear.append(int((n_records * held / scales > clear_deviations(total) * noise * _FILLS * norm).sum()))
-    told = [f"{float(f'{number:.2g}'):,.0f}" for number in clear]
+    told, stand = [f"{float(f'{number:.2g}'):,.0f}" for number in clear], "can stand clear of the noise"
     if not clear[-1]:
-        about = f"no single word of {total:,} can stand clear of the noise"
+        about = f"no single word of {total:,} {stand}"
     elif length is not None:
-        about = f"{told[0]} of {total:,} words can stand clear of the noise in texts of {length:g} counted words"
+        about = f"{told[0]} of {total:,} words {stand} in texts of {length:g} counted words"
     else:
-        about = (
-            f"of {total:,} words {told[0]}, {told[1]} or {told[2]} can stand clear of the noise in texts of 10, 40 or "
-            "160 counted words"
-        )
+        about = f"of {total:,} words {told[0]}, {told[1]} or {told[2]} {stand} in texts of 10, 40 or 160 counted words"
     return RunForecast(clear[len(clear) // 2] / total, f"forecast: public topics, weighted by the records; {about}")
 
 
@@ -384,7 +391,7 @@ class PublicTopicsModel(Model):
         self._n_steps, self._given_length = total_steps, float(usual_length)
         self._scales = histogram_scales(prior.frequencies)
         self._mechanism: tuple[GaussianMechanism, Sampler] | None = None
-        self._bound, self._spacing, self._batch, self._adds = self.clip, 1.0, float(self.n_records), True
+        self._spacing, self._batch, self._adds = 1.0, float(self.n_records), True
         #: Share of units that a score asks.
         self._share = min(1.0, JUDGES / self.n_records)
         self._scored, self._scored_noise, self._scores = np.zeros(0), 0.0, 0
@@ -410,11 +417,8 @@ class PublicTopicsModel(Model):
         return self.clip * (1.0 if relation == "add_remove" else 2**0.5)
 
     def prepare(self, mechanism: GaussianMechanism, sampler: Sampler) -> None:
-        """Take the lattice, and the bound that the noise covers."""
-        self._mechanism = mechanism, sampler
-        self._adds = sampler.relation == "add_remove"
-        bound = mechanism.sensitivity / (1.0 if self._adds else 2**0.5)
-        self._bound = min(self.clip, bound)
+        """Take the lattice."""
+        self._mechanism, self._adds = (mechanism, sampler), sampler.relation == "add_remove"
         self._spacing = checked_spacing(mechanism.spacing, self.clip, low=LDA_MIN_SPACING, high=LDA_MAX_SPACING)
         self._batch = float(sampler.expected_batch_size)
         if self._own is not None:
@@ -425,11 +429,7 @@ class PublicTopicsModel(Model):
     # -- the order of steps
 
     def _score_plan(self) -> tuple[int, bool]:
-        """Plan the steps of the score, and whether it only compares the priors of proportions.
-
-        As few steps as tell the gain, at most a fifth. If noise would hide it, one compares, or none if that tells
-        nothing.
-        """
+        """Plan the steps of the score, as few as tell the gain, and whether it only compares priors of proportions."""
         if self._n_steps < 3:
             return 0, False
         most = max(1, round(0.2 * self._n_steps))
@@ -438,17 +438,15 @@ class PublicTopicsModel(Model):
         if noise < _HIDES:
             enough = math.ceil(most * (noise / _TELLS) ** 2) or most  # no noise is known before the lengths are
             return min(enough, most), False
-        return int(of_comparing < _TELLS_TOTAL and self._n_candidates > 1), True
+        return int(of_comparing < _TELLS_TOTAL and len(self._compared) > 1), True
 
     def _noise_of_score(self) -> tuple[float, float]:
-        """Standard deviation that the noise of one score is expected to leave in the nats a word, and if it compares.
-
-        Both are 0 before the lengths are known.
-        """
+        """Deviation that a score's noise leaves in the nats a word, and if it compares; 0 before lengths are known."""
         lengths, (_, bound), rest = self._lengths, self._lengths.halves, HalfPrediction.rest
         noise = lengths.noise / self.n_records / self._share
         nats, kept = noise * bound / lengths.mean_predicted[0], noise * _MOST * lengths.kept / lengths.mean_kept[0]
-        count, reach = self._n_candidates, REACH if self._own is None else 1.0
+        own = self._own is not None
+        count, reach = len(self._compared) + own, 1.0 if own else REACH
         whole = norm_of(count, reach, rest, not self._adds) / math.sqrt(_PARTS[0])
         compared = COMPARED * norm_of(count - 1, 1.0, rest, not self._adds)
         return math.hypot(nats * whole, kept / math.sqrt(_PARTS[1])), nats * compared
@@ -484,8 +482,8 @@ class PublicTopicsModel(Model):
             assert self._own is not None
             self._own.contribute(block, words, out.reshape(self._own.shape), scratch)
             return
+        units = unit_words(block, words, self.n_words)
         if self.kind == LENGTHS:
-            units = unit_words(block, words, self.n_words)
             unit = np.repeat(np.arange(len(words)), np.diff(units.ends))
             totals = np.bincount(unit, units.counts, len(words))
             cells = np.searchsorted(LENGTH_CELLS, totals[totals > 0], side="right") - 1
@@ -495,15 +493,14 @@ class PublicTopicsModel(Model):
             shares = outside / np.maximum(outside + totals, 1.0)
             out[-1] += np.trunc(shares * of_outside).astype(np.int64).sum()
         elif self.kind == WORDS:
-            self._histogram.contribute(block, words, out, self._spacing)
+            self._histogram.contribute(units, out, self._spacing)
         else:
-            self._contribute_score(block, words, out)
-        if "diagnostics" in scratch:
-            diagnose(scratch, clipped=0, norm_sum=0)
+            self._contribute_score(units, words, out)
+        diagnose(scratch, clipped=0, norm_sum=0)
 
-    def _contribute_score(self, block: DocumentBlock | UnitBlock, words: np.ndarray, out: np.ndarray) -> None:
+    def _contribute_score(self, units: UnitWords, words: np.ndarray, out: np.ndarray) -> None:
         assert self._half is not None
-        units, cells = unit_words(block, words, self.n_words), self._half.cells
+        cells = self._half.cells
         asked = scramble(words + GOLDEN) >> np.uint64(11) < np.uint64(self._share * 2**53)
         rows = self._half.contributions(units, words, self._predictions_bound, asked)
         out[:cells] += np.trunc(rows / self._spacing).astype(np.int64).sum(axis=0)
@@ -533,18 +530,18 @@ class PublicTopicsModel(Model):
     @property
     def _predictions_bound(self) -> float:
         """The bound of a unit's predictions in a score."""
-        return self._bound * (1.0 if self._compares else _PARTS[0] ** 0.5)
+        return self.clip * (1.0 if self._compares else _PARTS[0] ** 0.5)
 
     @property
     def _kept_units(self) -> int:
         """Lattice units that a kept word counts."""
-        return int(self._bound * _PARTS[2] ** 0.5 / (self._spacing * self._lengths.kept))
+        return int(self.clip * _PARTS[2] ** 0.5 / (self._spacing * self._lengths.kept))
 
     @property
     def _gain_parts(self) -> tuple[int, int]:
         """A and D of the notes: the most that a unit changes the gain, in lattice units of its entry, and in itself."""
         of_word = math.ceil(_MOST * (1.0 if self._adds else 2**0.5) * _NAT)
-        return max(int(self._bound * _PARTS[1] ** 0.5 / self._spacing) - 1, 0), self._lengths.kept * of_word
+        return max(int(self.clip * _PARTS[1] ** 0.5 / self._spacing) - 1, 0), self._lengths.kept * of_word
 
     # -- updates
 
@@ -633,10 +630,6 @@ class PublicTopicsModel(Model):
         """Totals of proportions that the score compares; a given one stays alone."""
         return self._totals if self._own is None or len(self._totals) == 1 else _OWN_TOTALS
 
-    @property
-    def _n_candidates(self) -> int:
-        return len(self._compared) + (self._own is not None)
-
     def _candidate(self, own: bool, total: float) -> tuple[np.ndarray, np.ndarray]:
         """Topics, (J, V), with a Dirichlet prior of proportions of this total, (J,)."""
         read = self.read_out
@@ -648,31 +641,32 @@ class PublicTopicsModel(Model):
         priors = ((1.0 - _BESIDE) * proportions_prior(total, mine.sum(axis=1)), _BESIDE * public)
         return np.concatenate([word_probabilities(mine), read.topics]), np.concatenate(priors)
 
-    def _candidates(self) -> list[tuple[np.ndarray, np.ndarray]]:
-        """What the score compares: topics with each total."""
+    @cached_property
+    def _score(self) -> HalfPrediction:
+        """The candidates, topics with each total, and the halves of units that compare them."""
         own = self._own is not None
         found = [self._candidate(own, total) for total in self._compared]
         found = [(found[0][0], prior) for _, prior in found]  # the score works once for the same topics
-        return [*found, self._candidate(False, self._totals[0])] if own else found
-
-    @cached_property
-    def _score(self) -> HalfPrediction:
-        """The candidates and the halves of units that compare them."""
-        half = HalfPrediction(self._candidates(), self.read_out.masses, self._compares)
+        if own:
+            found.append(self._candidate(False, self._totals[0]))
+        half = HalfPrediction(found, self.read_out.masses, self._compares)
         half.most, nats = self._lengths.halves
         half.nats = nats * (COMPARED if self._compares else 1.0)
         half.replaces = not self._adds
         return half
 
     @property
+    def _score_mean(self) -> tuple[np.ndarray, float]:
+        """The mean of the released scores over the units that are asked, and the noise in an entry."""
+        return self._scored / (self._scores * self._share), self._scored_noise / math.sqrt(self._scores) / self._share
+
+    @property
     def _score_read(self) -> Score | None:
         """The released predictions."""
         if not self._scores:
             return None
-        half, bound = self._score, self._predictions_bound
-        values = self._scored[: half.cells] / (self._scores * self._share)
-        noise = self._scored_noise / math.sqrt(self._scores) / self._share
-        score = Score.read(values, noise, bound, self._judges, half)
+        half, (values, noise) = self._score, self._score_mean
+        score = Score.read(values[: half.cells], noise, self._predictions_bound, self._judges, half)
         predicted, predicted_sd = _joined(score.predicted, score.predicted_sd, *self._lengths.mean_predicted)
         return replace(score, predicted=predicted, predicted_sd=predicted_sd)
 
@@ -694,15 +688,13 @@ class PublicTopicsModel(Model):
     @property
     def frequency_loss(self) -> tuple[float, float]:
         """Nats a word by which exact frequencies predict better than released ones; and their deviation by noise."""
-        cells, kept_unit, lengths = self._scored.shape[0] - 2, self._kept_units * self._spacing, self._lengths
-        units, most = self._gain_parts
+        kept_unit, lengths, (units, most) = self._kept_units * self._spacing, self._lengths, self._gain_parts
         gain_unit = units * self._spacing / (most / _NAT)
         if not kept_unit or not gain_unit:
             return 0.0, _NOTHING  # the noise hides a whole unit
-        mean = self._scored[cells:] / (self._scores * self._share)
-        noise = self._scored_noise / math.sqrt(self._scores) / self._share
-        kept, kept_sd = _joined(mean[0] / kept_unit, noise / kept_unit, *lengths.mean_kept)
-        gain, gain_sd = mean[1] / gain_unit, noise / gain_unit
+        values, noise = self._score_mean
+        kept, kept_sd = _joined(values[-2] / kept_unit, noise / kept_unit, *lengths.mean_kept)
+        gain, gain_sd = values[-1] / gain_unit, noise / gain_unit
         # The frequencies of the words add up to 1 with the occurrences before the records.
         words = self._judges * kept
         total = words + _BEFORE * self.n_words
@@ -718,9 +710,9 @@ class PublicTopicsModel(Model):
     def _knows_its_own(self) -> float:
         """Nats a word by which released frequencies predict the units better that they were read from than others.
 
-        A word's mass is a mean of its posterior, whose slope by the histogram is the posterior's variance over that of
-        the noise. So with a relative variance r², an occurrence, which is 1/n of the histogram x, adds x r² / sd² / n
-        to the logarithm of the mass, and 1 / x / n without noise.
+        A mass is its posterior's mean, whose slope by the histogram is the posterior's variance over the noise's. So
+        with a relative variance r² an occurrence, 1/n of the histogram x, adds x r² / sd² / n to the logarithm of the
+        mass, and 1 / x / n without noise.
         """
         read, sd = self.read_out, self._histogram.mean()[1]
         x = read.total * read.masses
@@ -731,14 +723,13 @@ class PublicTopicsModel(Model):
     def gained_nats(self) -> tuple[float, float] | None:
         """Nats a word that the topics gain over the records' own exact word frequencies; None if no score tells it.
 
-        Also the standard deviation by noise and by the choice of units. The nats are those over released frequencies,
-        less what exact ones gain over these. Both are ratios of released means, and their variances add.
+        Also their deviation by noise and by the choice of units. They are those over released frequencies, less what
+        exact ones gain over these: ratios of released means, whose variances add.
         """
         score = self._score_read
         if score is None or self._compares:
             return None
-        loss, loss_noise = self.frequency_loss
-        chosen = self._chosen
+        (loss, loss_noise), chosen = self.frequency_loss, self._chosen
         rate = chosen.nats / score.predicted
         variance = (chosen.noise**2 + score.more**2 + (rate * score.predicted_sd) ** 2) / score.predicted**2
         return rate - loss, math.sqrt(variance + loss_noise**2)
@@ -746,8 +737,7 @@ class PublicTopicsModel(Model):
     @property
     def found_gain(self) -> FoundGain | None:
         """The gain over the records' own exact word frequencies, with its 90 % interval; None without a score."""
-        found = self.gained_nats
-        return None if found is None else gain_of(*found)
+        return None if (found := self.gained_nats) is None else gain_of(*found)
 
     def verdict(self, unit: str) -> Verdict:
         """Judge the topics, and say if the counted words are few, or used otherwise than in public text.
@@ -776,15 +766,16 @@ class PublicTopicsModel(Model):
         """Topics of the records' own, if they stand in the result."""
         return self._own if self._own is not None and self._chosen.own else None
 
+    @property
     def _public_rows(self) -> np.ndarray:
-        """Give Dirichlet parameters of the public topics, (K, V), as if all words of the result were theirs."""
+        """Dirichlet parameters of the public topics, (K, V), as if all words of the result were theirs."""
         read, own = self.read_out, self._taken
         total = self.n_records * self._lengths.median if own is None else float(own.result()["components"].sum())
         return np.asarray(np.maximum(total * read.weights[:, None] * read.topics, 1e-12))
 
     def result(self) -> dict[str, np.ndarray]:
         """Give ``components``, (J, V) Dirichlet parameters, the records' own topics first."""
-        rows, own, share = self._public_rows(), self._taken, 1.0 - _BESIDE
+        rows, own, share = self._public_rows, self._taken, 1.0 - _BESIDE
         if own is None:
             return {"components": rows}
         return {"components": np.concatenate([share * own.result()["components"], (1.0 - share) * rows])}
@@ -799,8 +790,8 @@ class PublicTopicsModel(Model):
     def above_public_text(self) -> tuple[np.ndarray, np.ndarray]:
         """How a topic's words are above public text: nats of each word, (J, V), and nats a word of each topic, (J,).
 
-        A word of probability p and public frequency f has p log(p / f). A public topic's nats a word are those of the
-        public topic itself, so that they do not depend on noise; a topic of words that everybody writes has few.
+        A word of probability p and public frequency f has p log(p / f). A public topic's nats are the public topic's
+        own, which have no noise; a topic of words that everybody writes has few.
         """
         frequencies, public = self._prior.frequencies, word_probabilities(self._prior.topics())
         rows = word_probabilities(self.result()["components"])
@@ -809,19 +800,19 @@ class PublicTopicsModel(Model):
         own = len(rows) - len(public)
         return nats, np.append(nats[:own].sum(axis=1), of_public)
 
+    @property
     def relative_spread(self) -> np.ndarray:
-        """Compute standard deviations of the words' shares by the noise, over the shares, (J, V).
+        """Standard deviations of the words' shares by the noise, over the shares, (J, V).
 
-        The ratio of a word is read on a grid, so it has its posterior's variance and that of rounding to the grid. A
-        share is a ratio over a sum of ratios. To first order its relative variance is (1 − 2 p_v) r_v² + Σ_u p_u² r_u²
-        with relative deviations r of the ratios: a frequent word's share moves with the other words' ratios. Public
-        topics themselves are given. Topics of the records' own have NaN: other noise would have found others.
+        The ratio of a word has its posterior's variance and that of rounding to the grid. A share is a ratio over a sum
+        of ratios: to first order its relative variance is (1 − 2 p_v) r_v² + Σ_u p_u² r_u², with relative deviations r
+        of the ratios. Public topics are given, and the records' own have NaN: other noise would have found others.
         docs/topics.md has how far the shares of equal fits lie apart.
         """
         sd, ratios = self._histogram.mean()[1], np.zeros(self.n_words)
         if self._histogram.count and sd.any():
             ratios = np.expm1(self.read_out.spread**2) + (_LOG[1] - _LOG[0]) ** 2 / 12.0
-        public = self._public_rows()
+        public = self._public_rows
         shares = public / public.sum(axis=1, keepdims=True)
         common = (shares**2 * ratios).sum(axis=1, keepdims=True)
         spread, own = np.sqrt((1.0 - 2.0 * shares) * ratios + common), self._taken
@@ -842,7 +833,7 @@ class PublicTopicsModel(Model):
         """Give lengths, histograms, scores and the state of topics of the records' own."""
         own = 0 if self._own is None else self._own.n_topics
         numbers = [self._done, own, self._scores, self._lengths.noise, self._scored_noise]
-        numbers += [self._bound, self._spacing, self._batch, float(self._adds)]
+        numbers += [self._spacing, self._batch, float(self._adds)]
         state = {
             "public_steps": np.array(numbers, np.float64),
             "lengths": np.append(self._lengths.cells, self._lengths.outside),
@@ -852,18 +843,17 @@ class PublicTopicsModel(Model):
         return state if self._own is None else {**state, **self._own.state()}
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
-        numbers = array_of(state, "public_steps", (9,))
+        numbers = array_of(state, "public_steps", (8,))
         done, own, scores = (int(number) for number in numbers[:3])
-        bound, spacing, batch, adds = numbers[5:].tolist()
+        length_noise, scored_noise, spacing, batch, adds = numbers[3:].tolist()
         whole = (done, own, scores) == tuple(numbers[:3]) and done < 2**31 and own <= self.n_topics and scores <= done
-        known = 0.0 < bound <= self.clip and spacing > 0.0 and batch > 0.0 and adds in (0.0, 1.0)
+        known = spacing > 0.0 and batch > 0.0 and adds in (0.0, 1.0)
         if numbers.min() < 0 or not whole or not known or (own and done < _FIRST_OWN):
             raise ValueError("state: 'public_steps' is out of its range")
-        self._done, self._scores = done, scores
-        length_noise, self._scored_noise = numbers[3:5].tolist()
+        self._done, self._scores, self._scored_noise = done, scores, scored_noise
         if self._mechanism is None:
-            # For reading only. A run that goes on keeps the bounds of its own plan.
-            self._bound, self._spacing, self._batch, self._adds = bound, spacing, batch, bool(adds)
+            # For reading only. A run that goes on keeps the numbers of its own plan.
+            self._spacing, self._batch, self._adds = spacing, batch, bool(adds)
         *cells, outside = array_of(state, "lengths", (len(LENGTH_CELLS) + 1,)).tolist()
         self._own = None
         self._forget()
@@ -872,7 +862,7 @@ class PublicTopicsModel(Model):
         if own:
             self._own = self._topics_model(own)
             self._own.restore(state)
-        count = self._n_candidates
+        count = len(self._compared) + bool(own)
         self._compares = bool(scores) and "scored" in state and state["scored"].shape == (count + 1,)
         self._scored = array_of(state, "scored", (count + (1 if self._compares else 4),) if scores else (0,))
         self._begin()

@@ -53,7 +53,7 @@ class Documents:
         return document_blocks(np.concatenate(([0], np.cumsum(lengths))))
 
     def block(self, rows: np.ndarray) -> DocumentBlock:
-        """Return the block of these documents."""
+        """See `vips_fast.engine.model.Records`."""
         return DocumentBlock(self, rows)
 
     def subset(self, rows: np.ndarray) -> "Documents | Selection":
@@ -66,10 +66,7 @@ class Documents:
         return other
 
     def arrays(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Return documents as kernels take them.
-
-        These are numbers of rows, and indptr (int64), indices and counts (int32).
-        """
+        """Return documents as kernels take them: numbers of rows, indptr (int64), indices and counts (int32)."""
         if self._shards is None and self._native:
             counts, indices, indptr = self._parts
             return rows, indptr, indices, counts
@@ -90,10 +87,7 @@ class Documents:
 
 
 class UnitWords(NamedTuple):
-    """Words of some units.
-
-    Those of unit u are entries ends[u] .. ends[u + 1] - 1, in ascending order, each with a count above 0.
-    """
+    """Words of units: those of u are entries ends[u] .. ends[u + 1] - 1, ascending, each with a count above 0."""
 
     ends: np.ndarray
     columns: np.ndarray

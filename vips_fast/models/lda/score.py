@@ -1,8 +1,7 @@
-"""Score topics: half of a unit's words predict the other.
+"""Score topics: half of a unit's words predict the other (`vips_fast.engine.gain`).
 
-For each unit the score compares predictions of one half of its words, by the topics and by word frequencies. It has the
-nats that the topics gain. The topic proportions are inferred from the other half (`vips_fast.engine.gain`). It has them
-for several candidates: topics with a prior of proportions.
+A score has the nats that topics gain over word frequencies in predicting one half of a unit's words, with proportions
+that are inferred from the other half; for several candidates, topics with a prior of proportions.
 """
 
 from collections.abc import Sequence
