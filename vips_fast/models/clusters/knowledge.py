@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import IO, Any, BinaryIO, Self
+from typing import IO, BinaryIO, Self
 
 import numpy as np
 
@@ -30,8 +30,6 @@ from ..mixture import GRID, MOST_COLUMNS, exact_product
 
 _ROUNDS, _STARTS = 30, 3
 _ARRAYS = ("projection", "prototypes", "weights", "word_vectors")
-#: The beginning of the names of settings of a fit.
-_SETTING = "public_"
 #: A function from texts to vectors, (n, D).
 Encode = Callable[[Sequence[str]], Cells]
 #: Raise it when the same sources make other vectors: stored ones are then made again.
@@ -79,19 +77,14 @@ class PublicVectors:
 
     def __post_init__(self) -> None:
         words, arrays = tuple(map(str, self.words)), {n: np.asarray(getattr(self, n), np.float64) for n in _ARRAYS}
-        columns, n_prototypes = len(arrays["projection"]), len(arrays["weights"])
-        directions = arrays["projection"].shape[-1]
-        shapes = {
-            "projection": (columns, directions),
-            "prototypes": (n_prototypes, columns),
-            "weights": (n_prototypes,),
-            "word_vectors": (len(words), columns),
-        }
-        for name, array in arrays.items():
-            if array.shape != shapes[name] or not array.size or not np.isfinite(array).all():
-                raise ValueError(f"{name}: shape {array.shape}; expected finite numbers of shape {shapes[name]}")
+        columns, directions = len(arrays["projection"]), arrays["projection"].shape[-1]
+        n_prototypes = len(arrays["weights"])
+        shapes = (columns, directions), (n_prototypes, columns), (n_prototypes,), (len(words), columns)
+        for (name, array), shape in zip(arrays.items(), shapes, strict=True):
+            if array.shape != shape or not array.size or not np.isfinite(array).all():
+                raise ValueError(f"{name}: shape {array.shape}; expected finite numbers of shape {shape}")
         if columns > MOST_COLUMNS or not 1 <= directions <= columns:
-            raise ValueError(f"projection: shape {shapes['projection']}; expected (D, d), d <= D <= {MOST_COLUMNS}")
+            raise ValueError(f"projection: shape {shapes[0]}; expected (D, d), d <= D <= {MOST_COLUMNS}")
         if len(set(words)) < len(words):
             raise ValueError(f"words: {len(words) - len(set(words))} of {len(words)} are repeated; give each word once")
         if arrays["weights"].min() <= 0:
@@ -128,21 +121,21 @@ class PublicVectors:
         """The name and first digits of the digest, for statements."""
         return f"{self.name} (sha256 {self.digest[:16]})"
 
-    def settings(self) -> dict[str, Any]:
-        """Give numbers and words for the settings of a fit."""
-        numbers = {_SETTING + name: getattr(self, name) for name in _ARRAYS}
-        return {**numbers, _SETTING + "name": self.name, _SETTING + "words": "\n".join(self.words)}
-
-    @classmethod
-    def of_settings(cls, settings: dict[str, Any]) -> Self:
-        """Make the knowledge of a fit's settings, and remove it from them."""
-        known = {name: settings.pop(_SETTING + name) for name in (*_ARRAYS, "name", "words")}
-        return cls(**{**known, "words": known["words"].split("\n")})
-
     def save(self, path: str | os.PathLike[str] | IO[bytes]) -> None:
         """Write an ``.npz`` file."""
         numbers = {name: getattr(self, name) for name in _ARRAYS}
         write_npz(path, {"words": np.array(self.words), "name": np.array(self.name), **numbers})
+
+    def to_bytes(self) -> bytes:
+        """Return a file's bytes."""
+        file = io.BytesIO()
+        self.save(file)
+        return file.getvalue()
+
+    @classmethod
+    def from_bytes(cls, content: bytes) -> Self:
+        """Read the bytes of `to_bytes`; ValueError for others."""
+        return cls.load("public vectors", io.BytesIO(content))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], file: BinaryIO | None = None) -> Self:
@@ -268,15 +261,10 @@ def packaged_vectors(
     source = f"{encoder.name}, of invented documents by {prior.source}, without coarse words"
     key = key_of(_VERSION, source, prior.digest, DIGESTS, packaged_key())
 
-    def write(known: PublicVectors) -> bytes:
-        file = io.BytesIO()
-        known.save(file)
-        return file.getvalue()
+    def make() -> PublicVectors:
+        return _made(encoder, prior, source, progress)
 
-    def read(content: bytes) -> PublicVectors:
-        return PublicVectors.load("public vectors", io.BytesIO(content))
-
-    return cached("vectors-en", key, lambda: _made(encoder, prior, source, progress), write, read)
+    return cached("vectors-en", key, make, PublicVectors.to_bytes, PublicVectors.from_bytes)
 
 
 def _made(encode: Encode, prior: PublicPrior, name: str, progress: Callable[[int, int], None] | None) -> PublicVectors:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self, cast
 
@@ -90,22 +90,15 @@ class DocumentClusters(Mixture):
             raise ValueError(f"public: expected PublicVectors, such as public_vectors() makes, got {given}")
         return self.public
 
-    @property
-    def vocabulary(self) -> Sequence[str]:
-        """The public words."""
-        return self._known.words
-
     def _settings(self) -> dict[str, Any]:
-        settings, known = super()._settings(), self._known
-        del settings["public"]
-        return {**settings, **known.settings(), _SOURCE: known.source}
+        known = self._known
+        return {**super()._settings(), "public": np.frombuffer(known.to_bytes(), np.uint8), _SOURCE: known.source}
 
     @classmethod
     def _from_settings(cls, settings: Mapping[str, Any]) -> Self:
         own = dict(settings)
         del own[_SOURCE]
-        known = PublicVectors.of_settings(own)
-        return super()._from_settings({**own, "public": known})
+        return super()._from_settings({**own, "public": PublicVectors.from_bytes(np.asarray(own["public"]).tobytes())})
 
     def records(self, X: Data, y: Column | None = None) -> Cells:
         """Return projected vectors, float32."""
@@ -200,18 +193,15 @@ class DocumentClusters(Mixture):
         Their vectors are nearer to its center than to others. Of several forms of a word the best is listed.
         """
         n_words = check_number("n_words", n_words, 1, 2**20, integer=True)
-        scores, words = self._nearness(), self._as_fitted().vocabulary
-        order = np.argsort(-scores, axis=1, kind="stable").tolist()
-        found = [self._forms_once((v for v in row if scores[k, v] > 0), n_words) for k, row in enumerate(order)]
-        return [[words[v] for v in row] for row in found]
-
-    def _forms_once(self, best: Iterable[int], n_words: int) -> list[int]:
-        """Take words in order, but no second form of one: words that begin alike and have similar vectors."""
-        known, taken = self._as_fitted()._known, list[int]()
-        for v in best:
-            same = [u for u in taken if known.words[u][:_LETTERS] == known.words[v][:_LETTERS]]
-            if not same or (known.word_vectors[same] * known.word_vectors[v]).sum(axis=1).max() < _FORMS:
-                taken.append(v)
-            if len(taken) == n_words:
-                break
-        return taken
+        known, found = self._as_fitted()._known, list[list[str]]()
+        for scores in self._nearness():
+            taken = list[int]()
+            for v in np.argsort(-scores, kind="stable")[: np.count_nonzero(scores > 0)].tolist():
+                # Forms of a word begin alike and have similar vectors.
+                same = [u for u in taken if known.words[u][:_LETTERS] == known.words[v][:_LETTERS]]
+                if not same or (known.word_vectors[same] * known.word_vectors[v]).sum(axis=1).max() < _FORMS:
+                    taken.append(v)
+                if len(taken) == n_words:
+                    break
+            found.append([known.words[v] for v in taken])
+        return found
