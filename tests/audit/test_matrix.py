@@ -29,7 +29,7 @@ from vips_fast.audit.rebuild import STATED, held_values, public_attributes, rebu
 from vips_fast.engine.checkpoint import RunFolder
 from vips_fast.engine.transcript import TranscriptWriter
 from vips_fast.models import fit as fit_module
-from vips_fast.models.vocabulary.published import read_purchase
+from vips_fast.models.vocabulary.estimator import read_purchase
 
 Z, DELTA, STEPS, ROWS, WORDS = 2.0, 1e-5, 4, 48, 1_500
 

@@ -247,7 +247,7 @@ _READ = """
 import json, sys
 from pathlib import Path
 from vips_fast.audit.rebuild import public_attributes
-from vips_fast.models.vocabulary.published import read_purchase
+from vips_fast.models.vocabulary.estimator import read_purchase
 print(json.dumps(public_attributes(read_purchase(Path(sys.argv[1]).read_text()))))
 """
 

@@ -12,8 +12,8 @@ from vips_fast.engine.plan import Planner
 from vips_fast.engine.result import FitResult, Public
 from vips_fast.engine.statement import Privacy
 from vips_fast.models.family import PURCHASE
+from vips_fast.models.vocabulary.estimator import read_purchase
 from vips_fast.models.vocabulary.model import texts_of
-from vips_fast.models.vocabulary.published import purchase_text, read_purchase
 
 TEXTS = ["red green blue " * 3, "one two three", "red two blue", "green one"] * 100 + ["johnsmith red"]
 
@@ -63,7 +63,7 @@ def test_later_choices_among_released_words_are_published(tmp_path):
 
 def forged(words, change):
     """Forge a purchase: change tokens and sums, and compute every hash anew."""
-    said = json.loads(purchase_text(words))
+    said = json.loads(PrivateVocabulary.purchase_text(words))
     change(said)
     fake = read_anyway(said)
     said["ledger"] = fake.ledger.to_dict()
@@ -100,7 +100,7 @@ def test_a_word_that_was_not_purchased_is_found(tmp_path):
     names = ["johnsmith", *words.get_feature_names_out()[1:]]
     topics(tmp_path / "vocab", words, names=names)
     assert differing(tmp_path / "vocab") == {"words of the columns"}
-    text = purchase_text(words)
+    text = PrivateVocabulary.purchase_text(words)
     topics(tmp_path / "tokens", words, text=text.replace('"two"', '"twp"'))
     assert differing(tmp_path / "tokens") == {PURCHASE}
     text = forged(words, rename)
@@ -110,7 +110,7 @@ def test_a_word_that_was_not_purchased_is_found(tmp_path):
     topics(tmp_path / "threshold", words, text=forged(words, add))
     assert differing(tmp_path / "threshold") == {PURCHASE}
     words.save(tmp_path / "words")
-    said = json.loads(purchase_text(PrivateVocabulary.load(tmp_path / "words")))
+    said = json.loads(PrivateVocabulary.load(tmp_path / "words").purchase_text())
     said["sums"], said["n_steps"] = said["sums"][:3], 3
     topics(tmp_path / "rounds", words, text=json.dumps(said))
     assert differing(tmp_path / "rounds") == {PURCHASE}

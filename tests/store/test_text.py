@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vips_fast.accounting.events import event_from_json
-from vips_fast.models.vocabulary.published import read_purchase
+from vips_fast.models.vocabulary.estimator import read_purchase
 from vips_fast.store import text as store_text
 from vips_fast.store.folder import Folder
 from vips_fast.store.limits import parse_json

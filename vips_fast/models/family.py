@@ -52,7 +52,7 @@ class Family(NamedTuple):
 
 #: Inputs: the words of the columns; how texts were read; the columns of a table; the names of a matrix's columns.
 VOCABULARY, READING, SCHEMA, COLUMNS = "vocab.txt", "text.json", "schema.toml", "columns.txt"
-#: An input of every model: the purchase of its columns (`vips_fast.models.vocabulary.published`).
+#: An input of every model: the purchase of its columns (`vips_fast.models.vocabulary.estimator`).
 PURCHASE = "words.json"
 
 #: A model of your own, such as those in docs/examples.

@@ -29,7 +29,7 @@ from .family import class_named
 from .fit import rebuild
 from .inputs import column_names
 from .privacy_file import PRIVACY_FILE, compare_record
-from .vocabulary.published import check_purchase
+from .vocabulary.estimator import check_purchase
 
 
 @dataclass(frozen=True)

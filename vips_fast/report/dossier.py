@@ -24,7 +24,7 @@ from ..models.estimator import PrivateEstimator
 from ..models.family import PURCHASE, family_of
 from ..models.inputs import column_names
 from ..models.rebuild import VerifyReport
-from ..models.vocabulary.published import read_purchase
+from ..models.vocabulary.estimator import read_purchase
 from ..store.words import several
 from . import figures
 from .part import Learned, part_of

@@ -1,14 +1,15 @@
-"""Vocabularies purchased from the privacy budget."""
+"""Vocabularies purchased from the privacy budget, and the text of a purchase that is published with a model."""
 
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack, cast
 
 import numpy as np
 from scipy import sparse
@@ -20,25 +21,30 @@ from ...data.types import Column, Data, Names, Vector
 from ...data.vocabulary import PurchasedCounts, count_matrix
 from ...engine.backend import Backend
 from ...engine.checkpoint import RunFolder
+from ...engine.ledger import Ledger
 from ...engine.model import Model
 from ...engine.plan import Planner, Request, RunSchedule, Terms
-from ...engine.result import Public
+from ...engine.result import FORMAT, FitResult, Public
 from ...engine.sampling import words_of
-from ...store.words import several
+from ...engine.transcript import Run
+from ...store.limits import parse_json
+from ...store.words import counted, several
 from ..caveats import remember_purchase
 from ..estimator import ArraySpec, PrivateEstimator
+from ..family import PURCHASE
 from ..fit import Fit
 from ..parameters import BudgetLike
 from ..plots import plot_shares
-from .model import LARGEST_DELTA, ThresholdSampler, VocabularyModel, names_of
+from .model import LARGEST_DELTA, ThresholdSampler, VocabularyModel, names_of, texts_of
 from .planning import MOST_TOKENS, ROUNDS, THRESHOLD_SHARE, enough_for_words
-from .published import purchase_text
 from .records import TokenRows
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _BATCH = 4096
+#: Settings that choose among released tokens; they may change after the purchase.
+CHOICE = ("max_share", "stop_words", "max_features", "order")
 
 
 class Purchase(TypedDict, total=False):
@@ -262,11 +268,28 @@ class PrivateVocabulary(PrivateEstimator):
         return [names[i] for i in ranked], ranked
 
     def purchase_text(self) -> str | None:
-        """Write the purchase for publication (`vips_fast.models.vocabulary.published`).
+        """Write the purchase as a text, which is published with the model over its words.
 
-        Raises ValueError if the analyzer is a callable, which cannot be written.
+        The text is the purchase's transcript: settings, public facts and ledger, and the noised sums of every round, of
+        released tokens and of the one that everybody holds. Anyone can make the vocabulary again from it, without the
+        data (`read_purchase`): weights, shares and the choice of words are functions of these sums, which
+        `vips_fast.models.vocabulary.model.VocabularyModel` proves that may be released. It is an input of the model, so
+        the model's ledger and signature seal it. Raises ValueError if the analyzer is a callable, which cannot be
+        written.
         """
-        return purchase_text(self)
+        result = self._fitted()
+        said = {
+            "format": FORMAT,
+            "model": result.kind,
+            "n_steps": result.n_steps,
+            "public": result.public.to_dict(),
+            "settings": dict(result.settings),
+            "choice": {name: value for name, value in self._settings().items() if name in CHOICE},
+            "ledger": result.ledger.to_dict(),
+            "tokens": names_of(result.state),
+            "sums": result.state["sums"].tolist(),
+        }
+        return json.dumps(said, sort_keys=True, allow_nan=False) + "\n"
 
     @property
     def vocabulary_(self) -> dict[str, int]:
@@ -324,3 +347,77 @@ def _batches(texts: Iterable[str | None], invalid: str) -> Iterator[list[str | N
     each = iter(texts)
     while batch := list(islice(each, _BATCH)):
         yield [text if isinstance(text, str) else None for text in batch] if invalid == "drop" else batch
+
+
+def read_purchase(text: str) -> PrivateVocabulary:
+    """Make the `PrivateVocabulary` in a text, which may be anybody's, again from its releases.
+
+    Raises ValueError if the text is malformed, or its plan, ledger, releases and digest do not agree.
+    """
+    try:
+        said = parse_json(text)
+        if said["format"] != FORMAT or said["model"] != PrivateVocabulary.__name__:
+            raise ValueError("not a vocabulary of this format")
+        return _rebuilt(said)
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError, MemoryError) as error:
+        reason = str(error) if isinstance(error, ValueError) else f"malformed ({type(error).__name__})"
+        raise ValueError(f"{PURCHASE}: not a purchase as it was published: {reason}") from None
+
+
+def _rebuilt(said: dict[str, Any]) -> PrivateVocabulary:
+    ledger, public, settings = Ledger.from_dict(said["ledger"]), Public(**said["public"]), dict(said["settings"])
+    tokens, sums = said["tokens"], said["sums"]
+    if not all(isinstance(token, str) for token in tokens) or tokens != sorted(set(tokens)):
+        raise ValueError("its tokens are not those of a release, each once and by alphabet")
+    if not all(type(value) is int for units in sums for value in units):
+        raise ValueError("its sums are not whole numbers")
+    words = PrivateVocabulary._from_settings(settings)
+    planned = Planner().plan(words.request(public, taints=ledger.taints))
+    plan, model = planned.plan, cast(VocabularyModel, planned.model)
+    if [plan.public()] != ledger.plans:
+        raise ValueError("its plan is not the one that its settings lead to")
+    records = tuple(record for record in ledger.records if record["kind"] != "close")
+    run = Run(Path(PURCHASE), said["model"], settings, public, plan.public(), plan.taints, None, 0, False, records)
+    run.ledger(Ledger(), plan)
+    if not run.done == said["n_steps"] == len(sums):
+        raise ValueError(f"it has sums of {counted(len(sums), 'round')}, its ledger {run.done}")
+    state = {"sums": np.array(sums, dtype=np.int64).reshape(len(sums), -1), **texts_of(tokens)}
+    model.restore(state)
+    if not model.passed().all():
+        raise ValueError("a token does not pass the threshold of its plan")
+    result = FitResult(said["model"], settings, public, run.done, model.result(), model.state(), ledger)
+    result.check()
+    words._result = result
+    return words.set_params(**{name: said["choice"][name] for name in CHOICE})
+
+
+def check_purchase(
+    model: Any, columns: tuple[str, ...] | None, statement: Callable[[Any], Any]
+) -> list[tuple[str, bool, str]]:
+    """Compare a model's purchase with its ledger and its columns: name, result and detail of each comparison.
+
+    ``statement`` compares the stated epsilon of an estimator with its ledger's.
+    """
+    text = model.inputs_.get(PURCHASE)
+    # An earlier fit that chose no columns has files of its own.
+    purchases = [
+        plan["purchase"] for plan in model.ledger_.plans if "purchase" in plan and not plan["purchase"].get("fit")
+    ]
+    if text is None and not purchases:
+        return []
+    if text is None or len(purchases) != 1:
+        said = f"{counted(len(purchases), 'purchase')} in the ledger, {int(text is not None)} published"
+        return [(PURCHASE, False, said)]
+    try:
+        words = read_purchase(text)
+    except ValueError as error:
+        return [(PURCHASE, False, str(error))]
+    stated, names = statement(words), tuple(words.get_feature_names_out())
+    said = f"{counted(len(words.ledger_), 'release')}, {counted(len(names), 'word')}, by their noised sums"
+    share = f"epsilon = {rounded_up(words.privacy_.epsilon, 6)} of the model's"
+    return [
+        (PURCHASE, True, said),
+        ("epsilon of the vocabulary", stated.ok, stated.detail),
+        ("vocabulary in the ledger", words.purchase() == purchases[0], share),
+        ("words of the columns", columns is None or columns == names, ""),
+    ]

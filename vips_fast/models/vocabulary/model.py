@@ -115,7 +115,7 @@ class VocabularyModel(Model):
 
     *Released sums.* The proof holds for any function of the noised sums in step 1. So the released tokens come with
     their sums of every round, and the sums of the token that everybody holds. `VocabularyModel` makes all else again
-    from these (`vips_fast.models.vocabulary.published`). The other tokens' sums have no part in it.
+    from these (`vips_fast.models.vocabulary.estimator.read_purchase`). The other tokens' sums have no part in it.
 
     *Fewer rounds.* If a run ends after Q < R rounds, the threshold of R rounds stays. Every round that was begun is
     charged its share of delta_rho, which is 1 - (1 - delta_rho)^(1/R). The bound of step 2 is then 1 - Phi(x)^t with
