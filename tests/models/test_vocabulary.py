@@ -461,10 +461,6 @@ def figure_over_all_tokens(model, _):
     model._wanted = model._wanted * 300 // (260 + len(model._names))
 
 
-def no_allowance_for_own_weights(patch):
-    patch.setattr(model_module, "_bounds", lambda most, rounds: (np.arange(1.0, most + 1), np.zeros(most)))
-
-
 def order_of_first_sight(patch):
     patch.setattr(model_module, "sorted", lambda tokens, key: tokens, raising=False)
 
@@ -481,10 +477,6 @@ def order_of_first_sight(patch):
         (
             after(VocabularyModel, "update", figure_over_all_tokens),
             partial(test_a_neighbor_moves_the_others_sums_by_at_most_one_in_every_round, 10_000, 4),
-        ),
-        (
-            no_allowance_for_own_weights,
-            partial(test_the_threshold_keeps_delta_for_every_number_of_own_tokens, 4.0, 1, 1),
         ),
         (order_of_first_sight, test_a_release_is_in_alphabetical_order),
     ],
