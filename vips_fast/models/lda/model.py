@@ -392,17 +392,13 @@ class LdaModel(Model):
 
     @property
     def relative_spread(self) -> np.ndarray:
-        """Standard deviation of each word's share of a topic by the noise, over the share, (K, V).
-
-        It is NaN with noise: with other noise other topics would have been found.
-        """
+        """Standard deviation of words' shares by the noise, over the shares, (K, V): NaN, as it finds other topics."""
         return np.full((self.n_topics, self.n_words), np.nan if self.noised else 0.0)
 
     def deviations(self) -> np.ndarray:
-        """Compute (K, V) released averages in standard deviations of their noise.
+        """Compute (K, V) released averages in standard deviations of their noise, without what is left of the start.
 
-        An entry of a word that is in no record is the noise alone, so that it is N(0, 1): whatever the topics were, its
-        contributions were 0. The part of the start that is left in the average is taken off.
+        An entry of a word that is in no record is N(0, 1): whatever the topics were, its contributions were 0.
         """
         values = self._average
         if self._left > 0.0:
@@ -620,8 +616,8 @@ class ProductShrinkage:
     Both priors are mixtures of overlapping Gaussians on a grid, and a point at 0; a prior of points would round clear
     statistics to the grid. A word that is too rare to tell topics apart falls back to p_v w_k, and never to noise.
 
-    Perplexity without a part (newswires, KOS and sections, K = 20 and 50, epsilon = 1, 2 and 8): without h -2.6 % (KOS,
-    epsilon = 1) to +3.1 % (sections, epsilon = 1); with linear shrinkage in place of the prior of r 0 to +7 %.
+    Perplexity (newswires, KOS and sections, K = 20 and 50, epsilon = 1, 2 and 8): without h -2.6 % (KOS, epsilon = 1)
+    to +3.1 % (sections, epsilon = 1); with linear shrinkage in place of the prior of r 0 to +7 %.
     """
 
     def __init__(self, n_topics: int, n_threads: int = 1, known: Noised | None = None):
@@ -775,9 +771,7 @@ def mean_one(grid: np.ndarray) -> np.ndarray:
 
 
 class TopicFactors:
-    """The covariance of a word's ratios over topics, L L' + diag(own).
-
-    ``loadings`` are L, (K, q), and ``own`` has shape (K,).
+    """The covariance of a word's ratios over topics, L L' + diag(own): ``loadings`` L, (K, q), and ``own``, (K,).
 
     Words' statistics are ``x`` = ``base`` r + N(0, 1), (V, K) float32. A deviation is w (x - base), with the weight w =
     base / (1 + 0.3 base^2), and its topic's scale is the root of the sum of squares of w base. Sums of products of
@@ -788,8 +782,7 @@ class TopicFactors:
 
     Ratios without a covariance would have a spectrum with the edge e, 2 sqrt(K) standard deviations of an entry (the
     semicircle law). Eigenvalues that lie clear of it count, shrunk to (lambda^2 - e^2)^(1/2). That is best in squares
-    for a matrix of low rank seen through such noise (Gavish & Donoho 2017). Where topics do not go together, nothing is
-    predicted.
+    for a matrix of low rank seen through such noise (Gavish & Donoho 2017).
     """
 
     def __init__(self, x: np.ndarray, base: np.ndarray, n_threads: int = 1):

@@ -93,29 +93,27 @@ class LdaOptions(Options):
         κ and τ₀ of the step size (τ₀ + t)^−κ, t = 0, 1, …. A decay of None is chosen by `vips_fast.plan`, and is 0.5
         without privacy; an offset of 1 forgets the initial topics at once.
     length_method : {"scale", "resample"}
-        How a document is brought to N words: "scale" multiplies its counts by N over their sum. "resample" draws N
-        words from its own bag with replacement, anew at each visit (section 4.2). Scaling adds no sampling noise and
-        gives smaller norms.
+        How a document is brought to N words: "scale" multiplies its counts by N over their sum, which gives smaller
+        norms. "resample" draws N words from its own bag with replacement, anew at each visit (section 4.2).
     word_clip : float or None
         A bound, as a share in (0, 1] of the clip, for one word's part of a unit's contribution, so that no word takes
         the share of all others. None is 0.3; 1 is no bound.
     word_scale : float or None
-        b in [0, 0.5]. Contributions and noise are scaled by the b-th power of the words' shares, and by the root of
-        topics' shares of each word, as earlier releases tell them (`vips_fast.models.lda.model.entry_scales`). None is
-        0.25; 0 gives all entries the same noise.
+        b in [0, 0.5]: contributions and noise are scaled by this power of the words' shares, and by the root of topics'
+        shares of a word (`vips_fast.models.lda.model.entry_scales`). None is 0.25; 0 gives entries the same noise.
     topic_mean : {"geometric", "arithmetic"} or None
         What stands for a topic's word probabilities in the E-step and in the read-outs: exp(E[log β]), which the bound
         asks for (Hoffman et al. 2010, Eq. 5), or E[β], as in variational EM (Blei et al. 2003). Rare words weigh less
         in the former, which costs perplexity where λ is small (Asuncion et al. 2009). None is "arithmetic"; in the
         article's own algorithm, "geometric", which has no collapsed updates. Read-outs follow `set_params` after a fit.
     distinct_words : float or None
-        Distinct words of a usual document (or of all that a person wrote), public; the plan and its forecast go by
-        them. None is ``doc_length ** 0.9``, as in a usual text of that length.
+        Distinct words of a usual document (or of all that a person wrote), public, for the plan and its forecast. None
+        is ``doc_length ** 0.9``.
     dtype : {"float32", "float64"}
         Precision of the E-step.
     max_doc_update_iter : int
-        Most E-step rounds for a document, each an evaluation of φ; at least 100 in read-outs. Collapsed updates
-        (`LatentDirichletAllocation`) are two rounds, whatever this and the next are.
+        Most E-step rounds for a document, each an evaluation of φ; at least 100 in read-outs. Collapsed updates are two
+        rounds, whatever this and the next are.
     mean_change_tol : float or None
         The E-step of a document stops when mean |change of γ| is below this; 0 runs a fixed number of rounds. None is
         0.1 in fits without privacy. Else it stops when the sum of the changes is below 1 % of the document's words.

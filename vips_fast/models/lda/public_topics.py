@@ -2,12 +2,11 @@
 
 A language's topics are public (`vips_fast.models.lda.prior`). The records say three things about them, in this order:
 
-1. *Lengths* (one step). How many counted words does a unit have? A histogram of eleven cells. It sets the clip of the
-   next steps and the scale of the last, and shows how many of the units have a counted word at all. A twelfth cell has
-   the share of a unit's words that are not counted, since the vocabulary has no column for them.
-2. *Words*. A histogram of words, averaged over the steps. It is read by two plain models: the mixture of public topics
-   that fits it, and one distribution of the words' ratios to that mixture, for all words together (`read_words`).
-   Public topics times these ratios are the topics.
+1. *Lengths* (one step). A histogram of units' counted words, of eleven cells. It sets the clip of the next steps and
+   the scale of the last, and shows how many units have a counted word at all. A twelfth cell has the share of a unit's
+   words that the vocabulary has no column for.
+2. *Words*. A histogram of words, averaged over the steps. It is read by the mixture of public topics that fits it, and
+   one distribution of the words' ratios to it (`read_words`). Public topics times these ratios are the topics.
 3. *Score* (one to four steps in twenty). Half of a unit's words predict the other half, with each of a few Dirichlet
    priors of the topic proportions (`HalfPrediction`). Beside it stands how much better the records' own exact word
    frequencies predict than the released ones (`frequency_gain`). Both together are the verdict. If the lengths show
@@ -106,8 +105,8 @@ class WordsRead(NamedTuple):
     """A noised histogram of words, read with public topics.
 
     ``topics``, (K, V), with ``weights``, (K,), are public topics times the ratios of the words; ``masses``, (V,), are
-    the words' shares, with ``spread``, the standard deviation of their logarithms. ``mixture``, (V,), is the mixture of
-    public topics that fits the histogram, and ``total`` the histogram's sum.
+    words' shares, with the deviation ``spread`` of their logarithms. ``mixture``, (V,), are the public topics that fit
+    the histogram, and ``total`` is its sum.
     """
 
     topics: np.ndarray
