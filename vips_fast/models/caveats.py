@@ -82,26 +82,24 @@ def _warn(text: str) -> None:
 
 
 def warn_of_rows(X: Any, names: tuple[str, ...] | None, invalid: str, *, alone: bool, noised: bool) -> None:
-    """Warn of rows that repeat, if each is a record ``alone``; and of scaled columns and of callers, if ``noised``."""
+    """Warn of rows, an index or a column of persons (`names_persons`) that repeat, if each row is a record ``alone``.
+
+    If ``noised``, warn of scaled columns and of callers, too.
+    """
     if alone:
-        _warn_of_repeats(X, names, invalid)
+        if invalid == "raise" and getattr(getattr(X, "index", None), "is_unique", True) is False:
+            _warn(REPEATS)
+        for name in filter(names_persons, names or ()):
+            column = X[name]
+            if invalid == "drop":
+                _warn(COLUMN_REPEATS.format(name, "looks like a person's"))
+            elif repeats([column.to_pylist() if hasattr(column, "to_pylist") else column]):
+                _warn(COLUMN_REPEATS.format(name, "repeats"))
         warn_of_twins(X, invalid)
     if noised and invalid == "raise":
         _warn_of_scaling(X)
     if noised and "sklearn" in sys.modules:
         _warn_of_pipeline()
-
-
-def _warn_of_repeats(X: Any, names: tuple[str, ...] | None, invalid: str) -> None:
-    """Warn if a frame's index or a column of persons (`names_persons`) repeats."""
-    if invalid == "raise" and getattr(getattr(X, "index", None), "is_unique", True) is False:
-        _warn(REPEATS)
-    for name in filter(names_persons, names or ()):
-        column = X[name]
-        if invalid == "drop":
-            _warn(COLUMN_REPEATS.format(name, "looks like a person's"))
-        elif repeats([column.to_pylist() if hasattr(column, "to_pylist") else column]):
-            _warn(COLUMN_REPEATS.format(name, "repeats"))
 
 
 def _warn_of_scaling(X: Any) -> None:
