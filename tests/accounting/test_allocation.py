@@ -21,23 +21,6 @@ def bracket(event, delta):
     return epsilon_lower_bound(event, delta), acc.epsilon(event, delta)
 
 
-@pytest.mark.parametrize(
-    "event, delta, low, high",
-    [
-        (run(4, 3.8397, 5), 1e-4, 0.933, 0.934),
-        (run(4, 3.8397, 5, reused=True), 1e-4, 1.0455, 1.0465),
-        (run(4, 10.622, 5), 1e-4, 0.2925, 0.2935),
-        (run(4, 2.5908, 10), 1e-4, 2.172, 2.250),
-        (run(20, 1.24), 1e-4, 0.717, 0.74),
-        (run(250, 1.0), 1e-5, 0.326, 0.341),
-    ],
-)
-def test_known_brackets(event, delta, low, high):
-    below, above = bracket(event, delta)
-    assert low <= below <= above <= high
-    assert above <= 1.001 * below
-
-
 def widths(t, epochs, mu, delta):
     """Bracket and its relative width. `mu` belongs to about the Gaussian mechanism that the run comes to."""
     event = run(t, 1.0 / math.sqrt(math.log1p(t * mu * mu / epochs)), epochs)
@@ -59,22 +42,6 @@ def widths(t, epochs, mu, delta):
 )
 def test_brackets_of_up_to_a_thousand_million_releases(t, epochs, mu, delta):
     assert widths(t, epochs, mu, delta) <= 1e-3
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "t, epochs",
-    [
-        (t, epochs)
-        for t in (2, 4, 20, 250, 1_000, 10_000)
-        for epochs in (1, 5, 100, 10**4, 10**6, 5 * 10**7)
-        if t * epochs <= 10**10
-    ],
-)
-def test_brackets_of_any_run(t, epochs):
-    for mu in (0.06, 0.3, 1.5):
-        for delta in (1e-4, 1e-6):
-            assert widths(t, epochs, mu, delta) <= (1e-3 if t * epochs <= 10**9 else 1.5e-3)
 
 
 def some_law(rng, n, spread):

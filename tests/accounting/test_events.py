@@ -15,53 +15,6 @@ from vips_fast.accounting import Relation
 from vips_fast.accounting import events as module
 from vips_fast.engine.sampling import FullSampler, make_sampler
 
-positive = st.floats(1e-3, 1e3)
-
-
-def leaves(relation):
-    """Events of one relation."""
-    plain = st.one_of(
-        positive.map(lambda z: acc.GaussianEvent(z, relation)),
-        positive.map(lambda b: acc.LaplaceEvent(b, relation)),
-        st.tuples(st.floats(0, 5), st.floats(0, 1)).map(lambda t: acc.ApproximateDPEvent(*t, relation)),
-        st.just(acc.NonPrivateEvent(relation)),
-    )
-    if relation == "add_remove":
-        allocated = st.tuples(st.integers(1, 50), st.integers(1, 9), positive.map(acc.GaussianEvent), st.booleans())
-        sampled = st.one_of(
-            st.tuples(st.floats(0, 1), plain).map(lambda t: acc.PoissonSampledEvent(*t)),
-            allocated.map(lambda t: acc.RandomAllocationEvent(*t)),
-        )
-    else:
-        sampled = st.tuples(st.integers(0, 50), st.integers(50, 99), plain).map(
-            lambda t: acc.WithoutReplacementEvent(*t)
-        )
-        plain = st.one_of(
-            plain, st.tuples(st.floats(0.5, 0.99), st.integers(2, 9)).map(lambda t: acc.RandomizedResponseEvent(*t))
-        )
-    return st.one_of(plain, sampled)
-
-
-def events(relation):
-    return st.recursive(
-        leaves(relation),
-        lambda inner: st.one_of(
-            st.lists(inner, max_size=3).map(lambda e: [x for x in e if x.relation is not None]).map(acc.ComposedEvent),
-            st.tuples(inner, st.integers(0, 9)).map(lambda t: acc.SelfComposedEvent(*t)),
-        ).filter(lambda e: e.relation is not None),
-        max_leaves=5,
-    )
-
-
-@QUIET
-@given(st.sampled_from(["add_remove", "replace_one"]).flatmap(events))
-def test_json_round_trip(event):
-    again = acc.event_from_json(event.to_json())
-    assert again == event and hash(again) == hash(event)
-    assert again.to_json() == event.to_json()
-    # Canonical: a reader that sorts keys and drops spaces changes nothing.
-    assert json.dumps(json.loads(event.to_json()), sort_keys=True, separators=(",", ":")) == event.to_json()
-
 
 def test_immutable():
     event = acc.PoissonSampledEvent(0.1, acc.GaussianEvent(1.0))

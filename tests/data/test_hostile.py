@@ -121,13 +121,6 @@ def test_matrices_of_numbers_are_read_as_scipy_reads_them(tmp_path):
     for form in ("csr", "csc", "coo"):
         sparse.save_npz(tmp_path / "a.npz", sparse.coo_array(dense).asformat(form))
         assert (read_matrix(str(tmp_path / "a.npz")).toarray() == dense).all()
-    matrix = sparse.csr_array(dense)
-    for name, wrong in (("indices", 7), ("indices", -1), ("indptr", -1)):
-        parts = {"data": matrix.data, "indices": matrix.indices.copy(), "indptr": matrix.indptr.copy()}
-        parts[name][1] = wrong
-        np.savez(tmp_path / "b.npz", format=b"csr", shape=np.array(matrix.shape), **parts)
-        with pytest.raises(ValueError, match=r"b\.npz: "):
-            read_matrix(str(tmp_path / "b.npz"))
 
 
 def test_equal_texts_of_parquet_come_out_as_they_went_in(tmp_path):

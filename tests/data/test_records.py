@@ -168,13 +168,6 @@ def test_column_names_come_from_the_header_alone(table, tmp_path):
             assert column_names(source) == list(table)
 
 
-@pytest.mark.parametrize("n", (10**6, pytest.param(10**7, marks=pytest.mark.slow)))
-def test_a_cell_of_11_and_110_megabytes(tmp_path, n):
-    path = tmp_path / "t.csv"
-    path.write_bytes(b'text,n\n"' + b"alpha beta\n" * n + b'",1\n')
-    assert load_corpus(path, VOCABULARY, text="text").counts.toarray().tolist() == [[n, n, 0, 0]]
-
-
 def test_memory_does_not_grow_with_the_file(tmp_path):
     """Beside the counts, memory has a few batches."""
     peaks = []

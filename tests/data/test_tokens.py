@@ -122,13 +122,6 @@ def test_long_runs_of_marks_are_cut(marks):
     assert len(words[0]) <= 64 and [Analyzer()(word) for word in words] == [[w] for w in words]
 
 
-@given(st.text())
-def test_no_letter_of_any_script_is_lost(text):
-    folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
-    letters = Counter(c for c in folded if c.isalnum())
-    assert Counter(c for word in Analyzer()(text) for c in word if c.isalnum()) == letters
-
-
 def test_settings():
     text = "The B12 of 2024 is the x"
     assert Analyzer(numbers="mixed")(text) == "the b12 of is the x".split()
