@@ -4,7 +4,10 @@ Each value was computed by at least two independent implementations; the rule
 |computed - value| <= rtol |value| + atol and its tolerances are the file's.
 """
 
+import json
+import os
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +17,19 @@ from peers import theorems
 from vips_fast import accounting as acc
 from vips_fast.accounting.rdp import epsilon_of_curve
 from vips_fast.accounting.wang import wang_rdp
+
+
+@pytest.fixture(scope="module")
+def golden():
+    """Golden cases by kind, from beside the data folder; skips without them."""
+    default = Path(__file__).resolve().parents[2] / ".." / "shared" / "data"
+    path = Path(os.environ.get("VIPS_FAST_DATA", default)).parent / "golden_accounting.json"
+    if not path.is_file():
+        pytest.skip("golden_accounting.json is not beside the data folder")
+    kinds = {}
+    for case in json.loads(path.read_text())["cases"]:
+        kinds.setdefault(case["kind"], []).append(case)
+    return kinds
 
 
 def without_replacement(q, z, steps=1):
