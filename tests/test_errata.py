@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from peers.theorems import generic_epsilon_v1, zcdp_epsilon, zcdp_rho_for_target
 from peers.vips import AUTHORS, PRINTED, Shrinkage
+from peers.wang import wang_rdp
 from scipy.integrate import quad
 from scipy.optimize import minimize
 from scipy.special import gamma as gamma_function
@@ -15,7 +16,6 @@ from scipy.stats import norm
 
 from vips_fast.accounting import GaussianEvent, PoissonSampledEvent, SelfComposedEvent, WithoutReplacementEvent, epsilon
 from vips_fast.accounting.gaussian import gaussian_delta
-from vips_fast.accounting.wang import wang_rdp
 from vips_fast.kernels import pg_mean
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "errata.md"

@@ -10,6 +10,7 @@ from common import DATA, boxes, crossed, listed, order, save, spread, subplots
 from epsilon_table import SETTINGS, blr_joint_sensitivity
 from peers import DPVILogisticRegression, vips
 from peers.uci import read_adult
+from peers.wang import WANG
 
 from vips_fast import BayesianLogisticRegression
 from vips_fast.accounting import epsilon
@@ -44,7 +45,7 @@ def printed_accountant(setting) -> float:
     Theorem 27 of Wang, Balle & Kasiviswanathan (2019) with the classical conversion.
     """
     orders = tuple(range(2, setting.max_order + 1))
-    return epsilon(setting.event(setting.noise_multiplier), DELTA, "wang", bound=setting.bound, orders=orders)
+    return epsilon(setting.event(setting.noise_multiplier), DELTA, WANG, bound=setting.bound, orders=orders)
 
 
 def cells(scale: int) -> list[dict]:

@@ -20,6 +20,7 @@ from pathlib import Path
 
 from common import listed, markdown, order
 from peers.attacks import epsilon_lower_bound
+from peers.wang import WANG
 
 from vips_fast.accounting import (
     GaussianEvent,
@@ -118,14 +119,14 @@ def paper_row(s: Setting) -> PaperRow:
     event, true = s.event(z), s.event(z / s.true_sensitivity)
     return PaperRow(
         setting=s,
-        wang=epsilon(event, s.delta, "wang", bound=s.bound, orders=orders),
-        wang_tight=epsilon(event, s.delta, "wang", conversion="tight", orders=orders),
+        wang=epsilon(event, s.delta, WANG, bound=s.bound, orders=orders),
+        wang_tight=epsilon(event, s.delta, WANG, conversion="tight", orders=orders),
         poisson=epsilon(s.poisson_event(z), s.delta),
         tight=epsilon(event, s.delta),
         true_low=epsilon_lower_bound(true, s.delta),
         true_high=epsilon(true, s.delta),
         noise_ours=calibrate_noise_multiplier(s.event, s.printed, s.delta),
-        noise_theirs=calibrate_noise_multiplier(s.event, s.printed, s.delta, "wang", bound=s.bound, orders=orders),
+        noise_theirs=calibrate_noise_multiplier(s.event, s.printed, s.delta, WANG, bound=s.bound, orders=orders),
     )
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from common import CLASSICAL, STYLES, TIGHT, listed, markdown, order, save, strong_composition_noise, subplots
 from lda_common import K, load, unigram_perplexity
+from peers.wang import WANG
 
 from vips_fast import LatentDirichletAllocation, plan
 from vips_fast.accounting import (
@@ -51,7 +52,7 @@ def noise(method, size, z) -> float:
     if method not in STRONG:
         return z
     step, each = (CLASSICAL, AUTHORS_STEP_DELTA) if method == AUTHORS else (method, None)
-    target = epsilon(event(size, z), DELTA, "wang")
+    target = epsilon(event(size, z), DELTA, WANG)
     return strong_composition_noise(target, size, N, N // size, DELTA, step, each)
 
 
@@ -109,13 +110,13 @@ def run(cell: dict) -> dict:
     if method == "unigram":
         return dict(perplexity=unigram_perplexity(X, Y))
     if method == "ours":
-        target = epsilon(event(size, z), DELTA, "wang")
+        target = epsilon(event(size, z), DELTA, WANG)
         model = LatentDirichletAllocation(**planned_options(X.shape[1], target, scale))
         return dict(epsilon=target, perplexity=model.fit(X).perplexity(Y))
     figures = {}
     if method == "moments accountant":
         figures = dict(
-            epsilon=epsilon(event(size, z), DELTA, "wang"),
+            epsilon=epsilon(event(size, z), DELTA, WANG),
             tight=epsilon(event(size, z), DELTA),
             sound=epsilon(event(size, z / sqrt(2)), DELTA),
         )

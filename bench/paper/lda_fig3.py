@@ -7,6 +7,7 @@ import numpy as np
 from common import STYLES, listed, markdown, order, save, subplots
 from lda_common import load, unigram_perplexity, without_noise
 from lda_fig2 import DELTA, MA, NO_CLIP, PAPER, RELATION, STRONG, N, event, paper_options, planned_options
+from peers.wang import WANG
 from scipy.special import digamma
 
 from vips_fast import LatentDirichletAllocation
@@ -58,7 +59,7 @@ def cells(scale: int) -> list[dict]:
 def run(cell: dict) -> dict:
     method, scale = cell["method"], cell["scale"]
     X, Y, _ = load(N // scale)
-    spent = epsilon(event(SIZE, SIGMA), DELTA, "wang")
+    spent = epsilon(event(SIZE, SIGMA), DELTA, WANG)
     if method == "ours":
         model = WatchedOurs(**planned_options(X.shape[1], spent, scale))
     else:

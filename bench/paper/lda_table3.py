@@ -7,6 +7,7 @@ import numpy as np
 from common import listed, markdown, order
 from lda_common import K, load, matched, npmi, overlap, top_words
 from lda_fig2 import DELTA, MA, NO_CLIP, PAPER, STRONG, N, event, paper_options, planned_options
+from peers.wang import WANG
 
 from vips_fast import LatentDirichletAllocation
 from vips_fast.accounting import epsilon
@@ -35,7 +36,7 @@ def run(cell: dict) -> dict:
     method, scale = cell["method"], cell["scale"]
     X, Y, vocabulary = load(N // scale)
     plain = reference(scale)
-    spent = epsilon(event(SIZE, SIGMA), DELTA, "wang")
+    spent = epsilon(event(SIZE, SIGMA), DELTA, WANG)
     if method == "non-private":
         components = plain
     elif method == "ours":

@@ -15,6 +15,7 @@ from common import CLASSICAL, DATA, STYLES, TIGHT, crossed, listed, order, save,
 from epsilon_table import SETTINGS
 from peers import vips
 from peers.mnist import load_mnist
+from peers.wang import WANG
 
 from vips_fast import SigmoidBeliefNetwork
 from vips_fast.accounting import epsilon
@@ -205,7 +206,7 @@ def _printed_accountant(S) -> float:
     """
     s = SETTING[S]
     orders = tuple(range(2, s.max_order + 1))
-    return epsilon(s.event(s.noise_multiplier), DELTA, "wang", bound=s.bound, orders=orders)
+    return epsilon(s.event(s.noise_multiplier), DELTA, WANG, bound=s.bound, orders=orders)
 
 
 def orders(rows: list[dict]) -> list:

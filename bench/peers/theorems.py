@@ -5,7 +5,7 @@ take good numbers only: callers are figures and tests.
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -80,23 +80,6 @@ def amplify_epsilon_delta(epsilon: float, delta: float, sampling_probability: fl
     be under the same relation.
     """
     return math.log1p(sampling_probability * math.expm1(epsilon)), sampling_probability * delta
-
-
-def amplify_rdp_poisson(rdp: Callable[[int], float], sampling_probability: float, order: int) -> float:
-    """Bound Renyi divergence at integer `order` >= 2 on a Poisson sample.
-
-    ``rdp(i)`` is the divergence of the base mechanism at integer order i >= 2. The bound for add/remove is (1/(k-1))
-    ln((1-q)^(k-1) (1 + (k-1) q) + sum_{i=2..k} C(k, i) (1-q)^(k-i) q^i e^((i-1) rdp(i))) (Zhu & Wang 2019, theorem 6).
-    It is for mechanisms whose odd central moments of the likelihood ratio are not negative, such as the Gaussian and
-    the Laplace mechanism.
-    """
-    q, k = sampling_probability, order
-    terms = [(k - 1) * math.log1p(-q) + math.log1p((k - 1) * q)]
-    for i in range(2, k + 1):
-        log_binomial = math.lgamma(k + 1) - math.lgamma(i + 1) - math.lgamma(k - i + 1)
-        terms.append(log_binomial + (k - i) * math.log1p(-q) + i * math.log(q) + (i - 1) * rdp(i))
-    top = max(terms)
-    return max(0.0, (top + math.log(math.fsum(math.exp(t - top) for t in terms))) / (k - 1))
 
 
 def add_remove_to_replace_one(epsilon: float, delta: float) -> tuple[float, float]:

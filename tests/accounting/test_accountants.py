@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from events import fixed, poisson
 from peers.attacks import epsilon_lower_bound
+from peers.wang import WANG
 
 from vips_fast import accounting as acc
 from vips_fast.accounting import accountants, solver
@@ -84,10 +85,10 @@ def test_nothing_and_everything():
 def test_what_costs_nothing_or_has_a_form_of_its_own():
     assert acc.renyi_divergence(poisson(0.0, 1.0), 2.0) == 0.0
     whole, how = acc.GaussianEvent(2.0, "replace_one"), dict(orders=np.arange(2, 257), conversion="classical")
-    assert acc.epsilon(fixed(7, 7, 2.0), 1e-5, "wang", **how) == acc.epsilon(whole, 1e-5, "rdp", **how)
+    assert acc.epsilon(fixed(7, 7, 2.0), 1e-5, WANG, **how) == acc.epsilon(whole, 1e-5, "rdp", **how)
 
 
-@pytest.mark.parametrize("accountant", [None, "rdp", "wang"])
+@pytest.mark.parametrize("accountant", [None, "rdp", WANG])
 def test_calibrated_noise_is_the_smallest(accountant):
     def make(z):
         return fixed(50, 1000, z, 20)

@@ -4,6 +4,7 @@ The truth of each row is computed here, from densities on a grid or in mpmath; n
 without a row fails.
 """
 
+import json
 import math
 from dataclasses import dataclass
 from itertools import product
@@ -125,7 +126,7 @@ def stated(epsilon, delta):
 
 # ----------------------------------------------------------------------- table
 
-EXACT, WHOLE = {"gaussian", "pld"}, {"pld", "rdp", "wang"}
+EXACT, WHOLE = {"gaussian", "pld"}, {"pld", "rdp"}
 THEIRS = {"dp-accounting"}
 
 
@@ -181,7 +182,7 @@ def rows():
         ),
         Row(
             acc.WithoutReplacementEvent(2, 4, G(sd)), fixed(0.5, sd), drawn_of_four(sd),
-            {"pld", "rdp", "wang"}, 1 / sd**2, True,
+            {"pld", "rdp"}, 1 / sd**2, True,
         ),
         Row(
             dealing, dealt(1, sd), dealt(2, sd), {"pld"}, 1 / sd**2, steps=2,
@@ -197,7 +198,7 @@ def rows():
         ),
         Row(
             acc.GroupEvent(poisson, 2), binomial(2, 0.25, sd), binomial(4, 0.25, sd),
-            {"pld", "rdp", "wang"}, 4 / sd**2, True,
+            {"pld", "rdp"}, 4 / sd**2, True,
         ),
         Row(
             acc.GroupEvent(dealing, 2), dealt(2, sd), dealt(4, sd), {"pld"}, 4 / sd**2,
@@ -364,7 +365,11 @@ def test_groups(row):
 
 @EVERY
 def test_files(row):
-    assert acc.event_from_json(row.event.to_json()) == row.event
+    text = row.event.to_json()
+    again = acc.event_from_json(text)
+    assert again == row.event and hash(again) == hash(row.event) and again.to_json() == text
+    # Canonical: a reader that sorts keys and drops spaces changes nothing.
+    assert json.dumps(json.loads(text), sort_keys=True, separators=(",", ":")) == text
 
 
 @EVERY

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 from events import poisson
 from peers import theorems
+from peers.wang import WANG, wang_rdp
 
 from vips_fast import accounting as acc
 from vips_fast.accounting.rdp import epsilon_of_curve
-from vips_fast.accounting.wang import wang_rdp
 
 
 @pytest.fixture(scope="module")
@@ -110,12 +110,7 @@ COMPUTE = {
         _steps(poisson, p), p["delta"], "rdp", conversion=_conversion(p), orders=_orders(p)
     ),
     "wor_rdp_eps": lambda p: acc.epsilon(
-        _steps(without_replacement, p),
-        p["delta"],
-        "wang",
-        bound=p["bound"],
-        conversion=_conversion(p),
-        orders=_orders(p),
+        _steps(without_replacement, p), p["delta"], WANG, bound=p["bound"], conversion=_conversion(p), orders=_orders(p)
     ),
     "rdp_curve_to_eps": lambda p: epsilon_of_curve(
         np.array(p["orders"]), np.array(p["rdp"]), p["delta"], _conversion(p)

@@ -8,6 +8,7 @@ import lda_fig2
 import numpy as np
 import pytest
 from peers import vips
+from peers.wang import WANG
 from scipy.special import digamma, expit, k0, k1
 
 from vips_fast import LatentDirichletAllocation
@@ -52,7 +53,7 @@ def test_topics_are_algorithm_3():
 
 def test_the_three_noises_of_strong_composition():
     """Compare with 2.85, 3.80 and 4.40. The last has the authors' δ of a step."""
-    target = epsilon(lda_fig2.event(20_000, 1.24), 1e-4, "wang")
+    target = epsilon(lda_fig2.event(20_000, 1.24), 1e-4, WANG)
     sizes = (20_000, 400_000, 20, 1e-4)
     found = [common.strong_composition_noise(target, *sizes)]
     found += [common.strong_composition_noise(target, *sizes, common.CLASSICAL, each) for each in (None, 1e-6)]

@@ -15,18 +15,11 @@ from .events import NonPrivateEvent, PrivacyEvent, check_event, rate_and_mechani
 from .gaussian import GaussianAccountant, gaussian_mu
 from .privacy_loss.distribution import PldAccountant
 from .rdp import RdpAccountant
-from .wang import WangAccountant
 
 #: Every accountant by the name that `epsilon` and `delta` take.
 ACCOUNTANTS: dict[str, Accountant] = {
     accountant.name: accountant
-    for accountant in (
-        GaussianAccountant(),
-        PldAccountant(),
-        RdpAccountant(),
-        WangAccountant(),
-        DpAccountingAccountant(),
-    )
+    for accountant in (GaussianAccountant(), PldAccountant(), RdpAccountant(), DpAccountingAccountant())
 }
 
 
@@ -54,11 +47,11 @@ def trivial_epsilon(event: PrivacyEvent) -> float | None:
     return None if leaves else 0.0
 
 
-def epsilon(event: PrivacyEvent, delta: float, accountant: str | None = None, **options: Any) -> float:
+def epsilon(event: PrivacyEvent, delta: float, accountant: str | Accountant | None = None, **options: Any) -> float:
     """Bound the smallest epsilon >= 0 at `delta` in (0, 1).
 
-    `accountant` is a key of `ACCOUNTANTS`; None takes `default_accountant`. It has options: ``rtol`` (pld),
-    ``conversion`` and ``orders`` (rdp, wang), ``bound`` (wang). The function is pure, and the last answers are
+    `accountant` is a key of `ACCOUNTANTS` or an `Accountant`; None takes `default_accountant`. It has options:
+    ``rtol`` (pld), ``conversion`` and ``orders`` (rdp). The function is pure, and the last answers are
     kept, so that asking again costs nothing.
 
     Raises ValueError for delta outside (0, 1), an unknown accountant, or an event that the named accountant cannot
@@ -68,14 +61,16 @@ def epsilon(event: PrivacyEvent, delta: float, accountant: str | None = None, **
     return _ask("epsilon", event, open_probability("delta", delta), accountant, options)
 
 
-def delta(event: PrivacyEvent, epsilon: float, accountant: str | None = None, **options: Any) -> float:
+def delta(event: PrivacyEvent, epsilon: float, accountant: str | Accountant | None = None, **options: Any) -> float:
     """Bound the smallest delta at `epsilon` >= 0; otherwise as `epsilon`."""
     check_event(event)
     return _ask("delta", event, non_negative("epsilon", epsilon), accountant, options)
 
 
-def _ask(quantity: str, event: PrivacyEvent, at: float, name: str | None, options: dict[str, Any]) -> float:
-    known = None if name is None else _get(name)
+def _ask(
+    quantity: str, event: PrivacyEvent, at: float, name: str | Accountant | None, options: dict[str, Any]
+) -> float:
+    known = name if name is None or isinstance(name, Accountant) else _get(name)
     items = tuple(sorted(options.items()))
     try:
         hash(items)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
+from .accountant import Accountant
 from .accountants import epsilon as epsilon_of
 from .checks import open_probability, positive, real
 from .events import PrivacyEvent
@@ -49,7 +50,7 @@ class Target:
         """Compute the event's epsilon."""
         return epsilon_of(event, self.delta)
 
-    def excess(self, event: PrivacyEvent, accountant: str | None, **options: Any) -> float:
+    def excess(self, event: PrivacyEvent, accountant: str | Accountant | None, **options: Any) -> float:
         """Compute ln of the event's epsilon over the target."""
         value = epsilon_of(event, self.delta, accountant, **options)
         if value == 0.0:
@@ -62,7 +63,7 @@ def calibrate_noise_multiplier(
     make_event: Callable[[float], PrivacyEvent],
     epsilon: float,
     delta: float,
-    accountant: str | None = None,
+    accountant: str | Accountant | None = None,
     rtol: float = 1e-3,
     **options: Any,
 ) -> float:
@@ -84,7 +85,7 @@ def calibrate_noise_multiplier(
 def noise_for(
     make_event: Callable[[float], PrivacyEvent],
     target: Target,
-    accountant: str | None = None,
+    accountant: str | Accountant | None = None,
     rtol: float = 1e-3,
     **options: Any,
 ) -> float:

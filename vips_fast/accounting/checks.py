@@ -5,7 +5,7 @@ reaches a formula: `max(0.0, nan)` would be a perfect guarantee.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from numbers import Integral, Real
@@ -70,8 +70,9 @@ def _shown(value: Any) -> str:
     return type(value).__name__
 
 
-def numbers(name: str, value: ArrayLike, wanted: str, holds: Callable[[FloatArray], NDArray[np.bool_]]) -> FloatArray:
-    """Return `value` as a float64 array, not empty, of finite numbers that all meet a condition."""
+def renyi_orders(name: str, value: ArrayLike) -> FloatArray:
+    """Return orders of Renyi divergences as a float64 array, not empty, of numbers in (1, 1e15]."""
+    wanted = "in (1, 1e15]"
     try:
         given = np.asarray(value)
     except ValueError:
@@ -81,15 +82,10 @@ def numbers(name: str, value: ArrayLike, wanted: str, holds: Callable[[FloatArra
     array = given.astype(np.float64)
     if not array.size:
         raise ValueError(f"{name}: expected numbers {wanted}, at least one")
-    bad = ~(np.isfinite(array) & holds(array))
+    bad = ~((array > 1.0) & (array <= 1e15))
     if bad.any():
         raise ValueError(f"{name}={float(array[bad][0])!r}: expected a finite number {wanted}")
     return array
-
-
-def renyi_orders(name: str, value: ArrayLike) -> FloatArray:
-    """Return orders of Renyi divergences, in (1, 1e15]."""
-    return numbers(name, value, "in (1, 1e15]", lambda x: (x > 1.0) & (x <= 1e15))
 
 
 def one_of(name: str, value: str, names: Sequence[str]) -> str:
