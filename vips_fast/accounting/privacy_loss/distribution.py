@@ -359,10 +359,17 @@ class PrivacyLoss:
     def _delta(self, epsilon: float) -> float:
         if self._single:
             return min(1.0, max(d.parts[0].pair.profile(epsilon) for d in self._directions))
-        if self._rare and (found := inverted_delta(self._rare, epsilon, self.rtol)) is not None:
-            return found
+        known = 1.0
+        # Farther out than the inversion reaches, a delta nearer by is a bound too, often a better one than the grid's.
+        for k in range((30 if epsilon else 1) if self._rare else 0):
+            found = inverted_delta(self._rare or (), 0.7**k * epsilon, self.rtol)
+            if found is not None:
+                if k == 0:
+                    return found
+                known = found
+                break
         rough = [d.rough_delta(epsilon) for d in self._directions]
-        return largest(rough, self._directions, lambda d, bound: d.delta(epsilon, self.rtol, bound))
+        return min(known, largest(rough, self._directions, lambda d, bound: d.delta(epsilon, self.rtol, bound)))
 
 
 def largest(bounds: Sequence[float], items: Sequence[T], answer: Callable[[T, float], float]) -> float:

@@ -280,8 +280,8 @@ class Inversion:
         """Bound delta at `epsilon` >= 0; None if it is not tight."""
         scale = max(epsilon, 0.01 * self._spread)
         tau = max(self._least, 0.004 * math.sqrt(self._rtol / 1e-4) * scale)
-        # Beyond twice the window the smoothing is no small part of it.
-        if max(self._width, 2.0 * epsilon) > _WIDEST or epsilon > 2.0 * self._width:
+        # Farther out than half the window, copies of smaller losses would be counted.
+        if self._width > _WIDEST or epsilon > 0.48 * self._width:
             return None
         sums = self._tuned(scale, tau)
         found = self._delta(epsilon, sums, tau)
