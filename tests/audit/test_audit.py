@@ -18,13 +18,23 @@ from vips_fast import (
     SigmoidBeliefNetwork,
 )
 from vips_fast.accounting import GaussianEvent
-from vips_fast.audit import Bench, Sizes, adapter_for, attack, audit, delta_lower_bound, layers, mu_interval
-from vips_fast.audit.sizes import FULL
+from vips_fast.audit import (
+    Check,
+    LayerResult,
+    Sizes,
+    adapter_for,
+    attack,
+    audit,
+    delta_lower_bound,
+    layers,
+    mu_interval,
+)
+from vips_fast.audit.bench import FULL
 from vips_fast.audit.statistics import clopper_pearson
 from vips_fast.engine.sampling import KeyedRandomness
 from vips_fast.models.lda import LdaOptions
 
-SIZES = Sizes(pairs=200, records=40, draws=400_000, releases=1_500, runs=300, rows=2**17)
+SIZES = Sizes(pairs=200, records=40, draws=200_000, releases=1_500, runs=300, rows=2**13)
 
 LDA = {
     "add_remove": LatentDirichletAllocation(2),
@@ -58,21 +68,24 @@ BLR = {
 }
 
 
-@pytest.mark.parametrize("name", LDA)
-@pytest.mark.parametrize("layer", "ABC")
-def test_lda_passes(name, layer):
+def layers_of(models, *noised):
+    """Layers A and B of all models, and C of some: the engine draws the noise of all."""
+    names = [(layer, name) for layer in "AB" for name in models] + [("C", name) for name in noised]
+    return pytest.mark.parametrize("layer, name", names)
+
+
+@layers_of(LDA, "add_remove", "no_share_clipped")
+def test_lda_passes(layer, name):
     passes(LDA[name], layer)
 
 
-@pytest.mark.parametrize("name", SBN)
-@pytest.mark.parametrize("layer", "ABC")
-def test_sbn_passes(name, layer):
+@layers_of(SBN, "jaakkola")
+def test_sbn_passes(layer, name):
     passes(SBN[name], layer)
 
 
-@pytest.mark.parametrize("name", BLR)
-@pytest.mark.parametrize("layer", "ABC")
-def test_blr_passes(name, layer):
+@layers_of(BLR, "centered")
+def test_blr_passes(layer, name):
     passes(BLR[name], layer)
 
 
@@ -83,12 +96,9 @@ def passes(model, layer, sizes=SIZES):
 
 
 def attained(model, holds):
-    """Layer D passes, and ``holds(row)`` for each multiplier. One of two draws may fail by chance, once in 10^5."""
-    for _ in range(2):
-        report = passes(model, "D")
-        if all(map(holds, report.layer("D").figures["mu"])):
-            return
-    pytest.fail(report.text())
+    """Layer D passes, and ``holds(row)``. One of two draws may fail by chance, once in 10^5."""
+    rows = (passes(model, "D").layer("D").figures["mu"] for _ in range(2))
+    assert any(map(holds, rows))
 
 
 def within(row):
@@ -98,7 +108,7 @@ def within(row):
 
 def strong(row):
     """Check that an attack is strong enough to mean something. Mu is known to +-0.17."""
-    return row["mu"] > 0.75 * row["claimed"] or row["claimed"] < 1
+    return row["mu"] > 0.75
 
 
 @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
@@ -127,7 +137,7 @@ def test_the_papers_sensitivity_is_caught():
     with seams(randomness=lambda honest: KeyedRandomness(next(keys).to_bytes(32))):
         report = audit(model, layers="AD", sizes=SIZES, random_state=0)
     assert not report.layer("A").passed and not report.passed
-    first = report.layer("D").figures["mu"][0]
+    first = report.layer("D").figures["mu"]
     # sqrt(2) N/S against N/S: mu = 1.414 where 1 is claimed.
     assert 1 < first["low"] <= math.sqrt(2) <= first["high"]
     assert "THE CLAIM DOES NOT HOLD" in report.text()
@@ -163,7 +173,7 @@ def test_full_sizes(model, passes):
     else:
         # E may see it too; at these sizes it is not sure to.
         assert {"A", "D", "H"} <= {layer.layer for layer in report.layers if not layer.passed} <= {"A", "D", "E", "H"}
-        assert report.layer("D").figures["mu"][0]["low"] > 1
+        assert report.layer("D").figures["mu"]["low"] > 1
 
 
 #: A run of the belief network takes ten times as long as one of the topic model. Steps driven
@@ -230,53 +240,39 @@ def test_a_threshold_is_not_tried_on_the_runs_that_chose_it(monkeypatch):
     assert check.passed and check.measured == 0.0
 
 
-@pytest.mark.parametrize("layer", "CDE")
-def test_a_check_that_chance_failed_is_drawn_again(monkeypatch, layer):
+def test_a_check_that_chance_failed_is_drawn_again(monkeypatch):
     """One false alarm is overruled and reported, two are not. Exact checks get one draw."""
-    sizes = Sizes(pairs=1, records=2, draws=20_000, releases=100, runs=10)
-    adapter = adapter_for("lda", dict(n_components=2, random_state=0))
-    genuine = layers.FUNCTIONS[layer](Bench(adapter, "add_remove"), sizes, np.random.default_rng(0))
-    assert genuine.passed and any(check.by_chance for check in genuine.checks)
-    place = next(i for i, check in enumerate(genuine.checks) if check.by_chance)
-
-    def spoilt(at):
-        checks = list(genuine.checks)
-        checks[at] = replace(checks[at], passed=False, measured=7.5, detail="spoilt")
-        return replace(genuine, checks=tuple(checks))
+    exact, chance = Check("exact", True), Check("of chance", True, 1.0, 1.0, "", 1e-6)
+    wrong = replace(exact, passed=False)
+    alarm = replace(chance, passed=False, measured=7.5)
 
     def verdict(*draws):
-        left = list(draws)
-        monkeypatch.setitem(layers.FUNCTIONS, layer, lambda *_: left.pop(0))
-        report = audit("lda", dict(n_components=2), layers=layer, sizes=sizes)
-        assert not left
+        left = [LayerResult("C", "made up", checks) for checks in draws]
+        monkeypatch.setitem(layers.FUNCTIONS, "C", lambda *_: left.pop(0))
+        report = audit("lda", dict(n_components=2), layers="C", sizes=SIZES)
+        assert not left and report.passed != ("DOES NOT HOLD" in report.text())
         return report
 
-    assert verdict(genuine).passed
-    report = verdict(spoilt(place), genuine)
+    assert verdict((exact, chance)).passed
+    report = verdict((exact, alarm), (exact, chance))
     assert report.passed and "drawn again, as the first draw failed: measured 7.5" in report.text()
-    report = verdict(spoilt(place), spoilt(place))
-    failed = [c.name for c in report.layers[0].checks if not c.passed]
-    assert not report.passed and failed == [genuine.checks[place].name]
-    for at, check in enumerate(genuine.checks):
-        if check.by_chance:
-            continue
-        assert not verdict(spoilt(at)).passed
-        assert not verdict(spoilt(place), spoilt(at)).passed
-        both = [replace(c, passed=c.passed and i != place) for i, c in enumerate(spoilt(at).checks)]
-        assert not verdict(replace(genuine, checks=tuple(both)), genuine).passed
+    twice = verdict((exact, alarm), (exact, alarm))
+    assert [check.name for check in twice.layers[0].checks if not check.passed] == ["of chance"]
+    for draws in ([(wrong, chance)], [(exact, alarm), (wrong, chance)], [(wrong, alarm), (exact, chance)]):
+        assert not verdict(*draws).passed
 
 
 def test_report_and_arguments():
-    estimator = LatentDirichletAllocation(2, clip=0.2)
-    report = audit(estimator, dict(doc_length=60), layers="A", sizes=SIZES, random_state=3)
+    few, estimator = replace(SIZES, pairs=5), LatentDirichletAllocation(2, clip=0.2)
+    report = audit(estimator, dict(doc_length=60), layers="A", sizes=few, random_state=3)
     data = json.loads(json.dumps(report.to_dict()))
     assert data["passed"] is True and data["layers"][0]["layer"] == "A" and data["settings"]["clip"] == 0.2
     assert "Verdict: no violation found" in str(report) and "adding or removing" in str(report)
     with pytest.raises(KeyError):
         report.layer("E")
-    assert audit(SigmoidBeliefNetwork, dict(n_components=2), layers="A", sizes=SIZES).passed
-    assert audit(adapter_for("blr"), layers="A", sizes=SIZES).model == "BayesianLogisticRegression"
-    assert audit(BLR["paper"], layers="A", sizes=SIZES).model == "PaperLogisticRegression"
+    assert audit(SigmoidBeliefNetwork, dict(n_components=2), layers="A", sizes=few).passed
+    assert audit(adapter_for("blr"), layers="A", sizes=few).model == "BayesianLogisticRegression"
+    assert audit(BLR["paper"], layers="A", sizes=few).model == "PaperLogisticRegression"
     for call, name in [
         (lambda: audit("other"), "model"),
         (lambda: audit("lda", dict(topics=3)), "settings"),

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from adapters import TablesAdapter, VocabularyAdapter
 from mutation import mutated
-from seams import seams
+from seams import failing_checks
 
 from vips_fast import BayesianLogisticRegression, PrivateVocabulary, TopicTables
-from vips_fast.audit import Part, Sizes, audit
+from vips_fast.audit import Part, Sizes
 from vips_fast.engine.statement import Privacy
 from vips_fast.models import tables
 
@@ -36,12 +36,7 @@ def vocabulary(settings, kind=PrivateVocabulary):
 def failed(subject, layers, settings=None, rows=None, kind=None, **faulty):
     """Names of the checks that fail."""
     sizes = {vocabulary: PURCHASES, spherical: COLUMNS}.get(subject, SIZES)
-    audited = subject(settings or {}, *([kind] if kind else []))
-    how = {} if rows is None else {"rows_per_unit": rows}
-    with seams(**faulty):
-        report = audit(audited, layers=layers, sizes=sizes, random_state=0, **how)
-    print(report.text())
-    return {check.name for layer in report.layers for check in layer.checks if not check.passed}
+    return failing_checks(subject(settings or {}, *([kind] if kind else [])), layers, sizes, rows, **faulty)
 
 
 REPLACE = dict(options={"relation": "replace_one"})

@@ -16,6 +16,7 @@ from seams import seams
 from vips_fast import (
     BayesianLogisticRegression,
     ClassConditionalNetwork,
+    CountRegression,
     LatentDirichletAllocation,
     SigmoidBeliefNetwork,
 )
@@ -32,6 +33,7 @@ HONEST = {
     "blr_poisson": BayesianLogisticRegression(sampling="poisson", batch_size=9),
     "blr_classes": BayesianLogisticRegression(classes=[0, 1, 2]),
     "blr_paper": BayesianLogisticRegression.paper(),
+    "counts": CountRegression(),
     "sbn": SigmoidBeliefNetwork(3),
     "sbn_replace": SigmoidBeliefNetwork(2, sampling="without_replacement"),
     "sbn_classes": ClassConditionalNetwork(2),

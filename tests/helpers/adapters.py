@@ -14,10 +14,9 @@ import numpy as np
 from vips_fast.accounting import SelfComposedEvent, delta, epsilon
 from vips_fast.accounting.printing import rounded_up
 from vips_fast.audit import Adapter
-from vips_fast.audit.bench import Bench, Data
+from vips_fast.audit.bench import CONFIDENCE_ERROR, N_RECORDS, Bench, Data, Sizes
 from vips_fast.audit.rebuild import STATED, public_attributes
 from vips_fast.audit.report import Check, LayerResult
-from vips_fast.audit.sizes import CONFIDENCE_ERROR, N_RECORDS, Sizes
 from vips_fast.audit.statistics import delta_lower_bound
 from vips_fast.engine.model import Release
 from vips_fast.engine.result import Public

@@ -25,6 +25,17 @@ from vips_fast.models.logistic.spherical import SphericalModel
 # ------------------------------------------------------------------- estimators
 
 
+def of_model(name, kind, wrong):
+    """Return a subclass whose models are of a wrong class."""
+
+    def _model(self, public, schedule=None):
+        model = kind._model(self, public, schedule)
+        model.__class__ = wrong
+        return model
+
+    return type(name, (kind,), {"_model": _model, "__module__": __name__})
+
+
 def declaring(kind, share):
     """Return a subclass that declares too small a sensitivity. It is a share of the clip."""
 
@@ -99,11 +110,7 @@ class ClipsEachModel(OneVsRestModel):
         self.lattices = [one._replace(clip_norm=one.clip_norm * self.n_classes**0.5) for one in self.lattices]
 
 
-class ClipsEachClass(BayesianLogisticRegression):
-    """K clips, one for each class."""
-
-    def _model(self, public, schedule=None):
-        return ClipsEachModel(public, self._model_settings(schedule))
+ClipsEachClass = of_model("ClipsEachClass", BayesianLogisticRegression, ClipsEachModel)
 
 
 class UnclippedUnitsModel(SphericalModel):
@@ -113,12 +120,18 @@ class UnclippedUnitsModel(SphericalModel):
         pass
 
 
+UnclippedUnits = of_model("UnclippedUnits", BayesianLogisticRegression, UnclippedUnitsModel)
+
+
 class LongRowsModel(SphericalModel):
     """Rows pass the bound of a contribution by a half."""
 
     def _factors(self, block):
         factors, clipped = super()._factors(block)
         return 1.5 * factors, clipped
+
+
+LongRows = of_model("LongRows", BayesianLogisticRegression, LongRowsModel)
 
 
 class ExactMeanModel(SphericalModel):
@@ -132,25 +145,7 @@ class ExactMeanModel(SphericalModel):
         return {**super().result(), "weights": self._mean + getattr(self, "_exact", 0.0) / self._n}
 
 
-class UnclippedUnits(BayesianLogisticRegression):
-    """A first-order statistic without the joint clip of a person's rows."""
-
-    def _model(self, public, schedule=None):
-        return UnclippedUnitsModel(public, self._model_settings(schedule))
-
-
-class LongRows(BayesianLogisticRegression):
-    """A first-order statistic whose rows pass its bound."""
-
-    def _model(self, public, schedule=None):
-        return LongRowsModel(public, self._model_settings(schedule))
-
-
-class ExactMean(BayesianLogisticRegression):
-    """Un-noised sums of the last minibatch in ``coef_``."""
-
-    def _model(self, public, schedule=None):
-        return ExactMeanModel(public, self._model_settings(schedule))
+ExactMean = of_model("ExactMean", BayesianLogisticRegression, ExactMeanModel)
 
 
 class PrivatePrior(LatentDirichletAllocation):
@@ -515,11 +510,7 @@ class LoudSquaresModel(SandwichModel):
     own_part = 1.0
 
 
-class LoudSquares(BayesianLogisticRegression):
-    """Statistics of persons beyond their bound."""
-
-    def _model(self, public, schedule=None):
-        return LoudSquaresModel(public, self._model_settings(schedule))
+LoudSquares = of_model("LoudSquares", BayesianLogisticRegression, LoudSquaresModel)
 
 
 class LoudCountsModel(CountModel):
@@ -531,11 +522,7 @@ class LoudCountsModel(CountModel):
         out[self._split :] += 899 * (out[self._split :] - before)
 
 
-class LoudCounts(CountRegression):
-    """Counts that pass their bound."""
-
-    def _model(self, public, schedule=None):
-        return LoudCountsModel(public, self._model_settings(schedule), self._size)
+LoudCounts = of_model("LoudCounts", CountRegression, LoudCountsModel)
 
 
 class LoudExposuresModel(CountModel):
@@ -549,11 +536,7 @@ class LoudExposuresModel(CountModel):
         return linear
 
 
-class LoudExposures(CountRegression):
-    """Rates in place of counts, clipped before they are divided by the exposure."""
-
-    def _model(self, public, schedule=None):
-        return LoudExposuresModel(public, self._model_settings(schedule), self._size, True)
+LoudExposures = of_model("LoudExposures", CountRegression, LoudExposuresModel)
 
 
 # ----------------------------------------------------------------------- persons

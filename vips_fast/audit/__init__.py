@@ -17,12 +17,11 @@ audit is no proof. It bounds an attacker's gain from below, and fails if that bo
 """
 
 from .adapter import Adapter, adapter_for
-from .bench import Bench, Part
+from .bench import Bench, Part, Sizes
 from .conjugate import conjugate_adapter
 from .layers import LAYERS, audit
 from .membership import MembershipReport, invented_documents, membership_attack
 from .report import AuditReport, Check, LayerResult
-from .sizes import Sizes
 from .statistics import delta_lower_bound, mu_interval
 
 __all__ = [

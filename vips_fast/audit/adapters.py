@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ..data.schema import MOVED
 from ..engine.model import Release
 from ..models.estimator import PrivateEstimator
 from ..models.fit import Fit
@@ -176,6 +177,8 @@ class LogisticAdapter(Adapter):
 
     def generated(self, rng: np.random.Generator, columns: int) -> Any:
         row = rng.standard_normal(columns) * 10.0 ** rng.uniform(-2, 2)
+        if rng.random() < 0.2:  # values beyond their bounds, which a score counts
+            row = rng.choice([MOVED, -MOVED, 0.3], columns)
         if rng.random() < 0.2:
             row[rng.integers(columns)] = rng.choice([0.0, 1e6, -1e6])
         return row, float(rng.integers(2))

@@ -11,7 +11,7 @@ from ..checks import check_number
 from ..engine.sampling import make_sampler
 from .adapter import adapter_for
 from .attack import layer_d, layer_e
-from .bench import Bench, relation_of
+from .bench import FULL, N_RECORDS, QUICK, Bench, Sizes, relation_of
 from .noise import layer_c
 from .one_run import has_canaries, layer_h
 from .persons import Persons
@@ -19,7 +19,6 @@ from .purity import layer_b
 from .rebuild import layer_g
 from .replay import layer_a
 from .report import AuditReport, LayerResult
-from .sizes import FULL, N_RECORDS, QUICK, Sizes
 
 Layer = Callable[[Bench, Sizes, np.random.Generator], LayerResult]
 

@@ -13,9 +13,8 @@ from ..engine.filters import without_leaks
 from ..engine.model import Release
 from ..kernels.lattice import is_power_of_two
 from ..models.fit import Fit
-from .bench import STEPS, Bench, Still, Watched
+from .bench import ERROR, STEPS, Bench, Sizes, Still, Watched
 from .report import Check, LayerResult
-from .sizes import ERROR, Sizes
 
 _MULTIPLIER = 1.5
 #: The draws of last releases are so many times fewer.

@@ -22,9 +22,8 @@ from ..engine.filters import without_leaks
 from ..engine.model import Release
 from ..engine.sampling import run_event
 from .adapter import Adapter
-from .bench import Bench, Data, Still, relation_of
+from .bench import CONFIDENCE_ERROR, Bench, Data, Sizes, Still, relation_of
 from .report import Check, LayerResult
-from .sizes import CONFIDENCE_ERROR, Sizes
 from .statistics import mu_interval
 
 #: Four releases at twice the noise: mu = 1, and the composition of steps is looked at too.

@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 
 from ..models.fit import Fit
-from .bench import STEPS, Bench, Part
+from .bench import STEPS, Bench, Part, Sizes
 from .report import Check, LayerResult
-from .sizes import Sizes
 
 _THREADS = (2, 7, 16)
 _SHARDS = (2, 5, 16)

@@ -29,9 +29,8 @@ from ..engine.transcript import TranscriptWriter
 from ..models.estimator import PrivateEstimator
 from ..models.rebuild import verify
 from ..store.limits import parse_json
-from .bench import Bench
+from .bench import Bench, Sizes
 from .report import Check, LayerResult
-from .sizes import Sizes
 
 _RECORDS, _STEPS, _MULTIPLIER = 40, 4, 2.0
 #: What the calls of ``partial_fit`` after the run are about.

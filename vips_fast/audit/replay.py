@@ -11,9 +11,8 @@ import numpy as np
 from ..accounting import Relation
 from ..models.fit import Fit
 from ..models.rebuild import alike
-from .bench import STEPS, Bench, squared_norm
+from .bench import N_RECORDS, STEPS, Bench, Sizes, squared_norm
 from .report import Check, LayerResult
-from .sizes import N_RECORDS, Sizes
 
 _BASE = 5
 #: Each state gets such a part of the pairs.
