@@ -1,4 +1,4 @@
-"""The last step of a run measures the finished model. Bound, coverage, resume, options, audit and mutants."""
+"""The last step of a run measures the finished model. Bound, coverage, resume and options."""
 
 import math
 
@@ -6,30 +6,24 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from cases import calling
-from first_scores import FirstScore, begins
 from priors import documents, prior_of
 from runs import Stop, ends, fail
 
 from vips_fast import LatentDirichletAllocation
-from vips_fast.audit import Sizes, audit
-from vips_fast.audit.adapters import LdaAdapter
-from vips_fast.engine import gain
 from vips_fast.engine.gain import NATS, GainScore, MeasuredModel, Score, measured_gain
 from vips_fast.engine.model import Release
 from vips_fast.models.lda import LdaOptions
 from vips_fast.models.lda.records import UnitWords
-from vips_fast.models.lda.score import HalfPrediction
 from vips_fast.models.rebuild import verify
 from vips_fast.report import predictive_perplexity
 
 V, K, N = 64, 4, 2000
-# A score has few entries, so that 40,000 draws are 10,000 steps or more: other tests look at more.
-SIZES = Sizes(pairs=40, records=12, draws=40_000, releases=1_200, runs=60, rows=2**13)
 
 
-def topics(measure=None, **settings):
+def topics(measure=None, relation=None, **settings):
     settings = dict(noise_multiplier=6.0, sampling="full", n_records=N, random_state=0, n_steps=10) | settings
-    return LatentDirichletAllocation(K, doc_length=40, options=LdaOptions(measure_gain=measure), **settings)
+    options = LdaOptions(measure_gain=measure, relation=relation)
+    return LatentDirichletAllocation(K, doc_length=40, options=options, **settings)
 
 
 def keyed(estimator):
@@ -205,9 +199,9 @@ def test_no_unit_moves_a_score_by_more_than_its_bound(candidates, reach, replace
 @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
 def test_a_run_bounds_its_score_for_its_own_neighbors(relation):
     """Units at both ends of all that has a sign; the noise is for the mechanism's sensitivity."""
-    options = LdaOptions(relation=relation, measure_gain=False)
-    estimator = begins(LatentDirichletAllocation)(K, n_records=N, noise_multiplier=6.0, n_steps=1, options=options)
-    stage = estimator.prepare(documents(N, V))
+    stage = topics(relation=relation).prepare(documents(N, V))
+    for step in range(9):
+        stage.model.update(Release(step, np.zeros(stage.model.shape, np.int64), 1e-3, 1e-3))
     score = stage.model.score
     nats = np.zeros((2, score.n_candidates)) + NATS * np.array([[1.0], [-1.0]])
     nats[:, 1:] *= 1 - score.reach
@@ -264,67 +258,3 @@ def test_a_run_that_cannot_pay_for_its_score_has_none(tmp_path):
             model.fit(X, **how)
     model = topics(**settings).fit(X, **how)
     assert model.ledger_.lost and model.privacy_.epsilon <= 2.0 and model.n_steps_ < 10 and model.found_gain_ is None
-
-
-# -- the audit
-
-
-class Judged(FirstScore, LdaAdapter):
-    """The step that is a score. Its topics have some weight for every word, or the model is sharp."""
-
-    def sharp(self, stage):
-        model = stage.model
-        assert isinstance(model, MeasuredModel) and model.shape == (5,)
-        inner = model.model
-        units = np.zeros(inner.shape, dtype=np.int64)
-        units.reshape(-1)[: len(units)] = 1000
-        for step in range(5):
-            inner.update(Release(step, units, 1e-3, 1e-3))
-        model._begin()
-
-
-def report_of(layers, kind=Judged, **settings):
-    options = LdaOptions(measure_gain=kind is not Judged, max_doc_update_iter=10)
-    settings = {"n_components": 2, "options": options, **settings}
-    return audit(
-        kind(settings, begins(LatentDirichletAllocation) if kind is Judged else None),
-        layers=layers,
-        sizes=SIZES,
-        random_state=0,
-    )
-
-
-def failed(layers, kind=Judged):
-    report = report_of(layers, kind)
-    return {check.name for layer in report.layers for check in layer.checks if not check.passed}
-
-
-@pytest.mark.parametrize(
-    "layer, kind, sampling",
-    [*((layer, Judged, None) for layer in "ABCD"), *((layer, LdaAdapter, None) for layer in "EG")]
-    + [("A", Judged, "without_replacement")],
-)
-def test_layers(layer, kind, sampling):
-    report = report_of(layer, kind, sampling=sampling)
-    assert report.passed, report.text()
-
-
-def test_mutants(monkeypatch):
-    honest = HalfPrediction.contributions
-    with monkeypatch.context() as patch:  # beyond the bound
-        patch.setattr(HalfPrediction, "contributions", lambda self, *a: 40.0 * honest(self, *a))
-        assert any(name.startswith("distance of") for name in failed("A"))
-    with monkeypatch.context() as patch:  # a unit's row depends on the others
-        patch.setattr(HalfPrediction, "contributions", lambda self, *a: honest(self, *a) * (1 - 1e-6 * len(a[1])))
-        assert failed("B")
-    with monkeypatch.context() as patch:  # an exact gain, which no release holds
-        exact, read = {}, gain.Score.read
-
-        def kept(self, *arguments):
-            rows = honest(self, *arguments)
-            exact["rows"] = rows.mean(axis=0)
-            return rows
-
-        patch.setattr(HalfPrediction, "contributions", kept)
-        patch.setattr(gain.Score, "read", classmethod(lambda cls, v, *a: read(exact.get("rows", v), *a)))
-        assert failed("G", LdaAdapter)

@@ -1,23 +1,18 @@
 """Mixtures and networks measure themselves in the last step of a fit.
 
-The gain, its bound, its purity, the audit and the verdict.
+The gain, its bound, its purity and the verdict.
 """
 
 import numpy as np
 import pytest
-from first_scores import FirstScore, begins, mutants_are_seen
 
 from vips_fast import ClassConditionalNetwork, GaussianMixture, SigmoidBeliefNetwork
-from vips_fast.audit import Sizes, audit, conjugate_adapter
-from vips_fast.audit.adapters import ClassesAdapter, SbnAdapter
 from vips_fast.engine.gain import Score
 from vips_fast.models.mixture import ColumnPrediction
 from vips_fast.models.sbn import NetworkOptions
 from vips_fast.models.sbn.score import PixelPrediction
 
 N = 4000
-# A score has few entries, so that 40,000 draws are 10,000 steps or more: other tests look at more.
-SIZES = Sizes(pairs=40, records=12, draws=40_000, releases=1_200, runs=60, rows=2**13)
 NETWORKS = (SigmoidBeliefNetwork, ClassConditionalNetwork)
 ALL = pytest.mark.parametrize("kind", [GaussianMixture, *NETWORKS])
 
@@ -121,8 +116,8 @@ def scored(kind):
         return model.gain_score(), stage.records
     X = X.astype(np.float64)
     X[:7] = np.array([0.0, 1.0, -1e30, 1e30, 1e-30, 1e6, -1e6])[:, None]
-    stage = make(begins(kind), noise_multiplier=3.0, sampling="full").prepare(X)
-    return stage.model.score, stage.records
+    stage = make(kind, noise_multiplier=3.0, sampling="full").prepare(X)
+    return stage.model.model.gain_score(), stage.records
 
 
 @ALL
@@ -135,47 +130,3 @@ def test_a_row_is_within_the_bound_and_a_function_of_its_record(kind):
     for i in range(0, 300, 5):
         alone = score.rows(records.block(every[[i]]), words[[i]], np.ones(1, bool), 2.0)
         np.testing.assert_array_equal(alone[0], rows[i])
-
-
-# -- the audit
-
-
-def judged(adapter):
-    """Return the step that is a score. The network has large weights."""
-
-    class Judged(FirstScore, adapter):
-        def sharp(self, stage):
-            for one in getattr(stage.model.model, "classes", [stage.model.model]):
-                one.w = 3.0 * one.start_weights
-                one._derive()
-            stage.model._begin()
-
-    return Judged
-
-
-def report_of(layers, kind):
-    if kind in NETWORKS:
-        own = {} if kind is SigmoidBeliefNetwork else {"classes": [0, 1]}
-        settings = {"n_components": 2, "options": NetworkOptions(measure_gain=False), **own}
-        adapter = judged(SbnAdapter if kind is SigmoidBeliefNetwork else ClassesAdapter)(settings, begins(kind))
-    else:
-        adapter = conjugate_adapter(begins(kind)(2), *data(kind, 60))
-        adapter.tight, adapter.adds_up = lambda relation: False, lambda: False
-    return audit(adapter, layers=layers, sizes=SIZES, random_state=0)
-
-
-@ALL
-def test_layers(kind):
-    report = report_of("ABC" if kind in NETWORKS else "AB", kind)
-    assert report.passed, report.text()
-
-
-@pytest.mark.parametrize(
-    "kind, prediction", [(GaussianMixture, ColumnPrediction), (SigmoidBeliefNetwork, PixelPrediction)]
-)
-def test_mutants(kind, prediction, monkeypatch):
-    def failed(layers):
-        report = report_of(layers, kind)
-        return {check.name for layer in report.layers for check in layer.checks if not check.passed}
-
-    mutants_are_seen(monkeypatch, prediction, failed)

@@ -1,22 +1,16 @@
-"""Regressions measure themselves in the last step of a fit. Gain, coverage, bound, purity, audit, mutants, verdict."""
+"""Regressions measure themselves in the last step of a fit. Gain, coverage, bound, purity, verdict."""
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from first_scores import FirstScore, begins, mutants_are_seen
 
 from vips_fast import BayesianLogisticRegression, CountRegression
-from vips_fast.audit import Sizes, audit
-from vips_fast.audit.adapters import CountsAdapter, LogisticAdapter
 from vips_fast.data.schema import MOVED
-from vips_fast.engine.gain import MeasuredModel, Score
+from vips_fast.engine.gain import Score
 from vips_fast.models.logistic import LogisticOptions
 from vips_fast.models.logistic.score import OutcomePrediction, Prediction
 from vips_fast.report import html_report
 from vips_fast.report.parts.coefficients import effect_lines
-
-# A score has few entries, so that 40,000 draws are 10,000 steps or more: other tests look at more.
-SIZES = Sizes(pairs=40, records=12, draws=40_000, releases=1_200, runs=60, rows=2**13)
 
 
 def data(n, d=5, effect=1.0, seed=0, classes=2):
@@ -174,80 +168,6 @@ def test_a_run_with_a_score_takes_the_last_read_out_a_step_before(tmp_path):
     off = keyed(regression(measure=False, noise_multiplier=4.0, n_steps=19)).fit(X, y)
     np.testing.assert_array_equal(on.coef_, off.coef_)
     np.testing.assert_array_equal(on.covariance_, off.covariance_)
-
-
-# -- the audit
-
-
-class Judged(FirstScore, LogisticAdapter):
-    """The step that is a score: of coefficients that tell records apart."""
-
-    def sharp(self, stage):
-        model = stage.model
-        assert isinstance(model, MeasuredModel) and model.shape == (model.score.cells,)
-        for one in getattr(model.model, "classes", [model.model]):
-            one._mean, one._base = np.linspace(-4, 4, one.n_features), np.array([-1.0])
-            one._covariance = 0.5 * np.eye(one.n_features)
-        model._begin()
-
-
-class Moved(Judged):
-    """All values of all records beyond their bounds, so that each column counts."""
-
-    small = 16
-
-    def base(self, n):
-        return [(np.full(self.small, MOVED), float(i % 2)) for i in range(n)]
-
-    def generated(self, rng, columns):
-        return rng.choice([MOVED, -MOVED, 0.3], columns), float(rng.integers(2))
-
-
-class CutCounts(Moved, CountsAdapter):
-    """Counts that are cut, and values beyond bounds."""
-
-    def base(self, n):
-        return [(row, 50 * y) for row, y in super().base(n)]
-
-    def generated(self, rng, columns):
-        return super().generated(rng, columns)[0], float(rng.integers(60))
-
-
-def report_of(layers, kind):
-    judged = issubclass(kind, Judged)
-    settings = {} if issubclass(kind, CountsAdapter) else {"classes": [0, 1]}
-    settings["options"] = LogisticOptions(measure_gain=not judged)
-    adapter = kind(settings, begins(kind.estimator_type) if judged else None)
-    return audit(adapter, layers=layers, sizes=SIZES, random_state=0)
-
-
-def failed(layers, kind):
-    report = report_of(layers, kind)
-    return {check.name for layer in report.layers for check in layer.checks if not check.passed}
-
-
-@pytest.mark.parametrize(
-    "layer, kind",
-    [*((layer, Judged) for layer in "ABC"), *((layer, LogisticAdapter) for layer in "EG"), ("G", CountsAdapter)]
-    + [(layer, kind) for layer in "AB" for kind in (Moved, CutCounts)],
-)
-def test_layers(layer, kind):
-    report = report_of(layer, kind)
-    assert report.passed, report.text()
-
-
-@pytest.mark.parametrize("kind", [Judged, Moved, CutCounts])
-def test_mutants(monkeypatch, kind):
-    mutants_are_seen(monkeypatch, OutcomePrediction, lambda layers: failed(layers, kind))
-
-
-@pytest.mark.parametrize("kind", [Moved, CutCounts])
-def test_shares_beyond_their_part_of_the_bound_are_seen(monkeypatch, kind):
-    """A record whose moved values count one each, and shares beside a score that keeps all of the clip."""
-    honest = OutcomePrediction._moved
-    with monkeypatch.context() as patch:
-        patch.setattr(OutcomePrediction, "_moved", lambda self, *a: 4.0 * honest(self, *a))
-        assert any(name.startswith("distance of") for name in failed("A", kind))
 
 
 # -- what the step counts beside the score
