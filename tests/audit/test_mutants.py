@@ -210,8 +210,8 @@ def test_wrong_scores(layer, relation, check, fault, monkeypatch):
 def test_shares_beyond_their_part_of_a_score(model, monkeypatch):
     """What a regression's score counts beside its nats: values beyond their bounds, and counts that were cut."""
     assert original("A", model) == set()
-    honest = OutcomePrediction._moved
-    monkeypatch.setattr(OutcomePrediction, "_moved", lambda self, *a: 4.0 * honest(self, *a))
+    honest = OutcomePrediction.unit_shares
+    monkeypatch.setattr(OutcomePrediction, "unit_shares", lambda self, *a: 4.0 * honest(self, *a))
     assert "distance of neighbors, last release" in failed("A", model)
 
 

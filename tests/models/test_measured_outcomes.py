@@ -91,7 +91,7 @@ def exact(model, X, y, optimism=True):
     restored = model._model(model._fitted().public)
     restored.restore(model._fitted().state)
     score = restored.gain_score()
-    score._optimism *= optimism
+    score.optimism *= optimism
     block = model._read(X, y)[0].block(np.arange(len(y)))
     rows = score.rows(block, np.zeros(len(y), np.uint64), np.ones(len(y), bool), 1.0)
     return Score.read(rows.mean(axis=0), 0.0, 1.0, 1e12, score)

@@ -16,7 +16,7 @@ from ..accounting import Relation
 from ..mechanisms import GaussianMechanism
 from .model import Model, Release, array_of, diagnose
 from .sampling import Sampler
-from .units import GOLDEN, scramble
+from .units import GOLDEN, scramble, unpack_block
 
 #: The bound of a unit's nats. Most units lose a little and some gain much, so a bound of 5 nats would hide the gain. At
 #: 20 the mean over the bound is largest on posts.
@@ -119,6 +119,39 @@ class GainScore(ABC):
         out *= clip * _BELOW / (most * self.norm)
         out[~np.isfinite(out).all(axis=1)] = 0.0
         return out
+
+
+class RowScore(GainScore):
+    """A score of units of rows: their nats add up, and are brought to ``most`` predictions."""
+
+    #: What a fit gains on a unit of its own, in nats.
+    optimism: float = 0.0
+
+    @abstractmethod
+    def predict(self, records: Any, words: np.ndarray, kept: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Compute the nats and the number of predictions of some of the rows of a block, (kept,) each.
+
+        They are functions of the row and of its random word. A row whose nats are not finite says nothing.
+        """
+
+    def unit_shares(self, records: Any, unit: np.ndarray, kept: np.ndarray, n_units: int) -> np.ndarray | None:
+        """Compute the units' further entries, (n_units, n_shares)."""
+        return None
+
+    def rows(self, block: Any, words: np.ndarray, asked: np.ndarray, clip: float) -> np.ndarray:
+        records, row_words, starts = unpack_block(block, words)
+        n_units = len(words)
+        unit = np.arange(n_units) if starts is None else np.repeat(np.arange(n_units), np.diff(starts))
+        kept = np.flatnonzero(asked[unit])
+        with np.errstate(all="ignore"):
+            nats, predicted = self.predict(records, row_words, kept)
+        valid = np.isfinite(nats)
+        total, sums = (
+            np.bincount(unit[kept], weights=np.where(valid, each, 0.0), minlength=n_units) for each in (predicted, nats)
+        )
+        nats = sums * np.minimum(1.0, self.most / np.maximum(total, 1.0)) - np.where(total > 0, self.optimism, 0.0)
+        shares = self.unit_shares(records, unit, kept, n_units)
+        return self.clip_rows(nats[:, None], np.minimum(total, self.most) / self.most, clip, shares)
 
 
 def norm_of(n_candidates: int, reach: float, rest: float, replaces: bool, shares: float = 0.0) -> float:

@@ -16,11 +16,11 @@ from scipy.special import logsumexp
 from ..checks import check_number
 from ..data.arrays import dense_array
 from ..data.types import Array, Cells, Column, Data, Matrix, Vector
-from ..engine.gain import MOST, GainScore
+from ..engine.gain import GainScore, RowScore
 from ..engine.model import Model, Schedule
 from ..engine.plan import RunForecast, RunSchedule
 from ..engine.result import Public
-from ..engine.units import GOLDEN, scramble, unpack_block
+from ..engine.units import GOLDEN, scramble
 from .conjugate import ConjugateEstimator, affine, check_bound, parameter, softmax
 from .forecast import by_signal, noise_of_mean
 from .readouts import Attribute
@@ -289,7 +289,7 @@ def count_weight(n_columns: int) -> float:
     return float((4.0 * n_columns) ** -0.25)
 
 
-class ColumnPrediction(GainScore):
+class ColumnPrediction(RowScore):
     """Contributions to a score of mixture components.
 
     Each column is in the known half by a bit of the row's random word. The known columns give the responsibilities of
@@ -301,39 +301,26 @@ class ColumnPrediction(GainScore):
     def __init__(self, parameters: tuple[np.ndarray, ...]):
         self._weights, self._means, (self._variance,) = parameters[3:6]
 
-    def rows(self, block: Any, words: np.ndarray, asked: np.ndarray, clip: float) -> np.ndarray:
-        """Compute contributions of the units of a block."""
-        (records, chosen), row_words, starts = unpack_block(block, words)
-        unit = np.arange(len(chosen)) if starts is None else np.repeat(np.arange(len(words)), np.diff(starts))
-        kept = asked[unit]
-        with np.errstate(all="ignore"):
-            nats, predicted = self._predict(np.array(records[chosen[kept]], np.float64), row_words[kept])
-        # A row that holds no numbers says nothing.
-        valid = np.isfinite(nats)
-        total, sums = (
-            np.bincount(unit[kept], weights=np.where(valid, each, 0.0), minlength=len(words))
-            for each in (predicted, nats)
-        )
-        share = np.minimum(1.0, MOST / np.maximum(total, 1.0))
-        return self.clip_rows((sums * share)[:, None], share * total / MOST, clip)
-
-    def _predict(self, records: np.ndarray, words: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Compute nats and the number of predicted columns of each row."""
-        square = np.zeros(len(records))
-        for j in range(records.shape[1]):
-            square += records[:, j] ** 2
-        records = records / np.maximum(np.sqrt(square), 1.0)[:, None]
-        columns = range(records.shape[1])
+    def predict(
+        self, records: tuple[np.ndarray, np.ndarray], words: np.ndarray, kept: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        array, chosen = records
+        points, words = np.array(array[chosen[kept]], np.float64), words[kept]
+        square = np.zeros(len(points))
+        for j in range(points.shape[1]):
+            square += points[:, j] ** 2
+        points = points / np.maximum(np.sqrt(square), 1.0)[:, None]
+        columns = range(points.shape[1])
         known = [scramble(words + np.uint64(j + 1) * GOLDEN) >> np.uint64(63) == 0 for j in columns]
-        held = np.log(self._weights) + np.zeros((len(records), 1))
+        held = np.log(self._weights) + np.zeros((len(points), 1))
         for j in columns:
-            held += np.where(known[j][:, None], self._logs(records, j), 0.0)
+            held += np.where(known[j][:, None], self._logs(points, j), 0.0)
         shares = np.maximum(np.exp(held - held.max(axis=1, keepdims=True)), 0.0)
-        nats, predicted, some = np.zeros(len(records)), np.zeros(len(records)), np.zeros(len(records), bool)
+        nats, predicted, some = np.zeros(len(points)), np.zeros(len(points)), np.zeros(len(points), bool)
         for j in columns:
-            logs = self._logs(records, j)
+            logs = self._logs(points, j)
             density = np.exp(logs - logs.max(axis=1, keepdims=True))
-            found, plain, whole = np.zeros((3, len(records)))
+            found, plain, whole = np.zeros((3, len(points)))
             for k, weight in enumerate(self._weights.tolist()):
                 found += shares[:, k] * density[:, k]
                 plain += weight * density[:, k]

@@ -8,8 +8,7 @@ from scipy import sparse
 from scipy.special import expit, log_expit
 
 from ...data.schema import moved_to_bounds
-from ...engine.gain import GainScore
-from ...engine.units import unpack_block
+from ...engine.gain import RowScore
 from ...kernels.logistic import Rows
 from .posterior import NODES, WEIGHTS
 
@@ -32,7 +31,7 @@ class Prediction(NamedTuple):
     base: float
 
 
-class OutcomePrediction(GainScore):
+class OutcomePrediction(RowScore):
     """Contributions to a score of a logistic regression.
 
     A unit's nats are the mean, over its rows, of log p - log p0. Here p is the predictive probability of the outcome
@@ -86,26 +85,12 @@ class OutcomePrediction(GainScore):
         self._base = np.log(share / share.sum() if len(models) > 1 else np.append(1.0 - share, share))
         # Of several classes: see `class_probabilities`; the means have its factor already.
         self._offset = np.array([log_expit(base) - factor * base for factor, base in factors])
-        self._optimism = sum(one.optimism for one in models) / n
+        self.optimism = sum(one.optimism for one in models) / n
 
-    def rows(self, block: Any, words: np.ndarray, asked: np.ndarray, clip: float) -> np.ndarray:
-        """Contributions of the units of a block."""
-        block, _, starts = unpack_block(block, words)
-        unit = np.arange(block.n_rows) if starts is None else np.repeat(np.arange(len(words)), np.diff(starts))
-        kept = np.flatnonzero(asked[unit])
-        with np.errstate(all="ignore"):
-            nats = self._predict(block, kept)
-        valid = np.isfinite(nats)
-        total, sums = (
-            np.bincount(unit[kept], weights=each, minlength=len(words)) for each in (valid, np.where(valid, nats, 0.0))
-        )
-        held = total > 0
-        mean = np.where(held, sums / np.where(held, total, 1.0) - self._optimism, 0.0)
-        shares = self._moved(block, unit, kept, len(words)) if self.n_shares else None
-        return self.clip_rows(mean[:, None], held.astype(np.float64), clip, shares)
-
-    def _moved(self, block: Rows, unit: np.ndarray, kept: np.ndarray, n_units: int) -> np.ndarray:
+    def unit_shares(self, block: Rows, unit: np.ndarray, kept: np.ndarray, n_units: int) -> np.ndarray | None:
         """Compute units' shares of moved values, and of counts that were cut, (n_units, n_shares)."""
+        if not self.n_shares:
+            return None
         moved = np.zeros((block.n_rows, self.n_shares))
         if block.indptr is None:
             moved[:, : block.n_features] = moved_to_bounds(block.values.reshape(block.n_rows, block.n_features))
@@ -121,8 +106,7 @@ class OutcomePrediction(GainScore):
         np.add.at(found, unit[kept], moved)
         return found / np.maximum(number, 1)[:, None]
 
-    def _predict(self, block: Rows, kept: np.ndarray) -> np.ndarray:
-        """Compute the nats of some rows."""
+    def predict(self, block: Rows, words: np.ndarray, kept: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         matrix, y = _matrix(block)[kept], block.y[kept]
         entries = matrix.data if sparse.issparse(matrix) else matrix.reshape(-1)
         lengths = np.diff(matrix.indptr) if sparse.issparse(matrix) else np.full(len(kept), matrix.shape[1])
@@ -137,7 +121,7 @@ class OutcomePrediction(GainScore):
             place, whole = y.astype(np.int64), np.zeros(len(logits))
             for column in np.exp(logits).T:
                 whole += column
-            return np.asarray(logits[np.arange(len(logits)), place] - np.log(whole) - self._base[place])
+            return logits[np.arange(len(logits)), place] - np.log(whole) - self._base[place], np.ones(len(kept))
         variance = np.zeros(len(kept))
         for column in found[0].T[1:]:
             variance += column * column
@@ -145,7 +129,7 @@ class OutcomePrediction(GainScore):
         one = np.clip(p, _LEAST, 1 - 1e-16)
         trials = 1.0 if block.trials is None else block.trials[kept]
         won, lost = np.log(one) - self._base[1], np.log1p(-one) - self._base[0]
-        return np.asarray(y * won + (trials - y) * lost)
+        return y * won + (trials - y) * lost, np.ones(len(kept))
 
 
 def _matrix(block: Rows) -> Any:

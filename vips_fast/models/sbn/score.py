@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import expit
 
-from ...engine.gain import MOST, GainScore
-from ...engine.units import GOLDEN, scramble, unpack_block
+from ...engine.gain import RowScore
+from ...engine.units import GOLDEN, scramble
 from ...kernels import native
 from ...kernels.sbn import record_blocks, workspaces
 
@@ -34,7 +34,7 @@ class Half(NamedTuple):
     shares: np.ndarray  #: (asked,) released shares of ones.
 
 
-class PixelPrediction(GainScore):
+class PixelPrediction(RowScore):
     """Contributions to a score of networks.
 
     The hidden units of a row are inferred from the columns of one half. The nats compare the network's probability of
@@ -76,24 +76,18 @@ class PixelPrediction(GainScore):
             network.mean_image[asked],
         )
 
-    def rows(self, block: Any, words: np.ndarray, asked: np.ndarray, clip: float) -> np.ndarray:
-        """Compute contributions of the units of a block."""
-        records, row_words, starts = unpack_block(block, words)
-        unit = np.arange(len(records)) if starts is None else np.repeat(np.arange(len(words)), np.diff(starts))
-        kept = asked[unit]
-        division = (scramble(row_words + GOLDEN) >> np.uint64(60)).astype(np.int64) % _DIVISIONS
-        nats, predicted = np.zeros((2, len(records)))
+    def predict(self, records: Any, words: np.ndarray, kept: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        division = (scramble(words[kept] + GOLDEN) >> np.uint64(60)).astype(np.int64) % _DIVISIONS
+        nats, predicted = np.zeros((2, len(kept)))
         for number, halves in enumerate(self._halves):
-            mine = kept if len(self._halves) == 1 else kept & (records[:, self._n_visible] == number)
+            mine = len(self._halves) == 1 or records[kept, self._n_visible] == number
             for place, half in enumerate(halves):
                 chosen = np.flatnonzero(mine & (division == place))
                 for first, last in record_blocks(len(chosen), BLOCK):
                     part = chosen[first:last]
-                    nats[part] = self._predict(records[part, : self._n_visible], half)
+                    nats[part] = self._predict(records[kept[part], : self._n_visible], half)
                 predicted[chosen] = len(half.asked) if half.known.any() else 0
-        total, sums = (np.bincount(unit, weights=each, minlength=len(words)) for each in (predicted, nats))
-        share = np.minimum(1.0, MOST / np.maximum(total, 1.0))
-        return self.clip_rows((sums * share)[:, None], share * total / MOST, clip)
+        return nats, predicted
 
     def _predict(self, y: np.ndarray, half: Half) -> np.ndarray:
         """Compute the nats of rows, (n,)."""
