@@ -269,21 +269,15 @@ class Regression(PrivateEstimator):
         perplexity. The last step of a fit measures it. None without noise or an intercept, with few steps, after
         ``partial_fit``, or with ``measure_gain=False``.
         """
-        found = super().found_gain_
-        if found is None or (loss := self._base_loss()) is None:
+        found, state, classes = super().found_gain_, self._fitted().state, self._fitted().public.classes
+        if found is None or classes is None:
             return found
-        # Noise may make nats that no prediction has: a gain of 1 is a prediction without error.
-        return FoundGain(*(min(max(-math.log1p(-min(share, 1 - 1e-12)) / loss, -1.0), 1.0) for share in found))
-
-    def _base_loss(self) -> float | None:
-        """Compute the log loss of the released base rate, in nats."""
-        state, classes = self._fitted().state, self._fitted().public.classes
-        if classes is None:
-            return None
         names = ["base"] if len(classes) <= 2 else [f"class{k}.base" for k in range(len(classes))]
         shares = expit(np.array([float(state[name][0]) for name in names]))
         shares = np.append(shares, 1 - shares) if len(shares) == 1 else shares / shares.sum()
-        return max(-float(xlogy(shares, shares).sum()), 1e-6)
+        loss = max(-float(xlogy(shares, shares).sum()), 1e-6)
+        # Noise may make nats that no prediction has: a gain of 1 is a prediction without error.
+        return FoundGain(*(min(max(-math.log1p(-min(share, 1 - 1e-12)) / loss, -1.0), 1.0) for share in found))
 
     @property
     def verdict_(self) -> Verdict:
