@@ -126,6 +126,7 @@ def known_system():
     """Make the system's randomness known. A private fit, which a budget takes, is the same at each run."""
     known, count = KeyedRandomness(KEY), itertools.count()
     keyed = {
+        "words": lambda self, n, purpose, step, first=0: known.words(n, purpose, step, first),
         "key": lambda self, purpose, step: known.key(purpose, step),
         "of_step": lambda self, step: known.of_step(step),
         "noise_key": lambda self, step: known.noise_key(step),

@@ -13,7 +13,7 @@ import numpy as np
 from ..kernels.memory import zeros_on_line
 from ..kernels.threads import map_chunks, run_blocks
 from .model import Model, Records
-from .sampling import KeyedRandomness, Sampler, minibatch
+from .sampling import Randomness, Sampler, minibatch
 
 #: Reads data, labels and groups as records with public facts.
 Reader: TypeAlias = Callable[[Any, Any, Any], tuple[Records, dict[str, Any]]]
@@ -37,7 +37,7 @@ class Backend(Protocol):
     def placed(self, records: Records) -> AbstractContextManager[Any]:
         """Place a run's records next to its computation during this block."""
 
-    def minibatch(self, sampler: Sampler, records: Any, randomness: KeyedRandomness, step: int) -> tuple[Any, Any]:
+    def minibatch(self, sampler: Sampler, records: Any, randomness: Randomness, step: int) -> tuple[Any, Any]:
         """Draw a step's rows and their random words, for `sum`. ``randomness`` belongs to the step."""
 
     def sum(
@@ -63,7 +63,7 @@ class Threads:
         return nullcontext(records)
 
     def minibatch(
-        self, sampler: Sampler, records: Records, randomness: KeyedRandomness, step: int
+        self, sampler: Sampler, records: Records, randomness: Randomness, step: int
     ) -> tuple[np.ndarray, np.ndarray]:
         return minibatch(sampler, records.n_rows, records.usable, randomness, step)
 

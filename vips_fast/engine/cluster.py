@@ -45,7 +45,7 @@ from ..kernels import native
 from .backend import Reader, Threads
 from .checkpoint import versions
 from .model import Model, Records
-from .sampling import KeyedRandomness, Sampler, minibatch
+from .sampling import Randomness, Sampler, minibatch
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -208,7 +208,7 @@ class Draw:
     #: Units of the whole data set.
     n_rows: int
     #: Of this step or, with random allocation, of its epoch.
-    randomness: KeyedRandomness
+    randomness: Randomness
     step: int
 
 
@@ -470,7 +470,7 @@ class DaskBackend:
 
     # ------------------------------------------------------------- sums
 
-    def minibatch(self, sampler: Sampler, records: Placed, randomness: KeyedRandomness, step: int) -> tuple[Draw, None]:
+    def minibatch(self, sampler: Sampler, records: Placed, randomness: Randomness, step: int) -> tuple[Draw, None]:
         return Draw(sampler, records.n_rows, randomness, step), None
 
     def sum(

@@ -22,7 +22,7 @@ from .interrupts import uninterrupted
 from .ledger import Ledger
 from .model import Model, Records, Release
 from .plan import RunPlan
-from .sampling import SystemRandomness, starts_event
+from .sampling import Randomness, starts_event
 
 _log = logging.getLogger(__name__)
 
@@ -51,7 +51,7 @@ def run(
     records: Records,
     plan: RunPlan,
     ledger: Ledger,
-    randomness: SystemRandomness,
+    randomness: Randomness,
     backend: Backend,
     *,
     first_step: int = 0,

@@ -16,6 +16,7 @@ from __future__ import annotations
 import hashlib
 import math
 import os
+from abc import ABC, abstractmethod
 from typing import Protocol
 
 import numpy as np
@@ -32,17 +33,11 @@ from ..accounting import (
 from ..kernels import native
 
 
-def words_of(key: bytes, n: int, first: int = 0) -> np.ndarray:
-    """Compute n uint64 of a key's stream, from number ``first`` on."""
-    out = np.empty(n, dtype=np.uint64)
-    native.chacha20_words(native.Key(key), first, out)
-    return out
+class Randomness(ABC):
+    """Source of a run's random words and noise keys.
 
-
-class SystemRandomness:
-    """A run's random words and noise keys from the operating system; nothing to seed, nothing kept: new at each call.
-
-    A private fit takes no seed. A fit without privacy, and a test, may use a `KeyedRandomness`; for a private model its
+    A private fit takes no seed: its sampling decisions, its per-record randomness and its noise keys come from the
+    operating system. A fit without privacy, and a test, may use a stream made from a key; for a private model such a
     key is a taint.
 
     The words of a purpose in a step are the ChaCha20 stream of one key. A process can compute any stretch of it from
@@ -53,12 +48,35 @@ class SystemRandomness:
         """Draw n independent uniform uint64 for a purpose and step, from number ``first`` on."""
         return words_of(self.key(purpose, step), n, first)
 
+    @abstractmethod
     def key(self, purpose: str, step: int) -> bytes:
-        """Make the 32 bytes of the key of these words."""
+        """Make the 32 bytes of the key of these words (`words_of`)."""
+
+    @abstractmethod
+    def of_step(self, step: int) -> Randomness:
+        """Make randomness whose words repeat at every call, in every process. They are the words of this step."""
+
+    @abstractmethod
+    def noise_key(self, step: int) -> bytes | None:
+        """Make the key of one release's noise. None lets the operating system make a fresh one."""
+
+
+def words_of(key: bytes, n: int, first: int = 0) -> np.ndarray:
+    """Compute n uint64 of a key's stream, from number ``first`` on."""
+    out = np.empty(n, dtype=np.uint64)
+    native.chacha20_words(native.Key(key), first, out)
+    return out
+
+
+class SystemRandomness(Randomness):
+    """The operating system's generator; nothing to seed, nothing kept: new words at each call."""
+
+    def key(self, purpose: str, step: int) -> bytes:
+        """Make a fresh key at each call."""
         return os.urandom(32)
 
     def of_step(self, step: int) -> KeyedRandomness:
-        """Make randomness whose words repeat at every call, in every process; its key is forgotten afterwards."""
+        """Make a stream from a fresh system key; forget it afterwards."""
         return KeyedRandomness(os.urandom(32))
 
     def noise_key(self, step: int) -> bytes | None:
@@ -66,7 +84,7 @@ class SystemRandomness:
         return None
 
 
-class KeyedRandomness(SystemRandomness):
+class KeyedRandomness(Randomness):
     """A stream from a key, a purpose and a step. It serves one step, tests, and fits without privacy."""
 
     def __init__(self, key: bytes):
@@ -102,11 +120,11 @@ class Sampler(Protocol):
     #: Minibatches that one event covers: those of an epoch, or 1.
     n_batches: int
 
-    def draw(self, n_rows: int, randomness: KeyedRandomness, step: int, part: range | None = None) -> np.ndarray:
+    def draw(self, n_rows: int, randomness: Randomness, step: int, part: range | None = None) -> np.ndarray:
         """Draw sorted record numbers below n_rows, int64, or only in ``part``.
 
-        ``randomness`` is deterministic (`of_step`): drawing part by part selects the same rows as drawing all at once.
-        It is the same for all steps that one event covers.
+        ``randomness`` is deterministic (`Randomness.of_step`): drawing part by part selects the same rows as drawing
+        all at once. It is the same for all steps that one event covers.
         """
 
     def event(self, noise_multiplier: float) -> PrivacyEvent:
@@ -155,7 +173,7 @@ class PoissonSampler:
         self.sampling_probability = q if math.ceil(q * 2**64) >= self.threshold else math.nextafter(q, 1.0)
         self.expected_batch_size = self.sampling_probability * n_records
 
-    def draw(self, n_rows: int, randomness: KeyedRandomness, step: int, part: range | None = None) -> np.ndarray:
+    def draw(self, n_rows: int, randomness: Randomness, step: int, part: range | None = None) -> np.ndarray:
         part = range(n_rows) if part is None else part
         if self.threshold == 2**64:
             return np.arange(part.start, part.stop, dtype=np.int64)
@@ -182,7 +200,7 @@ class FixedSizeSampler:
         self.n_records, self.batch_size = n_records, batch_size
         self.expected_batch_size = float(batch_size)
 
-    def draw(self, n_rows: int, randomness: KeyedRandomness, step: int, part: range | None = None) -> np.ndarray:
+    def draw(self, n_rows: int, randomness: Randomness, step: int, part: range | None = None) -> np.ndarray:
         """Draw the records with the smallest random words of the whole data set."""
         if n_rows != self.n_records:
             raise ValueError(
@@ -227,7 +245,7 @@ class RandomAllocationSampler:
         self.n_records, self.n_batches, self.reused, self.edges = n_records, n_batches, reused, edges
         self.expected_batch_size = n_records / n_batches
 
-    def draw(self, n_rows: int, randomness: KeyedRandomness, step: int, part: range | None = None) -> np.ndarray:
+    def draw(self, n_rows: int, randomness: Randomness, step: int, part: range | None = None) -> np.ndarray:
         part, (epoch, number) = range(n_rows) if part is None else part, divmod(step, self.n_batches)
         if self.reused:
             if self.edges is None:
@@ -236,7 +254,7 @@ class RandomAllocationSampler:
             return np.arange(first, last, dtype=np.int64)
         return np.flatnonzero(self._allocate(len(part), randomness, epoch, part.start) == number) + part.start
 
-    def _allocate(self, n: int, randomness: KeyedRandomness, epoch: int, first: int = 0) -> np.ndarray:
+    def _allocate(self, n: int, randomness: Randomness, epoch: int, first: int = 0) -> np.ndarray:
         """Assign minibatches to n records from number ``first`` on."""
         words = randomness.words(n, "allocate", epoch, first)
         last, again = np.uint64(2**64 - 2**64 % self.n_batches - 1), 0
@@ -262,7 +280,7 @@ class FullSampler:
         self.n_records, self.relation = n_records, Relation.of(relation)
         self.expected_batch_size = float(n_records)
 
-    def draw(self, n_rows: int, randomness: KeyedRandomness, step: int, part: range | None = None) -> np.ndarray:
+    def draw(self, n_rows: int, randomness: Randomness, step: int, part: range | None = None) -> np.ndarray:
         part = range(n_rows) if part is None else part
         return np.arange(part.start, part.stop, dtype=np.int64)
 
@@ -274,7 +292,7 @@ def minibatch(
     sampler: Sampler,
     n_rows: int,
     usable: np.ndarray | None,
-    randomness: KeyedRandomness,
+    randomness: Randomness,
     step: int,
     part: range | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:

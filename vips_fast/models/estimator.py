@@ -33,7 +33,7 @@ from ..engine.loop import Progress
 from ..engine.model import MAX_RECORDS, Model, Records
 from ..engine.plan import Planner, Request, RunForecast, RunSchedule, Terms
 from ..engine.result import FitResult, Public
-from ..engine.sampling import SAMPLINGS, KeyedRandomness, SystemRandomness, make_sampler
+from ..engine.sampling import SAMPLINGS, KeyedRandomness, Randomness, SystemRandomness, make_sampler
 from ..engine.statement import Privacy
 from ..engine.transcript import TranscriptWriter
 from ..kernels.threads import resolve_n_threads
@@ -461,7 +461,7 @@ class PrivateEstimator:
         why = "unsafe diagnostics: computed from the training records without noise"
         return known + ((why,) if self._diagnose else ())
 
-    def _randomness(self, public: Public) -> SystemRandomness:
+    def _randomness(self, public: Public) -> Randomness:
         if self._test_key is not None:
             return KeyedRandomness(self._test_key)
         if self.private:

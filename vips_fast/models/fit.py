@@ -33,7 +33,7 @@ from ..engine.model import MAX_RECORDS, Model, Records
 from ..engine.plan import Planned, Planner, RunPlan
 from ..engine.releases import release_digest
 from ..engine.result import FitResult, Public, plain
-from ..engine.sampling import RandomAllocationSampler, Sampler, SystemRandomness, resolve_sampling
+from ..engine.sampling import RandomAllocationSampler, Randomness, Sampler, resolve_sampling
 from ..engine.transcript import Run, TranscriptWriter
 from ..engine.units import read_units
 from ..store.limits import parse_json
@@ -60,7 +60,7 @@ class Fit:
     plan: RunPlan
     #: The releases of earlier calls; the run adds its own.
     ledger: Ledger
-    randomness: SystemRandomness
+    randomness: Randomness
     backend: Backend
     #: Whether the run collects diagnostics; the plan is tainted then.
     diagnoses: bool
