@@ -10,7 +10,7 @@ from vips_fast import LatentDirichletAllocation, PrivateTopics, PublicPrior
 from vips_fast.cli import main
 from vips_fast.data import packaged_model
 from vips_fast.data.tokens import SEGMENTERS
-from vips_fast.data.vocabulary import count_matrix
+from vips_fast.data.vocabulary import coarse_words, count_matrix
 from vips_fast.jobs.text import TextFile, read_settings
 
 CONSONANTS, VOWELS = "bdfglmnprst", "aeiou"
@@ -100,9 +100,11 @@ def test_one_language_for_topics_words_and_segmenter(prior, monkeypatch):
     assert stopped("il la che") == [] and stopped("the of") == ["the", "of"]
     german = TextFile({"text": ["a"]}, vocab="public:de").words_analyzer()
     assert german("und nicht") == [] and german("the of") == ["the", "of"]
+    assert german(coarse_words("public:en")[0]), "English coarse words are left out of German texts"
     for name, (_, code) in SEGMENTERS.items():
         one = PublicPrior(WORDS, prior.ratios, prior.weights, prior.frequencies, "a test", code)
-        assert TextFile({"text": ["a"]}, public_prior=one, stop_words="none").words_analyzer().words == name
+        for source in ({"public_prior": one}, {"vocab": f"public:{code}"}):
+            assert TextFile({"text": ["a"]}, stop_words="none", **source).words_analyzer().words == name
 
 
 def test_a_language_beside_public_topics_of_another_is_refused(prior, tmp_path):

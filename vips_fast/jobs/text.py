@@ -152,12 +152,14 @@ class TextFile:
     def words_analyzer(self) -> Analyzer:
         """Choose how texts become words; with a vocabulary file, every word counts."""
         listed, coarse, numbers = self.stop_words, self.coarse_words, self.numbers
-        # "" if the prior's language is not known.
-        language = self.language or ("en" if self.prior is None else self.prior.language)
+        language = self.language
+        if language is None and self._words == "public":
+            language = str(self.vocab).removeprefix(PUBLIC)
+        elif language is None:
+            language = "en" if self.prior is None else self.prior.language  # "" if it is not known
         if self._words != "listed":
             usual = f"{PUBLIC}{language}" if language else NONE
-            listed = listed or (self.vocab if self._words == "public" and not self.language else usual)
-            coarse, numbers = coarse or usual, numbers or "mixed"
+            listed, coarse, numbers = listed or usual, coarse or usual, numbers or "mixed"
         left_out = () if listed in (None, NONE) else stop_words(listed)
         left_out += () if coarse in (None, NONE) else coarse_words(coarse)
         words = self.analyzer or segmenter_of(language) or "unicode"
