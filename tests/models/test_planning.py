@@ -40,7 +40,7 @@ def test_plan_is_what_the_estimator_does():
     flat = LdaOptions(word_scale=0, measure_gain=False)
     model = LatentDirichletAllocation(3, doc_length=20, epsilon=2.0, delta=1e-5, options=flat).fit(X)
     assert model.privacy_.noise_multiplier == pytest.approx(planned.noise_multiplier, rel=2e-3)
-    assert model.privacy_.batch_size == planned.batch_size == 300
+    assert model.privacy_.runs[-1].batch_size == planned.batch_size == 300
     assert model.n_steps_ == planned.n_steps
     # 15 % of the steps count words, because the noise does not hide their masses.
     steps = planned.n_steps - round(0.15 * planned.n_steps)

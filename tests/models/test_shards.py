@@ -267,7 +267,9 @@ def test_how_data_are_sampled_that_nobody_says(tmp_path, name, where):
     event = SAMPLED[where](n)
     per_epoch = getattr(event, "n_batches", 1)
     assert model.ledger_.event() == SelfComposedEvent(event, 8 // per_epoch)
-    assert model.sampling == options["sampling"] and model.privacy_.sampling == event.kind.removesuffix("_sampled")
+    assert model.sampling == options["sampling"] and model.privacy_.runs[-1].sampling == event.kind.removesuffix(
+        "_sampled"
+    )
     model.save(tmp_path / "model")
     assert verify(tmp_path / "model", tmp_path / "t")
     if where in ("disk", "bins"):
@@ -275,7 +277,7 @@ def test_how_data_are_sampled_that_nobody_says(tmp_path, name, where):
             make(**{**options, "n_steps": 7}).fit(rows)
     # A call of partial_fit is one step of all rows, wherever they are.
     called = make(**{**options, "batch_size": None}).partial_fit(rows)
-    assert called.privacy_.sampling == "full" and called.privacy_.relation == model.privacy_.relation
+    assert called.privacy_.runs[-1].sampling == "full" and called.privacy_.relation == model.privacy_.relation
 
 
 def test_steps_that_nobody_says_fill_epochs(tmp_path):

@@ -1,7 +1,6 @@
 """What an audit found, as text and as JSON-ready dicts."""
 
 from dataclasses import asdict, dataclass, field, replace
-from html import escape
 from typing import Any
 
 from ..accounting import Relation
@@ -117,16 +116,6 @@ class AuditReport:
         return "\n".join(lines)
 
     __str__ = text
-
-    def _repr_html_(self) -> str:
-        verdict = "no violation found" if self.passed else "<strong>THE CLAIM DOES NOT HOLD</strong>"
-        rows = [
-            f"<tr><th>{escape(layer.layer)}</th><td>{escape(layer.title)}</td>"
-            f"<td>{'passed' if layer.passed else '<strong>FAILED</strong>'}</td>"
-            f"<td>{sum(check.passed for check in layer.checks)} of {len(layer.checks)} checks</td></tr>"
-            for layer in self.layers
-        ]
-        return f"<table><caption>Audit of {escape(self.model)}: {verdict}</caption>{''.join(rows)}</table>"
 
 
 def _sides(check: Check) -> str:

@@ -98,8 +98,7 @@ class Privacy:
     steps : int
         Releases made, including ``lost`` ones.
     runs : tuple of PlannedRun
-        The runs, equal ones once. ``noise_multiplier``, ``sampling``, ``batch_size``, ``n_records`` are
-        the last run's.
+        The runs, equal ones once. ``noise_multiplier`` and ``n_records`` are the last run's.
     taints : tuple of str
         Reasons why the guarantee does not hold; empty if it does.
     lost : int
@@ -223,16 +222,6 @@ class Privacy:
     def noise_multiplier(self) -> float:
         """Noise standard deviation over the L2 sensitivity, in the last run."""
         return self.runs[-1].noise_multiplier
-
-    @property
-    def sampling(self) -> str:
-        """How the last run drew minibatches."""
-        return self.runs[-1].sampling
-
-    @property
-    def batch_size(self) -> float:
-        """(Expected) size of a minibatch of the last run."""
-        return self.runs[-1].batch_size
 
     @property
     def n_records(self) -> int:
