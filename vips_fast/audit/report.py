@@ -37,11 +37,6 @@ class LayerResult:
         """Whether every check passed, and there was one."""
         return bool(self.checks) and all(check.passed for check in self.checks)
 
-    @property
-    def failed_by_chance(self) -> bool:
-        """Whether a check failed that a true claim fails now and then."""
-        return any(not check.passed and check.by_chance > 0 for check in self.checks)
-
     def combine_draws(self, second: "LayerResult") -> "LayerResult":
         """Return the verdict of two independent draws of this layer.
 

@@ -656,11 +656,8 @@ class Budget:
         if not dead:
             return state
         after = copy.deepcopy(state)
-        try:
-            for name in dead:
-                after.apply({"kind": "close", "run": name, "number": -1})
-        except ValueError:
-            return state
+        for name in dead:
+            after.apply({"kind": "close", "run": name, "number": -1})
         return after
 
     def give_back(self, run: str) -> None:
