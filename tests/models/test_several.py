@@ -51,7 +51,7 @@ def effects(rng):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = BayesianLogisticRegression(epsilon=4.0, delta=1e-5, row_norm=1.0, n_steps=5).fit(X, y)
-    said = "\n".join(effect_lines(model, [f"x{j}" for j in range(20)], None))
+    said = "\n".join(effect_lines(model, [f"x{j}" for j in range(20)]))
     listed = any(re.match(r" +\d", line) for line in said.split("\n"))
     assert listed == any(one.clear for one in model.effects())
     return listed

@@ -15,9 +15,8 @@ from ..data import Analyzer, Records, SentenceEncoder
 from ..data.types import Labels
 from ..models.clusters import DocumentClusters, PublicVectors, packaged_vectors
 from ..models.clusters.knowledge import Encode
-from ..report import component_rows, distinct_names
+from ..report import distinct_names
 from ..store.atomic import replace_text
-from ..store.text import printable
 from . import beside
 from .job import Material, Reading
 from .progress import reading
@@ -94,7 +93,6 @@ class VectorTexts:
         return Material(
             (np.concatenate(vectors),),
             reading_file(columns, Analyzer()),
-            shown,
             None if self.person is None else np.array(codes, np.int64),
         )
 
@@ -111,12 +109,6 @@ class VectorTexts:
         if not longest <= _LONGEST:
             what = f"vectors of public words have lengths up to {longest:.3g}, projected"
             raise ValueError(f"encode: {what}; expected finite ones of at most 1; divide each vector by its length")
-
-
-def shown(model: DocumentClusters) -> str:
-    """Write the clusters as lines."""
-    lines = [f"  {number:>3}  {share:>6}  {words}" for number, share, words in component_rows(model, None, 8)]
-    return printable("\n".join(["Clusters, the largest first (number, share, words):", *lines, ""]))
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -206,7 +198,7 @@ class PrivateClusters(TextJob):
         """The verdict, the clusters and the guarantee."""
         verdict = str(self.model_.verdict_)
         said = [verdict] if verdict else []
-        return "\n".join([*said, shown(self.model_), beside.statement(self.model_).rstrip()])
+        return "\n".join([*said, beside.shown(self.model_), beside.statement(self.model_).rstrip()])
 
 
 def encoder_and_knowledge(

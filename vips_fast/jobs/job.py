@@ -61,8 +61,6 @@ class Material:
         Arguments of the estimator's ``fit``.
     inputs : mapping of str to str
         Public texts that give the numbers their meaning; see the ``inputs`` of a fit.
-    shown : callable(model) -> str
-        Lines that show the model.
     groups : array-like or None
         Label of the person of each record.
     words : PrivateVocabulary or None
@@ -73,7 +71,6 @@ class Material:
 
     data: tuple[Any, ...]
     inputs: Mapping[str, str] = field(default_factory=dict)
-    shown: Callable[[Any], str] = lambda model: ""
     groups: Any = None
     words: PrivateVocabulary | None = None
     after: Any = None
@@ -129,8 +126,6 @@ class Outcome:
     model : fitted estimator
     out : Path or None
         The published folder.
-    show : callable(model) -> str
-        Gives ``shown``; read-outs take time, so nothing is made before somebody asks.
     words : PrivateVocabulary or None
         The vocabulary purchase.
     budget : Budget or None
@@ -141,7 +136,6 @@ class Outcome:
 
     model: Any
     out: Path | None
-    show: Callable[[Any], str] = lambda model: ""
     words: PrivateVocabulary | None = None
     budget: Budget | None = None
     note: str = ""
@@ -149,7 +143,7 @@ class Outcome:
     @property
     def shown(self) -> str:
         """Lines that show the model; "" if it was fitted by an earlier run of the job."""
-        return self.show(self.model)
+        return "" if self.note else beside.shown(self.model)
 
 
 @dataclass
@@ -245,7 +239,7 @@ class Job:
         """
         if self.out is None:
             material = self._fit(None, self.transcript)
-            return Outcome(self.model, None, material.shown, material.words)
+            return Outcome(self.model, None, material.words)
         out = Path(self.out)
         transcript, kept = self._transcript(out), run_folder(out)
         tidy(out)
@@ -279,7 +273,7 @@ class Job:
         folder.publish(out, self.force)
         self.status = Status.PUBLISHED
         budget = None if self.budget is None else Budget.of(self.budget)
-        return Outcome(model, out, material.shown, material.words, budget)
+        return Outcome(model, out, material.words, budget)
 
     def _fit(self, folder: JobFolder | None, transcript: str | Path | None) -> Material:
         """Read the records and fit the model, which a folder keeps."""

@@ -43,7 +43,6 @@ from ..models.lda import Plan, PublicPrior, load_prior, plan
 from ..models.parameters import Options
 from ..models.vocabulary import PrivateVocabulary, TokenRows
 from ..store.limits import parse_json
-from . import beside
 from .folder import MODEL
 from .job import Material, PurchaseError, Reading
 
@@ -199,7 +198,6 @@ class TextFile:
         return Material(
             (getattr(corpus, "counts", corpus),),
             kept if columns is None else {VOCABULARY: listed(columns), **kept},
-            beside.shown,
             corpus.groups,
             words,
         )

@@ -3,7 +3,6 @@
 from .dossier import Dossier, make_dossier
 from .html import html_report
 from .part import part_of
-from .parts.components import component_rows
 from .short import short_report
 from .text import (
     distinct_names,
@@ -21,7 +20,6 @@ from .words import Gain, gain
 __all__ = [
     "Dossier",
     "Gain",
-    "component_rows",
     "distinct_names",
     "gain",
     "html_report",

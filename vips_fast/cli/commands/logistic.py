@@ -12,7 +12,6 @@ from ...data import Schema
 from ...data.shards import is_sharded
 from ...jobs import Material
 from ...models.family import family_named
-from ...report.parts.coefficients import effect_lines
 from ...store.limits import parse_json
 from ..arguments import FitBlr, FitCounts
 from ..inputs import Rows, at_lines, read_array, read_labels, read_new_rows, read_rows
@@ -41,12 +40,8 @@ def fit(args: FitBlr | FitCounts) -> int:
         model.set_params(**{name: value for name, value in known.items() if getattr(args, name) is None})
         if isinstance(y, np.ndarray) and y.dtype.kind in "biuf" and args.classes is not None:
             model.set_params(classes=_numbers(args.classes))
-        data, label = (found.rows, y) if exposure is None else (found.rows, y, exposure), args.schema and args.label
-
-        def shown(fitted: Any) -> str:
-            return "\n".join([*effect_lines(fitted, found.names, label, more="vips-fast show DIR --all"), ""])
-
-        return Material(data, found.inputs, shown, found.groups)
+        data = (found.rows, y) if exposure is None else (found.rows, y, exposure)
+        return Material(data, found.inputs, found.groups)
 
     return run_fit(args, family_named(args.family).estimator(), ReadBy(args.input, read, args.person, _PUBLIC))
 

@@ -12,7 +12,6 @@ from ...jobs.clusters import VectorTexts, encoder_and_knowledge
 from ...jobs.progress import reading
 from ...models.clusters import DocumentClusters, PublicVectors
 from ...models.mixture import GaussianMixture
-from ...report import component_rows
 from ..arguments import FitClusters, FitMixture, Predict
 from ..inputs import read_new_rows, read_rows
 from .fit import ReadBy, run_fit
@@ -34,13 +33,7 @@ def fit(args: FitMixture) -> int:
             raise ValueError(f"{args.input}: shards with labels; expected shards without them")
         if args.schema is not None and found.schema is not None and args.radius is None:
             model.set_params(radius=found.schema.row_norm)
-
-        def shown(fitted: Any) -> str:
-            rows = component_rows(fitted, found.names, 6)
-            lines = [f"  {number:>3}  {share:>6}  {held}" for number, share, held in rows]
-            return "\n".join(["Clusters, the largest first (number, share, what tells it apart):", *lines, ""])
-
-        return Material((_dense(found.rows),), found.inputs, shown, found.groups)
+        return Material((_dense(found.rows),), found.inputs, found.groups)
 
     sets = frozenset[str]() if args.schema is None else frozenset({"radius"})
     return run_fit(args, GaussianMixture, ReadBy(args.input, read, args.person, sets))

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...data.records import read_batches
 from ...data.vocabulary import count_matrix
-from ...jobs import Material, beside
+from ...jobs import Material
 from ...jobs.clusters import encoder_and_knowledge
 from ...jobs.places import kind_in
 from ...jobs.text import read_settings
@@ -42,7 +42,7 @@ def tabulate(args: Tabulate) -> int:
     def read(tables: Any) -> Material:
         found = list[np.ndarray]()
         cells, groups = _columns(args, model, [*by], tables._options.invalid, lambda texts: found.append(take(texts)))
-        return Material((np.concatenate(found), cells), inputs, beside.shown, groups, after=after)
+        return Material((np.concatenate(found), cells), inputs, groups, after=after)
 
     source = ReadBy(args.input, read, args.person)
     return run_fit(args, TopicTables, source, by=by)

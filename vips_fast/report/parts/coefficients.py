@@ -16,9 +16,7 @@ _MOST_CELLS = 5_000
 _MOST_NAMES = 10
 
 
-def effect_lines(
-    model: Any, names: Sequence[str], label: str | None = None, most: int | None = MOST_LISTED, more: str = ""
-) -> list[str]:
+def effect_lines(model: Any, names: Sequence[str], most: int | None = MOST_LISTED, more: str = "") -> list[str]:
     """List the known effects of a regression for a terminal, the largest first, and name the others.
 
     The verdict says it if there are none.
@@ -26,7 +24,7 @@ def effect_lines(
     told, found = Told.of(model, names), []
     if told.any:
         what = f"{model._ratio} and 90 % interval of a change, and for one standard deviation, the largest first."
-        found = [f"{model._headline}{f' ({label})' if label else ''}: {what}", *told.lines(model._ratio, most, more)]
+        found = [f"{model._headline}: {what}", *told.lines(model._ratio, most, more)]
     found += [f"{label}: occurs in hardly any record, so that its effects are not listed." for label in told.absent]
     if told.known:
         found.append(f"One sd is{spread_source(model)[1:]}.")
@@ -60,7 +58,7 @@ class Coefficients(Part):
 
     def learned(self, model: Any, columns: Sequence[str] | None, n_words: int) -> Learned:
         """Show the largest known effects on each outcome, and a table of all."""
-        names = [f"column {j + 1}" for j in range(model.n_features_in_)] if columns is None else columns
+        names = _names(model, columns)
         told, groups, table = Told.of(model, names), [], []
         most, every = max(5, MOST_ROWS // len(model.coef_)), [*told.known, *told.unknown]
         for outcome in dict.fromkeys(one.outcome for one in every):
@@ -111,6 +109,10 @@ class Coefficients(Part):
                 rows.append([label, one.name, *_cells(one.coefficient, "{:.6g}"), one.change, *units, known])
         return csv_text(rows)
 
+    def shown(self, model: Any, columns: Sequence[str] | None) -> str:
+        """List the largest known effects."""
+        return "\n".join([*effect_lines(model, _names(model, columns), more="vips-fast show DIR --all"), ""])
+
     def outputs(self, model: Any, n: int) -> list[str]:
         """Name the probabilities by their labels."""
         return [f"p({label})" for label in model.classes_.tolist()]
@@ -123,6 +125,10 @@ class Rates(Coefficients):
 
     def _title(self, model: Any, outcome: str) -> str:
         return "of events"
+
+
+def _names(model: Any, columns: Sequence[str] | None) -> Sequence[str]:
+    return [f"column {j + 1}" for j in range(model.n_features_in_)] if columns is None else columns
 
 
 def _listed(unknown: list[str]) -> str:

@@ -7,7 +7,7 @@ import numpy as np
 
 from ...store.text import csv_text
 from ...store.words import counted
-from ..part import MOST_ROWS, Learned, Part, part_of
+from ..part import MOST_ROWS, Learned, Part
 from ..text import distinct_names
 
 
@@ -17,6 +17,8 @@ class Components(Part):
     output = "component"
     #: What the page says of the marks.
     told: ClassVar[str] = "the columns whose means are furthest from those of all"
+    #: What a terminal says of them, and how many it lists.
+    marked: ClassVar[tuple[str, int]] = ("what tells it apart", 6)
 
     def released(self, model: Any) -> str:
         """Give the number of components."""
@@ -36,9 +38,14 @@ class Components(Part):
         return Learned(
             f"Each record is of one of the components. A component shows its share of the records, and {self.told}.",
             columns=("component", "share", "what tells it apart"),
-            table=tuple(component_rows(model, columns, n_words)[:MOST_ROWS]),
+            table=tuple(self._rows(model, columns, n_words)[:MOST_ROWS]),
             caption="Components by share",
         )
+
+    def _rows(self, model: Any, columns: Sequence[str] | None, n_words: int) -> list[tuple[str, str, str]]:
+        """List number, share and marks of each component, the largest first."""
+        marks, weights = self.marks(model, columns, n_words), model.weights_
+        return [(str(k + 1), f"{weights[k]:.1%}", marks[k]) for k in np.argsort(-weights, kind="stable").tolist()]
 
     def cells(self, model: Any, columns: Sequence[str] | None) -> tuple[list[str], list[list[str]]]:
         """Give the head and the rows of ``components.csv`` behind number and weight."""
@@ -53,11 +60,17 @@ class Components(Part):
         lines = ([k + 1, f"{weight:.6g}", *(rows[k] if rows else ())] for k, weight in weights)
         return csv_text([["component", "weight", *head], *lines])
 
+    def shown(self, model: Any, columns: Sequence[str] | None) -> str:
+        """List the components by weight."""
+        what, most = self.marked
+        rows = [f"  {number:>3}  {share:>6}  {held}" for number, share, held in self._rows(model, columns, most)]
+        return "\n".join([f"Clusters, the largest first (number, share, {what}):", *rows, ""])
+
 
 class DocumentComponents(Components):
     """Part of clusters of documents, by their words."""
 
-    told = "the public words whose vectors are nearer to its center than to others"
+    told, marked = "the public words whose vectors are nearer to its center than to others", ("words", 8)
 
     def marks(self, model: Any, columns: Sequence[str] | None, n_words: int) -> list[str]:
         """Describe each cluster by its keywords."""
@@ -70,18 +83,3 @@ class DocumentComponents(Components):
     def cells(self, model: Any, columns: Sequence[str] | None) -> tuple[list[str], list[list[str]]]:
         """Give each component's keywords."""
         return ["keywords"], [[" ".join(row)] for row in model.keywords()]
-
-
-def component_rows(model: Any, names: Sequence[str] | None = None, n_words: int = 10) -> list[tuple[str, str, str]]:
-    """List the components of a fitted mixture, the largest first.
-
-    A row has the number, the share of the records and the distinguishing marks. The marks of clusters of documents are
-    keywords; there may be few. The marks of a mixture are at most ``n_words`` columns, by ``names`` or by number: their
-    means are furthest from the means of all records. Raises TypeError if the model is no mixture.
-    """
-    part = part_of(model)
-    if not isinstance(part, Components):
-        raise TypeError(f"model: expected a mixture, got {type(model).__name__}")
-    marks = part.marks(model, names, n_words)
-    weights = model.weights_
-    return [(str(k + 1), f"{weights[k]:.1%}", marks[k]) for k in np.argsort(-weights, kind="stable").tolist()]
