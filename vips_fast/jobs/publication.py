@@ -22,9 +22,8 @@ import os
 import re
 from collections.abc import Collection, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any, cast
 
 from ..models import rebuild
@@ -36,7 +35,7 @@ from ..report import html_report
 from ..report.dossier import chain_models
 from ..store.atomic import PUBLIC, replacing_folder, write_file
 from ..store.folder import Folder
-from ..store.owned import Own, named
+from ..store.owned import Own, below, named
 from . import beside
 from .places import PUBLICATION, check_place, copy_model, kind_in
 
@@ -53,48 +52,24 @@ def is_publication(path: str | os.PathLike[str]) -> bool:
     return os.path.lexists(Path(path, MANIFEST))
 
 
-@dataclass(frozen=True)
-class _Manifest:
-    """What ``publication.json`` says."""
+def _read_manifest(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Read ``publication.json`` in a folder; ValueError if it is malformed."""
+    with Folder(path) as folder:
+        said = folder.json(MANIFEST)
+    kinds = {"kind": str, "published": str, "head": str, "dataset": str, "date": str, "files": dict}
+    if not isinstance(said, dict) or {key: type(value) for key, value in said.items()} != kinds:
+        raise ValueError(f"{Path(path, MANIFEST)}: expected {', '.join(kinds)}, as vips-fast publish writes them")
+    if said["kind"] != _KIND or not _DAY.fullmatch(said["published"]) or not _SHA256.fullmatch(said["head"]):
+        raise ValueError(f"{Path(path, MANIFEST)}: not what this version of vips-fast publish writes")
+    _check_facts(said["dataset"], said["date"])
+    for name, digest in said["files"].items():
+        if not _is_own(name) or not isinstance(digest, str):
+            raise ValueError(f"{Path(path, MANIFEST)}: lists {name[:80]!r}, which vips-fast publish never writes")
+    return said
 
-    #: Day of `publish`, by the clock of its machine.
-    published: str
-    #: Head of the last part's ledger.
-    head: str
-    #: Name and time of the records, as the publisher states them; "" for none.
-    dataset: str
-    date: str
-    #: Digest of each other file, by name; not of the signature.
-    files: dict[str, str]
 
-    @classmethod
-    def read(cls, path: str | os.PathLike[str]) -> "_Manifest":
-        """Read it in a folder; ValueError if it is malformed."""
-        with Folder(path) as folder:
-            said = folder.json(MANIFEST)
-        kinds = {"kind": str, "published": str, "head": str, "dataset": str, "date": str, "files": dict}
-        if not isinstance(said, dict) or {key: type(value) for key, value in said.items()} != kinds:
-            raise ValueError(f"{Path(path, MANIFEST)}: expected {', '.join(kinds)}, as vips-fast publish writes them")
-        if said.pop("kind") != _KIND or not _DAY.fullmatch(said["published"]) or not _SHA256.fullmatch(said["head"]):
-            raise ValueError(f"{Path(path, MANIFEST)}: not what this version of vips-fast publish writes")
-        _check_facts(said["dataset"], said["date"])
-        for name, digest in said["files"].items():
-            if not _is_own(name) or not isinstance(digest, str):
-                raise ValueError(f"{Path(path, MANIFEST)}: lists {name[:80]!r}, which vips-fast publish never writes")
-        return cls(**said)
-
-    def text(self) -> str:
-        """Write it, for the file."""
-        said = {"kind": _KIND, **vars(self)}
-        return json.dumps(said, indent=1, sort_keys=True) + "\n"
-
-    def differing(self, there: dict[str, str]) -> dict[str, str]:
-        """Compare the files that are there with the list: each differing one, with the reason."""
-        return {
-            name: "not listed" if name not in self.files else "missing" if name not in there else "changed"
-            for name in sorted(self.files.keys() | there.keys())
-            if self.files.get(name) != there.get(name)
-        }
+def _manifest_text(said: dict[str, Any]) -> str:
+    return json.dumps(said, indent=1, sort_keys=True) + "\n"
 
 
 def _check_facts(dataset: str, date: str) -> None:
@@ -114,21 +89,12 @@ def file_digests(path: str | os.PathLike[str]) -> dict[str, str]:
 
     Raises ValueError for links, pipes and devices, which have no content of their own.
     """
-    found: dict[str, str] = {}
-    places = [PurePosixPath()]
-    while places:
-        place = places.pop()
-        with Folder(Path(path) / place, follow=place == PurePosixPath()) as folder:
-            for name in folder.names():
-                if (Path(path) / place / name).is_dir() and not (Path(path) / place / name).is_symlink():
-                    places.append(place / name)
-                elif str(place / name) not in (MANIFEST, SIGNATURE):
-                    found[str(place / name)] = _digest(folder, name)
-    return {name: found[name] for name in sorted(found, key=PurePosixPath)}
+    names = (name for name, _ in below(Path(path)) if not name.endswith("/"))
+    return {name: _digest(Path(path, name)) for name in names if name not in (MANIFEST, SIGNATURE)}
 
 
-def _digest(folder: Folder, name: str) -> str:
-    with folder.open(name) as file:
+def _digest(path: Path) -> str:
+    with Folder(path.parent) as folder, folder.open(path.name) as file:
         return hashlib.file_digest(cast(Any, file), "sha256").hexdigest()
 
 
@@ -139,10 +105,10 @@ def own_files(path: Path) -> Own:
     """
     if not is_publication(path):
         raise ValueError(f"{path}: has no {MANIFEST}, so it holds no publication of vips-fast")
-    files = _Manifest.read(path).files
+    files = _read_manifest(path)["files"]
     for name, digest in files.items():
-        with suppress(FileNotFoundError), Folder((path / name).parent) as folder:
-            if _digest(folder, Path(name).name) != digest:
+        with suppress(FileNotFoundError):
+            if _digest(path / name) != digest:
                 raise ValueError(f"{path}: {name!r} is not what was published")
     return named({*files, MANIFEST, SIGNATURE})
 
@@ -193,7 +159,8 @@ def publish(
     for path in (model, *tables):
         kind_in(Path(path))  # refuses a folder that holds none
     with replacing_folder(out, own_files) as folder:
-        for name, path in _named(model, tables):
+        for k, path in enumerate((model, *tables)):
+            name = f"tables-{k}" if k else MODEL
             (folder / name).mkdir()
             copy_model(Path(path), folder / name, (beside.REPORT,))
         every = _parts(folder)
@@ -201,8 +168,9 @@ def publish(
             _write(folder / NAMES, listed)
         _write(folder / beside.REPORT, _page(every, dataset, date, _names(listed)))
         _write(folder / PRIVACY_FILE, privacy_json(every[-1]._fitted()))
-        manifest = _Manifest(_today(), every[-1].ledger_.head, dataset, date, file_digests(folder))
-        _write(folder / MANIFEST, manifest.text())
+        facts = {"kind": _KIND, "published": _today(), "dataset": dataset, "date": date}
+        said = {**facts, "head": every[-1].ledger_.head, "files": file_digests(folder)}
+        _write(folder / MANIFEST, _manifest_text(said))
 
 
 def _today() -> str:
@@ -219,27 +187,29 @@ def check_publication(path: str | os.PathLike[str], transcripts: Sequence[str | 
     every, known, checks = _parts(path), _part_names(path), list[VerifyCheck]()
     if len(transcripts) > len(known):
         raise ValueError(f"transcripts: {len(transcripts)}; expected at most {len(known)}, for {', '.join(known)}")
-    manifest = _Manifest.read(path)
+    manifest = _read_manifest(path)
+    dataset, date = manifest["dataset"], manifest["date"]
     checks += [_signature(path), _check_manifest(path, manifest, every[-1])]
     given = dict(zip(known, map(Path, transcripts), strict=False))
     for name, part in zip(known, every, strict=True):
         place = Path(path, name)
         found = rebuild.compare(part, place, given[name]) if name in given else rebuild.compare_alone(part, place)
-        checks += [_of(name, one) for one in (*found.checks, *check_texts(part, place))]
+        own = (*found.checks, *check_texts(part, place))
+        checks += [VerifyCheck(f"{name}: {one.name}", one.ok, one.detail) for one in own]
     with Folder(path) as folder:
         listed = folder.text(NAMES) if folder.holds(NAMES) else ""
-        page = _page(every, manifest.dataset, manifest.date, _names(listed))
+        page = _page(every, dataset, date, _names(listed))
         there = folder.holds(beside.REPORT)
         same = there and folder.read(beside.REPORT) == page.encode()
         checks.append(VerifyCheck(beside.REPORT, same, "" if there else "missing"))
         checks.append(VerifyCheck(PRIVACY_FILE, *compare_record(folder, every[-1]._fitted())))
-        if manifest.dataset or manifest.date:
+        if dataset or date:
             checks.append(VerifyCheck("dataset, date", None, "facts that the publisher states; no release shows them"))
         if listed:
             checks.append(VerifyCheck(NAMES, None, "names that the publisher gave; no release shows them"))
         known_names = {*known, *PUBLICATION_FILES}
         checks += [VerifyCheck(n, False, "not a file of a publication") for n in folder.names() if n not in known_names]
-    identity = ("published", f"{manifest.published}, as {MANIFEST} says"), ("ledger head", every[-1].ledger_.head)
+    identity = ("published", f"{manifest['published']}, as {MANIFEST} says"), ("ledger head", every[-1].ledger_.head)
     return VerifyReport(tuple(checks), _claim(known, given), "The publication DOES NOT FOLLOW.", identity)
 
 
@@ -261,12 +231,17 @@ def _signature(path: str | os.PathLike[str]) -> VerifyCheck:
     return VerifyCheck(SIGNATURE, None, f"{what}; nothing else shows who published this")
 
 
-def _check_manifest(path: str | os.PathLike[str], manifest: _Manifest, last: PrivateEstimator) -> VerifyCheck:
-    differing = [f"{name} is {why}" for name, why in manifest.differing(file_digests(path)).items()]
-    if manifest.head != last.ledger_.head:
+def _check_manifest(path: str | os.PathLike[str], manifest: dict[str, Any], last: PrivateEstimator) -> VerifyCheck:
+    known, there = manifest["files"], file_digests(path)
+    differing = [
+        f"{name} is {'not listed' if name not in known else 'missing' if name not in there else 'changed'}"
+        for name in sorted(known.keys() | there.keys())
+        if known.get(name) != there.get(name)
+    ]
+    if manifest["head"] != last.ledger_.head:
         differing.append("another ledger's head")
     with Folder(path) as folder:
-        if folder.read(MANIFEST) != manifest.text().encode():
+        if folder.read(MANIFEST) != _manifest_text(manifest).encode():
             differing.append("not in the form in which it is written")
     return VerifyCheck(MANIFEST, not differing, "; ".join(differing[:10]))
 
@@ -282,17 +257,9 @@ def check_texts(model: Any, path: str | os.PathLike[str]) -> list[VerifyCheck]:
     return checks
 
 
-def _of(part: str, check: VerifyCheck) -> VerifyCheck:
-    return VerifyCheck(f"{part}: {check.name}", check.ok, check.detail)
-
-
 def _page(every: Sequence[PrivateEstimator], dataset: str, date: str, names: Sequence[str] | None) -> str:
     model, *tables = every
     return html_report(model, tables=tables, titles=names, dataset=dataset or None, date=date or None)
-
-
-def _named(model: Any, tables: Sequence[Any]) -> list[tuple[str, Any]]:
-    return [(MODEL, model), *((f"tables-{k}", path) for k, path in enumerate(tables, 1))]
 
 
 def _write(path: Path, text: str) -> None:

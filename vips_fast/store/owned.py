@@ -22,7 +22,7 @@ def named(files: Collection[str]) -> Own:
     return lambda name: name in files or (name.endswith("/") and any(file.startswith(name) for file in files))
 
 
-def _below(path: Path) -> Iterator[tuple[str, bool]]:
+def below(path: Path) -> Iterator[tuple[str, bool]]:
     """Give all names below a folder, parents first; tell whether it is a folder or a regular file. Follow no link."""
     places = [""]
     while places:
@@ -38,12 +38,12 @@ def _below(path: Path) -> Iterator[tuple[str, bool]]:
 
 def foreign(path: Path, own: Own) -> str:
     """Find the first name below a folder that is not ours; "" without one."""
-    return next((name for name, plain in _below(path) if not (plain and own(name))), "")
+    return next((name for name, plain in below(path) if not (plain and own(name))), "")
 
 
 def remove(path: Path, own: Own) -> None:
     """Remove what is ours below a folder, and the folder if nothing else is in it."""
-    for name, plain in sorted(_below(path), reverse=True):
+    for name, plain in sorted(below(path), reverse=True):
         if plain and own(name):
             if name.endswith("/"):
                 with suppress(OSError):  # something of somebody else is in it
