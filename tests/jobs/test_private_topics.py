@@ -7,6 +7,7 @@ import io
 import json
 import os
 import sys
+from html import escape
 
 import numpy as np
 import pandas
@@ -134,7 +135,7 @@ def test_one_ledger_for_purchased_words_and_topics():
     found.fit(table, text="note", person="patient")
     assert found.privacy_.epsilon <= 8.0 and found.privacy_.vocabulary
     assert set(found.topics(5)["word"]) <= set(WORDS) and found.topics()["lift"].isna().all()
-    assert "nan" not in found._repr_html_()
+    assert "nan" not in str(found)
     assert "vocabulary" in found.privacy_.statement()
 
 
@@ -174,10 +175,6 @@ def test_the_plan_chooses_topics_without_a_prior(tmp_path):
     found = PrivateTopics(8.0, 1e-6, public_prior=None, vocab=tmp_path / "words", doc_length=12, random_state=0)
     found.fit(notes(8000), text="note", person="patient")
     assert 5 <= found.model_.n_components <= 50 and found.privacy_.n_records == 4000
-    # A page has twelve topics, though none has ten words.
-    few = PrivateTopics(8.0, 1e-6, public_prior=None, vocab=WORDS[:6], n_topics=20)
-    few.fit(notes(8000), text="note", person="patient")
-    assert few._repr_html_().count("<tr>") == 1 + 12
 
 
 def test_the_shell_and_python_read_texts_alike(prior, tmp_path, monkeypatch):
@@ -247,14 +244,13 @@ def test_pages_of_a_notebook(prior):
     found = topics(prior)
     assert found._repr_html_() == "<pre>PrivateTopics(epsilon=2.0, delta=1e-06)</pre>"
     found.fit(notes(), text="note", person="patient")
-    html = found._repr_html_()
-    assert html.startswith("<p><b>Verdict: ") and found.privacy_.statement() in html
+    assert found._repr_html_() == f"<pre>{escape(str(found))}</pre>" and str(found).startswith("Verdict: ")
     panels = found.plot(n_topics=1, n_words=4).axes
     first = found.topics(4)
     assert [panel.get_title() for panel in panels] == [f"Topic {first.topic[0]}"]
     assert [label.get_text() for label in panels[0].get_yticklabels()] == first.word[:4].tolist()
     line = str(found).split("\n")[3]
-    assert " ".join(first.word[:4]) in line and f" {first.topic[0]}  " in line and f"<td>{first.topic[0]}</td>" in html
+    assert " ".join(first.word[:4]) in line and f" {first.topic[0]}  " in line
 
 
 def test_progress_is_for_persons(prior, monkeypatch, capsys):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import shutil
 import tempfile
@@ -39,8 +38,6 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 
-#: Most topics of a notebook's table.
-_LINES = 12
 #: The public topics of the texts' language.
 PUBLIC_TOPICS = "public"
 
@@ -307,14 +304,6 @@ class PrivateTopics(TextJob):
         words (`vips_fast.report.topic_names`). Returns a frame with the fields of `TopicWord` as columns, or a list of
         `TopicWord` without pandas.
         """
-        rows = self._rows(n_words, level)
-        try:
-            import pandas
-        except ImportError:
-            return rows
-        return pandas.DataFrame(rows, columns=list(TopicWord._fields))
-
-    def _rows(self, n_words: int, level: float = 0.9) -> list[TopicWord]:
         check_number("n_words", n_words, 1, 10**6, integer=True)
         model, words = self._fitted(), self._words()
         sums = model.components_.sum(axis=1)
@@ -326,7 +315,11 @@ class PrivateTopics(TextJob):
             for v in np.argsort(-scores[k], kind="stable")[:n_words].tolist():
                 low, high = intervals[k, v].tolist()
                 rows.append(TopicWord(*about, words[v], float(model.components_[k, v] / sums[k]), low, high, names[k]))
-        return rows
+        try:
+            import pandas
+        except ImportError:
+            return rows
+        return pandas.DataFrame(rows, columns=list(TopicWord._fields))
 
     def transform(self, texts: Iterable[str | None]) -> Matrix:
         """Compute topic proportions of texts, (n_texts, K). They describe these texts, and are not private."""
@@ -389,16 +382,4 @@ class PrivateTopics(TextJob):
         return f"{beside.shown(self.model_).rstrip()}\n\n{beside.statement(self.model_).rstrip()}"
 
     def _repr_html_(self) -> str:
-        if not hasattr(self, "model_"):
-            return f"<pre>{escape(repr(self))}</pre>"
-        topics: dict[int, list[TopicWord]] = {}
-        for row in self._rows(10):
-            topics.setdefault(row.topic, []).append(row)
-        lines = ["<tr><th>topic</th><th>share</th><th>of public</th><th>words</th></tr>"]
-        for k, rows in list(topics.items())[: min(_LINES, self.model_._topic_order()[1])]:
-            words, lift = escape(" ".join(row.word for row in rows)), rows[0].lift
-            raised = "" if math.isnan(lift) else f"{lift:.1f} ×"
-            lines.append(f"<tr><td>{k}</td><td>{rows[0].share:.1%}</td><td>{raised}</td>")
-            lines.append(f"<td style='text-align: left'>{words}</td></tr>")
-        verdict = f"<p><b>{escape(str(self.model_.verdict_))}</b></p>"
-        return f"{verdict}<table>{''.join(lines)}</table>{self.privacy_._repr_html_()}"
+        return f"<pre>{escape(str(self))}</pre>"
