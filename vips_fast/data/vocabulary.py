@@ -241,7 +241,8 @@ def count_columns(parts: Iterable[tuple[np.ndarray, np.ndarray]], width: int) ->
     indptr = np.concatenate(lengths).cumsum()
     if len(indptr) == 1:
         raise ValueError("texts is empty; expected at least one document")
-    data, indices = (np.frombuffer(numbers, np.int32) for numbers in (counts, columns))
+    # The buffer of an empty array need not be aligned, which the kernels refuse.
+    data, indices = (np.frombuffer(one, np.int32) if one else np.zeros(0, np.int32) for one in (counts, columns))
     indptr = indptr.astype(np.int32) if len(data) <= INT32_MAX else indptr
     return csr_of((data, indices, indptr), width)
 
