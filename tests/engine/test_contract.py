@@ -142,6 +142,30 @@ def test_a_damaged_state_is_refused(name):
                 model.restore(broken)
 
 
+#: Numbers that no run of a model leaves: the array of its state, and what fills it.
+OUT_OF_RANGE = {
+    "lda": {"average_noise": [-1.0], "average_weight": [-1.0]},
+    "network": {
+        "weight_variances": [-1e-9],
+        "hidden_covariance": [0.26, -0.26],
+        "curvature": [0.26, 0.0],
+        "mean_image": [0.0, 1.0],
+    },
+    "logistic-spherical": {"law": [[-1.0, 0, 0, 0, 0], [0.5, 0, 0, 0, 0], [1.0, 2000, 0, 0, 0], [1.0, 0, -1, 0, 0]]},
+}
+
+
+@pytest.mark.parametrize(
+    "name, key, value", [(name, key, one) for name, of in OUT_OF_RANGE.items() for key in of for one in of[key]]
+)
+def test_a_state_out_of_its_range_is_refused(name, key, value):
+    state = fitted(name)._result.state
+    _, model, _, _ = prepare(name)
+    model.restore(state)
+    with pytest.raises(ValueError, match="state: .*out of"):
+        model.restore({**state, key: np.broadcast_to(value, state[key].shape)})
+
+
 # ------------------------------------------- one result that cannot contradict
 
 

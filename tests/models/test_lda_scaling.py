@@ -82,12 +82,3 @@ def test_scales_follow_the_releases_and_the_noise_follows_them():
     )
     values = (1 - rate) * first["average"] + rate * release(1).values * scale
     np.testing.assert_allclose(ours.state()["average"], values, rtol=1e-9, atol=1e-15)
-
-
-@pytest.mark.parametrize("name", ["average_noise", "average_weight"])
-def test_a_state_out_of_range_is_refused(name):
-    ours = model()
-    ours.update(release(0))
-    state = ours.state()
-    with pytest.raises(ValueError, match=name):
-        model().restore({**state, name: state[name] - 2.0})
