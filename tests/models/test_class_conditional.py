@@ -131,26 +131,6 @@ def test_no_neighbor_is_further_than_declared(relation, releases):
     assert distances.max() <= declared and (releases or distances.max() > declared * (1 - 1e-5))
 
 
-def test_classes_cost_no_more_than_one():
-    """The noise for a target equals a single network's."""
-    one = SigmoidBeliefNetwork(3, epsilon=1.0, delta=1e-5, sampling="full").prepare(TRAIN)
-    ten = ClassConditionalNetwork(3, epsilon=1.0, delta=1e-5).prepare(TRAIN, np.arange(6000) % 10)
-    assert ten.plan.mechanism.noise_multiplier == one.plan.mechanism.noise_multiplier
-
-
-@pytest.mark.parametrize("releases", [0, 3])
-def test_a_persons_rows_count_once_whatever_their_classes(releases):
-    groups = np.arange(60) // 6
-    run = prepare(TRAIN[:60], LABELS[:60], groups=groups, releases=releases)
-    for unit in range(10):
-        own = sums(run, slice(unit, unit + 1))
-        assert np.linalg.norm(own) <= run.model.clip
-        assert own[:3].sum() == pytest.approx(COUNT_SHARE, rel=1e-4)
-    single = prepare(TRAIN[:60], LABELS[:60], groups=np.arange(60), releases=releases)
-    alone = prepare(TRAIN[:60], LABELS[:60], releases=releases)
-    np.testing.assert_array_equal(sums(single, slice(9)), sums(alone, slice(9)))
-
-
 def test_a_class_without_records_keeps_a_share():
     """No share is zero, as only noise says how many there are. The model runs on."""
     fitted = model(classes=["a", "b", "c", "d"], epsilon=1.0).set_unsafe(test_key=KEY).fit(TRAIN, LABELS)

@@ -8,7 +8,6 @@ from vips_fast import LatentDirichletAllocation
 from vips_fast.engine.units import UnitRecords
 from vips_fast.models.lda import LdaOptions
 from vips_fast.models.lda.records import Documents, unit_words
-from vips_fast.models.rebuild import verify
 
 SETTINGS = dict(
     n_components=3, doc_length=40, n_steps=3, noise_multiplier=1.0, delta=1e-5, random_state=0, sampling="full"
@@ -66,28 +65,6 @@ def test_documents_of_a_person_keep_their_own_topics():
     assert np.abs(together).sum() > 0
     # The documents are truncated one by one, the person once.
     np.testing.assert_allclose(together, each, rtol=1e-4, atol=8)
-
-
-def test_the_number_of_persons_is_public_and_that_of_rows_moves_nothing():
-    X, few = corpus(90), np.arange(90) % 20
-    said = model(n_records=20).fit(X, groups=few, unit="patient")
-    assert said.privacy_.n_records == 20
-    text = said.privacy_.statement()
-    assert "adding or removing one patient of 20" in text and "The number of patients" in text
-    assert "record" not in text.replace("the same records add up", "")
-    # More rows, and more persons than the public number: the same plan.
-    more = model(n_records=20).fit(corpus(300), groups=np.arange(300) % 33, unit="patient")
-    assert more.ledger_.plan == said.ledger_.plan and more.privacy_ == said.privacy_
-
-
-def test_files_hold_no_label_of_a_person(tmp_path):
-    """What else they say of persons: tests/engine/test_groups.py."""
-    groups = [f"p{i % 25}" for i in range(60)]
-    fitted = model(options={"rows_per_group": 2}).fit(corpus(60), groups=groups, transcript=tmp_path / "t")
-    fitted.save(tmp_path / "m")
-    assert verify(tmp_path / "m", tmp_path / "t").ok
-    for name in (p for p in tmp_path.rglob("*") if p.is_file()):
-        assert b"p17" not in name.read_bytes()
 
 
 @pytest.mark.parametrize(

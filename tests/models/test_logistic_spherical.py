@@ -85,21 +85,6 @@ def test_contributions_are_bounded_in_integers():
     assert squares[-1] == 0
 
 
-def test_a_persons_rows_are_clipped_once():
-    X, y = np.tile([[1.0, 0.0]], (9, 1)), np.ones(9)
-    y[0] = 0
-    groups = np.array([0, *[1] * 8])
-    run = prepare(X, y, groups=groups, fit_intercept=False)
-    spacing = run.plan.mechanism.spacing
-    assert abs(sums(run, np.array([1]))[0] - 1) < 1e-5 and sums(run, np.array([1]))[0] <= 1
-    # Rows that point away from each other leave a shorter sum, which is not scaled down.
-    mixed = prepare(np.eye(2), [0, 1], groups=[0, 0], fit_intercept=False)
-    np.testing.assert_allclose(sums(mixed), [-math.sqrt(0.5), math.sqrt(0.5)], atol=1e-5)
-    one = prepare(X, y, groups=np.arange(9), fit_intercept=False)
-    np.testing.assert_array_equal(sums(one), sums(prepare(X, y, fit_intercept=False)))
-    assert spacing < 1e-5
-
-
 def test_many_words_are_learned_and_what_is_published_is_small():
     X, y = texts()
     fitted = model(noise_multiplier=None, epsilon=2.0, n_steps=30).set_unsafe(test_key=KEY)
@@ -144,13 +129,6 @@ def test_without_privacy_it_goes_to_the_penalised_likelihood():
 def test_refusals(make, message):
     with pytest.raises(ValueError, match=message):
         make().fit(np.eye(3), [0, 1, 2])
-
-
-@pytest.mark.parametrize("law", [[-1.0, 0, 0, 0, 0], [0.5, 0, 0, 0, 0], [1.0, 2000, 0, 0, 0], [1.0, 0, -1, 0, 0]])
-def test_a_damaged_state_is_refused(law):
-    run = prepare(np.eye(2), [0, 1])
-    with pytest.raises(ValueError, match="'law' is out of its range"):
-        run.model.restore({**run.model.state(), "law": np.array(law)})
 
 
 @pytest.mark.parametrize(

@@ -116,18 +116,6 @@ def test_curvatures_that_are_not_scaled_down_together_break_the_bound(bounded, m
     assert (np.linalg.norm(found) <= run.model.lattice.clip_norm) == bounded
 
 
-@pytest.mark.parametrize("rows", [1, 2, 7, 50])
-def test_a_persons_rows_are_clipped_once(rows):
-    """A person's sum is within the bound. Each of the rows reaches it."""
-    X, y = np.repeat([[2.0, 0.0]], 2 * rows, axis=0), np.zeros(2 * rows, dtype=int)
-    run = scrambled(prepare(X, y, groups=np.repeat([0, 1], rows)), rows)
-    whole = np.linalg.norm(contribution(run, slice(0, 1)))
-    assert whole <= run.model.lattice.clip_norm
-    if rows > 1:
-        # Rows are weighted by their worst label, which is not theirs.
-        assert whole > 0.8 * run.model.lattice.clip_norm
-
-
 def test_without_noise_it_is_one_against_the_rest():
     """The coefficients of K regressions, and their intervals."""
     rng = np.random.default_rng(0)
