@@ -158,19 +158,6 @@ def test_what_steps_bring():
             assert n_events(FullSampler(100), steps) == len(steps)
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_every_model(name):
-    model, data = allocated(name, noise_multiplier=2.0)
-    model.fit(*data)
-    n = np.shape(data[0])[0]
-    event = RandomAllocationEvent(2, 1, GaussianEvent(2.0))
-    assert model.ledger_.event() == SelfComposedEvent(event, 4) and len(model.ledger_) == 8
-    said = model.privacy_
-    assert said.batch_size == n / 2 and said.epsilon == epsilon(model.ledger_.event(), said.delta)
-    assert "(random allocation)" in said.statement() and "8 releases" in said.statement()
-    assert said.for_group(2) > said.epsilon and "For someone who owns 2, 5 or 10 records" in said.statement()
-
-
 def test_the_estimator_calibrates_and_refuses():
     X = np.random.default_rng(0).poisson(0.6, (200, 12))
     options = dict(doc_length=30, epsilon=1.0, delta=1e-5, batch_size=50, random_state=0)
@@ -232,7 +219,7 @@ def test_a_transcript_leads_to_the_model(tmp_path):
 
     model, data = allocated("lda", noise_multiplier=2.0)
     model.fit(*data, transcript=tmp_path / "t").save(tmp_path / "m")
-    assert verify(tmp_path / "m", tmp_path / "t")
+    assert verify(tmp_path / "m", tmp_path / "t").ok
 
 
 def test_budgets(tmp_path):

@@ -29,22 +29,17 @@ def calibrations(monkeypatch):
     return seen
 
 
-@pytest.mark.parametrize("name", sorted(CASES))
-def test_one_calibration_a_fit(name, calibrations):
+#: Plans that decide on steps, batches or lengths too.
+OPEN = [{"n_steps": None}, {"n_steps": None, "doc_length": None}, {"n_steps": None, "sampling": "without_replacement"}]
+
+
+@pytest.mark.parametrize("name, how", [(name, {}) for name in sorted(CASES)] + [("lda", how) for how in OPEN])
+def test_one_calibration_a_fit(name, how, calibrations):
     make, data = CASES[name]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        make(noise_multiplier=None, epsilon=3.0).fit(*data())
+        make(noise_multiplier=None, epsilon=3.0, **how).fit(*data())
     assert calibrations == [3.0]
-
-
-@pytest.mark.parametrize("how", [{}, {"n_steps": 5}, {"doc_length": 20}, {"sampling": "without_replacement"}])
-def test_one_calibration_whatever_the_plan_decides(how, calibrations):
-    X = sp.csr_array(np.random.default_rng(0).poisson(0.5, (120, 30)))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        LatentDirichletAllocation(3, epsilon=2.0, **how).fit(X)
-    assert calibrations == [2.0]
 
 
 def test_three_calibrations_with_a_vocabulary_purchase(calibrations):

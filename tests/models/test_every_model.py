@@ -15,6 +15,7 @@ SAMPLINGS = {
     "without replacement": dict(sampling="without_replacement", batch_size=50),
     "full": dict(sampling="full"),
     "full, replacing": dict(sampling="full", options={"relation": "replace_one"}),
+    "random allocation": dict(sampling="random_allocation", batch_size=50),
 }
 
 
@@ -43,11 +44,11 @@ def test_the_budget_that_was_asked_for_is_met_and_used(name, sampling):
         return
     # Calibration stops within 0.1 % of the noise multiplier; epsilon moves by less than 1 % then.
     assert model.privacy_.private and 0.98 * 1.5 < model.privacy_.epsilon <= 1.5
-    assert "differential privacy" in model.privacy_.statement()
+    assert "differential privacy" in model.privacy_.statement() and model.privacy_.sampling == options["sampling"]
     assert epsilon(model.ledger_.event(), model.privacy_.delta) == model.privacy_.epsilon
     make, data = EVERY[name]
     with pytest.raises(ValueError, match="noise_multiplier=0.3 with . steps gives epsilon"):
-        make(noise_multiplier=0.3, epsilon=0.5, **options).fit(*data())
+        make(noise_multiplier=0.3, epsilon=0.5, n_steps=4, **options).fit(*data())
 
 
 @ALL

@@ -271,7 +271,7 @@ def test_how_data_are_sampled_that_nobody_says(tmp_path, name, where):
         "_sampled"
     )
     model.save(tmp_path / "model")
-    assert verify(tmp_path / "model", tmp_path / "t")
+    assert verify(tmp_path / "model", tmp_path / "t").ok
     if where in ("disk", "bins"):
         with pytest.raises(ValueError, match="n_steps=7: expected a multiple of .* or sampling='poisson'"):
             make(**{**options, "n_steps": 7}).fit(rows)
