@@ -12,6 +12,7 @@ from contextlib import nullcontext
 import numpy as np
 import pytest
 from cases import CASES
+from runs import Unread
 
 from vips_fast import accounting as acc
 from vips_fast.engine import filters
@@ -305,15 +306,6 @@ def test_a_fit_charges_and_is_rebuilt(name, tmp_path):
         assert again.ledger_.budget == one.ledger_.budget
         assert verify(tmp_path / "m", tmp_path / transcript, cls=type(one)).ok
     assert rest.get_params()["noise_multiplier"] is None
-
-
-class Unread:
-    """Data that must not be looked at."""
-
-    def __getattr__(self, name):
-        raise AssertionError(name)
-
-    __array__ = __len__ = None
 
 
 def test_a_refusal_comes_before_the_data_are_read_and_costs_nothing(tmp_path):

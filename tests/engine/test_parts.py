@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pytest
 from cases import CASES
-from runs import edit_transcript
+from runs import Unread, edit_transcript
 
 from vips_fast import accounting as acc
 from vips_fast.engine import filters
@@ -153,15 +153,6 @@ def test_a_target_bounds_every_part():
     for other in (None, 9.0):  # a limit that calls may leave is no limit
         with pytest.raises(ValueError, match="the first call reserved 2.944 for all calls; expected the same"):
             capped.set_params(epsilon=other).partial_fit(*data(), part="d")
-
-
-class Unread:
-    """Data that must not be looked at."""
-
-    def __getattr__(self, name):
-        raise AssertionError(name)
-
-    __array__ = __len__ = None
 
 
 @pytest.mark.parametrize("part", ["", " ", "a ", "\ta", "a\nb", 7, b"a", ["a"], float("nan")])

@@ -22,6 +22,15 @@ class Stop(Exception):
     pass
 
 
+class Unread:
+    """Data that must not be looked at."""
+
+    def __getattr__(self, name):
+        raise AssertionError(name)
+
+    __array__ = __len__ = None
+
+
 class Witness:
     """Notes each draw of a noise key in a file. Without a draw there is no release."""
 
