@@ -309,13 +309,13 @@ def test_an_import_leaves_the_garbage_collector_as_it_was(call):
     assert done.stdout.strip() == str(call == "enable")
 
 
-def test_a_planned_fit_imports_no_more_of_scipy_than_it_needs():
-    """scipy.optimize and scipy.linalg take longer to import than a small fit takes."""
+def test_a_planned_fit_imports_no_more_than_it_needs():
+    """scipy.optimize, scipy.linalg and scikit-learn take longer to import than a small fit takes."""
     script = (
         "import sys, numpy as np; from vips_fast import LatentDirichletAllocation as Lda; "
         "assert 'scipy.special' not in sys.modules; "
-        "Lda(3, epsilon=2.0, delta=1e-5, random_state=0).fit(np.ones((50, 9), int)); "
-        "print([name for name in ('scipy.optimize', 'scipy.linalg') if name in sys.modules])"
+        "Lda(3, epsilon=2.0, delta=1e-5, random_state=0).fit(X := np.ones((50, 9), int)).transform(X); "
+        "print([name for name in ('scipy.optimize', 'scipy.linalg', 'sklearn') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"

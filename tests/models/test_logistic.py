@@ -114,14 +114,6 @@ def test_stated_classes_make_other_labels_invalid():
             BayesianLogisticRegression(classes=wrong).fit(X, y)
 
 
-@pytest.mark.parametrize("n_rows", [0, 3, 5000])
-def test_the_number_of_rows_is_nobodys_business(n_rows):
-    """With n_records any number of rows is taken. A refusal would tell of it."""
-    X, _, _ = data(5000, 3)
-    model = BayesianLogisticRegression(classes=[0, 1], n_records=100, n_steps=2).fit(X[:n_rows], np.ones(n_rows))
-    assert model.privacy_.private and model.privacy_.n_records == 100
-
-
 # ---------------------------------------------------------------- read-outs
 
 

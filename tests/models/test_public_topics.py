@@ -18,7 +18,6 @@ from vips_fast.data import Corpus
 from vips_fast.engine.assumptions import assess
 from vips_fast.engine.model import Release
 from vips_fast.models.lda import public_topics
-from vips_fast.models.lda.model import WordHistogram
 from vips_fast.models.lda.public_topics import (
     _MOST,
     _NAT,
@@ -27,12 +26,11 @@ from vips_fast.models.lda.public_topics import (
     TOPICS,
     WORDS,
     frequency_gain,
-    histogram_scales,
     kept_words,
     read_words,
 )
 from vips_fast.models.lda.records import UnitWords
-from vips_fast.models.lda.score import HalfPrediction, _halves, proportions_prior
+from vips_fast.models.lda.score import _halves
 
 V, K, N = 64, 4, 2000
 KINDS = (LENGTHS, WORDS, TOPICS, SCORE)
@@ -87,49 +85,6 @@ def entries(rows):
     columns = np.array([v for row in rows for v in sorted(row)], dtype=np.int32)
     counts = np.array([row[v] for row in rows for v in sorted(row)], dtype=np.float64)
     return UnitWords(ends, columns, counts)
-
-
-@given(units, st.sampled_from([0.5, 0.75, 1.0]), st.sampled_from([0.5, 8.0, 100.0]))
-def test_a_unit_of_a_histogram_is_no_longer_than_the_clip(rows, power, long):
-    histogram, added = WordHistogram(histogram_scales(prior_of(V).frequencies), 3.0, power, long), []
-    for part in [[row] for row in rows] + [rows]:
-        added.append(np.zeros(V, np.int64))
-        histogram.contribute(entries(part), added[-1], 2.0**-30)
-    *single, together = added
-    for out in single:
-        assert (out >= 0).all() and np.linalg.norm(out * 2.0**-30) <= 3.0
-    np.testing.assert_array_equal(together, np.sum(single, axis=0))
-
-
-def halves(compares=False):
-    prior = prior_of(V)
-    sharp = np.full((K, V), 1e-9)
-    sharp[np.arange(V) % K, np.arange(V)] = 1.0
-    sharp /= sharp.sum(axis=1, keepdims=True)
-    others = np.tile(np.where(np.arange(V) % K == 0, 1e-9, 1.0), (K, 1))
-    others /= others.sum(axis=1, keepdims=True)
-    alphas = proportions_prior(0.1, prior.weights)
-    candidates = [(sharp, alphas), (prior.topics(), alphas), (others, alphas)]
-    return HalfPrediction(candidates, prior.frequencies, compares)
-
-
-@given(units, st.integers(0, 2**32), st.booleans())
-def test_a_unit_of_a_score_is_no_longer_than_the_clip_and_knows_itself_alone(rows, seed, compares):
-    half = halves(compares)
-    words = np.random.default_rng(seed).integers(0, 2**64, len(rows), dtype=np.uint64)
-    out = half.contributions(entries(rows), words, 3.0)
-    assert out.shape == (len(rows), half.cells)
-    assert (np.sqrt((out * out).sum(axis=1)) <= 3.0).all()
-    for unit, row in enumerate(rows):
-        alone = half.contributions(entries([row]), words[unit : unit + 1], 3.0)
-        np.testing.assert_array_equal(alone[0], out[unit])
-
-
-def test_a_unit_can_reach_the_clip_of_a_score():
-    """Words of one sharp topic: a candidate wins the most that it can, and another loses it."""
-    row = {v: 1000 for v in range(0, V, K)}
-    out = halves().contributions(entries([row]), np.array([7], dtype=np.uint64), 3.0)
-    assert 0.8 * 3.0 < np.sqrt((out * out).sum()) <= 3.0
 
 
 def first_half(n, bits):

@@ -1,7 +1,5 @@
 """The estimators among scikit-learn's own. Its checks, pipelines, searches, output and HTML."""
 
-import subprocess
-import sys
 import warnings
 
 import numpy as np
@@ -200,14 +198,3 @@ def test_names_of_columns_are_those_of_the_frame():
     X, y, _ = rows()
     model = classifier().fit(pandas.DataFrame(X, columns=["age", "dose"]), y)
     assert list(model.feature_names_in_) == ["age", "dose"] and not hasattr(classifier().fit(X, y), "feature_names_in_")
-
-
-def test_nothing_imports_scikit_learn_before_it_asks():
-    program = """
-import sys, numpy as np
-from vips_fast import LatentDirichletAllocation, BayesianLogisticRegression, SigmoidBeliefNetwork
-X = np.ones((50, 3), dtype=int)
-LatentDirichletAllocation(2, noise_multiplier=1.0, n_steps=2).fit(X).transform(X)
-assert "sklearn" not in sys.modules
-"""
-    subprocess.run([sys.executable, "-c", program], check=True)
