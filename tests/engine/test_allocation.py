@@ -163,7 +163,9 @@ def test_the_estimator_calibrates_and_refuses():
     options = dict(doc_length=30, epsilon=1.0, delta=1e-5, batch_size=50, random_state=0)
     ours = LatentDirichletAllocation(3, n_steps=8, sampling="random_allocation", **options).fit(X)
     poisson = LatentDirichletAllocation(3, n_steps=8, **options).fit(X)
-    assert ours.privacy_.epsilon <= 1.0
+    said = ours.privacy_.statement()
+    assert ours.privacy_.epsilon <= 1.0 < ours.privacy_.for_group(2)
+    assert "(random allocation)" in said and "For someone who owns 2, 5 or 10 records" in said
     assert ours.privacy_.noise_multiplier < 0.97 * poisson.privacy_.noise_multiplier
     with pytest.raises(ValueError, match="n_steps=6: expected a multiple of 4, the minibatches of an epoch"):
         LatentDirichletAllocation(3, n_steps=6, sampling="random_allocation", **options).fit(X)
