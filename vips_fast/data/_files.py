@@ -102,12 +102,18 @@ def whole_lines(
 ) -> Iterator[str]:
     """Cut pieces of a text behind the ends of lines.
 
-    ``done[0]`` counts the lines that were yielded. A line of more than ``most`` characters is replaced by ``broken``,
-    or raises BadLine.
+    Lines that end in CR alone, as on old Macs, get LF. ``done[0]`` counts the lines that were yielded. A line of more
+    than ``most`` characters is replaced by ``broken``, or raises BadLine.
     """
     open_: list[str] = []
-    done = [0] if done is None else done
+    old_mac, done = None, [0] if done is None else done
     for piece in pieces:
+        if old_mac is None:  # no line has ended yet
+            after_cr = bool(open_) and open_[-1].endswith("\r")
+            old_mac = False if "\n" in piece else True if after_cr or "\r" in piece[:-1] else None
+            if old_mac and after_cr:
+                piece, open_ = "".join([*open_, piece]), []
+        piece = piece.replace("\r", "\n") if old_mac else piece
         end = piece.rfind("\n") + 1
         if end:
             block = "".join([*open_, piece[:end]])
@@ -120,4 +126,4 @@ def whole_lines(
                 raise BadLine(done[0] + 1, f"more than {most} characters")
             open_ = [broken]
     if rest := "".join(open_):
-        yield rest
+        yield rest.replace("\r", "\n") if old_mac is None else rest

@@ -33,6 +33,8 @@ _CHUNK = 1 << 20
 BAD = "\udc80"
 #: Advice about the encoding that is most often another one.
 WINDOWS = "expected another encoding=, such as cp1252 for a file from Windows"
+#: Excel's first line that names the delimiter.
+_DECLARED = re.compile(r'"?sep=(.)"?\r?\n', re.I)
 #: Bytes of an unfinished row that are searched again with the next lines.
 _MOST_OPEN = 4 << 20
 
@@ -76,7 +78,8 @@ def text_lines(file: Any, encoding: str, read: list[int], drop: bool = False) ->
             try:
                 text = decoder.decode(raw, not raw)
             except UnicodeDecodeError as error:
-                ends = error.object[: error.start].decode(known, "ignore").count("\n")
+                good = error.object[: error.start].decode(known, "ignore")
+                ends = good.count("\n") or good.count("\r")  # of old Macs
                 raise BadLine(done[0] + ends + 1, f"not {known} text; {WINDOWS}") from None
             except UnicodeError:  # of a file with half a mark, or none, that was said to have one
                 raise ValueError(
@@ -111,8 +114,7 @@ def _csv_rows(
             taken.append(line)
             yield line
 
-    what = "not valid CSV: a quote out of place or not closed, a line that ends in CR alone, or a cell of more than "
-    what += f"{_MAX_CELL} characters"
+    what = f"not valid CSV: a quote out of place or not closed, or a cell of more than {_MAX_CELL} characters"
     while True:
         reader = csv.reader(fed() if drop else lines, delimiter=delimiter, strict=True)
         try:
@@ -131,19 +133,31 @@ def _csv_rows(
         yield done, None
 
 
-def read_header(lines: Iterator[str], columns: Sequence[str] = ()) -> tuple[str, list[str]]:
-    """Find the delimiter, by the columns, and the header."""
+def read_header(
+    lines: Iterator[str], columns: Sequence[str] = (), declared: str | None = None
+) -> tuple[str, list[str]]:
+    """Find the delimiter, by the columns unless it is ``declared``, and the header."""
     found: dict[str, list[str]] = {}
-    for delimiter in DELIMITERS:
+    for delimiter in DELIMITERS if declared is None else (declared,):
         lines, ahead = tee(lines)  # a header may be quoted over several lines, which the next attempt needs too
         with contextlib.suppress(_BadRow):
             found[delimiter] = next((row for _, row in _csv_rows(ahead, delimiter) if row), [])
             if columns and set(columns) <= set(found[delimiter]):
                 return delimiter, found[delimiter]
     if not found:
-        next(_csv_rows(lines, ","))  # says why not
-    delimiter = find_delimiter(found)
+        next(_csv_rows(lines, declared or ",", done=int(declared is not None)))  # says why not
+    delimiter = declared or find_delimiter(found)
     return delimiter, found[delimiter]
+
+
+def declared_delimiter(blocks: Iterator[str]) -> tuple[str | None, Iterator[str]]:
+    """Take the delimiter that Excel's first line ``sep=;`` names, if there is one."""
+    first = next((block for block in blocks if block), "")
+    if (found := _DECLARED.match(first)) is None:
+        return None, chain([first], blocks)
+    if found[1] not in DELIMITERS:
+        raise BadLine(1, f"says that {found[1]!r} is between columns; expected commas, semicolons, tabs or bars")
+    return found[1], chain([first[found.end() :]], blocks)
 
 
 def csv_batches(blocks: Iterator[str], columns: Sequence[str], batch_rows: int, drop: bool) -> Iterator[Batch]:
@@ -159,8 +173,9 @@ def csv_batches(blocks: Iterator[str], columns: Sequence[str], batch_rows: int, 
             taken.append(block)
             yield block
 
-    delimiter, header = read_header(split_lines(kept()), columns)
-    places, open_, done, n_before = places_of(columns, header), b"", 0, 1
+    declared, blocks = declared_delimiter(blocks)
+    delimiter, header = read_header(split_lines(kept()), columns, declared)
+    places, open_, done, n_before = places_of(columns, header), b"", int(declared is not None), 1
     last = ""
     for last in chain(["".join(taken)], blocks):
         try:

@@ -4,7 +4,7 @@ A stream is standard input.
 
 CSV that is not plain and JSON Lines are read with Python's own modules, whose errors can be given a line and quote no
 cell. Errors of pyarrow's reader of CSV quote the row, or give no line. It lets a quote out of place pass, takes all
-rows behind an open quote as one cell, and refuses a row larger than its block.
+rows behind an open quote as one cell, knows no ``sep=;``, and refuses a row larger than its block.
 
 Other formats of counts have readers elsewhere: MatrixMarket `scipy.io.mmread`, svmlight
 `sklearn.datasets.load_svmlight_file`. `scipy.sparse.save_npz` stores what they read.
@@ -32,7 +32,18 @@ from ..store.npz import read_npz
 from ._files import BadLine, broken_gzip, expanded, naming, refuse_foreign, refuse_utf16
 from .arrays import check_invalid, csr_arrays, new_csr
 from .counts import Corpus, check_counts
-from .delimited import BAD, WINDOWS, Rows, batches_of, csv_batches, places_of, read_header, split_lines, text_lines
+from .delimited import (
+    BAD,
+    WINDOWS,
+    Rows,
+    batches_of,
+    csv_batches,
+    declared_delimiter,
+    places_of,
+    read_header,
+    split_lines,
+    text_lines,
+)
 from .excel import is_excel, sheet_rows
 from .frames import is_stream, table_columns
 from .groups import Numbering
@@ -151,7 +162,8 @@ def column_names(source: Any, encoding: str = "utf-8", keys: bool = False) -> li
             if not isinstance(first, dict):
                 raise ValueError("its first record is no JSON object")
             return list(first)
-        names = read_header(split_lines(text_lines(file, encoding, [0], drop=True)))[1]
+        declared, blocks = declared_delimiter(text_lines(file, encoding, [0], drop=True))
+        names = read_header(split_lines(blocks), declared=declared)[1]
         if any(BAD in name for name in names):
             raise BadLine(1, f"not {encoding} text; {WINDOWS}")
         return names
