@@ -52,7 +52,7 @@ def test_a_report_that_fails_costs_no_model(run, files, monkeypatch):
     def broken(*_, **__):
         raise RuntimeError("private text")
 
-    monkeypatch.setattr("vips_fast.jobs.beside.html_report", broken)
+    monkeypatch.setattr("vips_fast.jobs.job.html_report", broken)
     code, _, err = run(*files.fit("--epsilon", 2, "--delta", 1e-3, "--quiet", "--report"))
     assert code == 0 and "no report (RuntimeError)" in err and "private text" not in err
     assert LatentDirichletAllocation.load(files.model).privacy_.private

@@ -3,7 +3,6 @@
 import os
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -34,20 +33,26 @@ def sheet_rows(file: Any) -> Iterator[tuple[int, Sequence[Any]]]:
     except ImportError:
         raise missing_package("an Excel file", "openpyxl", "excel") from None
     left = most_expanded(file.seek(0, 2))
-    with _faults(), open_archive(file) as archive:
-        if len(archive.NameToInfo) < len(archive.infolist()):
-            raise RefusedError("holds a part twice; expected .xlsx as Excel writes it")
-        check_members(archive.infolist(), left)
-        with warnings.catch_warnings(action="ignore"):  # about styles and extensions, which no cell depends on
-            book = load_workbook(file, read_only=True, data_only=True, keep_links=False)
-            sheets = [sheet for sheet in book.worksheets if next(_filled(sheet), None) is not None]
-        if len(sheets) != 1:
-            raise RefusedError(f"has {len(sheets)} sheets with cells; expected one: {_CSV}")
-        for number, row in _filled(sheets[0]):
-            left -= sum(len(cell) for cell in row if isinstance(cell, str))
-            if left < 0:  # one long text may stand in each cell
-                raise RefusedError(f"its cells share too much text for a file of this size; {_CSV}")
-            yield number, row
+    try:
+        with open_archive(file) as archive:
+            if len(archive.NameToInfo) < len(archive.infolist()):
+                raise RefusedError("holds a part twice; expected .xlsx as Excel writes it")
+            check_members(archive.infolist(), left)
+            with warnings.catch_warnings(action="ignore"):  # about styles and extensions, which no cell depends on
+                book = load_workbook(file, read_only=True, data_only=True, keep_links=False)
+                sheets = [sheet for sheet in book.worksheets if next(_filled(sheet), None) is not None]
+            if len(sheets) != 1:
+                raise RefusedError(f"has {len(sheets)} sheets with cells; expected one: {_CSV}")
+            for number, row in _filled(sheets[0]):
+                left -= sum(len(cell) for cell in row if isinstance(cell, str))
+                if left < 0:  # one long text may stand in each cell
+                    raise RefusedError(f"its cells share too much text for a file of this size; {_CSV}")
+                yield number, row
+    except RefusedError as error:
+        raise ValueError(str(error)) from None
+    except (*BROKEN, OSError):
+        # Damaged archives end in errors of many kinds, and some quote the file.
+        raise ValueError("not a whole Excel file; expected .xlsx, or CSV") from None
 
 
 def _filled(sheet: Any) -> Iterator[tuple[int, list[Any]]]:
@@ -60,14 +65,3 @@ def _filled(sheet: Any) -> Iterator[tuple[int, list[Any]]]:
             row.pop()
         if row:
             yield number, row
-
-
-@contextmanager
-def _faults() -> Iterator[None]:
-    try:
-        yield
-    except RefusedError as error:
-        raise ValueError(str(error)) from None
-    except (*BROKEN, OSError):
-        # Damaged archives end in errors of many kinds, and some quote the file.
-        raise ValueError("not a whole Excel file; expected .xlsx, or CSV") from None

@@ -43,12 +43,7 @@ def shown(model: Any) -> str:
     return printable(part_of(model).shown(model, column_names(model._fitted().public)))
 
 
-def report(model: Any) -> str:
-    """Write the report of a model, for ``report.html``."""
-    return html_report(model)
-
-
 def follows(model: Any, folder: Folder, name: str) -> bool:
     """Compare a text file with the one that fit would write."""
     text = folder.read(name).decode("utf-8", "replace")
-    return text == (report(model) if name == REPORT else texts(model).get(name))
+    return text == (html_report(model) if name == REPORT else texts(model).get(name))

@@ -15,7 +15,7 @@ from ..data import Analyzer, Records, SentenceEncoder
 from ..data.types import Labels
 from ..models.clusters import DocumentClusters, PublicVectors, packaged_vectors
 from ..models.clusters.knowledge import Encode
-from ..report import distinct_names
+from ..report import distinct_names, html_report
 from ..store.atomic import replace_text
 from . import beside
 from .job import Material, Reading
@@ -192,7 +192,7 @@ class PrivateClusters(TextJob):
 
     def report(self, path: str | os.PathLike[str]) -> None:
         """Write a page about the clusters and their privacy."""
-        replace_text(Path(path), beside.report(self.model_))
+        replace_text(Path(path), html_report(self.model_))
 
     def __str__(self) -> str:
         """The verdict, the clusters and the guarantee."""

@@ -27,6 +27,7 @@ from ..engine.budget import Budget
 from ..engine.checkpoint import raised
 from ..engine.plan import Planner
 from ..engine.transcript import TranscriptWriter
+from ..report import html_report
 from . import beside
 from .folder import MODEL, JobFolder, belongs, run_folder, tidy
 from .places import check_place, kind_in
@@ -315,7 +316,7 @@ class Job:
     def _report(self, model: Any) -> dict[str, str]:
         """Write the report; if it fails, warn and keep the model."""
         try:
-            return {beside.REPORT: beside.report(model)}
+            return {beside.REPORT: html_report(model)}
         except Exception as error:
             with self._warnings():
                 text = f"no report ({type(error).__name__}); vips-fast show makes it from the written model"

@@ -24,7 +24,7 @@ from ..engine.statement import Privacy
 from ..models.family import VOCABULARY, family_of
 from ..models.lda import LatentDirichletAllocation, PublicPrior, plan
 from ..models.lda.planning import DOC_LENGTH
-from ..report import part_of
+from ..report import html_report, part_of
 from ..store.atomic import replace_text
 from . import beside
 from .folder import copy_releases, releases_folder, write_model
@@ -339,7 +339,7 @@ class PrivateTopics(TextJob):
 
     def report(self, path: str | os.PathLike[str]) -> None:
         """Write a page about the topics and their privacy."""
-        replace_text(Path(path), beside.report(self._fitted()))
+        replace_text(Path(path), html_report(self._fitted()))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model, its topics and its guarantee to a folder, and its releases beside it.
