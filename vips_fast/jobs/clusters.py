@@ -153,7 +153,7 @@ class PrivateClusters(TextJob):
     >>> len(found.clusters(3)), found.predict(["cough"]).shape
     (2, (1,))
     >>> print(found)
-    Verdict: useful. Releases moved the clusters, and their words differ. Noise in a share: ...
+    Verdict: useful. In a release, half of a person's columns predict the other half ...
     """
 
     n_clusters: int = 20
