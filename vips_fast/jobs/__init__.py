@@ -12,7 +12,7 @@
 ...     done = Job(model, TextFile(table, ["note"], "patient", max_share=1.0), out, on_forecast=print).run()
 ...     sorted(path.name for path in out.iterdir())
 forecast: ...
-['model.json', 'model.npz', 'privacy.json', 'privacy.txt', 'text.json', 'topics.txt', 'vocab.txt']
+['model.json', 'model.npz', 'privacy.json', 'privacy.txt', 'text.json', 'topics.txt', 'vocab.txt', 'words.json']
 >>> done.model.privacy_.unit, done.words is not None
 ('person', True)
 """
