@@ -3,6 +3,7 @@
 import hashlib
 import os
 import secrets
+import weakref
 from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
@@ -123,8 +124,9 @@ class Forgotten(dict):
 
 @pytest.fixture(autouse=True)
 def fits_of_other_tests(monkeypatch):
-    """Forget fits without a budget: tests fit the same few records again and again.
+    """Forget fits without a budget, and purchases: tests fit the same few records again and again.
 
-    The tests of the warning about that have a memory of their own.
+    The tests of the warnings about that have a memory of their own.
     """
     monkeypatch.setattr(caveats, "_fits", Forgotten())
+    monkeypatch.setattr(caveats, "_purchasers", weakref.WeakSet())

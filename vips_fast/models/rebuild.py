@@ -199,18 +199,19 @@ def alike(a: Any, b: Any) -> bool:
 def _arrays(group: str, have: Any, want: Any) -> list[VerifyCheck]:
     checks = []
     for name in sorted({*have, *want}):
-        a, b = have.get(name), want.get(name)
-        if a is None or b is None:
-            detail = "in one of the two only"
+        if name not in have or name not in want:
+            checks.append(VerifyCheck(f"{group} {name}", False, "in one of the two only"))
+            continue
+        a, b = have[name], want[name]
+        if alike(a, b):
+            checks.append(VerifyCheck(f"{group} {name}", True, f"{a.dtype} {a.shape}"))
         elif a.shape != b.shape or a.dtype != b.dtype:
-            detail = f"{a.dtype} {a.shape} against {b.dtype} {b.shape}"
-        elif alike(a, b):
-            detail = f"{a.dtype} {a.shape}"
+            checks.append(VerifyCheck(f"{group} {name}", False, f"{a.dtype} {a.shape} against {b.dtype} {b.shape}"))
         else:
-            other = np.argwhere(a != b).tolist()
-            first = tuple(other[0]) if other else ()
+            other = np.argwhere(a != b)
+            first = tuple(int(i) for i in other[0]) if len(other) else ()
             detail = f"{len(other)} of {a.size} entries, first at {first}, by at most {np.abs(a - b).max():.3g}"
-        checks.append(VerifyCheck(f"{group} {name}", alike(a, b), detail))
+            checks.append(VerifyCheck(f"{group} {name}", False, detail))
     return checks
 
 
