@@ -607,6 +607,7 @@ class PrivateEstimator:
         True, or another name there, hands one on; False does not. None, as at first, refuses it: nobody's ``groups``
         are left out unseen. Returns the estimator; raises TypeError for an unknown keyword.
         """
+        # Each subclass has a `fit` of its own signature, which the base cannot declare.
         known = inspect.signature(self.fit).parameters  # type: ignore[attr-defined]
         if unknown := requests.keys() - known.keys():
             raise TypeError(f"set_fit_request: {min(unknown)!r} is not a keyword of fit: expected one of {[*known]}")
@@ -618,6 +619,7 @@ class PrivateEstimator:
         from sklearn.utils.metadata_routing import MetadataRequest
 
         routing, asked = MetadataRequest(owner=self), vars(self).get("_requests", {})
+        # See `set_fit_request`.
         for name in [*inspect.signature(self.fit).parameters][1:]:  # type: ignore[attr-defined]
             if name != "y":
                 routing.fit.add_request(param=name, alias=asked.get(name))
