@@ -42,9 +42,16 @@ TABLES = {
     "trump": ("trump_tweets.csv", ["text"], None, "source"),
     "trumpdays": ("trump_tweets.csv", ["text"], "created_at", None),
     "medical": ("medical_notes.csv", ["text"], None, "label"),
+    "banking": ("banking.csv", ["text"], None, "category"),
+    "webkb": ("webkb.txt", [0], None, None),
+    "r8": ("r8.tsv", [1], None, 0),
+    "subjective": ("subj.all", [1], None, 0),
+    "opinions": ("rt-polarity.all", [1], None, 0),
+    "products": ("custrev.all", [1], None, 0),
+    "questions": ("TREC.train.all", [1], None, 0),
 }
 GERMAN, DRAWN = "gnad", ("zipf", "unequal")
-NAMES = (*TABLES, "movies", "soposts", "twolang", GERMAN, *DRAWN)
+NAMES = (*TABLES, "movies", "soposts", "clinc", "twolang", GERMAN, *DRAWN)
 Row = tuple[str, str, str]
 
 
@@ -87,6 +94,9 @@ def _rows(name: str) -> Iterator[Row]:
                 content = archive.extractfile(member)
                 assert content is not None
                 yield str(number), content.read().decode("latin-1"), member.name.split("/")[1]
+    elif name == "clinc":
+        for number, (text, label) in enumerate(json.loads((DATA / "clinc.json").read_text("utf-8"))["train"]):
+            yield str(number), text, label
     elif name == "soposts":
         for number, line in enumerate((DATA / "stackoverflow_posts.jsonl").read_text("utf-8").splitlines()):
             post = json.loads(line)
@@ -102,14 +112,15 @@ def _table(
     name: str, text: list[str] | list[int], person: str | None, label: str | int | None, **how: str
 ) -> Iterator[Row]:
     csv.field_size_limit(10**9)
-    with open(DATA / name, encoding="utf-8", newline="") as lines:
+    spaced = name.endswith(".all")
+    with open(DATA / name, encoding="latin-1" if spaced else "utf-8", newline="") as lines:
         rows: Iterable[dict[Any, str]]
         if isinstance(text[0], str):
             rows = csv.DictReader(lines)
         elif name.endswith("csv"):
             rows = (dict(enumerate(row)) for row in csv.reader(lines, **how))
         else:
-            rows = (dict(enumerate(line.rstrip("\n").split("\t"))) for line in lines)
+            rows = (dict(enumerate(line.rstrip("\n").split(" " if spaced else "\t", 1))) for line in lines)
         for number, row in enumerate(rows):
             if row.get("airline_sentiment", "negative") == "negative":
                 who = str(number) if person is None else row[person][: 10 if person == "created_at" else None]
