@@ -18,14 +18,14 @@ from vips_fast.engine.result import Public
 @pytest.fixture
 def calibrations(monkeypatch):
     """The targets that the noise was calibrated for, in order."""
-    seen, calibrate = [], module.noise_for
+    seen, calibrate = [], module.calibrate_noise_multiplier
 
-    def counted(make_event, target, *more, **options):
-        seen.append(target.epsilon)
-        return calibrate(make_event, target, *more, **options)
+    def counted(make_event, epsilon, *more, **options):
+        seen.append(epsilon)
+        return calibrate(make_event, epsilon, *more, **options)
 
-    monkeypatch.setattr(module, "noise_for", counted)
-    monkeypatch.setattr("vips_fast.accounting.calibration.noise_for", counted)
+    monkeypatch.setattr(module, "calibrate_noise_multiplier", counted)
+    monkeypatch.setattr("vips_fast.accounting.calibration.calibrate_noise_multiplier", counted)
     return seen
 
 

@@ -44,11 +44,8 @@ positive = partial(real, low=LEAST, high=LARGEST)
 non_negative = partial(real, low=0.0, high=LARGEST)
 probability = partial(real, low=0.0, high=1.0)
 open_probability = partial(real, low=0.0, high=1.0, ends="()")
-
-
-def noise_multiplier(value: Any, name: str = "noise_multiplier") -> float:
-    """Return `value` as a noise multiplier that accountants can answer for."""
-    return real(name, value, LEAST_NOISE, LARGEST_NOISE)
+#: Called with a value alone.
+noise_multiplier = partial(real, "noise_multiplier", low=LEAST_NOISE, high=LARGEST_NOISE)
 
 
 def count(name: str, value: Any, minimum: int = 0, most: int = MOST) -> int:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from functools import cache
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, NoReturn, cast
 
 from .checks import MOST, count, noise_multiplier, non_negative, probability
 
@@ -42,11 +42,13 @@ class Relation(StrEnum):
         return f"{'replacing' if self is Relation.REPLACE_ONE else 'adding or removing'} one {unit}"
 
     @classmethod
-    def of(cls, value: str, name: str = "relation") -> "Relation":
-        """Return the relation of this name; ValueError for another, with `name`."""
-        if value not in tuple(cls):
-            raise ValueError(f"{name}={value!r}: expected {' or '.join(map(repr, cls))}")
-        return cls(value)
+    def _missing_(cls, value: object) -> NoReturn:
+        """Refuse another name."""
+        raise ValueError(f"relation={value!r}: expected {' or '.join(map(repr, cls))}")
+
+
+def _stated(relation: str | None) -> Relation | None:
+    return None if relation is None else Relation(relation)
 
 
 def round_up_probability(numerator: int, denominator: int) -> float:
@@ -136,7 +138,7 @@ class PrivacyEvent:
 
     def with_relation(self, relation: str | None) -> "PrivacyEvent":
         """Return this event under `relation`; ValueError if it states another."""
-        relation = None if relation is None else Relation.of(relation)
+        relation = _stated(relation)
         if self.relation == relation:
             return self
         if self.relation is not None:
@@ -153,10 +155,6 @@ class PrivacyEvent:
         for name, value in values.items():
             object.__setattr__(self, name, value)
 
-    def _set_relation(self, **values: Any) -> None:
-        """Turn a relation's name into the relation; ValueError for other names. Store other checked values, too."""
-        self._set(relation=None if self.relation is None else Relation.of(self.relation), **values)
-
 
 @dataclass(frozen=True)
 class NonPrivateEvent(PrivacyEvent):
@@ -166,7 +164,7 @@ class NonPrivateEvent(PrivacyEvent):
     relation: str | None = None
 
     def __post_init__(self) -> None:
-        self._set_relation()
+        self._set(relation=_stated(self.relation))
 
 
 @dataclass(frozen=True)
@@ -177,7 +175,7 @@ class _NoiseEvent(PrivacyEvent):
     relation: str | None = None
 
     def __post_init__(self) -> None:
-        self._set_relation(noise_multiplier=noise_multiplier(self.noise_multiplier))
+        self._set(relation=_stated(self.relation), noise_multiplier=noise_multiplier(self.noise_multiplier))
 
 
 class GaussianEvent(_NoiseEvent):
@@ -248,7 +246,8 @@ class ApproximateDPEvent(PrivacyEvent):
     relation: str | None = None
 
     def __post_init__(self) -> None:
-        self._set_relation(epsilon=non_negative("epsilon", self.epsilon), delta=probability("delta", self.delta))
+        epsilon, delta = non_negative("epsilon", self.epsilon), probability("delta", self.delta)
+        self._set(relation=_stated(self.relation), epsilon=epsilon, delta=delta)
 
 
 def _check_sampled(event: PrivacyEvent, relation: Relation, outer: str) -> PrivacyEvent:

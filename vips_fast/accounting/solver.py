@@ -69,11 +69,7 @@ def find_root(f: Callable[[float], float], lo: float, hi: float, f_lo: float, f_
     """
     side = 0
     while hi - lo > tol:
-        x = 0.5 * (lo + hi)
-        if math.isfinite(f_lo) and math.isfinite(f_hi) and f_lo > f_hi:
-            x = (lo * -f_hi + hi * f_lo) / (f_lo - f_hi)
-            # Stay away from both ends, so that both close in.
-            x = min(max(x, lo + 0.45 * tol), hi - 0.45 * tol)
+        x = illinois_point(lo, hi, f_lo, f_hi, tol)
         value = f(x)
         if value <= 0.0:
             hi, f_hi = x, value
@@ -86,6 +82,17 @@ def find_root(f: Callable[[float], float], lo: float, hi: float, f_lo: float, f_
                 f_hi *= 0.5
             side = 1
     return hi
+
+
+def illinois_point(lo: float, hi: float, f_lo: float, f_hi: float, tol: float) -> float:
+    """Choose the next point between f(lo) > 0 >= f(hi): on the line between them, or in the middle without one.
+
+    The caller halves the value of an end that stays twice in a row.
+    """
+    if not (math.isfinite(f_lo) and math.isfinite(f_hi) and f_lo > f_hi):
+        return 0.5 * (lo + hi)
+    # Stay away from both ends, so that both close in.
+    return min(max((lo * -f_hi + hi * f_lo) / (f_lo - f_hi), lo + 0.45 * tol), hi - 0.45 * tol)
 
 
 def brent_root(f: Callable[[float], float], lo: float, hi: float, atol: float, rtol: float) -> float:

@@ -386,7 +386,7 @@ class Budget:
         epsilon, delta = non_negative("epsilon", epsilon), open_probability("delta", delta)
         if epsilon == 0.0:
             raise ValueError("epsilon=0: expected a number above 0")
-        relation = Relation.of(relation, "relation")
+        relation = Relation(relation)
         if filter not in ("auto", *FILTERS):
             raise ValueError(f"filter={filter!r}: expected 'auto', 'gaussian' or 'renyi'")
         for name, text in (("dataset", dataset), ("unit", unit)):

@@ -27,7 +27,7 @@ from ..accounting import (
     event_from_dict,
     rounded_up,
 )
-from ..accounting.calibration import Target, noise_for
+from ..accounting.calibration import Target, calibrate_noise_multiplier
 from ..accounting.printing import right_guesses
 from ..mechanisms import GaussianMechanism
 from ..store.words import counted
@@ -275,32 +275,20 @@ class Planner:
         """
         key = sampler.event(1.0), count, target, purchase
         if key not in self._calibrated:
-            events = () if purchase is None else (purchase,)
-            if purchase is not None and target.excess(purchase, None) >= 0.0:
+            before = () if purchase is None else (purchase,)
+            if purchase is not None and target.excess(purchase) >= 0.0:
                 spent = target.spent(purchase)
                 raise ValueError(
                     f"{target}: expected more than {rounded_up(spent)}, which the vocabulary purchase has spent, since "
                     f"it bounds both together; epsilon={rounded_up(spent + target.epsilon)} leaves this fit about "
                     f"{rounded_up(target.epsilon)}"
                 )
-            self._calibrated[key] = noise_for(
-                lambda z: ComposedEvent((*events, SelfComposedEvent(sampler.event(z), count))), target
+            self._calibrated[key] = calibrate_noise_multiplier(
+                lambda z: ComposedEvent((*before, SelfComposedEvent(sampler.event(z), count))),
+                target.epsilon,
+                target.delta,
             )
         return self._calibrated[key]
-
-    def _noise_of(
-        self, request: Request, terms: Terms, sampler: Sampler, count: int, delta: float, budget: Budget | None
-    ) -> float:
-        """Find the noise multiplier of a private run."""
-        if terms.noise_multiplier is not None:
-            return float(terms.noise_multiplier)
-        if request.resumed_noise is not None:
-            return request.resumed_noise
-        if terms.epsilon is None and budget is not None:
-            return budget.noise_multiplier(sampler.event, count)
-        if request.earlier is not None and request.earlier.ledger.spent:
-            raise ValueError("noise_multiplier=None: expected a number for a run after an earlier one")
-        return self.noise(sampler, count, terms.target(delta), bounded_with(request.purchase))
 
     # ------------------------------------------------------------- the plan
 
@@ -318,7 +306,12 @@ class Planner:
         z = 0.0
         if terms.private:
             count = n_events(sampler, range(schedule.n_steps))
-            z = self._noise_of(request, terms, sampler, count, delta, budget)
+            known = _known_noise(request, terms, sampler, count, budget)
+            z = (
+                self.noise(sampler, count, terms.target(delta), bounded_with(request.purchase))
+                if known is None
+                else known
+            )
             if z == 0.0:
                 reasons["noise_multiplier=0"] = None
             elif terms.noise_multiplier is not None and terms.epsilon is not None:
@@ -381,7 +374,9 @@ class Planner:
             return None
         sampler, delta = schedule.sampler, terms.usual_delta(request.public.n_records)
         count = n_events(sampler, range(schedule.n_steps))
-        event = sampler.event(self._noise_of(request, terms, sampler, count, delta, budget))
+        known = _known_noise(request, terms, sampler, count, budget)
+        z = self.noise(sampler, count, terms.target(delta), bounded_with(request.purchase)) if known is None else known
+        event = sampler.event(z)
         kept, least = 0, count
         if run is not None:
             kept, count = run.progress(event, terms.target(delta) if terms.epsilon is not None else None)
@@ -431,6 +426,19 @@ class Planner:
             delta = terms.usual_delta(request.public.n_records)
             budget.check_plan(schedule.sampler.relation, request.public.unit, delta)
         return terms, schedule
+
+
+def _known_noise(request: Request, terms: Terms, sampler: Sampler, count: int, budget: Budget | None) -> float | None:
+    """Find the noise multiplier that the settings, the interrupted run or the budget decide; None to calibrate it."""
+    if terms.noise_multiplier is not None:
+        return float(terms.noise_multiplier)
+    if request.resumed_noise is not None:
+        return request.resumed_noise
+    if terms.epsilon is None and budget is not None:
+        return budget.noise_multiplier(sampler.event, count)
+    if request.earlier is not None and request.earlier.ledger.spent:
+        raise ValueError("noise_multiplier=None: expected a number for a run after an earlier one")
+    return None
 
 
 def _refuse(budget: Budget, reasons: tuple[str, ...]) -> None:

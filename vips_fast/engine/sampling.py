@@ -277,7 +277,7 @@ class FullSampler:
     n_batches = 1
 
     def __init__(self, n_records: int, relation: str = Relation.ADD_REMOVE):
-        self.n_records, self.relation = n_records, Relation.of(relation)
+        self.n_records, self.relation = n_records, Relation(relation)
         self.expected_batch_size = float(n_records)
 
     def draw(self, n_rows: int, randomness: Randomness, step: int, part: range | None = None) -> np.ndarray:
@@ -346,7 +346,7 @@ def make_sampler(
     sampling = resolve_sampling(sampling, relation, n_bins)
     if sampling not in SAMPLINGS:
         raise ValueError(f"sampling={sampling!r}: expected one of {', '.join(map(repr, SAMPLINGS))}")
-    stated = None if relation is None else Relation.of(relation)
+    stated = None if relation is None else Relation(relation)
     if n_records < 1:
         raise ValueError(f"n_records={n_records!r}: expected at least 1")
     if batch_size is not None and not 0 < batch_size <= n_records:
