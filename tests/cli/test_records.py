@@ -53,14 +53,14 @@ def test_notes_to_topics_and_new_notes_to_proportions(notes, run, kind):
 def test_the_analyzer_of_the_fit_is_that_of_transform(notes, run, monkeypatch):
     from vips_fast.data import records
 
-    seen, real = [], records._counted
-    monkeypatch.setattr(records, "_counted", lambda *a: seen.append(real(*a)) or seen[-1])
+    seen, real = [], records.count_matrix
+    monkeypatch.setattr(records, "count_matrix", lambda *a: seen.append(real(*a)) or seen[-1])
     words = ("--numbers", "mixed", "--ngrams", 2, "--analyzer", "unicode")
     (notes / "two").write_text("\n".join(word for word in WORDS if len(word) > 1))
     how = ("--text", "note", "patient", "--vocab", notes / "two")
     assert run("fit", "lda", notes / "notes.csv", *how, *words, *FIT, "--out", notes / "m")[0] == 0
     assert run("predict", notes / "m", notes / "notes.csv")[0] == 0
-    one, other = (corpus.counts for corpus in seen)
+    one, other = seen
     assert (one != other).nnz == 0 and one.toarray()[0].tolist() == [1, 0, 1, 0, 1, 0, 0]
 
 

@@ -286,7 +286,7 @@ def places_of(columns: Sequence[str], names: Sequence[Any]) -> list[int]:
             raise ValueError(f"{listed.count(name)} of its {len(listed)} columns are named {name!r}; expected one")
         if name not in listed:
             raise ValueError(missing_column(name, listed))
-    return [listed.index(name) for name in columns]
+    return list(map(listed.index, columns))
 
 
 def missing_column(name: str, names: Sequence[Any]) -> str:

@@ -16,7 +16,7 @@ from uuid import UUID
 import numpy as np
 
 from .arrays import check_invalid
-from .schema import is_null
+from .frames import is_missing
 
 #: Blanks around a text, with marks that no eye sees; and a whole number with a fraction of zeros.
 _AROUND = re.compile(r"\A[\s\0\ufeff\u200b]+|[\s\0\ufeff\u200b]+\Z")
@@ -44,7 +44,7 @@ def canonical_label(label: Any) -> Hashable:
     """
     if type(label) is str and label.isascii() and label.isalnum():
         return label  # the most frequent case, which the rest would not change
-    if is_null(label, frozenset()):
+    if not isinstance(label, str) and is_missing(label):
         return None
     if isinstance(label, bytes):
         label = label.decode("utf-8", "surrogateescape")
@@ -99,36 +99,26 @@ class Numbering:
 
     def __call__(self, labels: Any) -> np.ndarray:
         """Number some labels: int64, of the same length."""
-        column = _column(labels).reshape(-1)
-        if column.dtype.kind in "OT":
-            return self._numbers(column.tolist())
-        distinct, first, places = np.unique(column, return_index=True, return_inverse=True)
-        order = np.argsort(first)
-        numbers = np.empty(len(distinct), np.int64)
-        ordered = distinct[order]
+        column, places = _column(labels).reshape(-1), None
+        if column.dtype.kind not in "OT":
+            column, places = _distinct(column)
         # Numbers of a precision and times in a unit are not Python's.
-        numbers[order] = self._numbers(list(ordered) if column.dtype.kind in "fmM" else ordered.tolist())
-        return numbers[places.reshape(-1)]
-
-    def _numbers(self, labels: Sequence[Any]) -> np.ndarray:
-        known, out = self._known, np.empty(len(labels), np.int64)
-        for row, label in enumerate(labels):
+        each = list(column) if column.dtype.kind in "fmM" else column.tolist()
+        known, numbers = self._known, np.empty(len(each), np.int64)
+        for row, label in enumerate(each):
             # A text that is a known form is its own form.
             number = known.get(label) if type(label) is str else None
-            out[row] = self._number(label) if number is None else number
-        return out
-
-    def _number(self, label: Any) -> int:
-        try:
-            form, error = canonical_label(label), "a label for each row; some are missing"
-        except TypeError as unusable:
-            form, error = None, str(unusable)
-        if form is not None:
-            return self._known.setdefault(form, len(self._known))
-        if not self._drop:
-            # How many there are is a number of private rows, and not said.
-            raise ValueError(f"{self._name}: expected {error}")
-        return -1
+            if number is None:
+                try:
+                    form, error = canonical_label(label), "a label for each row; some are missing"
+                except TypeError as unusable:
+                    form, error = None, str(unusable)
+                if form is None and not self._drop:
+                    # How many there are is a number of private rows, and not said.
+                    raise ValueError(f"{self._name}: expected {error}")
+                number = -1 if form is None else known.setdefault(form, len(known))
+            numbers[row] = number
+        return numbers if places is None else numbers[places]
 
 
 def group_codes(groups: Any, n_rows: int, invalid: str = "raise") -> np.ndarray:
@@ -147,10 +137,7 @@ def group_codes(groups: Any, n_rows: int, invalid: str = "raise") -> np.ndarray:
         raise ValueError(f"groups has shape {labels.shape}: expected ({n_rows},), one label for each row of X")
     if labels.dtype.kind not in "iu":
         return Numbering(invalid)(labels)
-    distinct, first, codes = np.unique(labels, return_index=True, return_inverse=True)
-    rank = np.empty(len(distinct), dtype=np.int64)
-    rank[np.argsort(first)] = np.arange(len(distinct))
-    return rank[codes.reshape(-1)]
+    return _distinct(labels)[1]
 
 
 def check_whole(blocks: Sequence[Any]) -> None:
@@ -165,6 +152,15 @@ def check_whole(blocks: Sequence[Any]) -> None:
         if (len(numbering) - known) < np.count_nonzero(numbers >= 0):
             raise ValueError("groups: expected all rows of a person in one block")
         known = len(numbering)
+
+
+def _distinct(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Find the different labels, by first appearance, and the number of each row's, int64."""
+    distinct, first, codes = np.unique(labels, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    rank = np.empty(len(distinct), np.int64)
+    rank[order] = np.arange(len(distinct))
+    return distinct[order], rank[codes.reshape(-1)]
 
 
 def _column(values: Any) -> np.ndarray:

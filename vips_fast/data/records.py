@@ -112,12 +112,11 @@ def read_batches(
     drop, columns = check_invalid(invalid), list(columns)
     if format is not None:
         check_choice("format", format, RECORD_FORMATS)
-    if not isinstance(source, (str, os.PathLike)):
-        yield from _checked(_in_memory(source, columns, batch_rows, drop), texts, drop)
-        return
-    with naming(source_name(source)), contextlib.ExitStack() as stack:
-        read, size, tell = [0], 0, None
-        if source != "-" and Path(source).is_dir():
+    is_file, read, size, tell = isinstance(source, (str, os.PathLike)), [0], 0, None
+    with naming(source_name(source)) if is_file else contextlib.nullcontext(), contextlib.ExitStack() as stack:
+        if not is_file:
+            batches, progress = _in_memory(source, columns, batch_rows, drop), None
+        elif source != "-" and Path(source).is_dir():
             root, paths = Path(source), _texts_in(Path(source))
             size = sum(os.path.getsize(root / path) for path in paths)
             batches = batches_of(_folder(root, paths, columns, encoding, drop, read), columns, batch_rows)
@@ -135,7 +134,8 @@ def read_batches(
                     batches = csv_batches(blocks, columns, batch_rows, drop)
                 else:
                     batches = batches_of(_json(split_lines(blocks), columns, drop), columns, batch_rows)
-        for batch in _checked(batches, texts, drop):
+        for numbers, batch in batches:
+            _check_texts(numbers, batch, texts, drop)
             yield batch
             if progress is not None:
                 progress(tell() if tell else read[0], size)
@@ -314,7 +314,9 @@ def load_corpus(
         if vocabulary is None:
             raise ValueError(f"{source_name(path)}: raw records need a public vocabulary; give vocabulary=")
         records = Records(path, ("text",) if text is None else text, person, format, encoding, invalid, progress)
-        return _counted(records, public_vocabulary(vocabulary, analyzer, size=vocabulary_size), analyzer)
+        columns, persons = public_vocabulary(vocabulary, analyzer, size=vocabulary_size), list[np.ndarray]()
+        counts = count_matrix(_texts(records, persons), columns, analyzer)
+        return Corpus(counts, columns, records.name, groups=np.concatenate(persons) if persons else None)
     words = None if vocabulary is None else public_vocabulary(vocabulary)
     matrix = read_sparse_matrix(path)
     with naming(path):
@@ -324,18 +326,12 @@ def load_corpus(
     return Corpus(counts, words, Path(path).name)
 
 
-def _counted(records: Records, words: tuple[str, ...], analyzer: Any) -> Corpus:
-    """Count words by record, with ``groups`` of persons; beside the counts, memory holds one batch of the records."""
-    codes: list[np.ndarray] = []
-
-    def texts() -> Iterator[list[str]]:
-        for some, persons in records.batches():
-            if persons is not None:
-                codes.append(np.array(persons, np.int64))
-            yield some
-
-    counts = count_matrix(texts(), words, analyzer)
-    return Corpus(counts, words, records.name, groups=np.concatenate(codes) if codes else None)
+def _texts(records: Records, persons: list[np.ndarray]) -> Iterator[list[str]]:
+    """Yield the texts of each batch, and append its persons' numbers, if a column has them."""
+    for texts, numbers in records.batches():
+        if numbers is not None:
+            persons.append(np.array(numbers, np.int64))
+        yield texts
 
 
 def holds_records(path: Any, format: str | None = None, text: Any = None, person: str | None = None) -> bool:
@@ -435,17 +431,16 @@ def _folder(
         yield number, [cells[place] for place in places]
 
 
-def _checked(batches: Iterable[tuple[Any, dict[str, list[Any]]]], texts: Sequence[str], drop: bool) -> Iterator[Any]:
-    for numbers, batch in batches:
-        for name in texts:
-            for place, cell in enumerate(batch[name]):
-                if not (cell is None or isinstance(cell, str)):
-                    if not drop:
-                        what = f"expected a text in column {name!r}, got one of type {type(cell).__name__}"
-                        raise BadLine(numbers[place], what)
-                    for other in texts:
-                        batch[other][place] = None
-        yield batch
+def _check_texts(numbers: Sequence[int], batch: dict[str, list[Any]], texts: Sequence[str], drop: bool) -> None:
+    """Empty the texts of a row that has a cell of another type among them, or raise `BadLine`."""
+    for name in texts:
+        for place, cell in enumerate(batch[name]):
+            if not (cell is None or isinstance(cell, str)):
+                if not drop:
+                    what = f"expected a text in column {name!r}, got one of type {type(cell).__name__}"
+                    raise BadLine(numbers[place], what)
+                for other in texts:
+                    batch[other][place] = None
 
 
 @contextlib.contextmanager
