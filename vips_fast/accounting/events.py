@@ -66,13 +66,6 @@ def round_up_probability(numerator: int, denominator: int) -> float:
     return math.nextafter(value, 2.0) if top * denominator < numerator * bottom else value
 
 
-def _plain(value: Any) -> Any:
-    """Return a field of an event as a JSON value."""
-    if isinstance(value, PrivacyEvent):
-        return value.to_dict()
-    return [_plain(item) for item in value] if isinstance(value, tuple) else value
-
-
 class PrivacyEvent:
     """Base class of all events, which are hashable, comparable and serialisable."""
 
@@ -130,7 +123,13 @@ class PrivacyEvent:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the event as a JSON dictionary with a ``"type"`` key."""
-        return {"type": self.kind} | {name: _plain(getattr(self, name)) for name in _names(cast(Any, type(self)))}
+        said: dict[str, Any] = {"type": self.kind}
+        for name in _names(cast(Any, type(self))):
+            value = getattr(self, name)
+            if isinstance(value, PrivacyEvent):
+                value = value.to_dict()
+            said[name] = [event.to_dict() for event in value] if isinstance(value, tuple) else value
+        return said
 
     def to_json(self) -> str:
         """Return canonical JSON: sorted keys, no spaces, the shortest floats that round-trip."""

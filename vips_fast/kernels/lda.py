@@ -43,14 +43,14 @@ def _real_dtype(dtype: DTypeLike) -> np.dtype:
     return dtype
 
 
-def document_blocks(indptr: np.ndarray, block_nnz: int = BLOCK_NNZ) -> np.ndarray:
-    """Bound blocks of documents of about block_nnz entries, at least one."""
+def document_blocks(indptr: np.ndarray) -> np.ndarray:
+    """Bound blocks of documents of about `BLOCK_NNZ` entries, at least one."""
     n_docs = len(indptr) - 1
     cost = indptr + DOCUMENT * np.arange(n_docs + 1)
     edges = [0]
     while edges[-1] < n_docs:
         here = edges[-1]
-        size = min(block_nnz, max(block_nnz // _LAST, (cost[-1] - cost[here]) // _LAST))
+        size = min(BLOCK_NNZ, max(BLOCK_NNZ // _LAST, (cost[-1] - cost[here]) // _LAST))
         after = int(np.searchsorted(cost, cost[here] + size, side="right")) - 1
         edges.append(min(n_docs, max(after, here + 1)))
     return np.asarray(edges)

@@ -9,7 +9,6 @@ nobody.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from functools import lru_cache
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
@@ -56,12 +55,15 @@ def _check_size(size: Any) -> tuple[int, ...]:
     return tuple(int(n) for n in shape)
 
 
-def _check_key(key: Any) -> None:
-    """Refuse a malformed test key first, without showing it."""
-    if key is not None and not isinstance(key, (bytes, bytearray, memoryview)):
+def _key(key: Any) -> native.Key:
+    """Make the kernel's key: a fresh one for None. Refuse a malformed test key, without showing it."""
+    if key is None:
+        return native.Key()
+    if not isinstance(key, (bytes, bytearray, memoryview)):
         raise TypeError(f"unsafe_test_key: expected 32 bytes or None, got {type(key).__name__}")
-    if key is not None and memoryview(key).nbytes != 32:
+    if memoryview(key).nbytes != 32:
         raise ValueError(f"unsafe_test_key: expected 32 bytes or None, got {memoryview(key).nbytes}")
+    return native.Key(memoryview(key).cast("B"))
 
 
 def _check_sums(name: str, array: Any) -> None:
@@ -74,15 +76,6 @@ def _check_sums(name: str, array: Any) -> None:
         raise ValueError(f"{name} has shape {array.shape}: expected at least one element")
     if not (array.flags.c_contiguous and array.flags.writeable and array.flags.aligned):
         raise ValueError(f"{name}: expected a C-contiguous, aligned and writeable array")
-
-
-def _key(key: Any) -> native.Key:
-    return native.Key() if key is None else native.Key(memoryview(key).cast("B"))
-
-
-def _over_blocks(n: int, n_threads: int, work: Callable[[int, int, int], None]) -> None:
-    """Call ``work(start, stop, worker)`` over 0..n, in blocks if several threads share them."""
-    map_chunks(n, n if n_threads == 1 else BLOCK, n_threads, work)
 
 
 def rounded_gaussian(
@@ -112,7 +105,6 @@ def rounded_gaussian(
     of its security.
     """
     value, shape = _check_scale(scale), _check_size(size)
-    _check_key(unsafe_test_key)
     n_threads = resolve_n_threads(n_threads, "n_threads")
     out = np.empty(math.prod(shape), dtype=np.int64)
     with _key(unsafe_test_key) as key:
@@ -120,7 +112,7 @@ def rounded_gaussian(
         def draw(start: int, stop: int, worker: int) -> None:
             native.rounded_gaussian(key, start, value, out[start:stop], isa)
 
-        _over_blocks(out.size, n_threads, draw)
+        map_chunks(out.size, out.size if n_threads == 1 else BLOCK, n_threads, draw)
     return out.reshape(shape)
 
 
@@ -139,20 +131,20 @@ def add_rounded_gaussian(
     """
     value = _check_scale(scale)
     _check_sums("sums", sums)
-    _check_key(unsafe_test_key)
     n_threads = resolve_n_threads(n_threads, "n_threads")
     flat = sums.reshape(-1)
+    size = flat.size if n_threads == 1 else BLOCK
     try:
         if n_threads > 1:
             # The kernel checks its own block first; here all must pass before any is drawn.
             limit = _INT64_MAX - math.ceil(REACH * value) - 1
-            _over_blocks(flat.size, n_threads, lambda start, stop, _: native.int64_check(limit, flat[start:stop], isa))
+            map_chunks(flat.size, size, n_threads, lambda a, b, _: native.int64_check(limit, flat[a:b], isa))
         with _key(unsafe_test_key) as key:
 
             def draw(start: int, stop: int, worker: int) -> None:
                 native.add_rounded_gaussian(key, start, value, flat[start:stop], isa)
 
-            _over_blocks(flat.size, n_threads, draw)
+            map_chunks(flat.size, size, n_threads, draw)
     except OverflowError:
         raise ValueError("sums: an entry is so large that adding noise could leave int64") from None
 
@@ -214,7 +206,6 @@ def symmetric_gaussian(
     _check_sums("matrix", matrix)
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or len(matrix) >= 2**31:
         raise ValueError(f"matrix has shape {matrix.shape}: expected (d, d) with d in [1, 2^31)")
-    _check_key(unsafe_test_key)
     n_threads = resolve_n_threads(n_threads, "n_threads")
     d, symmetric = len(matrix), list[bool]()
     rows = d if n_threads == 1 else ROWS
