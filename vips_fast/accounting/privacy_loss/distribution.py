@@ -362,11 +362,11 @@ class PrivacyLoss:
         known = 1.0
         # Farther out than the inversion reaches, a delta nearer by is a bound too, often a better one than the grid's.
         for k in range((30 if epsilon else 1) if self._rare else 0):
-            found = inverted_delta(self._rare or (), 0.7**k * epsilon, self.rtol)
-            if found is not None:
-                if k == 0:
-                    return found
-                known = found
+            found, tight = inverted_delta(self._rare or (), 0.7**k * epsilon, self.rtol)
+            if tight and k == 0:
+                return found
+            known = min(known, found)
+            if tight:
                 break
         rough = [d.rough_delta(epsilon) for d in self._directions]
         return min(known, largest(rough, self._directions, lambda d, bound: d.delta(epsilon, self.rtol, bound)))

@@ -29,9 +29,11 @@ last k.
 
 *Rounding.* The sum of M - 1 is of e^((1 + s) l) - 1 as it stands. With J atoms it errs by less than (J + 100) u times
 sum m e^((1 + c) l) |w l| + sum m |e^((1 + c) l) - 1|. The power of n errs n times as much, and the sum over k adds that
-up. The masses of the atoms are first lowered by 2 b. The mass then missing from 1 is put at S_i = 1: so Q has mass 1
-exactly. Upper bounds lose a factor of at most 1 + 4 b a step by it, which is given back. For lower ones it is Jensen's
-inequality. E S_i is then 1 + e, |e| tiny, and copies from below are not less than -n |e|.
+up. *Proof.* |a^n - b^n| <= n |a - b| e^(n - 1) with |a|, |b| <= e, and so for products of powers. Take e as the larger
+of |E S_i^(1 + s)|, which is near 0 at some high frequencies, and 2^-1/2: 1 / e and what is beyond first order are paid
+by the factor 2. The masses of the atoms are first lowered by 2 b. The mass then missing from 1 is put at S_i = 1: so Q
+has mass 1 exactly. Upper bounds lose a factor of at most 1 + 4 b a step by it, which is given back. For lower ones it
+is Jensen's inequality. E S_i is then 1 + e, |e| tiny, and copies from below are not less than -n |e|.
 """
 
 from __future__ import annotations
@@ -53,6 +55,8 @@ from .convolution import UNIT, ComplexArray
 _RATE, _STEPS, _MOST = 1e-5, 1_000, 1 << 19
 #: The widest window: e to the power of its losses is a double.
 _WIDEST = 600.0
+#: Where |E S_i^(1 + s)|^2 - 1 is less, its logarithm is not good to an error of its argument.
+_SMALL = -0.5
 
 
 class Sampled(NamedTuple):
@@ -149,7 +153,7 @@ class Inversion:
         count = math.ceil(9.0 / (tau * h)) + 1
         block = math.ceil(math.sqrt(count))
         w = h * np.arange(block * block)
-        log_m, wrong = np.zeros(block * block, complex), np.zeros(block * block)
+        log_m, log_bound, wrong = np.zeros(block * block, complex), np.zeros(block * block), np.zeros(block * block)
         for loss, masses, n in self._parts:
             weight = masses * np.exp((1.0 + c) * loss)
             known = float(np.sum(masses * np.expm1((1.0 + c) * loss)))
@@ -157,13 +161,18 @@ class Inversion:
             slow_weighted = slow * weight
             excess = slow_weighted @ fast.T + slow_weighted.sum(1)[:, None] + (fast * weight).sum(1) + known
             real, imag = excess.real.ravel(), excess.imag.ravel()
-            log_m += n * (0.5 * np.log1p(2.0 * real + real * real + imag * imag) + 1j * np.arctan2(imag, 1.0 + real))
+            square = 2.0 * real + real * real + imag * imag
+            log_size = 0.5 * np.log1p(np.maximum(square, _SMALL))
+            log_bound += n * log_size
+            small = square < _SMALL
+            log_size[small] = np.log(np.maximum(np.hypot(1.0 + real[small], imag[small]), 1e-300))
+            log_m += n * (log_size + 1j * np.arctan2(imag, 1.0 + real))
             size = float(np.sum(masses * np.abs(np.expm1((1.0 + c) * loss))))
             wrong += n * (len(loss) + 100.0) * UNIT * (w * float(np.sum(weight * np.abs(loss))) + size)
         s = c + 1j * w
         smooth = np.exp(0.5 * tau * tau * s * (s + 1.0))
         over = smooth / (s * (s + 1.0))
-        moments = np.exp(log_m.real)
+        moments = np.exp(log_bound)
         terms = np.asarray(np.expm1(log_m) * over, np.complex128)
         if float(wrong.max()) > 0.1:
             return _Sums(c, h, terms, math.inf)
@@ -276,18 +285,18 @@ class Inversion:
             points = found * np.array([0.02, 0.3, 0.8, 1.01, 1.1, 1.5])
         return None
 
-    def delta(self, epsilon: float) -> float | None:
-        """Bound delta at `epsilon` >= 0; None if it is not tight."""
+    def delta(self, epsilon: float) -> tuple[float, bool]:
+        """Bound delta at `epsilon` >= 0; tell whether the bound is tight."""
         scale = max(epsilon, 0.01 * self._spread)
         tau = max(self._least, 0.004 * math.sqrt(self._rtol / 1e-4) * scale)
         # Farther out than half the window, copies of smaller losses would be counted.
         if self._width > _WIDEST or epsilon > 0.48 * self._width:
-            return None
+            return 1.0 if self.upper else 0.0, False
         sums = self._tuned(scale, tau)
         found = self._delta(epsilon, sums, tau)
         worst = -epsilon if epsilon < self._known_loss else epsilon
-        loose = self._rounding(worst, sums) > 1e-4 * found or tau > 0.02 * scale
-        return None if loose else _ten_digits(found, self.upper)
+        tight = self._rounding(worst, sums) <= 1e-4 * found and tau <= 0.02 * scale
+        return min(1.0, _ten_digits(found, self.upper)), tight
 
 
 def _ten_digits(x: float, up: bool) -> float:
@@ -303,12 +312,13 @@ def inverted_epsilon(parts: Sequence[Sampled], delta: float, rtol: float) -> flo
     return Inversion(parts, delta, rtol, True).epsilon(delta)
 
 
-def inverted_delta(parts: Sequence[Sampled], epsilon: float, rtol: float) -> float | None:
-    """Return an upper bound of delta, or None."""
-    known = 1e-6
+def inverted_delta(parts: Sequence[Sampled], epsilon: float, rtol: float) -> tuple[float, bool]:
+    """Return an upper bound of delta, and whether it is tight."""
+    least, near = 1.0, 1e-6
     for _ in range(12):
-        found = Inversion(parts, known, rtol, True).delta(epsilon)
-        if found is None or found >= 0.1 * known:
-            return found
-        known = found
-    return None
+        found, tight = Inversion(parts, near, rtol, True).delta(epsilon)
+        least = min(least, found)
+        if found >= 0.1 * near:
+            return least, tight
+        near = found
+    return least, False
