@@ -95,15 +95,36 @@ def test_the_keys_of_json_lines_are_its_columns(table, tmp_path, monkeypatch, ca
         ("Employee ID;Remarks", "Remarks", "Employee ID"),
         ("pid;text", "text", "pid"),
         ("id;text", "text", "none"),
+        ("name;text", "text", "name"),
+        ("Name;Befund;Patienten-Nr", "Befund", "Patienten-Nr"),
+        ("product_name;text", "text", "none"),
     ],
 )
 def test_the_likeliest_columns_are_offered(table, head, text, person, tmp_path, monkeypatch, capsys):
-    """A bare id may be a row's: no statement is then about a person by itself."""
+    """A bare id may be a row's: no statement is then about a person by itself. A name may be a person's."""
     (tmp_path / "t.csv").write_text(f"{head}\n")
     answered(monkeypatch, "")
     assert main(["start", "t.csv"]) == 2
     said = capsys.readouterr().out
     assert f"[{text}] (--text)" in said and f"[{person}] (--person)" in said
+
+
+def test_yes_says_what_it_takes(table, tmp_path, capsys):
+    (tmp_path / "t.csv").write_text("text;name\na;b\n")
+    main(["start", "t.csv", *YES, "--out", "none"])
+    said = capsys.readouterr().out
+    assert "Column of the texts: text (--text)\n" in said and "another person: name (--person)\n" in said
+
+
+def test_one_column_is_not_text_and_person(table, tmp_path, monkeypatch, capsys):
+    """Each different text would be another person: a guarantee about less than a row."""
+    (tmp_path / "t.csv").write_text("text;name\na;b\n")
+    assert main(["start", "t.csv", *YES, "--person", "text"]) == 2
+    assert "--person: 'text' is the column of the texts" in capsys.readouterr().err
+    answered(monkeypatch, "en\ntext\ntext\n")
+    assert main(["start", "t.csv"]) == 2 and "'text' is the column of the texts\n" in capsys.readouterr().out
+    assert main(["fit", "lda", "t.csv", "--person", "text", "--epsilon", "1", "--out", "t"]) == 2
+    assert "--person text: the column of the text; expected another one" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])

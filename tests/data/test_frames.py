@@ -196,9 +196,9 @@ def test_other_columns_draw_no_warning():
 
 def test_names_of_columns_that_are_a_persons():
     persons = """patient,Patient_ID,pid,PID,p_id,id,ID ,uid,subject id,respondent,Besucher,Kunden-Nr.,Patientennummer
-student no,paziente,Employee No,Patient No.,MRN,emp_no,EMPNO,Patient #,hashed_patient_id,medical record number"""
-    others = (
-        """subject,grid,paid,period,p,,valid,age,Nr,uno,number,medical record,casino,campaign id,patient notes,emp"""
-    )
+student no,paziente,Employee No,Patient No.,MRN,emp_no,EMPNO,Patient #,hashed_patient_id,medical record number
+name,Full Name,user_name,username,Patientenname,E-Mail,Nachname,Haushalt-Nr,Versicherten-Nr"""
+    others = """subject,grid,paid,period,p,,valid,age,Nr,uno,number,medical record,casino,campaign id,patient notes,emp
+product_name,filename,hostname,subject line"""
     assert [name for name in re.split("[,\n]", persons) if not names_persons(name)] == []
-    assert [name for name in others.split(",") if names_persons(name)] == []
+    assert [name for name in re.split("[,\n]", others) if names_persons(name)] == []

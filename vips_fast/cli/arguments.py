@@ -281,7 +281,7 @@ class Start(Input, Target, command="start", function="start:start"):
     anyway: fit although the forecast, from public numbers, expects that the records add little, or nothing but noise
     out (DIR): folder to write, default topics; OUT.sh is a script that fits again
     force: replace another script
-    yes: ask nothing and open no page: take the default of every missing option
+    yes: ask nothing and open no page: take and print the default of every missing option
     quiet: no progress
 
     vips-fast start notes.csv

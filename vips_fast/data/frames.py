@@ -13,10 +13,11 @@ from scipy import sparse
 #: Names of such columns, in any case and with or without an id or a number, as in "User_ID" (`names_persons`).
 PERSON_COLUMNS = tuple(
     """
-    account author client customer employee guest household member mrn participant patient person respondent ssn student
-    user visitor
-    autor besucher besucherin kunde kunden kundin mitarbeiter mitarbeiterin nutzer nutzerin patienten patientin
-    schüler schülerin teilnehmer teilnehmerin
+    account author client customer employee guest household member mrn participant patient person respondent reviewer
+    ssn student user visitor writer
+    autor autorin benutzer benutzerin besucher besucherin haushalt kunde kunden kundin mitarbeiter mitarbeiterin nutzer
+    nutzerin patienten patientin schüler schülerin teilnehmer teilnehmerin verfasser verfasserin
+    versicherte versicherten
     auteur élève employé participante personne utilisateur visiteur
     autore cliente dipendente paziente persona studente utente visitatore
     alumno empleado paciente usuario visitante
@@ -24,8 +25,10 @@ PERSON_COLUMNS = tuple(
 )
 #: What a number or an id makes a person's, but nothing else: emp_no, PatID, medical record number.
 _NUMBERED = ("cust", "emp", "medical record", "nhs", "pat", "subject")
-#: An id or a number at the end of a name.
-_NUMBER = re.compile(r" ?(id|identifier|nr|no|num|number|nummer|#)$")
+#: What names one of whoever the table is about, which may be a product: a column above is likelier a person's.
+NAMES = ("name", "full name", "last name", "surname", "email", "e mail", "nachname", "nom", "nome", "cognome")
+#: An id, a number or the word name at the end of a name.
+_NUMBER = re.compile(r" ?(id|identifier|name|nr|no|num|number|nummer|#)$")
 
 
 def table_columns(X: Any) -> list[Any] | None:
@@ -89,12 +92,26 @@ def check_names(estimator: str, known: Sequence[str] | None, X: Any) -> Any:
 
 
 def names_persons(column: str) -> bool:
-    """Tell whether a name, in any case, is a person identifier's: patient, "Employee No.", hashed_user_id, MRN."""
-    name = re.sub(r"[\s_.-]+", " ", column.lower()).strip()
+    """Tell whether a name, in any case, is a person identifier's: patient, "Employee No.", user_name, MRN, name."""
+    name = _plain(column)
     stem = _NUMBER.sub("", name)
-    if stem in PERSON_COLUMNS or name.replace(" ", "") in ("id", "pid", "uid"):
+    if stem in PERSON_COLUMNS or name in NAMES or name.replace(" ", "") in ("id", "pid", "uid"):
         return True
     return stem != name and any(f" {stem}".endswith(f" {person}") for person in (*PERSON_COLUMNS, *_NUMBERED))
+
+
+def person_column(columns: Sequence[str]) -> str | None:
+    """Choose the column that is likeliest a person's, by the names alone.
+
+    A bare id is most often a row's. A column such as "name" is taken where no other names a person.
+    """
+    found = [name for name in columns if names_persons(name) and _plain(name) != "id"]
+    return min(found, key=lambda name: _plain(name) in NAMES, default=None)
+
+
+def _plain(column: str) -> str:
+    """Write a column's name in small letters, with one blank between its parts."""
+    return re.sub(r"[\s_.-]+", " ", column.lower()).strip()
 
 
 def is_missing(cell: Any) -> bool:

@@ -214,7 +214,7 @@ class Records:
 
     ``text`` are the columns of the text; several are joined with a line break, and a null is an empty text. ``person``
     is the column of persons' labels (`vips_fast.data.groups.canonical_label`), or None. All else is as for
-    `read_batches`.
+    `read_batches`. Raises ValueError if one column is both.
     """
 
     source: Any
@@ -228,6 +228,8 @@ class Records:
     def __post_init__(self) -> None:
         if isinstance(self.text, str):
             object.__setattr__(self, "text", (self.text,))
+        if self.person in self.text:
+            raise ValueError(f"person={self.person}: the column of the text; expected another one")
 
     @property
     def name(self) -> str:

@@ -21,7 +21,7 @@ from typing import Any
 from ...accounting.printing import rounded_up
 from ...data import column_names, stop_words, word_frequencies
 from ...data.delimited import missing_column
-from ...data.frames import names_persons
+from ...data.frames import names_persons, person_column
 from ...data.records import is_utf8
 from ...data.tokens import load_segmenter, segmenter_of
 from ...engine.plan import RunForecast
@@ -39,7 +39,7 @@ from .lda import fit
 #: Words in the name of a column of texts, the likeliest first: a note may be a grade.
 _TEXTS = """
 comment kommentar narrative feedback review message description beschreibung complaint text testo texto texte note nota
-answer remark bemerkung body content
+befund answer remark bemerkung body content
 """.split()
 #: The expected gain below which a fit is no default.
 _LITTLE = 0.01
@@ -69,6 +69,8 @@ def _ask(args: Start, dest: str, question: str, default: Any, convert: Callable[
             print(error)
     if default is None:
         raise ValueError(f"{option}: expected the {question[0].lower()}{question[1:]}, which has no default here")
+    if args.yes:
+        print(f"{question}: {default} ({option})")
     return convert(str(default))
 
 
@@ -154,10 +156,14 @@ def _table(args: Start, ask: Callable[..., Any]) -> dict[str, Any]:
 
     found = (name for word in _TEXTS for name in names if word in name.lower() and not names_persons(name))
     text = ask("text", "Column of the texts", next(found, None), column)
-    # A bare id is most often a row's.
-    whose = next((name for name in names if names_persons(name) and name.strip().lower() != "id"), NONE)
+
+    def whose(name: str) -> str:
+        if name == text:
+            raise ValueError(f"{name!r} is the column of the texts")
+        return name if name == NONE else column(name)
+
     question = "Column that identifies the person, or none if each row is another person"
-    person = ask("person", question, whose, lambda name: name if name == NONE else column(name))
+    person = ask("person", question, person_column([name for name in names if name != text]) or NONE, whose)
     options = {"text": text, "encoding": encoding}
     if person != NONE:
         options |= {"person": person} | ({} if args.unit is None else {"unit": args.unit})
