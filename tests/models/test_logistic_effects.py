@@ -177,7 +177,7 @@ def test_a_forecast_falls_with_records_and_budget_and_warns():
     assert "hardly any effect will be known" in none.text and "What helps: 20 times the records" in none.text
     assert "hardly any effect of a usual table will be known; with rows as long as their bound, 1, some" in few.text
     assert "some effects of a usual table will be known, from an odds ratio of about 1." in some.text
-    assert [one.worth for one in (none, few, some, most)] == ["weak", "weak", "weak", "useful"]
+    assert not any(one.warning for one in (none, few, some, most))
     assert most.text.startswith("forecast: most effects of a usual table will be known") and "helps" not in most.text
     with pytest.warns(HopelessWarning, match="mostly noise"):
         BayesianLogisticRegression(epsilon=0.01, n_steps=2).fit(np.eye(50), np.arange(50) % 2)

@@ -204,6 +204,12 @@ def test_bad_parameters_are_named(change):
         SigmoidBeliefNetwork(**options).fit(TRAIN[:20])
 
 
+def test_noise_too_coarse_for_the_statistics():
+    X = np.eye(4, 200, dtype=np.uint8)
+    with pytest.raises(ValueError, match=r"noise_multiplier=1e\+06: too large for 4410 statistics, .* take \d+% of"):
+        SigmoidBeliefNetwork(20, noise_multiplier=1e6, n_steps=2).fit(X)
+
+
 @pytest.mark.parametrize("shape", [(1, 1), (1, 5), (7, 1), (3, 2), (300, 36)])
 def test_smallest_sizes_and_columns_that_never_vary(shape, recwarn):
     Y = TRAIN[: shape[0], : shape[1]].copy()

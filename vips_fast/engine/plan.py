@@ -96,8 +96,6 @@ class RunForecast:
     text: str
     #: The category to warn with if the run is hopeless; None if it is not.
     warning: type[Warning] | None = None
-    #: "useful", "weak" or "noise"; "" if nothing predicts it.
-    worth: str = ""
     #: All releases of the planned run, with the purchase before it; None if they are not planned yet.
     event: PrivacyEvent | None = field(default=None, repr=False, compare=False)
     #: The privacy unit.

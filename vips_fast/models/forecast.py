@@ -35,7 +35,7 @@ def by_signal(signal: float, least: float, enough: float, sought: str, fewer: st
         fewer = f", or fewer {fewer}" if fewer else ""
         helps = f"{factor(least / signal)} times the records or the epsilon{fewer}"
         text = f"forecast: mostly noise; {sought} cannot be found. What helps: {helps}"
-        return RunForecast(signal, text, HopelessWarning, "noise")
+        return RunForecast(signal, text, HopelessWarning)
     if signal < enough:
-        return RunForecast(signal, f"forecast: weak; only {sought} that stand out can be found", None, "weak")
-    return RunForecast(signal, f"forecast: useful, if the records have {sought}", None, "useful")
+        return RunForecast(signal, f"forecast: only the clearest {sought} can be found")
+    return RunForecast(signal, f"forecast: {sought} can be found, if the records have any")

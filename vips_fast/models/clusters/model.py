@@ -20,9 +20,8 @@ from ..mixture import GRID, Mixture, count_weight
 from ..readouts import kept
 from .knowledge import PublicVectors, weighted_centers
 
-#: Noise of a share over the mean share. Up to the first, releases can move the centers; above the second, shares say
-#: little too.
-_MOVES, _TOLD = 0.4, 1.0
+#: Noise of a share over the mean share up to which releases can move the centers.
+_MOVES = 0.4
 #: Two words are forms of one if their first letters are the same and their cosine is above this.
 _FORMS, _LETTERS = 0.7, 3
 #: Where settings name the source of public knowledge.
@@ -161,7 +160,7 @@ class DocumentClusters(Mixture):
         text = f"forecast: {told}, each with noise of about {noise:.1%} (one standard deviation)"
         if hides > _MOVES:
             text += f". What helps: more {several(public.unit)}, a larger epsilon or fewer clusters"
-        return RunForecast(1.0 / (1.0 + hides), text, None, "noise" if hides > _TOLD else "")
+        return RunForecast(1.0 / (1.0 + hides), text)
 
     # ------------------------------------------------------------ read-outs
 

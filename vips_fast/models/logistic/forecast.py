@@ -31,10 +31,6 @@ _LONG, _TABLE = (0.2, 1.0), (0.15, 1 / 3)
 _REACH = 1.645
 #: Real intervals over those of alike columns: see above.
 _WIDER = 1.25
-#: From this half width of a usual column's interval on a run is called mostly noise.
-_NOISY = 1.0
-#: The same, for a verdict that is no better than weak: an odds ratio of 1.35.
-_WIDE = 0.3
 #: Half width of a hopeless run, for one standard deviation of a column that is all of a row.
 HOPELESS = 1.0
 #: Standard deviations of its noise that a column's moment is expected to be above 0, if its effect is known.
@@ -79,12 +75,11 @@ def forecast(
             f"{shown(best)} for one standard deviation of a column could be told from 1. "
             "What helps: more records or epsilon, fewer columns"
         )
-        return RunForecast(1 / usual, text, HopelessWarning, "noise")
+        return RunForecast(1 / usual, text, HopelessWarning)
     helps = f". What helps: {factor(_MOST / clear)} times the records or the epsilon, or fewer columns"
     if most < _SOME:
         text = "forecast: predictions at best; hardly any effect will be known, for the noise hides how columns vary"
-        return RunForecast(1 / usual, text + helps, None, "weak")
-    worth = "noise" if usual > _NOISY else "weak" if usual > _WIDE or clear < _MOST else "useful"
+        return RunForecast(1 / usual, text + helps)
     from_, some = f"from {named} of about ", clear >= _SOME
     table = f"{effects(clear)} of a usual table will be known{f', {from_}{shown(usual)}' if some else ''}"
     long = (
@@ -92,4 +87,4 @@ def forecast(
     )
     rare = "; an outcome of 5 % needs 3 times the records" if ratio == "odds ratio" else ""
     text = f"forecast: {table}; {long} (for one standard deviation of a column{rare}){helps if clear < _MOST else ''}"
-    return RunForecast(1 / usual, text, None, worth)
+    return RunForecast(1 / usual, text)

@@ -349,7 +349,11 @@ def share_after_rounding(model: Model, mechanism: GaussianMechanism) -> float:
     """Compute the factor retained of `QuadraticModel`."""
     slack = 1.001 * math.sqrt(model.shape[0]) * mechanism.spacing
     if slack > 0.5 * model.clip:
-        raise ValueError("noise_multiplier: too large for the number of statistics; expected less noise a step")
+        noise, lost = mechanism.noise_multiplier, slack / model.clip
+        raise ValueError(
+            f"noise_multiplier={noise:.4g}: too large for {model.shape[0]} statistics, whose rounding would take "
+            f"{lost:.0%} of a contribution; expected at most 50 %: less noise a step, or fewer components"
+        )
     return 1.0 - slack / model.clip
 
 
