@@ -103,7 +103,8 @@ def test_the_object_of_a_failure(run, files, budget, monkeypatch):
         return said["error"]
 
     paid = *SMALL, "--budget", budget.path
-    assert "does not hold this run" in ends(3, "refused", *paid, "--noise-multiplier", 0.5)
+    refused = ends(3, "refused", *paid, "--noise-multiplier", 0.5)
+    assert "does not hold this run" in refused and refused.endswith("which takes all that is left")
     assert "expected one of" in ends(2, "bad_input", *paid, "--format", "dsv")
 
     def stop(estimator, *data, **more):

@@ -125,8 +125,10 @@ def test_a_list_of_texts_is_of_records(prior):
 
 
 def test_rows_of_persons_are_noticed_in_memory_too(prior):
-    with pytest.warns(UserWarning, match="'patient' repeats"):
+    with pytest.warns(UserWarning, match="'patient' repeats") as caught:
         topics(prior).fit(pandas.DataFrame(notes()), text="note")
+    [told] = [one for one in caught if "'patient' repeats" in str(one.message)]
+    assert told.filename == __file__
 
 
 def test_one_ledger_for_purchased_words_and_topics():

@@ -210,9 +210,11 @@ def load_new(args: Predict) -> tuple[Any, Any]:
     """
     kind = kind_in(args.model)
     if not (family := family_of(kind)).verb:
-        commands = dict.fromkeys(f"fit {one.command}" for one in FAMILIES if one.verb)
+        *others, last = dict.fromkeys(f"fit {one.command}" for one in FAMILIES if one.verb)
+        python = f"; in Python: {kind.__name__}.load({args.model!r}).predict" if hasattr(kind, "predict") else ""
+        commands = f"{', '.join(others)} or {last}"
         raise ValueError(
-            f"{args.model} holds a {kind.__name__}; expected a model written by vips-fast {' or '.join(commands)}"
+            f"{args.model} holds a {kind.__name__}; expected a model written by vips-fast {commands}{python}"
         )
     model = load_model(args.model, kind, f"fit {family.command}")
     module = COMMANDS[f"fit {family.command}"].function.partition(":")[0]

@@ -595,7 +595,8 @@ class Budget:
             f"{self.path}: the budget of {state.dataset} does not hold this run: {counted(count, 'release')} more would"
             f" bring it to epsilon = {rounded_up(total, 6)}, its limit is {rounded_up(state.epsilon)} at delta = "
             f"{state.delta:g} ({rounded_up(state.total(reserved=False), 6)} is spent{waiting}; "
-            f"{state.filter_for(event)} filter)"
+            f"{state.filter_for(event)} filter); expected a smaller epsilon or more noise, or neither of them, which "
+            "takes all that is left"
         )
 
     def _most(self, state: BudgetState, event: PrivacyEvent, least: int, count: int, part: str | None) -> int:

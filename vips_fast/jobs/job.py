@@ -27,6 +27,7 @@ from ..engine.budget import Budget
 from ..engine.checkpoint import raised
 from ..engine.plan import Planner
 from ..engine.transcript import TranscriptWriter
+from ..models.caveats import warn
 from ..report import html_report
 from . import beside
 from .folder import MODEL, JobFolder, belongs, run_folder, tidy
@@ -381,4 +382,4 @@ def warn_of_persons(source: Any, invalid: str) -> None:
             known = invalid == "drop" or reads_once(source)
             if known or repeats(batch[name] for batch in read_batches(source, [name])):
                 said = "looks like a person's" if known else "repeats"
-                warnings.warn(f"column {name!r} {said}: rows of one person? give person={quote(name)}", stacklevel=2)
+                warn(f"column {name!r} {said}: rows of one person? give person={quote(name)}")

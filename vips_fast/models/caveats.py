@@ -70,7 +70,7 @@ def _note_fork() -> None:
 os.register_at_fork(after_in_child=_note_fork)
 
 
-def _warn(text: str) -> None:
+def warn(text: str) -> None:
     """Warn at the line that called the package, however deep this is."""
     frame, level, room = cast(Any, sys._getframe(1)), 2, __name__.partition(".")[0] + "."
     while frame is not None and str(frame.f_globals.get("__name__")).startswith(room):
@@ -88,13 +88,13 @@ def warn_of_rows(X: Any, names: tuple[str, ...] | None, invalid: str, *, alone: 
     """
     if alone:
         if invalid == "raise" and getattr(getattr(X, "index", None), "is_unique", True) is False:
-            _warn(REPEATS)
+            warn(REPEATS)
         for name in filter(names_persons, names or ()):
             column = X[name]
             if invalid == "drop":
-                _warn(COLUMN_REPEATS.format(name, "looks like a person's"))
+                warn(COLUMN_REPEATS.format(name, "looks like a person's"))
             elif repeats([column.to_pylist() if hasattr(column, "to_pylist") else column]):
-                _warn(COLUMN_REPEATS.format(name, "repeats"))
+                warn(COLUMN_REPEATS.format(name, "repeats"))
         warn_of_twins(X, invalid)
     if noised and invalid == "raise":
         _warn_of_scaling(X)
@@ -122,7 +122,7 @@ def _warn_of_scaling(X: Any) -> None:
     ranged = np.abs(most - 1.0) + np.minimum(np.abs(least), np.abs(least + 1.0)) < 1e-12
     for found, what in ((standard, "mean 0 and standard deviation 1"), (ranged, "a range that ends at 1")):
         if found.all():
-            _warn(SCALED.format(what))
+            warn(SCALED.format(what))
 
 
 def warn_of_twins(X: Any, invalid: str) -> None:
@@ -138,7 +138,7 @@ def warn_of_twins(X: Any, invalid: str) -> None:
     sums, chance = _of_sparse(rows) if sparse.issparse(rows) else _of_dense(rows)
     counts = np.unique(sums, return_counts=True)[1]
     if len(counts) and chance * len(counts) <= _BY_CHANCE and (counts > 1).sum() >= _SHARE * len(counts):
-        _warn(TWINS)
+        warn(TWINS)
 
 
 def _of_dense(rows: np.ndarray) -> tuple[np.ndarray, float]:
@@ -206,10 +206,10 @@ def warn_of_shape(public: Public, n_components: Any, invalid: str, *, unsaid: bo
     """
     if isinstance(n_components, int) and n_components > public.n_records:
         there = counted(public.n_records, public.unit)
-        _warn(f"n_components={n_components}: expected far fewer than there are records ({there})")
+        warn(f"n_components={n_components}: expected far fewer than there are records ({there})")
     for vocabulary in list(_purchasers) if unsaid else ():
         if len(vocabulary.get_feature_names_out()) == public.n_features:
-            _warn(UNCARRIED.format(public.n_features))
+            warn(UNCARRIED.format(public.n_features))
             break
     if unsaid and invalid == "raise" and "sklearn" in sys.modules:
         _warn_of_learned_columns(public.n_features)
@@ -223,7 +223,7 @@ def _warn_of_pipeline() -> None:
     """
     for step in _earlier_steps():
         if learns(step):
-            _warn(
+            warn(
                 f"{type(step).__name__}, a step of the pipeline before, learns from the records, and the guarantee "
                 "leaves that out; expected a step that learns nothing (HashingVectorizer, ColumnEncoder, public "
                 "numbers) or privately (PrivateVocabulary)"
@@ -256,7 +256,7 @@ def _warn_of_learned_columns(n_columns: int) -> None:
                 continue
             seen.add(id(value))
             if _columns_made(value) == n_columns:
-                _warn(
+                warn(
                     f"{type(value).__name__}, in the calling program, has learned as many columns as X has: from these "
                     "records? The guarantee leaves that out; expected public columns (a vocabulary or a list), or "
                     "PrivateVocabulary"
@@ -336,7 +336,7 @@ def begin_uncounted(name: str, continues: str | None, purchase: str | None) -> C
     worker = in_worker()
     where = "in a worker process" if worker else "after another such fit in this process"
     if worker or set(_fits) - own:
-        _warn(
+        warn(
             f"{name} is fitted with privacy and without a budget, {where}: the epsilons of fits to the "
             "same records add up, and no statement says to how much. Give budget= to count and bound them"
         )

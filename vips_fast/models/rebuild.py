@@ -78,7 +78,7 @@ class VerifyReport:
 
 def _one_line(text: str) -> str:
     """Keep a stranger's name of a file or a key from looking like a line of its own."""
-    return " ".join(text.split())[:500]
+    return " ".join(text.split())[:2000]
 
 
 def class_given(name: str) -> type[PrivateEstimator]:

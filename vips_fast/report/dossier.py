@@ -250,7 +250,7 @@ def chain_models(model: PrivateEstimator, tables: Sequence[PrivateEstimator]) ->
     every = (model, *tables)
     for before, after in zip(every, tables, strict=False):
         if family_of(after).name != "tables":
-            raise ValueError(f"tables: {type(after).__name__}; expected fitted TopicTables")
+            raise ValueError(f"tables: {type(after).__name__}; expected fitted TopicTables, by vips-fast tabulate")
         heads = {purchase["head"] for plan in after.ledger_.plans if (purchase := plan.get("purchase"))}
         if before.ledger_.head not in heads:
             which = "model" if before is model else "tables before them"

@@ -425,7 +425,7 @@ def load_prior(source: str | os.PathLike[str] | PublicPrior) -> PublicPrior:
         install = f"{INSTALL}, or " if language == "en" else ""
         raise ValueError(
             f"{source}: no public topics of this language are stored; {install}make them by {by_texts}, or fit without "
-            "public topics, to thousands of persons"
+            "public topics, to thousands of persons (fit lda --topics K; a public_prior of None in Python)"
         )
 
     if language != "en":
