@@ -5,7 +5,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from vips_fast.models.lda import model as lda
+from vips_fast.kernels import native
 from vips_fast.models.lda.model import ProductShrinkage, TopicFactors
 
 V, K = 3000, 10
@@ -25,8 +25,10 @@ def statistics(strength, seed=0):
 def read(factors, x, base):
     """Predicted entries over ``base``; a mass that is their sum changes nothing."""
     single, sd = [np.asarray(array, dtype=np.float32) for array in (x, base)], np.ones(base.shape)
-    found = factors.predict(*single, sd, np.ones(len(base))).astype(np.float64)
-    return found / single[1]
+    (n_topics, q), found = factors.loadings.shape, np.empty_like(single[0])
+    work = np.empty(8 * (4 * n_topics + 30 + q * (q + 2)))
+    native.topic_ratios(*single, sd, np.ones(len(base)), factors.loadings, factors.own, work, found)
+    return found.astype(np.float64) / single[1]
 
 
 def factors_of(x, base, n_threads=1):
@@ -53,22 +55,6 @@ def test_a_topic_without_a_share_has_no_covariance():
     factors = factors_of(x, base)
     assert np.isfinite(factors.loadings).all() and np.isfinite(factors.own).all()
     assert (factors.loadings[1] == 0).all()
-
-
-@pytest.mark.parametrize("rank", [0, 1, 5, 40])
-def test_the_largest_eigenvalues_of_many_topics_are_those_of_few(rank, monkeypatch):
-    # Lanczos' iteration, and all eigenpairs; a matrix of zeros has no first vector.
-    rng = np.random.default_rng(rank)
-    base = np.full((400, 300), 2.0)
-    ratios = 1 + 0.2 * rng.normal(size=(400, rank)) @ rng.normal(size=(rank, 300)) if rank else np.ones(base.shape)
-    x = base * ratios + (rng.standard_normal(base.shape) if rank else 0)
-    few = factors_of(x, base)
-    monkeypatch.setattr(lda, "_ALL_PAIRS", 1000)
-    found = factors_of(x, base)
-    assert few.loadings.shape == found.loadings.shape
-    aim = found.loadings @ found.loadings.T
-    np.testing.assert_allclose(few.loadings @ few.loadings.T, aim, atol=1e-8 * max(np.abs(aim).max(initial=0), 1))
-    np.testing.assert_allclose(few.own, found.own, atol=1e-8)
 
 
 def test_the_covariance_is_found():

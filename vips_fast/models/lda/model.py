@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -73,9 +72,6 @@ _MASS_WORDS = 1 << 16
 #: Most factors of the covariance: 8 are worse on sections of articles, more than 16 no better. Rounds to find their
 #: part of the diagonal: one is within .4 %.
 _FACTORS, _FACTOR_ROUNDS = 16, 2
-#: Up to so many topics all eigenpairs are found, and beyond it only those of the factors, by Lanczos' iteration: with
-#: 2,000 topics a fit takes 8.8 s in place of 15.4.
-_ALL_PAIRS = 256
 #: Eigenvalues count from this many times the edge: with few topics and heavy tails, chance passes the edge itself.
 _CLEAR = 1.5
 #: Variance of ratios that the words' weights suppose, so that the commonest words do not speak for all; and the least
@@ -179,7 +175,6 @@ class LdaModel(Model):
         self._histograms, self._counts_as_are = settings.histograms, power == 1.0
         self._histogram = WordHistogram(np.ones(n_words), clip, power, settings.long_histogram**power)
         start = self._start()
-        self._fill_table(start)
         #: The average of releases, in the units of the statistics; the noise in its entries, (V, K) or (1, 1) if they
         #: are alike; and the weight of what is left of the start.
         self._average, self._noise_sd, self._left = (start - self._eta) / self.n_records, np.zeros((1, 1)), 1.0
@@ -189,11 +184,7 @@ class LdaModel(Model):
         self._scales: tuple[np.ndarray, float] | None = None
         self._weight: np.ndarray | None = None
         self._floor = 0.0
-
-    @property
-    def _counting(self) -> bool:
-        """Whether the next release is a histogram of words."""
-        return self._histogram.count < self._histograms
+        self._fill(start)
 
     def _start(self) -> np.ndarray:
         """Draw the first parameters, (V, K), from a Gamma law of mean 1."""
@@ -214,7 +205,7 @@ class LdaModel(Model):
         self, block: DocumentBlock | UnitBlock, words: np.ndarray, out: np.ndarray, scratch: dict[str, Any]
     ) -> None:
         """Count words; or gather documents, bring them to length, and add, clip and truncate what the E-step gives."""
-        if self._counting:
+        if self._histogram.count < self._histograms:
             units = unit_words(block, words, self.n_words)
             self._histogram.contribute(units, out.reshape(-1)[: self.n_words], self._spacing)
             diagnose(scratch, clipped=0, norm_sum=0)
@@ -259,23 +250,23 @@ class LdaModel(Model):
 
     def _buffers(self, lengths: np.ndarray, starts: np.ndarray | None, scratch: dict[str, Any]) -> dict[str, Any]:
         """Make buffers for documents of these lengths. They stay from block to block, and grow where need be."""
-        need = {"entries": int(lengths.sum()), "n_docs": len(lengths), "widest": int(lengths.max(initial=0))}
         ends = np.concatenate(([0], np.cumsum(lengths)))
-        need["together"] = 0 if starts is None else int(np.diff(ends[starts]).max(initial=0))
-        have: dict[str, Any] = scratch.get("lda", dict.fromkeys(need, -1))
-        if any(have[name] < size for name, size in need.items()):
-            need = {name: max(size, have[name]) for name, size in need.items()}
-            entries, single = max(need["entries"], 1), self._table.dtype == np.float32
+        together = 0 if starts is None else np.diff(ends[starts]).max(initial=0)
+        need = np.array([ends[-1], len(lengths), lengths.max(initial=0), together])
+        have: dict[str, Any] = scratch.get("lda", {"sizes": np.full(len(need), -1)})
+        if (need > have["sizes"]).any():
+            need = np.maximum(need, have["sizes"])
+            (entries, n_docs, widest, together), single = need.tolist(), self._table.dtype == np.float32
             if starts is None:
-                size = native.lda_workspace(self.n_topics, need["widest"], single)
+                size = native.lda_workspace(self.n_topics, widest, single)
             else:
-                size = native.lda_units_workspace(self.n_topics, self.n_words, need["widest"], need["together"], single)
+                size = native.lda_units_workspace(self.n_topics, self.n_words, widest, together, single)
             have = scratch["lda"] = {
-                **need,
-                "indptr": np.empty(need["n_docs"] + 1, dtype=np.int64),
-                "indices": np.empty(entries, dtype=np.int32),
-                "counts": np.empty(entries),
-                "tokens": np.empty(max(native.LDA_RESAMPLE_TOKENS, need["widest"]), dtype=np.uint32),
+                "sizes": need,
+                "indptr": np.empty(n_docs + 1, dtype=np.int64),
+                "indices": np.empty(max(entries, 1), dtype=np.int32),
+                "counts": np.empty(max(entries, 1)),
+                "tokens": np.empty(max(native.LDA_RESAMPLE_TOKENS, widest), dtype=np.uint32),
                 "work": np.empty(size // 8 + 1).view(np.uint8),
             }
         return have
@@ -283,25 +274,18 @@ class LdaModel(Model):
     # -- M-step
 
     def update(self, release: Release) -> None:
-        """Average the release un-clipped; make the next step's table of topics and scales."""
-        if self._counting:
-            self._histogram.add(release)
-            self._take_masses()
-            return
-        rate = self._schedule.rate(release.step - self._histogram.count)
-        self._add(release, rate)
-        if self.noised:
-            self._shrinkage.update(self._average, self._noise_sd)
-        self._fill()
-
-    def _add(self, release: Release, rate: float) -> None:
-        """Average a release, and its noise's law alongside.
+        """Average the release un-clipped, and its noise's law alongside; make the next step's table and scales.
 
         average ← (1 − rate) average + rate scales · release. Raises ValueError if the release's scale or noise is not
         in [0, 1e100].
         """
+        if self._histogram.count < self._histograms:
+            self._histogram.add(release)
+            self._take_masses()
+            return
         if not (0.0 <= release.scale <= _LARGEST and 0.0 <= release.noise_sd <= _LARGEST):
             raise ValueError(f"release: scale {release.scale} and noise {release.noise_sd}; expected [0, {_LARGEST}]")
+        rate = self._schedule.rate(release.step - self._histogram.count)
         values, units, numbers = self._average, release.units, (rate, release.scale, release.noise_sd)
         n_threads = worth(self._n_threads, _PASS_COST * values.size)
 
@@ -325,17 +309,50 @@ class LdaModel(Model):
 
             map_chunks(len(values), -(-len(values) // n_threads), n_threads, blend)
         self._left *= 1.0 - rate
+        if self._reads_out:
+            self._shrinkage.update(self._average, self._noise_sd)
+        self._fill()
 
     def _take_masses(self) -> None:
         """Read the histograms so far, and scale the next one."""
         self._shrinkage.known = known = self._histogram.mean()
-        if self._counting and self._exponent > 0.0:
+        if self._histogram.count < self._histograms and self._exponent > 0.0:
             self._histogram.scales = word_scales(word_masses(*known)[0], self._exponent)
 
-    def _fill(self) -> None:
-        """Fill the next step's table and scales, after an update or a restored state, which may be the start."""
-        self._fill_table(self._start() if self._left == 1.0 else None)
-        if self.noised and self.shrinks and self._exponent > 0.0:
+    def _fill(self, lam: np.ndarray | None = None) -> None:
+        """Fill the next step's table, whose rows sum to 1, from parameters (V, K) or the average; then its scales."""
+        # Two passes read the parameters once: first their digammas, then the parts that depend on their sums.
+        arithmetic = self._options.topic_mean == "arithmetic"
+        table = self._table[:, : self.n_topics]
+
+        def take(first: int, last: int, worker: int) -> np.ndarray:
+            if arithmetic and lam is None and self._reads_out:
+                rows = self._table[first:last]
+                return self._shrinkage.parameters(first, last, self.n_records, float(self._eta), rows)
+            chunk = self._lambda(first, last) if lam is None else lam[first:last]
+            table[first:last] = chunk if arithmetic else scipy.special.digamma(chunk)
+            return np.asarray(chunk.sum(axis=0))
+
+        def scale(first: int, last: int, worker: int) -> None:
+            elog = table[first:last] - bias
+            elog -= elog.max(axis=1, keepdims=True)
+            elog[elog < _LEAST_LOG] = -np.inf
+            np.exp(elog, out=elog)
+            table[first:last] = elog / elog.sum(axis=1, keepdims=True)
+
+        def share(first: int, last: int, worker: int) -> None:
+            native.table_shares(_LEAST_SHARE, inverse, self._table[first:last])
+
+        n_threads = worth(self._n_threads, (_PASS_COST if arithmetic else _DIGAMMA_COST) * table.size)
+        total = np.asarray(sum(map_chunks(self.n_words, _CHUNK, n_threads, take)))
+        if arithmetic:
+            # The means of all topics times one factor, which cancels and keeps float32 in its range.
+            inverse = total.min() / total
+            map_chunks(self.n_words, -(-self.n_words // n_threads), n_threads, share)
+        else:
+            bias = scipy.special.digamma(total)
+            map_chunks(self.n_words, _CHUNK, n_threads, scale)
+        if self._reads_out and self._exponent > 0.0:
             mass = self._shrinkage.mass
             share_noise = self.n_words * float(self._noise_sd.mean()) / float(mass.sum())
             words, topics = word_scales(mass, self._exponent), self._shrinkage.weight
@@ -349,13 +366,13 @@ class LdaModel(Model):
         self._ended = True
 
     @property
-    def noised(self) -> bool:
-        """Whether the average has noise; then all of it has."""
-        return bool(self._noise_sd[0, 0] > 0)
+    def _reads_out(self) -> bool:
+        """Whether the statistics are read out by their empirical-Bayes means: if any has noise, all of them have."""
+        return self.shrinks and bool(self._noise_sd[0, 0] > 0)
 
     def _lambda(self, first: int, last: int) -> np.ndarray:
         """Dirichlet parameters of words first..last, shape (last − first, K)."""
-        if self.noised:
+        if self._reads_out:
             mean = self._shrinkage.means(first, last)
         else:
             mean = np.maximum(self._average[first:last], 0.0)
@@ -383,7 +400,7 @@ class LdaModel(Model):
         topics = self.result()["components"]
         masses = topics.sum(axis=0) / topics.sum()
         topics /= topics.sum(axis=1, keepdims=True)
-        if self._shrinkage.known is not None and self.noised and self._counts_as_are:
+        if self._shrinkage.known is not None and self._reads_out and self._counts_as_are:
             # Histograms of counts as they are tell more of word frequencies than sums of clipped topics.
             known = word_masses(*self._shrinkage.known)[0]
             masses = known / known.sum()
@@ -392,12 +409,12 @@ class LdaModel(Model):
 
     def frequency_loss(self) -> float:
         """Estimate the nats a word that noisy word frequencies cost."""
-        return self._shrinkage.frequency_loss() if self.noised and self.shrinks else 0.0
+        return self._shrinkage.frequency_loss() if self._reads_out else 0.0
 
     @property
     def relative_spread(self) -> np.ndarray:
         """Standard deviation of words' shares by the noise, over the shares, (K, V): NaN, as it finds other topics."""
-        return np.full((self.n_topics, self.n_words), np.nan if self.noised else 0.0)
+        return np.full((self.n_topics, self.n_words), np.nan if self._noise_sd[0, 0] > 0 else 0.0)
 
     def deviations(self) -> np.ndarray:
         """Compute (K, V) released averages in standard deviations of their noise, without what is left of the start.
@@ -410,40 +427,6 @@ class LdaModel(Model):
         with np.errstate(divide="ignore", invalid="ignore"):
             found = np.nan_to_num(values / self._noise_sd, nan=0.0, posinf=np.inf, neginf=-np.inf)
         return np.ascontiguousarray(found.T)
-
-    def _fill_table(self, lam: np.ndarray | None = None) -> None:
-        """Fill the E-step's table, whose rows sum to 1, from parameters (V, K), or from the average."""
-        # Two passes read the parameters once: first their digammas, then the parts that depend on their sums.
-        arithmetic = self._options.topic_mean == "arithmetic"
-        table = self._table[:, : self.n_topics]
-
-        def take(first: int, last: int, worker: int) -> np.ndarray:
-            if arithmetic and lam is None and self.noised and self.shrinks:
-                rows = self._table[first:last]
-                return self._shrinkage.parameters(first, last, self.n_records, float(self._eta), rows)
-            chunk = self._lambda(first, last) if lam is None else lam[first:last]
-            table[first:last] = chunk if arithmetic else scipy.special.digamma(chunk)
-            return np.asarray(chunk.sum(axis=0))
-
-        def scale(first: int, last: int, worker: int) -> None:
-            elog = table[first:last] - bias
-            elog -= elog.max(axis=1, keepdims=True)
-            elog[elog < _LEAST_LOG] = -np.inf
-            np.exp(elog, out=elog)
-            table[first:last] = elog / elog.sum(axis=1, keepdims=True)
-
-        def share(first: int, last: int, worker: int) -> None:
-            native.table_shares(_LEAST_SHARE, inverse, self._table[first:last])
-
-        n_threads = worth(self._n_threads, (_PASS_COST if arithmetic else _DIGAMMA_COST) * table.size)
-        total = np.asarray(sum(map_chunks(self.n_words, _CHUNK, n_threads, take)))
-        if arithmetic:
-            # The means of all topics times one factor, which cancels and keeps float32 in its range.
-            inverse = total.min() / total
-            map_chunks(self.n_words, -(-self.n_words // n_threads), n_threads, share)
-        else:
-            bias = scipy.special.digamma(total)
-            map_chunks(self.n_words, _CHUNK, n_threads, scale)
 
     def state(self) -> dict[str, np.ndarray]:
         """Return the average, its read-out's priors, and the histograms. After the `end` the arrays are no copies."""
@@ -476,9 +459,9 @@ class LdaModel(Model):
             self._histograms, self._counts_as_are = int(counted), "counts_as_are" in state
             if self._histogram.count:
                 self._take_masses()
-        if self.noised and self.shrinks:
+        if self._reads_out:
             self._shrinkage.restore(state, self._average, self._noise_sd)
-        self._fill()
+        self._fill(self._start() if left == 1.0 else None)
 
 
 # -------------------------------------------------------------------- histograms of words
@@ -692,18 +675,23 @@ class ProductShrinkage:
     def _read(self, factors: TopicFactors | None, means: bool) -> np.ndarray:
         """Return the prior of r after a round of EM.
 
-        With ``factors``, entries are first predicted from the word's other topics. With ``means``, these take the place
+        With ``factors``, entries are first predicted from the word's other topics: the mean of each ratio given these,
+        at least 0.1, times what was expected; a word's predictions keep its mass. With ``means``, these take the place
         of the units of noise.
         """
         prior, n_threads = self._prior, worth(self._n_threads, _READ_COST * self._units.size)
         assert prior is not None
         work = np.empty((n_threads, 4 * min(_CHUNK, len(self._units)) * self._n_topics + 32), dtype=np.float32)
+        q = 0 if factors is None else factors.loadings.shape[1]
+        solved = zeros_on_line((n_threads, 8 * (4 * self._n_topics + 30 + q * (q + 2))), np.float64)
 
         def expect(first: int, last: int, worker: int) -> np.ndarray:
             part, weight = slice(first, last), np.zeros(prior.shape)
             units, base = self._units[part], self._predicted[part]
             if factors is not None:
-                base[:] = factors.predict(units, base, self._sd[part], self.mass[part])
+                told, predicted = (self._sd[part], self.mass[part], factors.loadings, factors.own), np.empty_like(base)
+                native.topic_ratios(units, base, *told, solved[worker], predicted)
+                base[:] = predicted
             native.shrink_means(units, base, self._grid, prior, _EDGES, work[worker], units if means else None, weight)
             return weight
 
@@ -820,7 +808,7 @@ class TopicFactors:
 
         # The threads are ours, and bits are not to hang on how many of its own a BLAS takes. Parts hold as much as two
         # matrices of products; their sums are joined in order, for any threads.
-        with one_blas_thread(0, scipy=n_topics > _ALL_PAIRS):
+        with one_blas_thread(0, scipy=False):
             size = _CHUNK * -(-max(2 * n_topics, _CHUNK) // _CHUNK)
             (covariance, error), *others = map_chunks(n_words, size, n_threads, multiply)
             for products, errors in others:
@@ -831,36 +819,12 @@ class TopicFactors:
             shared = np.zeros(n_topics)
             for _ in range(_FACTOR_ROUNDS):
                 np.fill_diagonal(covariance, np.minimum(shared, np.maximum(variances, 0.0)))
-                values, vectors = _largest(covariance)
+                values, vectors = np.linalg.eigh(covariance)
+                values, vectors = values[-_FACTORS:], vectors[:, -_FACTORS:]
                 kept = values > edge
                 self.loadings = vectors[:, kept] * (values[kept] ** 2 - edge**2) ** 0.25
                 shared = (self.loadings**2).sum(axis=1)
-        self.own = np.maximum(variances - shared, _LEAST_OWN)
-
-    def predict(self, x: np.ndarray, base: np.ndarray, sd: np.ndarray, mass: np.ndarray) -> np.ndarray:
-        """Compute ``base`` times the mean of each ratio given the word's other entries ``x``, at least 0.1: (n, K).
-
-        A word's predictions are scaled to keep its ``mass``, (n,). Its q x q system is taken by Woodbury's identity.
-        """
-        n_topics, q = self.loadings.shape
-        out = np.empty(base.shape, dtype=np.float32)
-        work = zeros_on_line(8 * (4 * n_topics + 30 + q * (q + 2)), np.float64)
-        native.topic_ratios(x, base, sd, mass, np.ascontiguousarray(self.loadings), self.own, work, out)
-        return out
-
-
-def _largest(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Find the largest eigenvalues of a symmetric matrix, ascending, and their vectors."""
-    if len(matrix) > _ALL_PAIRS:
-        from scipy.sparse.linalg import ArpackError, eigsh
-
-        with suppress(ArpackError):  # none, or not all, found: such as of a matrix of zeros
-            start = np.random.default_rng(0).standard_normal(len(matrix))
-            values, vectors = eigsh(matrix, _FACTORS, which="LA", v0=start, ncv=4 * _FACTORS, maxiter=30, tol=1e-10)
-            order = np.argsort(values)
-            return values[order], vectors[:, order]
-    values, vectors = np.linalg.eigh(matrix)
-    return values[-_FACTORS:], vectors[:, -_FACTORS:]
+        self.loadings, self.own = np.ascontiguousarray(self.loadings), np.maximum(variances - shared, _LEAST_OWN)
 
 
 def word_masses(

@@ -23,9 +23,7 @@ class PaperLdaModel(LdaModel):
 
     def update(self, release: Release) -> None:
         """See Algorithm 3."""
-        repaired = replace(release, units=np.maximum(release.units, 0))
-        self._add(repaired, self._schedule.rate(release.step))
-        self._fill_table()
+        super().update(replace(release, units=np.maximum(release.units, 0)))
 
     def _lambda(self, first: int, last: int) -> np.ndarray:
         return self._eta + self.n_records * self._average[first:last]
