@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import cache, partial
 from itertools import chain
-from typing import Any, Self, cast
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 
@@ -159,6 +159,7 @@ class Analyzer:
     numbers: str = "keep"
     ngrams: int = 1
     stop_words: tuple[str, ...] = ()
+    _stopped: ClassVar[frozenset[str]] = frozenset()
 
     def __post_init__(self) -> None:
         check_choice("words", self.words, ("unicode", *SEGMENTERS))
@@ -169,15 +170,10 @@ class Analyzer:
         check_number("ngrams", self.ngrams, 1, 3, integer=True)
         if isinstance(self.stop_words, str) or not all(isinstance(word, str) for word in self.stop_words):
             raise ValueError("stop_words: expected a sequence of strings")
-        given = frozenset(map(str, self.stop_words))
-        self._set("stop_words", ())
-        self._set("_stopped", frozenset())
-        stopped = frozenset(one[0] for one in map(self.unigrams, given) if len(one) == 1)
-        self._set("stop_words", tuple(sorted(stopped)))
-        self._set("_stopped", stopped)
-
-    def _set(self, name: str, value: Any) -> None:
-        object.__setattr__(self, name, value)
+        read = map(self.unigrams, frozenset(map(str, self.stop_words)))
+        stopped = frozenset(words[0] for words in read if len(words) == 1)
+        object.__setattr__(self, "stop_words", tuple(sorted(stopped)))
+        object.__setattr__(self, "_stopped", stopped)
 
     def __call__(self, text: str) -> list[str]:
         """Return a text's tokens, n-grams after the words in them."""
@@ -203,13 +199,12 @@ class Analyzer:
             found = _ASCII.findall(text)
         else:
             folded = _normal(text.replace("\u00ad", "")).casefold()
-            found = self._found(_normal(folded).replace("\u2019", "'"))
+            text = _normal(folded).replace("\u2019", "'")
+            found = self._segmented(text) if self.words in SEGMENTERS else _pattern().findall(text)
         return [token for token in found if self._kept(token)]
 
-    def _found(self, text: str) -> list[str]:
-        """Find the words of a normal text, segmented if without spaces."""
-        if self.words not in SEGMENTERS:
-            return _pattern().findall(text)
+    def _segmented(self, text: str) -> list[str]:
+        """Find the words of a normal text, by the segmenter where it has no spaces."""
         segment, words = load_segmenter(self.words), []
         for run in text.split():
             parts = segment(run) if re.search(f"[{_ALONE}]", run) else _pattern().findall(run)
@@ -217,7 +212,7 @@ class Analyzer:
         return words
 
     def _kept(self, token: str) -> bool:
-        if len(token) < self.min_length or token in self._stopped:  # type: ignore[attr-defined]
+        if len(token) < self.min_length or token in self._stopped:
             return False
         if self.numbers == "keep" or token.isalpha() or not _DIGIT.search(token):
             return True
@@ -305,31 +300,31 @@ class TokenIndex:
     def __init__(self, analyzer: Any = None, columns: Mapping[str, int] | None = None, other: int = -1):
         self.analyzer, self._other = as_analyzer(analyzer), other
         self.columns: dict[str, int] = {} if columns is None else dict(columns)
-        self._fixed = columns is not None
-        self._by_pieces = isinstance(self.analyzer, Analyzer) and self.analyzer.ngrams == 1
+        self._fixed, one = columns is not None, self.analyzer
+        #: What texts' pieces are read by; None if they are read whole.
+        self._by_pieces = one if isinstance(one, Analyzer) and one.ngrams == 1 else None
         self._forget()
 
     def _forget(self) -> None:
         #: The number of each piece's only token; -1 where none counts, -2 - k for those of ``_several[k]``.
         self._pieces, self._codes, self._several = _Pieces(), np.zeros(0, np.int32), list[np.ndarray]()
-        if self._by_pieces and self._fixed:
+        if self._by_pieces is not None and self._fixed:
             # A piece of ASCII letters and digits is one word: of all these, those with a column are known from here on.
             words = [word.encode() for word in self.columns if word.isascii() and word.isalnum()]
             self._pieces(_APART.join(words))
-            self._codes = np.array(list(map(self._learned, words)), np.int32)
+            self._codes = np.array([self._learned(self._by_pieces, word) for word in words], np.int32)
         self._first = self._pieces.n, self._pieces.size
 
     def _number(self, word: str) -> int:
         return self.columns.get(word, self._other) if self._fixed else self.columns.setdefault(word, len(self.columns))
 
-    def _beside(self, piece: bytes) -> int:
+    def _beside(self, analyzer: Analyzer, piece: bytes) -> int:
         """Return the code of one word of ASCII letters and digits, which has no column."""
-        # Only an Analyzer gives pieces, and of any other callable the type knows nothing.
-        return self._other if self._other >= 0 and self.analyzer._kept(piece.decode()) else -1  # type: ignore[attr-defined]
+        return self._other if self._other >= 0 and analyzer._kept(piece.decode()) else -1
 
-    def _learned(self, piece: bytes) -> int:
+    def _learned(self, analyzer: Analyzer, piece: bytes) -> int:
         """Return the code of a piece that is new."""
-        words = self.analyzer.tokens_of(piece)  # type: ignore[attr-defined]  # only where it is an Analyzer
+        words = analyzer.tokens_of(piece)
         numbers = [n for n in map(self._number, words) if n >= 0]
         if len(numbers) < 2:
             return numbers[0] if numbers else -1
@@ -359,14 +354,16 @@ class TokenIndex:
     def _parts(self, text: str) -> Iterator[str]:
         """Cut a very long text at white space, unless it has n-grams."""
         at = 0
-        while self._by_pieces and len(text) - at > _AT_ONCE and (space := _SPACE.search(text, at + _AT_ONCE)):
+        while (
+            self._by_pieces is not None and len(text) - at > _AT_ONCE and (space := _SPACE.search(text, at + _AT_ONCE))
+        ):
             yield text[at : space.end()]
             at = space.end()
         yield text[at:]
 
     def _ids(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         """Find the numbers of all texts' tokens, and count by text."""
-        if not self._by_pieces:
+        if (analyzer := self._by_pieces) is None:
             tokens = [self.analyzer(text) if text else () for text in texts]
             ids = np.fromiter(map(self._number, chain.from_iterable(tokens)), np.int32)
             ends = np.cumsum(list(map(len, tokens)), dtype=np.int64)
@@ -375,9 +372,9 @@ class TokenIndex:
             pieces, size = self._first
             if self._pieces.n - pieces > _REMEMBERED or self._pieces.size - size > 64 * _REMEMBERED:
                 self._forget()
-            found, ends = self._pieces(self.analyzer.pieces(texts), len(texts))  # type: ignore[attr-defined]  # an Analyzer
-            new = self._pieces.since(len(self._codes))
-            codes = [self._beside(piece) if self._fixed and piece.isalnum() else self._learned(piece) for piece in new]
+            found, ends = self._pieces(analyzer.pieces(texts), len(texts))
+            new, beside = self._pieces.since(len(self._codes)), self._beside if self._fixed else self._learned
+            codes = [(beside if piece.isalnum() else self._learned)(analyzer, piece) for piece in new]
             self._codes = np.concatenate((self._codes, np.array(codes, np.int32)))
             ids = self._codes[found]
             many = np.flatnonzero(ids < -1)
