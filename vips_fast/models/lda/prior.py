@@ -18,7 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import IO, Self
+from typing import IO, BinaryIO, Self
 
 import numpy as np
 from scipy import sparse
@@ -186,18 +186,15 @@ class PublicPrior:
     @classmethod
     def from_bytes(cls, content: bytes) -> Self:
         """Read the bytes of `to_bytes`; ValueError for others."""
-        return cls._of_arrays("public_prior", read_npz("public_prior", file=io.BytesIO(content)))
+        return cls.load("public_prior", io.BytesIO(content))
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read a file written by `save`.
+    def load(cls, path: str | os.PathLike[str], file: BinaryIO | None = None) -> Self:
+        """Read a file written by `save`; with an open ``file``, ``path`` is its name in messages.
 
         Raises ValueError with the fault of another file, OSError if there is no file.
         """
-        return cls._of_arrays(path, read_npz(path))
-
-    @classmethod
-    def _of_arrays(cls, path: str | os.PathLike[str], arrays: dict[str, np.ndarray]) -> Self:
+        arrays = read_npz(path, file=file)
         try:
             if arrays["public_prior"].tolist() != _FORMAT:
                 raise ValueError(f"another version of the format; expected {_FORMAT}: build the prior again")
@@ -370,12 +367,8 @@ def prior_file(language: str) -> Path:
 def store_prior(prior: PublicPrior, language: str) -> Path:
     """Store a prior as that of a language, for `load_prior`; return its file. Raises OSError if the system cannot."""
     path = prior_file(language)
-    store(path, _built_key(language), prior.to_bytes())
+    store(path, key_of("prior build", _VERSION, language), prior.to_bytes())
     return path
-
-
-def _built_key(language: str) -> str:
-    return key_of("prior build", _VERSION, language)
 
 
 def packaged_prior(n_topics: int = 100, *, stop_words: Collection[str] = ()) -> PublicPrior:
@@ -410,14 +403,13 @@ def load_prior(source: str | os.PathLike[str] | PublicPrior) -> PublicPrior:
     if not (isinstance(source, str) and source.startswith(_PUBLIC)):
         return PublicPrior.load(source)
     language = source.removeprefix(_PUBLIC)
-    again = f"vips-fast prior --language {language}"
-    by_texts = f"vips-fast prior FILE --text COLUMN --language {language}, from public texts"
     with suppress(OSError):
         path = prior_file(language)
         try:
-            return PublicPrior.from_bytes(stored(path, _built_key(language)))
+            return PublicPrior.from_bytes(stored(path, key_of("prior build", _VERSION, language)))
         except ValueError as error:
-            raise ValueError(f"{error}; make it again by {again}, or remove it") from None
+            again = f"make it again by vips-fast prior --language {language}, or remove it"
+            raise ValueError(f"{error}; {again}") from None
 
     def make() -> PublicPrior:
         if language == "en" and packaged_model() is not None:
