@@ -261,10 +261,9 @@ class LatentDirichletAllocation(Transformer):
         options, length, histograms, clear = self._options.resolved(self._plain), self._length, 0, False
         z = 0.0 if schedule is None else schedule.noise_multiplier
         if schedule is not None and z > 0 and length is not None:
-            if options.learning_decay is None:
-                options = replace(options, learning_decay=case.decay(z))
+            signal, decay = case.signal(z, options.learning_decay)
+            options = replace(options, learning_decay=decay)
             if schedule.whole and self.public_prior is None:
-                signal = case.signal(z, float(options.learning_decay))
                 clear = signal >= CLEAR * n_topics
                 histograms = histogram_steps(schedule.n_steps, n_topics, signal)
         usual = (self.doc_length or usual_length(public.n_features)) / math.sqrt(case.distinct_words)
@@ -283,7 +282,7 @@ class LatentDirichletAllocation(Transformer):
             histograms=histograms,
             long_histogram=usual * (CLEAR_NORM if clear else 1.0 if known else UNKNOWN_NORM),
             count_power=1.0 if clear else COUNT_POWER,
-            read_out_alphas=tuple(alpha * times for times in READ_OUTS) if given is None else (alpha,),
+            read_outs=READ_OUTS if given is None else (1.0,),
         )
 
     def _array_specs(self, public: Public) -> dict[str, ArraySpec]:
@@ -325,9 +324,10 @@ class LatentDirichletAllocation(Transformer):
         n, given = public.n_records, self._options.distinct_words
         length = self.doc_length or usual_length(public.n_features)
         allocates = resolve_sampling(self.sampling, self._options.relation, public.n_bins) == "random_allocation"
-        size, n_steps = n if self.sampling == "full" else self.batch_size, self.n_steps
+        size, n_steps, sampler = n if self.sampling == "full" else self.batch_size, self.n_steps, None
         if schedule is not None:
-            size, n_steps = min(schedule.sampler.expected_batch_size, n), schedule.horizon
+            sampler, n_steps = schedule.sampler, schedule.horizon
+            size = min(sampler.expected_batch_size, n)
         rows = 1 if public.unit == "record" else self._options.rows_per_group
         return TopicCase(
             n,
@@ -343,15 +343,18 @@ class LatentDirichletAllocation(Transformer):
             may_enlarge=size is None and terms.epsilon is not None,
             sampling="random_allocation" if allocates else "poisson",
             n_bins=public.n_bins if allocates else None,
+            sampler=sampler,
         )
 
     def _forecast(self, public: Public, schedule: RunSchedule, model: Model) -> RunForecast | None:
         """Forecast a fit; None without noise."""
         if schedule.noise_multiplier == 0:
             return None
-        if (prior := self._prior(public.n_features)) is not None:
+        if isinstance(model, PublicTopicsModel):
             noise = schedule.noise_multiplier * public.n_records / schedule.sampler.expected_batch_size
-            return forecast_words(prior, public.n_records, noise / math.sqrt(0.8 * schedule.n_steps), self.doc_length)
+            return forecast_words(
+                model._prior, public.n_records, noise / math.sqrt(0.8 * schedule.n_steps), self.doc_length
+            )
         # The forecast was not fitted on a paper's sensitivity below the proven one.
         noise = schedule.noise_multiplier * model.sensitivity(schedule.sampler.relation) / model.clip
         case = replace(self._case(public, self._terms, schedule), n_steps=schedule.n_steps)
@@ -507,8 +510,8 @@ class LatentDirichletAllocation(Transformer):
             # With 4/N for each topic the total would be the larger, the shorter documents are: short texts were then
             # taken for mixtures of all topics (docs/panel.md, the column without privacy).
             return proportions_prior(math.sqrt(len(self.components_)), self.components_.sum(axis=1))
-        alphas, score = model._model_settings(result.public, None).read_out_alphas, result.state.get("score")
-        return alphas[0 if score is None else Score.restore(score).best()]
+        settings, score = model._model_settings(result.public, None), result.state.get("score")
+        return settings.alpha * settings.read_outs[0 if score is None else Score.restore(score).best()]
 
     def _posterior(self, X: Any) -> tuple[Any, np.ndarray, np.ndarray]:
         """Return counts, gamma and log topics for unchecked documents."""

@@ -94,8 +94,8 @@ class LdaSettings:
     resampled to ``doc_length`` words; None takes them as they are. ``clip`` bounds a contribution's L2 norm; if it does
     not ``clips`` (without privacy), it is that of the data. The first ``histograms`` steps release words;
     ``long_histogram`` is about the norm of a usual document's counts, which are taken to the power ``count_power``.
-    ``read_out_alphas`` are priors of new documents' proportions, the usual one first; () for ``alpha``. ``n_threads``
-    are of the M-step; they change no bit.
+    ``read_outs`` times ``alpha`` are priors of new documents' proportions, the usual one first. ``n_threads`` are of
+    the M-step; they change no bit.
     """
 
     n_topics: int
@@ -109,7 +109,7 @@ class LdaSettings:
     histograms: int = 0
     long_histogram: float = LONG_HISTOGRAM
     count_power: float = COUNT_POWER
-    read_out_alphas: tuple[float, ...] = ()
+    read_outs: tuple[float, ...] = (1.0,)
 
 
 class LdaModel(Model):
@@ -138,7 +138,7 @@ class LdaModel(Model):
     later read-out of words' masses, are functions of earlier releases. ``known`` are such masses, of earlier releases
     of the same run.
 
-    *Score.* The last score of a run compares the ``read_out_alphas`` (`vips_fast.engine.gain`). Which one is taken is a
+    *Score.* The last score of a run compares the ``read_outs`` (`vips_fast.engine.gain`). Which one is taken is a
     function of that release.
 
     *Lattice.* Each contribution is truncated toward zero to the noise's own lattice, so `round` has nothing to do.
@@ -156,7 +156,7 @@ class LdaModel(Model):
         self.shape, self.clip = (n_words, n_topics), clip
         self.n_topics, self.n_words, self.n_records = n_topics, n_words, public.n_records
         self._alpha, self._eta = np.full(n_topics, settings.alpha), np.float64(settings.eta)
-        self._read_out_alphas = settings.read_out_alphas or (settings.alpha,)
+        self._read_outs = settings.read_outs
         self._options = options = settings.options.resolved()
         self._length = settings.doc_length
         self._mode = _MODES[None if self._length is None else options.length_method]
@@ -220,17 +220,24 @@ class LdaModel(Model):
         n_units = len(rows) if starts is None else len(starts) - 1
         if starts is None and (self._weight is not None or 0.0 < self._word_clip < self._clip):
             starts = np.arange(n_units + 1)
-        buffers = self._buffers(offsets[rows + 1] - offsets[rows], starts, scratch)
-        bag = buffers["indptr"][: len(rows) + 1], buffers["indices"], buffers["counts"]
+        lengths = offsets[rows + 1] - offsets[rows]
+        widest, ends = int(lengths.max(initial=0)), np.concatenate(([0], np.cumsum(lengths)))
+        entries = max(int(ends[-1]), 1)
+        bag = np.empty(len(rows) + 1, np.int64), np.empty(entries, np.int32), np.empty(entries)
+        tokens = np.empty(max(native.LDA_RESAMPLE_TOKENS, widest), np.uint32)
         norms = np.zeros(n_units) if "diagnostics" in scratch else None
-        length, tokens, work = self._length or 1, buffers["tokens"], buffers["work"]
-        native.lda_gather(rows, self._mode, length, offsets, columns, values, words, tokens, *bag)
+        native.lda_gather(rows, self._mode, self._length or 1, offsets, columns, values, words, tokens, *bag)
         most, tol = int(self._options.max_doc_update_iter), self._options.mean_change_tol
         tol, word_tol = (0.0, WORD_TOL) if tol is None else (float(tol), 0.0)
         table, alpha, clip, spacing = self._table, self._alpha, self._clip, self._spacing
+        single = table.dtype == np.float32
         if starts is None:
+            work = np.empty(native.lda_workspace(self.n_topics, widest, single) // 8 + 1).view(np.uint8)
             native.lda_estep(*bag, table, alpha, tol, word_tol, most, clip, spacing, work, None, out, None, norms)
         else:
+            together = int(np.diff(ends[starts]).max(initial=0))
+            size = native.lda_units_workspace(self.n_topics, self.n_words, widest, together, single)
+            work = np.empty(size // 8 + 1).view(np.uint8)
             word_clip, scales = self._word_clip, (self._weight, self._floor)
             native.lda_units(
                 starts, *bag, table, alpha, tol, word_tol, most, clip, word_clip, *scales, spacing, work, out, norms
@@ -247,29 +254,6 @@ class LdaModel(Model):
         native.lda_collapsed(ROUNDS, self._spacing, *bag, self._table, self._alpha, work, out, norms)
         if norms is not None:
             diagnose(scratch, clipped=0, norm_sum=norms.sum())
-
-    def _buffers(self, lengths: np.ndarray, starts: np.ndarray | None, scratch: dict[str, Any]) -> dict[str, Any]:
-        """Make buffers for documents of these lengths. They stay from block to block, and grow where need be."""
-        ends = np.concatenate(([0], np.cumsum(lengths)))
-        together = 0 if starts is None else np.diff(ends[starts]).max(initial=0)
-        need = np.array([ends[-1], len(lengths), lengths.max(initial=0), together])
-        have: dict[str, Any] = scratch.get("lda", {"sizes": np.full(len(need), -1)})
-        if (need > have["sizes"]).any():
-            need = np.maximum(need, have["sizes"])
-            (entries, n_docs, widest, together), single = need.tolist(), self._table.dtype == np.float32
-            if starts is None:
-                size = native.lda_workspace(self.n_topics, widest, single)
-            else:
-                size = native.lda_units_workspace(self.n_topics, self.n_words, widest, together, single)
-            have = scratch["lda"] = {
-                "sizes": need,
-                "indptr": np.empty(n_docs + 1, dtype=np.int64),
-                "indices": np.empty(max(entries, 1), dtype=np.int32),
-                "counts": np.empty(max(entries, 1)),
-                "tokens": np.empty(max(native.LDA_RESAMPLE_TOKENS, widest), dtype=np.uint32),
-                "work": np.empty(size // 8 + 1).view(np.uint8),
-            }
-        return have
 
     # -- M-step
 
@@ -362,7 +346,7 @@ class LdaModel(Model):
     def end(self) -> None:
         """Drop the E-step's table and the M-step's scratch; the average may be given away."""
         self._table, self._scales, self._weight = self._table[:0].copy(), None, None
-        self._shrinkage.end()
+        self._shrinkage.predicted = np.empty((0, 0), np.float32)
         self._ended = True
 
     @property
@@ -404,8 +388,7 @@ class LdaModel(Model):
             # Histograms of counts as they are tell more of word frequencies than sums of clipped topics.
             known = word_masses(*self._shrinkage.known)[0]
             masses = known / known.sum()
-        alphas = (np.full(self.n_topics, alpha) for alpha in self._read_out_alphas)
-        return HalfPrediction([(topics, alpha) for alpha in alphas], masses)
+        return HalfPrediction([(topics, self._alpha * times) for times in self._read_outs], masses)
 
     def frequency_loss(self) -> float:
         """Estimate the nats a word that noisy word frequencies cost."""
@@ -615,7 +598,7 @@ class ProductShrinkage:
         self._next_prior: np.ndarray | None = None
         self._mass_prior: np.ndarray | None = None
         self._sums: Noised = np.empty(0), np.empty(0)
-        self._units = self._predicted = np.empty((0, 0), dtype=np.float32)
+        self._units = self.predicted = np.empty((0, 0), dtype=np.float32)
 
     def update(self, average: np.ndarray, sd: np.ndarray) -> None:
         """Estimate p, w, h and the prior of r from an average, (V, K), with noise sd > 0, (V, K) or (1, 1)."""
@@ -661,16 +644,16 @@ class ProductShrinkage:
         """Bring entries and p w to units of their noise, (V, K) float32; return how topics go together, if several."""
         if self._units.shape != average.shape:
             self._units = np.empty(average.shape, dtype=np.float32)
-            self._predicted = np.empty(average.shape, dtype=np.float32)
+            self.predicted = np.empty(average.shape, dtype=np.float32)
 
         def fill(first: int, last: int, worker: int) -> None:
             part = slice(first, last)
             inputs = average[part], self._sd[part], self.mass[part], self.weight
-            native.noise_units(*inputs, self._units[part], self._predicted[part])
+            native.noise_units(*inputs, self._units[part], self.predicted[part])
 
         n_threads = worth(self._n_threads, _EXPECT_COST * average.size)
         map_chunks(len(average), _CHUNK, n_threads, fill)
-        return TopicFactors(self._units, self._predicted, n_threads) if self._n_topics > 1 else None
+        return TopicFactors(self._units, self.predicted, n_threads) if self._n_topics > 1 else None
 
     def _read(self, factors: TopicFactors | None, means: bool) -> np.ndarray:
         """Return the prior of r after a round of EM.
@@ -687,7 +670,7 @@ class ProductShrinkage:
 
         def expect(first: int, last: int, worker: int) -> np.ndarray:
             part, weight = slice(first, last), np.zeros(prior.shape)
-            units, base = self._units[part], self._predicted[part]
+            units, base = self._units[part], self.predicted[part]
             if factors is not None:
                 told, predicted = (self._sd[part], self.mass[part], factors.loadings, factors.own), np.empty_like(base)
                 native.topic_ratios(units, base, *told, solved[worker], predicted)
@@ -699,10 +682,6 @@ class ProductShrinkage:
         # A little of every point, so that none is lost for good.
         weight = weight / np.maximum(weight.sum(axis=1, keepdims=True), 1e-300) + 1e-6
         return np.asarray((weight / weight.sum(axis=1, keepdims=True)).astype(np.float32))
-
-    def end(self) -> None:
-        """Drop what `parameters` and `state` do not need."""
-        self._predicted = np.empty((0, 0), dtype=np.float32)
 
     def means(self, first: int, last: int) -> np.ndarray:
         """Compute posterior means of words first..last, (last - first, K)."""

@@ -32,8 +32,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Literal, TypedDict
+from typing import Any, Literal
 
 from ...accounting import ComposedEvent
 from ...accounting.calibration import Target
@@ -176,15 +175,6 @@ class LdaOptions(Options):
         check_number("topic_word_prior", self.topic_word_prior, 0, 1e6, low_open=True, optional=True)
 
 
-class PlanParameters(TypedDict):
-    """Parameters of `LatentDirichletAllocation` that a plan sets."""
-
-    batch_size: float
-    n_steps: int
-    clip: float
-    options: LdaOptions
-
-
 @dataclass(frozen=True)
 class Plan:
     """Settings for `LatentDirichletAllocation`, and what they promise.
@@ -219,7 +209,7 @@ class Plan:
     n_features: int
     vocabulary: VocabularyPlan | None = None
 
-    def parameters(self) -> PlanParameters:
+    def parameters(self) -> dict[str, Any]:
         """Keyword arguments for the estimator."""
         options = LdaOptions(learning_decay=self.learning_decay, distinct_words=self.distinct_words)
         return {"batch_size": self.batch_size, "n_steps": self.n_steps, "clip": self.clip, "options": options}
@@ -329,8 +319,9 @@ def clear_words(signal: float, n_features: int) -> float:
 class TopicCase:
     """Settings and public numbers that decide the plan of a topic model.
 
-    ``size``, the records of a minibatch, and ``n_steps`` are None for the default, which `decided` finds; all else
-    needs both. ``may_enlarge`` says whether half of the records may be taken in each step if the statistics are noisy.
+    ``size``, the records of a minibatch, and ``n_steps`` are None for the default, which `decided` finds, with the
+    ``sampler``; all else needs the three. ``may_enlarge`` says whether half of the records may be taken in each step if
+    the statistics are noisy.
     """
 
     n_records: int
@@ -346,11 +337,7 @@ class TopicCase:
     sampling: str = "poisson"
     n_bins: int | None = None
     vocabulary: VocabularyPlan | None = None
-
-    @cached_property
-    def sampler(self) -> Sampler:
-        """The sampler of the minibatches."""
-        return make_sampler(self.sampling, None, self.n_records, self.size, n_bins=self.n_bins)
+    sampler: Sampler | None = None
 
     def decided(self) -> TopicCase:
         """Choose minibatches and steps, by whether the statistics stand clear of the noise.
@@ -360,51 +347,53 @@ class TopicCase:
         n, size = self.n_records, self.size
         if size is None:
             size = n / self.n_bins if self.n_bins else default_batch_size(n)
-        case = replace(self, size=size)
+        sampler = make_sampler(self.sampling, None, n, size, n_bins=self.n_bins)
+        case = replace(self, size=size, sampler=sampler)
         if self.n_steps is not None:
             return case
-        steps = min(max(_MORE_STEPS, math.ceil(_USES * n / case.sampler.expected_batch_size)), _MOST_STEPS)
-        longer = replace(case, n_steps=whole_epochs(case.sampler, steps))
-        least = longer.signal(1.0, 0.7) / (CLEAR * self.n_components)
+        steps = min(max(_MORE_STEPS, math.ceil(_USES * n / sampler.expected_batch_size)), _MOST_STEPS)
+        longer = replace(case, n_steps=whole_epochs(sampler, steps))
+        least = longer.signal(1.0, 0.7)[0] / (CLEAR * self.n_components)
         if self.noise_multiplier is not None:
             clear = self.noise_multiplier <= least
         elif least < _LEAST_NOISE:
             clear = False
         else:
             purchase = () if self.vocabulary is None else (self.vocabulary.event,)
-            topics = run_event(longer.sampler, least, longer.n_steps or 1)
+            topics = run_event(sampler, least, longer.n_steps or 1)
             clear = self.target.spent(ComposedEvent((*purchase, topics))) <= self.target.epsilon
         if clear:
             return longer
         larger = default_batch_size(n, _NOISY_SHARE)
         if self.may_enlarge and self.noise_multiplier is None and self.sampling == "poisson" and larger > size:
             # With the noise given, a larger minibatch would change epsilon.
-            return replace(case, size=larger, n_steps=_NOISY_STEPS)
-        return replace(case, n_steps=whole_epochs(case.sampler, DEFAULT_STEPS))
+            return replace(self, size=larger, n_steps=_NOISY_STEPS).decided()
+        return replace(case, n_steps=whole_epochs(sampler, DEFAULT_STEPS))
 
     def calibrated(self, planner: Planner) -> float:
         """Calibrate the noise multiplier."""
         if self.noise_multiplier is not None:
             return self.noise_multiplier
+        assert self.sampler is not None
         before = None if self.vocabulary is None else self.vocabulary.event
         return planner.noise(self.sampler, n_events(self.sampler, range(self.n_steps or 1)), self.target, before)
 
-    def signal(self, noise_multiplier: float, decay: float) -> float:
-        """Compute x: the sum of all documents for a mean word, over the noise of one entry."""
-        share = self.sampler.expected_batch_size / self.n_records
-        noise = noise_multiplier / share * math.sqrt(averaged_variance(Schedule(1.0, decay), self.n_steps or 1))
+    def signal(self, noise_multiplier: float, decay: float | None) -> tuple[float, float]:
+        """Compute x, the sum of all documents for a mean word over the noise of one entry; and kappa, if not given."""
+        assert self.sampler is not None
+        share = min(self.sampler.expected_batch_size / self.n_records, 1.0)
         kept = min(math.sqrt(min(self.distinct_words, self.n_features)), 1 / self.clip)
-        return self.n_records * kept / (self.n_features * noise) if noise > 0 else math.inf
-
-    def decay(self, noise_multiplier: float) -> float:
-        """Choose the step size's kappa."""
-        return 0.5 if self.signal(noise_multiplier, 0.5) >= CLEAR * self.n_components else 0.7
+        for kappa in (0.5, 0.7) if decay is None else (float(decay),):
+            noise = noise_multiplier / share * math.sqrt(averaged_variance(Schedule(1.0, kappa), self.n_steps or 1))
+            signal = self.n_records * kept / (self.n_features * noise) if noise > 0 else math.inf
+            if signal >= CLEAR * self.n_components:
+                break
+        return signal, kappa
 
     def planned(self, noise_multiplier: float, decay: float | None) -> Plan:
         """Make the plan with this noise; None chooses the step size."""
         assert self.size is not None and self.n_steps is not None
-        decay = self.decay(noise_multiplier) if decay is None else float(decay)
-        signal, K, V = self.signal(noise_multiplier, decay), self.n_components, self.n_features
+        (signal, decay), K, V = self.signal(noise_multiplier, decay), self.n_components, self.n_features
         clear, told = clear_words(signal / K, V), _harmonic(clear_words(signal, V)) / _harmonic(V)
         run = self.size, self.n_steps, self.clip, decay, noise_multiplier
         return Plan(*run, signal / K, clear, told, self.distinct_words, K, V, self.vocabulary)
@@ -437,5 +426,5 @@ class TopicCase:
 
     def worthwhile_topics(self, noise_multiplier: float) -> int:
         """Choose the number of topics for the signal with this noise."""
-        number = _TOPICS * self.signal(noise_multiplier, 0.7) * min(1.0, math.sqrt(self.n_features / _USUAL_WORDS))
+        number = _TOPICS * self.signal(noise_multiplier, 0.7)[0] * min(1.0, math.sqrt(self.n_features / _USUAL_WORDS))
         return round(min(max(number, _FEWEST), MOST_TOPICS))

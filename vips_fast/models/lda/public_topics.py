@@ -138,7 +138,7 @@ def read_words(x: np.ndarray, sd: np.ndarray, topics: np.ndarray, weights: np.nd
             counts = prior * ((1.0 / (likely @ prior)) @ likely)
             prior = (counts + _COUNTS_AS * start) / (len(x) + _COUNTS_AS)
         joint = likely * prior
-        first, second = (joint @ _RATIOS**power / joint.sum(axis=1) for power in (1, 2))
+        first, second = joint @ _RATIOS / joint.sum(axis=1), joint @ _RATIOS**2 / joint.sum(axis=1)
         masses = mixture * first
         fitted = topics * first
         rows = fitted.sum(axis=1)
@@ -373,7 +373,8 @@ class PublicTopicsModel(Model):
     and of public numbers. A unit's halves, its kept words and whether it is asked depend on its own random word.
     """
 
-    at_root = ("_prior", "_settings", "_public")
+    #: Parts of updates, and what is computed from the releases before.
+    at_root = ("_prior", "_settings", "_public", "read_out", "_score")
 
     def __init__(
         self,
@@ -403,7 +404,6 @@ class PublicTopicsModel(Model):
         """Make a copy for another process, without the parts of updates."""
         other = super().contributor()
         other._own = None if self._own is None else self._own.contributor()
-        other._forget()
         return other
 
     def _forget(self) -> None:
@@ -491,24 +491,18 @@ class PublicTopicsModel(Model):
             outside = words_outside(block, words)
             shares = outside / np.maximum(outside + totals, 1.0)
             out[-1] += np.trunc(shares * of_outside).astype(np.int64).sum()
-        elif self.kind == WORDS:
+        elif self._half is None:
             self._histogram.contribute(units, out, self._spacing)
         else:
-            self._contribute_score(units, words, out)
+            told = self._half.cells
+            asked = scramble(words + GOLDEN) >> np.uint64(11) < np.uint64(self._share * 2**53)
+            rows = self._half.contributions(units, words, self._predictions_bound, asked)
+            out[:told] += np.trunc(rows / self._spacing).astype(np.int64).sum(axis=0)
+            if not self._compares:
+                kept = kept_words(units, words, self._lengths.kept) & np.repeat(asked, np.diff(units.ends))
+                out[told] += self._kept_units * int(np.count_nonzero(kept))
+                out[told + 2 :] += np.bincount(units.columns[kept], minlength=self.n_words)
         diagnose(scratch, clipped=0, norm_sum=0)
-
-    def _contribute_score(self, units: UnitWords, words: np.ndarray, out: np.ndarray) -> None:
-        assert self._half is not None
-        cells = self._half.cells
-        asked = scramble(words + GOLDEN) >> np.uint64(11) < np.uint64(self._share * 2**53)
-        rows = self._half.contributions(units, words, self._predictions_bound, asked)
-        out[:cells] += np.trunc(rows / self._spacing).astype(np.int64).sum(axis=0)
-        if self._compares:
-            return
-        unit = np.repeat(np.arange(len(words)), np.diff(units.ends))
-        kept = kept_words(units, words, self._lengths.kept) & asked[unit]
-        out[cells] += self._kept_units * int(np.count_nonzero(kept))
-        out[cells + 2 :] += np.bincount(units.columns[kept], minlength=self.n_words)
 
     def round(self, fine: np.ndarray, spacing: float) -> np.ndarray:
         """Bring the counts of a score to one entry, exactly; see the notes."""
@@ -548,9 +542,12 @@ class PublicTopicsModel(Model):
         """Take a release."""
         kind = self.kind
         if kind == LENGTHS:
-            of_length, of_outside = (self.clip * part**0.5 for part in (1.0 - _OUTSIDE, _OUTSIDE))
-            cells, outside = release.values[:-1] * self.n_records / of_length, float(release.values[-1] / of_outside)
-            noise = release.noise_sd * self.n_records / of_length
+            of_length = self.clip * (1.0 - _OUTSIDE) ** 0.5
+            cells, noise = (
+                release.values[:-1] * self.n_records / of_length,
+                release.noise_sd * self.n_records / of_length,
+            )
+            outside = float(release.values[-1] / (self.clip * _OUTSIDE**0.5))
             if not (np.isfinite(cells).all() and np.isfinite([noise, outside]).all()):
                 raise ValueError("release: expected finite numbers")
             self._take_lengths(cells, noise, outside)
@@ -629,25 +626,26 @@ class PublicTopicsModel(Model):
         """Totals of proportions that the score compares; a given one stays alone."""
         return self._totals if self._own is None or len(self._totals) == 1 else _OWN_TOTALS
 
-    def _candidate(self, own: bool, total: float) -> tuple[np.ndarray, np.ndarray]:
-        """Topics, (J, V), with a Dirichlet prior of proportions of this total, (J,)."""
-        read = self.read_out
-        public = proportions_prior(total, read.weights)
-        if not own:
-            return read.topics, public
-        assert self._own is not None
-        mine = self._own.result()["components"]
-        priors = ((1.0 - _BESIDE) * proportions_prior(total, mine.sum(axis=1)), _BESIDE * public)
-        return np.concatenate([word_probabilities(mine), read.topics]), np.concatenate(priors)
+    def _candidates(self, own: bool, totals: tuple[float, ...]) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Topics, (J, V), the same with a Dirichlet prior of proportions of each total, (J,)."""
+        topics, weights = self.read_out.topics, self.read_out.weights
+        priors = [proportions_prior(total, weights) for total in totals]
+        if own:
+            assert self._own is not None
+            mine = self._own.result()["components"]
+            topics, sums = np.concatenate([word_probabilities(mine), topics]), mine.sum(axis=1)
+            for number, total in enumerate(totals):
+                among = (1.0 - _BESIDE) * proportions_prior(total, sums), _BESIDE * priors[number]
+                priors[number] = np.concatenate(among)
+        return [(topics, prior) for prior in priors]
 
     @cached_property
     def _score(self) -> HalfPrediction:
         """The candidates, topics with each total, and the halves of units that compare them."""
         own = self._own is not None
-        found = [self._candidate(own, total) for total in self._compared]
-        found = [(found[0][0], prior) for _, prior in found]  # the score works once for the same topics
+        found = self._candidates(own, self._compared)
         if own:
-            found.append(self._candidate(False, self._totals[0]))
+            found += self._candidates(False, self._totals[:1])
         half = HalfPrediction(found, self.read_out.masses, self._compares)
         half.most, nats = self._lengths.halves
         half.nats = nats * (COMPARED if self._compares else 1.0)
@@ -758,7 +756,7 @@ class PublicTopicsModel(Model):
     def alpha(self) -> np.ndarray:
         """The Dirichlet prior of a document's proportions, (J,)."""
         chosen = self._chosen
-        return self._candidate(chosen.own, chosen.total)[1]
+        return self._candidates(chosen.own, (chosen.total,))[0][1]
 
     @property
     def _taken(self) -> LdaModel | None:

@@ -4,6 +4,7 @@ from copy import copy
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy import sparse
 
 from ...data.arrays import Parts, rows_of
 from ...data.counts import documents, given_outside
@@ -40,8 +41,10 @@ class Documents:
         matrix = documents(X, invalid=invalid, expected_by=expected_by, least_rows=0)
         self.n_rows, self.n_features = matrix.shape
         self.outside = given_outside(X)
-        self._parts: Parts = matrix.data, matrix.indices, matrix.indptr
-        self._native = matrix.data.dtype == matrix.indices.dtype == np.int32
+        # Entries of a dense array are a copy already; those of a user's matrix keep their types, a block at a time.
+        data = matrix.data if sparse.issparse(X) else matrix.data.astype(np.int32, copy=False)
+        self._parts: Parts = data, matrix.indices, matrix.indptr
+        self._native = data.dtype == matrix.indices.dtype == np.int32
 
     def edges(self, rows: np.ndarray) -> np.ndarray:
         """Divide rows into blocks of equal stored entries."""
