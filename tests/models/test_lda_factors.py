@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from vips_fast.kernels import native
+from vips_fast.models.lda import model as lda
 from vips_fast.models.lda.model import ProductShrinkage, TopicFactors
 
 V, K = 3000, 10
@@ -55,6 +56,22 @@ def test_a_topic_without_a_share_has_no_covariance():
     factors = factors_of(x, base)
     assert np.isfinite(factors.loadings).all() and np.isfinite(factors.own).all()
     assert (factors.loadings[1] == 0).all()
+
+
+@pytest.mark.parametrize("rank", [0, 1, 5, 40])
+def test_the_largest_eigenvalues_of_many_topics_are_those_of_few(rank, monkeypatch):
+    # Lanczos' iteration, and all eigenpairs; a matrix of zeros has no first vector.
+    rng = np.random.default_rng(rank)
+    base = np.full((400, 300), 2.0)
+    ratios = 1 + 0.2 * rng.normal(size=(400, rank)) @ rng.normal(size=(rank, 300)) if rank else np.ones(base.shape)
+    x = base * ratios + (rng.standard_normal(base.shape) if rank else 0)
+    few = factors_of(x, base)
+    monkeypatch.setattr(lda, "_ALL_PAIRS", 1000)
+    found = factors_of(x, base)
+    assert few.loadings.shape == found.loadings.shape
+    aim = found.loadings @ found.loadings.T
+    np.testing.assert_allclose(few.loadings @ few.loadings.T, aim, atol=1e-8 * max(np.abs(aim).max(initial=0), 1))
+    np.testing.assert_allclose(few.own, found.own, atol=1e-8)
 
 
 def test_the_covariance_is_found():

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -72,6 +73,9 @@ _MASS_WORDS = 1 << 16
 #: Most factors of the covariance: 8 are worse on sections of articles, more than 16 no better. Rounds to find their
 #: part of the diagonal: one is within .4 %.
 _FACTORS, _FACTOR_ROUNDS = 16, 2
+#: Up to so many topics all eigenpairs are found, and beyond it only those of the factors, by Lanczos' iteration: with
+#: 2,000 topics a fit takes 8.8 s in place of 15.4.
+_ALL_PAIRS = 256
 #: Eigenvalues count from this many times the edge: with few topics and heavy tails, chance passes the edge itself.
 _CLEAR = 1.5
 #: Variance of ratios that the words' weights suppose, so that the commonest words do not speak for all; and the least
@@ -787,7 +791,7 @@ class TopicFactors:
 
         # The threads are ours, and bits are not to hang on how many of its own a BLAS takes. Parts hold as much as two
         # matrices of products; their sums are joined in order, for any threads.
-        with one_blas_thread(0, scipy=False):
+        with one_blas_thread(0, scipy=n_topics > _ALL_PAIRS):
             size = _CHUNK * -(-max(2 * n_topics, _CHUNK) // _CHUNK)
             (covariance, error), *others = map_chunks(n_words, size, n_threads, multiply)
             for products, errors in others:
@@ -798,12 +802,25 @@ class TopicFactors:
             shared = np.zeros(n_topics)
             for _ in range(_FACTOR_ROUNDS):
                 np.fill_diagonal(covariance, np.minimum(shared, np.maximum(variances, 0.0)))
-                values, vectors = np.linalg.eigh(covariance)
-                values, vectors = values[-_FACTORS:], vectors[:, -_FACTORS:]
+                values, vectors = _largest(covariance)
                 kept = values > edge
                 self.loadings = vectors[:, kept] * (values[kept] ** 2 - edge**2) ** 0.25
                 shared = (self.loadings**2).sum(axis=1)
         self.loadings, self.own = np.ascontiguousarray(self.loadings), np.maximum(variances - shared, _LEAST_OWN)
+
+
+def _largest(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Find the largest eigenvalues of a symmetric matrix, ascending, and their vectors."""
+    if len(matrix) > _ALL_PAIRS:
+        from scipy.sparse.linalg import ArpackError, eigsh
+
+        with suppress(ArpackError):  # none, or not all, found: such as of a matrix of zeros
+            start = np.random.default_rng(0).standard_normal(len(matrix))
+            values, vectors = eigsh(matrix, _FACTORS, which="LA", v0=start, ncv=4 * _FACTORS, maxiter=30, tol=1e-10)
+            order = np.argsort(values)
+            return values[order], vectors[:, order]
+    values, vectors = np.linalg.eigh(matrix)
+    return values[-_FACTORS:], vectors[:, -_FACTORS:]
 
 
 def word_masses(

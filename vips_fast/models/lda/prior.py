@@ -416,8 +416,9 @@ def load_prior(source: str | os.PathLike[str] | PublicPrior) -> PublicPrior:
             return packaged_prior(stop_words=stop_words("public:en", whole=True))
         install = f"{INSTALL}, or " if language == "en" else ""
         raise ValueError(
-            f"{source}: no public topics of this language are stored; {install}make them by {by_texts}, or fit without "
-            "public topics, to thousands of persons (fit lda --topics K; a public_prior of None in Python)"
+            f"{source}: no public topics of this language are stored; {install}make them by vips-fast prior FILE "
+            f"--text COLUMN --language {language}, from public texts, or fit without public topics (fit lda --topics "
+            "K, or a public_prior of None in Python), to thousands of persons"
         )
 
     if language != "en":
