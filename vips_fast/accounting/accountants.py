@@ -23,10 +23,6 @@ ACCOUNTANTS: dict[str, Accountant] = {
 }
 
 
-def _get(name: str) -> Accountant:
-    return ACCOUNTANTS[one_of("accountant", name, sorted(ACCOUNTANTS))]
-
-
 def default_accountant(event: PrivacyEvent) -> str:
     """Name of the tightest sound accountant for `event`.
 
@@ -70,14 +66,15 @@ def delta(event: PrivacyEvent, epsilon: float, accountant: str | Accountant | No
 def _ask(
     quantity: str, event: PrivacyEvent, at: float, name: str | Accountant | None, options: dict[str, Any]
 ) -> float:
-    known = name if name is None or isinstance(name, Accountant) else _get(name)
+    if name is not None and not isinstance(name, Accountant):
+        name = ACCOUNTANTS[one_of("accountant", name, sorted(ACCOUNTANTS))]
     items = tuple(sorted(options.items()))
     try:
         hash(items)
     except TypeError:
         # An array of orders cannot be part of the cache's key.
-        return _answer.__wrapped__(quantity, event, at, known, items)
-    return _answer(quantity, event, at, known, items)
+        return _answer.__wrapped__(quantity, event, at, name, items)
+    return _answer(quantity, event, at, name, items)
 
 
 @lru_cache(maxsize=256)

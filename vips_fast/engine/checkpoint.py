@@ -48,7 +48,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from ..accounting import ComposedEvent, PrivacyEvent, SelfComposedEvent, rounded_up
+from ..accounting import PrivacyEvent, rounded_up
 from ..accounting.calibration import Target
 from ..accounting.solver import find_integer
 from ..kernels import native
@@ -57,7 +57,7 @@ from ..store.limits import parse_json
 from ..store.lock import Lock
 from ..store.log import Log, LogDamagedError, canonical_json, encode, json_digest
 from ..store.npz import write_npz
-from .ledger import Ledger, bounded_with
+from .ledger import Ledger, bounded_run
 from .model import Model, Release
 from .plan import RunPlan
 from .releases import MORE, opened, release_name, release_of, release_writer, sealed
@@ -365,9 +365,7 @@ class RunFolder:
         said = f"checkpoint {self.path}: {len(ledger)} release{'s' * (len(ledger) != 1)} spent, and no step was kept"
         if target is None or plan.event is None:
             return f"{said}; expected a budget that pays for one more"
-        before = bounded_with(plan.purchase)
-        purchased = () if before is None else (before,)
-        one_more = ComposedEvent((*purchased, SelfComposedEvent(plan.event, _count(ledger, plan.event) + 1)))
+        one_more = bounded_run(plan.purchase, plan.event, _count(ledger, plan.event) + 1)
         return f"{said}; expected epsilon={rounded_up(target.spent(one_more) * (1 + 1e-9), 4)} or more for one step"
 
     @property
@@ -516,11 +514,9 @@ def _affordable(plan: Mapping[str, Any], event: PrivacyEvent, spent: int, whole:
     planned, wanted = (n_events(event, range(start, plan["n_steps"])) for start in (0, whole))
     if target is None or not wanted or spent + wanted <= planned:
         return wanted
-    # All releases of a run are of one event, and the planned number fits.
-    before = bounded_with(plan.get("purchase"))
-    purchased = () if before is None else (before,)
 
+    # All releases of a run are of one event, and the planned number fits.
     def fits(more: int) -> bool:
-        return target.spent(ComposedEvent((*purchased, SelfComposedEvent(event, spent + more)))) <= target.epsilon
+        return target.spent(bounded_run(plan.get("purchase"), event, spent + more)) <= target.epsilon
 
     return find_integer(fits, max(0, planned - spent), wanted)

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NotRequired, TypedDict, cast
 
-from ..accounting import ComposedEvent, PrivacyEvent, default_accountant, event_from_dict
+from ..accounting import ComposedEvent, PrivacyEvent, SelfComposedEvent, default_accountant, event_from_dict
 from ..accounting.accountants import epsilon as epsilon_of
 from ..accounting.parts import Spent, accounts, composed
 from ..checks import check_name
@@ -53,6 +53,12 @@ def bounded_with(purchase: Mapping[str, Any] | None) -> PrivacyEvent | None:
     An earlier fit has a target of its own. A statement includes both.
     """
     return None if purchase is None or "fit" in purchase else event_from_dict(purchase["event"])
+
+
+def bounded_run(purchase: Mapping[str, Any] | None, event: PrivacyEvent, count: int) -> ComposedEvent:
+    """Compose `count` events of a run with what its target bounds beside them."""
+    before = bounded_with(purchase)
+    return ComposedEvent((*(() if before is None else (before,)), SelfComposedEvent(event, count)))
 
 
 def _check_plan(plan: dict[str, Any]) -> None:

@@ -304,12 +304,8 @@ class Planner:
         z = 0.0
         if terms.private:
             count = n_events(sampler, range(schedule.n_steps))
-            known = _known_noise(request, terms, sampler, count, budget)
-            z = (
-                self.noise(sampler, count, terms.target(delta), bounded_with(request.purchase))
-                if known is None
-                else known
-            )
+            known, before = _known_noise(request, terms, sampler, count, budget), bounded_with(request.purchase)
+            z = self.noise(sampler, count, terms.target(delta), before) if known is None else known
             if z == 0.0:
                 reasons["noise_multiplier=0"] = None
             elif terms.noise_multiplier is not None and terms.epsilon is not None:
@@ -354,9 +350,9 @@ class Planner:
         target = terms.target(delta) if targeted else None
         forecast = request.forecast(public, schedule, model)
         if forecast is not None and plan.event is not None and request.earlier is None:
-            before = () if request.purchase is None else (event_from_dict(request.purchase["event"]),)
+            included = () if request.purchase is None else (event_from_dict(request.purchase["event"]),)
             run = SelfComposedEvent(plan.event, n_events(sampler, range(schedule.n_steps)))
-            forecast = replace(forecast, event=ComposedEvent((*before, run)), unit=public.unit)
+            forecast = replace(forecast, event=ComposedEvent((*included, run)), unit=public.unit)
         return Planned(request, plan, model, settings, target, forecast)
 
     def cost(
@@ -372,9 +368,8 @@ class Planner:
             return None
         sampler, delta = schedule.sampler, terms.usual_delta(request.public.n_records)
         count = n_events(sampler, range(schedule.n_steps))
-        known = _known_noise(request, terms, sampler, count, budget)
-        z = self.noise(sampler, count, terms.target(delta), bounded_with(request.purchase)) if known is None else known
-        event = sampler.event(z)
+        known, before = _known_noise(request, terms, sampler, count, budget), bounded_with(request.purchase)
+        event = sampler.event(self.noise(sampler, count, terms.target(delta), before) if known is None else known)
         kept, least = 0, count
         if run is not None:
             kept, count = run.progress(event, terms.target(delta) if terms.epsilon is not None else None)

@@ -307,10 +307,8 @@ def minibatch(
     The decision about a record, and its word, depend only on the step's key and on the record's own number in the data
     set. So sampling part by part selects the same records as sampling all at once.
     """
-    if part is None:
-        part, rows = range(n_rows), sampler.draw(n_rows, randomness, step)
-    else:
-        rows = sampler.draw(n_rows, randomness, step, part) - part.start
+    part = range(n_rows) if part is None else part
+    rows = sampler.draw(n_rows, randomness, step, part) - part.start
     words = randomness.words(len(part), "record", step, part.start)[rows]
     if usable is not None:
         kept = usable[rows]

@@ -142,13 +142,23 @@ def warn_of_twins(X: Any, invalid: str) -> None:
 
 
 def _of_dense(rows: np.ndarray) -> tuple[np.ndarray, float]:
-    """Give a number for each row, which equal ones share, and the chance that two are equal."""
+    """Give a number for each row, which equal ones share, and the chance that two are equal.
+
+    It is the chance of rows whose columns are independent. Columns of two values tell nothing: pixels and answers go
+    together, and rows of them repeat by themselves.
+    """
     weights = np.random.default_rng(0).random(rows.shape[1])
-    sums = np.empty(rows.shape[0])
+    sums, chance = np.empty(rows.shape[0]), 1.0
     with np.errstate(all="ignore"):
         for first in range(0, len(sums), _BLOCK):
             sums[first : first + _BLOCK] = (rows[first : first + _BLOCK] * weights).sum(axis=1)
-    return sums, _chance(rows)
+    for column in rows[:: max(1, len(sums) // _SAMPLE)].T:
+        counts = np.unique(column, return_counts=True)[1]
+        if len(counts) > 2:
+            chance *= float(np.square(counts / len(column)).sum())
+        if chance * len(sums) <= _BY_CHANCE:
+            break
+    return sums, chance
 
 
 def _of_sparse(X: Any) -> tuple[np.ndarray, float]:
@@ -173,21 +183,6 @@ def _of_sparse(X: Any) -> tuple[np.ndarray, float]:
     held = np.minimum(held, 1.0)
     # Answers of one question are columns that go together, so only half of the columns count as independent.
     return sums, math.exp(0.5 * float(np.log(held**2 + (1.0 - held) ** 2).sum()))
-
-
-def _chance(rows: np.ndarray) -> float:
-    """Estimate the chance that two rows are equal, if the columns were independent.
-
-    Columns of two values tell nothing: pixels and answers go together, and rows of them repeat by themselves.
-    """
-    chance = 1.0
-    for column in rows[:: max(1, rows.shape[0] // _SAMPLE)].T:
-        counts = np.unique(column, return_counts=True)[1]
-        if len(counts) > 2:
-            chance *= float(np.square(counts / len(column)).sum())
-        if chance * rows.shape[0] <= _BY_CHANCE:
-            break
-    return chance
 
 
 # ------------------------------------------------------------------ columns
