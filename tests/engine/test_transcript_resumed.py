@@ -120,6 +120,14 @@ def test_a_run_that_was_shortened_has_as_many_releases(tmp_path):
         verify(tmp_path / "m", tmp_path / "t")
 
 
+@pytest.mark.parametrize("name, value", [("classes", "a" * 64), ("inputs", {"vocab.txt": "a" * 64})])
+def test_a_digest_of_what_the_transcript_does_not_hold_is_refused(name, value, tmp_path):
+    estimator("own").fit(*data("own"), transcript=tmp_path / "t")
+    edit_transcript(tmp_path / "t" / "run-0000", lambda run, _: run["public"].update({name: value}))
+    with pytest.raises(ValueError, match="run.jsonl: not a run that this version wrote"):
+        read_transcript(tmp_path / "t")
+
+
 def test_files_that_changed_places_are_named(tmp_path):
     estimator("own").fit(*data("own"), transcript=tmp_path / "t").save(tmp_path / "m")
     folder = tmp_path / "t" / "run-0000"

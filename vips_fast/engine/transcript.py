@@ -278,6 +278,8 @@ def _read_run(path: Path) -> Run:
         if run["format"] != FORMAT or not isinstance(run["plan"]["n_steps"], int) or not texts:
             raise ValueError
         settings, public = joined(run["settings"], run["public"], inputs, arrays)
+        if public.to_dict() != run["public"]:
+            raise ValueError
         return Run(
             path,
             run["model"],
