@@ -12,7 +12,7 @@ from ..part import MOST_ROWS, Group, Learned, Part
 
 #: So that a page stays below 3 MB.
 _MOST_CELLS = 5_000
-#: Unknown effects that are named.
+#: Unknown effects, or columns, that are named.
 _MOST_NAMES = 10
 
 
@@ -27,17 +27,19 @@ def effect_lines(model: Any, names: Sequence[str], most: int | None = MOST_LISTE
         found = [f"{model._headline}: {what}", *told.lines(model._ratio, most, more)]
     found += [f"{label}: occurs in hardly any record, so that its effects are not listed." for label in told.absent]
     if told.known:
-        found.append(f"One sd is{spread_source(model)[1:]}.")
+        found.append(f"One sd is {spread_source(model, names, told)}.")
     return [*found, *(f"{text}." for text in counted_findings(model))]
 
 
-def spread_source(model: Any) -> str:
-    """Say where the standard deviations of columns come from."""
-    told = reading(model).spreads[1]
+def spread_source(model: Any, names: Sequence[str], told: Told) -> str:
+    """Say where the standard deviations of columns come from, and of which known effects noise hides it."""
+    seen = reading(model).spreads[1]
     public = "public bounds" if SCHEMA in model.inputs_ else "row_norm"
-    if told.all():
-        return ", from a release"
-    return f", from {public}" if not told.any() else f", from a release, or where noise hides it from {public}"
+    if not seen.any():
+        return f"from {public}"
+    beside = {name for name, found in zip(names, seen, strict=True) if not found}
+    hidden = [one.name for one in told.known if one.name in beside]
+    return f"from a release, or where noise hides it ({_first(hidden)}) from {public}" if hidden else "from a release"
 
 
 class Coefficients(Part):
@@ -79,9 +81,9 @@ class Coefficients(Part):
         lines, limits = tuple(effect_lines(model, names, most=None)), ("5 %", "95 %")
         return Learned(
             f"An effect is how much a change of one column adds to the log {self.measure}, all others being the same. "
-            f"Here the change is one standard deviation of the column{spread_source(model)}, by which columns of "
-            "different units compare. The point is the posterior mean and the line the 90 % interval, which takes the "
-            f"noise into account{_sampling(model)}. Pale intervals hold 0: their sign is not known. "
+            "Here the change is one standard deviation of the column, by which columns of different units compare: "
+            f"{spread_source(model, names, told)}. The point is the posterior mean and the line the 90 % interval, "
+            f"which takes the noise into account{_sampling(model)}. Pale intervals hold 0: their sign is not known. "
             f"{drawn}The table has effects in the columns' own units, and "
             f"{self.measure} ratios.{''.join(f' {text}.' for text in counted_findings(model))}",
             groups=tuple(groups),
@@ -133,9 +135,14 @@ def _names(model: Any, columns: Sequence[str] | None) -> Sequence[str]:
 
 def _listed(unknown: list[str]) -> str:
     """List effects without interval, each once."""
-    names = list(dict.fromkeys(unknown))
+    return f"Not known at this epsilon, and without interval: {_first(unknown)}." if unknown else ""
+
+
+def _first(named: list[str]) -> str:
+    """List the first names, each once."""
+    names = list(dict.fromkeys(named))
     more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
-    return f"Not known at this epsilon, and without interval: {', '.join(names[:_MOST_NAMES])}{more}." if names else ""
+    return f"{', '.join(names[:_MOST_NAMES])}{more}"
 
 
 def _cells(found: Interval, form: str, nothing: str = "") -> list[str]:
