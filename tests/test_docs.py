@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from pages import blocks, run_page
 
+from vips_fast.cli import main
 from vips_fast.cli.main import parse
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -39,6 +40,23 @@ def test_a_number_beside_a_line_is_its_value():
             else:
                 exec(compile(ast.Module([statement], []), name, "exec"), names)
     assert compared >= 3
+
+
+def test_plans_print_what_the_pages_show(capsys):
+    """Between an ellipsis and the next."""
+    compared = 0
+    for page in PAGES:
+        for command, shown in re.findall(
+            r"^    \$ vips-fast (plan .*)\n((?:(?:    (?!\$).*)?\n)+)", page.read_text(), re.M
+        ):
+            assert main(shlex.split(command)) == 0
+            printed, at = " ".join(capsys.readouterr().out.split()), 0
+            for part in shown.split("…"):
+                part = " ".join(part.split())
+                assert part in printed[at:], (page.name, command, printed)
+                at = printed.index(part, at) + len(part)
+            compared += 1
+    assert compared >= 6
 
 
 def test_the_notebook_of_texts_takes_twelve_lines():
