@@ -20,6 +20,23 @@ def test_the_page_has_the_stored_rows():
         assert f"<!-- bench.panel.text {name} -->\n{table}\n<!-- end -->" in page, "python -m bench.panel.text --page"
 
 
+def test_the_page_of_priors_has_the_stored_figures():
+    page = (text.PAGE.parent / "priors.md").read_text("utf-8").replace("−", "-")
+    rows = json.loads(text.STORED.with_name("sources.json").read_text())
+    own, above = "all-MiniLM-L6-v2", {}
+    for key, value in rows.items():
+        *cell, source = key.split(" ", 3)
+        if source != own:
+            above.setdefault(source, []).append(np.log(value / rows[" ".join([*cell, own])]))
+    best = above.pop("WordNet, words in one entry")
+    mean, least, most = (100 * np.expm1(of(best)) for of in (np.mean, min, max))
+    assert f"| {mean:.1f} % ({least:.1f} to {most:.1f}) |" in page
+    means = [100 * np.expm1(np.mean(others)) for others in above.values()]
+    assert f"are {min(means):.0f} to {max(means):.0f} % behind on average" in page
+    both = json.loads(text.OWN.read_text())["sections 97750 2"]
+    assert f"is {100 * (1 - both['own'] / both['public']):.0f} % lower with" in page
+
+
 def test_the_constants_are_those_that_the_rules_choose():
     rows, own = (json.loads(path.read_text()) for path in (text.STORED, text.OWN))
     widening, signal = text.choice(rows, own)
