@@ -17,9 +17,9 @@ from cases import CASES
 from matplotlib.image import imread
 from reported import REPORTED, again, page
 
-from vips_fast import LatentDirichletAllocation
+from vips_fast import LatentDirichletAllocation, TopicTables
 from vips_fast.accounting.printing import percent
-from vips_fast.report import html_report, make_dossier, short_report
+from vips_fast.report import html_report, make_dossier, part_of, short_report
 from vips_fast.report.dossier import purchased_words
 from vips_fast.report.figures import gray_png
 
@@ -157,6 +157,23 @@ def test_one_page_is_about_a_model_its_words_and_its_tables():
     assert {f.assumption.name: f.held for f in dossier.findings} == {
         name: held[0][name] if name == "columns" else all(one[name] for one in held) for name in held[0]
     }
+
+
+def test_charts_of_tables_hold_together():
+    """Of 60 topics in two groups dealt at random the twelve that noise sets apart most are shown; keys are fixed."""
+    rng = np.random.default_rng(0)
+    topics, ward = rng.dirichlet(np.full(60, 0.3), size=8000), rng.integers(0, 2, 8000)
+    truth = np.array([topics[ward == group].mean(axis=0) for group in (0, 1)])
+    held = []
+    for key in range(20):
+        tables = TopicTables({"ward": [0, 1]}, epsilon=0.5).set_unsafe(test_key=bytes([key]) * 32)
+        tables.fit(topics, {"ward": ward}, inputs={"columns.txt": "".join(f"t{k}\n" for k in range(60))})
+        charts = part_of(tables).learned(tables, None, 10).groups
+        said = [[re.findall(r"[\d.]+(?=%)", row.value) for row in chart.rows.rows] for chart in charts]
+        _, low, high = np.array(said, float).T / 100  # rounded to a tenth of a percent
+        right = truth[:, [int(chart.title.split()[0][1:]) for chart in charts]]
+        held.append(((low <= right + 5e-4) & (right - 5e-4 <= high)).all())
+    assert right.shape == (2, 12) and sum(held) >= 16
 
 
 def test_tables_that_leave_a_release_out_have_no_page_with_it():

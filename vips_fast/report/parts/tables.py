@@ -34,18 +34,21 @@ class Tables(Part):
         groups, total, names = [], model.table().shares.shape[1], columns or model.topic_names
         for column in model._as_fitted().by:
             table, trends = model.table(column), _trends(model, column)
+            # Those that differ most were chosen by their noise, too: their intervals are of all cells together.
+            all_ = model.table(column, level=level_of_each(table.shares.size))
             clear = table.readable * (table.shares - _mean(table)) / np.maximum(table.high - table.low, 1e-9)
             order = np.argsort(-np.square(clear).sum(axis=0), kind="stable")
             if trends:
                 order = np.argsort([-clear for clear, _ in trends], kind="stable")
             for k in order[table.readable[:, order].any(axis=0)][:_CHARTS].tolist():
-                values, low, high = (array[:, k] for array in (table.shares, table.low, table.high))
+                values, low, high = (array[:, k] for array in (table.shares, all_.low, all_.high))
                 said = [str(group) for (group,) in table.groups]
                 rows = figures.shares(said, values, low, high, table.readable[:, k])
                 groups.append(Group(f"{_title(names[k])} by {column}", rows, trends[k][1] if trends else ""))
         most = f" The {_CHARTS} of {total} topics whose groups differ most are shown; tables.csv has all."
         return Learned(
-            "Shares of topics in each group. A line is the 90 % interval of the noise. The groups are public lists."
+            "Shares of topics in each group. A line is an interval of the noise; all of a column hold together with a "
+            "probability of 90 %. The groups are public lists."
             f"{_SURE if any(' points from one ' in group.note for group in groups) else ''}"
             f"{most if total > _CHARTS else ''}",
             groups=tuple(groups),
