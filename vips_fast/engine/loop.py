@@ -98,7 +98,7 @@ def run(
                 model.update(kept)
             continue
         of_step: dict[str, float] | None = None if diagnostics is None else {}
-        # A new key for each new event, and only then: the steps of an epoch share one allocation of records.
+        # A new key for each new event, and the other way round: the steps of an epoch share one allocation of records.
         starts = starts_event(sampler, step, first)
         if starts:
             drawing = randomness.of_step(step - step % sampler.n_batches)
@@ -106,7 +106,7 @@ def run(
         sums = model.round(backend.sum(model, records, rows, words, of_step), mechanism.spacing)
         # A step that ends before this line costs nothing: nothing was released. After it the step is spent. So a signal
         # waits until model and run folder both hold a whole number of steps.
-        event = plan.event_at(step, first)
+        event = plan.event_of(starts)
         with uninterrupted():
             if folder is not None:
                 folder.make_room(number, sums.nbytes)

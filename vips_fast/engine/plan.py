@@ -37,7 +37,7 @@ from .gain import MeasuredModel
 from .ledger import Ledger, bounded_with
 from .model import Model
 from .result import FitResult, Public
-from .sampling import Sampler, n_events, starts_event
+from .sampling import Sampler, n_events
 from .statement import PlannedRun
 
 if TYPE_CHECKING:
@@ -189,13 +189,12 @@ class RunPlan:
         z = self.mechanism.noise_multiplier
         return self.sampler.event(z) if z > 0 else None
 
-    def event_at(self, step: int, first: bool) -> PrivacyEvent | None:
+    def event_of(self, starts: bool) -> PrivacyEvent | None:
         """Build the event of a step; None without noise.
 
-        It is 0 times `event` if the event of the epoch covers the step.
+        It is 0 times `event` if the step does not start one (`starts_event`), so that its epoch's event covers it.
         """
-        event = self.event
-        return event if event is None or starts_event(self.sampler, step, first) else SelfComposedEvent(event, 0)
+        return self.event if starts or self.event is None else SelfComposedEvent(self.event, 0)
 
     def public(self) -> dict[str, Any]:
         """List the plan's numbers for the ledger, JSON-ready."""

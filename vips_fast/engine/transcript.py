@@ -36,6 +36,7 @@ from .model import Release
 from .plan import RunPlan
 from .releases import release_digest, release_name, release_of, release_writer, unsealed
 from .result import FORMAT, Public, joined, parted
+from .sampling import starts_event
 
 if TYPE_CHECKING:
     from .checkpoint import RunFolder
@@ -82,7 +83,7 @@ class Run:
                     step, first = record["step"], True
                 elif record["kind"] == "release" and event is not None:
                     # A torn line of the ledger is counted in full.
-                    at = plan.event_at(step, first)
+                    at = plan.event_of(starts_event(plan.sampler, step, first))
                     if at is None or record["event"] not in (at.to_dict(), event.to_dict()):
                         raise ValueError
                     step, first = step + 1, False
