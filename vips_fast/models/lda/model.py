@@ -347,11 +347,7 @@ class LdaModel(Model):
             self._scales = entry_scales(words, self._table, topics, share_noise, self._n_threads)
             self._weight, self._floor = 1.0 / self._scales[0], self._scales[1]
 
-    def end(self) -> None:
-        """Drop the E-step's table and the M-step's scratch; the average may be given away."""
-        self._table, self._scales, self._weight = self._table[:0].copy(), None, None
-        self._shrinkage.predicted = np.empty((0, 0), np.float32)
-        self._ended = True
+    # -- read-out
 
     @property
     def _reads_out(self) -> bool:
@@ -414,6 +410,12 @@ class LdaModel(Model):
         with np.errstate(divide="ignore", invalid="ignore"):
             found = np.nan_to_num(values / self._noise_sd, nan=0.0, posinf=np.inf, neginf=-np.inf)
         return np.ascontiguousarray(found.T)
+
+    def end(self) -> None:
+        """Drop the E-step's table and the M-step's scratch; the average may be given away."""
+        self._table, self._scales, self._weight = self._table[:0].copy(), None, None
+        self._shrinkage.predicted = np.empty((0, 0), np.float32)
+        self._ended = True
 
     def state(self) -> dict[str, np.ndarray]:
         """Return the average, its read-out's priors, and the histograms. After the `end` the arrays are no copies."""
@@ -618,7 +620,11 @@ class ProductShrinkage:
         if self._next_prior is not None:
             self._prior = self._next_prior
         if self._prior is None:
-            self._prior = np.tile(mean_one(self._grid), (_BANDS, 1)).astype(np.float32)
+            # All that is known of r without data is its mean, 1: weights exp(-c grid).
+            grid, ends = self._grid, (np.array(-100.0 / self._grid[-1]), np.array(100.0))
+            low, high = halve_brackets(lambda c: np.asarray(np.exp(-c * grid) @ (grid - 1.0) > 0.0), *ends, 59)
+            start = np.exp(-0.5 * (low + high) * grid)
+            self._prior = np.tile(start / start.sum(), (_BANDS, 1)).astype(np.float32)
             for _ in range(_FIRST_ROUNDS):
                 self._prior, factors = self._read(factors, means=False), None
         self._next_prior = self._read(factors, means=True)
@@ -733,16 +739,6 @@ class ProductShrinkage:
             mean = (weight * center).sum(axis=1, keepdims=True)
             variance[first : first + _CHUNK] = (weight * (gain + (center - mean) ** 2)).sum(axis=1)
         return float((variance * sd / self.mass) @ sd / (2.0 * self.mass.sum()))
-
-
-def mean_one(grid: np.ndarray) -> np.ndarray:
-    """Weights exp(-c grid), which sum to 1 and give the grid the mean 1: all that is known of r without data."""
-    places = grid - grid[0]
-    low, high = halve_brackets(
-        lambda c: np.asarray(np.exp(-c * places) @ (grid - 1.0) > 0.0), np.array(-100.0 / grid[-1]), np.array(100.0), 59
-    )
-    found = np.exp(-0.5 * (low + high) * places)
-    return np.asarray(found / found.sum())
 
 
 class TopicFactors:
