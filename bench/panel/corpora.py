@@ -60,7 +60,7 @@ def _texts(name: str) -> PanelCorpus:
     files = {part: f"{start}{'/' if name == 'posts' else ''}{part}.jsonl.gz" for part in ("train", "test")}
     prior = load_prior("public:en")
     source = TextFile(files["train"], ("text",), "person", public_prior=prior)
-    words, analyzer, found, labels = source.public_words(), source.words_analyzer(), {}, np.zeros(0)
+    words, analyzer, found, labels = source.public_words(), source.words_analyzer, {}, np.zeros(0)
     assert words is not None
     for part, file in files.items():
         corpus = load_corpus(file, words, None, text=("text",), person="person", analyzer=analyzer)

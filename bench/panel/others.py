@@ -69,7 +69,7 @@ def load(name: str) -> PanelCorpus:
         file = _written(folder, texts, persons)
         source = TextFile(file, ("text",), "person", public_prior=prior, language=prior.language)
         words = source.public_words() or ()
-        analyzer = source.words_analyzer()
+        analyzer = source.words_analyzer
         corpus = load_corpus(file, words, None, text=("text",), person="person", analyzer=analyzer)
     _, first, person = np.unique(np.asarray(corpus.groups), return_index=True, return_inverse=True)
     counts = by_person(scipy.sparse.csr_matrix(corpus.counts), person)

@@ -96,15 +96,15 @@ def test_one_language_for_topics_words_and_segmenter(prior, monkeypatch):
         PrivateTopics(2.0, 1e-6, language="it", random_state=0).fit(texts(prior, "it", 300))
         PrivateTopics(2.0, 1e-6, random_state=0).fit(texts(prior, "it", 300))
     assert seen == ["public:it", "public:en"]
-    stopped = TextFile({"text": ["a"]}, public_prior=other).words_analyzer()
+    stopped = TextFile({"text": ["a"]}, public_prior=other).words_analyzer
     assert stopped("il la che") == [] and stopped("the of") == ["the", "of"]
-    german = TextFile({"text": ["a"]}, vocab="public:de").words_analyzer()
+    german = TextFile({"text": ["a"]}, vocab="public:de").words_analyzer
     assert german("und nicht") == [] and german("the of") == ["the", "of"]
     assert german(coarse_words("public:en")[0]), "English coarse words are left out of German texts"
     for name, (_, code) in SEGMENTERS.items():
         one = PublicPrior(WORDS, prior.ratios, prior.weights, prior.frequencies, "a test", code)
         for source in ({"public_prior": one}, {"vocab": f"public:{code}"}):
-            assert TextFile({"text": ["a"]}, stop_words="none", **source).words_analyzer().words == name
+            assert TextFile({"text": ["a"]}, stop_words="none", **source).words_analyzer.words == name
 
 
 def test_a_language_beside_public_topics_of_another_is_refused(prior, tmp_path):

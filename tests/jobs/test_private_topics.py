@@ -68,7 +68,7 @@ def test_every_list_of_words_is_as_a_file_of_them(prior, tmp_path, listed):
         path.write_text("\n".join(some))
         public = None if option == "vocab" else prior
         sources = [TextFile(notes(9), ("note",), public_prior=public, **{option: one}) for one in (path, listed(some))]
-        by_file, by_list = [(source.public_words(), source.words_analyzer()) for source in sources]
+        by_file, by_list = [(source.public_words(), source.words_analyzer) for source in sources]
         assert by_file == by_list
     assert by_list[0] == tuple(words)
     found = topics(prior, vocab=listed(words)).fit(notes(), text="note", person="patient")
@@ -187,7 +187,7 @@ def test_the_shell_and_python_read_texts_alike(prior, tmp_path, monkeypatch):
     found = topics(prior).fit(notes(), text="note", person="patient")
     prior.save(tmp_path / "prior.npz")
     line = ["fit", "lda", "notes.csv", "--text", "note", "--public-prior", str(tmp_path / "prior.npz"), "--out", "o"]
-    assert text_file(parse(line)).words_analyzer() == read_settings(found.model_)["analyzer"]
+    assert text_file(parse(line)).words_analyzer == read_settings(found.model_)["analyzer"]
 
 
 def test_a_file_gives_a_published_folder(prior, tmp_path):
@@ -238,8 +238,8 @@ def test_coarse_words_are_never_shown(tmp_path):
         (tmp_path / "own.txt").write_text("nurse\n")
         source = TextFile(table, ("note",), public_prior=found.public_prior, coarse_words=os.fspath(given))
         assert set(source.public_words()) == kept
-    assert not TextFile(table, ("note",), vocab="private").words_analyzer()(" ".join(coarse))
-    assert TextFile(table, ("note",), vocab=str(tmp_path / "own.txt")).words_analyzer()("shit") == ["shit"]
+    assert not TextFile(table, ("note",), vocab="private").words_analyzer(" ".join(coarse))
+    assert TextFile(table, ("note",), vocab=str(tmp_path / "own.txt")).words_analyzer("shit") == ["shit"]
 
 
 def test_pages_of_a_notebook(prior):

@@ -177,7 +177,7 @@ def test_the_attempt_that_purchases_reads_the_texts_once(person, tmp_path, monke
             replace(job(tmp_path), source=source, budget=None, resume=resume).run()
     assert len(reads) == 2
     vocabulary = given[0].inputs["vocab.txt"].split()
-    expected = load_corpus(path, vocabulary, text="note", person=person, analyzer=source.words_analyzer())
+    expected = load_corpus(path, vocabulary, text="note", person=person, analyzer=source.words_analyzer)
     for material in given:
         (counts,) = material.data
         assert material.inputs == given[0].inputs and (counts != expected.counts).nnz == 0

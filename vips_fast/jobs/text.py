@@ -148,8 +148,9 @@ class TextFile:
         """Whether the words are purchased."""
         return self._words == PRIVATE
 
+    @cached_property
     def words_analyzer(self) -> Analyzer:
-        """Choose how texts become words; with a vocabulary file, every word counts."""
+        """How texts become words; with a vocabulary file, every word counts."""
         listed, coarse, numbers = self.stop_words, self.coarse_words, self.numbers
         language = self.language
         if language is None and self._words == "public":
@@ -168,13 +169,13 @@ class TextFile:
         """Load the words of a public vocabulary or prior."""
         if self._words == "prior":
             assert self.prior is not None
-            kept, frequencies = self.words_analyzer(), self.prior.frequencies
+            kept, frequencies = self.words_analyzer, self.prior.frequencies
             ranked = (self.prior.words[v] for v in np.argsort(-frequencies, kind="stable").tolist())
             words = (word for word in ranked if kept(word) == [word])
             return tuple(sorted(islice(words, self.vocab_size or _PRIOR_WORDS)))
         if self.vocab is None or self.vocab == PRIVATE:
             return None
-        analyzer = None if self._words == "listed" else self.words_analyzer()
+        analyzer = None if self._words == "listed" else self.words_analyzer
         return public_vocabulary(self.vocab, analyzer, size=self.vocab_size or 8000)
 
     def read(self, reading: Reading) -> Material:
@@ -209,7 +210,7 @@ class TextFile:
             said = shards.text(READING)
             return shards, {} if said is None else {READING: said}, None
         raw = holds_records(self.path, self.format, self.text, self.person)
-        words, after, analyzer = self.public_words(), None, self.words_analyzer() if raw else None
+        words, after, analyzer = self.public_words(), None, self.words_analyzer if raw else None
         if analyzer is not None and words is not None and self._words == "listed":
             _check_words(words, analyzer, self.vocab if isinstance(self.vocab, str) else "")
         if analyzer is not None and words is None:

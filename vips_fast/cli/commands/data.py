@@ -50,7 +50,7 @@ def _text_or_counts(args: Shard) -> tuple[Iterator[Batch], dict[str, Any]]:
     if args.vocab in (None, PRIVATE):
         raise ValueError("--vocab: expected a public vocabulary, FILE or public:LANGUAGE; fit purchases a private one")
     source = text_file(args)
-    words, analyzer = source.public_words(), source.words_analyzer()
+    words, analyzer = source.public_words(), source.words_analyzer
     assert words is not None
     records = Records(args.input, args.text or ("text",), args.person, args.format, args.encoding, args.invalid)
     batches = (Batch(count_matrix([some], words, analyzer), None, whose) for some, whose in records.batches())

@@ -54,7 +54,7 @@ def _of_documents(args: Prior, language: str, dropped: Sequence[str]) -> PublicP
     if args.vocab == PRIVATE:
         raise ValueError("--vocab: expected a public vocabulary, FILE or public:LANGUAGE")
     how: dict[str, Any] = {"text": args.text, "encoding": args.encoding}
-    how["analyzer"] = source.words_analyzer() if raw else None
+    how["analyzer"] = source.words_analyzer if raw else None
     corpus = load_corpus(args.input, source.public_words(), args.format, **how)
     if corpus.vocabulary is None:
         raise ValueError(f"{args.input}: the columns have no words; expected --vocab")
