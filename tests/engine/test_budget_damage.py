@@ -1,5 +1,6 @@
 """Files that were cut, damaged, or could not be written. Never an under-count, never an unforeseen error."""
 
+import json
 import os
 from collections import Counter
 
@@ -9,9 +10,10 @@ from disk import FAULTS, each_fault
 from runs import in_child
 
 from vips_fast.accounting import GaussianEvent
+from vips_fast.cli import main
 from vips_fast.engine.budget import Budget, BudgetExceededError, LogDamagedError
 from vips_fast.store.atomic import leftovers, new_folder
-from vips_fast.store.log import _WIDTH
+from vips_fast.store.log import _WIDTH, encode
 
 EVENTS = [GaussianEvent(z, "add_remove") for z in (20.0, 25.0, 30.0)]
 
@@ -141,6 +143,21 @@ def test_the_message_names_the_record(history, tmp_path, record):
     put(path, b"\n".join(lines))
     with pytest.raises(LogDamagedError, match=f"ward7.budget: record {record} is damaged"):
         Budget(path)
+
+
+@pytest.mark.parametrize(
+    "fact", [{"at": 10**30}, {"at": True}, {"holder": {}}, {"holder": {"pid": "x"}}, {"count": 1.5}]
+)
+def test_a_reservation_of_impossible_facts_is_refused(fact, tmp_path, capsys):
+    """Also where somebody has computed all hashes anew: a time beyond calendars ended ``budget show`` in an error."""
+    path = tmp_path / "b"
+    with Budget.create(path, 3.0, 1e-6, dataset="ward7").reserve(EVENTS[0], 1):
+        pass
+    records = [json.loads(line)["record"] for line in path.read_bytes().splitlines()[1:]]
+    records = [{name: value for name, value in one.items() if name not in ("number", "before")} for one in records]
+    put(path, encode("budget", [records[0], records[1] | fact, *records[2:]]))
+    assert main(["budget", "show", str(path)]) == 2
+    assert "record 1 is malformed" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from cases import CASES
 from disk import FAULTS, each_fault
-from fuzz import of_arrays, of_log, of_value
+from fuzz import at_once, of_arrays, of_log, of_value
 from runs import Stop, Witnessed, begun, bits, data, drawn, ends, estimator, fail, read_ledger, stopping_after, whole
 
 from vips_fast.engine.budget import Budget
@@ -331,6 +331,15 @@ def test_what_is_no_file_in_the_place_of_a_release_is_named(made, tmp_path):
     begun(tmp_path)
     made(tmp_path / RELEASES / "release-000002.npz")
     with pytest.raises(ValueError, match=r"release-000002.npz: damaged; restore it, or remove it"):
+        estimator("own").fit(*data("own"), checkpoint=tmp_path, resume=True)
+
+
+@pytest.mark.parametrize("file", [LEDGER, LOCK, RUN])
+def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(file, tmp_path):
+    begun(tmp_path)
+    (tmp_path / file).unlink()
+    os.mkfifo(tmp_path / file)
+    with at_once(), pytest.raises((OSError, ValueError), match="is a (symbolic link or a )?pipe"):
         estimator("own").fit(*data("own"), checkpoint=tmp_path, resume=True)
 
 

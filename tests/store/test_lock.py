@@ -11,6 +11,7 @@ import warnings
 from contextlib import contextmanager, nullcontext
 
 import pytest
+from fuzz import at_once
 
 from vips_fast.accounting import GaussianEvent
 from vips_fast.engine import budget as budgets
@@ -90,6 +91,14 @@ def test_a_link_in_the_place_of_a_lock_is_not_followed(tmp_path):
     with pytest.raises(OSError) as error:
         Lock(tmp_path / "lock", create=True)
     assert error.value.errno == errno.ELOOP and (tmp_path / "other").read_text() == "mine"
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_pipe_is_refused_and_not_waited_for(shared, tmp_path):
+    """It opens when somebody writes to it, and until then no signal ended ``budget show`` of one."""
+    os.mkfifo(tmp_path / "pipe")
+    with at_once(), pytest.raises(OSError, match="is a pipe; expected a file"):
+        Lock(tmp_path / "pipe", shared=shared)
 
 
 def test_a_file_that_is_replaced_during_the_wait_is_locked_anew(tmp_path):

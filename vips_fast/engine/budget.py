@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from ..accounting import PrivacyEvent, Relation, SelfComposedEvent, event_from_dict, rounded_up
 from ..accounting.calibration import Target
+from ..accounting.checks import count as whole_number
 from ..accounting.checks import non_negative, open_probability
 from ..accounting.parts import Spent, accounts
 from ..accounting.solver import find_integer
@@ -58,6 +59,10 @@ if TYPE_CHECKING:
 __all__ = ["Budget", "BudgetExceededError", "BudgetInUseError", "LogDamagedError", "Reservation", "pay"]
 
 _KIND = "budget"
+#: Seconds of the epoch, in the year 6325: the latest time that a record has.
+_LATEST = 2**37
+#: What `vips_fast.store.process.this_process` says of a holder.
+_HOLDER = {"host": str, "boot": str, "space": str, "pid": int, "start": str}
 #: Seconds that a charge waits for other processes.
 _WAIT = 300.0
 #: Share of delta that vocabulary purchases share, and their number by default.
@@ -122,7 +127,7 @@ class BudgetRun:
 
 def reservation(run: str, event: PrivacyEvent, count: int, **facts: Any) -> Record:
     """Return the record of a `BudgetRun`."""
-    facts = {"what": "", "holder": {}, "at": 0, "part": None} | facts
+    facts = {"what": "", "holder": this_process(), "at": 0, "part": None} | facts
     return {"kind": "reserve", "run": run, "event": event.to_dict(), "count": count, **facts}
 
 
@@ -179,9 +184,12 @@ class BudgetState:
 
     def _reserve(self, record: Record) -> None:
         event = event_from_dict(record["event"])
-        run = BudgetRun(event, int(record["count"]), str(record["what"]), dict(record["holder"]), int(record["at"]))
-        if record["run"] in self.runs or run.count < 1:
-            raise ValueError("a reservation is made twice, or is empty")
+        n, at = whole_number("count", record["count"], 1), whole_number("at", record["at"], 0, _LATEST)
+        run = BudgetRun(event, n, str(record["what"]), dict(record["holder"]), at)
+        if record["run"] in self.runs:
+            raise ValueError("a reservation is made twice")
+        if {name: type(value) for name, value in run.holder.items()} != _HOLDER:
+            raise ValueError("a reservation names no process")
         if record.get("part") is not None:
             run.part = check_name("part", record["part"])
         self.filter, leak = self.filter_for(event), leaked({event: run.count})
@@ -634,7 +642,7 @@ class Budget:
                 self._append({"kind": "close", "run": name, "at": _now(), "why": "its process had ended"})
             count = self._most(state, event, count if least is None else least, count, part)
             self._admit(state, event, count, part)
-            facts = {"what": what, "holder": this_process(), "at": _now(), "part": part}
+            facts = {"what": what, "at": _now(), "part": part}
             self._append(reservation(run, event, int(count), **facts))
             made = Reservation(self, run, event, int(count), self._log.head)
         # With the file free again: others need not wait for a log.

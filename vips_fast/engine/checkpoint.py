@@ -174,8 +174,8 @@ class RunFolder:
     def _look(self, resume: bool) -> None:
         """Refuse a folder with other files, or without some of a run's."""
         for name in sorted(self.OWN):
-            if (self.path / name).is_symlink():
-                raise ValueError(f"{self.path / name}: is a symbolic link, which no fit makes; remove it")
+            if (self.path / name).is_symlink() or (self.path / name).is_fifo():
+                raise ValueError(f"{self.path / name}: is a symbolic link or a pipe, which no fit makes; remove it")
         ledger, run = self.path / LEDGER, self.path / RUN
         #: Whether a run has begun here.
         self.begun = run.exists()

@@ -8,6 +8,7 @@ import errno
 import fcntl
 import json
 import os
+import stat
 import time
 import warnings
 import weakref
@@ -42,7 +43,8 @@ class Lock:
     pause : callable
         Called between two attempts; an exception ends the wait.
 
-    Raises BlockingIOError with the holder's name if the lock is not free in time; OSError if the file does not open.
+    Raises BlockingIOError with the holder's name if the lock is not free in time; OSError if the file does not open, or
+    is a pipe.
     """
 
     def __init__(
@@ -56,7 +58,8 @@ class Lock:
     ) -> None:
         self.path, self._how = path.parent if create else path, fcntl.LOCK_SH if shared else fcntl.LOCK_EX
         self._descriptor: int | None = None
-        flags = os.O_CLOEXEC | (os.O_RDONLY if shared else os.O_RDWR)
+        # A pipe would not open before somebody writes to it.
+        flags = os.O_CLOEXEC | os.O_NONBLOCK | (os.O_RDONLY if shared else os.O_RDWR)
         # A link in the place of a new file could lead to someone else's.
         flags |= os.O_CREAT | os.O_NOFOLLOW if create else 0
         self._began, self._spoke = time.monotonic(), False
@@ -65,6 +68,8 @@ class Lock:
             _held.add(self)
             try:
                 with naming(path):
+                    if stat.S_ISFIFO(os.fstat(self._descriptor).st_mode):
+                        raise OSError(errno.EINVAL, "is a pipe; expected a file", str(path))
                     self._acquire(limit, pause)
                     same = os.path.samestat(os.fstat(self._descriptor), os.stat(path))
                     if same and create:

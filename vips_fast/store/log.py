@@ -142,7 +142,7 @@ class Log(Chain):
         """
         log = cls(path, kind)
         with naming(path):
-            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
             try:
                 log.read(descriptor)
             except LogDamagedError:
