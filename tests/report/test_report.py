@@ -176,6 +176,16 @@ def test_charts_of_tables_hold_together():
     assert right.shape == (2, 12) and sum(held) >= 16
 
 
+def test_the_list_of_tables_names_what_grows():
+    rng = np.random.default_rng(0)
+    month = rng.integers(1, 7, 20_000)
+    topics = np.eye(4)[np.where(rng.random(20_000) < 0.1 * month, 0, rng.integers(0, 4, 20_000))]
+    tables = TopicTables({"month": range(1, 7)}, epsilon=0.5).fit(topics, {"month": month})
+    said = short_report(make_dossier(tables))
+    assert said == short_report(make_dossier(tables), whole=True) and " month 6: topic 1 " in said
+    assert re.search(r"^  topic 1: Grows by \d+\.\d\d points from one month to the next", said, re.M)
+
+
 def test_tables_that_leave_a_release_out_have_no_page_with_it():
     model, _ = reported.purchased()
     wards, months = reported.tables(False), reported.tables()

@@ -52,6 +52,8 @@ class Tables(Part):
             f"{_SURE if any(' points from one ' in group.note for group in groups) else ''}"
             f"{most if total > _CHARTS else ''}",
             groups=tuple(groups),
+            lines=(lines := tuple(self.shown(model, columns).splitlines())),
+            short=lines,
         )
 
     def text(self, model: Any, columns: Sequence[str] | None) -> str:
@@ -60,7 +62,7 @@ class Tables(Part):
         return csv_text([head, *([*row[:-3], *("" if x is None else f"{x:.4f}" for x in row[-3:])] for row in rows)])
 
     def shown(self, model: Any, columns: Sequence[str] | None) -> str:
-        """Write the largest shares of the groups of each column."""
+        """Write the largest shares of the groups of each column, and the topics that clearly grow or fall."""
         lines, tables = [], {name: model.table(name) for name in model._as_fitted().by}
         level = level_of_each(sum(table.shares.size for table in tables.values()))
         for name, table in tables.items():
@@ -70,6 +72,9 @@ class Tables(Part):
                 for k in np.argsort(-table.shares[g], kind="stable")[:3]:
                     said = f"{table.shares[g, k]:.1%} ({all_.low[g, k]:.1%} to {all_.high[g, k]:.1%})"
                     lines += [f"  {name} {group}: {_title(model.topic_names[k])} {said}"] * bool(table.readable[g, k])
+        for name in tables:
+            told = zip(model.topic_names, _trends(model, name), strict=False)
+            lines += [f"  {_title(topic)}: {text}" for topic, (_, text) in told if text.startswith(("Grows", "Falls"))]
         return "\n".join(["Largest shares of topics, with intervals of the noise that all hold at 90 %:", *lines, ""])
 
 
