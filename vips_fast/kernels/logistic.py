@@ -117,12 +117,12 @@ def unpack_upper(packed: np.ndarray, n_features: int, off_diagonal: float = 1.0)
     matrix[np.tri(d, dtype=bool).T] = packed
     diagonal = matrix.diagonal().copy()
     matrix *= off_diagonal
-    matrix.flat[:: d + 1] = diagonal
     for i in range(0, d, 256):
         # Mirrored in blocks: one column at a time would touch a cache line for each entry.
         block = slice(i, min(i + 256, d))
-        mirrored, lower = matrix[: block.stop, block].T, np.tri(block.stop - i, block.stop, i - 1, dtype=bool)
-        matrix[block, : block.stop] = np.where(lower, mirrored, matrix[block, : block.stop])
+        matrix[block, :i] = matrix[:i, block].T
+        matrix[block, block] += matrix[block, block].T
+    matrix.flat[:: d + 1] = diagonal
     return matrix
 
 

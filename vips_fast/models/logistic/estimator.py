@@ -35,7 +35,7 @@ from .effects import Effect, Interval, Told, findings, marginal, reading
 from .forecast import forecast
 from .model import LogisticModel, LogisticOptions, LogisticSettings, SandwichModel
 from .multiclass import OneVsRestModel
-from .posterior import NODES, WEIGHTS, class_probabilities
+from .posterior import class_probabilities, mean_sigmoid
 from .records import LogisticRecords, LogisticShards, Problem, check_scale, design, not_finite, read_labels, usable_rows
 from .spherical import MAX_COLUMNS, SphericalModel
 
@@ -465,9 +465,7 @@ class BayesianLogisticRegression(Regression, Classifier):
         else:
             # A spherical q(m) is too wide where rows have told of m, and the path's short steps have shrunk its mean.
             sd = np.zeros(mean.shape) if self._spherical else np.sqrt(self._variance(matrix, scale))
-        parts = [slice(first, first + 4096) for first in range(0, max(len(mean), 1), 4096)]
-        found = [(expit(mean[part, None] + sd[part, None] * NODES) * WEIGHTS).sum(axis=-1) for part in parts]
-        p = np.concatenate(found)
+        p = mean_sigmoid(mean, sd)
         return np.stack([1 - p, p], axis=1)
 
     def predict(self, X: Data) -> Labels:

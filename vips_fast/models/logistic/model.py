@@ -227,8 +227,9 @@ class LogisticStatistics(Model):
             self.lattices.append(Lattice(self._bound, self._b, *scales, own, spacing, self._grid))
         unit = self._grid * self._grid / spacing
         self._on, self._off = Fraction.below(unit), Fraction.below(unit * self.off_diagonal)
-        #: The factor off the diagonal as it is, a little below sqrt(2).
-        self._ratio = self._off.value / unit
+        #: The factor off the diagonal as it is, a little below sqrt(2), and where the diagonal is.
+        self._ratio, i = self._off.value / unit, np.arange(self.n_features)
+        self._diagonal = self.n_features + i * (2 * self.n_features - i + 1) // 2
 
     @property
     def lattice(self) -> Lattice:
@@ -271,9 +272,7 @@ class LogisticStatistics(Model):
         sums = np.empty(len(fine), dtype=np.int64)
         sums[:d] = fine[:d]
         sums[d:] = rounded(fine[d:], self._off)
-        i = np.arange(d)
-        diagonal = d + i * (2 * d - i + 1) // 2
-        sums[diagonal] = rounded(fine[diagonal], self._on)
+        sums[self._diagonal] = rounded(fine[self._diagonal], self._on)
         return sums
 
     def _unpack(self, values: np.ndarray) -> np.ndarray:
@@ -380,15 +379,15 @@ class LogisticModel(LogisticStatistics):
         super().prepare(mechanism, sampler)
 
     def _update(self, release: Release) -> None:
-        linear, quadratic = self.lattice.scale_linear, self.lattice.scale_quadratic
-        noise = release.noise_sd * self._n
-        gradient, noise_sd = release.values[: self.n_features] * (self._n * linear), noise * linear
+        lattice, values, noise = self.lattice, release.values, release.noise_sd * self._n
+        gradient = values[: self.n_features] * (self._n * lattice.scale_linear)
+        noise_sd = noise * lattice.scale_linear
         if self.step > 0:
             self._follow(gradient, noise_sd)
         laws = [noise_sd**2, 1 / self._fraction - 1]
         self._path = np.vstack([self._path, np.concatenate([self.point, gradient, laws, self._more])])
-        scale = quadratic * (self.stacked if self.step else 1.0)
-        self._average(self._unpack(release.values) * (self._n * scale), noise * scale / self._ratio)
+        scale = lattice.scale_quadratic * (self.stacked if self.step else 1.0)
+        self._average(self._unpack(values) * (self._n * scale), noise * scale / self._ratio)
         self._spectrum = spectrum = self._spectrum or Spectrum(self._matrix, math.sqrt(self._law[2]))
         center, average, variance, sampling = self._averages()
         # Of the gradient + S (m0 - m), seen with noise. The curvature is the largest that there could be: too large a
@@ -493,7 +492,7 @@ class LogisticModel(LogisticStatistics):
         # As far as noise is not what moves it, the columns may share the way.
         signal = max(1 - len(size) * noise_sd**2 / max(float(gradient @ gradient), 1e-300), 0.0)
         most = max(_REACH * math.sqrt(len(size)) * signal, _REACH_OF_ONE)
-        reach = max(float(np.linalg.norm(size)) / most, float(size.max()) / _REACH_OF_ONE)
+        reach = max(math.sqrt(float(size @ size)) / most, float(size.max()) / _REACH_OF_ONE)
         point: np.ndarray = self.point + change / max(reach, 1.0)
         return point
 

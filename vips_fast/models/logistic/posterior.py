@@ -16,13 +16,15 @@ import math
 
 import numpy as np
 from scipy import linalg
-from scipy.special import log_expit, softmax
+from scipy.special import expit, log_expit, softmax
 
 from ...data.types import Vector
 
-#: Nodes and weights of the expectation of a function of a standard normal.
+#: Nodes and weights of the expectation of a function of a standard normal. Those whose weight cannot be seen beside 1
+#: are left out.
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(61)
 WEIGHTS = WEIGHTS / WEIGHTS.sum()
+NODES, WEIGHTS = NODES[WEIGHTS > 1e-18], WEIGHTS[WEIGHTS > 1e-18]
 #: From this many standard deviations of the noise on a positive value is taken as it is seen.
 _AS_SEEN = 300.0
 #: Standard deviations of a logit under the prior; their weights are around 2, by a factor of 2.
@@ -51,11 +53,12 @@ class Spectrum:
     """
 
     def __init__(self, matrix: np.ndarray, noise_sd: float):
-        hidden, d = noise_sd * math.sqrt(len(matrix)), len(matrix)
+        hidden = noise_sd * math.sqrt(len(matrix))
         edge = 2 * hidden if noise_sd else -math.inf
-        values, vectors = linalg.eigh(matrix, subset_by_value=(edge, math.inf), check_finite=False)
-        rest = d - len(values)
-        usual = float((np.trace(matrix) - values.sum()) / rest if rest > len(values) else np.median(values))
+        # All of them: to find some is quicker only where these are few.
+        values, vectors, _ = linalg.lapack.dsyevd(matrix.T, lower=0)
+        below, above = np.split(values, [int(values.searchsorted(edge, "right"))])
+        usual = float(below.mean() if len(below) > len(above) else np.median(above))
         usual = usual if hidden < usual < 6 * hidden else 0.0
         shown = values - usual > edge
         excess = np.maximum(values[shown] - usual, 0.0)
@@ -104,11 +107,11 @@ def second_moment(
         r[:k, k], variance_of_r[:k, k] = shrink(seen[:k, k], noise[:k, k])
         r[k], variance_of_r[k] = r[:, k], variance_of_r[:, k]
     pairs = np.triu_indices(k, 1)
-    if len(pairs[0]):
+    if k > 1:
         center = np.outer(r[:k, -1], r[:k, -1])[pairs] if k < d else 0.0
-        found, variance_of_r[pairs] = shrink(seen[pairs] - center, noise[pairs], common=True)
-        r[pairs] = found + center
-        r.T[pairs], variance_of_r.T[pairs] = r[pairs], variance_of_r[pairs]
+        found, uncertain_pairs = shrink(seen[pairs] - center, noise[pairs], common=True)
+        r[pairs] = r.T[pairs] = found + center
+        variance_of_r[pairs] = variance_of_r.T[pairs] = uncertain_pairs
     variance_of_r.flat[:: d + 1] = uncertain / diagonal**2
     # What the noise can hide, and no more, keeps the matrix from being singular.
     least = max(min(0.1, float(variance_of_r.sum(axis=1).mean())), 1e-9 * d)
@@ -161,7 +164,9 @@ def positive_moments(seen: np.ndarray, noise_sd: float) -> tuple[np.ndarray, np.
     likelihood = np.exp(log - log.max(axis=1, keepdims=True))
     weight = np.full(len(points), 1 / len(points))
     for _ in range(40):
-        weight = weight * (likelihood.T @ (1 / (likelihood @ weight))) / len(seen) + 1e-12
+        weight *= likelihood.T @ (1 / (likelihood @ weight))
+        weight /= len(seen)
+        weight += 1e-12
     shares = likelihood * weight
     shares /= shares.sum(axis=1, keepdims=True)
     mean[near] = shares @ points
@@ -210,10 +215,11 @@ def posterior_given(
     the precision with it. And f = tr(K (K + alpha)^-1) / d is the share of the directions that are known. So the prior
     shrinks toward 0 if noise hides an effect, but toward s if noise hides the curvature: this ranks records better.
     """
-    H, u, d, identity = curvature, doubt, len(start), np.eye(len(start))
-    law = np.outer(H.diagonal(), H.diagonal()) * hidden
+    u, d, identity = doubt, len(start), np.eye(len(start))
+    law = np.outer(curvature.diagonal(), curvature.diagonal()) * hidden
     known, along_u = labels + variance * identity, np.outer(u, u)
-    _, half, rest = _whitened(known, H, gradient)
+    both = np.column_stack([curvature, gradient])
+    _, half, rest = _whitened(known, both)
     told, pull = half.T @ half, half.T @ (rest + half @ center)
     alphas = length**2 / logits**2
     priors = prior[0] * np.log(alphas) - prior[1] * alphas - 0.5 * np.log2(logits / 2) ** 2
@@ -228,7 +234,7 @@ def posterior_given(
             noise = law * np.outer(way, way)
             noise.flat[:: d + 1] = law @ (way**2 + own)
             noise += known + (float(u @ way) ** 2 + float(u**2 @ own)) * along_u
-            spread, half, rest = _whitened(noise, H, gradient)
+            spread, half, rest = _whitened(noise, both)
             root = cholesky(half.T @ half + alpha * identity)
             covariance = inverse(root)
             variances = covariance.diagonal()
@@ -282,6 +288,17 @@ def calibrating_factor(seen: float, variance: float, expected: Vector) -> Vector
     return np.array([factor, float(weight @ (FACTORS - factor) ** 2)])
 
 
+def mean_sigmoid(mean: Vector, sd: Vector) -> Vector:
+    """Compute the expectation of sigmoid(z) for z ~ N(mean, sd^2), elementwise, (n,)."""
+    found = np.empty(len(mean))
+    for first in range(0, len(mean), 256):  # parts that stay in the cache
+        part = slice(first, first + 256)
+        values = expit(mean[part, None] + sd[part, None] * NODES)
+        values *= WEIGHTS
+        values.sum(axis=1, out=found[part])
+    return found
+
+
 def class_probabilities(logits: np.ndarray, factor: float, bases: np.ndarray) -> np.ndarray:
     """Compute the probabilities of K classes, (n, K), from the logits of each against the rest.
 
@@ -293,11 +310,11 @@ def class_probabilities(logits: np.ndarray, factor: float, bases: np.ndarray) ->
     return np.asarray(softmax(factor * (logits - bases) + log_expit(bases), axis=1))
 
 
-def _whitened(noise: np.ndarray, H: np.ndarray, gradient: Vector) -> tuple[np.ndarray, np.ndarray, Vector]:
-    """Compute the root of ``noise``, and H and the gradient over it."""
+def _whitened(noise: np.ndarray, both: np.ndarray) -> tuple[np.ndarray, np.ndarray, Vector]:
+    """Compute the root of ``noise``, and the curvature and the gradient, the columns of ``both``, over it."""
     root = cholesky(noise)
-    both, _ = linalg.lapack.dtrtrs(root, np.column_stack([H, gradient]), lower=0, trans=1)
-    return root, both[:, :-1], both[:, -1]
+    over, _ = linalg.lapack.dtrtrs(root, both, lower=0, trans=1)
+    return root, over[:, :-1], over[:, -1]
 
 
 def cholesky(matrix: np.ndarray) -> np.ndarray:
@@ -320,4 +337,6 @@ def cholesky(matrix: np.ndarray) -> np.ndarray:
 def inverse(root: np.ndarray) -> np.ndarray:
     """Invert the matrix of a Cholesky factor; the inverse is C-ordered and exactly symmetric."""
     upper, _ = linalg.lapack.dpotri(root, lower=0)
-    return np.ascontiguousarray(upper + np.triu(upper, 1).T)
+    full = np.ascontiguousarray(upper + upper.T)
+    full.flat[:: len(full) + 1] = upper.diagonal()
+    return full

@@ -1,7 +1,7 @@
 """How well the columns predict the outcome: the score that the last step may measure."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -10,7 +10,8 @@ from scipy.special import expit, log_expit
 from ...data.schema import moved_to_bounds
 from ...engine.gain import RowScore
 from ...kernels.logistic import Rows
-from .posterior import NODES, WEIGHTS
+from .posterior import mean_sigmoid
+from .records import LogisticRecords, entries_of
 
 #: Products of entries of this many bits are added exactly, in any order, for rows and columns of norm 1.
 _BITS = 24
@@ -91,50 +92,42 @@ class OutcomePrediction(RowScore):
         """Compute units' shares of moved values, and of counts that were cut, (n_units, n_shares)."""
         if not self.n_shares:
             return None
-        moved = np.zeros((block.n_rows, self.n_shares))
+        n, moved = block.n_rows, moved_to_bounds(block.values[: 0 if block.unit else None])
         if block.indptr is None:
-            moved[:, : block.n_features] = moved_to_bounds(block.values.reshape(block.n_rows, block.n_features))
-        elif not block.unit:
-            row_of = np.repeat(np.arange(block.n_rows), np.diff(block.indptr))
-            here = moved_to_bounds(block.values)
-            moved[row_of[here], block.indices[here]] = 1.0
+            row, column = np.nonzero(moved.reshape(n, block.n_features))
+        else:
+            here = np.flatnonzero(moved)
+            row, column = np.searchsorted(block.indptr, here, side="right") - 1, block.indices[here]
         if self._counts:
-            moved[:, -1] = block.y != np.floor(block.y)
-        moved = moved[kept]
-        moved /= np.sqrt(np.maximum(np.count_nonzero(moved, axis=1), 1))[:, None]
-        found, number = np.zeros((n_units, self.n_shares)), np.bincount(unit[kept], minlength=n_units)
-        np.add.at(found, unit[kept], moved)
-        return found / np.maximum(number, 1)[:, None]
+            cut = np.flatnonzero(block.y != np.floor(block.y))
+            row, column = np.append(row, cut), np.append(column, np.full(len(cut), self.n_shares - 1))
+        asked = np.zeros(n, dtype=bool)
+        asked[kept] = True
+        row, column = row[asked[row]], column[asked[row]]
+        share, number = 1 / np.sqrt(np.bincount(row, minlength=n)[row]), np.bincount(unit[kept], minlength=n_units)
+        found = np.bincount(unit[row] * self.n_shares + column, share, n_units * self.n_shares)
+        return found.reshape(n_units, self.n_shares) / np.maximum(number, 1)[:, None]
 
     def predict(self, block: Rows, words: np.ndarray, kept: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        matrix, y = _matrix(block)[kept], block.y[kept]
-        entries = matrix.data if sparse.issparse(matrix) else matrix.reshape(-1)
-        lengths = np.diff(matrix.indptr) if sparse.issparse(matrix) else np.full(len(kept), matrix.shape[1])
-        row_of = np.repeat(np.arange(len(kept)), lengths)
-        norm = np.sqrt(np.bincount(row_of, weights=entries * entries, minlength=len(kept)))
-        scale = np.ldexp(1.0 / np.maximum(norm, self._bound), _BITS)
-        entries[:] = np.trunc(entries * scale[row_of])
+        block = LogisticRecords(block).block(kept)
+        n, y, (row_of, _, values) = len(kept), block.y, entries_of(block)
+        norm = np.sqrt(np.bincount(row_of, values * values, n))
+        values = np.trunc(values * np.ldexp(1.0 / np.maximum(norm, self._bound), _BITS)[row_of])
+        shape = n, block.n_features
+        dense = block.indptr is None
+        matrix = values.reshape(shape) if dense else sparse.csr_array((values, block.indices, block.indptr), shape)
         found = [np.asarray(matrix @ table) * unit for table, unit in zip(self._tables, self._units, strict=True)]
         if len(found) > 1:
             logits = np.stack([one[:, 0] for one in found], axis=1) + self._offset
             logits -= logits.max(axis=1)[:, None]
-            place, whole = y.astype(np.int64), np.zeros(len(logits))
+            place, whole = y.astype(np.int64), np.zeros(n)
             for column in np.exp(logits).T:
                 whole += column
-            return logits[np.arange(len(logits)), place] - np.log(whole) - self._base[place], np.ones(len(kept))
-        variance = np.zeros(len(kept))
+            return logits[np.arange(n), place] - np.log(whole) - self._base[place], np.ones(n)
+        variance = np.zeros(n)
         for column in found[0].T[1:]:
             variance += column * column
-        p = (expit(found[0][:, :1] + NODES * np.sqrt(variance)[:, None]) * WEIGHTS).sum(axis=1)
-        one = np.clip(p, _LEAST, 1 - 1e-16)
-        trials = 1.0 if block.trials is None else block.trials[kept]
+        one = np.clip(mean_sigmoid(found[0][:, 0], np.sqrt(variance)), _LEAST, 1 - 1e-16)
+        trials = 1.0 if block.trials is None else block.trials
         won, lost = np.log(one) - self._base[1], np.log1p(-one) - self._base[0]
-        return y * won + (trials - y) * lost, np.ones(len(kept))
-
-
-def _matrix(block: Rows) -> Any:
-    """Make a float64 matrix of a block's rows, sharing nothing. The rows are dense or CSR."""
-    if block.indptr is None:
-        return block.values.reshape(block.n_rows, block.n_features).astype(np.float64)
-    values = np.ones(len(block.indices)) if block.unit else block.values.astype(np.float64)
-    return sparse.csr_array((values, block.indices, block.indptr), shape=(block.n_rows, block.n_features))
+        return y * won + (trials - y) * lost, np.ones(n)
