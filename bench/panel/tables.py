@@ -2,6 +2,7 @@
 
     python -m bench.panel.tables           # measures what is missing: each row goes to bench/panel/tables.json at once
     python -m bench.panel.tables --constants   # measures ours with other constants for the intercept
+    python -m bench.panel.tables --classes # measures ours with several classes
     python -m bench.panel.tables --page    # writes the tables of docs/logistic.md, from the stored rows
 
 A cell is a table, an epsilon and a seed; delta is 1e-5, and a guarantee is for adding or removing a record. A fifth of
@@ -28,8 +29,8 @@ from peers.regressions import GradientDescent, OneRelease
 from peers.uci import read_abalone, read_adult
 from scipy import sparse
 from scipy.special import expit
-from sklearn.datasets import load_breast_cancer, load_digits
-from sklearn.metrics import roc_auc_score
+from sklearn.datasets import load_breast_cancer, load_digits, load_wine
+from sklearn.metrics import log_loss, roc_auc_score
 
 from vips_fast import BayesianLogisticRegression
 from vips_fast.models.logistic import LogisticOptions
@@ -161,6 +162,38 @@ TABLES: dict[str, Callable[[], tuple[Any, np.ndarray]]] = {
 }
 
 
+def ten(n: int = 1797) -> tuple[Any, np.ndarray]:
+    """Read ``n`` digits of ten classes."""
+    X, y = load_digits(return_X_y=True)
+    chosen = np.random.default_rng(7).permutation(len(y))[:n]
+    return (X[chosen] / 8 - 1) / 8, y[chosen]
+
+
+def wine() -> tuple[Any, np.ndarray]:
+    """Read 178 wines of three growers."""
+    X, y = load_wine(return_X_y=True)
+    return bounded(X), y
+
+
+def eight(n: int, d: int, scale: float) -> tuple[Any, np.ndarray]:
+    """Draw ``n`` records of eight classes, which ``d`` columns tell by ``scale``."""
+    rng = np.random.default_rng(n)
+    X = np.clip(rng.normal(size=(n, d)) / 2, -1.5, 1.5) / math.sqrt(d)
+    logits = 2 * scale * X @ rng.normal(size=(d, 8))
+    return X, (logits + rng.gumbel(size=logits.shape)).argmax(axis=1)
+
+
+#: Tables of several classes.
+SEVERAL: dict[str, Callable[[], tuple[Any, np.ndarray]]] = {
+    "ten digits": ten,
+    "ten digits, 400": lambda: ten(400),
+    "wine": wine,
+    "eight classes": lambda: eight(2_000, 10, 1.0),
+    "eight classes, 500": lambda: eight(500, 20, 1.0),
+    "eight classes, no effects": lambda: eight(800, 20, 0.0),
+}
+
+
 def rivals(n: int, d: int, epsilon: float) -> dict[str, Any]:
     """Make the peers."""
     return {
@@ -225,6 +258,23 @@ def run_constants(names: Iterable[str], stored: Path) -> None:
                 stored.write_text(json.dumps(rows, indent=0, sort_keys=True) + "\n")
 
 
+def run_several(stored: Path) -> None:
+    """Measure accuracy and log loss of several classes, and those of the training records' shares."""
+    rows = json.loads(stored.read_text())
+    for (name, read), epsilon, seed in product(SEVERAL.items(), EPSILONS, SEEDS):
+        X, y = read()
+        train, test = split(len(y), seed)
+        model = ours(epsilon, seed)
+        model.classes = range(y.max() + 1)
+        shares = np.tile(np.bincount(y[train]) / len(train), (len(test), 1))
+        each = {"ours": model.fit(X[train], y[train]).predict_proba(X[test]), "base rates": shares}
+        rows[f"{name} | {epsilon:g} | {seed}"] = {
+            method: (round(float((p.argmax(axis=1) == y[test]).mean()), 4), round(float(log_loss(y[test], p)), 4))
+            for method, p in each.items()
+        }
+    stored.write_text(json.dumps(rows, indent=0, sort_keys=True) + "\n")
+
+
 def chosen_constants(rows: dict[str, Any]) -> dict[str, tuple[float, float]]:
     """Choose the constant with the best mean AUC without each table, and give its AUC on it less that of `CONSTANT`."""
     methods = {"ours": CONSTANT, **{f"constant {one:g}": one for one in CONSTANTS}}
@@ -275,6 +325,12 @@ def tables(rows: dict[str, Any]) -> dict[str, str]:
             texts = [" ".join(_short(float(cell[method][k])) for cell in cells) for method in ("ours", *RIVALS)]
             lines.append([name, f"**{texts[0]}**", *texts[1:]])
         made[figure] = markdown([f"{figure} at ε = {_EPSILONS}", "ours", *RIVALS], lines)
+    lines = []
+    for name in SEVERAL:
+        cells = [means(rows, name, epsilon) for epsilon in EPSILONS]
+        accuracy, loss = (" ".join(_short(float(cell["ours"][k])) for cell in cells) for k in (0, 1))
+        lines.append([name, f"**{loss}**", _short(float(cells[0]["base rates"][1])), accuracy])
+    made["several"] = markdown([f"log loss at ε = {_EPSILONS}", "ours", "base rates", "accuracy of ours"], lines)
     made["worse"] = markdown(["table", "ε", "ours", "better", "by"], worse(rows, 5e-5))
     apart = [[name, f"{one:g}", f"{more:+.4f}"] for name, (one, more) in chosen_constants(rows).items()]
     made["left out"] = markdown(["table left out", "constant", "its AUC there, less ours"], apart)
@@ -301,6 +357,7 @@ if __name__ == "__main__":
     parser.add_argument("names", nargs="*", default=list(TABLES), help="tables; default: all")
     parser.add_argument("--rows", type=Path, default=STORED, help="file of the rows")
     parser.add_argument("--constants", action="store_true", help="measure ours with other constants for the intercept")
+    parser.add_argument("--classes", action="store_true", help="measure ours with several classes")
     parser.add_argument("--page", action="store_true", help="write the tables of docs/logistic.md instead")
     parser.add_argument("--again", action="store_true", help="measure ours again")
     parser.add_argument("--name", default="ours", help='name of ours in the rows: "before" for an earlier commit')
@@ -308,6 +365,8 @@ if __name__ == "__main__":
     warnings.simplefilter("ignore")
     if asked.page:
         write_page(json.loads(asked.rows.read_text()))
+    elif asked.classes:
+        run_several(asked.rows)
     elif asked.constants:
         run_constants(asked.names, asked.rows)
     else:

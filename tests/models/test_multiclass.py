@@ -1,5 +1,6 @@
 """Test more than two classes: one joint clip, one release a step."""
 
+import itertools
 import math
 
 import numpy as np
@@ -12,6 +13,7 @@ from sklearn.datasets import load_digits, load_iris
 from sklearn.linear_model import LogisticRegression
 
 from vips_fast import BayesianLogisticRegression
+from vips_fast.engine.gain import Score
 from vips_fast.engine.model import Release
 from vips_fast.models.logistic import model as logistic_model
 from vips_fast.models.logistic import multiclass
@@ -214,10 +216,63 @@ def test_probabilities_of_several_classes_are_near_the_law_they_were_drawn_from(
     assert losses[1] - losses[0] < 0.5 * (losses[2] - losses[0]), losses
 
 
-def test_several_rows_of_a_person_tell_no_factor():
+@pytest.fixture
+def finished(monkeypatch):
+    """Make a model in the state before its factor is found."""
+    kept = []
+    monkeypatch.setattr(multiclass.OneVsRestModel, "judged", lambda self, score: kept.append(self))
+    model(noise_multiplier=0.5).set_unsafe(test_key=KEY).fit(np.repeat(IRIS, 20, axis=0), np.repeat(KINDS, 20))
+    monkeypatch.undo()
+    return kept[0]
+
+
+def factor_of(m, nats, sd):
+    m._set_factor(2 / 3)
+    m.judged(Score(np.array([nats]), sd, 1.0, 0.0, 0.0))
+    return m.classes[0]._factor[0] / (2 / 3)
+
+
+def test_the_measured_gain_tells_the_factor(finished):
+    """It rises with the gain, from nothing to the largest; what noise hides is next to nothing."""
+    found = [factor_of(finished, nats, 0.02) for nats in (-2.0, 0.0, 0.3, 0.6, 2.0)]
+    assert found[0] < 0.05 and (np.diff(found) > 0).all() and found[-1] > 2
+    assert 0.1 < factor_of(finished, 0.0, 1e3) < 0.25
+    np.testing.assert_array_equal([one._factor[0] for one in finished.classes], finished.classes[0]._factor[0])
+
+
+def test_last_bits_of_the_second_moment_turn_no_draws(finished):
+    """Columns that are alike have any eigenvectors: with draws along these the factor changed by a hundredth."""
+    first, rng = finished.classes[0], np.random.default_rng(0)
+    rows, found = np.diag([1.0, 1.0, 1.0, 1.0, first._constant**2]), []
+    first._law = np.zeros(5)
+    for _ in range(5):
+        bits = rng.integers(-1, 2, rows.shape) * 1e-15
+        first._rows = rows + bits + bits.T
+        found.append(factor_of(finished, 0.3, 0.1))
+    np.testing.assert_allclose(found, found[0], rtol=1e-11)
+
+
+@pytest.mark.parametrize("n_classes, d, n", [(3, 5, 250), (8, 20, 500), (10, 10, 500)])
+def test_where_noise_hides_all_probabilities_are_base_rates(n_classes, d, n):
+    """Columns that say nothing: log loss was up to .5 above that of base rates."""
+    rng, over = np.random.default_rng(d), []
+    X, y = rng.uniform(-1, 1, (2 * n, d)) / np.sqrt(d), rng.integers(0, n_classes, 2 * n)
+    for epsilon, seed in itertools.product((0.1, 1.0), range(4)):
+        fitted = model(classes=range(n_classes), row_norm=1.0, noise_multiplier=None, epsilon=epsilon, delta=1e-5)
+        fitted.set_unsafe(test_key=bytes([seed] * 32)).fit(X[:n], y[:n])
+        p = fitted.predict_proba(X[n:])
+        over.append(-np.log(p[np.arange(n), y[n:]]).mean() - math.log(n_classes))
+    assert np.mean(over) < 0.02, over
+
+
+def test_several_rows_of_a_person_tell_the_factor():
+    """Of persons with two rows each it is that of records."""
     rng = np.random.default_rng(0)
-    X = rng.uniform(-1, 1, (6000, 2))
-    y = (X @ [[1.0, -1.0, 0.0], [0.0, 0.5, -0.5]] + rng.gumbel(size=(6000, 3))).argmax(axis=1)
-    settings = dict(row_norm=2**0.5, noise_multiplier=None, epsilon=1.0, delta=1e-5)
-    by_persons = model(**settings).set_unsafe(test_key=KEY).fit(X, y, groups=np.arange(6000) // 2)
-    assert by_persons._fitted().state["class0.factor"][0] == pytest.approx(2 / 3)
+    X = rng.uniform(-1, 1, (12_000, 2))
+    y = (X @ [[2.0, -2.0, 0.0], [0.0, 1.0, -1.0]] + rng.gumbel(size=(12_000, 3))).argmax(axis=1)
+    settings = dict(row_norm=2**0.5, noise_multiplier=None, epsilon=8.0, delta=1e-5)
+    factors = []
+    for groups in (None, np.arange(12_000) // 2):
+        fitted = model(**settings).set_unsafe(test_key=KEY).fit(X, y, groups=groups)
+        factors.append(fitted._fitted().state["class0.factor"][0] / (2 / 3))
+    assert factors == pytest.approx([1.0, 1.0], abs=0.15), factors

@@ -330,6 +330,7 @@ class MeasuredModel(Model):
             values = release.units.reshape(-1)[: self.score.cells] * (release.scale / self._share)
             noise_sd, units = release.noise_sd / self._share, self._units * self._share
             self.measured = Score.read(values, noise_sd, self._bound, units, self.score)
+            self.model.judged(self.measured)
         self._done += 1
         self._begin()
 

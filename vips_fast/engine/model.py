@@ -20,7 +20,7 @@ from ..kernels.threads import map_chunks
 
 if TYPE_CHECKING:
     from ..mechanisms import GaussianMechanism
-    from .gain import GainScore
+    from .gain import GainScore, Score
     from .sampling import Sampler
 
 #: Most records of a data set, and of one sum on the noise lattice. A contribution is below 2^31 lattice units, and sums
@@ -125,6 +125,9 @@ class Model(ABC):
     def gain_score(self) -> "GainScore | None":
         """Make the finished model's score from released parameters; None without one. The score has one candidate."""
         return None
+
+    def judged(self, score: "Score") -> None:
+        """Take the score that the last step released; most models need nothing of it."""
 
     @abstractmethod
     def state(self) -> dict[str, np.ndarray]:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.special import expit
 
+from ...engine.gain import Score
 from ...engine.model import Release, diagnose, reuse, room
 from ...engine.result import Public
 from ...engine.sampling import Sampler
@@ -16,12 +17,16 @@ from ...kernels.logistic import Lattice, Rows, pg_mean, triangle_size, workspace
 from ...mechanisms import GaussianMechanism
 from ..per_class import PerClassModel
 from .model import LogisticModel, LogisticSettings
-from .posterior import FACTORS, calibrating_factor, class_probabilities
+from .posterior import FACTORS, cholesky, class_probabilities
 from .records import entries_of
 from .score import OutcomePrediction, Prediction
 
-#: Draws of records for the factor of logits, and the error of taking rows for normal.
-_DRAWS, _OTHER_ROWS = 1000, 0.1
+#: The factor of logits whose gain is measured, over (K - 1)/K: noise makes a cautious mean too short.
+_USUAL = 1.25
+#: Draws of records for the gain that a factor leads to, the error of taking rows for normal, and the probability that
+#: logits are nothing but noise. With it what noise hides costs less than .02 nats beside base rates.
+_DRAWS, _OTHER_ROWS, _NOTHING = 1000, 0.1, 0.85
+
 #: Frobenius norm of the K curvatures p_k (1 - p_k) of a record over its largest <xi>: 1.65 at most if its
 #: probabilities add up to 1. A record beyond it is scaled down to it.
 STACKED = 1.7
@@ -31,15 +36,11 @@ class ClassModel(LogisticModel):
     """The posterior of one class against the rest. All classes share its bounds."""
 
     stacked = STACKED
-    #: Variance of what gradients said along the effects.
-    told = 0.0
 
     def __init__(self, public: Public, settings: LogisticSettings):
         assert public.classes is not None
         self._n_classes = len(public.classes)
         super().__init__(public, settings)
-        if self._constant:
-            self._scaled[-1] = 0.0
 
     def _residual_bound(self, first: bool) -> float:
         # If all classes are equally likely, a record's residuals with its worst label have a norm of at least sqrt(1 -
@@ -53,10 +54,8 @@ class ClassModel(LogisticModel):
     def _slack(self, spacing: float) -> float:
         return math.sqrt(self._n_classes) * super()._slack(spacing)
 
-    def _calibrate(self, H: np.ndarray, spread: np.ndarray) -> None:
-        """Leave the factor to all classes: keep the variance of what gradients said along the effects."""
-        effects = self._scaled * self._along[2 : 2 + self.n_features]
-        self.told = float(self._along[1] + effects @ spread @ effects)
+    def _follow(self, gradient: np.ndarray, noise_sd: float) -> None:
+        """Follow nothing: all classes have one factor, which the measured gain tells."""
 
     def first_base(self) -> float:
         """Log odds of the base rate that the first step released."""
@@ -66,12 +65,6 @@ class ClassModel(LogisticModel):
     def prediction(self) -> Prediction:
         factor, base = float(self._factor[0]), float(self._base[0])
         return Prediction(factor * self._mean, np.empty((self.n_features, 0)), factor * self._optimism, base)
-
-    def at_centers(self, rows: np.ndarray) -> np.ndarray:
-        """Average the probabilities of rows at the steps' centers, with the weights that gradients have there."""
-        rates = 3 / (np.arange(1, len(self._path)) + 2)
-        weights = rates * np.append(np.cumprod(1 - rates[:0:-1])[::-1], 1.0)
-        return np.asarray(expit(rows @ self._path[1:, : self.n_features].T) @ weights)
 
 
 class OneVsRestModel(PerClassModel):
@@ -109,7 +102,8 @@ class OneVsRestModel(PerClassModel):
     the sum itself is smaller if rows point in different directions. So a person with many rows has less influence than
     the bound allows.)
 
-    *Post-processing.* `class_probabilities` has the probabilities of the classes.
+    *Post-processing.* `class_probabilities` has the probabilities of the classes. Their factor comes from releases
+    only: those of the second moment and of the measured gain.
     """
 
     capacity = LogisticModel.capacity
@@ -221,40 +215,42 @@ class OneVsRestModel(PerClassModel):
                 places[d:] = self._parts(0)[d:]
             one.update(Release(release.step, release.units[places], release.scale, release.noise_sd))
         if finishes:
-            self._calibrate()
+            self._set_factor((1 - 1 / self.n_classes) * (1.0 if self.classes[0]._noise_free else _USUAL))
         self._set_state()
 
-    def _calibrate(self) -> None:
-        """Find the factor of all classes' logits (`class_probabilities`) by draws of records.
+    def _set_factor(self, factor: float) -> None:
+        """Set the factor of all logits, beside the first base rates: later ones take logits for normal."""
+        for one in self.classes:
+            one._factor = np.array([factor, one.first_base()])
 
-        Gradients told the sum of (y_k - p_k) x . m_k, with m_k the effects on class k, and p_k its probability at the
-        steps' centers. Draws of normal rows, of the released second moment, say what it is for each factor. Real rows
-        are not normal: that is an error of `_OTHER_ROWS` of what factors from 1/2 to 2 change. Without a base rate the
-        factor is (K - 1)/K, and if units have several rows, for the releases do not tell how many.
+    def judged(self, score: Score) -> None:
+        """Find the factor of all logits from the measured gain.
+
+        Draws of normal rows, of the released second moment, say what gain the measured probabilities have if those of
+        another factor are true. Real rows are not normal: that is an error of `_OTHER_ROWS` of the way from the least
+        gain to the largest. Before the measurement logits are nothing but noise with the probability `_NOTHING`, and
+        else a factor is around (K - 1)/K, by a factor of 2. For where noise hides the gain it has mostly made the
+        logits.
         """
-        first, share, factor = self.classes[0], 1 - 1 / self.n_classes, 1.0
-        # Those of the first step: the last one's take logits for normal.
-        bases = np.array([one.first_base() for one in self.classes])
-        if first.has_score and self._of_records and first.told > 0:
-            rows = first._second_moment_of_rows()
-            middle = rows[-1] / first._constant
-            values, vectors = np.linalg.eigh(rows - np.outer(middle, middle))
-            # From a fixed seed.
-            draws = np.random.default_rng(0).standard_normal((_DRAWS, len(middle)))
-            draws = middle + (np.sqrt(np.maximum(values, 0.0)) * draws) @ vectors.T
-            means = np.stack([one._along[2 : 2 + self.n_features] for one in self.classes])
-            effects = draws[:, :-1] @ means[:, :-1].T
-            before = np.stack([one.at_centers(draws) for one in self.classes], axis=1)
-            each = [class_probabilities(draws @ means.T, share * one, bases) - before for one in FACTORS]
-            expected = np.array([first._n / _DRAWS * float((one * effects).sum()) for one in each])
-            error = _OTHER_ROWS * float(
-                expected[np.abs(FACTORS - 2).argmin()] - expected[np.abs(FACTORS - 0.5).argmin()]
-            )
-            seen = sum(float(one._along[0]) for one in self.classes)
-            known = sum(one.told for one in self.classes) + error**2
-            factor = float(calibrating_factor(seen, known, expected)[0])
-        for one, base in zip(self.classes, bases, strict=True):
-            one._factor = np.array([share * factor, base])
+        first, k = self.classes[0], self.n_features - 1
+        rows = first._second_moment_of_rows()
+        middle = rows[:k, k] / first._constant
+        # A Cholesky factor, for eigenvectors turn with the last bits of a matrix; and a fixed seed.
+        root = cholesky(rows[:k, :k] - np.outer(middle, middle))
+        draws = np.random.default_rng(0).standard_normal((_DRAWS, k)) @ root + middle
+        means = np.stack([one._mean for one in self.classes])
+        logits = draws @ means[:, :k].T + first._constant * means[:, k]
+        bases, released = np.array([(one.first_base(), one._base[0]) for one in self.classes]).T
+        ratios = class_probabilities(logits, first._factor[0], bases) / class_probabilities(0 * logits, 0.0, released)
+        most, factors = math.exp(OutcomePrediction.nats), (1 - 1 / self.n_classes) * np.append(0.0, FACTORS)
+        nats = np.log(np.clip(ratios, 1 / most, most))
+        gains = [(class_probabilities(logits, one, bases) * nats).sum() / _DRAWS for one in factors]
+        variance = score.sd**2 + score.more**2 + (_OTHER_ROWS * (gains[-1] - gains[0])) ** 2
+        chances = np.exp(-0.5 * np.log2(FACTORS) ** 2)
+        chances = np.append(_NOTHING / (1 - _NOTHING) * chances.sum(), chances)
+        off = (float(score.nats[0]) - np.array(gains)) ** 2
+        chances *= np.exp(0.5 * (off.min() - off) / max(variance, 1e-300))
+        self._set_factor(float(chances @ factors / chances.sum()))
 
     @property
     def has_score(self) -> bool:
