@@ -100,37 +100,3 @@ def plot_coefficients(
         panel.invert_yaxis()
         panel.set_title(title, fontsize=9)
     return figure
-
-
-def plot_images(model: PrivateEstimator, weights: Array, shape: tuple[int, int] | None) -> "Figure":
-    """Draw an image for each row of weights.
-
-    Weights are (K, J), and gray is 0. With ``shape`` None images are square.
-    """
-    # The 99th percentile sets the contrast, so that one large weight does not turn the rest gray.
-    top = max(float(np.percentile(np.abs(weights), 99)), 1e-12)
-    side, columns = math.isqrt(weights.shape[1]), math.ceil(math.sqrt(len(weights)))
-    height, width = (side, side) if shape is None else shape
-    if height * width != weights.shape[1]:
-        raise ValueError(f"shape={shape!r}: expected a product of {weights.shape[1]}, the number of columns")
-    rows = -(-len(weights) // columns)
-    figure = new_figure(model, 0.9 * columns, 0.9 * rows * height / width + 0.3)
-    for k, panel in enumerate(figure.subplots(rows, columns, squeeze=False).ravel()):
-        panel.set_axis_off()
-        if k < len(weights):
-            panel.imshow(weights[k].reshape(height, width), cmap="gray_r", vmin=-top, vmax=top)
-    return figure
-
-
-def plot_shares(model: PrivateEstimator, names: Sequence[str], shares: Array, most: int) -> "Figure":
-    """Draw bars of the ``most`` largest noised shares of words."""
-    check_number("most", most, 1, math.inf, integer=True)
-    first = np.argsort(-shares, kind="stable")[:most]
-    known = column_names(names, len(shares), "")
-    figure = new_figure(model, 5.0, 0.22 * len(first) + 1.0)
-    panel = figure.subplots()
-    panel.barh(range(len(first)), shares[first], color="#0b5cad")
-    panel.set_yticks(range(len(first)), [known[j] for j in first], fontsize=8)
-    panel.invert_yaxis()
-    panel.set_title("Noised shares", fontsize=9)
-    return figure

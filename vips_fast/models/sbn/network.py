@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack, cast
+from typing import Any, ClassVar, Self, Unpack, cast
 
 import numpy as np
 from scipy.special import expit, logit, ndtri
@@ -33,12 +33,8 @@ from ...mechanisms import Fraction, GaussianMechanism, rounded
 from ..estimator import ArraySpec, PrivateEstimator
 from ..forecast import by_signal, noise_of_mean
 from ..parameters import Bookkeeping, Call, Options
-from ..plots import plot_images
 from ..readouts import Published, Transformer, by_pieces, kept
 from .score import BLOCK, PixelPrediction
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 Scratch = dict[str, Any]  #: Buffers of one thread.
 Sums = dict[str, np.ndarray]  #: Sums of each block.
@@ -307,14 +303,6 @@ class SigmoidBeliefNetwork(NetworkEstimator, Transformer):
         variance.
         """
         return float(self._record_bounds(Y, [self._fitted().arrays])[0].sum())
-
-    def plot(self, shape: tuple[int, int] | None = None) -> Figure:
-        """Draw the weights of each hidden unit as an image, with matplotlib.
-
-        Grey is 0, black is positive. ``shape`` is height and width, None for square images. Raises ImportError
-        without matplotlib; ValueError if the shape has another number of pixels than there are columns.
-        """
-        return plot_images(self, self.components_, shape)
 
     def sample(self, n_samples: int = 1, random_state: RandomState = None) -> Bits:
         """Draw records from the model, uint8, shape (n_samples, J); ``random_state`` seeds the draws.

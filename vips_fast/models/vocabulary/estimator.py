@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack, cast
+from typing import Any, Self, TypedDict, Unpack, cast
 
 import numpy as np
 from scipy import sparse
@@ -34,13 +34,9 @@ from ..estimator import ArraySpec, PrivateEstimator
 from ..family import PURCHASE
 from ..fit import Fit
 from ..parameters import BudgetLike
-from ..plots import plot_shares
 from .model import LARGEST_DELTA, ThresholdSampler, VocabularyModel, names_of, texts_of
 from .planning import MOST_TOKENS, ROUNDS, THRESHOLD_SHARE, enough_for_words
 from .records import TokenRows
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 _BATCH = 4096
 #: Settings that choose among released tokens; they may change after the purchase.
@@ -305,10 +301,6 @@ class PrivateVocabulary(PrivateEstimator):
     def shares_(self) -> Vector:
         """Noised share of the persons that hold each token; (n_tokens,) float64."""
         return np.asarray(self._fitted().arrays["shares"][self._chosen()[1]])
-
-    def plot(self, most: int = 40) -> Figure:
-        """Draw the ``most`` largest noised shares as a matplotlib figure. Raises ImportError without matplotlib."""
-        return plot_shares(self, self._chosen()[0], self.shares_, most)
 
     def __sklearn_tags__(self) -> Any:
         """What scikit-learn's tools may expect (needs scikit-learn)."""
