@@ -304,14 +304,16 @@ def means(rows: dict[str, Any], name: str, epsilon: float) -> dict[str, np.ndarr
 
 
 def worse(rows: dict[str, Any], least: float = 0.0) -> list[list[str]]:
-    """List the cells in which a rival's AUC is higher by more than ``least``."""
+    """List the cells in which a rival's AUC is higher by more than ``least``, with the difference's standard error."""
     found = []
     for name, epsilon in product(TABLES, EPSILONS):
         cell = means(rows, name, epsilon)
         others = {method: float(cell[method][0]) for method in RIVALS}
         best = max(others, key=lambda method: others[method])
         if (short := others[best] - float(cell["ours"][0])) > least:
-            found.append([name, f"{epsilon:g}", f"{cell['ours'][0]:.4f}", best, f"{short:.4f}"])
+            each = [rows[f"{name} | {epsilon:g} | {seed}"] for seed in SEEDS]
+            error = float(np.std([row[best][0] - row["ours"][0] for row in each], ddof=1)) / math.sqrt(len(each))
+            found.append([name, f"{epsilon:g}", f"{cell['ours'][0]:.4f}", best, f"{short:.4f}", f"{error:.4f}"])
     return found
 
 
@@ -331,7 +333,7 @@ def tables(rows: dict[str, Any]) -> dict[str, str]:
         accuracy, loss = (" ".join(_short(float(cell["ours"][k])) for cell in cells) for k in (0, 1))
         lines.append([name, f"**{loss}**", _short(float(cells[0]["base rates"][1])), accuracy])
     made["several"] = markdown([f"log loss at ε = {_EPSILONS}", "ours", "base rates", "accuracy of ours"], lines)
-    made["worse"] = markdown(["table", "ε", "ours", "better", "by"], worse(rows, 5e-5))
+    made["worse"] = markdown(["table", "ε", "ours", "better", "by", "standard error"], worse(rows, 5e-5))
     apart = [[name, f"{one:g}", f"{more:+.4f}"] for name, (one, more) in chosen_constants(rows).items()]
     made["left out"] = markdown(["table left out", "constant", "its AUC there, less ours"], apart)
     return made
