@@ -276,3 +276,12 @@ def test_several_rows_of_a_person_tell_the_factor():
         fitted = model(**settings).set_unsafe(test_key=KEY).fit(X, y, groups=groups)
         factors.append(fitted._fitted().state["class0.factor"][0] / (2 / 3))
     assert factors == pytest.approx([1.0, 1.0], abs=0.15), factors
+
+
+def test_a_run_that_is_resumed_before_its_measurement_finds_the_same_factor():
+    first, resumed = (prepare(IRIS, KINDS, n_steps=10) for _ in range(2))
+    resumed.model.restore(scrambled(first, 0, releases=9).model.state())
+    before = first.model.state()["class0.factor"][0]
+    after = [scrambled(run, 1, releases=1).model.state()["class0.factor"] for run in (first, resumed)]
+    np.testing.assert_array_equal(*after)
+    assert before == pytest.approx(1.25 * 2 / 3) and after[0][0] != before
