@@ -387,8 +387,7 @@ class PrivateEstimator:
     ) -> Request:
         """Make the request of a run from settings and public facts. ``taints`` are given for a run that is rebuilt."""
         # An option of some models, and an attribute of the class of others.
-        holder = self._options if hasattr(self._options_type, "measure_gain") else self
-        asked = getattr(holder, "measure_gain", None)
+        asked = getattr(self._options, "measure_gain", getattr(self, "measure_gain", None))
         return Request(
             settings=self._settings(),
             public=public,
