@@ -10,11 +10,21 @@ is as exact as one release.
 
 import math
 from collections.abc import Callable
+from functools import cache
+from typing import Any
 
 from .accountant import Accountant
 from .checks import non_negative, open_probability
 from .events import GaussianEvent, PrivacyEvent, check_event, gaussian_mu_squared, rate_and_mechanism, touching_leaves
 from .solver import brent_root
+
+
+@cache
+def _special() -> Any:
+    """Import scipy's special functions at their first use; a search for a root asks for them some twenty times."""
+    from scipy import special
+
+    return special
 
 
 def _round_up(mu: float) -> float:
@@ -37,22 +47,21 @@ def profile(mu: float, epsilon: float) -> float:
         return max(0.0, -math.expm1(epsilon))
     if math.isinf(mu):
         return 1.0
-    from scipy.special import erfcx, log_ndtr, ndtr
-
+    special = _special()
     a = mu / 2.0 - epsilon / mu
     b = -mu / 2.0 - epsilon / mu
     if b < 0.0 and a < 0.0:
         # Both terms are small and nearly equal. With the scaled complementary error function, Phi(x) = exp(-x^2 / 2)
         # erfcx(-x / sqrt 2) / 2 and exp(eps) exp(-b^2 / 2) = exp(-a^2 / 2). The common factor can be taken out.
         r = math.sqrt(0.5)
-        diff = float(erfcx(-a * r)) - float(erfcx(-b * r))
+        diff = float(special.erfcx(-a * r)) - float(special.erfcx(-b * r))
         return max(0.0, 0.5 * math.exp(-0.5 * a * a) * diff) * _round_up(mu)
     if epsilon > 1e3:
         # The sum of two large numbers would leave nothing of the exponent.
-        second = 0.5 * math.exp(-0.5 * a * a) * float(erfcx(-b * math.sqrt(0.5)))
+        second = 0.5 * math.exp(-0.5 * a * a) * float(special.erfcx(-b * math.sqrt(0.5)))
     else:
-        second = math.exp(epsilon + float(log_ndtr(b)))
-    value = float(ndtr(a)) - second
+        second = math.exp(epsilon + float(special.log_ndtr(b)))
+    value = float(special.ndtr(a)) - second
     return min(1.0, max(0.0, value) * _round_up(mu))
 
 
