@@ -30,8 +30,8 @@ class Target:
     delta: float
 
     def __post_init__(self) -> None:
-        positive("epsilon", self.epsilon)
-        open_probability("delta", self.delta)
+        object.__setattr__(self, "epsilon", positive("epsilon", self.epsilon))
+        object.__setattr__(self, "delta", open_probability("delta", self.delta))
 
     def __str__(self) -> str:
         """The parameter with its value, as messages name it."""
@@ -69,7 +69,7 @@ def calibrate_noise_multiplier(
     >>> round(calibrate_noise_multiplier(GaussianEvent, 1.0, 1e-5), 3)
     3.73
     """
-    target, rtol = Target(positive("epsilon", epsilon), open_probability("delta", delta)), real("rtol", rtol, 1e-8, 0.1)
+    target, rtol = Target(epsilon, delta), real("rtol", rtol, 1e-8, 0.1)
     steered = accountant in (None, "pld")
     if steered:
         options.setdefault("rtol", min(1e-4, 0.1 * rtol))

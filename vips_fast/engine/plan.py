@@ -62,7 +62,7 @@ class Terms:
 
     def target(self, delta: float) -> Target:
         """Return the target to calibrate for. It is epsilon = 1 if the settings have none."""
-        return Target(1.0 if self.epsilon is None else float(self.epsilon), delta)
+        return Target(1.0 if self.epsilon is None else self.epsilon, delta)
 
     def usual_delta(self, n_records: int) -> float:
         """Find the delta of the guarantee: ``delta`` or min(1e-5, 1/(10 n_records))."""
