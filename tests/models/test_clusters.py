@@ -28,6 +28,13 @@ def fitted(X, **settings):
     return DocumentClusters(2, public=knowledge(), **{**common, **settings}).fit(X)
 
 
+def test_no_warning_tells_of_a_vector(recwarn):
+    """A vector whose square overflows was read with a warning of numpy."""
+    X, _ = documents(60)
+    fitted(np.vstack([X, np.full(D, 1e308)]), n_records=60, options={"invalid": "drop"})
+    assert not [one for one in recwarn if "overflow" in str(one.message)]
+
+
 def test_clusters_shares_and_words_in_spite_of_noise():
     X, z = documents()
     model = fitted(X, epsilon=8.0)

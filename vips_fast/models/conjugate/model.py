@@ -303,7 +303,8 @@ class ConjugateEstimator(PrivateEstimator):
         """Check the result of ``records``: read-only rows of numbers. It is made of X and y."""
         drop = self._options.invalid == "drop"
         X = dense_array(X, "X", drop) if drop and isinstance(X, (np.ndarray, list)) else X
-        records = np.asarray(self._functions(None).records(X, y))
+        with np.errstate(all="ignore"):  # a warning would tell of a value
+            records = np.asarray(self._functions(None).records(X, y))
         if records.ndim != 2 or records.shape[1] == 0:
             raise ValueError(f"records gives an array of {records.ndim} dimensions: expected (n, d) with d >= 1")
         if _shape(X)[:1] != (len(records),):
