@@ -176,6 +176,7 @@ NAN = float("nan")
         ({}, {"X": np.where(X == X[3, 1], NAN, X)}, ValueError, "X: expected finite"),
         ({}, {"X": X[:, 0]}, ValueError, "X has dtype float64 and shape"),
         ({}, {"X": X.astype(str)}, ValueError, "expected a table of numbers"),
+        ({}, {"X": X[:, :0]}, ValueError, "X has 0 columns: expected at least one"),
         ({}, {"X": sp.csr_array((40, 40_000))}, ValueError, "at most 32768"),
         ({"classes": [0, 1]}, {"X": X[:0], "y": Y[:0]}, ValueError, "X has no rows"),
         ({"row_norm": 0}, {}, ValueError, "row_norm=0"),

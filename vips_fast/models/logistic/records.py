@@ -174,7 +174,7 @@ def design(X: Any, constant: float, most: int = MAX_FEATURES, drop: bool = False
     It is float32 or float64, C-ordered or canonical CSR. The column of ``constant`` is at the end (none if 0). With
     ``drop`` a cell that is no number becomes NaN.
 
-    Raises ValueError if X is not a table of numbers, or has more than ``most`` columns with it.
+    Raises ValueError if X is not a table of numbers, has no columns, or more than ``most`` with it.
     """
     sparse_rows = sparse.issparse(X)
     if not sparse_rows:
@@ -185,7 +185,7 @@ def design(X: Any, constant: float, most: int = MAX_FEATURES, drop: bool = False
         hint = "" if X.ndim == 2 else ". Reshape your data to (n, d)"
         raise ValueError(f"X has dtype {X.dtype} and shape {X.shape}: expected a table of numbers{hint}")
     n, d = X.shape[0], X.shape[1] + (constant > 0)
-    if not 1 <= d <= most:
+    if X.shape[1] == 0 or d > most:
         raise ValueError(f"X has {X.shape[1]} columns: expected at least one and at most {most} with the constant")
     dtype = np.float32 if X.dtype == np.float32 else np.float64
     if not sparse_rows:
