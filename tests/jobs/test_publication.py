@@ -11,6 +11,7 @@ import pytest
 from vips_fast import LatentDirichletAllocation, TopicTables
 from vips_fast.cli import main
 from vips_fast.jobs import check_publication, publish
+from vips_fast.jobs import publication as publications
 from vips_fast.jobs.folder import write_model
 from vips_fast.jobs.publication import file_digests
 from vips_fast.models.privacy_file import schema
@@ -95,6 +96,15 @@ def test_every_changed_added_or_missing_file_is_seen(copy):
     (copy / "link").symlink_to(copy / "report.html")
     with pytest.raises(ValueError, match="is a link"):
         check_publication(copy)
+
+
+def test_a_file_that_is_not_listed_is_not_read(copy, monkeypatch):
+    """It may be of any size: to hash 8 GiB of holes took a minute."""
+    (copy / "added").write_text("x")
+    read, digest = [], publications._digest
+    monkeypatch.setattr(publications, "_digest", lambda path: read.append(path.name) or digest(path))
+    report = check_publication(copy)
+    assert "added is not listed" in report.text() and "report.html" in read and "added" not in read
 
 
 def test_a_signature_of_others_is_left_to_their_tool(parts, copy):

@@ -84,13 +84,18 @@ def _is_own(name: str) -> bool:
     return rest in MODEL_FILES if rest and (part == MODEL or _TABLES.fullmatch(part)) else name in PUBLICATION_FILES
 
 
-def file_digests(path: str | os.PathLike[str]) -> dict[str, str]:
+def file_digests(path: str | os.PathLike[str], known: Collection[str] | None = None) -> dict[str, str]:
     """Compute the digest of each file below a folder, except manifest and signature.
 
-    Raises ValueError for links, pipes and devices, which have no content of their own.
+    A file that is not ``known`` is not read, as it may be of any size; its digest is "". Raises ValueError for links,
+    pipes and devices, which have no content of their own.
     """
-    names = (name for name, _ in below(Path(path)) if not name.endswith("/"))
-    return {name: _digest(Path(path, name)) for name in names if name not in (MANIFEST, SIGNATURE)}
+    found = {}
+    for name, plain in below(Path(path)):
+        if not name.endswith("/") and name not in (MANIFEST, SIGNATURE):
+            read = not plain or known is None or name in known
+            found[name] = _digest(Path(path, name)) if read else ""
+    return found
 
 
 def _digest(path: Path) -> str:
@@ -232,7 +237,7 @@ def _signature(path: str | os.PathLike[str]) -> VerifyCheck:
 
 
 def _check_manifest(path: str | os.PathLike[str], manifest: dict[str, Any], last: PrivateEstimator) -> VerifyCheck:
-    known, there = manifest["files"], file_digests(path)
+    known, there = manifest["files"], file_digests(path, manifest["files"])
     differing = [
         f"{name} is {'not listed' if name not in known else 'missing' if name not in there else 'changed'}"
         for name in sorted(known.keys() | there.keys())
