@@ -27,6 +27,20 @@ def agreement(z, model, X):
     return import_module("sklearn.metrics").adjusted_rand_score(z, model.predict_proba(X).argmax(axis=1))
 
 
+@pytest.mark.parametrize("case", ["several rows", "another n_records"])
+def test_centers_are_those_of_rows(case):
+    """Persons with one to three forms, or a public number that is off by a half: a share stays a share."""
+    rng = np.random.default_rng(0)
+    who = np.repeat(np.arange(6000), rng.integers(1, 4, 6000) if case == "several rows" else 1)
+    chance = np.where(rng.random((len(who), 1)) < 0.4, [0.9, 0.1, 0.8, 0.2], [0.1, 0.9, 0.1, 0.7])
+    X = (rng.random(chance.shape) < chance).astype(float)
+    n = 6000 if case == "several rows" else 4000
+    model = GaussianMixture(2, radius=2.0, epsilon=2.0, n_records=n, random_state=0)
+    model.set_unsafe(test_key=bytes(32)).fit(X, groups=who)
+    assert model.means_.max() < 1.0 and np.allclose(model.weights_ @ model.means_, X.mean(axis=0), atol=0.05)
+    assert model.verdict_.worth == "useful"
+
+
 def test_vectors_without_noise_are_the_textbook_iteration():
     """Three rounds of EM for round Gaussians with one variance, in numpy."""
     X, _ = documents(500)

@@ -33,6 +33,8 @@ MOST_COLUMNS = 2**13
 #: Limits of a mixture's signal. Below the first no run found clusters that are far apart. From the second on most
 #: found some.
 _LEAST_SIGNAL, _ENOUGH_SIGNAL = 1.5, 6.0
+#: Standard deviations of its noise by which the released number of rows of a unit differs from 1 if it is not 1.
+_CLEAR = 4.0
 
 
 @dataclass(kw_only=True, repr=False, eq=False)
@@ -115,6 +117,7 @@ class Mixture(ConjugateEstimator):
     def mstep(self, mean: Vector, noise_sd: float, parameters: tuple[Array, ...]) -> tuple[Array, ...]:
         k, n, d = self.n_components, self.n_records_, self.n_columns_
         weight = count_weight(d)
+        mean, noise_sd = self._of_rows(mean, noise_sd)
         counts = np.maximum(mean[:k] / weight, 0.0)  # noise may have taken a count below 0
         counts = counts / counts.sum() if counts.sum() > 0 else np.full(k, 1.0 / k)  # responsibilities add up to 1
         first = mean[k : k + k * d].reshape(k, d)
@@ -132,6 +135,18 @@ class Mixture(ConjugateEstimator):
         variance = max(energy - between, 0.05 * energy, 1e-6) / d
         weights = (1.0 + n * counts) / (k + n)  # with a Dirichlet prior of ones
         return self._parameters(weights, means, variance)
+
+    def _of_rows(self, mean: Vector, noise_sd: float) -> tuple[Vector, float]:
+        """Divide a mean over units, and its noise, by the rows of a unit that the release tells.
+
+        Responsibilities add up to 1 in a row. So they do in a unit of one row, and the mean is left as it is, unless
+        units have several rows, or `n_records` is not their number, clear of the noise.
+        """
+        k, weight = self.n_components, count_weight(self.n_columns_)
+        rows = float(mean[:k].sum() / weight)
+        if rows <= 0.0 or abs(rows - 1.0) <= _CLEAR * math.sqrt(k) * noise_sd / weight + 1e-6:
+            return mean, noise_sd
+        return mean / rows, noise_sd / rows
 
     def _parameters(self, weights: np.ndarray, means: np.ndarray, variance: float) -> tuple[Any, ...]:
         """Make the E-step's parameters, then weights, means and variance."""

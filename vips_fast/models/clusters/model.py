@@ -131,6 +131,7 @@ class DocumentClusters(Mixture):
         k, n, d = self.n_components, self.n_records_, self.n_columns_
         shares, start = parameters[6:8]
         weight = count_weight(d)
+        mean, noise_sd = self._of_rows(mean, noise_sd)
         counts, sd = mean[:k] / weight, noise_sd / weight
         known = max(float(counts.sum()), sd * k**0.5, 1e-300) * shares
         spread = max(float(((counts - known) ** 2).mean()), 1e-300)
