@@ -25,6 +25,8 @@ from ...data.types import Vector
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(61)
 WEIGHTS = WEIGHTS / WEIGHTS.sum()
 NODES, WEIGHTS = NODES[WEIGHTS > 1e-18], WEIGHTS[WEIGHTS > 1e-18]
+#: Of fewer columns it is quicker to find all eigenvalues than those that show, which are few if noise is large.
+_ALL_BELOW = 128
 #: Standard deviations of a logit under the prior; their weights are around 2, by a factor of 2.
 _PRIOR_LOGITS = np.array([2.0, 4.0, 8.0])
 #: Most rounds for one alpha, the change in posterior standard deviations that ends them, and by how much less evidence
@@ -51,12 +53,15 @@ class Spectrum:
     """
 
     def __init__(self, matrix: np.ndarray, noise_sd: float):
-        hidden = noise_sd * math.sqrt(len(matrix))
+        hidden, d = noise_sd * math.sqrt(len(matrix)), len(matrix)
         edge = 2 * hidden if noise_sd else -math.inf
-        # All of them: to find some is quicker only where these are few.
-        values, vectors, _ = linalg.lapack.dsyevd(matrix.T, lower=0)
-        below, above = np.split(values, [int(values.searchsorted(edge, "right"))])
-        usual = float(below.mean() if len(below) > len(above) else np.median(above))
+        if d < _ALL_BELOW:
+            values, vectors, _ = linalg.lapack.dsyevd(matrix.T, lower=0)
+            values, vectors = values[values > edge], vectors[:, values > edge]
+        else:
+            values, vectors = linalg.eigh(matrix, subset_by_value=(edge, math.inf), check_finite=False)
+        rest = d - len(values)
+        usual = float((np.trace(matrix) - values.sum()) / rest if rest > len(values) else np.median(values))
         usual = usual if hidden < usual < 6 * hidden else 0.0
         shown = values - usual > edge
         excess = np.maximum(values[shown] - usual, 0.0)
