@@ -32,9 +32,11 @@ _PRIOR_LOGIT, _SHARE_OF_PRIOR = 2.0, 1 / 3
 _FAR = 4.0
 #: From this log ratio on, of a value or of one standard deviation, an effect that has one end is large.
 _LARGE = math.log(3)
-#: Fewest steps of a run with intervals, with the one that measures. With 5 the centers are still on their way, and
-#: intervals held .84.
-FEWEST_STEPS = 10
+#: Fewest steps of a run with intervals, with the one that measures; and the most that logits may grow, from one half of
+#: the averaged centers to the other. With 5 steps the centers are still on their way, and intervals held .84.
+FEWEST_STEPS, _GROWTH = 10, 0.8
+#: Fewest records of the rarer class: with 30, intervals held .63.
+_FEWEST_RECORDS = 60
 #: A known effect's curvature is above 0 by this many standard deviations of its noise, of which the second are added to
 #: the curvature beforehand: a direction that no record has, as beside a column for each value, is none of an effect.
 _SEEN, _RIDGE = 4.2, 1.5
@@ -192,9 +194,9 @@ class Reading:
         #: Whether matrices were released; those of many columns are not.
         self.full = self._stored("rows") is not None and self._stored("rows").size > 0
         self.moments = self._moments() if self.full else None
-        steps = len(self._stored("path")) if self.full else 0
-        #: Number of steps of a run that is too short for intervals, since centers were still on their way; or 0.
-        self.too_few = steps if self.private and steps < FEWEST_STEPS - 1 else 0
+        #: Number of steps of a private run whose matrices were released, or 0; and whether they are too few.
+        self.steps = len(self._stored("path")) if self.full and self.private else 0
+        self.too_few = 0 < self.steps < FEWEST_STEPS - 1
         #: The columns' changes, and how much each one moves every coefficient's column, (changes, D).
         self.changes = self._changes()
         made = [(j, place, size) for j, one in enumerate(self.changes) for place, size in one.weights]
@@ -313,6 +315,26 @@ class Reading:
         return absent
 
     @cached_property
+    def on_the_way(self) -> np.ndarray:
+        """The rows of coefficients whose averaged centers were still on their way, (K,).
+
+        The read-out takes the gradient for linear between the centers and the result, and the curvature for one. So
+        what is left of a long way is as wrong as the curvature has changed along it, for all effects: the centers show
+        how long it was. From the first half of the averaged ones to the second, logits grow along the result, in their
+        root mean square over the records, by at most `_GROWTH`.
+        """
+        found, moments = np.full(len(self.weights), self.too_few), self.moments
+        if not self.steps or moments is None:
+            return found
+        for k, own in enumerate(self.weights):
+            centers = self._stored("path", k)[-int(self._stored("law", k)[4]) :, : len(own)]
+            half = max(len(centers) // 2, 1)
+            way, along = centers[-half:].mean(axis=0) - centers[:half].mean(axis=0), moments.matrix @ own
+            square = max(float(own @ along), moments.noise * float(own @ own))
+            found[k] |= abs(float(along @ way)) > _GROWTH * math.sqrt(square)
+        return found
+
+    @cached_property
     def known(self) -> np.ndarray:
         """Whether the releases say enough about each outcome and change, (K, changes); see `_known`."""
         return self._known(self.parts)
@@ -324,19 +346,23 @@ class Reading:
         third as wide as under that, or it is four standard deviations from 0. And noise does not hide the curvature
         that the interval rests on. Let H be the curvature and w the change. The effect is read along v = H^-1 w, where
         the curvature is v . H v / |v|^2 = v . w / |v|^2, with the noise of an entry of the diagonal whatever v is. It
-        stands above that by `_SEEN`. (Of columns that others do not go with it is the column's own.) A column that is
-        nearly one value has no effect apart from the constant's, and one that tells the label none that ends: see
-        `_endless`. Models that release no matrix have intervals of the noise only, and all their changes are known.
+        stands above that by `_SEEN`. (Of columns that others do not go with it is the column's own.) The centers have
+        arrived: see `on_the_way`. The sum of p (1 - p), about the number of records of the rarer class, is at least
+        `_FEWEST_RECORDS`. A column that is nearly one value has no effect apart from the constant's, and one that tells
+        the label none that ends: see `_endless`. Models that release no matrix have intervals of the noise only, and
+        all their changes are known.
         """
         made = np.ones((len(self.weights), parts.shape[0]), dtype=bool)
         made[list(self.absent)] = False
         made[:, abs(parts) @ (self.separating[1] | self.flat) > 0] = False
         if not self.private or not self.full:
             return made
-        made &= not self.too_few
+        made[self.on_the_way] = False
         for k, own in enumerate(self.weights):
             matrix, sd = self._stored("matrix", k), math.sqrt(float(self._stored("law", k)[2]))
             moments, noise = matrix.diagonal(), math.sqrt(2) * sd
+            few = bool(self.labels and self.constant) and moments[-1] < _FEWEST_RECORDS * self.constant**2
+            made[k] &= not few
             length = math.hypot(self.one.row_norm, self.constant)
             if self.constant and moments[-1] > 0:
                 # A row and its constant have the same weight.
@@ -680,11 +706,12 @@ def findings(model: Any) -> list[str]:
     ]
     named = {one.name for one in telling}
     unknown = [one.name for one in told.unknown if one.name not in named and not one.large]
-    if unknown and read.too_few:
+    if unknown and read.on_the_way.all():
+        least = FEWEST_STEPS if read.too_few else 2 * read.steps
         found.insert(
             0,
-            f"effects: {read.too_few} steps are too few for intervals, since the centers are still on their way; "
-            f"expected n_steps={FEWEST_STEPS} or more",
+            f"effects: {read.steps} steps are too few for intervals, since the centers are still on their way; "
+            f"expected n_steps={least} or more",
         )
     elif unknown:
         found.insert(

@@ -51,8 +51,9 @@ _REACH, _REACH_OF_ONE = 1.2, 3.0
 _STEP_LOGITS = 2.0
 #: By how much, of what it is for normal rows, the curvature along the logits may differ for others.
 _OTHER_LAW = 1.0
-#: Largest eigenvalue of noise over the mean curvature in an average that is no longer.
-_PART = 0.1
+#: Largest eigenvalue of noise over the mean curvature in an average that is no longer; and by how many standard
+#: deviations of its noise the curvature's trace differs from the average's where centers are on their way.
+_PART, _MOVED = 0.1, 4.0
 #: Largest log odds of a base rate.
 _MOST_ODDS = 30.0
 #: Norm of the squares over the bound of a contribution. It makes the noise of s1 and s2 0.5 % larger.
@@ -324,8 +325,9 @@ class LogisticModel(LogisticStatistics):
     kept: ClassVar[dict[str, str]] = LogisticStatistics.kept | {name: f"_{name}" for name in _own}
     #: What s2 was divided by in later steps, for a stack of several.
     stacked: ClassVar[float] = 1.0
-    #: Whether releases calibrate logits.
+    #: Whether releases calibrate logits; and whether the curvature's average begins anew where it has moved.
     _calibrates: ClassVar[bool] = True
+    _moves: ClassVar[bool] = True
 
     def __init__(self, public: Public, settings: LogisticSettings):
         super().__init__(public, settings)
@@ -336,8 +338,9 @@ class LogisticModel(LogisticStatistics):
         self._along, self._factor, self._scaled = np.zeros(2 * d + 2), np.zeros(2), np.ones(d)
         # The rows' second moment, the average of later s2, and what both tell of the curvature; (0, 0) before them.
         self._rows = self._late = self._matrix = np.empty((0, 0))
-        # Variances of the noise in an entry off their diagonals, and in the averaged gradient; steps that counted.
-        self._law = np.zeros(5)
+        # Variances of the noise in an entry off their diagonals, and in the averaged gradient; steps that counted; and
+        # steps since the curvature last moved.
+        self._law = np.zeros(6)
         # Center, gradient, variances of its noise and of sampling, and more that a step averages: a row a step.
         self._path, self._more = np.empty((0, 2 * d + 2)), np.empty(0)
         self._spectrum: Spectrum | None = None
@@ -407,20 +410,31 @@ class LogisticModel(LogisticStatistics):
     # ---- averages over the steps
 
     def _average(self, fresh: np.ndarray, sd: float) -> None:
-        """Average the later s2, and join them with the first to an estimate of the curvature."""
+        """Average the later s2, and join them with the first to an estimate of the curvature.
+
+        Far from the result the curvature is another one. If the new one's trace is clear of the average's, this begins
+        anew: with earlier ones in it, steps would be too short, and so would the read-out's way from the centers.
+        """
         if not self._rows.size:
             self._rows = self._matrix = fresh
             self._law[[0, 2]], self._spectrum = sd**2, None
             return
         rate, exact = 1.0, self._noise_free and self._fraction == 1  # neither noise nor sampling moves a step
-        if self._late.size and not exact:
+        moved = not self._late.size or exact
+        variance = float(self._law[1])
+        if not moved and self._moves and self._fraction == 1:
+            noise = math.sqrt(2 * len(fresh) * (sd**2 + variance))
+            moved = abs(float(np.trace(fresh) - np.trace(self._late))) > _MOVED * noise
+        self._law[5] = 1 if moved else self._law[5] + 1
+        if not moved:
             # As many steps as bring the noise's largest eigenvalue to a tenth of the mean one.
             mean = self._usual(self._late)
-            rate = max(2 / (self.step + 1), min(1.0, len(fresh) ** -0.5 * _PART * mean / max(2 * sd, 1e-300)) ** 2)
+            part = min(1.0, len(fresh) ** -0.5 * _PART * mean / max(2 * sd, 1e-300)) ** 2
+            rate = max(2 / (self.step + 1), variance / max(variance + sd**2, 1e-300), part)
         self._late = self._late + rate * (fresh - self._late) if self._late.size else fresh
-        self._law[1] = (1 - rate) ** 2 * self._law[1] + (rate * sd) ** 2
+        self._law[1] = (1 - rate) ** 2 * variance + (rate * sd) ** 2
         # An average of many changes little: its eigenvalues are found anew when it has twice as many.
-        if self.step < 4 or self.step & (self.step - 1) == 0 or exact or self.finishes:
+        if self.step < 4 or self.step & (self.step - 1) == 0 or moved or self.finishes:
             self._matrix, self._law[2] = self._joined() if sd > 0 else (self._late, 0.0)
             self._spectrum = None
 
@@ -458,13 +472,15 @@ class LogisticModel(LogisticStatistics):
         """Average centers and gradients, with the variances of noise and of sampling.
 
         They are of the last steps: after the first quarter, but no more than bring the gradient's noise to `_SMALL` of
-        the outcomes', by the released curvature.
+        the outcomes', by the released curvature. Of those, they are the ones since it last moved, or half if that is
+        more.
         """
         d, fewest = self.n_features, _FEWEST
         if self._late.size and not self._noise_free:
             noise = float(self._path[-1, 2 * d]) / self._usual(self._late) + (1 / self._fraction - 1)
             fewest = max(fewest, math.ceil(min(noise / _SMALL, self._n_steps)))
         count = max(min(len(self._path) - self._burn, fewest), 1)
+        count = min(count, max(math.ceil(count / 2), int(self._law[5]), _FEWEST))
         mean = self._path[-count:].sum(axis=0) / count
         variance, sampling = (mean[2 * d : 2 * d + 2] / count).tolist()
         self._law[3], self._law[4] = variance, count
@@ -621,7 +637,7 @@ class LogisticModel(LogisticStatistics):
         return super()._shape(name, state)
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
-        if (array_of(state, "law", (5,)) < 0).any():
+        if (array_of(state, "law", (6,)) < 0).any():
             raise ValueError("state: 'law' is out of its range")
         super().restore(state)
         self._spectrum = None
@@ -652,6 +668,8 @@ class SandwichModel(LogisticModel):
     """
 
     own_part = math.sqrt(1 - SQUARES**2)
+    # The curvature of counts follows each noised center, and few steps would leave the squares to noise.
+    _moves = False
     kept: ClassVar[dict[str, str]] = LogisticModel.kept | {"squares": "_squares"}
 
     def __init__(self, public: Public, settings: LogisticSettings):
