@@ -5,7 +5,8 @@
 
 Counts are negative binomial of dispersion 1, and their rate is the mean; none is above ``largest``.
 Columns are in their own units, ``row_norm`` is the longest row, delta = 10^-6. Known effects count, of all columns.
-``spread`` is the root mean square of their errors in the stated standard deviations.
+``spread`` is the root mean square of their errors in the stated standard deviations. The rule of known effects was
+chosen on data sets of other seeds.
 """
 
 import argparse
@@ -33,8 +34,22 @@ KINDS = {
     "interactions": (12, 1.0),
     "mixed": (6, 1.0),
     "60 columns": (60, 0.4),
+    "separated": (6, 1.0),
+    "separated, numbers": (5, 1.0),
+    "one of 3": (1, 1.0),
+    "nearly one thing": (11, 1.0),
 }
+#: Weights of the kinds of strong effects. The records of the first value of a separated kind have one class.
+STRONG = {
+    "separated": (50.0, 3.0, 2.5, -2.0, 0.5, 0.0),
+    "separated, numbers": (50.0, 1.5, -1.0, 0.5, 0.0),
+    "one of 3": (3.0,),
+    "nearly one thing": (10.0, -6.0, -4.0, 0.5, -0.4, 0.3, -0.2, 0.2, 0.1, 0.0, 0.0),
+}
+#: The first seed.
+FIRST = 100
 RATES, MEANS = (0.01, 0.05, 0.16, 0.5), (0.1, 1.0, 5.0, 20.0)
+KINDS_AND_RATES = [(kind, rate) for kind, rate in product(KINDS, RATES) if kind not in STRONG or rate > 0.1]
 #: Records and epsilon, with the number of runs of a cell.
 SIZES = {(30_000, 1.0): 20, (30_000, 4.0): 20, (3_000, 4.0): 20}
 OF_COUNTS = {(30_000, 1.0): 20, (30_000, 4.0): 20}
@@ -52,6 +67,13 @@ def rows_of(kind: str, n: int, d: int, rng: np.random.Generator) -> np.ndarray:
         score = math.sqrt(0.5) * (rng.normal(size=(n, d)) + rng.normal(size=(n, 1)))
         return (score < np.linspace(-1.3, 0.0, d)).astype(float)
     X = rng.normal(size=(n, d))
+    if kind == "separated":
+        X[:, :-1], X[:, -1] = rng.random((n, d - 1)) < [0.1, 0.05, 0.1, 0.2, 0.3], rng.uniform(-1, 1, n)
+    if kind == "separated, numbers":
+        X = np.clip(X, -3, 3)
+        X[:, 0] = rng.random(n) < 0.1
+    if kind == "nearly one thing":
+        X[:, :3] = math.sqrt(0.97) * rng.normal(size=(n, 1)) + math.sqrt(0.03) * X[:, :3]
     if kind == "mixed":
         half = d // 2
         X[:, :half] = X[:, :half] < np.linspace(-1.6, 0.0, half)
@@ -70,6 +92,7 @@ def draw(
     rng = np.random.default_rng([n, d, round(1000 * rate), seed])
     X = rows_of(kind, n, d, rng)
     weights = size * np.linspace(-1, 1, d) * np.where(np.arange(d) % 2, 1, -0.7)
+    weights = np.array(STRONG.get(kind, weights))
     logits = X @ weights
     low, high = -40.0, 40.0
     for _ in range(60):
@@ -99,7 +122,7 @@ def regression(kind: str, rate: float, n: int, epsilon: float, seed: int) -> tup
 
 def run_cell(kind: str, rate: float, n: int, epsilon: float, runs: int) -> dict[str, Any]:
     """Fit the data sets of a cell."""
-    fits = [regression(kind, rate, n, epsilon, seed) for seed in range(runs)]
+    fits = [regression(kind, rate, n, epsilon, seed) for seed in range(FIRST, FIRST + runs)]
     z = np.array([(m.coef_[0] - w) / np.sqrt(m.covariance_.diagonal()[: len(w)]) for m, w in fits])
     known = np.array([reading(m).known[0] for m, _ in fits])
     found = {"kind": kind, "rate": rate, "n": n, "epsilon": epsilon, "runs": runs, "known": float(known.mean())}
@@ -115,7 +138,7 @@ def cells() -> list[tuple[str, float, int, float, int]]:
     first = [
         (kind, rate, *size, runs)
         for size, runs in SIZES.items()
-        for kind, rate in product(KINDS, RATES)
+        for kind, rate in KINDS_AND_RATES
         if kind != "60 columns" or size == (30_000, 4.0)
     ]
     return first + [("counts", mean, *size, runs) for size, runs in OF_COUNTS.items() for mean in MEANS]
@@ -139,7 +162,7 @@ def table(rows: list[dict[str, Any]]) -> str:
 
     count = sum(row["count"] for row in rows)
     hits = sum(row["count"] * row["coverage"] for row in rows if row["count"])
-    outcomes = lines("columns, rate", list(product(KINDS, RATES)), sorted(SIZES))
+    outcomes = lines("columns, rate", KINDS_AND_RATES, sorted(SIZES))
     counts = lines("counts, mean", [("counts", mean) for mean in MEANS], sorted(OF_COUNTS))
     return "\n".join([*outcomes, "", *counts, "", f"Of all known effects {hits / count:.3f} are covered."]) + "\n"
 
