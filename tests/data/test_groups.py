@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from vips_fast.cli.inputs import read_labels
 from vips_fast.data import Batch, Records, load_corpus, write_shards
 from vips_fast.data.groups import Numbering, canonical_label, check_whole, group_codes
-from vips_fast.engine.units import UnitRecords
+from vips_fast.engine.units import UnitBlock, UnitRecords, unpack_block
 
 
 @pytest.mark.parametrize(
@@ -231,7 +231,8 @@ def test_rows_of_nobody_are_in_no_unit(usable):
     rows.usable = usable
     labels = ["b", None, "b", "a", "", "a "]
     records = UnitRecords(rows, labels, invalid="drop")
-    taken = [records.take(np.array([unit]), np.zeros(1, np.uint64))[0] for unit in range(records.n_rows)]
+    blocks = [UnitBlock(records, np.array([unit])) for unit in range(records.n_rows)]
+    taken = [unpack_block(block, np.zeros(1, np.uint64))[0] for block in blocks]
     assert taken == [[0] if usable is not None else [0, 2], [3, 5], []]
     with pytest.raises(ValueError, match="some are missing"):
         UnitRecords(rows, labels)

@@ -542,7 +542,7 @@ def _in_memory(
         n_rows = len(cells[columns[0]])
         for first in range(0, n_rows, batch_rows):
             last = min(n_rows, first + batch_rows)
-            yield range(first + 1, last + 1), {name: _slice(cells[name], first, last) for name in columns}
+            yield range(first + 1, last + 1), _rows(cells, first, last)
 
 
 def _stream(
@@ -573,13 +573,16 @@ def _stream(
         raise ValueError(f"the stream broke off ({type(error).__name__}); expected a whole table") from None
 
 
-def _slice(column: Any, first: int, last: int) -> list[Any]:
-    """List some cells of a column; a missing cell is None."""
-    if hasattr(column, "iloc"):
-        part = column.iloc[first:last]
-        return list(part.astype(object).where(part.notna(), None))
-    part = column[first:last]
-    for convert in ("to_pylist", "to_list", "tolist"):
-        if hasattr(part, convert):
-            return list(getattr(part, convert)())
-    return list(part)
+def _rows(cells: dict[str, Any], first: int, last: int) -> dict[str, list[Any]]:
+    """List some cells of each column; a missing cell is None."""
+    found = {}
+    for name, column in cells.items():
+        part = column.iloc[first:last] if hasattr(column, "iloc") else column[first:last]
+        if hasattr(part, "iloc"):
+            part = part.astype(object).where(part.notna(), None)
+        for convert in ("to_pylist", "to_list", "tolist"):
+            if hasattr(part, convert):
+                part = getattr(part, convert)()
+                break
+        found[name] = list(part)
+    return found

@@ -187,10 +187,10 @@ def steps_of(state: Mapping[str, np.ndarray]) -> int:
     return int(steps)
 
 
-def reuse(scratch: dict[str, Any], name: str, make: Callable[[], Any]) -> Any:
-    """Get a buffer of the calling thread, made at its first use."""
+def reuse(scratch: dict[str, Any], name: str, make: Callable[..., Any], *arguments: Any) -> Any:
+    """Get a buffer of the calling thread, made of the arguments at its first use."""
     if name not in scratch:
-        scratch[name] = make()
+        scratch[name] = make(*arguments)
     return scratch[name]
 
 

@@ -73,16 +73,13 @@ class UnitRecords:
         lengths: np.ndarray = self._starts[units + 1] - self._starts[units]
         return lengths if self._limit is None else np.minimum(lengths, self._limit)
 
-    def _numbers(self, places: np.ndarray) -> np.ndarray:
-        """Look up rows by the places of their units."""
-        return places if self._order is None else self._order[places]
-
     def edges(self, units: np.ndarray) -> np.ndarray:
         """Divide units into blocks of equal work; never split a unit."""
         lengths = self._lengths(units)
         ends = np.concatenate(([0], np.cumsum(lengths)))
         position = np.arange(ends[-1]) - np.repeat(ends[:-1], lengths)
-        cuts = self._rows.edges(self._numbers(np.repeat(self._starts[units], lengths) + position))
+        places = np.repeat(self._starts[units], lengths) + position
+        cuts = self._rows.edges(places if self._order is None else self._order[places])
         inner = np.searchsorted(ends, np.asarray(cuts)[1:-1], side="right") - 1
         return np.unique(np.concatenate(([0], inner, [len(units)])))
 
@@ -93,33 +90,11 @@ class UnitRecords:
         places = np.repeat(self._starts[units] - ends[:-1], lengths) + np.arange(ends[-1])
         other = copy(self)
         other.n_rows, other._starts, other._order = len(units), ends, None
-        other._rows = self._rows.subset(self._numbers(places))
+        other._rows = self._rows.subset(places if self._order is None else self._order[places])
         return other
 
     def block(self, units: np.ndarray) -> UnitBlock:
         return UnitBlock(self, units)
-
-    def take(self, units: np.ndarray, words: np.ndarray) -> tuple[Any, np.ndarray, np.ndarray]:
-        """Look up units' rows: block, words of the rows, unit starts.
-
-        The block is of `Records`, and the starts have shape (n + 1,). ``words``, (n,) uint64, has one for each unit. A
-        unit's first row takes the unit's word; the words of its other rows follow from it.
-        """
-        whole = self._starts[units + 1] - self._starts[units]
-        ends = np.concatenate(([0], np.cumsum(whole)))
-        position = np.arange(ends[-1]) - np.repeat(ends[:-1], whole)
-        rows = self._numbers(np.repeat(self._starts[units], whole) + position)
-        row_words = np.repeat(words, whole) + position.astype(np.uint64) * GOLDEN
-        later = position > 0
-        row_words[later] = scramble(row_words[later])
-        if self._limit is not None and whole.max(initial=0) > self._limit:
-            # The rows with the least keys of their own, in their order in the data.
-            unit_of = np.repeat(np.arange(len(units)), whole)
-            order = np.lexsort((scramble(row_words ^ _MIX2), unit_of))
-            kept = np.sort(order[position < self._limit])
-            rows, row_words = rows[kept], row_words[kept]
-            ends = np.concatenate(([0], np.cumsum(np.minimum(whole, self._limit))))
-        return self._rows.block(rows), row_words, ends.astype(np.int64)
 
 
 def read_units(
@@ -151,7 +126,28 @@ class Selection:
 
 
 def unpack_block(block: Any, words: np.ndarray) -> tuple[Any, np.ndarray, np.ndarray | None]:
-    """Unpack a block: rows, their words, and the starts of units. The starts are None if every row is a unit."""
-    if isinstance(block, UnitBlock):
-        return block.records.take(block.units, words)
-    return block, words, None
+    """Unpack a block: rows, their words, and the starts of units, (n + 1,), or None if every row is a unit.
+
+    ``words``, (n,) uint64, has one for each unit. A unit's first row takes the unit's word; the words of its other rows
+    follow from it.
+    """
+    if not isinstance(block, UnitBlock):
+        return block, words, None
+    records, units = block.records, block.units
+    starts, order, limit = records._starts, records._order, records._limit
+    whole = starts[units + 1] - starts[units]
+    ends = np.concatenate(([0], np.cumsum(whole)))
+    position = np.arange(ends[-1]) - np.repeat(ends[:-1], whole)
+    places = np.repeat(starts[units], whole) + position
+    rows = places if order is None else order[places]
+    row_words = np.repeat(words, whole) + position.astype(np.uint64) * GOLDEN
+    later = position > 0
+    row_words[later] = scramble(row_words[later])
+    if limit is not None and whole.max(initial=0) > limit:
+        # The rows with the least keys of their own, in their order in the data.
+        unit_of = np.repeat(np.arange(len(units)), whole)
+        least = np.lexsort((scramble(row_words ^ _MIX2), unit_of))
+        kept = np.sort(least[position < limit])
+        rows, row_words = rows[kept], row_words[kept]
+        ends = np.concatenate(([0], np.cumsum(np.minimum(whole, limit))))
+    return records._rows.block(rows), row_words, ends.astype(np.int64)

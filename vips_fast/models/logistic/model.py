@@ -252,7 +252,7 @@ class LogisticStatistics(Model):
         several = self.private and starts is not None and bool((np.diff(starts) > 1).any())
         n, d = block.n_rows, self.n_features
         linear, quadratic, norms = room(scratch, "weights", 3, n)
-        work, lattice = reuse(scratch, "workspace", lambda: workspace(d, block.indptr is None)), self.lattice
+        work, lattice = reuse(scratch, "workspace", workspace, d, block.indptr is None), self.lattice
         indptr, indices, values, unit = block.indptr, block.indices, block.values, block.unit
         state = *self._around(), *lattice, self.label_free
         measured = norms if several or "diagnostics" in scratch else None

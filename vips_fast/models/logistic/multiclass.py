@@ -144,7 +144,7 @@ class OneVsRestModel(PerClassModel):
         block, words, starts = unpack_block(block, words)
         n, d, K = block.n_rows, self.n_features, self.n_classes
         *factors, quadratic, norms = parts = room(scratch, "factors", K + 2, n)
-        work = reuse(scratch, "workspace", lambda: workspace(d, block.indptr is None))
+        work = reuse(scratch, "workspace", workspace, d, block.indptr is None)
         indptr, indices, values = block.indptr, block.indices, block.values
         # Without privacy nothing is scaled down, and a unit is the sum of its rows.
         units = starts if self.private else None

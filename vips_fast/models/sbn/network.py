@@ -598,9 +598,9 @@ class QuadraticModel(Model):
     def _clipped(self, y: np.ndarray, scratch: Scratch) -> np.ndarray:
         """v of some rows, in a buffer of the thread."""
         J, K, n = self.n_visible, self.n_hidden, len(y)
-        area = reuse(scratch, "quadratic", lambda: workspaces("quadratic", J, K, 1)[0])
-        z, v = (a[:n] for a in reuse(scratch, "latent", lambda: np.empty((2, BLOCK, K))))
-        norms, lengths = (a[:n] for a in reuse(scratch, "norms", lambda: np.empty((2, BLOCK))))
+        area = reuse(scratch, "quadratic", workspaces, "quadratic", J, K, 1)[0]
+        z, v = (a[:n] for a in reuse(scratch, "latent", np.empty, (2, BLOCK, K)))
+        norms, lengths = (a[:n] for a in reuse(scratch, "norms", np.empty, (2, BLOCK)))
         native.sbn_quadratic(y, self.w, self._gram, self._linear, self._z_start, self.settings.n_sweeps, area, z)
         factor: np.ndarray | None = None
         clip = 0.0
@@ -616,7 +616,7 @@ class QuadraticModel(Model):
         J, K = self.n_visible, self.n_hidden
         sums["mean"] += linear.sum(axis=0).astype(np.int64)
         native.sbn_cross(y, linear, sums["cross"].reshape(J, K))
-        native.sbn_gram(roots, reuse(scratch, "gram", lambda: workspaces("gram", J, K, 1)[0]), sums["covariance"])
+        native.sbn_gram(roots, reuse(scratch, "gram", workspaces, "gram", J, K, 1)[0], sums["covariance"])
 
     def update(self, release: Release) -> None:
         """Update the mean image, or the network from the averaged statistics."""
