@@ -28,7 +28,7 @@ MODELS = {
 READS = [
     *(("blr", read) for read in ("decision_function", "decision_variance", "predict_proba", "predict")),
     *(("lda", read) for read in ("transform", "score", "perplexity")),
-    *(("sbn", read) for read in ("transform", "score", "reconstruct", "pixel_accuracy")),
+    *(("sbn", read) for read in ("transform", "score", "reconstruct")),
 ]
 
 

@@ -14,7 +14,7 @@ from scipy.special import logsumexp
 from ...checks import check_number, public_seed, stated_classes
 from ...data.shards import ShardedCorpus
 from ...data.types import Array, Bits, Column, Data, Labels, Matrix, RandomState, Vector
-from ...engine.model import Model, Release, array_of, steps_of
+from ...engine.model import Model, Release, array_of
 from ...engine.plan import RunSchedule
 from ...engine.result import Public
 from ...engine.sampling import Sampler
@@ -25,17 +25,15 @@ from ..estimator import ArraySpec
 from ..logistic.records import read_labels, usable_rows
 from ..parameters import Bookkeeping, Call
 from ..per_class import PerClassModel
-from ..readouts import Classifier, Published, by_pieces, kept
+from ..readouts import Classifier, Published, by_pieces
 from .network import (
     IMAGE_BITS,
     BinaryRecords,
     NetworkEstimator,
-    Normal,
     QuadraticModel,
     Scratch,
     Settings,
     drawn,
-    hidden_normal,
     row_weights,
     share_after_rounding,
 )
@@ -79,12 +77,9 @@ class ClassConditionalNetwork(NetworkEstimator, Classifier):
 
     Notes
     -----
-    *Privacy.* A record is an image with its label, and both are protected. A step is one release of the classes' sizes
-    and of all networks' statistics. A record has a part only in its own class's, so C networks cost no more than one.
-    This is parallel composition, with the label allowed to change; `ClassConditionalModel` has the proof. One ledger
-    and one statement are about all of them.
-
-    The networks' bound is Jaakkola's. ``class_prior_`` are the released shares of the classes.
+    A record is an image with its label, and both are protected. A step is one release of the classes' sizes and of all
+    networks' statistics. C networks cost no more than one, as `ClassConditionalModel` proves. One ledger and one
+    statement are about all of them.
 
     Examples
     --------
@@ -154,10 +149,7 @@ class ClassConditionalNetwork(NetworkEstimator, Classifier):
         return records, {"n_features": rows.shape[1], "classes": classes}
 
     def _model(self, public: Public, schedule: RunSchedule | None = None) -> Model:
-        assert public.classes is not None
-        K, J, C = int(self.n_components), public.n_features, len(public.classes)
-        self._check_memory(C * (J * (K + 2) + K * K), f"{J} visible units and {C} classes")
-        return ClassConditionalModel(self._network_settings(False), public, max(1, self._steps_of(schedule) // 10))
+        return ClassConditionalModel(self._network_settings(public, schedule), public)
 
     def _array_specs(self, public: Public) -> dict[str, ArraySpec]:
         assert public.classes is not None
@@ -173,9 +165,7 @@ class ClassConditionalNetwork(NetworkEstimator, Classifier):
     mean_image_ = Published[Matrix]("mean_image", "Released mean of each class's records, shape (C, J).")
 
     def _networks(self) -> list[Mapping[str, np.ndarray]]:
-        """Select the arrays of each class's network."""
-        arrays = self._fitted().arrays
-        names = [name for name in arrays if name != "class_prior"]
+        arrays, names = self._fitted().arrays, QuadraticModel.published
         return [{name: arrays[name][number] for name in names} for number in range(len(self.classes_))]
 
     def sample(
@@ -205,18 +195,13 @@ class ClassConditionalNetwork(NetworkEstimator, Classifier):
             records[mine] = drawn(network, normal, int(mine.sum()), generator)
         return records, np.asarray(classes[numbers])
 
-    @kept
-    def _hidden_normals(self) -> list[Normal]:
-        return [hidden_normal(network) for network in self._networks()]
-
     @by_pieces(np.concatenate)
     def decision_function(self, Y: Data) -> Matrix:
         """Compute lower bounds of log p(y, c), (n, C), in nats; that of log p(y | c) is `SigmoidBeliefNetwork.score`'s.
 
         They describe Y, (n, J) of 0 and 1: publish them only if Y may be.
         """
-        bounds = self._record_bounds(Y, self._networks())
-        return np.asarray(np.stack(bounds, axis=1) + np.log(self.class_prior_))
+        return np.asarray(np.stack(self._record_bounds(Y), axis=1) + np.log(self.class_prior_))
 
     def predict_proba(self, Y: Data) -> Matrix:
         """Predict probabilities of the classes, (n, C), from `decision_function`."""
@@ -273,16 +258,16 @@ class ClassConditionalModel(PerClassModel):
     clip = 1.0
     at_root: ClassVar[tuple[str, ...]] = ("_counts", "prior")
 
-    def __init__(self, settings: Settings, public: Public, mean_steps: int):
+    def __init__(self, settings: Settings, public: Public):
         assert public.classes is not None
-        self.classes: list[QuadraticModel] = [QuadraticModel(settings, public, mean_steps) for _ in public.classes]
+        self.classes: list[QuadraticModel] = [QuadraticModel(settings, public) for _ in public.classes]
         self._n_classes, self._n_records, self._n_visible = len(public.classes), public.n_records, public.n_features
         size = self.classes[0].shape[0]
         starts = range(self._n_classes, self._n_classes * (size + 1), size)
         self._places = [slice(first, first + size) for first in starts]
         self.shape = (self._n_classes * (size + 1),)
         self._counts, self.prior = np.zeros(self._n_classes), np.full(self._n_classes, 1 / self._n_classes)
-        self._retained, self._spacing, self._step = 1.0, 1.0, 0
+        self._retained, self._spacing = 1.0, 1.0
 
     def sensitivity(self, relation: str) -> float:
         """Return 1 for add or remove, 2 sqrt(1 - eta^2) for replace; see the notes."""
@@ -326,8 +311,7 @@ class ClassConditionalModel(PerClassModel):
         """Update the shares from all releases, and each network from its block."""
         scale = release.scale / (self._count_fraction(self._spacing).value * 2.0**IMAGE_BITS * self._spacing)
         self._counts = self._counts + release.units[: self._n_classes] * scale
-        self._step += 1
-        shares = np.maximum(self._counts / self._step, _LEAST_CLASS / self._n_classes)
+        shares = np.maximum(self._counts / (self.classes[0].step + 1), _LEAST_CLASS / self._n_classes)
         self.prior = shares / shares.sum()
         for one, place, share in zip(self.classes, self._places, self.prior.tolist(), strict=True):
             one.n_records = self._records_of(share)
@@ -344,16 +328,15 @@ class ClassConditionalModel(PerClassModel):
         return PixelPrediction(self.classes)
 
     def state(self) -> dict[str, np.ndarray]:
-        own = {"class_prior": self.prior, "counts": self._counts, "step": np.array([float(self._step)])}
+        own = {"class_prior": self.prior, "counts": self._counts, "step": np.array([float(self.classes[0].step)])}
         return own | super().state()
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         prior, counts = (array_of(state, name, (self._n_classes,)) for name in ("class_prior", "counts"))
-        step = steps_of(state)
         if not (prior.min() > 0 and abs(prior.sum() - 1) < 1e-9):
             raise ValueError("state: 'class_prior' is expected to be positive and to have the sum 1")
         super().restore(state)
-        self.prior, self._counts, self._step = prior, counts, step
+        self.prior, self._counts = prior, counts
         for one, share in zip(self.classes, prior.tolist(), strict=True):
             one.n_records = self._records_of(share)
 

@@ -146,18 +146,19 @@ class NetworkEstimator(PrivateEstimator):
             raise ValueError("Y: expected rows that were all usable when the shards were written")
         return Y, usable
 
-    def _network_settings(self, joint: bool) -> Settings:
-        sweeps = int(self._options.n_sweeps)
-        return Settings(int(self.n_components), sweeps, bool(self.private), resolve_n_threads(self.n_jobs), joint)
-
-    def _check_memory(self, entries: int, what: str) -> None:
-        """Refuse, before anything is spent, statistics that the machine cannot hold."""
-        K, threads = int(self.n_components), resolve_n_threads(self.n_jobs)
+    def _network_settings(self, public: Public, schedule: RunSchedule | None, joint: bool = False) -> Settings:
+        """Take the settings of a model; refuse, before anything is spent, one that the machine cannot hold."""
+        J, K, threads = public.n_features, int(self.n_components), resolve_n_threads(self.n_jobs)
+        classes = 1 if public.classes is None else len(public.classes)
         # Sums, release, averages, priors and their state; the systems that threads solve; each thread's sums.
+        entries = classes * (J * (K + 2) + K * K)
         need = 8 * (12 * entries + 4 * threads * BLOCK_SOLVE * K * K)
         need += max(8 * entries, min(8 * threads * entries, ACCUMULATOR_BYTES))
+        what = f"{J} visible units" + (f" and {classes} classes" if classes > 1 else "")
         text = f"n_components={K}: the statistics of {what} need about {need / 2**30:.0f} GiB with {threads} threads"
         check_memory(text, need, "; expected fewer components or threads")
+        mean_steps = max(1, self._steps_of(schedule) // 10)
+        return Settings(K, int(self._options.n_sweeps), bool(self.private), threads, joint, mean_steps)
 
     def _forecast(self, public: Public, schedule: RunSchedule, model: Model) -> RunForecast | None:
         if not self.private or not schedule.noise_multiplier:
@@ -172,10 +173,19 @@ class NetworkEstimator(PrivateEstimator):
         signal = 1.0 / (noise * classes * math.sqrt(K) * (math.sqrt(J) + math.sqrt(K)))
         return by_signal(signal, _LEAST_SIGNAL, _ENOUGH_SIGNAL, "hidden causes of columns")
 
-    def _record_bounds(self, Y: Any, networks: Sequence[Mapping[str, np.ndarray]]) -> list[Vector]:
+    def _networks(self) -> Sequence[Mapping[str, np.ndarray]]:
+        """Select the arrays of each network."""
+        return [self._fitted().arrays]
+
+    def _record_bounds(self, Y: Any) -> list[Vector]:
         """Compute `record_bounds` of the rows of Y under each network."""
         rows, _ = self._records(self._held(Y), self.n_features_in_)
-        return [record_bounds(rows, one, resolve_n_threads(self.n_jobs)) for one in networks]
+        return [record_bounds(rows, one, resolve_n_threads(self.n_jobs)) for one in self._networks()]
+
+    @kept
+    def _hidden_normals(self) -> list[Normal]:
+        """Compute `thresholded_normal` of each network's hidden units."""
+        return [thresholded_normal(expit(one["hidden_bias"]), one["hidden_covariance"]) for one in self._networks()]
 
 
 @dataclass(kw_only=True, repr=False, eq=False)
@@ -226,8 +236,8 @@ class SigmoidBeliefNetwork(NetworkEstimator, Transformer):
     ((2, 9), (4, 9))
     >>> model.transform(images).shape, model.reconstruct(images).shape
     ((200, 2), (200, 9))
-    >>> bool(model.score(images) < 0), 0 <= model.pixel_accuracy(images) <= 1
-    (True, True)
+    >>> bool(model.score(images) < 0)
+    True
 
     One step at a time, with the given noise.
 
@@ -257,10 +267,7 @@ class SigmoidBeliefNetwork(NetworkEstimator, Transformer):
         return BinaryRecords(rows, usable, BLOCK, resolve_n_threads(self.n_jobs)), {"n_features": rows.shape[1]}
 
     def _model(self, public: Public, schedule: RunSchedule | None = None) -> Model:
-        J, K = public.n_features, int(self.n_components)
-        self._check_memory(J * (K + 2) + K * K, f"{J} visible units")
-        mean_steps = max(1, self._steps_of(schedule) // 10)
-        return QuadraticModel(self._network_settings(self._joint(public)), public, mean_steps)
+        return QuadraticModel(self._network_settings(public, schedule, self._joint(public)), public)
 
     def _array_specs(self, public: Public) -> dict[str, ArraySpec]:
         return QuadraticModel.specs(public.n_features, int(self.n_components))
@@ -290,10 +297,6 @@ class SigmoidBeliefNetwork(NetworkEstimator, Transformer):
         """Compute sigmoid(E[w_j] . E[z] + E[c_j]), (n, J), with each record's own E[z]."""
         return np.asarray(expit(np.asarray(self.transform(Y)) @ self.components_ + self.visible_bias_))
 
-    def pixel_accuracy(self, Y: Data) -> float:
-        """Compute the share of correctly reconstructed entries, cut at 1/2 (section 7.1)."""
-        return float(((self.reconstruct(Y) > 0.5) == (self._records(Y)[0] > 0)).mean())
-
     @by_pieces(sum)
     def score(self, Y: Data, y: object = None) -> float:
         """Compute the variational lower bound of log p(Y), in nats: a sum over public records, without noise.
@@ -302,7 +305,7 @@ class SigmoidBeliefNetwork(NetworkEstimator, Transformer):
         t_j^2 = E[psi_j^2], less the divergence of q(z) from its prior. Parameters are at their posterior mean and
         variance.
         """
-        return float(self._record_bounds(Y, [self._fitted().arrays])[0].sum())
+        return float(self._record_bounds(Y)[0].sum())
 
     def sample(self, n_samples: int = 1, random_state: RandomState = None) -> Bits:
         """Draw records from the model, uint8, shape (n_samples, J); ``random_state`` seeds the draws.
@@ -312,11 +315,7 @@ class SigmoidBeliefNetwork(NetworkEstimator, Transformer):
         """
         n_samples = check_number("n_samples", n_samples, 0, 2**40, integer=True)
         generator = np.random.default_rng(public_seed(random_state))
-        return drawn(self._fitted().arrays, self._hidden_normal(), n_samples, generator)
-
-    @kept
-    def _hidden_normal(self) -> Normal:
-        return hidden_normal(self._fitted().arrays)
+        return drawn(self._fitted().arrays, self._hidden_normals()[0], n_samples, generator)
 
 
 # --------------------------------------------------------------------------------------- the algorithm
@@ -331,6 +330,7 @@ class Settings:
     private: bool
     n_threads: int
     joint: bool  # whether a unit contributes several rows together
+    mean_steps: int  # first releases, which are of the mean image only
 
 
 def share_after_rounding(model: Model, mechanism: GaussianMechanism) -> float:
@@ -417,12 +417,12 @@ class QuadraticModel(Model):
         "mean_image": ("mean_image", "J", 0.0, 1.0),
     }
 
-    def __init__(self, settings: Settings, public: Public, mean_steps: int):
+    def __init__(self, settings: Settings, public: Public):
         J, K = public.n_features, settings.n_hidden
         self.settings = settings
         self.n_visible, self.n_hidden, self.n_records = J, K, public.n_records
         self._average = RunningAverage(np.zeros(K + J * K + K * K))
-        self.step, self.mean_steps = 0, mean_steps
+        self.step, self.mean_steps = 0, settings.mean_steps
         #: Where each block of the statistic lies.
         self.blocks: dict[str, slice] = {}
         first = 0
@@ -822,13 +822,8 @@ def thresholded_normal(mean: np.ndarray, covariance: np.ndarray) -> Normal:
         return ndtri(mean), np.linalg.cholesky(correlation * np.outer(scale, scale))
 
 
-def hidden_normal(arrays: Mapping[str, np.ndarray]) -> Normal:
-    """Compute `thresholded_normal` of a network's hidden units."""
-    return thresholded_normal(expit(arrays["hidden_bias"]), arrays["hidden_covariance"])
-
-
 def drawn(arrays: Mapping[str, np.ndarray], normal: Normal, n_samples: int, rng: np.random.Generator) -> Bits:
-    """Draw records from a network and its `hidden_normal`: uint8, (n_samples, J)."""
+    """Draw records from a network and its hidden units' `thresholded_normal`: uint8, (n_samples, J)."""
     thresholds, factor = normal
     z = rng.standard_normal((n_samples, len(thresholds))) @ factor.T < thresholds
     chance = expit(z.astype(np.float64) @ arrays["components"] + arrays["visible_bias"])
