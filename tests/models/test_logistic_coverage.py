@@ -208,7 +208,10 @@ def test_an_effect_that_is_only_known_to_be_large_is_at_least_as_large(separated
     ("one", "share", "epsilon", "rare", "unit"), [(1, 0.1, 2.0, 0, 1.0), (1, 0.1, 4.0, 1, 0.1), (0, 0.2, 4.0, 0, 1.0)]
 )
 def test_a_value_without_one_class_has_one_end_and_a_strong_effect_beside_it_has_two(one, share, epsilon, rare, unit):
-    """All records of the first column's 1, or of its 0, have that label. The latter bend the other effects."""
+    """All records of the first column's 1, or of its 0, have that label. The latter bend the other effects.
+
+    So does the former those of numbers, like the last column: .42 of them held.
+    """
     known, hits, truth = np.zeros((12, 6), dtype=bool), 0, np.array([math.inf, 3.0, 2.5, -2.0, 0.5, 0.0])
     for seed in range(12):
         n, rng = 10_000, np.random.default_rng(seed)
@@ -222,7 +225,8 @@ def test_a_value_without_one_class_has_one_end_and_a_strong_effect_beside_it_has
         ends = [(unit * one.log_ratio.low, unit * one.log_ratio.high) for one in effects if one.known]
         hits += sum(low <= w <= high for (low, high), w in zip(ends, truth[known[seed]], strict=True))
     assert known[:, 0].sum() <= 1
-    assert not one or (known[:, 1:].mean() > 0.8 and hits > 0.82 * known.sum())
+    assert not one or (known[:, 1:-1].mean() > 0.8 and hits > 0.82 * known.sum())
+    assert known[:, -1].mean() < 0.2
 
 
 @pytest.mark.parametrize(("n", "epsilon", "own"), [(4_000, 4.0, 0.02), (20_000, 1.0, 0.03)])

@@ -349,8 +349,9 @@ class Reading:
         stands above that by `_SEEN`. (Of columns that others do not go with it is the column's own.) The centers have
         arrived: see `on_the_way`. The sum of p (1 - p), about the number of records of the rarer class, is at least
         `_FEWEST_RECORDS`. A column that is nearly one value has no effect apart from the constant's, and one that tells
-        the label none that ends: see `_endless`. Models that release no matrix have intervals of the noise only, and
-        all their changes are known.
+        the label none that ends: see `_endless`. Beside a value that is not known, but whose log odds ratio seems to be
+        above `_TELLING`, no number is. Models that release no matrix have intervals of the noise only, and all their
+        changes are known.
         """
         made = np.ones((len(self.weights), parts.shape[0]), dtype=bool)
         made[list(self.absent)] = False
@@ -373,8 +374,13 @@ class Reading:
                 curvature = second_moment(matrix, sd, noise, self.constant > 0)[0]
                 along = parts @ np.linalg.inv(curvature + _RIDGE * noise * np.eye(len(matrix)))
                 made[k] &= parts.multiply(along).sum(axis=1) >= _SEEN * noise * (along**2).sum(axis=1)
-                for j in np.flatnonzero(made[k] & (abs(parts) @ self._sizes > 0)).tolist():
+                of_value = abs(parts) @ self._sizes > 0
+                for j in np.flatnonzero(made[k] & of_value).tolist():
                     made[k, j] = not self._endless(k, parts[[j]])
+                # How the curvature of a separated value's records goes with numbers is hidden, and draws these to 0.
+                size = abs(parts) @ self._sizes / np.maximum(abs(parts) @ (self._sizes > 0), 1)
+                if (~made[k] & (np.abs(parts @ own) * size > _TELLING)).any():
+                    made[k] &= of_value
         return made
 
     @cached_property
