@@ -24,7 +24,7 @@ from common import DATA, ROOT, save, subplots
 from peers.uci import bag_of_words
 
 from vips_fast import LatentDirichletAllocation
-from vips_fast.audit.membership import ShadowFits, ShadowModels, join_fits, likelihood_ratios, measure
+from vips_fast.audit.membership import ShadowFits, ShadowModels, likelihood_ratios, measure
 from vips_fast.models.lda import LdaOptions
 
 RESULTS = ROOT / "bench" / "results" / "leakage"
@@ -127,7 +127,8 @@ def measured(corpus):
         return {}
     X, out = counts(corpus), {}
     for name, epsilon in SETTINGS.items():
-        shadows = join_fits(parts[name])
+        statistics, members = (np.concatenate([vars(p)[key] for p in parts[name]]) for key in ("statistics", "members"))
+        shadows = ShadowModels(statistics, members, sum(part.seconds for part in parts[name]))
         fits = ShadowFits(estimator(corpus, epsilon), X)
         scores = likelihood_ratios(shadows)
         out[name] = measure(scores, shadows, fits.event), fits.event

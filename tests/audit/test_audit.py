@@ -18,19 +18,9 @@ from vips_fast import (
     SigmoidBeliefNetwork,
 )
 from vips_fast.accounting import GaussianEvent
-from vips_fast.audit import (
-    Check,
-    LayerResult,
-    Sizes,
-    adapter_for,
-    attack,
-    audit,
-    delta_lower_bound,
-    layers,
-    mu_interval,
-)
+from vips_fast.audit import Check, LayerResult, Sizes, adapter_for, attack, audit, layers
 from vips_fast.audit.bench import FULL
-from vips_fast.audit.statistics import clopper_pearson
+from vips_fast.audit.statistics import clopper_pearson, delta_lower_bound, mu_interval
 from vips_fast.engine.sampling import KeyedRandomness
 from vips_fast.models.lda import LdaOptions
 

@@ -1,7 +1,5 @@
 """The membership attack. Its arithmetic, its finds without privacy, and private topics within their claim."""
 
-import json
-
 import numpy as np
 import pytest
 from scipy import sparse, stats
@@ -9,7 +7,7 @@ from scipy import sparse, stats
 from vips_fast import LatentDirichletAllocation
 from vips_fast.accounting import GaussianEvent, gaussian_noise_multiplier
 from vips_fast.audit import invented_documents, membership_attack
-from vips_fast.audit.membership import ShadowFits, ShadowModels, join_fits, likelihood_ratios, log_likelihoods, measure
+from vips_fast.audit.membership import ShadowFits, ShadowModels, likelihood_ratios, log_likelihoods, measure
 from vips_fast.engine.sampling import KeyedRandomness
 from vips_fast.models.lda import LdaOptions
 
@@ -90,8 +88,6 @@ def test_rates_and_intervals():
     # The fault of the root of two.
     assert not measure(scores, shadows, GaussianEvent(2.0**0.5)).passed
     assert "BEYOND THE CLAIM" in str(measure(scores, shadows, GaussianEvent(2.0**0.5)))
-    plain = json.loads(json.dumps(honest.to_dict()))
-    assert plain["passed"] is True and plain["models"] == 200 and len(plain["points"]) == 2
     with pytest.raises(ValueError, match="scores"):
         measure(np.full(members.shape, np.nan), shadows, None)
 
@@ -119,7 +115,7 @@ def test_noise_that_is_missing_is_found(documents):
     """Fits without noise, under the claim of fits with it."""
     claim = ShadowFits(leaving(5.0), documents).event
     fits = ShadowFits(OPEN, documents)
-    shadows = join_fits([fits.make(range(12)), fits.make(range(12, 24))])
+    shadows = fits.make(range(24))
     assert fits.event is None
     assert not measure(likelihood_ratios(shadows), shadows, claim).passed
 

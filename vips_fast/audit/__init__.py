@@ -22,7 +22,6 @@ from .conjugate import conjugate_adapter
 from .layers import LAYERS, audit
 from .membership import MembershipReport, invented_documents, membership_attack
 from .report import AuditReport, Check, LayerResult
-from .statistics import delta_lower_bound, mu_interval
 
 __all__ = [
     "LAYERS",
@@ -37,8 +36,6 @@ __all__ = [
     "adapter_for",
     "audit",
     "conjugate_adapter",
-    "delta_lower_bound",
     "invented_documents",
     "membership_attack",
-    "mu_interval",
 ]

@@ -53,7 +53,7 @@ class Adapter(ABC):
     samples: bool = True
     #: Layers of its own, in place of the common ones, by their letters.
     layers: Mapping[str, Any] = {}
-    #: Most canaries of layer H that a statistic has entries for; 0 without such a layer.
+    #: Most canaries of layer H that a statistic has entries for.
     most_canaries: int = 1_000
 
     def __init__(self, settings: dict[str, Any], kind: type[PrivateEstimator] | None = None):

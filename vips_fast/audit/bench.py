@@ -155,7 +155,7 @@ class Bench:
         return stage.model.round(fine, stage.plan.mechanism.spacing).reshape(-1)
 
     def run(self, stage: Fit, on_release: Callable[[Release], None]) -> None:
-        """Run the engine's own loop; ``keep`` sees each release before the model."""
+        """Run the engine's own loop; ``on_release`` sees each release before the model."""
         with np.errstate(all="ignore"):
             # With few records the noise may drive the public parameters anywhere.
             run(

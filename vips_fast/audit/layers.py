@@ -100,16 +100,11 @@ def audit(
     sizes = sizes or (FULL if full else QUICK)
     done: list[LayerResult] = []
     for layer in chosen:
-        start = time.perf_counter()
-
-        def drawn(layer: str = layer) -> LayerResult:
-            function: Layer = adapter.layers.get(layer, FUNCTIONS[layer])
-            return function(bench, sizes, np.random.default_rng(random_state))
-
-        result = drawn()
+        start, function = time.perf_counter(), adapter.layers.get(layer, FUNCTIONS[layer])
+        result = function(bench, sizes, np.random.default_rng(random_state))
         if any(not check.passed and check.by_chance > 0 for check in result.checks):
             # A true claim fails it now and then. Noise and sampling are fresh, as they take no seed.
-            result = result.combine_draws(drawn())
+            result = result.combine_draws(function(bench, sizes, np.random.default_rng(random_state)))
         result = replace(result, seconds=time.perf_counter() - start)
         done.append(result)
         if callback is not None:

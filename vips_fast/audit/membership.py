@@ -20,7 +20,6 @@ claim; one below it shows how much this attack attains, not how much the best on
 
 import time
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -135,15 +134,6 @@ class ShadowFits:
         return ShadowModels(statistics, members, time.process_time() - start)
 
 
-def join_fits(parts: list[ShadowModels]) -> ShadowModels:
-    """Join shadow models of several calls of `ShadowFits.make`."""
-    return ShadowModels(
-        np.concatenate([part.statistics for part in parts]),
-        np.concatenate([part.members for part in parts]),
-        sum(part.seconds for part in parts),
-    )
-
-
 def likelihood_ratios(shadows: ShadowModels) -> np.ndarray:
     """Score all models and documents, higher for "in": float64 (S, D).
 
@@ -209,17 +199,6 @@ class MembershipReport:
     def passed(self) -> bool:
         """Whether no point refutes the claim."""
         return not any(point.refuted for point in self.points)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return a JSON-ready copy, without the curve."""
-        return {
-            "passed": self.passed,
-            "models": self.n_models,
-            "documents": self.n_documents,
-            "area": self.area,
-            "seconds": self.seconds,
-            "points": [dict(vars(point)) for point in self.points],
-        }
 
     def text(self) -> str:
         """Return lines for a terminal."""
@@ -294,12 +273,7 @@ def invented_documents(n: int = 300, n_words: int = 500, length: int = 60, seed:
 
 
 def membership_attack(
-    estimator: LatentDirichletAllocation,
-    X: Any,
-    *,
-    n_models: int = 64,
-    random_state: int = 0,
-    callback: Callable[[int], None] | None = None,
+    estimator: LatentDirichletAllocation, X: Any, *, n_models: int = 64, random_state: int = 0
 ) -> MembershipReport:
     """Attack fits to halves of a corpus, and compare with their claim.
 
@@ -310,16 +284,10 @@ def membership_attack(
     n_models : int
         Shadow models, at least 8. At a false-positive rate a the attack needs some 100 / a scores, models times
         documents.
-    callback : callable(int) or None
-        Called with the number of models that are done.
 
     Raises as `ShadowFits` does, and ValueError if a parameter is out of its range.
     """
     check_number("n_models", n_models, 8, 10**6, integer=True)
-    fits, parts = ShadowFits(estimator, X, random_state=random_state), []
-    for number in range(n_models):
-        parts.append(fits.make(range(number, number + 1)))
-        if callback is not None:
-            callback(number + 1)
-    shadows = join_fits(parts)
+    fits = ShadowFits(estimator, X, random_state=random_state)
+    shadows = fits.make(range(n_models))
     return measure(likelihood_ratios(shadows), shadows, fits.event)

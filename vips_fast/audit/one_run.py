@@ -77,7 +77,7 @@ class Canaries:
 
 def has_canaries(adapter: Adapter) -> bool:
     """Tell whether the layer knows records with contributions that lie apart."""
-    return adapter.most_canaries > 0 and adapter.canaries(2, relation_of(adapter)) is not None
+    return adapter.canaries(2, relation_of(adapter)) is not None
 
 
 def layer_h(bench: Bench, sizes: Sizes, rng: np.random.Generator) -> LayerResult:
