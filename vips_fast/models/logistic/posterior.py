@@ -27,6 +27,8 @@ WEIGHTS = WEIGHTS / WEIGHTS.sum()
 NODES, WEIGHTS = NODES[WEIGHTS > 1e-18], WEIGHTS[WEIGHTS > 1e-18]
 #: Of fewer columns it is quicker to find all eigenvalues than those that show, which are few if noise is large.
 _ALL_BELOW = 128
+#: From this many standard deviations of the noise on a positive value is taken as it is seen.
+_AS_SEEN = 300.0
 #: Standard deviations of a logit under the prior; their weights are around 2, by a factor of 2.
 _PRIOR_LOGITS = np.array([2.0, 4.0, 8.0])
 #: Most rounds for one alpha, the change in posterior standard deviations that ends them, and by how much less evidence
@@ -90,19 +92,19 @@ def second_moment(
 
     S is (d, d) and positive definite; the uncertainty is variances of its entries in their own units, (d, d).
     ``matrix`` is S + noise, of standard deviation ``noise_sd`` off the diagonal and ``diagonal_sd`` on it. The last
-    column belongs to the ``constant``, if there is one. The others' S_jj ~ N(s, t), s and t fitted to all, and none is
-    below the noise. S_ij is sqrt(S_ii S_jj) r_ij with r_ij ~ N(r, t), r and another t fitted to all. That is shrinkage
-    toward columns of one length and a common correlation, with a noise that is known. The constant's column c has r_ic
-    ~ N(0, t), of a t of its own, and then r_ij ~ N(r + r_ic r_jc, t): where columns are never negative, independent
-    ones have that. The second result has the posterior variances of r_ij, r_jj being S_jj over its mean.
+    column belongs to the ``constant``, if there is one. `positive_moments` has the entries of the diagonal. S_ij is
+    sqrt(S_ii S_jj) r_ij with r_ij ~ N(r, t), r and t fitted to all. That is shrinkage toward a common correlation, with
+    a noise that is known. The constant's column c has r_ic ~ N(0, t), of a t of its own, and then r_ij ~ N(r + r_ic
+    r_jc, t): where columns are never negative, independent ones have that. The second result has the posterior
+    variances of r_ij, r_jj being S_jj over its mean.
     """
     d = len(matrix)
     if noise_sd == 0:
         return matrix.copy(), np.zeros((d, d))
     k = d - 1 if constant and d > 1 else d
-    diagonal, uncertain = np.diag(matrix).copy(), np.zeros(d)
-    diagonal[:k], uncertain[:k] = shrink(diagonal[:k], np.full(k, diagonal_sd**2), common=True)
-    diagonal = np.maximum(diagonal, noise_sd)
+    seen = np.diag(matrix)
+    diagonal, uncertain = np.maximum(seen, noise_sd), np.zeros(d)
+    diagonal[:k], uncertain[:k] = positive_moments(seen[:k], diagonal_sd)
     scale = np.sqrt(np.outer(diagonal, diagonal))
     seen, noise = matrix / scale, (noise_sd / scale) ** 2
     r, variance_of_r = np.eye(d), np.zeros((d, d))
@@ -112,9 +114,9 @@ def second_moment(
     pairs = np.triu_indices(k, 1)
     if k > 1:
         center = np.outer(r[:k, -1], r[:k, -1])[pairs] if k < d else 0.0
-        found, of_pairs = shrink(seen[pairs] - center, noise[pairs], common=True)
+        found, uncertain_pairs = shrink(seen[pairs] - center, noise[pairs], common=True)
         r[pairs] = r.T[pairs] = found + center
-        variance_of_r[pairs] = variance_of_r.T[pairs] = of_pairs
+        variance_of_r[pairs] = variance_of_r.T[pairs] = uncertain_pairs
     variance_of_r.flat[:: d + 1] = uncertain / diagonal**2
     # What the noise can hide, and no more, keeps the matrix from being singular.
     least = max(min(0.1, float(variance_of_r.sum(axis=1).mean())), 1e-9 * d)
@@ -146,6 +148,35 @@ def shrink(seen: np.ndarray, noise: np.ndarray, common: bool = False) -> tuple[n
             break
     trust = t / (t + noise)
     return mean + trust * (seen - mean), trust * noise
+
+
+def positive_moments(seen: np.ndarray, noise_sd: float) -> tuple[np.ndarray, np.ndarray]:
+    """Estimate positive values seen with noise: means and variances, (d,).
+
+    Their prior is fitted to all of them. It has the weights of points from a fiftieth of the noise to above the largest
+    value (Kiefer & Wolfowitz's maximum likelihood, by EM). So many small values among few large ones are known as
+    small.
+    """
+    mean, variance = seen.copy(), np.full(len(seen), noise_sd**2)
+    # Values far above the noise are as they are seen.
+    if not (near := seen < _AS_SEEN * noise_sd).any():
+        return mean, variance
+    seen = seen[near]
+    # Neighbors are never further apart than half the noise.
+    low = np.geomspace(0.02, 5.5, 60)
+    points = noise_sd * np.append(low, np.arange(6.0, 1.1 * float(seen.max()) / noise_sd, 0.5))
+    log = -0.5 * ((seen[:, None] - points) / noise_sd) ** 2
+    likelihood = np.exp(log - log.max(axis=1, keepdims=True))
+    weight = np.full(len(points), 1 / len(points))
+    for _ in range(40):
+        weight *= likelihood.T @ (1 / (likelihood @ weight))
+        weight /= len(seen)
+        weight += 1e-12
+    shares = likelihood * weight
+    shares /= shares.sum(axis=1, keepdims=True)
+    mean[near] = shares @ points
+    variance[near] = np.maximum(shares @ points**2 - mean[near] ** 2, 0.0)
+    return mean, variance
 
 
 def posterior_given(
