@@ -711,6 +711,8 @@ def findings(model: Any) -> list[str]:
         if abs(one.log_ratio.mean) > _TELLING and (one.clear or not one.known)
     ]
     named = {one.name for one in telling}
+    if telling:  # numbers beside it have no intervals, whatever the data say
+        named |= {name for name, change in zip(read.names, read.changes, strict=True) if change.step}
     unknown = [one.name for one in told.unknown if one.name not in named and not one.large]
     if unknown and read.on_the_way.all():
         least = FEWEST_STEPS if read.too_few else 2 * read.steps
@@ -731,8 +733,8 @@ def findings(model: Any) -> list[str]:
         listed = ", ".join(f"{one.name.partition('=')[0]} {one.change}" for one in telling[:_MOST_NAMED])
         found.append(
             f"effects: nearly all records of a value have one class ({listed}), so that its odds ratio says only that "
-            "it is large; expected values with records of both classes: leave the column out, or join the value with "
-            "another"
+            "it is large, and numbers beside it may have no intervals; expected values with records of both classes: "
+            "leave the column out, or join the value with another"
         )
     return found
 
