@@ -361,7 +361,7 @@ class QuadraticModel(Model):
     *Fine integers.* A record contributes 2 y_n - 1 in the first steps. Afterwards, with
     v_n the clipped and truncated z_n - zeta as integers, v_n, y_n x v_n and the upper
     off-diagonal of v_n v_n'. These are plain sums, so any split of the records gives the
-    same. The center of y is taken off in `parts`: sum_n (y_n - m) x v_n = sum_n y_n x v_n
+    same. The center of y is taken off in `round`: sum_n (y_n - m) x v_n = sum_n y_n x v_n
     - m x sum_n v_n, in integers, as m is a multiple of 2^-12.
 
     *Rounding.* A block of the statistic is a multiplier times the value of its fine integers. The multipliers hold the
@@ -389,9 +389,9 @@ class QuadraticModel(Model):
     terms' sizes. That is at most (sum_r |v_r|)^2 for G and J times that for G H. 2^-30 of it is added, and for the
     squares the factor 1 + 2^-20 is more than enough.
 
-    *Capacity.* |v_nk| <= 2^20, so no entry of a record passes 2^40 in the products v_nk v_nl, nor 2^32 in the `parts`
-    of y_n x v_n. So 2^22 records stay within 2^62. A unit of several rows may put all its norm in one block, which is
-    1 / 0.15 times the part of a record there. So the capacity is 2^19 of them.
+    *Capacity.* |v_nk| <= 2^20, so no entry of a record passes 2^40 in the products v_nk v_nl, nor 2^32 in those of y_n
+    and v_n about the center. So 2^22 records stay within 2^62. A unit of several rows may put all its norm in one
+    block, which is 1 / 0.15 times the part of a record there. So the capacity is 2^19 of them.
 
     *Sensitivity.* The first steps' block is (2 y - 1) / sqrt(J), of norm 1. Afterwards ||v_n|| <= C_z min(1, C_y /
     ||y_n - m||) bounds the blocks by C_z, C_z C_y and C_z^2 sqrt((1 - 1/K) / 2), the last because the strict upper
@@ -497,22 +497,18 @@ class QuadraticModel(Model):
         bound = {"mean": C, "cross": C * self.visible_bound, "covariance": C * C * half}[name]
         return _SHARES[name] * self.retained / math.sqrt(sum(share**2 for share in _SHARES.values())) / bound
 
-    def parts(self, fine: np.ndarray) -> dict[str, np.ndarray]:
-        """Return each block's exact integers, from the fine sums; linear, with y x v about the center of y."""
-        out = {name: fine[part] for name, part in self.blocks.items()}
-        cross = out["cross"].reshape(self.n_visible, self.n_hidden)
-        out["cross"] = cross * (1 << _CENTER_BITS) - self._center_units[:, None] * out["mean"]
-        return out
-
     def prepare(self, mechanism: GaussianMechanism, sampler: Sampler) -> None:
         """Lower the bounds by the error of rounding to the lattice."""
         self.retained, self.spacing = share_after_rounding(self, mechanism), mechanism.spacing
 
     def round(self, fine: np.ndarray, spacing: float) -> np.ndarray:
-        """Round exact sums times their multipliers to the lattice."""
+        """Round exact sums, of y x v about the center of y, times their multipliers to the lattice."""
+        parts = {name: fine[place] for name, place in self.blocks.items()}
+        cross = parts["cross"].reshape(self.n_visible, self.n_hidden) * (1 << _CENTER_BITS)
+        parts["cross"] = (cross - self._center_units[:, None] * parts["mean"]).reshape(-1)
         out = np.zeros(self.shape, dtype=np.int64)
-        for name, part in self.parts(fine).items():
-            out[self.blocks[name]] = rounded(part.reshape(-1), self._fraction(name, spacing))
+        for name, place in self.blocks.items():
+            out[place] = rounded(parts[name], self._fraction(name, spacing))
         return out
 
     def _fraction(self, name: str, spacing: float) -> Fraction:
