@@ -17,7 +17,7 @@ from ..checks import check_number
 from ..data.arrays import DROP, column_text, dense_array, not_finite_text
 from ..data.frames import named_columns, public_places
 from ..data.types import Column, Data, Matrix, Vector
-from ..engine.model import Model, Release, array_of, diagnose
+from ..engine.model import Model, Release, array_of
 from ..engine.plan import RunForecast, RunSchedule, Terms
 from ..engine.result import Public
 from ..engine.sampling import Sampler
@@ -118,6 +118,11 @@ def _places(y: Any, by: Mapping[str, Collection[str | int]], n_rows: int) -> np.
 _BELOW = 1.0 - 1e-9
 
 
+def tables_of(n_columns: int) -> list[tuple[int, ...]]:
+    """List the columns of each released table: all of them together and, if there are several, each by itself."""
+    return [tuple(range(n_columns)), *((c,) for c in range(n_columns) if n_columns > 1)]
+
+
 class TableModel(Model):
     """Sums of topic proportions by group: the table of all columns together and, beside it, one of each column.
 
@@ -141,10 +146,10 @@ class TableModel(Model):
     def __init__(self, sizes: Sequence[int], n_topics: int):
         self.clip, self.sizes = 1.0, tuple(sizes)
         #: How the number of a group in each table follows from a document's places: factors, and the first row.
-        whole = [math.prod(self.sizes[c + 1 :]) for c in range(len(self.sizes))]
-        tables = [whole] if len(whole) == 1 else [whole, *np.eye(len(whole), dtype=int).tolist()]
-        counts = [math.prod(self.sizes), *(self.sizes if len(whole) > 1 else ())]
-        self._factors, ends = np.array(tables, np.int64).T, np.cumsum([0, *counts])
+        n_columns, tables = len(self.sizes), tables_of(len(self.sizes))
+        factors = [[(c in t) * math.prod(self.sizes[j] for j in t if j > c) for t in tables] for c in range(n_columns)]
+        self._factors = np.array(factors, np.int64)
+        ends = np.cumsum([0, *(math.prod(self.sizes[c] for c in table) for table in tables)])
         self._first, self._spacing, self.n_tables = ends[:-1], 1.0, len(tables)
         self.shape = (int(ends[-1]), n_topics)
         self._sums, self._done, self._variance = np.zeros(self.shape), 0, 0.0
@@ -177,8 +182,6 @@ class TableModel(Model):
         factors = (_BELOW / np.sqrt(np.maximum(squares, self.n_tables)))[of_unit]
         values = sums * (factors * (self.clip / (GRID * self._spacing)))[:, None]
         np.add.at(out, cells, np.trunc(values).astype(np.int64))
-        if "diagnostics" in scratch:
-            diagnose(scratch, clipped=0, norm_sum=0)
 
     def update(self, release: Release) -> None:
         """Take a release."""
@@ -247,9 +250,8 @@ class Estimate:
 
     def __init__(self, sizes: Sequence[int], sums: np.ndarray, noise_sd: float):
         self._sizes, self._sd = tuple(sizes), noise_sd
-        n_tables = 1 if len(self._sizes) == 1 else 1 + len(self._sizes)
-        kept = [tuple(range(len(self._sizes))), *((c,) for c in range(len(self._sizes)))][:n_tables]
-        every = np.vstack([self.merged(columns) for columns in kept]) / n_tables**0.5
+        tables = tables_of(len(self._sizes))
+        every = np.vstack([self.merged(columns) for columns in tables]) / len(tables) ** 0.5
         self.precision = every.T @ every
         self.inverse = np.linalg.inv(self.precision)
         self.cells = self.inverse @ (every.T @ sums)
@@ -474,8 +476,7 @@ class TopicTables(PrivateEstimator):
             totals = np.outer(totals, shares / spreads[-1]).reshape(-1)
         totals *= _mean_weight(spreads)
         even = "" if any(isinstance(values, Mapping) for values in self.by.values()) else ", if all groups have as many"
-        every = {(c,) for c in range(len(names))} | {tuple(range(len(names)))}
-        for columns in sorted(every, key=len):
+        for columns in sorted(tables_of(len(names)), key=len):
             error = estimate.error(columns, public.n_records * totals, n_topics)
             shown = "hidden by the noise" if error > _MOST_ERROR else f"{100 * error:.2g}"
             said.append(f"{' and '.join(names[c] for c in columns)} {shown}")
@@ -528,7 +529,8 @@ class TopicTables(PrivateEstimator):
         """
         by = list(self._as_fitted().by)
         rows: list[list[Any]] = [[*by, "topic", "share", "low", "high"]]
-        for shown in (by, *([name] for name in by if len(by) > 1)):
+        for columns in tables_of(len(by)):
+            shown = [by[c] for c in columns]
             table = self.table(*shown)
             for g, group in enumerate(table.groups):
                 values = dict(zip(shown, group, strict=True))
