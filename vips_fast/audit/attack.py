@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from scipy.stats import binom
 
 from ..accounting import PrivacyEvent, Relation, delta, epsilon, rounded_up
 from ..engine.model import Release
@@ -22,8 +21,6 @@ from .report import Check, LayerResult
 from .statistics import delta_lower_bound, mu_interval
 
 _STEPS, _RATE, _GRID = 20, 0.1, 9
-#: Steps of the fits by risk of layer D.
-_FEW = 2
 #: Records among which layer D looks for a pair whose scores are far apart, beside the worst pair.
 _CANDIDATES = 40
 
@@ -112,13 +109,10 @@ class _Attack:
     prior is on minibatches that are the same in all epochs, so that these are found too.
     """
 
-    def __init__(self, bench: Bench, stage: Fit):
+    def __init__(self, bench: Bench):
         adapter, self.bench = bench.adapter, bench
         base = [] if adapter.disjoint else adapter.base(N_RECORDS - 1)
         extra, replaced = adapter.worst_pair()
-        #: How many of the audited record's rows are drawn, and ln of the probability.
-        self.drawn = np.arange(2)
-        self.chance = binom.logpmf(self.drawn, 1, _RATE)
         kinds: list[list[Any]] = []  # equal records of the base
         for record in base:
             same = [kind for kind in kinds if alike(kind[0], record)]
@@ -129,10 +123,10 @@ class _Attack:
         estimator = bench.estimator(**_run_settings(bench, len(own) + len(kinds)))
         # The attacker's own records: the model under attack looks at them as at any others.
         self.records = bench.prepare(estimator, own + [kind[0] for kind in kinds]).records
-        self.variance = (stage.plan.mechanism.noise_sd / stage.plan.mechanism.spacing) ** 2
 
     def follow(self, stage: Fit) -> None:
         """Attack another run."""
+        self.variance = (stage.plan.mechanism.noise_sd / stage.plan.mechanism.spacing) ** 2
         self.stage = replace(stage, records=self.records)
         self.ratios: list[float] = []
 
@@ -154,7 +148,7 @@ class _Attack:
             if length > 1:
                 self.ratios.append(linear - 0.5 * square)
                 continue
-            sampled = np.logaddexp.reduce(self.chance + self.drawn * linear - 0.5 * self.drawn**2 * square)
+            sampled = np.logaddexp(math.log(1 - _RATE), math.log(_RATE) + linear - 0.5 * square)
             self.ratios.append(sign * float(sampled))
 
     @property
@@ -188,14 +182,11 @@ def _run_settings(bench: Bench, n_rows: int, multiplier: float = 1.0) -> dict[st
 
 def _scores(bench: Bench, holds: bool, multiplier: float, n_runs: int) -> tuple[np.ndarray, PrivacyEvent]:
     """Score whole runs with and without the audited record; return their event."""
-    sides = _sides(bench)
-    records = sides[0 if holds else 1]
+    records = _sides(bench)[0 if holds else 1]
     estimator = bench.estimator(**_run_settings(bench, len(records), multiplier))
-    attack: _Attack | None = None
-    out = np.empty(n_runs)
+    attack, out = _Attack(bench), np.empty(n_runs)
     for run in range(n_runs):
         stage = bench.prepare(estimator, records)
-        attack = attack or _Attack(bench, stage)
         attack.follow(stage)
         bench.run(stage, attack)
         out[run] = attack.score
