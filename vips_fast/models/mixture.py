@@ -153,11 +153,24 @@ class Mixture(ConjugateEstimator):
         constant = np.log(weights) - (means**2).sum(axis=1) / (2 * variance)
         return constant, means / variance, [count_weight(means.shape[1])], weights, means, [variance]
 
+    def _rows(self, X: Data, y: Column | None) -> np.ndarray:
+        """Check that X are numbers, (n, d), and that there is no y."""
+        rows = dense_array(X, "X", self._options.invalid == "drop")
+        if rows.ndim != 2 or rows.shape[1] == 0 or rows.dtype.kind not in "biuf":
+            raise ValueError(f"X has shape {rows.shape} and dtype {rows.dtype}: expected numbers, (n, d), d >= 1")
+        if y is not None:
+            raise ValueError("y: expected None")
+        return rows
+
+    def _noise_of_mean(self, schedule: RunSchedule, model: Model) -> float:
+        """Compute the noise in an averaged mean's entry; 0 without privacy."""
+        rate = Schedule(1.0, float(self.learning_decay))
+        return noise_of_mean(schedule, model, rate, schedule.n_steps - schedule.measured) if self.private else 0.0
+
     def _forecast(self, public: Public, schedule: RunSchedule, model: Model) -> RunForecast | None:
-        if not self.private or not schedule.noise_multiplier or self.n_components == 1:
+        noise = self._noise_of_mean(schedule, model)
+        if not noise or self.n_components == 1:
             return None
-        rate = Schedule(self.learning_offset, float(self.learning_decay))
-        noise = noise_of_mean(schedule, model, rate, schedule.n_steps - schedule.measured)
         # A component has one record of K, and the noise of all columns stands against its center.
         signal = 1.0 / (noise * self.n_components * (public.n_columns or 1) ** 0.5)
         return by_signal(signal, _LEAST_SIGNAL, _ENOUGH_SIGNAL, "clusters")
@@ -232,12 +245,7 @@ class GaussianMixture(Mixture):
 
     def records(self, X: Data, y: Column | None = None) -> Cells:
         """Return projected records over the radius, float32."""
-        rows = dense_array(X, "X", self._options.invalid == "drop")
-        if rows.ndim != 2 or rows.shape[1] == 0 or rows.dtype.kind not in "biuf":
-            raise ValueError(f"X has shape {rows.shape} and dtype {rows.dtype}: expected numbers, (n, d), d >= 1")
-        if y is not None:
-            raise ValueError("y: expected None")
-        return self._projected(np.ascontiguousarray(rows, dtype=np.float64))
+        return self._projected(np.ascontiguousarray(self._rows(X, y), dtype=np.float64))
 
     def _projected(self, rows: np.ndarray) -> np.ndarray:
         """Project rows to d numbers. Each step but the product acts on single rows, and the product is exact."""

@@ -9,13 +9,12 @@ from typing import Any, Self, cast
 import numpy as np
 
 from ...checks import check_number
-from ...data.arrays import dense_array, not_finite_text
+from ...data.arrays import not_finite_text
 from ...data.types import Array, Cells, Column, Data, Labels, Matrix, Vector
-from ...engine.model import Model, Schedule
+from ...engine.model import Model
 from ...engine.plan import RunForecast, RunSchedule
 from ...engine.result import Public
 from ...store.words import several
-from ..forecast import noise_of_mean
 from ..mixture import GRID, Mixture, count_weight
 from ..readouts import kept
 from .knowledge import PublicVectors, weighted_centers
@@ -101,15 +100,11 @@ class DocumentClusters(Mixture):
 
     def records(self, X: Data, y: Column | None = None) -> Cells:
         """Return projected vectors, float32."""
-        vectors, columns = dense_array(X, "X", self._options.invalid == "drop"), len(self._known.projection)
-        if vectors.ndim != 2 or vectors.shape[1] != columns or vectors.dtype.kind not in "biuf":
-            raise ValueError(
-                f"X has shape {vectors.shape} and dtype {vectors.dtype}: expected numbers, (n, {columns}), vectors of "
-                f"the encoder of {self._known.name!r}"
-            )
-        if y is not None:
-            raise ValueError("y: expected None")
-        found = self._known.project(vectors) / GRID  # whole numbers of 20 bits: float32 has them exactly
+        known, vectors = self._known, self._rows(X, y)
+        if vectors.shape[1] != (columns := len(known.projection)):
+            of = f"vectors of the encoder of {known.name!r}"
+            raise ValueError(f"X has shape {vectors.shape}: expected (n, {columns}), {of}")
+        found = known.project(vectors) / GRID  # whole numbers of 20 bits: float32 has them exactly
         return np.where(np.isfinite(vectors).all(axis=1, keepdims=True), found, np.nan).astype(np.float32)
 
     def start(self, n_columns: int, rng: np.random.Generator) -> tuple[Array, ...]:
@@ -151,11 +146,9 @@ class DocumentClusters(Mixture):
 
     def _forecast(self, public: Public, schedule: RunSchedule, model: Model) -> RunForecast | None:
         """Forecast the noise in a share, and whether releases can move the clusters."""
-        if not self.private or not schedule.noise_multiplier:
+        noise = self._noise_of_mean(schedule, model) / count_weight(public.n_columns or 1)
+        if not noise:
             return None
-        rate = Schedule(self.learning_offset, float(self.learning_decay))
-        noise = noise_of_mean(schedule, model, rate, schedule.n_steps - schedule.measured)
-        noise /= count_weight(public.n_columns or 1)
         hides = noise * self.n_components
         told = "releases can move the clusters" if hides <= _MOVES else "only the shares of public clusters can be told"
         text = f"forecast: {told}, each with noise of about {noise:.1%} (one standard deviation)"

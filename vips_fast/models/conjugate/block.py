@@ -1,11 +1,8 @@
-"""Compile the loop over blocks of records, for any ``statistics``.
+"""Compile the loop that calls ``statistics`` of a `ConjugateEstimator` on blocks of records, clips and adds.
 
-The loop calls a model's ``statistics``, clips its results and adds them.
-
-``statistics(records, parameters, out)`` sees ``records``, float64 of shape (n, n_columns), and writes to ``out``,
-float64 of shape (n, n_statistics). Both have contiguous columns, so a loop over records is a loop over neighboring
-numbers, which LLVM turns into vector instructions. Numba compiles the function and the loop around it; they run without
-the interpreter's lock.
+``records`` and ``out`` have contiguous columns, so a loop over records is a loop over neighboring numbers, which LLVM
+turns into vector instructions. Numba compiles the function and the loop around it; they run without the interpreter's
+lock.
 
 Notes
 -----

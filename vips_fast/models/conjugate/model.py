@@ -16,7 +16,7 @@ from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar, Self, Unpack, cast
+from typing import Any, Self, Unpack, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -82,8 +82,8 @@ class ConjugateEstimator(PrivateEstimator):
     Parameters
     ----------
     learning_decay : float
-        kappa of the step size (tau_0 + t)^-kappa, t = 0, 1, … Zero keeps only the last step's statistics. tau_0 is the
-        class attribute ``learning_offset``.
+        kappa of the step size (1 + t)^-kappa, t = 0, 1, … The first step forgets the start. Zero keeps only the last
+        step's statistics.
     clip_norm : float or None
         L2 bound, in [1e-100, 1e100], to use in place of a larger ``norm_bound``:
         contributions above it are scaled down, which is no fault then.
@@ -145,8 +145,6 @@ class ConjugateEstimator(PrivateEstimator):
         """
         return False
 
-    #: tau_0 of the step size; 1 forgets the start in the first step.
-    learning_offset: ClassVar[float] = 1.0
     _diagnostics_without_privacy = True
     #: Set on the private copies whose functions are called.
     _public: Public | None = field(default=None, init=False)
@@ -250,7 +248,6 @@ class ConjugateEstimator(PrivateEstimator):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_number("learning_decay", self.learning_decay, 0, 1)
-        check_number("learning_offset", self.learning_offset, 0, 1e9)
         if self.clip_norm is not None:
             check_bound("clip_norm", self.clip_norm)
         self.check_parameters()
@@ -350,10 +347,6 @@ class ConjugateEstimator(PrivateEstimator):
         functions._public, functions._result = public, None
         return functions
 
-    def _check_columns(self, n_columns: int, public: Public) -> None:
-        if n_columns != public.n_columns:
-            raise ValueError(f"X and y give records of {n_columns} columns: expected {public.n_columns}, as in fit")
-
     def _model(self, public: Public, schedule: RunSchedule | None = None) -> ConjugateModel:
         n_columns = check_number("n_columns", public.n_columns, 1, 2**31, integer=True)
         return ConjugateModel(self._functions(public), n_columns, public.seed)
@@ -397,7 +390,8 @@ class ConjugateEstimator(PrivateEstimator):
         (n, n_statistics), not clipped. Zero if ``statistics`` raised or was not finite.
         """
         model, array = self._restored(), self._array(self._held(X), y)
-        self._check_columns(array.shape[1], self._fitted().public)
+        if array.shape[1] != self.n_columns_:
+            raise ValueError(f"X and y give records of {array.shape[1]} columns: expected {self.n_columns_}, as in fit")
         values = model.evaluate(array)
         return cast(Matrix, np.where(np.isfinite(values).all(axis=1, keepdims=True), values, 0.0))
 
@@ -517,10 +511,11 @@ class ConjugateModel(Model):
         if functions.clip_norm is not None:
             self.clip = min(self.clip, check_bound("clip_norm", functions.clip_norm))
         self._nonnegative, self._apart = bool(functions.nonnegative), functions._apart(n_columns)
-        self._schedule = Schedule(float(functions.learning_offset), float(functions.learning_decay))
+        self._schedule = Schedule(1.0, float(functions.learning_decay))
         self._average = RunningAverage(np.zeros(self.shape))
         self._step = 0
-        self.parameters = self._checked(functions.start(n_columns, np.random.default_rng(seed)), "start")
+        start = functions.start(n_columns, np.random.default_rng(seed))
+        self.parameters = checked_parameters(start, f"{type(functions).__name__}.start")
 
     def sensitivity(self, relation: str) -> float:
         """Return C to add or remove, 2 C to replace. If entries are >= 0, replacing has sqrt(2) C."""
@@ -589,27 +584,18 @@ class ConjugateModel(Model):
             warnings.append(MIXING_WARNING)
         return warnings
 
-    @property
-    def average(self) -> tuple[np.ndarray, float]:
-        """Return the released statistics' mean and its noise's sd. The share of the start, which is 0, is left out."""
-        weight = 1.0 - self._average.initial_weight or 1.0  # 0 before the first release
-        return self._average.values / weight, self._average.noise_sd / weight
-
     def update(self, release: Release) -> None:
         """Apply the user's M-step; TypeError or ValueError unless it gives finite arrays of the shapes of the start."""
         self._average.add(release, self._schedule.rate(self._step))
         self._step += 1
-        mean, noise_sd = self.average
-        # On a copy: assignments of an M-step to self are forgotten, as by a run that is resumed.
-        returned = self._checked(copy(self.functions).mstep(mean, noise_sd, self.parameters), "mstep")
+        mean, noise_sd = self._average.values.copy(), self._average.noise_sd
+        # On copies: assignments of an M-step to self or the mean are forgotten, as by a run that is resumed.
+        source = f"{type(self.functions).__name__}.mstep"
+        returned = checked_parameters(copy(self.functions).mstep(mean, noise_sd, self.parameters), source)
         shapes, expected = [p.shape for p in returned], [p.shape for p in self.parameters]
         if shapes != expected:
-            name = type(self.functions).__name__
-            raise ValueError(f"{name}.mstep returned arrays of shapes {shapes}: expected {expected}, as start returns")
+            raise ValueError(f"{source} returned arrays of shapes {shapes}: expected {expected}, as start returns")
         self.parameters = returned
-
-    def _checked(self, parameters: Any, source: str) -> tuple[np.ndarray, ...]:
-        return checked_parameters(parameters, f"{type(self.functions).__name__}.{source}")
 
     @property
     def has_score(self) -> bool:
@@ -628,8 +614,8 @@ class ConjugateModel(Model):
         self._step, self.parameters = step, checked_parameters(parameters)
 
     def result(self) -> dict[str, np.ndarray]:
-        mean, noise_sd = self.average
-        return {"average": mean, "noise_sd": np.array([noise_sd]), **self._named_parameters()}
+        mean, noise_sd = self._average.values.copy(), np.array([self._average.noise_sd])
+        return {"average": mean, "noise_sd": noise_sd, **self._named_parameters()}
 
     def _named_parameters(self) -> dict[str, np.ndarray]:
         return {f"parameter_{i}": array for i, array in enumerate(self.parameters)}
