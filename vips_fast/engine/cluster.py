@@ -278,22 +278,23 @@ class DaskBackend:
     workers read themselves. Then give y and groups in the same blocks, with all rows of a person in one block.
 
     ``client`` is a synchronous `distributed.Client`. ``n_partitions`` are the parts of a data set in memory; None is
-    one for each thread of the workers. ``n_threads`` are those of this process, for the noise. ``timeout`` are the
-    seconds to wait for a scheduler or a worker that does not answer; None is 30.
+    one for each thread of the workers. ``timeout`` are the seconds to wait for a scheduler or a worker that does not
+    answer; None is 30.
 
     Raises ClusterError if the scheduler does not answer, there is no worker, or one differs from this process.
     """
 
-    def __init__(
-        self, client: Client, n_partitions: int | None = None, n_threads: int = 1, timeout: float | None = None
-    ) -> None:
+    #: Threads of this process, for the noise.
+    n_threads = 1
+
+    def __init__(self, client: Client, n_partitions: int | None = None, timeout: float | None = None) -> None:
         if n_partitions is not None and n_partitions < 1:
             raise ValueError(f"n_partitions={n_partitions!r}: expected at least 1, or None")
         if getattr(client, "asynchronous", True):
             raise ValueError("client: expected a synchronous distributed.Client")
         if str(getattr(client.scheduler, "address", "")).startswith("inproc:"):
             raise ValueError("client: expected workers in processes of their own, got threads of this one")
-        self.client, self.n_partitions, self.n_threads = client, n_partitions, n_threads
+        self.client, self.n_partitions = client, n_partitions
         self.timeout = TIMEOUT if timeout is None else timeout
         self._known: dict[str, str | None] = {}
         for address in self._survey():
