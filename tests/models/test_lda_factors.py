@@ -60,7 +60,6 @@ def test_a_topic_without_a_share_has_no_covariance():
 
 @pytest.mark.parametrize("rank", [0, 1, 5, 40])
 def test_the_largest_eigenvalues_of_many_topics_are_those_of_few(rank, monkeypatch):
-    # Lanczos' iteration, and all eigenpairs; a matrix of zeros has no first vector.
     rng = np.random.default_rng(rank)
     base = np.full((400, 300), 2.0)
     ratios = 1 + 0.2 * rng.normal(size=(400, rank)) @ rng.normal(size=(rank, 300)) if rank else np.ones(base.shape)
