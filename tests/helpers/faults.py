@@ -474,14 +474,14 @@ class Undercharged(Part):
 class DrawsAll(Part):
     """Every record in each step, accounted as if few were drawn."""
 
-    def draw(self, n_rows, randomness, step):
+    def draw(self, n_rows, randomness, step, part=None):
         return np.arange(n_rows)
 
 
 class SeveralMinibatches(Part):
     """Each record is in half of the minibatches of an epoch."""
 
-    def draw(self, n_rows, randomness, step):
+    def draw(self, n_rows, randomness, step, part=None):
         epoch, number = divmod(step, self.n_batches)
         if number == 0:
             self.batches = self.inner._allocate(n_rows, randomness, epoch).astype(int)

@@ -714,7 +714,7 @@ def findings(model: Any) -> list[str]:
     if telling:  # numbers beside it have no intervals, whatever the data say
         named |= {name for name, change in zip(read.names, read.changes, strict=True) if change.step}
     unknown = [one.name for one in told.unknown if one.name not in named and not one.large]
-    if unknown and read.on_the_way.all():
+    if unknown and (read.too_few or (read.labels and read.on_the_way.all())):
         least = FEWEST_STEPS if read.too_few else 2 * read.steps
         found.insert(
             0,

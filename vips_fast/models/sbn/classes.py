@@ -14,7 +14,7 @@ from scipy.special import logsumexp
 from ...checks import check_number, public_seed, stated_classes
 from ...data.shards import ShardedCorpus
 from ...data.types import Array, Bits, Column, Data, Labels, Matrix, RandomState, Vector
-from ...engine.model import Model, Release, array_of
+from ...engine.model import Model, Release, array_of, steps_of
 from ...engine.plan import RunSchedule
 from ...engine.result import Public
 from ...engine.sampling import Sampler
@@ -332,6 +332,7 @@ class ClassConditionalModel(PerClassModel):
         return own | super().state()
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        steps_of(state)  # which is the step of all classes
         prior, counts = (array_of(state, name, (self._n_classes,)) for name in ("class_prior", "counts"))
         if not (prior.min() > 0 and abs(prior.sum() - 1) < 1e-9):
             raise ValueError("state: 'class_prior' is expected to be positive and to have the sum 1")
