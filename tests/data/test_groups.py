@@ -47,6 +47,7 @@ def test_labels_are_numbered_by_first_appearance(labels):
         ["a", None, "b"],
         np.array([1.0, np.nan, 2.0]),
         ["a", float("nan"), "b"],
+        ["a", decimal.Decimal("sNaN"), "b"],
         np.array(["2020-01-01", "NaT", "2020-01-02"], dtype="datetime64[D]"),
         ["a", "", "b"],
         np.array(["a", " \t\u00a0", "b"]),

@@ -1,6 +1,7 @@
 """The same input, the same answer in every estimator, whatever library holds it; and bad values, named by column."""
 
 import warnings
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -78,16 +79,16 @@ def test_sparse_rows_are_dense_ones(name):
 
 
 @ALL
-@pytest.mark.parametrize("kind", ["objects", "text", "lists", "nullable", "arrow", "polars", "pyarrow"])
+@pytest.mark.parametrize("kind", ["objects", "signaling", "text", "lists", "nullable", "arrow", "polars", "pyarrow"])
 def test_a_cell_that_is_missing_or_no_number_is_nan(name, kind):
     """With invalid="drop" the record contributes nothing; otherwise the refusal names the column."""
     X, *y = data(name)
     gaps = frame(X).astype(object)
-    gaps.iat[7, 1] = {"text": "zq7351", "lists": [1]}.get(kind)
+    gaps.iat[7, 1] = {"signaling": Decimal("sNaN"), "text": "zq7351", "lists": [1]}.get(kind)
     spoiled = X.astype(float)
     spoiled[7, 1] = np.nan
     kinds = {
-        **dict.fromkeys(("objects", "text", "lists"), lambda: gaps),
+        **dict.fromkeys(("objects", "signaling", "text", "lists"), lambda: gaps),
         "nullable": lambda: gaps.convert_dtypes(),
         "arrow": lambda: gaps.convert_dtypes(dtype_backend="pyarrow"),
         "polars": lambda: pl.from_pandas(gaps.convert_dtypes(dtype_backend="pyarrow")),

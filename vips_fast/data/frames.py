@@ -116,8 +116,11 @@ def _plain(column: str) -> str:
 
 def is_missing(cell: Any) -> bool:
     """Tell whether a cell is None, NaN, or pandas' NA."""
-    # What does not equal itself, or cannot say, is missing.
-    return cell is None or not isinstance(equal := cell == cell, (bool, np.bool_)) or not equal
+    # What does not equal itself, or cannot say, is missing. A decimal's signaling NaN raises.
+    try:
+        return cell is None or not isinstance(equal := cell == cell, (bool, np.bool_)) or not equal
+    except ArithmeticError:
+        return True
 
 
 def repeats(batches: Iterable[Iterable[Any]]) -> bool:
