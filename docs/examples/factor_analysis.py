@@ -27,7 +27,7 @@ class FactorAnalysis(ProbabilisticPCA):
     Statistics of a centered record x, scaled down to ||x|| <= R, with latent mean m = E[z], scaled down to ||m|| <= B:
     x m^T / (R B) and the upper triangle of m m^T / B^2 as in `ProbabilisticPCA`, and the squares x_j^2 / R^2 of the
     columns. The L2 norm of the squares is at most their sum, ||x||^2 / R^2 <= 1. So the bound is sqrt(3) as there,
-    reached by a record along one column.
+    reached by a record along one column. A unit is to be one row, as there.
     """
 
     def n_statistics(self, n_columns: int) -> int:

@@ -59,6 +59,10 @@ class LinearDynamicalSystem(ConjugateEstimator):
     sequence costs twice the bound. The smoothed covariances are functions of the released parameters, and are added in
     the M-step.
 
+    A unit is to be one sequence: the smoothed covariances count once a unit, and no number of sequences is released. So
+    of persons of several sequences, or of a wrong `n_records`, loadings and variances are of another scale. Give
+    the option ``rows_per_group=1`` then.
+
     Examples
     --------
     >>> import numpy as np

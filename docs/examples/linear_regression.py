@@ -46,7 +46,10 @@ class LinearRegression(ConjugateEstimator):
     t u, with z = (u, t). Its noise is E and e, of sd v on the diagonal of z z^T, and v / sqrt(2) off it. For the true m
     r - S m = sum of (t - u^T m) u + e - E m: a normal vector of covariance N = s^2 S + v^2 / 2 ((1 + |m|^2) I + m m^T),
     since Var (E m)_i = v^2 m_i^2 + v^2 / 2 (|m|^2 - m_i^2) and Cov = v^2 / 2 m_i m_j. So the posterior precision is S
-    N^-1 S + ``precision``, with m and s^2 iterated. Eigenvalues of S that the noise can hide are raised to it.
+    N^-1 S + ``precision``, with m and s^2 iterated. Eigenvalues of S that the noise can hide are raised to it. A
+    squared residual counts f^2, so s^2 is their sum over the released sum of f^2: persons may have several rows, if
+    their errors are independent. Without an intercept that sum is not released, and the number of units stands for it.
+    Then a unit is to be one row, no longer than R.
 
     Examples
     --------
@@ -121,13 +124,14 @@ class LinearRegression(ConjugateEstimator):
         values, vectors = np.linalg.eigh(moments[:used, :used])
         floor = max(v, 1e-12 * n)
         S = (vectors * np.maximum(values, floor)) @ vectors.T
-        m, s2 = np.zeros(used), max(q, floor) / n
+        weights = max(float(moments[d - 1, d - 1]), floor) if self.fit_intercept else n
+        m, s2 = np.zeros(used), max(q, floor) / weights
         for _ in range(_ROUNDS):
             noise = s2 * S + v * v / 2 * ((1 + m @ m) * np.eye(used) + np.outer(m, m))
             trusted = np.linalg.solve(noise, S).T
             covariance = np.linalg.inv(trusted @ S + self.precision * np.eye(used))
             m = covariance @ trusted @ r
-            s2 = max(q - 2 * m @ r + m @ S @ m, v * (1 + m @ m), 1e-12 * n) / n
+            s2 = max(q - 2 * m @ r + m @ S @ m, v * (1 + m @ m), 1e-12 * n) / weights
         whole = np.zeros((d, d))
         whole[:used, :used] = (covariance + covariance.T) / 2
         return self._parameters(np.append(m, np.zeros(d - used)), whole, s2)

@@ -62,6 +62,10 @@ class ProbabilisticPCA(ConjugateEstimator):
     of at most 1. (||x m^T||_F = ||x|| ||m||; the sqrt(2) makes the triangle's norm the matrix's Frobenius norm.) So the
     bound is sqrt(3), reached if both norms are. Entries have signs: replacing a record costs 2 sqrt(3). The posterior
     covariance of z is a function of the released parameters and is added in the M-step.
+
+    A unit is to be one row: the covariance of z counts once a unit, and no number of rows is released. So of persons of
+    several rows, or of a wrong `n_records`, loadings and variances are of another scale. Give the option
+    ``rows_per_group=1`` then.
     """
 
     _options_type: ClassVar[type] = ProbabilisticPCAOptions

@@ -40,6 +40,15 @@ def test_linear_regression_is_least_squares_without_noise():
             LinearRegression().fit(X, bad)
 
 
+def test_the_variance_of_linear_regression_is_of_rows():
+    """Persons of several rows, and rows that are scaled down, have the same."""
+    X, y, _ = line()
+    for radius in (10.0, 0.3):
+        for groups in (None, np.arange(len(X)) // 4):
+            model = LinearRegression(radius=radius, largest=10.0, **PLAIN).fit(X, y, groups=groups)
+            np.testing.assert_allclose(model.parameters_[3], 0.09, rtol=0.04)
+
+
 def test_intervals_of_linear_regression_know_the_noise():
     """Fewer than 120 of 160 intervals of 90 % fail.
 
