@@ -1,6 +1,9 @@
 """Effects of a logistic regression: outcomes, units, marginal effects and calibration."""
 
+import csv
+import io
 import re
+import warnings
 
 import numpy as np
 import pytest
@@ -8,6 +11,7 @@ from scipy.special import expit
 
 from vips_fast import BayesianLogisticRegression
 from vips_fast.data import Schema
+from vips_fast.jobs import beside
 from vips_fast.models.forecast import HopelessWarning
 from vips_fast.models.logistic.forecast import forecast, half_width
 
@@ -119,6 +123,35 @@ def test_releases_tell_of_labels_that_cannot_be_regressed(label, text):
     with pytest.warns(UserWarning, match=text) as said:
         model.set_unsafe(test_key=bytes(32)).fit(X, label(X))
     assert sum("expected" in str(one.message) for one in said) == 1
+
+
+@pytest.mark.parametrize("one", [0, 1])
+def test_a_number_has_an_interval_at_every_door_or_at_none(one):
+    """Beside a value whose records have one class: the effect, the coefficient and both files' cells.
+
+    The value against another is too large for numbers beside it to be known; its own coefficient is smaller.
+    """
+    rng, n = np.random.default_rng(8), 4000
+    cells = {
+        "age": rng.uniform(20, 80, n),
+        "amount": rng.uniform(0, 4, n),
+        "work": rng.choice(["state", "private", "none"], n, p=[0.35, 0.5, 0.15]),
+        "smoker": rng.choice(["no", "yes"], n),
+    }
+    X, work = SCHEMA.encode(cells), cells["work"]
+    y = np.where(work == "none", one, rng.random(n) < expit((cells["age"] - 50) / 20)).astype(int)
+    model = BayesianLogisticRegression(row_norm=2.0, n_steps=20, noise_multiplier=14.0, delta=1e-6, classes=[0, 1])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.set_unsafe(test_key=bytes(32)).fit(X, y, inputs={"schema.toml": SCHEMA.to_toml()})
+    age, _, amount, *_ = effects = model.effects()
+    assert not age.known and not amount.known and not age.coefficient.known and not amount.coefficient.known
+    assert np.isinf(model.credible_interval()[[0, 2]]).all()
+    (large,) = (each for each in effects if each.large)
+    rows = csv.DictReader(io.StringIO(beside.texts(model)["coefficients.csv"]))
+    (row,) = (row for row in rows if row["feature"] == large.name)
+    for end in ("low", "high"):
+        assert bool(row[f"log_odds_{end}_90"]) == bool(row[f"odds_ratio_{end}_90"]) == ((end == "low") == (one == 1))
 
 
 @pytest.mark.parametrize("covariance", ["full", "spherical"])

@@ -443,7 +443,9 @@ class Reading:
         check_number("level", level, 0, 1, low_open=True, high_open=True)
         each = self._matrix(np.arange(self.d), np.arange(self.d), np.ones(self.d))
         sd = np.sqrt([self.variances(k, each) for k in range(len(self.weights))])
-        sure = self.known if self.schema is None else self._known(each)
+        # A number's coefficient is known if its change is, and a value's by itself.
+        numbers = [change.step != 0 for change in self.changes]
+        sure = self.known if self.schema is None else np.where(numbers, self.known, self._known(each))
         half, own = np.where(sure, ndtri(0.5 + level / 2) * sd, np.inf), self.weights[:, : self.d]
         return np.stack([own - half, own + half], axis=-1)
 

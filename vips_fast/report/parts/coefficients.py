@@ -106,7 +106,7 @@ class Coefficients(Part):
         for label, k, sign in reading(model).outcomes:
             rows.append([label, "(intercept)", f"{sign * model.intercept_[k]:.6g}", *[""] * 10])
             for one in (one for one in found if one.outcome == label):
-                units = [*_cells(one.log_ratio, "{:.6g}"), *_cells(one.ratio, "{:.6g}")] if one.change else [""] * 6
+                units = _of_change(one, "{:.6g}", "{:.6g}") if one.change else [""] * 6
                 known = ("yes" if one.known else "no") if one.change else ""
                 rows.append([label, one.name, *_cells(one.coefficient, "{:.6g}"), one.change, *units, known])
         return csv_text(rows)
@@ -146,9 +146,14 @@ def _first(named: list[str]) -> str:
 
 
 def _cells(found: Interval, form: str, nothing: str = "") -> list[str]:
-    """Write a mean and the ends of its interval that are known; a ratio's end of 0 is none unless both are."""
-    ends = (v if math.isfinite(v) and (v or found.known) else None for v in found[1:])
-    return [form.format(found.mean), *(nothing if v is None else form.format(v) for v in ends)]
+    """Write a mean and the ends of its interval that are known."""
+    return [form.format(found.mean), *(form.format(v) if math.isfinite(v) else nothing for v in found[1:])]
+
+
+def _of_change(one: Effect, form: str, form_of_ratio: str, nothing: str = "") -> list[str]:
+    """Write a change's log ratio and ratio; an end of the ratio, such as 0, is none if the logarithm has none."""
+    logs, ratio = _cells(one.log_ratio, form, nothing), _cells(one.ratio, form_of_ratio, nothing)
+    return logs + [nothing if log == nothing else cell for log, cell in zip(logs, ratio, strict=True)]
 
 
 def _sampling(model: Any) -> str:
@@ -165,5 +170,4 @@ def _sampling(model: Any) -> str:
 
 def _row(title: str, one: Effect) -> tuple[str, ...]:
     """Write an effect as a row of the table."""
-    odds, ratio = _cells(one.log_ratio, "{:+.4g}", "not known"), _cells(one.ratio, "{:.4g}", "not known")
-    return (title, one.column, one.change, *odds, *ratio)
+    return (title, one.column, one.change, *_of_change(one, "{:+.4g}", "{:.4g}", "not known"))
