@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
-from operator import attrgetter
 from typing import Any, TypeVar
 
 import numpy as np
@@ -163,7 +162,7 @@ def one_blas_thread(d: int, scipy: bool = True) -> Iterator[Any]:
     # Loaded before the controller looks for BLAS libraries.
     lapack = importlib.import_module("scipy.linalg.lapack") if scipy else None
     controller = _thread_controller(scipy) if d < _ONE_THREAD_BELOW else None
-    if controller is None or max(map(attrgetter("num_threads"), controller.lib_controllers), default=1) == 1:
+    if controller is None or all(one.num_threads == 1 for one in controller.lib_controllers):
         yield lapack
         return
     with controller.limit(limits=1, user_api="blas"):

@@ -227,7 +227,7 @@ class PrivateEstimator:
         check_number("epsilon", self.epsilon, 0, math.inf, low_open=True, high_open=True, optional=True)
         check_number("delta", self.delta, 0, 1, low_open=True, high_open=True, optional=True)
         check_number("noise_multiplier", self.noise_multiplier, 0, math.inf, high_open=True, optional=True)
-        options = self._options_type.of(self.options)
+        options = self._options
         check_number("batch_size", self.batch_size, 0, math.inf, low_open=True, high_open=True, optional=True)
         check_number("n_records", self.n_records, 1, MAX_RECORDS, integer=True, optional=True)
         check_number("rows_per_group", options.rows_per_group, 1, MAX_RECORDS, integer=True, optional=True)

@@ -335,7 +335,7 @@ class LogisticModel(LogisticStatistics):
         #: Log odds of the released base rate.
         self._base = np.zeros(1)
         # See `calibrating_factor`. A factor of 0 means no factor; it is of coefficients that have a 1.
-        self._along, self._factor, self._scaled = np.zeros(2 * d + 2), np.zeros(2), np.ones(d)
+        self._along, self._factor = np.zeros(2 * d + 2), np.zeros(2)
         # The rows' second moment, the average of later s2, and what both tell of the curvature; (0, 0) before them.
         self._rows = self._late = self._matrix = np.empty((0, 0))
         # Variances of the noise in an entry off their diagonals, and in the averaged gradient; steps that counted; and
@@ -531,9 +531,8 @@ class LogisticModel(LogisticStatistics):
         """Add a step to the averages of `calibrating_factor`."""
         if self._calibrates and noise_sd > 0:
             rate, mean = 3 / (self.step + 2), self._mean
-            toward = self._scaled * mean
-            now = np.concatenate([[toward @ gradient, 0.0], mean, self.point])
-            variance = (1 - rate) ** 2 * self._along[1] + rate**2 * noise_sd**2 * float(toward @ toward)
+            now = np.concatenate([[mean @ gradient, 0.0], mean, self.point])
+            variance = (1 - rate) ** 2 * self._along[1] + rate**2 * noise_sd**2 * float(mean @ mean)
             self._along += rate * (now - self._along)
             self._along[1] = variance
 
