@@ -13,7 +13,6 @@ from scipy.special import digamma
 
 import vips_fast
 from vips_fast.engine.backend import Threads
-from vips_fast.engine.plan import Planner
 from vips_fast.engine.result import Public
 from vips_fast.kernels import lda_estep
 
@@ -83,7 +82,7 @@ def test_numba_estep_beside_numpy(paired, benchmark):
     estimator = GaussianMixture(K, radius=RADIUS, random_state=0, sampling="full", private=False)
     records, facts = estimator._read(simulated())
     X, public = records.array, Public(n_records=N, seed=0, **facts)
-    made = Planner().plan(estimator.request(public))
+    made = estimator.request(public).plan()
     model, spacing = made.model, made.plan.mechanism.spacing
     rows, words = np.arange(len(X)), np.zeros(len(X), dtype=np.uint64)
 

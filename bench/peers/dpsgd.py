@@ -15,7 +15,7 @@ from vips_fast.checks import check_choice, check_flag, check_number
 from vips_fast.engine.budget import Budget
 from vips_fast.engine.loop import Progress
 from vips_fast.engine.model import Model, Release, array_of, steps_of
-from vips_fast.engine.plan import Planned, Planner, Request, RunPlan, RunSchedule, Terms
+from vips_fast.engine.plan import Planned, Request, RunPlan, RunSchedule, Terms
 from vips_fast.engine.result import FitResult, Public
 from vips_fast.engine.sampling import Sampler, make_sampler
 from vips_fast.engine.statement import Privacy
@@ -39,16 +39,16 @@ _SCENARIOS = {
 }
 
 
-class OwnPlanner(Planner):
+class OwnRequest(Request):
     """As the base's, but for the accountant that calibrates and the kind of noise."""
 
-    def plan(self, request: Request, budget: Budget | None = None) -> Planned:
+    def plan(self, budget: Budget | None = None) -> Planned:
         """Plan a run of the estimator whose request this is."""
         # A request's model is a method of the estimator.
-        own: Any = cast(MethodType, request.model).__self__
-        if request.purchase is not None or budget is not None:
+        own: Any = cast(MethodType, self.model).__self__
+        if self.purchase is not None or budget is not None:
             raise ValueError(f"after, budget: expected None for {type(own).__name__}")
-        public, terms = request.public, request.terms
+        public, terms = self.public, self.terms
         schedule = own._schedule(public, terms)
         sampler, n_steps, delta = schedule.sampler, schedule.n_steps, terms.usual_delta(public.n_records)
         model = own._model(public)
@@ -57,9 +57,9 @@ class OwnPlanner(Planner):
         mechanism = kind(z, model.sensitivity(sampler.relation), model.clip)
         model.prepare(mechanism, sampler)
         known = "fitted with private=False" if not own.private else "noise_multiplier=0"
-        taints = tuple(dict.fromkeys((*((known,) if z == 0 else ()), *request.taints)))
+        taints = tuple(dict.fromkeys((*((known,) if z == 0 else ()), *self.taints)))
         plan = RunPlan(sampler, mechanism, n_steps, delta, taints=taints)
-        return Planned(request, plan, model, request.settings, None, None)
+        return Planned(self, plan, model, self.settings, None, None)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -131,7 +131,8 @@ class DPSGDLogisticRegression(LinearClassifier):
             raise ValueError(f"delta={self.delta!r}: expected None, scenario 'laplace' has delta = 0")
         super()._check_parameters()
 
-    _planner = OwnPlanner
+    def request(self, public: Public, **how: Any) -> Request:
+        return OwnRequest(**vars(super().request(public, **how)))
 
     def _schedule(self, public: Public, terms: Terms) -> RunSchedule:
         sampling, relation, _, order = _SCENARIOS[self.scenario]

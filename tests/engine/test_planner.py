@@ -1,4 +1,4 @@
-"""The planner: one calibration a fit, one plan a request. Refusals come from only public numbers."""
+"""Plans: one calibration a fit, one plan a request. Refusals come from only public numbers."""
 
 import warnings
 from dataclasses import FrozenInstanceError, replace
@@ -9,9 +9,10 @@ import scipy.sparse as sp
 from cases import CASES
 
 from vips_fast import LatentDirichletAllocation, PrivateVocabulary, plan
+from vips_fast.accounting import accountants
+from vips_fast.accounting.privacy_loss.distribution import PldAccountant
 from vips_fast.engine import plan as module
 from vips_fast.engine.budget import Budget, BudgetExceededError
-from vips_fast.engine.plan import Planner
 from vips_fast.engine.result import Public
 
 
@@ -42,17 +43,24 @@ def test_one_calibration_a_fit(name, how, calibrations):
     assert calibrations == [3.0]
 
 
-def test_three_calibrations_with_a_vocabulary_purchase(calibrations):
-    planner, target = Planner(), {"epsilon": 4.0}
-    found = plan(600, None, 2, delta=1e-5, planner=planner, **target).vocabulary
+def test_nothing_is_computed_twice_with_a_vocabulary_purchase(monkeypatch):
+    asked, compute, target = [], PldAccountant.epsilon, {"epsilon": 4.0}
+
+    def counted(self, event, *how, **options):
+        asked.append((event, how, *options.items()))
+        return compute(self, event, *how, **options)
+
+    monkeypatch.setattr(PldAccountant, "epsilon", counted)
+    accountants._answer.cache_clear()
+    found = plan(600, None, 2, delta=1e-5, **target).vocabulary
     words = PrivateVocabulary(**{**found.parameters(), "delta": 1e-5})
-    words.fit(["cough and fever", "fever again", "a cold"] * 200, planner=planner)
+    words.fit(["cough and fever", "fever again", "a cold"] * 200)
     counts = sp.csr_array(np.random.default_rng(0).poisson(0.5, (600, len(words.get_feature_names_out()))))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = LatentDirichletAllocation(2, delta=1e-5, **target).fit(counts, after=words, planner=planner)
-    # For the words, in their choice, and for plan and fit together.
-    assert calibrations == [2.0, 4.0, 4.0] and model.privacy_.epsilon <= 4.0
+        model = LatentDirichletAllocation(2, delta=1e-5, **target).fit(counts, after=words)
+    # The fits calibrate as their plan did, by its answers.
+    assert 10 < len(asked) == len(set(asked)) and model.privacy_.epsilon <= 4.0
     assert words.get_feature_names_out().size > 0
 
 
@@ -61,7 +69,7 @@ def test_the_same_request_has_the_same_plan(name):
     make, data = CASES[name]
     estimator = make()
     request = estimator.prepare(*data()).planned.request
-    plans = [Planner().plan(request) for _ in range(2)]
+    plans = [request.plan() for _ in range(2)]
     assert plans[0].plan.public() == plans[1].plan.public() and plans[0].settings == plans[1].settings
     assert plans[0].forecast == plans[1].forecast
     for frozen in (request, plans[0], plans[0].plan):
@@ -87,4 +95,4 @@ def test_a_budget_that_is_spent_refuses_before_the_columns_are_known(tmp_path):
         model.cost(budget=budget)
     assert budget.show()["runs"] == []
     public = Public(n_features=0, n_records=120, seed=0)
-    assert Planner().cost(replace(model.request(public), terms=replace(model._terms, noise_multiplier=0.0))) is None
+    assert replace(model.request(public), terms=replace(model._terms, noise_multiplier=0.0)).cost() is None

@@ -9,7 +9,6 @@ import pytest
 from vips_fast import BayesianLogisticRegression
 from vips_fast.engine.backend import Threads
 from vips_fast.engine.model import Release
-from vips_fast.engine.plan import Planner
 from vips_fast.engine.result import Public
 from vips_fast.kernels import native, reference
 from vips_fast.kernels.logistic import factor_spacing, triangle_size
@@ -43,7 +42,7 @@ def prepare(X, y, step, z=2.0, relation="add_remove", n_records=60, private=True
     records = LogisticRecords.of(design(X, estimator._constant), np.asarray(y, dtype=float))
     scale = None if private else records.largest()[0]
     public = Public(n_features=X.shape[1], n_records=n_records, seed=0, scale=scale)
-    made = Planner().plan(estimator.request(public))
+    made = estimator.request(public).plan()
     model, plan = made.model, made.plan
     rng, d = np.random.default_rng(7), records.rows.n_features
     if step:

@@ -8,7 +8,6 @@ import pytest
 from vips_fast import LatentDirichletAllocation, PrivateVocabulary, verify
 from vips_fast.cli import main
 from vips_fast.engine.ledger import Ledger
-from vips_fast.engine.plan import Planner
 from vips_fast.engine.result import FitResult, Public
 from vips_fast.engine.statement import Privacy
 from vips_fast.models.family import PURCHASE
@@ -73,7 +72,7 @@ def forged(words, change):
 def read_anyway(said):
     records = [record for record in said["ledger"]["records"] if record["kind"] != "close"]
     words, public = PrivateVocabulary._from_settings(said["settings"]), Public(**said["public"])
-    model = Planner().plan(words.request(public)).model
+    model = words.request(public).plan().model
     model.restore({"sums": np.array(said["sums"], dtype=np.int64), **texts_of(said["tokens"])})
     return FitResult.make(
         said["model"], said["settings"], public, len(said["sums"]), model.result(), model.state(), Ledger.of(records)

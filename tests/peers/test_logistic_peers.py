@@ -56,7 +56,7 @@ def scores_model(estimator, X, y):
     records = LogisticRecords.of(design(X, float(estimator.fit_intercept)), np.asarray(y, float))
     estimator.set_params(noise_multiplier=2.0, sampling="full")
     request = estimator.request(Public(n_features=X.shape[1], n_records=60, seed=3))
-    made = estimator._planner().plan(request)
+    made = request.plan()
     return made.model, made.plan.mechanism, records
 
 

@@ -777,7 +777,7 @@ def pay(
     ``what`` names the run in the budget's file. Raises BudgetExceededError if they do not fit; but a run that kept a
     step may resume without a reservation, and publishes the steps that it kept.
     """
-    assert plan.event is not None, "the planner refuses a budget for a fit without noise"
+    assert plan.event is not None, "a plan refuses a budget for a fit without noise"
     least, kept, count = None, 0, n_events(plan.sampler, range(plan.n_steps))
     if run is not None and run.begun:
         kept, count = run.progress(plan.event, target)

@@ -281,7 +281,7 @@ class MeasuredModel(Model):
         self.score = None
         if self._done == self._n_steps - 1:
             self.score = self.model.gain_score()
-            assert self.score is not None, "the planner measures models that have a score"
+            assert self.score is not None, "only models that have a score are measured"
             self.score.replaces = self._replaces
         self.shape = self.model.shape if self.score is None else (self.score.cells,)
 
@@ -352,7 +352,7 @@ class MeasuredModel(Model):
         self._done, self.measured = int(done), None
         if done >= self._n_steps:
             score = self.model.gain_score()
-            assert score is not None, "the planner measures models that have a score"
+            assert score is not None, "only models that have a score are measured"
             shares = array_of(state, "shares", (score.n_shares + 1,)) if score.n_shares else None
             self.measured = Score.restore(array_of(state, "score", (score.n_candidates + 4,)), shares)
         self._begin()

@@ -1,10 +1,10 @@
 """From a request to the plan of a run: everything is decided, and its cost known, before anything is spent.
 
-    Request  →  Planner.plan  →  Planned: the run's plan, its model, and the settings that were settled
+    Request  →  Request.plan  →  Planned: the run's plan, its model, and the settings that were settled
 
-A request has the settings of a run and its public facts. The planner takes delta, minibatches and steps from the
-request, and finds the noise once. It refuses a run that exceeds the target or the budget. It draws nothing,
-reserves nothing and sees no record: one request and one state of the budget always give one plan.
+A request has the settings of a run and its public facts. Its plan has the delta, the minibatches and steps, and the
+noise. A run that exceeds the target or the budget is refused. Planning draws nothing, reserves nothing and sees no
+record: one request and one state of the budget always give one plan.
 
 Sampler, noise and accounting are coupled in `RunPlan` by construction: the event to charge is the sampler's own, and
 has the noise multiplier of the mechanism that will add the noise.
@@ -37,7 +37,7 @@ from .gain import MeasuredModel
 from .ledger import Ledger, bounded_with
 from .model import Model
 from .result import FitResult, Public
-from .sampling import Sampler, n_events
+from .sampling import Sampler, n_events, run_event
 from .statement import PlannedRun
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class RunSchedule:
     whole: bool = True
     #: Whether the last step is a score of the finished model (`vips_fast.engine.gain`), if it has one.
     measured: bool = False
-    #: The noise of each release; the planner sets it before it asks for the model.
+    #: The noise of each release; the plan sets it before it asks for the model.
     noise_multiplier: float = 0.0
 
 
@@ -110,47 +110,6 @@ class RunForecast:
 
     def __str__(self) -> str:
         return self.text
-
-
-@dataclass(frozen=True)
-class Request:
-    """Everything that determines a plan: settings, public facts, and what a model family decides from these."""
-
-    #: The arguments of the constructor.
-    settings: Mapping[str, Any]
-    #: Before the data are read its ``n_features`` is 0.
-    public: Public
-    terms: Terms
-    #: Minibatches and steps. None if they depend on the columns of the data, which are not known yet.
-    schedule: Callable[[Public, Terms], RunSchedule | None]
-    #: The model at its public start.
-    model: Callable[[Public, RunSchedule], Model]
-    #: A sensitivity to declare in place of the model's proven one; None for the proven one.
-    sensitivity: Callable[[Model, str], float | None]
-    #: Expected worth of the run; None if nothing predicts it.
-    forecast: Callable[[Public, RunSchedule, Model], RunForecast | None]
-    #: Reasons, known from the settings, why the guarantee will not hold.
-    taints: tuple[str, ...] = ()
-    #: Fewest steps of a run whose last one is a score of its model; None for no score.
-    measured_from: int | None = None
-    #: Whether this is a call of ``partial_fit``.
-    partial: bool = False
-    #: The vocabulary purchase: "event", "head", "unit" and "relation".
-    purchase: Mapping[str, Any] | None = None
-    #: Of the runs that a call of ``partial_fit`` continues.
-    earlier: FitResult | None = field(default=None, repr=False)
-    #: Noise multiplier of the interrupted run that is resumed.
-    resumed_noise: float | None = None
-
-    @property
-    def step_before(self) -> str:
-        """The step that spent the purchase, in words."""
-        return "the earlier fit to these records" if "fit" in (self.purchase or {}) else "the vocabulary purchase"
-
-    @property
-    def earlier_delta(self) -> float | None:
-        """Delta of the statement, which the first run fixed; None without releases."""
-        return None if self.earlier is None or not len(self.earlier.ledger) else self.earlier.privacy.delta
 
 
 @dataclass(frozen=True)
@@ -256,63 +215,68 @@ class Planned:
     forecast: RunForecast | None
 
 
-class Planner:
-    """Planner of one job's runs; it calibrates each noise multiplier once."""
+@dataclass(frozen=True)
+class Request:
+    """Everything that determines a plan: settings, public facts, and what a model family decides from these."""
 
-    def __init__(self) -> None:
-        self._calibrated: dict[tuple[PrivacyEvent, int, Target, PrivacyEvent | None], float] = {}
+    #: The arguments of the constructor.
+    settings: Mapping[str, Any]
+    #: Before the data are read its ``n_features`` is 0.
+    public: Public
+    terms: Terms
+    #: Minibatches and steps. None if they depend on the columns of the data, which are not known yet.
+    schedule: Callable[[Public, Terms], RunSchedule | None]
+    #: The model at its public start.
+    model: Callable[[Public, RunSchedule], Model]
+    #: A sensitivity to declare in place of the model's proven one; None for the proven one.
+    sensitivity: Callable[[Model, str], float | None]
+    #: Expected worth of the run; None if nothing predicts it.
+    forecast: Callable[[Public, RunSchedule, Model], RunForecast | None]
+    #: Reasons, known from the settings, why the guarantee will not hold.
+    taints: tuple[str, ...] = ()
+    #: Fewest steps of a run whose last one is a score of its model; None for no score.
+    measured_from: int | None = None
+    #: Whether this is a call of ``partial_fit``.
+    partial: bool = False
+    #: The vocabulary purchase: "event", "head", "unit" and "relation".
+    purchase: Mapping[str, Any] | None = None
+    #: Of the runs that a call of ``partial_fit`` continues.
+    earlier: FitResult | None = field(default=None, repr=False)
+    #: Noise multiplier of the interrupted run that is resumed.
+    resumed_noise: float | None = None
 
-    # ------------------------------------------------------------ the noise
+    @property
+    def step_before(self) -> str:
+        """The step that spent the purchase, in words."""
+        return "the earlier fit to these records" if "fit" in (self.purchase or {}) else "the vocabulary purchase"
 
-    def noise(self, sampler: Sampler, count: int, target: Target, purchase: PrivacyEvent | None = None) -> float:
-        """Calibrate the noise multiplier to meet a target.
+    @property
+    def earlier_delta(self) -> float | None:
+        """Delta of the statement, which the first run fixed; None without releases."""
+        return None if self.earlier is None or not len(self.earlier.ledger) else self.earlier.privacy.delta
 
-        With it, ``count`` events of the sampler and the vocabulary purchase of the same fit meet the target. Raises
-        ValueError if no multiplier does.
-        """
-        key = sampler.event(1.0), count, target, purchase
-        if key not in self._calibrated:
-            before = () if purchase is None else (purchase,)
-            if purchase is not None and target.excess(purchase) >= 0.0:
-                spent = target.spent(purchase)
-                raise ValueError(
-                    f"{target}: expected more than {rounded_up(spent)}, which the vocabulary purchase has spent, since "
-                    f"it bounds both together; epsilon={rounded_up(spent + target.epsilon)} leaves this fit about "
-                    f"{rounded_up(target.epsilon)}"
-                )
-            self._calibrated[key] = calibrate_noise_multiplier(
-                lambda z: ComposedEvent((*before, SelfComposedEvent(sampler.event(z), count))),
-                target.epsilon,
-                target.delta,
-            )
-        return self._calibrated[key]
-
-    # ------------------------------------------------------------- the plan
-
-    def plan(self, request: Request, budget: Budget | None = None) -> Planned:
-        """Plan a run; spend nothing.
+    def plan(self, budget: Budget | None = None) -> Planned:
+        """Plan the run; spend nothing.
 
         Raises ValueError if settings, steps or the noise are out of range, or the run would pass its target. Raises
         ValueError if the budget has another unit, relation or delta. Raises BudgetExceededError if nothing fits the
         budget.
         """
-        terms, schedule = self.complete_terms(request, budget)
+        terms, schedule = self.complete_terms(budget)
         assert schedule is not None, "the columns of the data are known"
-        public, sampler, delta = request.public, schedule.sampler, terms.usual_delta(request.public.n_records)
-        reasons = dict.fromkeys(request.taints)
+        public, sampler, delta = self.public, schedule.sampler, terms.usual_delta(self.public.n_records)
+        reasons = dict.fromkeys(self.taints)
         z = 0.0
         if terms.private:
-            count = n_events(sampler, range(schedule.n_steps))
-            known, before = _known_noise(request, terms, sampler, count, budget), bounded_with(request.purchase)
-            z = self.noise(sampler, count, terms.target(delta), before) if known is None else known
+            z = self._noise(terms, schedule, budget)
             if z == 0.0:
                 reasons["noise_multiplier=0"] = None
             elif terms.noise_multiplier is not None and terms.epsilon is not None:
-                _check_target(request, sampler, z, schedule.n_steps, delta)
+                _check_target(self, sampler, z, schedule.n_steps, delta)
         else:
             reasons["fitted with private=False"] = None
         schedule = replace(schedule, noise_multiplier=z)
-        model = request.model(public, schedule)
+        model = self.model(public, schedule)
         if schedule.measured and model.has_score:
             model = MeasuredModel(model, schedule.n_steps, public.n_records)
         plan = make_plan(
@@ -322,23 +286,22 @@ class Planner:
             schedule.n_steps,
             delta,
             private=terms.private,
-            sensitivity=request.sensitivity(model, sampler.relation),
+            sensitivity=self.sensitivity(model, sampler.relation),
             taints=tuple(reasons),
             part=public.part,
             unit=public.unit,
-            purchase=None if request.purchase is None else dict(request.purchase),
-            call=request.partial,
-            limit=terms.epsilon if request.partial and terms.noised else None,
-            stated=request.settings.get("n_records") is not None or public.call_records is not None,
+            purchase=None if self.purchase is None else dict(self.purchase),
+            call=self.partial,
+            limit=terms.epsilon if self.partial and terms.noised else None,
+            stated=self.settings.get("n_records") is not None or public.call_records is not None,
         )
-        if request.purchase is not None or request.earlier is not None:
-            _check_follows(request, plan)
-        if request.earlier is not None:
-            model.restore(request.earlier.state)
+        if self.purchase is not None or self.earlier is not None:
+            _check_follows(self, plan)
+        if self.earlier is not None:
+            model.restore(self.earlier.state)
+        settings = dict(self.settings)
         if budget is not None:
             _refuse(budget, plan.taints or (() if plan.event is not None else ("no noise is added",)))
-        settings = dict(request.settings)
-        if budget is not None:
             # The result shows the settings that the budget decided.
             settings["delta"] = terms.delta
             if terms.threshold_delta is not None:
@@ -347,66 +310,62 @@ class Planner:
                 settings["noise_multiplier"] = z
         targeted = terms.epsilon is not None or settings["noise_multiplier"] is None
         target = terms.target(delta) if targeted else None
-        forecast = request.forecast(public, schedule, model)
-        if forecast is not None and plan.event is not None and request.earlier is None:
-            included = () if request.purchase is None else (event_from_dict(request.purchase["event"]),)
+        forecast = self.forecast(public, schedule, model)
+        if forecast is not None and plan.event is not None and self.earlier is None:
+            included = () if self.purchase is None else (event_from_dict(self.purchase["event"]),)
             run = SelfComposedEvent(plan.event, n_events(sampler, range(schedule.n_steps)))
             forecast = replace(forecast, event=ComposedEvent((*included, run)), unit=public.unit)
-        return Planned(request, plan, model, settings, target, forecast)
+        return Planned(self, plan, model, settings, target, forecast)
 
-    def cost(
-        self, request: Request, budget: Budget | None = None, run: RunFolder | None = None
-    ) -> SelfComposedEvent | None:
-        """Find the releases of a run from public numbers.
+    def cost(self, budget: Budget | None = None, run: RunFolder | None = None) -> SelfComposedEvent | None:
+        """Find the releases of the run from public numbers.
 
         Returns None if they depend on columns of data that are not read yet. Raises as `plan`. A budget also refuses a
         run that does not fit it now, and a resumed ``run`` without a step that can have no further one.
         """
-        terms, schedule = self.complete_terms(request, budget)
+        terms, schedule = self.complete_terms(budget)
         if schedule is None or not terms.noised:
             return None
-        sampler, delta = schedule.sampler, terms.usual_delta(request.public.n_records)
-        count = n_events(sampler, range(schedule.n_steps))
-        known, before = _known_noise(request, terms, sampler, count, budget), bounded_with(request.purchase)
-        event = sampler.event(self.noise(sampler, count, terms.target(delta), before) if known is None else known)
+        planned = run_event(schedule.sampler, self._noise(terms, schedule, budget), schedule.n_steps)
+        event, count = planned.event, planned.count
         kept, least = 0, count
         if run is not None:
-            kept, count = run.progress(event, terms.target(delta) if terms.epsilon is not None else None)
+            target = terms.target(terms.usual_delta(self.public.n_records)) if terms.epsilon is not None else None
+            kept, count = run.progress(event, target)
             least = min(count, 1)
         if budget is not None and least and not kept:
-            budget.check(event, least, request.public.part)
+            budget.check(event, least, self.public.part)
         return SelfComposedEvent(event, count)
 
-    def check_after(self, request: Request, budget: Budget | None, purchase: SelfComposedEvent) -> str:
-        """Check a run after a purchase; return its neighboring relation.
+    def check_after(self, budget: Budget | None, purchase: SelfComposedEvent) -> str:
+        """Check the run after a purchase; return its neighboring relation.
 
         Raises as `plan`, also if the budget cannot pay for both.
         """
-        terms, schedule = self.complete_terms(request, budget)
+        terms, schedule = self.complete_terms(budget)
         assert schedule is not None, "the columns of the data are known"
         sampler, count = schedule.sampler, n_events(schedule.sampler, range(schedule.n_steps))
         if budget is not None:
             z = LARGEST_NOISE
             if terms.epsilon is not None:
-                delta = terms.usual_delta(request.public.n_records)
-                z = self.noise(sampler, count, terms.target(delta), purchase)
+                delta = terms.usual_delta(self.public.n_records)
+                z = calibrated_noise(sampler, count, terms.target(delta), purchase)
             budget.check(sampler.event(z), count, before=purchase)
         return sampler.relation
 
-    def complete_terms(self, request: Request, budget: Budget | None) -> tuple[Terms, RunSchedule | None]:
+    def complete_terms(self, budget: Budget | None) -> tuple[Terms, RunSchedule | None]:
         """Complete the terms by a known delta, and make the schedule; ValueError if they differ from the budget."""
-        terms = request.terms
-        if request.earlier is not None and terms.delta is None:
-            terms = replace(terms, delta=request.earlier_delta)
+        terms = self.terms
+        if self.earlier is not None and terms.delta is None:
+            terms = replace(terms, delta=self.earlier_delta)
         if budget is not None:
-            reasons = request.taints if terms.noised else ("no noise is added", *request.taints)
-            _refuse(budget, reasons)
-            _check_paid(request, budget)
+            _refuse(budget, self.taints if terms.noised else ("no noise is added", *self.taints))
+            _check_paid(self, budget)
             if terms.delta is None:
                 terms = replace(terms, delta=budget.delta)
-            if request.settings.get("threshold_delta", 0) is None and terms.threshold_delta is None:
+            if self.settings.get("threshold_delta", 0) is None and terms.threshold_delta is None:
                 terms = replace(terms, threshold_delta=budget.purchase_delta)
-        schedule, least = request.schedule(request.public, terms), request.measured_from
+        schedule, least = self.schedule(self.public, terms), self.measured_from
         if schedule is not None and terms.noised and least is not None:
             schedule = replace(schedule, measured=schedule.n_steps >= least)
         if schedule is not None and terms.private and schedule.n_steps % (length := schedule.sampler.n_batches):
@@ -415,22 +374,43 @@ class Planner:
                 f"(n_records / batch_size), with sampling={schedule.sampler.name!r}; or sampling='poisson'"
             )
         if schedule is not None and budget is not None:
-            delta = terms.usual_delta(request.public.n_records)
-            budget.check_plan(schedule.sampler.relation, request.public.unit, delta)
+            delta = terms.usual_delta(self.public.n_records)
+            budget.check_plan(schedule.sampler.relation, self.public.unit, delta)
         return terms, schedule
 
+    def _noise(self, terms: Terms, schedule: RunSchedule, budget: Budget | None) -> float:
+        """Find the noise multiplier: the settings', the interrupted run's, the budget's, or one for the target."""
+        sampler, count = schedule.sampler, n_events(schedule.sampler, range(schedule.n_steps))
+        before = bounded_with(self.purchase)
+        if terms.noise_multiplier is not None:
+            return float(terms.noise_multiplier)
+        if self.resumed_noise is not None:
+            return self.resumed_noise
+        if terms.epsilon is None and budget is not None:
+            return budget.noise_multiplier(sampler.event, count)
+        if self.earlier is not None and self.earlier.ledger.spent:
+            raise ValueError("noise_multiplier=None: expected a number for a run after an earlier one")
+        return calibrated_noise(sampler, count, terms.target(terms.usual_delta(self.public.n_records)), before)
 
-def _known_noise(request: Request, terms: Terms, sampler: Sampler, count: int, budget: Budget | None) -> float | None:
-    """Find the noise multiplier that the settings, the interrupted run or the budget decide; None to calibrate it."""
-    if terms.noise_multiplier is not None:
-        return float(terms.noise_multiplier)
-    if request.resumed_noise is not None:
-        return request.resumed_noise
-    if terms.epsilon is None and budget is not None:
-        return budget.noise_multiplier(sampler.event, count)
-    if request.earlier is not None and request.earlier.ledger.spent:
-        raise ValueError("noise_multiplier=None: expected a number for a run after an earlier one")
-    return None
+
+def calibrated_noise(sampler: Sampler, count: int, target: Target, purchase: PrivacyEvent | None = None) -> float:
+    """Calibrate the noise multiplier to meet a target.
+
+    With it, ``count`` events of the sampler and the vocabulary purchase of the same fit meet the target. Raises
+    ValueError if no multiplier does. A plan, its fit and a job ask alike: the accountant's kept answers (`epsilon`)
+    make the later times cost next to nothing.
+    """
+    before = () if purchase is None else (purchase,)
+    if purchase is not None and target.excess(purchase) >= 0.0:
+        spent = target.spent(purchase)
+        raise ValueError(
+            f"{target}: expected more than {rounded_up(spent)}, which the vocabulary purchase has spent, since "
+            f"it bounds both together; epsilon={rounded_up(spent + target.epsilon)} leaves this fit about "
+            f"{rounded_up(target.epsilon)}"
+        )
+    return calibrate_noise_multiplier(
+        lambda z: ComposedEvent((*before, SelfComposedEvent(sampler.event(z), count))), target.epsilon, target.delta
+    )
 
 
 def _refuse(budget: Budget, reasons: tuple[str, ...]) -> None:

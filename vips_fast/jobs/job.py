@@ -25,7 +25,6 @@ from ..data.records import column_names, read_batches
 from ..data.shards import bin_count, says_persons
 from ..engine.budget import Budget
 from ..engine.checkpoint import raised
-from ..engine.plan import Planner
 from ..engine.transcript import TranscriptWriter
 from ..models.caveats import warn
 from ..report import html_report
@@ -85,7 +84,6 @@ class Reading:
     model: Any
     #: None for a job without one, which purchases nothing.
     folder: JobFolder | None
-    planner: Planner
     budget: Budget | None
     backend: Backend | None
     groups: Any
@@ -279,15 +277,15 @@ class Job:
 
     def _fit(self, folder: JobFolder | None, transcript: str | Path | None) -> Material:
         """Read the records and fit the model, which a folder keeps."""
-        model, planner = self.model, Planner()
+        model = self.model
         budget = None if self.budget is None else Budget.of(self.budget)
         if budget is not None and not (folder is not None and folder.begun) and not self.source.purchases:
             # A fit that the budget refuses does not read the data, if public numbers say so.
             n_bins = bin_count(self.source.path)
-            model.cost(None, unit=self.unit_name, n_bins=n_bins, budget=budget, planner=planner)
+            model.cost(None, unit=self.unit_name, n_bins=n_bins, budget=budget)
         with self.backend() as backend, self._warnings():
             known = self.groups, self.unit_name, self._spent, self.on_forecast
-            reading = Reading(model, folder, planner, budget, backend, *known)
+            reading = Reading(model, folder, budget, backend, *known)
             material = self.source.read(reading)
             groups = material.groups if self.groups is None else self.groups
             if groups is None and self.source.person is not None:
@@ -303,7 +301,6 @@ class Job:
                     transcript=transcript,
                     checkpoint=folder,
                     budget=budget,
-                    planner=planner,
                     on_forecast=self.on_forecast,
                     backend=backend,
                     callback=callback,

@@ -345,7 +345,6 @@ class _Purchase:
             delta=self._delta,
             vocab_share=self._source.vocab_share,
             options=self._model.options,
-            planner=self._reading.planner,
         )
 
     def _settings(self, planned: Plan | None) -> dict[str, Any]:
@@ -406,9 +405,7 @@ class _Purchase:
                     tell(planned.run_forecast(), reading.on_forecast, 4)
             made.set_params(n_jobs=model.n_jobs)
             try:
-                return made.fit(
-                    rows, budget=budget, backend=reading.backend, planner=reading.planner, checkpoint=run, **whose
-                )
+                return made.fit(rows, budget=budget, backend=reading.backend, checkpoint=run, **whose)
             finally:
                 if len(ledger_in(run.path)[0]):
                     reading.on_spent()
@@ -418,12 +415,12 @@ class _Purchase:
         reading, relation = self._reading, "add_remove"
         public = Public(1, n_records, seed=0, unit=reading.unit)
         try:
-            event = reading.planner.cost(made.request(public), self._budget)
+            event = made.request(public).cost(self._budget)
             assert event is not None
             # Topics over fewer words may have more steps.
             for size in (made.max_features or 1, 1):
                 public = Public(size, n_records, seed=0, unit=reading.unit)
-                relation = reading.planner.check_after(self._model.request(public), self._budget, event)
+                relation = self._model.request(public).check_after(self._budget, event)
         except BudgetExceededError as refused:
             less = "less, or only budget=: words and topics then share what is left"
             why = f"epsilon={rounded_up(epsilon)}: {refused}, with the words reserved before the topics"

@@ -31,7 +31,7 @@ from ..engine.gain import MEASURED, FoundGain, measured_gain
 from ..engine.ledger import Ledger
 from ..engine.loop import Progress
 from ..engine.model import MAX_RECORDS, Model, Records
-from ..engine.plan import Planner, Request, RunForecast, RunSchedule, Terms
+from ..engine.plan import Request, RunForecast, RunSchedule, Terms
 from ..engine.result import FitResult, Public
 from ..engine.sampling import SAMPLINGS, KeyedRandomness, Randomness, SystemRandomness, make_sampler
 from ..engine.statement import Privacy
@@ -112,8 +112,6 @@ class PrivateEstimator:
     random_state: RandomState = None
     options: Options | Mapping[str, object] | None = None
 
-    #: Makes the planner of a fit that is no part of a job.
-    _planner: ClassVar[type[Planner]] = Planner
     #: Whether a fit without privacy keeps ``diagnostics_`` unasked.
     _diagnostics_without_privacy: ClassVar[bool] = False
     _result: FitResult | None = field(default=None, init=False)
@@ -417,21 +415,20 @@ class PrivateEstimator:
         unit: str = "record",
         n_bins: int | None = None,
         budget: BudgetLike = None,
-        planner: Planner | None = None,
     ) -> SelfComposedEvent | None:
         """Find the releases of a fit from public numbers; reserve nothing.
 
         ``n_features`` are the columns of the data to come, ``unit`` and ``n_bins`` as in `Public`. None if these
         numbers do not decide it: ``n_records`` is not given, or neither ``n_steps`` nor the columns. Raises as `fit`.
         """
-        planner, payer = planner or Planner(), None if budget is None else Budget.of(budget)
+        payer = None if budget is None else Budget.of(budget)
         # The relation does not depend on the number of records.
         n_records = int(self.n_records or math.ceil(self.batch_size or 1))
         request = self.request(Public(n_features or 0, n_records, seed=0, unit=unit, n_bins=n_bins))
         if self.n_records is None:
-            planner.complete_terms(request, payer)
+            request.complete_terms(payer)
             return None
-        return planner.cost(request, payer)
+        return request.cost(payer)
 
     def purchase(self) -> dict[str, object]:
         """Describe this fit for a later one whose statement includes it.

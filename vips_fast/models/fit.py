@@ -30,7 +30,7 @@ from ..engine.checkpoint import RunFolder, ledger_in
 from ..engine.ledger import Ledger
 from ..engine.loop import Progress, run
 from ..engine.model import MAX_RECORDS, Model, Records
-from ..engine.plan import Planned, Planner, RunPlan
+from ..engine.plan import Planned, RunPlan
 from ..engine.releases import release_digest
 from ..engine.result import FitResult, Public, plain
 from ..engine.sampling import RandomAllocationSampler, Randomness, Sampler, resolve_sampling
@@ -160,7 +160,6 @@ def prepare(
     after: PrivateEstimator | None = None,
     inputs: Mapping[str, str] | None = None,
     backend: Backend | None = None,
-    planner: Planner | None = None,
     **extra: Unpack[Reading],
 ) -> Fit:
     """Plan a fit to these data; draw, spend and change nothing.
@@ -177,7 +176,7 @@ def prepare(
     if part is not None:
         check_name("part", part)
     check_number("n_records", n_records, 1, MAX_RECORDS, integer=True, optional=True)
-    planner, payer = planner or estimator._planner(), None if budget is None else Budget.of(budget)
+    payer = None if budget is None else Budget.of(budget)
     before, known = estimator._result if partial else None, estimator.n_records or n_records
     n_bins, bins = None, None
     if isinstance(X, ShardedCorpus) and not partial:
@@ -200,7 +199,7 @@ def prepare(
     request = replace(request, purchase=purchase_before(estimator, X, after, before, noised))
     if payer is not None and known is not None and request.purchase is None:
         # A fit that the budget refuses does not touch the data, if public numbers say so.
-        planner.cost(request, payer, folder if folder is not None and folder.begun else None)
+        request.cost(payer, folder if folder is not None and folder.begun else None)
     names = named_columns(X if before is None else estimator._held(X))
     warn_of_rows(X, names, options.invalid, alone=groups is None and estimator.private, noised=noised)
     backend = backend or estimator._backend()
@@ -218,7 +217,7 @@ def prepare(
     if folder is not None:
         public = folder.public(public, request.settings["random_state"] is not None)
     column_names(public)  # refuses inputs that do not fit
-    planned = planner.plan(replace(request, public=public), payer)
+    planned = replace(request, public=public).plan(payer)
     if bins is not None:
         _deal(planned.plan.sampler, bins, records.n_rows)
     estimator._inspect(planned.model)
@@ -363,7 +362,7 @@ def rebuild(kind: type[PrivateEstimator], runs: Iterable[Run]) -> PrivateEstimat
         if one.follows != (None if before is None else before.ledger.head):
             raise ValueError(f"{one.path}: does not continue the run before it")
         request = fresh.request(one.public, partial=one.partial, before=before, taints=one.taints)
-        planned = fresh._planner().plan(replace(request, purchase=one.plan.get("purchase")))
+        planned = replace(request, purchase=one.plan.get("purchase")).plan()
         model, plan = planned.model, planned.plan
         if plan.public() != one.plan or plan.taints != one.taints:
             raise ValueError(f"{one.path}: its plan is not the one that its settings lead to")

@@ -16,7 +16,7 @@ from ..engine.backend import Backend
 from ..engine.budget import Budget
 from ..engine.checkpoint import RunFolder
 from ..engine.loop import Progress
-from ..engine.plan import Planner, RunForecast
+from ..engine.plan import RunForecast
 
 if TYPE_CHECKING:
     from .estimator import PrivateEstimator
@@ -151,8 +151,6 @@ class Rows(TypedDict, total=False):
     backend : Backend or None
         Where sums are computed, such as `vips_fast.engine.cluster.DaskBackend`; None is ``n_jobs`` threads of this
         process. The result is the same bits.
-    planner : Planner or None
-        The planner of the job that this fit is a part of, whose calibrations are not repeated.
     callback : callable(Progress) or None
         Called after each step with `vips_fast.engine.loop.Progress`, which is public.
     """
@@ -164,7 +162,6 @@ class Rows(TypedDict, total=False):
     after: PrivateEstimator | None
     inputs: Mapping[str, str] | None
     backend: Backend | None
-    planner: Planner | None
     callback: Callable[[Progress], None] | None
 
 

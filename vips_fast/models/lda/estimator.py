@@ -18,7 +18,7 @@ from ...data.types import Array, Data, Matrix, Vector
 from ...data.vocabulary import first_names
 from ...engine.gain import FoundGain, Score
 from ...engine.model import Model
-from ...engine.plan import Planner, RunForecast, RunSchedule, Terms
+from ...engine.plan import RunForecast, RunSchedule, Terms
 from ...engine.result import Public
 from ...engine.sampling import make_sampler, resolve_sampling
 from ...kernels.lda import estep_blocks, scaled_table
@@ -594,7 +594,6 @@ def plan(
     unit: str = "record",
     n_bins: int | None = None,
     vocab_share: float | None = None,
-    planner: Planner | None = None,
     **parameters: Any,
 ) -> Plan:
     """Plan a private topic model, with forecast, from public numbers only.
@@ -604,8 +603,8 @@ def plan(
     as are expected. With an n_components of None there are as many topics as are worthwhile, from 5 to 50, chosen
     together with purchased words. ``n_bins`` are the bins that shards were written in, and ``vocab_share`` is the share
     of epsilon of a vocabulary; None for half. Without a target and a noise multiplier it is for epsilon = 1.
-    ``planner`` is that of the job, whose calibrations are not repeated. Further ``parameters`` are those of
-    `LatentDirichletAllocation` that are fixed already. Raises ValueError if a number is out of its range.
+    Further ``parameters`` are those of `LatentDirichletAllocation` that are fixed already. Raises ValueError if a
+    number is out of its range.
 
     Examples
     --------
@@ -629,12 +628,11 @@ def plan(
     check_number("vocab_share", vocab_share, 0, 1, low_open=True, optional=True)
     if n_features is not None and vocab_share is not None:
         raise ValueError(f"vocab_share={vocab_share!r}: expected None with a number of words")
-    planner = planner or Planner()
     case = own._case(Public(int(n_features or 0), int(n_records), seed=0, unit=unit, n_bins=n_bins), own._terms)
     if n_features is None:
-        case = case.purchase(vocab_share, planner, n_components)
+        case = case.purchase(vocab_share, n_components)
     elif n_components is None:
         some = replace(case, n_steps=case.n_steps or DEFAULT_STEPS).decided()
-        case = replace(case, n_components=some.worthwhile_topics(some.calibrated(planner)))
+        case = replace(case, n_components=some.worthwhile_topics(some.calibrated()))
     case = case.decided()
-    return case.planned(case.calibrated(planner), own._options.learning_decay)
+    return case.planned(case.calibrated(), own._options.learning_decay)

@@ -38,7 +38,7 @@ from ...accounting import ComposedEvent
 from ...accounting.calibration import Target
 from ...checks import check_choice, check_flag, check_number
 from ...engine.model import Schedule, averaged_variance
-from ...engine.plan import Planner, RunForecast
+from ...engine.plan import RunForecast, calibrated_noise
 from ...engine.sampling import Sampler, make_sampler, n_events, run_event
 from ...store.words import counted
 from ..forecast import HopelessWarning, factor
@@ -379,13 +379,13 @@ class TopicCase:
             return replace(self, size=larger, n_steps=_NOISY_STEPS).decided()
         return replace(case, n_steps=whole_epochs(sampler, DEFAULT_STEPS))
 
-    def calibrated(self, planner: Planner) -> float:
+    def calibrated(self) -> float:
         """Calibrate the noise multiplier."""
         if self.noise_multiplier is not None:
             return self.noise_multiplier
         assert self.sampler is not None
         before = None if self.vocabulary is None else self.vocabulary.event
-        return planner.noise(self.sampler, n_events(self.sampler, range(self.n_steps or 1)), self.target, before)
+        return calibrated_noise(self.sampler, n_events(self.sampler, range(self.n_steps or 1)), self.target, before)
 
     def signal(self, noise_multiplier: float, decay: float | None) -> tuple[float, float]:
         """Compute x, the sum of all documents for a mean word over the noise of one entry; and kappa, if not given."""
@@ -407,7 +407,7 @@ class TopicCase:
         run = self.size, self.n_steps, self.clip, decay, noise_multiplier
         return Plan(*run, signal / K, clear, told, self.distinct_words, K, V, self.vocabulary)
 
-    def purchase(self, share: float | None, planner: Planner, topics: int | None) -> TopicCase:
+    def purchase(self, share: float | None, topics: int | None) -> TopicCase:
         """Choose words to purchase, their epsilon and the topics' number: most tokens then stand clear of the noise."""
         best, most = (-math.inf, self), _LEAST_WORDS
         while most <= _MOST_WORDS:
@@ -418,12 +418,11 @@ class TopicCase:
                 tokens=self.distinct_words,
                 share=share,
                 max_features=most,
-                planner=planner,
             )
             held = max(1.0, self.distinct_words * vocabulary.token_share)
             words = max(1, round(vocabulary.words))
             case = replace(self, n_features=words, distinct_words=held, may_enlarge=False).decided()
-            z = case.calibrated(planner) * vocabulary.extra_noise
+            z = case.calibrated() * vocabulary.extra_noise
             case = replace(case, n_components=topics or case.worthwhile_topics(z))
             if (worth := case.planned(z, None).told * vocabulary.token_share) > best[0]:
                 chosen = replace(self, n_features=words, distinct_words=held, n_components=case.n_components)

@@ -23,7 +23,7 @@ from ...engine.backend import Backend
 from ...engine.checkpoint import RunFolder
 from ...engine.ledger import Ledger
 from ...engine.model import Model
-from ...engine.plan import Planner, Request, RunSchedule, Terms
+from ...engine.plan import Request, RunSchedule, Terms
 from ...engine.result import FORMAT, FitResult, Public
 from ...engine.sampling import words_of
 from ...engine.transcript import Run
@@ -50,7 +50,6 @@ class Purchase(TypedDict, total=False):
     unit: str | None
     budget: BudgetLike
     backend: Backend | None
-    planner: Planner | None
     checkpoint: str | Path | RunFolder | None
     resume: bool
 
@@ -364,7 +363,7 @@ def _rebuilt(said: dict[str, Any]) -> PrivateVocabulary:
     if not all(type(value) is int for units in sums for value in units):
         raise ValueError("its sums are not whole numbers")
     words = PrivateVocabulary._from_settings(settings)
-    planned = Planner().plan(words.request(public, taints=ledger.taints))
+    planned = words.request(public, taints=ledger.taints).plan()
     plan, model = planned.plan, cast(VocabularyModel, planned.model)
     if [plan.public()] != ledger.plans:
         raise ValueError("its plan is not the one that its settings lead to")

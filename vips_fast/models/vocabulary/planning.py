@@ -30,7 +30,7 @@ from ...accounting.calibration import Target
 from ...accounting.solver import halve_brackets
 from ...checks import check_number
 from ...engine.model import Release
-from ...engine.plan import Planner
+from ...engine.plan import calibrated_noise
 from ...mechanisms import GaussianMechanism
 from .model import LARGEST_LATER, ThresholdSampler, VocabularyModel
 
@@ -85,18 +85,17 @@ def plan_vocabulary(
     share: float | None = None,
     n_rounds: int = ROUNDS,
     max_tokens: int = MOST_TOKENS,
-    planner: Planner | None = None,
 ) -> VocabularyPlan:
     """Split epsilon between a vocabulary and the topics that are fitted to it.
 
     ``epsilon`` and ``delta`` are for both together, ``share`` of epsilon for the vocabulary (None is `SHARE`).
     ``tokens`` is a public guess of the different tokens that a person holds, in the median, and ``n_words`` how many
-    there can be. A job's ``planner`` does not repeat its calibrations.
+    there can be.
     """
     check_number("vocab_share", share, 0, 1, low_open=True, optional=True)
     part = epsilon * (SHARE if share is None else share)
     sampler = ThresholdSampler(n_records, n_rounds, max_tokens, THRESHOLD_SHARE * delta)
-    z = (planner or Planner()).noise(sampler, n_rounds, Target(part, delta))
+    z = calibrated_noise(sampler, n_rounds, Target(part, delta))
     words, covered, _ = _expected(sampler, part, delta, tokens, n_words, max_features)
     alone, both = gaussian_noise_multiplier(epsilon, delta), gaussian_noise_multiplier(epsilon, _without_leak(delta))
     left = both**-2 - n_rounds * z**-2
