@@ -62,8 +62,9 @@ def test_a_condition_that_is_not_quite_monotone_still_ends_on_its_safe_side(seed
     "f", [lambda x: 2.0 - x, lambda x: math.exp(-x) - math.exp(-2.0), lambda x: math.inf if x < 1.0 else 2.0 - x]
 )
 def test_a_root_is_left_on_the_right(f, tol):
-    found = solver.find_root(f, 0.0, 50.0, f(0.0), f(50.0), tol)
-    assert f(found) <= 0.0 and f(found - 1.001 * tol) > 0.0
+    low, found, at_low, at_found = solver.close_bracket(f, 0.0, 50.0, f(0.0), f(50.0), tol)
+    assert at_found == f(found) <= 0.0 and f(found - 1.001 * tol) > 0.0
+    assert at_low == f(low) > 0.0 and found - low <= tol
 
 
 def test_brackets_are_halved_together():

@@ -14,7 +14,7 @@ from .accountants import epsilon as epsilon_of
 from .checks import open_probability, positive, real
 from .events import PrivacyEvent
 from .printing import rounded_up
-from .solver import illinois_point
+from .solver import close_bracket
 
 _Z_MAX = 1e9
 _Z_MIN = 1e-6
@@ -73,31 +73,29 @@ def calibrate_noise_multiplier(
     steered = accountant in (None, "pld")
     if steered:
         options.setdefault("rtol", min(1e-4, 0.1 * rtol))
-    excess = partial(target.excess, accountant=accountant, **options)
+
+    def excess(t: float, **accuracy: float) -> float:
+        return target.excess(make_event(math.exp(t)), accountant, **options | accuracy)
+
     start, slope = 0.0, math.nan
     if steered and options["rtol"] < _ROUGH_EPSILON:
         # Rough answers cost a small part of exact ones, and tell the few that decide where to begin.
-        lo, hi, f_lo, f_hi = _search(make_event, partial(excess, rtol=_ROUGH_EPSILON), _ROUGH_NOISE)
+        lo, hi, f_lo, f_hi = _search(partial(excess, rtol=_ROUGH_EPSILON), _ROUGH_NOISE)
         start, fall = lo if math.isnan(hi) else hi, f_lo - f_hi
         if math.isfinite(fall) and fall > 0.0:
             start, slope = hi + (hi - lo) * f_hi / fall, fall / (hi - lo)
         # A little too low, so that a step along the line ends closely above the root, and two answers are enough.
         start -= 0.5 * rtol
-    _, hi, _, _ = _search(make_event, excess, rtol, start, slope, exact=True)
+    _, hi, _, _ = _search(excess, rtol, start, slope, exact=True)
     if math.isnan(hi):
         raise ValueError(f"no noise multiplier up to {_Z_MAX:g} reaches {target} at delta = {target.delta!r}")
     return math.exp(hi)
 
 
 def _search(
-    make_event: Callable[[float], PrivacyEvent],
-    excess: Callable[[PrivacyEvent], float],
-    tol: float,
-    t: float = 0.0,
-    slope: float = math.nan,
-    exact: bool = False,
+    excess: Callable[[float], float], tol: float, t: float = 0.0, slope: float = math.nan, exact: bool = False
 ) -> tuple[float, float, float, float]:
-    """Bracket the zero of ``excess(make_event(exp(t)))``, which falls with t, to within `tol`.
+    """Bracket the zero of ``excess(t)``, which falls with the logarithm t of the noise multiplier, to within `tol`.
 
     Returns the lower end, the upper end, and the values there. An end is nan if no noise multiplier in [1e-6, 1e9] is
     beyond the zero. The search begins at `t`. A `slope` is roughly
@@ -108,7 +106,7 @@ def _search(
     lo = hi = f_lo = f_hi = math.nan
     short = 0.0
     while math.isnan(lo) or math.isnan(hi):
-        value = excess(make_event(math.exp(t)))
+        value = excess(t)
         if value <= 0.0:
             hi, f_hi = t, value
         else:
@@ -125,18 +123,6 @@ def _search(
         # Just above the zero of a line: the first Illinois step may leave half of `tol`.
         t = lo + (hi - lo) * f_lo / (f_lo - f_hi) + 0.03 * tol
         if lo < t < hi:
-            value = excess(make_event(math.exp(t)))
+            value = excess(t)
             lo, hi, f_lo, f_hi = (lo, t, f_lo, value) if value <= 0.0 else (t, hi, value, f_hi)
-    near_lo, near_hi, side = f_lo, f_hi, 0
-    while hi - lo > tol:
-        t = illinois_point(lo, hi, near_lo, near_hi, tol)
-        value = excess(make_event(math.exp(t)))
-        if value <= 0.0:
-            hi, f_hi, near_hi = t, value, value
-            near_lo *= 0.5 if side == -1 else 1.0
-            side = -1
-        else:
-            lo, f_lo, near_lo = t, value, value
-            near_hi *= 0.5 if side == 1 else 1.0
-            side = 1
-    return lo, hi, f_lo, f_hi
+    return close_bracket(excess, lo, hi, f_lo, f_hi, tol)

@@ -61,30 +61,30 @@ def find_threshold(
     return safe
 
 
-def find_root(f: Callable[[float], float], lo: float, hi: float, f_lo: float, f_hi: float, tol: float) -> float:
-    """Find a point at most `tol` above a decreasing function's root.
+def close_bracket(
+    f: Callable[[float], float], lo: float, hi: float, f_lo: float, f_hi: float, tol: float
+) -> tuple[float, float, float, float]:
+    """Bring the ends of a decreasing function's root to within `tol`; return both, and the values there.
 
-    The caller knows f(lo) = `f_lo` > 0 >= f(hi) = `f_hi`. The answer is `hi` or a point tried with f <= 0. It takes
+    The caller knows f(lo) = `f_lo` > 0 >= f(hi) = `f_hi`. An end is the caller's or a point that was tried. It takes
     Illinois steps, which save calls of an expensive function, and halves the interval if a value is infinite.
     """
-    side = 0
+    near_lo, near_hi, side = f_lo, f_hi, 0
     while hi - lo > tol:
-        x = illinois_point(lo, hi, f_lo, f_hi, tol)
+        x = _illinois_point(lo, hi, near_lo, near_hi, tol)
         value = f(x)
         if value <= 0.0:
-            hi, f_hi = x, value
-            if side == -1:
-                f_lo *= 0.5
+            hi, f_hi, near_hi = x, value, value
+            near_lo *= 0.5 if side == -1 else 1.0
             side = -1
         else:
-            lo, f_lo = x, value
-            if side == 1:
-                f_hi *= 0.5
+            lo, f_lo, near_lo = x, value, value
+            near_hi *= 0.5 if side == 1 else 1.0
             side = 1
-    return hi
+    return lo, hi, f_lo, f_hi
 
 
-def illinois_point(lo: float, hi: float, f_lo: float, f_hi: float, tol: float) -> float:
+def _illinois_point(lo: float, hi: float, f_lo: float, f_hi: float, tol: float) -> float:
     """Choose the next point between f(lo) > 0 >= f(hi): on the line between them, or in the middle without one.
 
     The caller halves the value of an end that stays twice in a row.

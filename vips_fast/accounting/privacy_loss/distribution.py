@@ -28,7 +28,7 @@ from ..events import (
     WithoutReplacementEvent,
     check_event,
 )
-from ..solver import find_root, find_threshold
+from ..solver import close_bracket, find_threshold
 from .convolution import MAX_POINTS, Convolution, Cumulants, Part, log_sum_exp, split, union
 from .dominating import composed_pairs, largest_loss
 from .inversion import inverted_delta, inverted_epsilon, rare_samples
@@ -322,8 +322,9 @@ class PrivacyLoss:
         below, above = excess(low), excess(high) if low < high < math.inf else math.inf
         if above > 0.0:
             return found
-        tol = 10.0 * self.rtol * high
-        return min(found, size * (low if below <= 0.0 else find_root(excess, low, high, below, above, tol)))
+        if below > 0.0:
+            low = close_bracket(excess, low, high, below, above, 10.0 * self.rtol * high)[1]
+        return min(found, size * low)
 
     def _epsilon(self, delta: float) -> float:
         if delta < 1e-290:

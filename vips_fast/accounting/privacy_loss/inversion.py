@@ -47,7 +47,7 @@ import numpy as np
 from ..checks import FloatArray
 from ..events import PoissonSampledEvent, PrivacyEvent, touching_leaves
 from ..gaussian import profile as gaussian_profile
-from ..solver import find_root
+from ..solver import close_bracket
 from .allocation import Kind, lognormal, merged
 from .convolution import UNIT, ComplexArray
 
@@ -268,7 +268,8 @@ class Inversion:
             if first is None:
                 return None
             if first > 0:
-                root = find_root(excess, logs[first - 1], logs[first], values[first - 1], values[first], 1e-7)
+                ends = logs[first - 1], logs[first], values[first - 1], values[first]
+                root = close_bracket(excess, *ends, 1e-7)[1]
                 found = math.exp(root)
                 if not self.upper and (tau <= 1.5 * part * found or tau == self._least):
                     return _ten_digits(math.exp(root - 3e-7), False) if excess(root - 3e-7) > 0.0 else None
