@@ -41,13 +41,12 @@ class Target:
         """Compute the event's epsilon."""
         return epsilon_of(event, self.delta)
 
-    def excess(self, event: PrivacyEvent, accountant: str | Accountant | None = None, **options: Any) -> float:
-        """Compute ln of the event's epsilon over the target."""
-        value = epsilon_of(event, self.delta, accountant, **options)
-        if value == 0.0:
+    def excess(self, epsilon: float) -> float:
+        """Compute ln of an event's epsilon over the target."""
+        if epsilon == 0.0:
             return -50.0
         # 1e-9 keeps the answer feasible if its event is composed in another order.
-        return math.log(value / self.epsilon) + 1e-9 if math.isfinite(value) else math.inf
+        return math.log(epsilon / self.epsilon) + 1e-9 if math.isfinite(epsilon) else math.inf
 
 
 def calibrate_noise_multiplier(
@@ -75,33 +74,39 @@ def calibrate_noise_multiplier(
         options.setdefault("rtol", min(1e-4, 0.1 * rtol))
 
     def excess(t: float, **accuracy: float) -> float:
-        return target.excess(make_event(math.exp(t)), accountant, **options | accuracy)
+        return target.excess(epsilon_of(make_event(math.exp(t)), target.delta, accountant, **options | accuracy))
 
     start, slope = 0.0, math.nan
     if steered and options["rtol"] < _ROUGH_EPSILON:
         # Rough answers cost a small part of exact ones, and tell the few that decide where to begin.
-        lo, hi, f_lo, f_hi = _search(partial(excess, rtol=_ROUGH_EPSILON), _ROUGH_NOISE)
+        rough = partial(excess, rtol=_ROUGH_EPSILON)
+        lo, hi, f_lo, f_hi = close_bracket(rough, *_bracket(rough), _ROUGH_NOISE)
         start, fall = lo if math.isnan(hi) else hi, f_lo - f_hi
         if math.isfinite(fall) and fall > 0.0:
             start, slope = hi + (hi - lo) * f_hi / fall, fall / (hi - lo)
         # A little too low, so that a step along the line ends closely above the root, and two answers are enough.
         start -= 0.5 * rtol
-    _, hi, _, _ = _search(excess, rtol, start, slope, exact=True)
+    lo, hi, f_lo, f_hi = _bracket(excess, start, slope, rtol)
+    if hi - lo > rtol and math.isfinite(f_lo):
+        # Just above the zero of a line: the first Illinois step may leave half of `rtol`.
+        t = lo + (hi - lo) * f_lo / (f_lo - f_hi) + 0.03 * rtol
+        if lo < t < hi:
+            value = excess(t)
+            lo, hi, f_lo, f_hi = (lo, t, f_lo, value) if value <= 0.0 else (t, hi, value, f_hi)
+    hi = close_bracket(excess, lo, hi, f_lo, f_hi, rtol)[1]
     if math.isnan(hi):
         raise ValueError(f"no noise multiplier up to {_Z_MAX:g} reaches {target} at delta = {target.delta!r}")
     return math.exp(hi)
 
 
-def _search(
-    excess: Callable[[float], float], tol: float, t: float = 0.0, slope: float = math.nan, exact: bool = False
+def _bracket(
+    excess: Callable[[float], float], t: float = 0.0, slope: float = math.nan, tol: float = 0.0
 ) -> tuple[float, float, float, float]:
-    """Bracket the zero of ``excess(t)``, which falls with the logarithm t of the noise multiplier, to within `tol`.
+    """Bracket the zero of ``excess(t)``, which falls with the logarithm t of the noise multiplier.
 
     Returns the lower end, the upper end, and the values there. An end is nan if no noise multiplier in [1e-6, 1e9] is
-    beyond the zero. The search begins at `t`. A `slope` is roughly
-    the slope of minus the function. With it the first step goes to the zero of a line and a little further right, or
-    most of `tol` further left. Later steps grow until both ends are known. An `exact` search then begins just above the
-    zero of a line, since an Illinois step may leave half of `tol`.
+    beyond the zero. The search begins at `t`. A `slope` is roughly the slope of minus the function. With it the first
+    step goes to the zero of a line and a little further right, or most of `tol` further left. Later steps grow.
     """
     lo = hi = f_lo = f_hi = math.nan
     short = 0.0
@@ -119,10 +124,4 @@ def _search(
         t = t + step if value > 0.0 else t - step
         if not math.log(_Z_MIN) <= t <= math.log(_Z_MAX):
             break
-    if exact and hi - lo > tol and math.isfinite(f_lo):
-        # Just above the zero of a line: the first Illinois step may leave half of `tol`.
-        t = lo + (hi - lo) * f_lo / (f_lo - f_hi) + 0.03 * tol
-        if lo < t < hi:
-            value = excess(t)
-            lo, hi, f_lo, f_hi = (lo, t, f_lo, value) if value <= 0.0 else (t, hi, value, f_hi)
-    return close_bracket(excess, lo, hi, f_lo, f_hi, tol)
+    return lo, hi, f_lo, f_hi

@@ -14,7 +14,6 @@ from scipy import sparse
 from ..checks import check_number, missing_package
 from ._files import broken_gzip, naming, open_text
 from .arrays import INT32_MAX, csr_of
-from .counts import Corpus
 from .tokens import Analyzer, TokenIndex, as_analyzer, token_columns
 
 PathLike = str | os.PathLike[str]
@@ -280,10 +279,3 @@ def _carrying(name: str) -> Any:
 
 for _name in ("__getitem__", "_with_data", "copy", "astype", "tocsr", "tocsc", "tocoo", "tolil", "multiply"):
     setattr(PurchasedCounts, _name, _carrying(_name))
-
-
-def carried_purchase(X: Any) -> Mapping[str, Any] | None:
-    """Find the vocabulary purchase that a matrix of counts carries, or None."""
-    counts = X.counts if isinstance(X, Corpus) else X
-    purchase = getattr(counts, "purchase", None) if sparse.issparse(counts) else None
-    return purchase if isinstance(purchase, Mapping) else None

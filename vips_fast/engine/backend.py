@@ -10,8 +10,7 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
-from ..kernels.memory import zeros_on_line
-from ..kernels.threads import map_chunks, run_blocks
+from ..kernels.threads import map_chunks, run_blocks, zeros_on_line
 from .model import Model, Records
 from .sampling import Randomness, Sampler, minibatch
 

@@ -37,7 +37,7 @@ from .gain import MeasuredModel
 from .ledger import Ledger, bounded_with
 from .model import Model
 from .result import FitResult, Public
-from .sampling import Sampler, n_events, run_event
+from .sampling import Sampler, n_events
 from .statement import PlannedRun
 
 if TYPE_CHECKING:
@@ -268,7 +268,9 @@ class Request:
         reasons = dict.fromkeys(self.taints)
         z = 0.0
         if terms.private:
-            z = self._noise(terms, schedule, budget)
+            count = n_events(sampler, range(schedule.n_steps))
+            given, before = self._given_noise(terms, sampler, count, budget), bounded_with(self.purchase)
+            z = calibrated_noise(sampler, count, terms.target(delta), before) if given is None else given
             if z == 0.0:
                 reasons["noise_multiplier=0"] = None
             elif terms.noise_multiplier is not None and terms.epsilon is not None:
@@ -326,12 +328,13 @@ class Request:
         terms, schedule = self.complete_terms(budget)
         if schedule is None or not terms.noised:
             return None
-        planned = run_event(schedule.sampler, self._noise(terms, schedule, budget), schedule.n_steps)
-        event, count = planned.event, planned.count
+        sampler, target = schedule.sampler, terms.target(terms.usual_delta(self.public.n_records))
+        count = n_events(sampler, range(schedule.n_steps))
+        given, before = self._given_noise(terms, sampler, count, budget), bounded_with(self.purchase)
+        event = sampler.event(calibrated_noise(sampler, count, target, before) if given is None else given)
         kept, least = 0, count
         if run is not None:
-            target = terms.target(terms.usual_delta(self.public.n_records)) if terms.epsilon is not None else None
-            kept, count = run.progress(event, target)
+            kept, count = run.progress(event, target if terms.epsilon is not None else None)
             least = min(count, 1)
         if budget is not None and least and not kept:
             budget.check(event, least, self.public.part)
@@ -378,10 +381,8 @@ class Request:
             budget.check_plan(schedule.sampler.relation, self.public.unit, delta)
         return terms, schedule
 
-    def _noise(self, terms: Terms, schedule: RunSchedule, budget: Budget | None) -> float:
-        """Find the noise multiplier: the settings', the interrupted run's, the budget's, or one for the target."""
-        sampler, count = schedule.sampler, n_events(schedule.sampler, range(schedule.n_steps))
-        before = bounded_with(self.purchase)
+    def _given_noise(self, terms: Terms, sampler: Sampler, count: int, budget: Budget | None) -> float | None:
+        """Find the noise multiplier of the settings, the interrupted run or the budget; None to calibrate it."""
         if terms.noise_multiplier is not None:
             return float(terms.noise_multiplier)
         if self.resumed_noise is not None:
@@ -390,7 +391,7 @@ class Request:
             return budget.noise_multiplier(sampler.event, count)
         if self.earlier is not None and self.earlier.ledger.spent:
             raise ValueError("noise_multiplier=None: expected a number for a run after an earlier one")
-        return calibrated_noise(sampler, count, terms.target(terms.usual_delta(self.public.n_records)), before)
+        return None
 
 
 def calibrated_noise(sampler: Sampler, count: int, target: Target, purchase: PrivacyEvent | None = None) -> float:
@@ -401,8 +402,7 @@ def calibrated_noise(sampler: Sampler, count: int, target: Target, purchase: Pri
     make the later times cost next to nothing.
     """
     before = () if purchase is None else (purchase,)
-    if purchase is not None and target.excess(purchase) >= 0.0:
-        spent = target.spent(purchase)
+    if purchase is not None and target.excess(spent := target.spent(purchase)) >= 0.0:
         raise ValueError(
             f"{target}: expected more than {rounded_up(spent)}, which the vocabulary purchase has spent, since "
             f"it bounds both together; epsilon={rounded_up(spent + target.epsilon)} leaves this fit about "

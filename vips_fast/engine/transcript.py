@@ -105,20 +105,17 @@ class Run:
 
     def releases(self) -> Iterator[Release]:
         """Return the releases in order; ValueError if one is missing or malformed."""
-        return _releases(self.path, range(self.done), self.n_steps)
-
-
-def _releases(path: Path, numbers: range, first_step: int) -> Iterator[Release]:
-    with Folder(path, follow=False) as folder:
-        for number in numbers:
-            name = release_name(number)
-            if not folder.holds(name):
-                raise ValueError(f"{path / name}: missing; the transcript is not complete")
-            arrays, said = folder.arrays(name), "expected a release as fit wrote it"
-            release = release_of(unsealed(arrays, path / name, said), arrays, path / name, said)
-            if release.step != first_step + number:
-                raise ValueError(f"{path / name}: is of step {release.step}; expected that of {first_step + number}")
-            yield release
+        with Folder(self.path, follow=False) as folder:
+            for number in range(self.done):
+                name, step = release_name(number), self.n_steps + number
+                path = self.path / name
+                if not folder.holds(name):
+                    raise ValueError(f"{path}: missing; the transcript is not complete")
+                arrays, said = folder.arrays(name), "expected a release as fit wrote it"
+                release = release_of(unsealed(arrays, path, said), arrays, path, said)
+                if release.step != step:
+                    raise ValueError(f"{path}: is of step {release.step}; expected that of {step}")
+                yield release
 
 
 class TranscriptWriter:

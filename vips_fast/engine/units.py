@@ -6,7 +6,6 @@ removing a unit with all its rows moves a sum by at most the clip, whatever the 
 number are private.
 """
 
-from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass
 from typing import Any
@@ -95,14 +94,6 @@ class UnitRecords:
 
     def block(self, units: np.ndarray) -> UnitBlock:
         return UnitBlock(self, units)
-
-
-def read_units(
-    read: Callable[..., tuple[Records, dict[str, Any]]], limit: int | None, invalid: str, X: Any, y: Any, groups: Any
-) -> tuple[Records, dict[str, Any]]:
-    """Call ``read(X, y)`` for records and public facts, and join the records to units if there are ``groups``."""
-    records, facts = read(X, y)
-    return records if groups is None else UnitRecords(records, groups, limit, invalid), facts
 
 
 class Selection:

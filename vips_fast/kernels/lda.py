@@ -12,8 +12,7 @@ from numpy.typing import ArrayLike, DTypeLike
 from ..checks import check_number
 from . import native
 from .lattice import LDA_MAX_SPACING, LDA_MIN_SPACING, check_range, checked_spacing, count_spacing, is_power_of_two
-from .memory import zeros_on_line
-from .threads import map_chunks, resolve_n_threads, run_blocks
+from .threads import map_chunks, resolve_n_threads, run_blocks, zeros_on_line
 
 __all__ = ["LdaEStep", "lda_estep"]
 

@@ -16,8 +16,7 @@ from numpy.typing import ArrayLike, DTypeLike
 
 from ..checks import check_array, check_number
 from . import native
-from .memory import zeros_on_line
-from .threads import map_chunks, resolve_n_threads
+from .threads import map_chunks, resolve_n_threads, zeros_on_line
 
 __all__ = ["SbnEStep", "sbn_pg", "sbn_quadratic"]
 

@@ -1,10 +1,12 @@
-"""Python threads over blocks of records: the only parallelism of the package.
+"""How kernels run: Python threads over blocks of records, and arrays that begin on cache lines.
 
-Kernels release the GIL, so plain threads scale. OpenMP deadlocks after a fork and oversubscribes with a threaded BLAS.
-Threads stay for the next call, because starting 15 of them takes longer than a block. A fork leaves its child none.
+Threads are the only parallelism of the package. Kernels release the GIL, so plain threads scale. OpenMP deadlocks after
+a fork and oversubscribes with a threaded BLAS. Threads stay for the next call, because starting 15 of them takes longer
+than a block. A fork leaves its child none.
 """
 
 import importlib
+import math
 import os
 import threading
 from collections.abc import Callable, Iterator
@@ -14,6 +16,7 @@ from functools import cache
 from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 Result = TypeVar("Result")
 
@@ -24,6 +27,13 @@ _ONE_THREAD_BELOW = 512
 _pool: ThreadPoolExecutor | None = None
 #: The work that a thread is for, in nanoseconds. To wake it, and to take turns with Python's lock, takes up to a tenth.
 _LEAST_WORK = 2e6
+
+#: Bytes of a cache line; vectors that straddle two cost twice.
+_LINE = 64
+
+#: Arrays of _LARGE bytes or more are read here and there. The processor's table of 4 KiB pages is then short. So numpy
+#: asks Linux for pages of 2 MiB for one piece of memory of at least _HUGE bytes.
+_LARGE, _HUGE = 2**20, 2**22
 
 
 def _forget_pool() -> None:
@@ -167,3 +177,12 @@ def one_blas_thread(d: int, scipy: bool = True) -> Iterator[Any]:
         return
     with controller.limit(limits=1, user_api="blas"):
         yield lapack
+
+
+def zeros_on_line(shape: int | tuple[int, ...], dtype: DTypeLike) -> np.ndarray[Any, Any]:
+    """Make zeros that begin on a cache line, on large pages."""
+    dtype = np.dtype(dtype)
+    size = dtype.itemsize * (shape if isinstance(shape, int) else math.prod(shape))
+    raw = np.zeros(size + (_HUGE if _LARGE <= size < _HUGE else _LINE), dtype=np.uint8)
+    first = -raw.ctypes.data % _LINE
+    return raw[first : first + size].view(dtype).reshape(shape)

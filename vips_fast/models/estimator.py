@@ -188,10 +188,6 @@ class PrivateEstimator:
         """Find the horizon of a schedule, or of the settings, or 1."""
         return int(self.n_steps or 1) if schedule is None else schedule.horizon
 
-    def _joint(self, public: Public) -> bool:
-        """Tell whether a unit contributes all its rows together, as one record."""
-        return public.unit != "record"
-
     def _sensitivity(self, model: Model, relation: str) -> float | None:
         """Declare a sensitivity in place of the proven one, or None."""
         return None

@@ -17,13 +17,13 @@ from functools import partial as partial_of
 from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
+from scipy import sparse
 
 from ..checks import check_name, check_number, public_seed
 from ..data.frames import named_columns
 from ..data.groups import Runs
 from ..data.shards import ShardedCorpus
 from ..data.types import Column, Data
-from ..data.vocabulary import carried_purchase
 from ..engine.backend import Backend
 from ..engine.budget import Budget, Reservation, pay
 from ..engine.checkpoint import RunFolder, ledger_in
@@ -35,7 +35,7 @@ from ..engine.releases import release_digest
 from ..engine.result import FitResult, Public, plain
 from ..engine.sampling import RandomAllocationSampler, Randomness, Sampler, resolve_sampling
 from ..engine.transcript import Run, TranscriptWriter
-from ..engine.units import read_units
+from ..engine.units import UnitRecords
 from ..store.limits import parse_json
 from ..store.log import canonical_json
 from ..store.words import counted
@@ -203,9 +203,7 @@ def prepare(
     names = named_columns(X if before is None else estimator._held(X))
     warn_of_rows(X, names, options.invalid, alone=groups is None and estimator.private, noised=noised)
     backend = backend or estimator._backend()
-    read: Callable[..., Any] = estimator._read
-    reader = partial_of(read_units, partial_of(read, **extra), options.rows_per_group, options.invalid)
-    records, facts = backend.read(reader, X, y, groups)
+    records, facts = backend.read(partial_of(read_units, estimator, extra), X, y, groups)
     if before is not None and not names:
         names = before.public.feature_names
     public = replace(public, feature_names=names, **facts)
@@ -243,6 +241,15 @@ def prepare(
     )
 
 
+def read_units(estimator: PrivateEstimator, extra: Any, X: Any, y: Any, groups: Any) -> tuple[Records, dict[str, Any]]:
+    """Read records and public facts, and join the records to units if there are ``groups``."""
+    records, facts = estimator._read(X, y, **extra)
+    options = estimator._options
+    if groups is not None:
+        records = UnitRecords(records, groups, options.rows_per_group, options.invalid)
+    return records, facts
+
+
 def _check_same_model(settings: Mapping[str, Any], before: Mapping[str, Any]) -> None:
     """Refuse a further call whose model is another: only how it is drawn and paid for may change."""
     mine, theirs = (parse_json(canonical_json(plain({**one, **one["options"]}))) for one in (settings, before))
@@ -257,7 +264,8 @@ def purchase_before(
     """Find the vocabulary purchase that a run includes."""
     if after is not None and before is not None:
         raise ValueError("after: expected None in later calls of partial_fit")
-    given, carried = None if after is None else after.purchase(), carried_purchase(X)
+    given = None if after is None else after.purchase()
+    carried = getattr(X, "purchase", None) if sparse.issparse(X) else None
     if given is not None and "event" not in given:
         raise ValueError("after: expected a vocabulary that is private itself")
     if carried is None or not noised or estimator._taints():

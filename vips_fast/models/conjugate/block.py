@@ -31,7 +31,7 @@ from typing import Any
 import numpy as np
 
 from ...checks import missing_package
-from ...kernels.memory import zeros_on_line
+from ...kernels.threads import zeros_on_line
 
 #: Records of a block, and fewer if a record has more numbers than ``_MANY`` with its statistics. Multiples of 32, so
 #: that no vector loop has a rest, which might round otherwise.

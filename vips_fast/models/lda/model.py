@@ -23,8 +23,7 @@ from ...engine.sampling import Sampler
 from ...engine.units import UnitBlock, unpack_block
 from ...kernels import native
 from ...kernels.lattice import LDA_MAX_SPACING, LDA_MIN_SPACING, checked_spacing
-from ...kernels.memory import zeros_on_line
-from ...kernels.threads import map_chunks, one_blas_thread, worth
+from ...kernels.threads import map_chunks, one_blas_thread, worth, zeros_on_line
 from ...mechanisms import GaussianMechanism
 from .planning import LdaOptions
 from .records import DocumentBlock, UnitWords, unit_words

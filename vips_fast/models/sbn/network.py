@@ -267,7 +267,7 @@ class SigmoidBeliefNetwork(NetworkEstimator, Transformer):
         return BinaryRecords(rows, usable, BLOCK, resolve_n_threads(self.n_jobs)), {"n_features": rows.shape[1]}
 
     def _model(self, public: Public, schedule: RunSchedule | None = None) -> Model:
-        return QuadraticModel(self._network_settings(public, schedule, self._joint(public)), public)
+        return QuadraticModel(self._network_settings(public, schedule, public.unit != "record"), public)
 
     def _array_specs(self, public: Public) -> dict[str, ArraySpec]:
         return QuadraticModel.specs(public.n_features, int(self.n_components))
