@@ -44,6 +44,9 @@ from .fit import prepare, with_records
 from .parameters import BudgetLike, Options, spell
 from .verdict import Verdict
 
+#: Where settings name the source of public knowledge.
+_SOURCE = "public_prior_source"
+
 
 class NotFittedError(ValueError, AttributeError):
     """A read-out was asked of an estimator before ``fit``."""
@@ -120,6 +123,8 @@ class PrivateEstimator:
 
     #: Class of the ``options`` parameter.
     _options_type: ClassVar[type[Options]] = Options
+    #: Name and class of a parameter that is public knowledge, made of its bytes by ``from_bytes``; None without one.
+    _knowledge: ClassVar[tuple[str, Any] | None] = None
 
     def __init_subclass__(cls, **options: Any) -> None:
         """Show the keywords behind ``**`` in a subclass's signatures, by name."""
@@ -261,13 +266,16 @@ class PrivateEstimator:
         return self
 
     def _settings(self) -> dict[str, Any]:
-        """List the arguments as numbers, texts, dicts and arrays."""
+        """List the arguments as numbers, texts, dicts and arrays. Public knowledge has its source beside its bytes."""
         out: dict[str, Any] = {}
+        knowledge, kind = self._knowledge or ("", ())
         for name, value in self.get_params().items():
             if name == "random_state" and not isinstance(value, (int, np.integer)):
                 value = None
             elif name == "options":
                 value = dict(vars(self._options_type.of(value)))
+            elif name == knowledge and isinstance(value, kind):
+                out[_SOURCE], value = value.source, np.frombuffer(value.to_bytes(), np.uint8)
             elif is_dataclass(value) and not isinstance(value, type):
                 value = {one.name: getattr(value, one.name) for one in fields(value)}
             elif isinstance(value, np.generic):
@@ -283,6 +291,11 @@ class PrivateEstimator:
         arguments = dict(settings)
         if "options" in arguments:
             arguments["options"] = cls._options_type.of(arguments["options"])
+        if cls._knowledge is not None and arguments.pop(_SOURCE, None) is not None:
+            name, kind = cls._knowledge
+            if not isinstance(content := arguments[name], np.ndarray) or content.dtype != np.uint8:
+                raise ValueError(f"{name}: expected the bytes of a {kind.__name__}")
+            arguments[name] = kind.from_bytes(content.tobytes())
         estimator = cls(**arguments)
         estimator._check_parameters()
         return estimator

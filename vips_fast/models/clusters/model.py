@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Self, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
@@ -23,8 +22,6 @@ from .knowledge import PublicVectors, weighted_centers
 _MOVES = 0.4
 #: Two words are forms of one if their first letters are the same and their cosine is above this.
 _FORMS, _LETTERS = 0.7, 3
-#: Where settings name the source of public knowledge.
-_SOURCE = "public_prior_source"
 #: Length of a mean of documents that differ, over a prototype's length (docs/clusters.md).
 _LENGTH = 0.4
 #: Mean square of a document's distance to its center, at first; lengths are at most 1.
@@ -72,6 +69,8 @@ class DocumentClusters(Mixture):
     [['cough'], ['wheel']]
     """
 
+    _knowledge: ClassVar[tuple[str, Any] | None] = ("public", PublicVectors)
+
     n_components: int = field(default=20, kw_only=False)
     public: PublicVectors | None = None
 
@@ -87,16 +86,6 @@ class DocumentClusters(Mixture):
             given = type(self.public).__name__
             raise ValueError(f"public: expected PublicVectors, such as public_vectors() makes, got {given}")
         return self.public
-
-    def _settings(self) -> dict[str, Any]:
-        known = self._known
-        return {**super()._settings(), "public": np.frombuffer(known.to_bytes(), np.uint8), _SOURCE: known.source}
-
-    @classmethod
-    def _from_settings(cls, settings: Mapping[str, Any]) -> Self:
-        own = dict(settings)
-        del own[_SOURCE]
-        return super()._from_settings({**own, "public": PublicVectors.from_bytes(np.asarray(own["public"]).tobytes())})
 
     def records(self, X: Data, y: Column | None = None) -> Cells:
         """Return projected vectors, float32."""

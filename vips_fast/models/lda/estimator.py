@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack, cast
 
@@ -76,8 +76,6 @@ _LOSS_SPREAD, _LOSS_MISS = 0.4, 0.04
 #: Where the E-step of a read-out stops at the latest, in mean |change of γ|, and its fewest rounds. Stopped as early as
 #: in a fit, it makes the bound of perplexity up to 2 % worse.
 _READ_OUT_TOL, _READ_OUT_ROUNDS = 1e-3, 100
-#: Where settings name the source of a public prior.
-_SOURCE = "public_prior_source"
 
 
 def over_frequencies(found: FoundGain, loss: float) -> FoundGain:
@@ -164,6 +162,7 @@ class LatentDirichletAllocation(Transformer):
     """
 
     _options_type: ClassVar[type] = LdaOptions
+    _knowledge: ClassVar[tuple[str, Any] | None] = ("public_prior", PublicPrior)
 
     n_components: int = field(default=10, kw_only=False)
     public_prior: PublicPrior | None = None
@@ -215,22 +214,6 @@ class LatentDirichletAllocation(Transformer):
         check_number("clip", self.clip, 0, 1, low_open=True, optional=True)
         self._options.check()
         super()._check_parameters()
-
-    def _settings(self) -> dict[str, Any]:
-        settings, prior = super()._settings(), self.public_prior
-        if prior is not None:
-            settings |= {"public_prior": np.frombuffer(prior.to_bytes(), np.uint8), _SOURCE: prior.source}
-        return settings
-
-    @classmethod
-    def _from_settings(cls, settings: Mapping[str, Any]) -> Self:
-        known = dict(settings)
-        if known.pop(_SOURCE, None) is not None:
-            content = known["public_prior"]
-            if not isinstance(content, np.ndarray) or content.dtype != np.uint8:
-                raise ValueError("public_prior: expected the bytes of a prior")
-            known["public_prior"] = PublicPrior.from_bytes(content.tobytes())
-        return super()._from_settings(known)
 
     def _read(self, X: Any, y: Any = None) -> tuple[Documents, dict[str, Any]]:
         corpus = Documents(X, self._options.invalid, type(self).__name__)
