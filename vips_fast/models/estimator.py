@@ -121,6 +121,8 @@ class PrivateEstimator:
     _test_key: bytes | None = field(default=None, init=False)
     _diagnose: bool = field(default=False, init=False)
 
+    #: Steps without ``n_steps``; None refuses that.
+    _usual_steps: ClassVar[int | None] = None
     #: Class of the ``options`` parameter.
     _options_type: ClassVar[type[Options]] = Options
     #: Name and class of a parameter that is public knowledge, made of its bytes by ``from_bytes``; None without one.
@@ -180,14 +182,10 @@ class PrivateEstimator:
         """Plan minibatches and steps of a whole fit; see `Request.schedule`."""
         size, bins = self.batch_size, public.n_bins
         sampler = make_sampler(self.sampling, self._options.relation, public.n_records, size, bins)
-        n_steps = self._horizon(public, terms)
-        return RunSchedule(sampler, n_steps, n_steps)
-
-    def _horizon(self, public: Public, terms: Terms) -> int:
-        """Count the steps of a whole fit."""
-        if self.n_steps is None:
+        n_steps = self._usual_steps if self.n_steps is None else int(self.n_steps)
+        if n_steps is None:
             raise ValueError("n_steps=None: expected an integer")
-        return int(self.n_steps)
+        return RunSchedule(sampler, n_steps, n_steps)
 
     def _steps_of(self, schedule: RunSchedule | None) -> int:
         """Find the horizon of a schedule, or of the settings, or 1."""
@@ -411,11 +409,14 @@ class PrivateEstimator:
         )
 
     def _call_schedule(self, public: Public, terms: Terms) -> RunSchedule:
-        """Schedule a call of ``partial_fit``: one step over all rows."""
+        """Schedule a call of ``partial_fit``: one step over all rows, of as many as a whole fit has."""
         size = next(n for n in (public.call_records, self.batch_size, public.n_records) if n is not None)
         accounted = "replace_one" if self.sampling == "without_replacement" else "add_remove"
         sampler = make_sampler("full", self._options.relation or accounted, int(size), None)
-        return RunSchedule(sampler, 1, self._horizon(public, terms) if public.n_features else 1, whole=False)
+        n_steps: int | None = self.n_steps
+        if n_steps is None and public.n_features and (whole := self._schedule(public, terms)) is not None:
+            n_steps = whole.n_steps
+        return RunSchedule(sampler, 1, int(n_steps or 1), whole=False)
 
     def cost(
         self,

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from itertools import product
-from typing import Any, Self, Unpack
+from typing import Any, ClassVar, Self, Unpack
 
 import numpy as np
 from scipy.special import ndtr, ndtri
@@ -18,7 +18,7 @@ from ..data.arrays import DROP, column_text, dense_array, not_finite_text
 from ..data.frames import named_columns, public_places
 from ..data.types import Column, Data, Matrix, Vector
 from ..engine.model import Model, Release, array_of
-from ..engine.plan import RunForecast, RunSchedule, Terms
+from ..engine.plan import RunForecast, RunSchedule
 from ..engine.result import Public
 from ..engine.sampling import Sampler
 from ..engine.units import unpack_block
@@ -399,6 +399,8 @@ class TopicTables(PrivateEstimator):
     ['ward', 'topic', 'share', 'low', 'high']
     """
 
+    _usual_steps: ClassVar[int | None] = 1
+
     by: Mapping[str, Sequence[str | int] | Mapping[str | int, float]] = field(default_factory=dict, kw_only=False)
     sampling: str | None = "full"
 
@@ -452,9 +454,6 @@ class TopicTables(PrivateEstimator):
             raise ValueError(f"y=None: expected the values of {', '.join(self.by)} for each row of X")
         found = GroupedDocuments(X, y, self.by, self._options.invalid)
         return found, {"n_features": found.proportions.shape[1]}
-
-    def _horizon(self, public: Public, terms: Terms) -> int:
-        return 1 if self.n_steps is None else int(self.n_steps)
 
     def _model(self, public: Public, schedule: RunSchedule | None = None) -> TableModel:
         return TableModel(self._sizes, public.n_features)

@@ -295,13 +295,6 @@ class LatentDirichletAllocation(Transformer):
             n_steps = whole_epochs(sampler, epochs)
         return RunSchedule(sampler, int(n_steps), int(n_steps))
 
-    def _horizon(self, public: Public, terms: Terms) -> int:
-        if self.n_steps is not None:
-            return int(self.n_steps)
-        schedule = self._schedule(public, terms)
-        assert schedule is not None, "the columns are known"
-        return schedule.n_steps
-
     def _case(self, public: Public, terms: Terms, schedule: RunSchedule | None = None) -> TopicCase:
         """State the settings and public numbers that decide the plan; of a schedule, its minibatches and steps."""
         n, given = public.n_records, self._options.distinct_words
