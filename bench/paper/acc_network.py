@@ -17,8 +17,9 @@ from vips_fast.engine.backend import Threads
 from vips_fast.engine.ledger import Ledger
 from vips_fast.engine.loop import run
 from vips_fast.engine.model import Model
-from vips_fast.engine.plan import make_plan
+from vips_fast.engine.plan import RunPlan
 from vips_fast.engine.sampling import PoissonSampler, SystemRandomness
+from vips_fast.mechanisms import GaussianMechanism
 
 TAINT = "gradients of a minibatch are computed together in single precision, by kernels whose bits may differ"
 
@@ -156,7 +157,9 @@ def train(net, X, y, *, batch, noise, clip, rate, steps, delta, pairs=0, see=Non
     """Run `NetworkModel` privately; return the model and its ledger."""
     model = NetworkModel(net, clip, rate)
     sampler = PoissonSampler(len(y), batch)
-    plan = make_plan(model, sampler, noise, n_steps=steps, delta=delta, taints=(TAINT,))
+    mechanism = GaussianMechanism(noise, model.sensitivity(sampler.relation), model.clip)
+    model.prepare(mechanism, sampler)
+    plan = RunPlan(sampler, mechanism, steps, delta, taints=(TAINT,))
     ledger, backend = Ledger(), PairsBackend(pairs, NetworkModel.distances, see) if pairs else Threads(1)
     tell = None if callback is None else lambda progress: callback(model, progress)
     run(model, Images(X, y), plan, ledger, SystemRandomness(), backend, callback=tell)

@@ -15,9 +15,10 @@ from scipy.special import expit
 
 from vips_fast.engine.ledger import Ledger
 from vips_fast.engine.loop import run as run_plan
-from vips_fast.engine.plan import make_plan
+from vips_fast.engine.plan import RunPlan
 from vips_fast.engine.result import Public
 from vips_fast.engine.sampling import PoissonSampler, SystemRandomness
+from vips_fast.mechanisms import GaussianMechanism
 from vips_fast.models.logistic.records import LogisticRecords
 
 #: Delta of DPVI's own experiments, which counts half of it for its accountant, and of the article's methods.
@@ -76,7 +77,9 @@ def sampling_vi(X, y, *, q, steps, noise_sd, clip, learning_rate, left_out=0, wa
     )
     model = SamplingModel(Public(X.shape[1], len(y), 0), estimator.get_params())
     sampler = PoissonSampler(len(y), q * len(y))
-    plan = make_plan(model, sampler, noise_sd / clip, n_steps=steps, delta=DELTA)
+    mechanism = GaussianMechanism(noise_sd / clip, model.sensitivity(sampler.relation), model.clip)
+    model.prepare(mechanism, sampler)
+    plan = RunPlan(sampler, mechanism, steps, DELTA)
     accountants = [BayesianAccountant(q, noise_sd, steps, order) for order in LAMBDAS]
     squared = [0.0]
 

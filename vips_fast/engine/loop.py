@@ -64,8 +64,8 @@ def run(
 ) -> int:
     """Run a plan, updating model and ledger; return total steps done.
 
-    ``model`` is as `make_plan` set it up. ``first_step`` are the steps done before, in earlier runs. ``n_steps`` are
-    those of a run whose ledger is already open; None opens it for all of the plan.
+    ``model`` is as `Request.plan` prepared it. ``first_step`` are the steps done before, in earlier runs. ``n_steps``
+    are those of a run whose ledger is already open; None opens it for all of the plan.
 
     ``on_release`` is called with each release before the model sees it, to store it; ``callback`` after each step, and
     an exception from it ends the run. ``diagnostics`` receives a dict of un-noised diagnostics for each step; the plan

@@ -175,31 +175,6 @@ class RunPlan:
         return public
 
 
-def make_plan(
-    model: Model,
-    sampler: Sampler,
-    noise_multiplier: float,
-    n_steps: int,
-    delta: float,
-    *,
-    private: bool = True,
-    sensitivity: float | None = None,
-    taints: tuple[str, ...] = (),
-    **facts: Any,
-) -> RunPlan:
-    """Plan a run with this noise, and tell the model its lattice.
-
-    A ``sensitivity`` below the model's proven one takes its place and taints a private plan. ``facts`` are other fields
-    of `RunPlan`. Raises ValueError if the noise does not fit the model's lattice.
-    """
-    proven = model.sensitivity(sampler.relation)
-    if sensitivity is not None and sensitivity < proven and private:
-        taints += (f"sensitivity {sensitivity:.6g} is below the proven {proven:.6g}",)
-    mechanism = GaussianMechanism(noise_multiplier, proven if sensitivity is None else sensitivity, model.clip)
-    model.prepare(mechanism, sampler)
-    return RunPlan(sampler, mechanism, n_steps, delta, taints=tuple(dict.fromkeys(taints)), **facts)
-
-
 @dataclass(frozen=True)
 class Planned:
     """Result of planning a request."""
@@ -281,17 +256,19 @@ class Request:
         model = self.model(public, schedule)
         if schedule.measured and model.has_score:
             model = MeasuredModel(model, schedule.n_steps, public.n_records)
-        plan = make_plan(
-            model,
+        proven, declared = model.sensitivity(sampler.relation), self.sensitivity(model, sampler.relation)
+        if declared is not None and declared < proven and terms.private:
+            reasons[f"sensitivity {declared:.6g} is below the proven {proven:.6g}"] = None
+        mechanism = GaussianMechanism(z, proven if declared is None else declared, model.clip)
+        model.prepare(mechanism, sampler)
+        plan = RunPlan(
             sampler,
-            z,
+            mechanism,
             schedule.n_steps,
             delta,
-            private=terms.private,
-            sensitivity=self.sensitivity(model, sampler.relation),
+            unit=public.unit,
             taints=tuple(reasons),
             part=public.part,
-            unit=public.unit,
             purchase=None if self.purchase is None else dict(self.purchase),
             call=self.partial,
             limit=terms.epsilon if self.partial and terms.noised else None,
