@@ -85,6 +85,10 @@ class ScoresByRecords(WithOwn):
     def _score_plan(self):
         return (2 if self._words else 1), False
 
+    def _begin(self):
+        self._plan_score()
+        super()._begin()
+
 
 class Peeking(OwnPrior):
     """A run of so many scores as the records say."""

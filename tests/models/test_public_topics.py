@@ -369,7 +369,7 @@ def test_the_noise_of_a_score_is_planned_for_its_candidates(own, request):
         noise * lengths.halves[1] / lengths.mean_predicted[0] * model._half.norm / gain**0.5,
         noise * _MOST * lengths.kept / lengths.mean_kept[0] / kept**0.5,
     )
-    assert model._noise_of_score()[0] == pytest.approx(math.hypot(*parts))
+    assert model._noise_of_score(model._half) == pytest.approx(math.hypot(*parts))
 
 
 @pytest.mark.parametrize("n_steps", [3, 20])

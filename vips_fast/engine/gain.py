@@ -81,7 +81,9 @@ class GainScore(ABC):
     @property
     def norm(self) -> float:
         """The bound of a contribution whose nats are at most 1; see `clip_rows`."""
-        return norm_of(self.n_candidates, self.reach, self.rest, self.replaces, self.shares * (self.n_shares > 0))
+        signed = 1.0 + (self.n_candidates - 1) * self.reach**2
+        shares = self.shares if self.n_shares else 0.0
+        return float(((2.0 if self.replaces else 1.0) * signed + 2.0 * self.rest**2 + shares**2) ** 0.5)
 
     @abstractmethod
     def rows(self, block: Any, words: np.ndarray, asked: np.ndarray, clip: float) -> np.ndarray:
@@ -152,12 +154,6 @@ class RowScore(GainScore):
         nats = sums * np.minimum(1.0, self.most / np.maximum(total, 1.0)) - np.where(total > 0, self.optimism, 0.0)
         shares = self.unit_shares(records, unit, kept, n_units)
         return self.clip_rows(nats[:, None], np.minimum(total, self.most) / self.most, clip, shares)
-
-
-def norm_of(n_candidates: int, reach: float, rest: float, replaces: bool, shares: float = 0.0) -> float:
-    """Compute `GainScore.norm`."""
-    signed = 1.0 + (n_candidates - 1) * reach**2
-    return float(((2.0 if replaces else 1.0) * signed + 2.0 * rest**2 + shares**2) ** 0.5)
 
 
 @dataclass(frozen=True)

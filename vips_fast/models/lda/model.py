@@ -385,7 +385,8 @@ class LdaModel(Model):
             # Histograms of counts as they are tell more of word frequencies than sums of clipped topics.
             known = word_masses(*self._shrinkage.known)[0]
             masses = known / known.sum()
-        return HalfPrediction([(topics, self._alpha * times) for times in self._read_outs], masses)
+        candidates = [(topics, self._alpha * times) for times in self._read_outs]
+        return HalfPrediction(len(candidates)).take(candidates, masses)
 
     def frequency_loss(self) -> float:
         """Estimate the nats a word that noisy word frequencies cost."""

@@ -28,7 +28,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import scipy
 
-from ...engine.gain import JUDGES, FoundGain, Score, norm_of
+from ...engine.gain import JUDGES, FoundGain, Score
 from ...engine.model import Model, Release, array_of, diagnose
 from ...engine.plan import RunForecast
 from ...engine.result import Public
@@ -43,7 +43,7 @@ from .model import LdaModel, LdaSettings, WordHistogram
 from .planning import DIFFERENT
 from .prior import PublicPrior, word_probabilities
 from .records import DocumentBlock, UnitWords, unit_words, words_outside
-from .score import COMPARED, REACH, HalfPrediction, proportions_prior
+from .score import COMPARED, HalfPrediction, proportions_prior
 
 #: Kinds of steps.
 LENGTHS, WORDS, TOPICS, SCORE = range(4)
@@ -374,7 +374,7 @@ class PublicTopicsModel(Model):
     """
 
     #: Parts of updates, and what is computed from the releases before.
-    at_root = ("_prior", "_settings", "_public", "read_out", "_score")
+    at_root = ("_prior", "_settings", "_public", "read_out")
 
     def __init__(
         self,
@@ -395,9 +395,10 @@ class PublicTopicsModel(Model):
         #: Share of units that a score asks.
         self._share = min(1.0, JUDGES / self.n_records)
         self._scored, self._scored_noise, self._scores = np.zeros(0), 0.0, 0
-        self._done, self._compares = 0, False
+        self._done = 0
         self._own: LdaModel | None = None
         self._take_lengths()
+        self._plan_score()
         self._begin()
 
     def contributor(self) -> Self:
@@ -405,11 +406,6 @@ class PublicTopicsModel(Model):
         other = super().contributor()
         other._own = None if self._own is None else self._own.contributor()
         return other
-
-    def _forget(self) -> None:
-        """Drop what was computed from earlier releases."""
-        for name in ("read_out", "_score"):
-            vars(self).pop(name, None)
 
     def sensitivity(self, relation: str) -> float:
         """Return the bound; see the notes."""
@@ -422,44 +418,59 @@ class PublicTopicsModel(Model):
         self._batch = float(sampler.expected_batch_size)
         if self._own is not None:
             self._own.prepare(mechanism, sampler)
-        self._forget()
+        self._plan_score()
         self._begin()
 
     # -- the order of steps
+
+    def _plan_score(self) -> None:
+        """Choose the steps of the score, when lengths, noise or the topics' own steps have changed."""
+        steps, self._compares = self._score_plan()
+        self._first_score: float = self._n_steps - steps if steps else math.inf
+        self._half = self._score(self._compares)
 
     def _score_plan(self) -> tuple[int, bool]:
         """Plan the steps of the score, as few as tell the gain, and whether it only compares priors of proportions."""
         if self._n_steps < 3:
             return 0, False
         most = max(1, round(0.2 * self._n_steps))
-        noise, of_comparing = self._noise_of_score()
-        noise /= math.sqrt(most)
+        noise = self._noise_of_score(self._score(False)) / math.sqrt(most)
         if noise < _HIDES:
             enough = math.ceil(most * (noise / _TELLS) ** 2) or most  # no noise is known before the lengths are
             return min(enough, most), False
-        return int(of_comparing < _TELLS_TOTAL and len(self._compared) > 1), True
+        tells = len(self._compared) > 1 and self._noise_of_score(self._score(True)) < _TELLS_TOTAL
+        return int(tells), tells
 
-    def _noise_of_score(self) -> tuple[float, float]:
-        """Deviation that a score's noise leaves in the nats a word, and if it compares; 0 before lengths are known."""
-        lengths, (_, bound), rest = self._lengths, self._lengths.halves, HalfPrediction.rest
-        noise = lengths.noise / self.n_records / self._share
-        nats, kept = noise * bound / lengths.mean_predicted[0], noise * _MOST * lengths.kept / lengths.mean_kept[0]
+    def _score(self, compares: bool) -> HalfPrediction:
+        """Make a score of topics with each total; the records' own have one candidate more, without them."""
         own = self._own is not None
-        count, reach = len(self._compared) + own, 1.0 if own else REACH
-        whole = norm_of(count, reach, rest, not self._adds) / math.sqrt(_PARTS[0])
-        compared = COMPARED * norm_of(count - 1, 1.0, rest, not self._adds)
-        return math.hypot(nats * whole, kept / math.sqrt(_PARTS[1])), nats * compared
+        score = HalfPrediction(len(self._compared) + own, alike=not own, compares=compares)
+        score.most, nats = self._lengths.halves
+        score.nats = nats * (COMPARED if compares else 1.0)
+        score.replaces = not self._adds
+        return score
+
+    def _noise_of_score(self, score: HalfPrediction) -> float:
+        """Deviation that the noise of one step leaves in the nats a word; 0 before lengths are known."""
+        lengths = self._lengths
+        noise = lengths.noise / self.n_records / self._share
+        nats = noise * score.nats * score.norm / lengths.mean_predicted[0]
+        if score.compares:
+            return nats
+        kept = noise * _MOST * lengths.kept / lengths.mean_kept[0]
+        return math.hypot(nats / math.sqrt(_PARTS[0]), kept / math.sqrt(_PARTS[1]))
 
     def _begin(self) -> None:
         """Choose the kind of the next step, and prepare it."""
-        self._half, (steps, compares) = None, self._score_plan()
         if self._done == 0 and self._n_steps >= 5:
             self.kind, size = LENGTHS, len(LENGTH_CELLS) + 1
-        elif steps and self._done >= self._n_steps - steps:
-            self.kind, self._compares = SCORE, compares
-            self._half = self._score
-            self._expected = self._judges * self._lengths.mean_kept[0] * self.read_out.masses
-            size = self._half.cells + (0 if compares else 2)
+        elif self._done >= self._first_score:
+            self.kind, size = SCORE, self._half.cells + (0 if self._compares else 2)
+            read, own = self.read_out, self._own is not None
+            self._expected = self._judges * self._lengths.mean_kept[0] * read.masses
+            if not self._half.candidates:
+                public = self._candidates(False, self._totals[:1]) if own else []
+                self._half.take(self._candidates(own, self._compared) + public, read.masses)
         elif self._own is None:
             self.kind, size = WORDS, self.n_words
         else:
@@ -467,9 +478,14 @@ class PublicTopicsModel(Model):
         self.shape = (size,)
 
     @property
+    def _counts(self) -> bool:
+        """Whether the step also counts words, for the gain of their exact frequencies."""
+        return self.kind == SCORE and not self._compares
+
+    @property
     def fine_shape(self) -> tuple[int, ...]:
         """The shape; in a score of the gain the numbers of units that have each word, too."""
-        return self.shape if self._half is None or self._compares else (self.shape[0] + self.n_words,)
+        return (self.shape[0] + self.n_words,) if self._counts else self.shape
 
     # -- contributions
 
@@ -491,14 +507,14 @@ class PublicTopicsModel(Model):
             outside = words_outside(block, words)
             shares = outside / np.maximum(outside + totals, 1.0)
             out[-1] += np.trunc(shares * of_outside).astype(np.int64).sum()
-        elif self._half is None:
+        elif self.kind == WORDS:
             self._histogram.contribute(units, out, self._spacing)
         else:
             told = self._half.cells
             asked = scramble(words + GOLDEN) >> np.uint64(11) < np.uint64(self._share * 2**53)
             rows = self._half.contributions(units, words, self._predictions_bound, asked)
             out[:told] += np.trunc(rows / self._spacing).astype(np.int64).sum(axis=0)
-            if not self._compares:
+            if self._counts:
                 kept = kept_words(units, words, self._lengths.kept) & np.repeat(asked, np.diff(units.ends))
                 out[told] += self._kept_units * int(np.count_nonzero(kept))
                 out[told + 2 :] += np.bincount(units.columns[kept], minlength=self.n_words)
@@ -506,7 +522,7 @@ class PublicTopicsModel(Model):
 
     def round(self, fine: np.ndarray, spacing: float) -> np.ndarray:
         """Bring the counts of a score to one entry, exactly; see the notes."""
-        if self._half is None or self._compares:
+        if not self._counts:
             return super().round(fine, spacing)
         cells, (units, most) = self._half.cells, self._gain_parts
         found = super().round(fine[: cells + 2].copy(), spacing)
@@ -551,6 +567,7 @@ class PublicTopicsModel(Model):
             if not (np.isfinite(cells).all() and np.isfinite([noise, outside]).all()):
                 raise ValueError("release: expected finite numbers")
             self._take_lengths(cells, noise, outside)
+            self._plan_score()
         elif kind == SCORE:
             self._scored = release.values + (self._scored if self._scores else 0.0)
             self._scored_noise, self._scores = release.noise_sd, self._scores + 1
@@ -560,19 +577,19 @@ class PublicTopicsModel(Model):
             self._own.update(replace(release, step=self._done - _FIRST_OWN, units=units))
         else:
             self._histogram.add(release)
-        if kind != SCORE:
-            self._forget()
+            vars(self).pop("read_out", None)
         self._done += 1
-        self._begin()
-        if self._done == _FIRST_OWN and self.kind == WORDS and (number := self._affordable_topics()):
+        if self._done == _FIRST_OWN < self._first_score and (number := self._affordable_topics()):
             self._own = self._topics_model(number)
-            self._begin()
+            self._plan_score()
+        self._begin()
 
     def _take_lengths(self, cells: np.ndarray | None = None, noise: float = 0.0, outside: float = 0.0) -> None:
         """Take the lengths, and make the histogram of words for them, which is new."""
         self._lengths = Lengths(self.n_records, self._given_length, cells, noise, outside)
         norm = math.sqrt(self._lengths.median * (self._prior.frequencies @ self._scales**-2.0))
         self._histogram = WordHistogram(self._scales, self.clip, _POWER, _FILLS * norm)
+        vars(self).pop("read_out", None)
 
     @property
     def _judges(self) -> float:
@@ -639,19 +656,6 @@ class PublicTopicsModel(Model):
                 priors[number] = np.concatenate(among)
         return [(topics, prior) for prior in priors]
 
-    @cached_property
-    def _score(self) -> HalfPrediction:
-        """The candidates, topics with each total, and the halves of units that compare them."""
-        own = self._own is not None
-        found = self._candidates(own, self._compared)
-        if own:
-            found += self._candidates(False, self._totals[:1])
-        half = HalfPrediction(found, self.read_out.masses, self._compares)
-        half.most, nats = self._lengths.halves
-        half.nats = nats * (COMPARED if self._compares else 1.0)
-        half.replaces = not self._adds
-        return half
-
     @property
     def _score_mean(self) -> tuple[np.ndarray, float]:
         """The mean of the released scores over the units that are asked, and the noise in an entry."""
@@ -662,7 +666,7 @@ class PublicTopicsModel(Model):
         """The released predictions."""
         if not self._scores:
             return None
-        half, (values, noise) = self._score, self._score_mean
+        half, (values, noise) = self._half, self._score_mean
         score = Score.read(values[: half.cells], noise, self._predictions_bound, self._judges, half)
         predicted, predicted_sd = _joined(score.predicted, score.predicted_sd, *self._lengths.mean_predicted)
         return replace(score, predicted=predicted, predicted_sd=predicted_sd)
@@ -853,15 +857,17 @@ class PublicTopicsModel(Model):
             self._spacing, self._batch, self._adds = spacing, batch, bool(adds)
         *cells, outside = array_of(state, "lengths", (len(LENGTH_CELLS) + 1,)).tolist()
         self._own = None
-        self._forget()
         self._take_lengths(np.array(cells), length_noise, outside)
         self._histogram.restore(state)
         if own:
             self._own = self._topics_model(own)
             self._own.restore(state)
-        count = len(self._compared) + bool(own)
-        self._compares = bool(scores) and "scored" in state and state["scored"].shape == (count + 1,)
-        self._scored = array_of(state, "scored", (count + (1 if self._compares else 4),) if scores else (0,))
+        self._plan_score()
+        if scores:
+            self._compares = array_of(state, "scored").shape == (self._score(True).cells,)
+            self._half = self._score(self._compares)
+        size = self._half.cells + (0 if self._compares else 2)
+        self._scored = array_of(state, "scored", (size if scores else 0,))
         self._begin()
 
 

@@ -5,7 +5,7 @@ that are inferred from the other half; for several candidates, topics with a pri
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -24,26 +24,35 @@ _MAX_ITER, _TOL = 50, 1e-2
 
 
 class HalfPrediction(GainScore):
-    """Contributions to a score of topics.
+    """Contributions to a score of ``count`` candidates, which `take` gives.
 
-    ``candidates`` are pairs of word probabilities of topics, (K, V), and of a Dirichlet prior of a document's
-    proportions, (K,). ``masses``, (V,), are the word frequencies that they are compared with. All are released. If it
-    only ``compares``, the nats are those that each candidate has more than the first.
+    ``alike`` are candidates of the same topics with other priors. If the score only ``compares``, the nats are those
+    that each candidate has more than the first.
     """
 
     rest = 0.25
+    #: Tables of topics for the E-step, their ratios to the word frequencies, and priors.
+    candidates: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]] = ()
 
-    def __init__(self, candidates: Sequence[tuple[np.ndarray, np.ndarray]], masses: np.ndarray, compares: bool = False):
+    def __init__(self, count: int, alike: bool = True, compares: bool = False):
+        self.n_candidates, self.compares = count - compares, compares
+        self.reach = REACH if alike and not compares else 1.0
+
+    def take(self, candidates: Sequence[tuple[np.ndarray, np.ndarray]], masses: np.ndarray) -> Self:
+        """Take candidates and the word frequencies that they are compared with, (V,). All are released.
+
+        A candidate is a pair of word probabilities of topics, (K, V), and of a Dirichlet prior of a document's
+        proportions, (K,).
+        """
         parts: dict[int, tuple[np.ndarray, np.ndarray]] = {}
         for topics, _ in candidates:
             if id(topics) not in parts:
                 ratios = np.empty(topics.T.shape, np.float32)
                 np.divide(topics.T, masses[:, None], out=ratios, casting="same_kind")
                 parts[id(topics)] = scaled_table(topics, np.float32), ratios
-        self._candidates = [(*parts[id(topics)], alpha) for topics, alpha in candidates]
-        self._compares, self._n_words = compares, len(masses)
-        self.n_candidates = len(candidates) - compares
-        self.reach = 1.0 if compares or len(parts) > 1 else REACH
+        self.candidates = [(*parts[id(topics)], alpha) for topics, alpha in candidates]
+        self._n_words = len(masses)
+        return self
 
     def rows(self, block: Any, words: np.ndarray, asked: np.ndarray, clip: float) -> np.ndarray:
         """Contributions of the units of a block."""
@@ -64,13 +73,13 @@ class HalfPrediction(GainScore):
         # A unit with one half only says nothing.
         both = (np.diff(shown.ends) > 0) & (total > 0)
         share = np.where(both, np.minimum(1.0, self.most / np.maximum(total, 1.0)), 0.0)
-        nats, ratio = np.empty((n_units, len(self._candidates))), np.empty(len(told.columns))
-        for number, (table, ratios, alpha) in enumerate(self._candidates):
+        nats, ratio = np.empty((n_units, len(self.candidates))), np.empty(len(told.columns))
+        for number, (table, ratios, alpha) in enumerate(self.candidates):
             theta = _proportions(table, ratios.shape[1], shown, alpha)
             native.word_ratios(told.ends, told.columns, theta, ratios, ratio)
             logs = np.log(np.maximum(ratio, 1e-30))
             nats[:, number] = np.bincount(told_unit, weights=told.counts * logs, minlength=n_units) * share
-        if self._compares:
+        if self.compares:
             nats = nats[:, 1:] - nats[:, :1]
         return self.clip_rows(nats, share * total / self.most, clip)
 
