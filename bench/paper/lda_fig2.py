@@ -23,6 +23,7 @@ from vips_fast.accounting import (
     epsilon,
 )
 from vips_fast.models.lda import LdaOptions
+from vips_fast.models.lda.paper import PaperLdaOptions
 
 TITLE = "VIPS article, Figure 2: ε against perplexity, Wikipedia, one epoch"
 NEEDS = ("wiki",)
@@ -44,7 +45,7 @@ def event(size, z):
 
 def printed_options(**changes):
     """Make Algorithm 3's options. Step t = 1, 2, ... has the rate (1024 + t)^-0.7."""
-    return LdaOptions(**(dict(learning_decay=0.7, learning_offset=1025.0, length_method="resample") | changes))
+    return PaperLdaOptions(**(dict(learning_offset=1025.0) | changes))
 
 
 def noise(method, size, z) -> float:

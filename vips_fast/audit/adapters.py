@@ -10,10 +10,8 @@ from ..data.schema import MOVED
 from ..engine.model import Release
 from ..models.estimator import PrivateEstimator
 from ..models.fit import Fit
-from ..models.lda import LatentDirichletAllocation, LdaOptions
+from ..models.lda import LatentDirichletAllocation
 from ..models.lda.model import LONG_HISTOGRAM
-from ..models.lda.paper import PaperLatentDirichletAllocation
-from ..models.lda.planning import WORD_CLIP
 from ..models.logistic import BayesianLogisticRegression, CountRegression
 from ..models.sbn import ClassConditionalNetwork, SigmoidBeliefNetwork
 from .adapter import Adapter
@@ -26,7 +24,7 @@ class LdaAdapter(Adapter):
     estimator_type: ClassVar[type[PrivateEstimator]] = LatentDirichletAllocation
     bad = (-1.0, 0.5, math.inf, math.nan, 2.0**60)
     wide, many = 320, 4200
-    cheap, disjoint = {"options": LdaOptions(max_doc_update_iter=10)}, True
+    cheap, disjoint = {"options": {"max_doc_update_iter": 10}}, True
     most_canaries = 2**20
 
     def __init__(self, settings: dict[str, Any], kind: type[PrivateEstimator] | None = None):
@@ -59,9 +57,7 @@ class LdaAdapter(Adapter):
     @property
     def _loudest(self) -> int:
         """Number of words that bring a document to the clip. Each of the words has a bound of its own."""
-        share = LdaOptions.of(self.settings.get("options")).word_clip
-        if share is None:
-            share = 1.0 if issubclass(self.kind, PaperLatentDirichletAllocation) else WORD_CLIP
+        share: float = self.estimator()._options.word_clip
         return math.ceil(share**-2)
 
     @property

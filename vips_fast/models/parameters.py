@@ -49,7 +49,10 @@ class Options:
 
     @classmethod
     def of(cls, given: Any) -> Self:
-        """Make the options that ``options`` of an estimator are: an instance, a dict, or None for the defaults."""
+        """Make the options that ``options`` of an estimator are: an instance, a dict, or None for the defaults.
+
+        None in a dict is an option's default, too.
+        """
         if given is None or isinstance(given, cls):
             return cls() if given is None else given
         if not isinstance(given, Mapping):
@@ -57,7 +60,7 @@ class Options:
         known = [one.name for one in fields(cls)]
         if unknown := sorted(given.keys() - {*known}, key=repr):
             raise ValueError(f"options: {unknown[0]!r} is not an option: expected one of {', '.join(known)}")
-        return cls(**given)
+        return cls(**{name: value for name, value in given.items() if value is not None})
 
 
 class Words(str):

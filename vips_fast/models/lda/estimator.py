@@ -241,7 +241,11 @@ class LatentDirichletAllocation(Transformer):
 
     def _model_settings(self, public: Public, schedule: RunSchedule | None) -> LdaSettings:
         case, n_topics = self._case(public, self._terms, schedule), int(self.n_components)
-        options, length, histograms, clear = self._options.resolved(self._plain), self._length, 0, False
+        options, length, histograms, clear = self._options, self._length, 0, False
+        if self._plain:
+            decay, tol = options.learning_decay, options.mean_change_tol
+            decay, tol = 0.5 if decay is None else decay, 0.1 if tol is None else tol
+            options = replace(options, learning_decay=decay, mean_change_tol=tol)
         z = 0.0 if schedule is None else schedule.noise_multiplier
         if schedule is not None and z > 0 and length is not None:
             signal, decay = case.signal(z, options.learning_decay)
@@ -492,7 +496,7 @@ class LatentDirichletAllocation(Transformer):
     def _posterior(self, X: Any) -> tuple[Any, np.ndarray, np.ndarray]:
         """Return counts, gamma and log topics for unchecked documents."""
         corpus = documents(self._held(X), self.n_features_in_, expected_by=type(self).__name__)
-        options, tol = self._options.resolved(self._as_fitted()._plain), self._options.mean_change_tol
+        options = self._options
         elog, indptr = self._log_topics(options.topic_mean), corpus.indptr.astype(np.int64)
         gamma = np.empty((corpus.shape[0], elog.shape[0]))
 
@@ -505,7 +509,7 @@ class LatentDirichletAllocation(Transformer):
             block_of,
             self._table(options.dtype, options.topic_mean),
             np.full(elog.shape[0], self._fitted_alpha(), np.float64),
-            tol=_READ_OUT_TOL if tol is None else min(float(tol), _READ_OUT_TOL),
+            tol=_READ_OUT_TOL if options.mean_change_tol is None else min(options.mean_change_tol, _READ_OUT_TOL),
             word_tol=0.0,
             max_iter=max(int(options.max_doc_update_iter), _READ_OUT_ROUNDS),
             clip_norm=None,

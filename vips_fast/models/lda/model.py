@@ -158,12 +158,12 @@ class LdaModel(Model):
         self.n_topics, self.n_words, self.n_records = n_topics, n_words, public.n_records
         self._alpha, self._eta = np.full(n_topics, settings.alpha), np.float64(settings.eta)
         self._read_outs = settings.read_outs
-        self._options = options = settings.options.resolved()
+        self._options = options = settings.options
         self._length = settings.doc_length
         self._mode = _MODES[None if self._length is None else options.length_method]
         self._clip = clip if settings.clips else 0.0
-        self._word_clip = self._clip * (options.word_clip or 1.0)
-        self._exponent = float(options.word_scale or 0.0) if settings.clips else 0.0
+        self._word_clip = self._clip * options.word_clip
+        self._exponent = float(options.word_scale) if settings.clips else 0.0
         decay = 0.7 if options.learning_decay is None else options.learning_decay
         self._schedule = Schedule(options.learning_offset, decay)
         as_is = self._clip == 0.0 and self._length is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -10,7 +11,6 @@ from ...checks import check_choice
 from ...engine.model import Model, Release
 from ...engine.plan import RunSchedule
 from ...engine.result import Public
-from ..parameters import Options
 from .estimator import LatentDirichletAllocation
 from .model import LdaModel, LdaSettings
 from .planning import DEFAULT_STEPS, LdaOptions
@@ -29,36 +29,34 @@ class PaperLdaModel(LdaModel):
         return self._eta + self.n_records * self._average[first:last]
 
 
+@dataclass(frozen=True, kw_only=True)
+class PaperLdaOptions(LdaOptions):
+    """`LdaOptions` with the article's constants: Algorithm 3 has no scales of words, and measures nothing."""
+
+    learning_decay: float | None = 0.7
+    learning_offset: float = 1024.0
+    length_method: Literal["scale", "resample"] = "resample"
+    word_clip: float = 1.0
+    word_scale: float = 0.0
+    topic_mean: Literal["arithmetic", "geometric"] = "geometric"
+    mean_change_tol: float | None = 1e-3
+    measure_gain: bool | None = False
+
+
 @dataclass(kw_only=True, repr=False, eq=False)
 class PaperLatentDirichletAllocation(LatentDirichletAllocation):
-    """`LatentDirichletAllocation` as printed: clip 0.1, resampling, τ₀ = 1024, κ = 0.7, and cut at 0.
+    """`LatentDirichletAllocation` as printed: clip 0.1, cut at 0, and the constants of `PaperLdaOptions`.
 
     A ``sensitivity`` of "paper" takes clip · N for replacing a document too, which is too small by √2, and marks the
     model NOT PRIVATE there; "proven" does not. Other parameters are those of `LatentDirichletAllocation`.
     """
 
+    _options_type: ClassVar[type] = PaperLdaOptions
+
     sensitivity: str = "paper"
     clip: float | None = 0.1
     n_steps: int | None = DEFAULT_STEPS
     sampling: str = "without_replacement"
-
-    @property
-    def _options(self) -> LdaOptions:
-        options = super()._options
-        # A prior is no choice of numerics: beside it, the article's own stay.
-        own = dict(vars(Options()), doc_topic_prior=None, topic_word_prior=None, measure_gain=None)
-        if replace(options, **own) == LdaOptions():
-            options = replace(options, learning_decay=0.7, learning_offset=1024.0, length_method="resample")
-        found: LdaOptions = replace(
-            options,
-            word_clip=1.0 if options.word_clip is None else options.word_clip,
-            word_scale=options.word_scale or 0.0,
-            topic_mean=options.topic_mean or "geometric",
-            mean_change_tol=1e-3 if options.mean_change_tol is None else options.mean_change_tol,
-            doc_topic_prior=1.0 / self.n_components if options.doc_topic_prior is None else options.doc_topic_prior,
-            measure_gain=False,  # the article measures nothing
-        )
-        return found
 
     @property
     def _length(self) -> int:
@@ -79,7 +77,9 @@ class PaperLatentDirichletAllocation(LatentDirichletAllocation):
         return PaperLdaModel(self._model_settings(public, schedule), public)
 
     def _model_settings(self, public: Public, schedule: RunSchedule | None) -> LdaSettings:
-        return replace(super()._model_settings(public, schedule), histograms=0)  # the article releases only topics
+        # The article releases only topics, with the same prior for documents of any length.
+        settings, given = super()._model_settings(public, schedule), self._options.doc_topic_prior
+        return replace(settings, histograms=0, alpha=1.0 / self.n_components if given is None else given)
 
     def _forecast(self, public: Public, schedule: RunSchedule, model: Model) -> None:
         """None: the forecast was fitted on our update."""

@@ -94,17 +94,17 @@ class LdaOptions(Options):
     length_method : {"scale", "resample"}
         How a document is brought to N words: "scale" multiplies its counts by N over their sum, which gives smaller
         norms. "resample" draws N words from its own bag with replacement, anew at each visit (section 4.2).
-    word_clip : float or None
+    word_clip : float
         A bound, as a share in (0, 1] of the clip, for one word's part of a unit's contribution, so that no word takes
-        the share of all others. None is 0.3; 1 is no bound.
-    word_scale : float or None
+        the share of all others; 1 is no bound.
+    word_scale : float
         b in [0, 0.5]: contributions and noise are scaled by this power of the words' shares, and by the root of topics'
-        shares of a word (`vips_fast.models.lda.model.entry_scales`). None is 0.25; 0 gives entries the same noise.
-    topic_mean : {"geometric", "arithmetic"} or None
+        shares of a word (`vips_fast.models.lda.model.entry_scales`); 0 gives entries the same noise.
+    topic_mean : {"arithmetic", "geometric"}
         What stands for a topic's word probabilities in the E-step and in the read-outs: exp(E[log β]), which the bound
         asks for (Hoffman et al. 2010, Eq. 5), or E[β], as in variational EM (Blei et al. 2003). Rare words weigh less
-        in the former, which costs perplexity where λ is small (Asuncion et al. 2009). None is "arithmetic"; in the
-        article's own algorithm, "geometric", which has no collapsed updates. Read-outs follow `set_params` after a fit.
+        in the former, which costs perplexity where λ is small (Asuncion et al. 2009), and which has no collapsed
+        updates. Read-outs follow `set_params` after a fit.
     distinct_words : float or None
         Distinct words of a usual document (or of all that a person wrote), public, for the plan and its forecast. None
         is ``doc_length ** 0.9``.
@@ -132,9 +132,9 @@ class LdaOptions(Options):
     learning_decay: float | None = None
     learning_offset: float = 1.0
     length_method: Literal["scale", "resample"] = "scale"
-    word_clip: float | None = None
-    word_scale: float | None = None
-    topic_mean: Literal["geometric", "arithmetic"] | None = None
+    word_clip: float = WORD_CLIP
+    word_scale: float = WORD_SCALE
+    topic_mean: Literal["arithmetic", "geometric"] = "arithmetic"
     distinct_words: float | None = None
     dtype: Literal["float32", "float64"] = "float32"
     max_doc_update_iter: int = 100
@@ -143,28 +143,14 @@ class LdaOptions(Options):
     topic_word_prior: float | None = None
     measure_gain: bool | None = None
 
-    def resolved(self, plain: bool = False) -> LdaOptions:
-        """Fill in a fit's options; ``plain`` is one without privacy."""
-        decay, tol = self.learning_decay, self.mean_change_tol
-        if plain:
-            decay, tol = 0.5 if decay is None else decay, 0.1 if tol is None else tol
-        return replace(
-            self,
-            topic_mean=self.topic_mean or "arithmetic",
-            word_clip=WORD_CLIP if self.word_clip is None else self.word_clip,
-            word_scale=WORD_SCALE if self.word_scale is None else self.word_scale,
-            learning_decay=decay,
-            mean_change_tol=tol,
-        )
-
     def check(self) -> None:
         """Raise a ValueError for a number out of its range."""
         check_number("learning_decay", self.learning_decay, 0, 1, optional=True)
         check_number("learning_offset", self.learning_offset, 0, 1e9)
         check_choice("length_method", self.length_method, ("scale", "resample"))
-        check_number("word_clip", self.word_clip, 0, 1, low_open=True, optional=True)
-        check_number("word_scale", self.word_scale, 0, 0.5, optional=True)
-        check_choice("topic_mean", self.topic_mean, ("geometric", "arithmetic", None))
+        check_number("word_clip", self.word_clip, 0, 1, low_open=True)
+        check_number("word_scale", self.word_scale, 0, 0.5)
+        check_choice("topic_mean", self.topic_mean, ("arithmetic", "geometric"))
         check_number("distinct_words", self.distinct_words, 1, 2**31 - 1, optional=True)
         check_choice("dtype", self.dtype, ("float32", "float64"))
         check_number("max_doc_update_iter", self.max_doc_update_iter, 0, 2**31 - 1, integer=True)
