@@ -42,6 +42,7 @@ from .caveats import begin_uncounted, tell
 from .family import family_of
 from .fit import prepare, with_records
 from .parameters import BudgetLike, Options, spell
+from .public import PublicKnowledge
 from .verdict import Verdict
 
 #: Where settings name the source of public knowledge.
@@ -123,10 +124,10 @@ class PrivateEstimator:
 
     #: Steps without ``n_steps``; None refuses that.
     _usual_steps: ClassVar[int | None] = None
+    #: Name and class of the parameter that is public knowledge.
+    _knowledge: ClassVar[tuple[str, type[PublicKnowledge]] | None] = None
     #: Class of the ``options`` parameter.
     _options_type: ClassVar[type[Options]] = Options
-    #: Name and class of a parameter that is public knowledge, made of its bytes by ``from_bytes``; None without one.
-    _knowledge: ClassVar[tuple[str, Any] | None] = None
 
     def __init_subclass__(cls, **options: Any) -> None:
         """Show the keywords behind ``**`` in a subclass's signatures, by name."""
@@ -266,14 +267,14 @@ class PrivateEstimator:
     def _settings(self) -> dict[str, Any]:
         """List the arguments as numbers, texts, dicts and arrays. Public knowledge has its source beside its bytes."""
         out: dict[str, Any] = {}
-        knowledge, kind = self._knowledge or ("", ())
         for name, value in self.get_params().items():
             if name == "random_state" and not isinstance(value, (int, np.integer)):
                 value = None
             elif name == "options":
                 value = dict(vars(self._options_type.of(value)))
-            elif name == knowledge and isinstance(value, kind):
-                out[_SOURCE], value = value.source, np.frombuffer(value.to_bytes(), np.uint8)
+            elif isinstance(value, PublicKnowledge):
+                out[_SOURCE] = value.source
+                value = np.frombuffer(value.to_bytes(), np.uint8)
             elif is_dataclass(value) and not isinstance(value, type):
                 value = {one.name: getattr(value, one.name) for one in fields(value)}
             elif isinstance(value, np.generic):
@@ -287,13 +288,13 @@ class PrivateEstimator:
     def _from_settings(cls, settings: Mapping[str, Any]) -> Self:
         """Make an unfitted estimator with these settings, checked."""
         arguments = dict(settings)
-        if "options" in arguments:
-            arguments["options"] = cls._options_type.of(arguments["options"])
         if cls._knowledge is not None and arguments.pop(_SOURCE, None) is not None:
             name, kind = cls._knowledge
             if not isinstance(content := arguments[name], np.ndarray) or content.dtype != np.uint8:
                 raise ValueError(f"{name}: expected the bytes of a {kind.__name__}")
             arguments[name] = kind.from_bytes(content.tobytes())
+        if "options" in arguments:
+            arguments["options"] = cls._options_type.of(arguments["options"])
         estimator = cls(**arguments)
         estimator._check_parameters()
         return estimator

@@ -6,27 +6,23 @@ Everything here comes from public text. So it costs no privacy, and a model may 
 from __future__ import annotations
 
 import hashlib
-import io
 import math
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import IO, BinaryIO, Self
 
 import numpy as np
 
 from ...checks import check_number
-from ...data._files import naming
 from ...data.embeddings import DIGESTS, SentenceEncoder
 from ...data.tokens import Analyzer
 from ...data.types import Cells, Matrix, Vector
 from ...data.vocabulary import coarse_words, public_vocabulary, stop_words
 from ...kernels.threads import one_blas_thread
 from ...store.cache import cached, key_of
-from ...store.npz import read_npz, write_npz
 from ..lda.prior import PublicPrior, load_prior, packaged_key
 from ..mixture import GRID, MOST_COLUMNS, exact_product
+from ..public import PublicKnowledge
 
 _ROUNDS, _STARTS = 30, 3
 _ARRAYS = ("projection", "prototypes", "weights", "word_vectors")
@@ -39,7 +35,7 @@ _WORDS, _DOCUMENTS, _LENGTH, _FIRST = 5000, 1000, 25, 0.8
 
 
 @dataclass(frozen=True, eq=False)
-class PublicVectors:
+class PublicVectors(PublicKnowledge):
     """Public prototypes of documents, by their sentence vectors, for `DocumentClusters`.
 
     Parameters
@@ -67,6 +63,8 @@ class PublicVectors:
     >>> public
     PublicVectors('an example', 2 prototypes, 2 words)
     """
+
+    _arrays, _writer = _ARRAYS, "PublicVectors.save"
 
     projection: Matrix
     prototypes: Matrix
@@ -102,12 +100,6 @@ class PublicVectors:
     def __repr__(self) -> str:
         return f"PublicVectors({self.name!r}, {len(self.weights)} prototypes, {len(self.words)} words)"
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, PublicVectors) and (self.digest, self.name) == (other.digest, other.name)
-
-    def __hash__(self) -> int:
-        return hash(self.digest)
-
     @cached_property
     def digest(self) -> str:
         """SHA-256 of numbers and words, without the name."""
@@ -115,39 +107,6 @@ class PublicVectors:
         for name in _ARRAYS:
             found.update(np.ascontiguousarray(getattr(self, name), "<f8").tobytes())
         return found.hexdigest()
-
-    @property
-    def source(self) -> str:
-        """The name and first digits of the digest, for statements."""
-        return f"{self.name} (sha256 {self.digest[:16]})"
-
-    def save(self, path: str | os.PathLike[str] | IO[bytes]) -> None:
-        """Write an ``.npz`` file."""
-        numbers = {name: getattr(self, name) for name in _ARRAYS}
-        write_npz(path, {"words": np.array(self.words), "name": np.array(self.name), **numbers})
-
-    def to_bytes(self) -> bytes:
-        """Return a file's bytes."""
-        file = io.BytesIO()
-        self.save(file)
-        return file.getvalue()
-
-    @classmethod
-    def from_bytes(cls, content: bytes) -> Self:
-        """Read the bytes of `to_bytes`; ValueError for others."""
-        return cls.load("public vectors", io.BytesIO(content))
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str], file: BinaryIO | None = None) -> Self:
-        """Read a file of `save`, or an open one that messages call ``path``.
-
-        Raises ValueError for another file, and OSError if there is none.
-        """
-        arrays = read_npz(path, file=file)
-        if missing := {"words", "name", *_ARRAYS} - arrays.keys():
-            raise ValueError(f"{path}: has no array {min(missing)!r}; expected a file of PublicVectors.save")
-        with naming(path):
-            return cls(**{**arrays, "words": arrays["words"].tolist(), "name": str(arrays["name"])})
 
     def project(self, vectors: Matrix) -> np.ndarray:
         """Multiply vectors by the projection; scale long ones to length 1: (n, d) whole numbers, in units of 1 / GRID.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -69,7 +69,7 @@ class DocumentClusters(Mixture):
     [['cough'], ['wheel']]
     """
 
-    _knowledge: ClassVar[tuple[str, Any] | None] = ("public", PublicVectors)
+    _knowledge = "public", PublicVectors
 
     n_components: int = field(default=20, kw_only=False)
     public: PublicVectors | None = None

@@ -162,7 +162,7 @@ class LatentDirichletAllocation(Transformer):
     """
 
     _options_type: ClassVar[type] = LdaOptions
-    _knowledge: ClassVar[tuple[str, Any] | None] = ("public_prior", PublicPrior)
+    _knowledge = "public_prior", PublicPrior
 
     n_components: int = field(default=10, kw_only=False)
     public_prior: PublicPrior | None = None

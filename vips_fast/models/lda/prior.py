@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
-import io
 import os
 import re
 from collections.abc import Collection, Sequence
@@ -18,7 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import IO, BinaryIO, Self
+from typing import Self
 
 import numpy as np
 from scipy import sparse
@@ -30,7 +29,7 @@ from ...data.tokens import Analyzer
 from ...data.types import Cells, Data, Matrix, Vector, WordVectors
 from ...data.vocabulary import public_vocabulary, stop_words, word_frequencies
 from ...store.cache import cache_folder, cached, key_of, store, stored
-from ...store.npz import read_npz, write_npz
+from ..public import PublicKnowledge
 
 #: The version of the file; the fields that are arrays of numbers.
 _FORMAT = 1
@@ -59,7 +58,7 @@ _LANGUAGE = re.compile(r"[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*")
 
 
 @dataclass(frozen=True, eq=False)
-class PublicPrior:
+class PublicPrior(PublicKnowledge):
     """Public topics and word frequencies, ``public_prior`` of `LatentDirichletAllocation`.
 
     Topic k uses word v ``ratios[k, v]`` times as often as the public text as a whole does. So the topics can be applied
@@ -91,6 +90,9 @@ class PublicPrior:
     >>> prior.n_topics, prior.topics().shape, prior.restricted_to(words[:16] + ["other"]).ratios.shape
     (2, (2, 20), (2, 17))
     """
+
+    _texts, _arrays = ("words", "name", "language"), _ARRAYS
+    _format, _writer = {"public_prior": _FORMAT}, "vips-fast prior"
 
     words: Sequence[str]
     ratios: Matrix | WordVectors
@@ -125,12 +127,6 @@ class PublicPrior:
 
     def __repr__(self) -> str:
         return f"PublicPrior({self.name!r}, {self.n_topics} topics, {len(self.words)} words, {self.digest[:12]})"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, PublicPrior) and (self.digest, self.name) == (other.digest, other.name)
-
-    def __hash__(self) -> int:
-        return hash(self.digest)
 
     @property
     def n_topics(self) -> int:
@@ -171,40 +167,6 @@ class PublicPrior:
         ratios = np.where(known, self.ratios[:, at], np.float32(1.0))
         frequencies = np.where(known, self.frequencies[at], np.median(self.frequencies[at[known]]))
         return type(self)(tuple(vocabulary), ratios, self.weights, frequencies, self.name, self.language)
-
-    def save(self, path: str | os.PathLike[str] | IO[bytes]) -> None:
-        """Write an ``.npz`` file; equal priors give equal bytes."""
-        arrays = {name: np.asarray(getattr(self, name)) for name in ("words", "name", "language", *_ARRAYS)}
-        write_npz(path, {"public_prior": np.array(_FORMAT), **arrays})
-
-    def to_bytes(self) -> bytes:
-        """Return a file's bytes."""
-        file = io.BytesIO()
-        self.save(file)
-        return file.getvalue()
-
-    @classmethod
-    def from_bytes(cls, content: bytes) -> Self:
-        """Read the bytes of `to_bytes`; ValueError for others."""
-        return cls.load("public_prior", io.BytesIO(content))
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str], file: BinaryIO | None = None) -> Self:
-        """Read a file written by `save`; with an open ``file``, ``path`` is its name in messages.
-
-        Raises ValueError with the fault of another file, OSError if there is no file.
-        """
-        arrays = read_npz(path, file=file)
-        try:
-            if arrays["public_prior"].tolist() != _FORMAT:
-                raise ValueError(f"another version of the format; expected {_FORMAT}: build the prior again")
-            ratios, weights, frequencies = (arrays[name] for name in _ARRAYS)
-            words, name, language = (arrays[name].tolist() for name in ("words", "name", "language"))
-            return cls(words, ratios, weights, frequencies, name, language)
-        except KeyError as missing:
-            raise ValueError(f"{path}: has no array {missing}; expected a file of vips-fast prior") from None
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"{path}: {error}") from None
 
 
 def _brought_to_one(values: np.ndarray, total: np.ndarray | float) -> np.ndarray:
