@@ -57,7 +57,7 @@ class OwnPrior(Prior):
         if not isinstance(model, PublicTopicsModel):
             return model
         settings, public, prior = model._settings, model._public, model._prior
-        return self.kind(settings, public, prior, model._n_steps, model._given_length, model._totals)
+        return self.kind(settings, public, prior, model._n_steps, model._given_length)
 
 
 class TwoScores(WithOwn):

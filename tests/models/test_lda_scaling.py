@@ -13,7 +13,8 @@ V, K = 300, 5
 
 
 def model(**options):
-    settings = LdaSettings(K, 0.1, 0.1, doc_length=50, clip=5.0, clips=True, options=LdaOptions(**options))
+    numerics = LdaOptions(topic_word_prior=0.1, **options)
+    settings = LdaSettings(K, 0.1, doc_length=50, clip=5.0, clips=True, options=numerics)
     return LdaModel(settings, Public(V, 1000, seed=3))
 
 

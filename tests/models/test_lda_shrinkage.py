@@ -92,11 +92,12 @@ def test_word_masses():
     np.testing.assert_allclose(word_masses(7 * noised, np.full(3000, 7.0))[0], 7 * mass, rtol=1e-5)
 
 
-def test_threads_change_no_bit():
+def test_threads_change_no_bit(monkeypatch):
+    monkeypatch.setattr("vips_fast.kernels.threads._LEAST_WORK", 1.0)  # so little work would have one thread
     _, noised = statistics(1.0)
 
     def run(n_threads):
-        settings = LdaSettings(K, 0.1, 0.1, doc_length=50, clip=5.0, clips=True, n_threads=n_threads)
+        settings = LdaSettings(K, 0.1, doc_length=50, clip=5.0, clips=True, n_threads=n_threads)
         model = LdaModel(settings, Public(V, 1000, seed=3))
         for step in range(2):
             model.update(Release(step, np.round(noised * 2**20).astype(np.int64), 2.0**-20, 1.0))

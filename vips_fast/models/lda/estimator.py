@@ -50,7 +50,7 @@ from .planning import (
     whole_epochs,
 )
 from .prior import PublicPrior
-from .public_topics import TOTALS, PublicTopicsModel, forecast_words
+from .public_topics import PublicTopicsModel, forecast_words
 from .records import Documents
 from .score import proportions_prior
 
@@ -226,9 +226,8 @@ class LatentDirichletAllocation(Transformer):
         settings, prior = self._model_settings(public, schedule), self._prior(public.n_features)
         if prior is None:
             return LdaModel(settings, public)
-        given, length = self._options.doc_topic_prior, self.doc_length or usual_length(public.n_features)
-        totals = TOTALS if given is None else (float(given) * prior.n_topics,)
-        return PublicTopicsModel(settings, public, prior, self._steps_of(schedule), length, totals)
+        length = self.doc_length or usual_length(public.n_features)
+        return PublicTopicsModel(settings, public, prior, self._steps_of(schedule), length)
 
     def _prior(self, n_words: int) -> PublicPrior | None:
         """Return the public prior of a private fit."""
@@ -256,11 +255,9 @@ class LatentDirichletAllocation(Transformer):
         usual = (self.doc_length or usual_length(public.n_features)) / math.sqrt(case.distinct_words)
         known = self.doc_length is not None or public.unit != "record"
         given = options.doc_topic_prior
-        alpha = fitting_prior(self.doc_length, n_topics) if given is None else float(given)
         return LdaSettings(
             n_topics,
-            alpha=alpha,
-            eta=1.0 / n_topics if options.topic_word_prior is None else float(options.topic_word_prior),
+            alpha=fitting_prior(self.doc_length, n_topics) if given is None else float(given),
             doc_length=None if length is None else int(length),
             clip=(case.clip if self.private else 1.0) * float(length or public.scale or 1),
             clips=bool(self.private),
@@ -269,7 +266,6 @@ class LatentDirichletAllocation(Transformer):
             histograms=histograms,
             long_histogram=usual * (CLEAR_NORM if clear else 1.0 if known else UNKNOWN_NORM),
             count_power=1.0 if clear else COUNT_POWER,
-            read_outs=READ_OUTS if given is None else (1.0,),
         )
 
     def _array_specs(self, public: Public) -> dict[str, ArraySpec]:
@@ -490,8 +486,8 @@ class LatentDirichletAllocation(Transformer):
             # With 4/N for each topic the total would be the larger, the shorter documents are: short texts were then
             # taken for mixtures of all topics (docs/panel.md, the column without privacy).
             return proportions_prior(math.sqrt(len(self.components_)), self.components_.sum(axis=1))
-        settings, score = model._model_settings(result.public, None), result.state.get("score")
-        return settings.alpha * settings.read_outs[0 if score is None else Score.restore(score).best()]
+        alpha, score = model._model_settings(result.public, None).alpha, result.state.get("score")
+        return alpha * READ_OUTS[0 if score is None else Score.restore(score).best()]
 
     def _posterior(self, X: Any) -> tuple[Any, np.ndarray, np.ndarray]:
         """Return counts, gamma and log topics for unchecked documents."""

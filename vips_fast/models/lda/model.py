@@ -25,7 +25,7 @@ from ...kernels import native
 from ...kernels.lattice import LDA_MAX_SPACING, LDA_MIN_SPACING, checked_spacing
 from ...kernels.threads import map_chunks, one_blas_thread, worth, zeros_on_line
 from ...mechanisms import GaussianMechanism
-from .planning import LdaOptions
+from .planning import READ_OUTS, LdaOptions
 from .records import DocumentBlock, UnitWords, unit_words
 from .score import HalfPrediction
 
@@ -34,9 +34,8 @@ _CHUNK = 512
 #: Share of a document's words that its topics may still change by when the E-step stops. A thirtieth takes 1.1 to 1.3
 #: times as long and predicts no better; twice as much is worse on short posts.
 WORD_TOL = 0.01
-#: Nanoseconds on one thread: of an entry in a pass over statistics or the table, of its digamma, of a word in a round
-#: of EM, of an entry in `ProductShrinkage._read` and `_expect`.
-_PASS_COST, _DIGAMMA_COST, _MASS_COST, _READ_COST, _EXPECT_COST = 2.0, 60.0, 60.0, 28.0, 10.0
+#: Nanoseconds on one thread of an entry in a pass over statistics or the table, on average: 2 to 28, a digamma 60.
+_COST = 10.0
 #: Below e^-85 a share would be a denormal float32: slow, and without effect.
 _LEAST_LOG = -85.0
 _LEAST_SHARE = math.exp(_LEAST_LOG)
@@ -91,17 +90,15 @@ _MODES = {None: native.LDA_AS_IS, "scale": native.LDA_SCALE, "resample": native.
 class LdaSettings:
     """Settings of `LdaModel`.
 
-    ``alpha`` and ``eta`` are Dirichlet priors of a document's topics and of a topic's words. Documents are scaled or
-    resampled to ``doc_length`` words; None takes them as they are. ``clip`` bounds a contribution's L2 norm; if it does
-    not ``clips`` (without privacy), it is that of the data. The first ``histograms`` steps release words;
-    ``long_histogram`` is about the norm of a usual document's counts, which are taken to the power ``count_power``.
-    ``read_outs`` times ``alpha`` are priors of new documents' proportions, the usual one first. ``n_threads`` are of
-    the M-step; they change no bit.
+    ``alpha`` is the Dirichlet prior of a document's topics. Documents are scaled or resampled to ``doc_length`` words;
+    None takes them as they are. ``clip`` bounds a contribution's L2 norm; if it does not ``clips`` (without privacy),
+    it is that of the data. The first ``histograms`` steps release words; ``long_histogram`` is about the norm of a
+    usual document's counts, which are taken to the power ``count_power``. ``n_threads`` are of the M-step; they change
+    no bit.
     """
 
     n_topics: int
     alpha: float
-    eta: float
     doc_length: int | None
     clip: float
     clips: bool
@@ -110,7 +107,6 @@ class LdaSettings:
     histograms: int = 0
     long_histogram: float = LONG_HISTOGRAM
     count_power: float = COUNT_POWER
-    read_outs: tuple[float, ...] = (1.0,)
 
 
 class LdaModel(Model):
@@ -146,6 +142,7 @@ class LdaModel(Model):
     """
 
     at_root = ("_average", "_noise_sd", "_shrinkage", "_scales")
+    has_score = True
     #: Whether noised statistics are read out by their empirical-Bayes means.
     shrinks = True
     #: Topics are compared with public text only beside a public prior (`PublicTopicsModel`).
@@ -156,9 +153,9 @@ class LdaModel(Model):
         n_topics, n_words, clip = settings.n_topics, public.n_features, settings.clip
         self.shape, self.clip = (n_words, n_topics), clip
         self.n_topics, self.n_words, self.n_records = n_topics, n_words, public.n_records
-        self._alpha, self._eta = np.full(n_topics, settings.alpha), np.float64(settings.eta)
-        self._read_outs = settings.read_outs
         self._options = options = settings.options
+        eta = 1.0 / n_topics if options.topic_word_prior is None else options.topic_word_prior
+        self._alpha, self._eta = np.full(n_topics, settings.alpha), np.float64(eta)
         self._length = settings.doc_length
         self._mode = _MODES[None if self._length is None else options.length_method]
         self._clip = clip if settings.clips else 0.0
@@ -169,7 +166,7 @@ class LdaModel(Model):
         as_is = self._clip == 0.0 and self._length is None
         self._collapses = as_is and options.topic_mean == "arithmetic"
         self._spacing = 1.0
-        self._n_threads = settings.n_threads
+        self._n_threads = worth(settings.n_threads, _COST * n_words * n_topics)
         self._table = zeros_on_line((n_words, native.lda_stride(n_topics)), options.dtype)
         self._seed = public.seed
         power = settings.count_power
@@ -272,7 +269,6 @@ class LdaModel(Model):
             raise ValueError(f"release: scale {release.scale} and noise {release.noise_sd}; expected [0, {_LARGEST}]")
         rate = self._schedule.rate(release.step - self._histogram.count)
         values, units, numbers = self._average, release.units, (rate, release.scale, release.noise_sd)
-        n_threads = worth(self._n_threads, _PASS_COST * values.size)
 
         def even(first: int, last: int, worker: int) -> None:
             part = values[first:last]
@@ -280,7 +276,7 @@ class LdaModel(Model):
             part += units[first:last] * (release.scale * rate)
 
         if self._scales is None:
-            map_chunks(len(values), _CHUNK, n_threads, even)
+            map_chunks(len(values), _CHUNK, self._n_threads, even)
             self._noise_sd = np.asarray(np.hypot((1.0 - rate) * self._noise_sd, rate * release.noise_sd))
         else:
             if self._noise_sd.shape != values.shape:
@@ -292,7 +288,7 @@ class LdaModel(Model):
                 of_words = np.ascontiguousarray(units[part]), scale[part], self._table[part]
                 native.blend_release(*numbers, floor, *of_words, values[part], noise_sd[part])
 
-            map_chunks(len(values), -(-len(values) // n_threads), n_threads, blend)
+            map_chunks(len(values), _CHUNK, self._n_threads, blend)
         self._left *= 1.0 - rate
         if self._reads_out:
             self._shrinkage.update(self._average, self._noise_sd)
@@ -328,15 +324,14 @@ class LdaModel(Model):
         def share(first: int, last: int, worker: int) -> None:
             native.table_shares(_LEAST_SHARE, inverse, self._table[first:last])
 
-        n_threads = worth(self._n_threads, (_PASS_COST if arithmetic else _DIGAMMA_COST) * table.size)
-        total = np.asarray(sum(map_chunks(self.n_words, _CHUNK, n_threads, take)))
+        total = np.asarray(sum(map_chunks(self.n_words, _CHUNK, self._n_threads, take)))
         if arithmetic:
             # The means of all topics times one factor, which cancels and keeps float32 in its range.
             inverse = total.min() / total
-            map_chunks(self.n_words, -(-self.n_words // n_threads), n_threads, share)
+            map_chunks(self.n_words, _CHUNK, self._n_threads, share)
         else:
             bias = scipy.special.digamma(total)
-            map_chunks(self.n_words, _CHUNK, n_threads, scale)
+            map_chunks(self.n_words, _CHUNK, self._n_threads, scale)
         if self._reads_out and self._exponent > 0.0:
             mass = self._shrinkage.mass
             share_noise = self.n_words * float(self._noise_sd.mean()) / float(mass.sum())
@@ -364,17 +359,9 @@ class LdaModel(Model):
     def result(self) -> dict[str, np.ndarray]:
         """``components``: (K, V) Dirichlet parameters λ."""
         out = np.empty((self.n_topics, self.n_words))
-
-        def fill(first: int, last: int, worker: int) -> None:
-            out[:, first:last] = self._lambda(first, last).T
-
-        map_chunks(self.n_words, _CHUNK, self._n_threads, fill)
+        for first in range(0, self.n_words, _CHUNK):
+            out[:, first : first + _CHUNK] = self._lambda(first, first + _CHUNK).T
         return {"components": out}
-
-    @property
-    def has_score(self) -> bool:
-        """Whether the topics can be scored: always."""
-        return True
 
     def gain_score(self) -> HalfPrediction:
         """Score the topics, with each prior of proportions, against the word frequencies that they add up to."""
@@ -385,7 +372,8 @@ class LdaModel(Model):
             # Histograms of counts as they are tell more of word frequencies than sums of clipped topics.
             known = word_masses(*self._shrinkage.known)[0]
             masses = known / known.sum()
-        candidates = [(topics, self._alpha * times) for times in self._read_outs]
+        read_outs = READ_OUTS if self._options.doc_topic_prior is None else READ_OUTS[:1]
+        candidates = [(topics, self._alpha * times) for times in read_outs]
         return HalfPrediction(len(candidates)).take(candidates, masses)
 
     def frequency_loss(self) -> float:
@@ -557,8 +545,7 @@ def entry_scales(
     def fill(first: int, last: int, worker: int) -> None:
         native.table_spread(floor, topic_weight, table[first:last], scale[first:last])
 
-    n_threads = worth(n_threads, _PASS_COST * table.size)
-    map_chunks(len(table), -(-len(table) // n_threads), n_threads, fill)
+    map_chunks(len(table), _CHUNK, n_threads, fill)
     scale *= word
     return np.clip(scale, 1.0 / native.LDA_MAX_WEIGHT, 1.0 / native.LDA_MIN_WEIGHT, out=scale), floor
 
@@ -637,8 +624,7 @@ class ProductShrinkage:
             native.noise_sums(average[part], self._sd[part], self._word_sd[part], totals[part], sums)
             return sums
 
-        n_threads = worth(self._n_threads, _PASS_COST * average.size)
-        shares, noise = np.sum(map_chunks(len(average), _CHUNK, n_threads, add), axis=0)
+        shares, noise = np.sum(map_chunks(len(average), _CHUNK, self._n_threads, add), axis=0)
         errors = math.sqrt(self._n_topics) * self._word_sd
         if self.known is not None:
             (x, own), least = self.known, float(np.sqrt(errors @ errors))
@@ -659,9 +645,8 @@ class ProductShrinkage:
             inputs = average[part], self._sd[part], self.mass[part], self.weight
             native.noise_units(*inputs, self._units[part], self.predicted[part])
 
-        n_threads = worth(self._n_threads, _EXPECT_COST * average.size)
-        map_chunks(len(average), _CHUNK, n_threads, fill)
-        return TopicFactors(self._units, self.predicted, n_threads) if self._n_topics > 1 else None
+        map_chunks(len(average), _CHUNK, self._n_threads, fill)
+        return TopicFactors(self._units, self.predicted, self._n_threads) if self._n_topics > 1 else None
 
     def _read(self, factors: TopicFactors | None, means: bool) -> np.ndarray:
         """Return the prior of r after a round of EM.
@@ -670,7 +655,7 @@ class ProductShrinkage:
         at least 0.1, times what was expected; a word's predictions keep its mass. With ``means``, these take the place
         of the units of noise.
         """
-        prior, n_threads = self._prior, worth(self._n_threads, _READ_COST * self._units.size)
+        prior, n_threads = self._prior, self._n_threads
         assert prior is not None
         work = np.empty((n_threads, 4 * min(_CHUNK, len(self._units)) * self._n_topics + 32), dtype=np.float32)
         q = 0 if factors is None else factors.loadings.shape[1]
@@ -824,7 +809,7 @@ def word_masses(
     """
     units = total / sd
     (grid, width), taken, known = _mass_grid(units), units[:: -(-len(units) // _MASS_WORDS)].copy(), False
-    n_threads, row = worth(n_threads, _MASS_COST * len(units)), -(-len(grid) // 16) * 16
+    row = -(-len(grid) // 16) * 16
 
     def expect(first: int, last: int, worker: int) -> np.ndarray:
         sums = np.zeros(len(grid))

@@ -347,8 +347,7 @@ def forecast_words(prior: PublicPrior, n_records: int, noise: float, length: flo
 class PublicTopicsModel(Model):
     """Public topics and the three kinds of releases.
 
-    ``settings`` are of the model of own topics. ``usual_length`` are the counted words of a usual unit, and ``totals``
-    those of the Dirichlet priors that the score compares.
+    ``settings`` are of the model of own topics. ``usual_length`` are the counted words of a usual unit.
 
     Notes
     -----
@@ -377,17 +376,13 @@ class PublicTopicsModel(Model):
     at_root = ("_prior", "_settings", "_public", "read_out")
 
     def __init__(
-        self,
-        settings: LdaSettings,
-        public: Public,
-        prior: PublicPrior,
-        total_steps: int,
-        usual_length: float,
-        totals: tuple[float, ...] = TOTALS,
+        self, settings: LdaSettings, public: Public, prior: PublicPrior, total_steps: int, usual_length: float
     ) -> None:
         self.clip, self.n_words, self.n_records = settings.clip, public.n_features, public.n_records
         self.n_topics = prior.n_topics
-        self._prior, self._settings, self._public, self._totals = prior, settings, public, totals
+        self._prior, self._settings, self._public = prior, settings, public
+        given = settings.options.doc_topic_prior
+        self._totals = TOTALS if given is None else (float(given) * prior.n_topics,)
         self._n_steps, self._given_length = total_steps, float(usual_length)
         self._scales = histogram_scales(prior.frequencies)
         self._mechanism: tuple[GaussianMechanism, Sampler] | None = None
@@ -618,7 +613,6 @@ class PublicTopicsModel(Model):
             self._settings,
             n_topics=number,
             alpha=(self._totals[0] if len(self._totals) == 1 else _OWN_TOTALS[0]) / number,
-            eta=self._settings.options.topic_word_prior or 1.0 / number,
             histograms=0,  # words were counted before, in a state of the same names
         )
         model = LdaModel(settings, self._public, self._histogram.mean())

@@ -1,7 +1,7 @@
 """Documents as the engine hands them out."""
 
 from copy import copy
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from scipy import sparse
@@ -12,13 +12,6 @@ from ...data.shards import ShardedCorpus
 from ...engine.units import Selection, unpack_block
 from ...kernels import native
 from ...kernels.lda import document_blocks
-
-
-class DocumentBlock(NamedTuple):
-    """Some documents of a corpus; nothing is copied."""
-
-    corpus: "Documents"
-    rows: np.ndarray
 
 
 class Documents:
@@ -55,9 +48,9 @@ class Documents:
             lengths = self._shards.lengths(rows)
         return document_blocks(np.concatenate(([0], np.cumsum(lengths))))
 
-    def block(self, rows: np.ndarray) -> DocumentBlock:
+    def block(self, rows: np.ndarray) -> "DocumentBlock":
         """See `vips_fast.engine.model.Records`."""
-        return DocumentBlock(self, rows)
+        return self, rows
 
     def subset(self, rows: np.ndarray) -> "Documents | Selection":
         """See `vips_fast.engine.model.Records`."""
@@ -87,6 +80,10 @@ class Documents:
             counts = max(counts, int(data.max(initial=1)))
             lengths = max(lengths, int(np.diff(indptr).max(initial=1)))
         return counts * lengths
+
+
+#: Some documents of a corpus, by their rows; nothing is copied.
+DocumentBlock: TypeAlias = tuple[Documents, np.ndarray]
 
 
 class UnitWords(NamedTuple):
