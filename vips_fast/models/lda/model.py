@@ -215,31 +215,25 @@ class LdaModel(Model):
             short, starts = offsets[rows + 1] - offsets[rows] <= MOST_SHORT, None
             self._contribute_short(rows_of((values, columns, offsets), rows[short]), out, scratch)
             rows, words = rows[~short], words[~short]
-        n_units = len(rows) if starts is None else len(starts) - 1
-        if starts is None and (self._weight is not None or 0.0 < self._word_clip < self._clip):
-            starts = np.arange(n_units + 1)
+        starts = np.arange(len(rows) + 1) if starts is None else starts
         lengths = offsets[rows + 1] - offsets[rows]
         widest, ends = int(lengths.max(initial=0)), np.concatenate(([0], np.cumsum(lengths)))
         entries = max(int(ends[-1]), 1)
         bag = np.empty(len(rows) + 1, np.int64), np.empty(entries, np.int32), np.empty(entries)
         tokens = np.empty(max(native.LDA_RESAMPLE_TOKENS, widest), np.uint32)
-        norms = np.zeros(n_units) if "diagnostics" in scratch else None
+        norms = np.zeros(len(starts) - 1) if "diagnostics" in scratch else None
         native.lda_gather(rows, self._mode, self._length or 1, offsets, columns, values, words, tokens, *bag)
         most, tol = int(self._options.max_doc_update_iter), self._options.mean_change_tol
         tol, word_tol = (0.0, WORD_TOL) if tol is None else (float(tol), 0.0)
         table, alpha, clip, spacing = self._table, self._alpha, self._clip, self._spacing
         single = table.dtype == np.float32
-        if starts is None:
-            work = np.empty(native.lda_workspace(self.n_topics, widest, single) // 8 + 1).view(np.uint8)
-            native.lda_estep(*bag, table, alpha, tol, word_tol, most, clip, spacing, work, None, out, None, norms)
-        else:
-            together = int(np.diff(ends[starts]).max(initial=0))
-            size = native.lda_units_workspace(self.n_topics, self.n_words, widest, together, single)
-            work = np.empty(size // 8 + 1).view(np.uint8)
-            word_clip, scales = self._word_clip, (self._weight, self._floor)
-            native.lda_units(
-                starts, *bag, table, alpha, tol, word_tol, most, clip, word_clip, *scales, spacing, work, out, norms
-            )
+        together = int(np.diff(ends[starts]).max(initial=0))
+        size = native.lda_units_workspace(self.n_topics, self.n_words, widest, together, single)
+        work = np.empty(size // 8 + 1).view(np.uint8)
+        word_clip, scales = self._word_clip, (self._weight, self._floor)
+        native.lda_units(
+            starts, *bag, table, alpha, tol, word_tol, most, clip, word_clip, *scales, spacing, work, out, norms
+        )
         if norms is not None:
             diagnose(scratch, clipped=(norms > self.clip).sum(), norm_sum=norms.sum())
 
@@ -373,8 +367,7 @@ class LdaModel(Model):
             known = word_masses(*self._shrinkage.known)[0]
             masses = known / known.sum()
         read_outs = READ_OUTS if self._options.doc_topic_prior is None else READ_OUTS[:1]
-        candidates = [(topics, self._alpha * times) for times in read_outs]
-        return HalfPrediction(len(candidates)).take(candidates, masses)
+        return HalfPrediction(len(read_outs)).take(topics, [self._alpha * times for times in read_outs], masses)
 
     def frequency_loss(self) -> float:
         """Estimate the nats a word that noisy word frequencies cost."""

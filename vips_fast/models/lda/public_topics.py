@@ -464,8 +464,9 @@ class PublicTopicsModel(Model):
             read, own = self.read_out, self._own is not None
             self._expected = self._judges * self._lengths.mean_kept[0] * read.masses
             if not self._half.candidates:
-                public = self._candidates(False, self._totals[:1]) if own else []
-                self._half.take(self._candidates(own, self._compared) + public, read.masses)
+                self._half.take(*self._candidates(own, self._compared), read.masses)
+                if own:
+                    self._half.take(*self._candidates(False, self._totals[:1]), read.masses)
         elif self._own is None:
             self.kind, size = WORDS, self.n_words
         else:
@@ -554,10 +555,8 @@ class PublicTopicsModel(Model):
         kind = self.kind
         if kind == LENGTHS:
             of_length = self.clip * (1.0 - _OUTSIDE) ** 0.5
-            cells, noise = (
-                release.values[:-1] * self.n_records / of_length,
-                release.noise_sd * self.n_records / of_length,
-            )
+            cells = release.values[:-1] * self.n_records / of_length
+            noise = release.noise_sd * self.n_records / of_length
             outside = float(release.values[-1] / (self.clip * _OUTSIDE**0.5))
             if not (np.isfinite(cells).all() and np.isfinite([noise, outside]).all()):
                 raise ValueError("release: expected finite numbers")
@@ -637,8 +636,8 @@ class PublicTopicsModel(Model):
         """Totals of proportions that the score compares; a given one stays alone."""
         return self._totals if self._own is None or len(self._totals) == 1 else _OWN_TOTALS
 
-    def _candidates(self, own: bool, totals: tuple[float, ...]) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Topics, (J, V), the same with a Dirichlet prior of proportions of each total, (J,)."""
+    def _candidates(self, own: bool, totals: tuple[float, ...]) -> tuple[np.ndarray, list[np.ndarray]]:
+        """Topics, (J, V), and a Dirichlet prior of proportions of each total, (J,)."""
         topics, weights = self.read_out.topics, self.read_out.weights
         priors = [proportions_prior(total, weights) for total in totals]
         if own:
@@ -648,7 +647,7 @@ class PublicTopicsModel(Model):
             for number, total in enumerate(totals):
                 among = (1.0 - _BESIDE) * proportions_prior(total, sums), _BESIDE * priors[number]
                 priors[number] = np.concatenate(among)
-        return [(topics, prior) for prior in priors]
+        return topics, priors
 
     @property
     def _score_mean(self) -> tuple[np.ndarray, float]:
@@ -754,7 +753,7 @@ class PublicTopicsModel(Model):
     def alpha(self) -> np.ndarray:
         """The Dirichlet prior of a document's proportions, (J,)."""
         chosen = self._chosen
-        return self._candidates(chosen.own, (chosen.total,))[0][1]
+        return self._candidates(chosen.own, (chosen.total,))[1][0]
 
     @property
     def _taken(self) -> LdaModel | None:

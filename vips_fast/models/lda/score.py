@@ -38,25 +38,20 @@ class HalfPrediction(GainScore):
         self.n_candidates, self.compares = count - compares, compares
         self.reach = REACH if alike and not compares else 1.0
 
-    def take(self, candidates: Sequence[tuple[np.ndarray, np.ndarray]], masses: np.ndarray) -> Self:
-        """Take candidates and the word frequencies that they are compared with, (V,). All are released.
+    def take(self, topics: np.ndarray, priors: Sequence[np.ndarray], masses: np.ndarray) -> Self:
+        """Take one more candidate for each prior of proportions. All are released.
 
-        A candidate is a pair of word probabilities of topics, (K, V), and of a Dirichlet prior of a document's
-        proportions, (K,).
+        ``topics``, (K, V), are word probabilities, the ``priors`` Dirichlet priors of a document's proportions, (K,)
+        each. ``masses``, (V,), are the word frequencies that they are compared with.
         """
-        parts: dict[int, tuple[np.ndarray, np.ndarray]] = {}
-        for topics, _ in candidates:
-            if id(topics) not in parts:
-                ratios = np.empty(topics.T.shape, np.float32)
-                np.divide(topics.T, masses[:, None], out=ratios, casting="same_kind")
-                parts[id(topics)] = scaled_table(topics, np.float32), ratios
-        self.candidates = [(*parts[id(topics)], alpha) for topics, alpha in candidates]
-        self._n_words = len(masses)
+        ratios, table = np.empty(topics.T.shape, np.float32), scaled_table(topics, np.float32)
+        np.divide(topics.T, masses[:, None], out=ratios, casting="same_kind")
+        self.candidates = [*self.candidates, *((table, ratios, prior) for prior in priors)]
         return self
 
     def rows(self, block: Any, words: np.ndarray, asked: np.ndarray, clip: float) -> np.ndarray:
         """Contributions of the units of a block."""
-        return self.contributions(unit_words(block, words, self._n_words), words, clip, asked)
+        return self.contributions(unit_words(block, words, len(self.candidates[0][0])), words, clip, asked)
 
     def contributions(
         self, units: UnitWords, words: np.ndarray, clip: float, asked: np.ndarray | None = None
