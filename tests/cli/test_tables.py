@@ -52,6 +52,19 @@ def test_fit_and_predict_need_the_schema_once(run, folder):
         assert b"zq7351" not in path.read_bytes()
 
 
+def test_a_finished_fit_is_not_the_answer_to_other_columns_or_bounds(run, refused, folder):
+    again = fit(folder, "t.csv", "m", "--resume")
+    assert run(*again)[0] == 0
+    for more, said in (
+        (["--label", "work"], "schema = ['age', 'work'], this fit has ['age', 'ill']"),
+        (["--person", "home"], "unit = 'record', this fit has 'person'"),
+        (["--row-norm", 3], "row_norm = "),
+        (["--epsilon", 6], "epsilon = 5.0, this fit has 6.0"),
+    ):
+        assert said in refused(*again, *more)
+    assert "nothing was spent" in run(*again)[1]
+
+
 def test_a_table_of_another_encoding(run, refused, folder):
     """Fit, shards, template and new rows; the message names the option."""
     (folder / "s.toml").write_text(SCHEMA.replace("private", "privé"), encoding="utf-8")

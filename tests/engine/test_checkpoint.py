@@ -178,8 +178,31 @@ def test_a_target_that_is_used_up_without_a_step_says_what_pays_for_one(lost, tm
     done = make(epsilon=epsilon, **options).fit(*records(), checkpoint=tmp_path / "r", resume=True)
     assert (done.n_steps_, len(done.ledger_), done.ledger_.lost) == (1, lost + 1, lost)
     assert 1.0 < done.privacy_.epsilon <= epsilon and done.ledger_.plan["noise_multiplier"] > 0
+    again = make(epsilon=epsilon, **options).fit(*records(), checkpoint=tmp_path / "r", resume=True)
+    assert again.ledger_.head == done.ledger_.head
     with pytest.raises(ValueError, match="epsilon = 1.0, this fit has 0.9"):
         make(epsilon=0.9, **options).fit(*records(), checkpoint=tmp_path / "r", resume=True)
+
+
+def test_a_larger_epsilon_is_refused_where_it_pays_for_nothing(tmp_path):
+    """A finished run, and one that lost nothing, keep the noise of their plan."""
+    make, records = CASES["own"]
+
+    def fit(epsilon, stop=lambda p: None):
+        model = calling(make(noise_multiplier=None, n_steps=6, epsilon=epsilon), stop)
+        return model.fit(*records(), checkpoint=tmp_path, resume=True)
+
+    larger = "settings: epsilon = 1.0, this fit has 2.0; expected the same, as its noise stays that of 1; or another"
+    with pytest.raises(Stop):
+        fit(1.0, lambda p: p.step == 3 and fail())
+    before = files(tmp_path)
+    with pytest.raises(ValueError, match=larger):
+        fit(2.0)
+    assert files(tmp_path) == before
+    done = fit(1.0)
+    with pytest.raises(ValueError, match=larger):
+        fit(2.0)
+    assert fit(1.0).ledger_.head == done.ledger_.head
 
 
 @ALL

@@ -91,6 +91,29 @@ def test_a_resume_that_kept_nothing_and_gets_nothing_is_refused(tmp_path):
     assert (done.n_steps_, drawn(budget.path)) == (1, 2)
 
 
+@pytest.mark.parametrize("done", [False, True])
+@pytest.mark.parametrize("first, then", ["ab", "a-", "-a"])
+def test_a_run_stays_with_the_budget_that_pays_for_it(first, then, done, tmp_path):
+    """Begun or finished, on another one, on none, or from none."""
+    make, records = CASES["own"]
+    budgets = {name: Budget.create(tmp_path / name, 50.0, 1e-5, dataset=name) for name in "ab"}
+
+    def fit(name):
+        model = calling(make(n_records=200, n_steps=6), lambda p: done or p.step < 3 or fail())
+        return model.fit(*records(), checkpoint=tmp_path / "r", resume=True, budget=budgets.get(name))
+
+    with nullcontext() if done else pytest.raises(Stop):
+        fit(first)
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file() and path.name != "lock"}
+    payer = "no budget pays" if first == "-" else r"the budget of a \(\w+\) pays"
+    with pytest.raises(ValueError, match=f"budget=.*: {payer} for the run in .*; expected") as error:
+        fit(then)
+    assert "\n" not in str(error.value)
+    assert before == {path: path.read_bytes() for path in before}
+    done = True
+    assert fit(first).n_steps_ == 6 and drawn(tmp_path / "b") == 0
+
+
 def test_a_reservation_may_take_what_fits(tmp_path):
     event = GaussianEvent(10.0, "add_remove")
     budget = Budget.create(tmp_path / "b", 1.0, 1e-6, dataset="ward")

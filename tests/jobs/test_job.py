@@ -84,6 +84,53 @@ def test_the_status_after_an_error_says_what_was_spent(notes, tmp_path):
     assert begun.status is Status.SPENT
 
 
+def test_a_finished_model_is_the_answer_to_the_same_question_only(notes, tmp_path):
+    """What no setting of the model holds is compared, too; nothing is spent, and the model stays."""
+    budget, other = (Budget.create(tmp_path / name, 9.0, 1e-5, dataset="ward7", unit="patient") for name in "bc")
+
+    def job(paid=budget, out="out", person="patient", unit="patient", settings=None, **read):
+        source = TextFile(notes, **{"text": ["note"], "person": person, "vocab": "public:en", "vocab_size": 900} | read)
+        more = dict(budget=paid, unit=unit if person else None, resume=True, on_forecast=quiet)
+        return Job(model(**{"n_steps": 2} | (settings or {})), source, tmp_path / out, **more)
+
+    job().run()
+    spent, before = budget.spent, {path: path.read_bytes() for path in (tmp_path / "out").iterdir()}
+    for match, changed in {
+        "epsilon = 6.0, this fit has 7.0": dict(settings={"epsilon": 7.0}),
+        "n_steps = 2, this fit has 3": dict(settings={"n_steps": 3}),
+        "unit = 'patient', this fit has 'record'": dict(person=None),
+        "unit = 'patient', this fit has 'case'": dict(unit="case"),
+        r"text = \['note'\], this fit has \['patient', 'note'\]": dict(text=["patient", "note"]),
+        "ngrams = 1, this fit has 2": dict(ngrams=2),
+        "vocab = another tuple, this fit has": dict(vocab_size=800),
+        "pays for the model in": dict(paid=other),
+        "budget=None: the budget of ward7": dict(paid=None),
+    }.items():
+        with pytest.raises(ValueError, match=match) as error:
+            job(**changed).run()
+        assert "\n" not in str(error.value) and "expected" in str(error.value), match
+    assert job().run().note.endswith("nothing was spent.") and (budget.spent, other.spent) == (spent, 0)
+    assert before == {path: path.read_bytes() for path in (tmp_path / "out").iterdir()}
+
+
+def test_a_purchase_stays_with_the_budget_that_paid_for_it(notes, tmp_path):
+    budgets = [Budget.create(tmp_path / name, 9.0, 1e-5, dataset=name, unit="person") for name in "ab"]
+
+    def stops(progress):
+        raise KeyboardInterrupt
+
+    def job(budget, **more):
+        source = TextFile(notes, text=["note"], person="patient", max_share=1.0)
+        return Job(model(n_steps=4), source, tmp_path / "out", budget=budget, on_forecast=quiet, **more)
+
+    with pytest.raises(KeyboardInterrupt):
+        job(budgets[0], progress=lambda: nullcontext(stops)).run()
+    with pytest.raises(ValueError, match="the budget of a .* pays for the run in"):
+        job(budgets[1], resume=True).run()
+    assert budgets[1].spent == 0
+    assert job(budgets[0], resume=True).run().model.n_steps_ == 4
+
+
 def test_messages_speak_of_parameters_to_python_and_of_options_to_the_shell(notes, tmp_path, capsys):
     shell = ["fit", "lda", notes, "--text", "note", "--person", "patient", "--topics", 2, "--epsilon", 6]
     (tmp_path / "out").mkdir()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from tokenize import TokenError
@@ -16,6 +16,7 @@ from ..data import Corpus, Schema, ShardedCorpus, holds_records, load_corpus
 from ..data.records import read_batches, read_sparse_matrix
 from ..data.shards import is_sharded
 from ..jobs import TextFile
+from ..jobs.job import Difference
 from ..jobs.places import kind_in
 from ..jobs.progress import reading
 from ..jobs.text import read_settings
@@ -136,6 +137,19 @@ def read_rows(args: FitMixture | Regression, *columns: str | None) -> Rows:
     rows, cells = read_table(args, schema, others)
     kept = schema.without(*others)
     return Rows(rows, list(kept.feature_names), kept, cells, None if args.person is None else cells[args.person])
+
+
+def unlike_rows(args: FitMixture | Regression, *columns: str | None) -> Callable[[Any], Iterator[Difference]]:
+    """Compare the columns of a finished model's rows with the schema, as `read_rows`."""
+
+    def compare(model: Any) -> Iterator[Difference]:
+        if args.schema is not None:
+            theirs = Schema.parse(model.inputs_[SCHEMA]) if SCHEMA in model.inputs_ else None
+            mine = Schema.load(args.schema).without(*columns, args.person)
+            yield "schema", None if theirs is None else list(theirs.names), list(mine.names)
+            yield "schema", model.inputs_.get(SCHEMA), mine.to_toml()
+
+    return compare
 
 
 def _names(args: FitMixture | Regression, n: int) -> list[str]:

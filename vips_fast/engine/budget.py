@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from .checkpoint import RunFolder
     from .plan import RunPlan
 
-__all__ = ["Budget", "BudgetExceededError", "BudgetInUseError", "LogDamagedError", "Reservation", "pay"]
+__all__ = ["Budget", "BudgetExceededError", "BudgetInUseError", "LogDamagedError", "Reservation", "check_payer", "pay"]
 
 _KIND = "budget"
 #: Seconds of the epoch, in the year 6325: the latest time that a record has.
@@ -786,6 +786,21 @@ def pay(
         with suppress(BudgetExceededError) if kept else nullcontext():
             return budget.reserve(plan.event, count, least=least, what=what, part=plan.part)
     return None
+
+
+def check_payer(ledger: Ledger, budget: Budget | None, what: str) -> None:
+    """Refuse to go on with ``what``, of this ledger, on another budget than the one that pays for it.
+
+    Releases of one run that two budgets paid for, or one budget and nobody, would be counted whole by none of them.
+    Raises ValueError. A ledger in which nothing is spent or reserved may get any budget.
+    """
+    paid = ledger.budget or {}
+    if paid.get("budget") == (None if budget is None else budget.identity) or not (paid or len(ledger)):
+        return
+    given = "budget=None" if budget is None else f"budget={budget.path}"
+    payer = f"the budget of {paid['dataset']} ({paid['budget']}) pays" if paid else "no budget pays"
+    expected = "that budget" if paid else "budget=None"
+    raise ValueError(f"{given}: {payer} for {what}; expected {expected}, or another place")
 
 
 def _forked() -> None:

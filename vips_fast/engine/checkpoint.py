@@ -330,7 +330,10 @@ class RunFolder:
             _log.info("resume: from step %d in %s, %d releases spent", whole, self.path, len(ledger))
         if whole and model.secret_start and not self.start():
             raise FileNotFoundError(f"{self.path / START}: missing, beside {RELEASES}; expected both")
-        if _is_done(ledger, whole, plan.n_steps):
+        done = _is_done(ledger, whole, plan.n_steps)
+        if raised(stored["settings"], fresh["settings"]):
+            self._check_raised(stored["settings"]["epsilon"], fresh["settings"]["epsilon"], done)
+        if done:
             return ledger, whole, settings
         left, length = self._left(), plan.sampler.n_batches
         left = left if paid is None else min(left, paid)
@@ -390,10 +393,20 @@ class RunFolder:
             elif here != there:
                 self._refuse(part, there, here)
 
-    def _refuse(self, what: str, there: Any, here: Any) -> None:
+    def _check_raised(self, there: float, here: float, done: bool) -> None:
+        """Refuse a larger epsilon, unless lost releases have the run spend more than its own."""
+        plan, target = self._plan, self._target
+        assert self._ledger is not None and plan is not None
+        if plan.event is not None and target is not None:
+            wanted = 0 if done else n_events(plan.event, range(self.whole, plan.n_steps))
+            if target.spent(bounded_run(plan.purchase, plan.event, _count(self._ledger, plan.event) + wanted)) > there:
+                return
+        self._refuse("settings: epsilon", there, here, f", as its noise stays that of {there:g}; or another place")
+
+    def _refuse(self, what: str, there: Any, here: Any, more: str = "") -> None:
         raise ValueError(
             f"checkpoint {self.path}: holds a run with {what} = {_short(there)}, this fit has {_short(here)}; "
-            "expected the same"
+            f"expected the same{more}"
         )
 
     # ------------------------------------------------------------- releases
@@ -475,10 +488,11 @@ def _is_done(ledger: Ledger, whole: int, planned: int) -> bool:
 def raised(there: Mapping[str, Any], here: Mapping[str, Any]) -> bool:
     """Tell whether settings have a larger epsilon than a run.
 
-    Its noise stays that of its plan, so a larger target holds too, and pays for a release that was lost.
+    Its noise stays that of its plan, so a larger target holds too, and pays for a release that was lost. Beyond that
+    it would be taken for less noise, and is refused.
     """
     before, now = there.get("epsilon"), here.get("epsilon")
-    return before is not None and now is not None and now >= before
+    return before is not None and now is not None and now > before
 
 
 def _facts(kind: str, settings: Mapping[str, Any], public: Public, plan: RunPlan) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,9 +18,9 @@ from ..models.clusters.knowledge import Encode
 from ..report import distinct_names, html_report
 from ..store.atomic import replace_text
 from . import beside
-from .job import Material, Reading
+from .job import Difference, Material, Reading
 from .progress import reading
-from .text import reading_file
+from .text import read_settings, reading_file
 from .topics import TextJob
 
 #: Texts that an encoder gets at once; public words that it is checked by; their greatest length, with rounding.
@@ -71,6 +71,10 @@ class VectorTexts:
     #: Settings that public files make; whether the words are purchased.
     sets: ClassVar[frozenset[str]] = frozenset()
     purchases: ClassVar[bool] = False
+
+    def unlike(self, model: Any) -> Iterator[Difference]:
+        """Compare the columns of a finished model's texts."""
+        yield "text", read_settings(model).get("columns"), list(self.text or ("text",))
 
     def read(self, reading: Reading) -> Material:
         """Read the texts.

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from ..accounting import rounded_up
-from ..engine.budget import Budget
+from ..engine.budget import Budget, check_payer
 from ..engine.checkpoint import LEDGER, LOCK, RELEASES, RUN, RunFolder, UsedUpError, ledger_in, lock_folder
 from ..engine.interrupts import Stopped, uninterrupted
 from ..engine.ledger import Ledger
@@ -219,18 +219,20 @@ class JobFolder(RunFolder):
     anything was spent. ``resume`` is as for `RunFolder`; ``job.json`` gets what is ``planned``.
 
     Raises BlockingIOError if another fit is writing to the same place. Raises FileExistsError if the folder is not a
-    job's. Raises ValueError if a run has not ended and ``resume`` is False.
+    job's. Raises ValueError if a run has not ended and ``resume`` is False, or another ``budget`` pays for it.
     """
 
     OWN = RunFolder.OWN | {JOB, MODEL, WORDS}
     _fresh = False
 
-    def __init__(self, out: Path, *, resume: bool, **planned: str | None):
+    def __init__(self, out: Path, *, resume: bool, budget: Budget | None = None, **planned: str | None):
         super().__init__(run_folder(out), resume=True)
         try:
-            self._note(**planned)
             if (self.begun or self._purchased) and not resume:
                 raise ValueError(refusal(self.path))
+            for ledger, _, _ in _ledgers(self.path):
+                check_payer(ledger, budget, f"the run in {self.path}")
+            self._note(budget=None if budget is None else str(budget.path), **planned)
         except BaseException:
             self.close()
             raise

@@ -10,7 +10,7 @@ import contextlib
 import enum
 import os
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,7 +23,7 @@ from ..checks import same
 from ..data.frames import named_columns, names_persons, reads_once, repeats
 from ..data.records import column_names, read_batches
 from ..data.shards import bin_count, says_persons
-from ..engine.budget import Budget
+from ..engine.budget import Budget, check_payer
 from ..engine.checkpoint import raised
 from ..engine.transcript import TranscriptWriter
 from ..models.caveats import warn
@@ -94,6 +94,10 @@ class Reading:
     on_forecast: Callable[[RunForecast], None] | None = None
 
 
+#: A setting's name, its value in a finished model, and in this job.
+Difference = tuple[str, Any, Any]
+
+
 class Source(Protocol):
     """Origin of the records of a job."""
 
@@ -108,6 +112,9 @@ class Source(Protocol):
     @property
     def sets(self) -> frozenset[str]:
         """Parameters that the source sets on the model, from public inputs."""
+
+    def unlike(self, model: Any) -> Iterable[Difference]:
+        """Compare how a finished model's records were read with this source, which reads none."""
 
     @property
     def purchases(self) -> bool:
@@ -249,8 +256,7 @@ class Job:
         check_place(out, self.force, self._given())
         # The run folder is locked before the data are read: a second job does not begin.
         facts = {"model": type(self.model).__name__, "transcript": None if transcript is None else str(transcript)}
-        facts["budget"] = None if self.budget is None else str(Budget.of(self.budget).path)
-        with JobFolder(out, resume=self.resume, **facts) as folder:
+        with JobFolder(out, resume=self.resume, budget=self._payer, **facts) as folder:
             try:
                 if transcript is not None:  # after the run folder, whose refusal says how to resume
                     TranscriptWriter(transcript, first=True, resume=self.resume)  # refuses a folder that is in use
@@ -272,13 +278,15 @@ class Job:
         folder.store(model, {**beside.texts(model), **(self._report(model) if self.report else {})})
         folder.publish(out, self.force)
         self.status = Status.PUBLISHED
-        budget = None if self.budget is None else Budget.of(self.budget)
-        return Outcome(model, out, material.words, budget)
+        return Outcome(model, out, material.words, self._payer)
+
+    @property
+    def _payer(self) -> Budget | None:
+        return None if self.budget is None else Budget.of(self.budget)
 
     def _fit(self, folder: JobFolder | None, transcript: str | Path | None) -> Material:
         """Read the records and fit the model, which a folder keeps."""
-        model = self.model
-        budget = None if self.budget is None else Budget.of(self.budget)
+        model, budget = self.model, self._payer
         if budget is not None and not (folder is not None and folder.begun) and not self.source.purchases:
             # A fit that the budget refuses does not read the data, if public numbers say so.
             n_bins = bin_count(self.source.path)
@@ -334,33 +342,44 @@ class Job:
         """Load a finished model with the settings of this job.
 
         Returns None if there is no model, or one with other settings that may be replaced. Raises ValueError, with
-        both values, if it may not be replaced. Settings that the data or the budget decide are not
-        compared.
+        both values, if it may not be replaced, or if another budget paid for it. Settings that the data or the budget
+        decide are not compared, nor records that are not there.
         """
         if not folder.is_dir() or not any(folder.iterdir()):
             return None
         there = kind_in(folder).load(folder)
+        found = next((one for one in self._differences(there) if not same(one[2], one[1])), None)
+        if found is None:
+            check_payer(there.ledger_, self._payer, f"the model in {folder}")
+            return there
+        if self.force and folder == self.out:
+            return None
+        name, theirs, mine = found
+        raise ValueError(
+            f"{folder} holds a finished model with {name} = {_shown(theirs)}, this fit has {_shown(mine)}; "
+            "expected the same with resume=True, or another place for another model"
+        )
+
+    def _differences(self, there: Any) -> Iterator[Difference]:
+        """List what may differ from a finished model, each with both values."""
         mine, theirs = ({"model": type(one).__name__, **one._settings()} for one in (self.model, there))
         free = {"n_jobs", "classes", *self.source.sets}
         if self.budget is not None:
             free |= {name for name in ("delta", "noise_multiplier") if mine[name] is None}
-        for name in sorted(mine.keys() - free - ({"epsilon"} if raised(theirs, mine) else set())):
-            if not same(mine[name], theirs.get(name)):
-                if self.force and folder == self.out:
-                    return None
-                raise ValueError(
-                    f"{folder} holds a finished model with {name} = {_shown(theirs.get(name))}, this fit has "
-                    f"{_shown(mine[name])}; "
-                    "expected the same with resume=True"
-                )
-        return there
+        if raised(theirs, mine) and there.privacy_.epsilon > theirs["epsilon"]:
+            free.add("epsilon")  # it paid for a release that was lost
+        yield from ((name, theirs.get(name), mine[name]) for name in sorted(mine.keys() - free))
+        if not isinstance(self.source.path, (str, os.PathLike)) or os.path.exists(self.source.path):
+            yield "unit", there.privacy_.unit, self.unit_name
+            yield from self.source.unlike(there)
 
 
 def _shown(value: object) -> str:
     """Write a setting in a line."""
     if value is None:
         return "none"
-    return f"another array {value.shape}" if isinstance(value, np.ndarray) else repr(value)
+    text = repr(value)
+    return f"another {type(value).__name__}" if isinstance(value, np.ndarray) or len(text) > 100 else text
 
 
 def warn_of_persons(source: Any, invalid: str) -> None:

@@ -6,7 +6,7 @@ import json
 import math
 import os
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from copy import copy
 from dataclasses import dataclass, field
@@ -38,13 +38,13 @@ from ..engine.checkpoint import RunFolder, UsedUpError, forget_states, ledger_in
 from ..engine.result import Public
 from ..models.caveats import tell
 from ..models.family import READING, VOCABULARY
-from ..models.inputs import listed
+from ..models.inputs import column_names, listed
 from ..models.lda import Plan, PublicPrior, load_prior, plan
 from ..models.parameters import Options
 from ..models.vocabulary import PrivateVocabulary, TokenRows
 from ..store.limits import parse_json
 from .folder import MODEL
-from .job import Material, PurchaseError, Reading
+from .job import Difference, Material, PurchaseError, Reading
 
 #: What a vocabulary may be instead of a file.
 PRIVATE, NONE, PUBLIC = "private", "none", "public:"
@@ -142,6 +142,18 @@ class TextFile:
     def sets(self) -> frozenset[str]:
         """The settings that public files make."""
         return frozenset(() if self.public_prior is None else ("public_prior",))
+
+    def unlike(self, model: Any) -> Iterator[Difference]:
+        """Compare how a finished model's texts became words."""
+        columns = column_names(model._fitted().public)
+        if (kept := read_settings(model)) and not is_sharded(self.path):
+            yield "text", kept["columns"], list(self.text or ["text"])
+            mine, theirs = self.words_analyzer.to_dict(), kept["analyzer"].to_dict()
+            yield from ((name, theirs[name], mine[name]) for name in mine)
+        if (words := self.public_words()) is not None:
+            yield "vocab", columns, words
+        if self.prior is not None and columns is not None and model.public_prior is not None:
+            yield "public_prior", model.public_prior, self.prior.restricted_to(columns)
 
     @property
     def purchases(self) -> bool:

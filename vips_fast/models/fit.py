@@ -25,7 +25,7 @@ from ..data.groups import Runs
 from ..data.shards import ShardedCorpus
 from ..data.types import Column, Data
 from ..engine.backend import Backend
-from ..engine.budget import Budget, Reservation, pay
+from ..engine.budget import Budget, Reservation, check_payer, pay
 from ..engine.checkpoint import RunFolder, ledger_in
 from ..engine.ledger import Ledger
 from ..engine.loop import Progress, run
@@ -177,6 +177,8 @@ def prepare(
         check_name("part", part)
     check_number("n_records", n_records, 1, MAX_RECORDS, integer=True, optional=True)
     payer = None if budget is None else Budget.of(budget)
+    if folder is not None:
+        check_payer(ledger_in(folder.path)[0], payer, f"the run in {folder}")
     before, known = estimator._result if partial else None, estimator.n_records or n_records
     n_bins, bins = None, None
     if isinstance(X, ShardedCorpus) and not partial:

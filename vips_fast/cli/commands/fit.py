@@ -7,7 +7,7 @@ import contextlib
 import sys
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from functools import partial
 from typing import Any
@@ -17,6 +17,7 @@ from ...engine.budget import Budget, BudgetExceededError
 from ...engine.cluster import connected
 from ...engine.plan import RunForecast
 from ...jobs import Job, Material, Outcome, Reading, Source, Status, beside
+from ...jobs.job import Difference
 from ...jobs.progress import ProgressLine
 from ...models.estimator import PrivateEstimator
 from ...report import paragraph
@@ -37,6 +38,8 @@ class ReadBy:
     function: Callable[[Any], Material]
     person: str | None = None
     sets: frozenset[str] = frozenset()
+    #: Compares a finished model with the arguments, which no setting holds.
+    unlike: Callable[[Any], Iterable[Difference]] = lambda model: ()
     purchases: bool = False
 
     def read(self, reading: Reading) -> Material:

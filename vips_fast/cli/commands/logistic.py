@@ -14,7 +14,7 @@ from ...jobs import Material
 from ...models.family import family_named
 from ...store.limits import parse_json
 from ..arguments import FitBlr, FitCounts
-from ..inputs import Rows, at_lines, read_array, read_labels, read_new_rows, read_rows
+from ..inputs import Rows, at_lines, read_array, read_labels, read_new_rows, read_rows, unlike_rows
 from .data import CLASSES
 from .fit import ReadBy, run_fit
 
@@ -43,7 +43,9 @@ def fit(args: FitBlr | FitCounts) -> int:
         data = (found.rows, y) if exposure is None else (found.rows, y, exposure)
         return Material(data, found.inputs, found.groups)
 
-    return run_fit(args, family_named(args.family).estimator(), ReadBy(args.input, read, args.person, _PUBLIC))
+    sets = frozenset(name for name in _PUBLIC if getattr(args, name, None) is None)
+    source = ReadBy(args.input, read, args.person, sets, unlike_rows(args, args.label, args.exposure))
+    return run_fit(args, family_named(args.family).estimator(), source)
 
 
 def _outcomes(args: FitBlr | FitCounts, found: Rows) -> tuple[Any, Any, dict[str, Any]]:

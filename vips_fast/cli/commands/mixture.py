@@ -13,7 +13,7 @@ from ...jobs.progress import reading
 from ...models.clusters import DocumentClusters, PublicVectors
 from ...models.mixture import GaussianMixture
 from ..arguments import FitClusters, FitMixture, Predict
-from ..inputs import read_new_rows, read_rows
+from ..inputs import read_new_rows, read_rows, unlike_rows
 from .fit import ReadBy, run_fit
 
 
@@ -35,8 +35,8 @@ def fit(args: FitMixture) -> int:
             model.set_params(radius=found.schema.row_norm)
         return Material((_dense(found.rows),), found.inputs, found.groups)
 
-    sets = frozenset[str]() if args.schema is None else frozenset({"radius"})
-    return run_fit(args, GaussianMixture, ReadBy(args.input, read, args.person, sets))
+    sets = frozenset({"radius"} if args.radius is None else ())
+    return run_fit(args, GaussianMixture, ReadBy(args.input, read, args.person, sets, unlike_rows(args)))
 
 
 def fit_documents(args: FitClusters) -> int:

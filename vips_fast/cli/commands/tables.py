@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from ...data.records import read_batches
 from ...data.vocabulary import count_matrix
 from ...jobs import Material
 from ...jobs.clusters import encoder_and_knowledge
+from ...jobs.job import Difference
 from ...jobs.places import kind_in
 from ...jobs.text import read_settings
 from ...models.clusters import DocumentClusters
@@ -44,7 +45,11 @@ def tabulate(args: Tabulate) -> int:
         cells, groups = _columns(args, model, [*by], tables._options.invalid, lambda texts: found.append(take(texts)))
         return Material((np.concatenate(found), cells), inputs, groups, after=after)
 
-    source = ReadBy(args.input, read, args.person)
+    def unlike(tables: Any) -> Iterator[Difference]:
+        heads = [purchase["head"] for plan in tables.ledger_.plans if (purchase := plan.get("purchase"))]
+        yield "after", heads, [after.ledger_.head]
+
+    source = ReadBy(args.input, read, args.person, unlike=unlike)
     return run_fit(args, TopicTables, source, by=by)
 
 
