@@ -92,7 +92,10 @@ def check(model, page):
         one.known and math.isfinite(one.ratio.high) for one in told.known
     )
     for one, line in zip(told.known, listed, strict=True):
-        low, high = (float(text.replace(",", "")) for text in re.search(r"\[(.*?), ([^ ]*)\]", line).groups())
+        mean, *ends = re.match(r" *([^ ]+) +\[(.*?), ([^ ]*)\]", line).groups()
+        low, high = (float(text.replace(",", "")) for text in ends)
+        if high < 100 * low:
+            assert len({len(text.partition(".")[2]) for text in (mean, *ends)}) == 1, line
         assert (low > 1 or high < 1) == one.log_ratio.clear or max(abs(v) for v in one.log_ratio) < 1e-7, line
         assert one.clear <= one.log_ratio.clear and ("] *" in line) == one.clear
     # A class that does not occur has no effect in any list, and no interval.

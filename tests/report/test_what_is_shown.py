@@ -7,7 +7,7 @@ import numpy as np
 from vips_fast import BayesianLogisticRegression
 from vips_fast.accounting import GaussianEvent
 from vips_fast.report import html_report
-from vips_fast.report.figures import intervals
+from vips_fast.report.figures import bars, intervals
 from vips_fast.report.html import environment
 from vips_fast.report.words import secret_risks
 
@@ -35,3 +35,10 @@ def test_a_page_without_a_known_effect_shows_none():
         warnings.simplefilter("ignore")  # it is hopeless
         page = html_report(model.fit(X, np.arange(60) % 2))
     assert "none is known at this epsilon" in page and "The 0 largest" not in page
+
+
+def test_an_estimate_has_the_decimals_of_its_interval():
+    """In charts, as in lists (`models/test_effect_words.py`); a share beside its standard error."""
+    (interval,) = intervals(["x"], [0.123456], [-0.3], [0.5], (-1.0, 1.0)).rows
+    (bar,) = bars(["x"], [0.0123456], [0.002]).rows
+    assert (interval.value, bar.value) == ("+0.12, from -0.30 to +0.50", "1.23 % ± 0.20 %")

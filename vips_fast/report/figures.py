@@ -14,6 +14,7 @@ import numpy as np
 
 from ..accounting import rounded_up
 from ..data.types import Array
+from ..store.words import decimals
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,10 @@ def bars(
     unit = 100.0 / max([v + e for v, e in zip(values, sizes, strict=True)] + [1e-300])
     rows = []
     for name, value, error, sure in zip(names, values, sizes, clear or [True] * len(values), strict=True):
-        said = f"{100 * value:.3g} %" + (f" ± {100 * error:.2g} %" if errors is not None else "")
+        said = f"{100 * value:.3g} %"
+        if error:
+            digits = decimals(100 * value, 100 * (value - error), 100 * (value + error))
+            said = f"{100 * value:.{digits}f} % ± {100 * error:.{digits}f} %"
         low, high = unit * max(0.0, value - error), unit * (value + error)
         rows.append(Row(name, said, 0.0, unit * max(0.0, value), low, high, not sure))
     return Rows(tuple(rows))
@@ -89,7 +93,8 @@ def intervals(
 
     rows = []
     for name, mean, a, b in zip(names, means, lows, highs, strict=True):
-        said = f"{mean:+.3g}" + (f", from {a:+.3g} to {b:+.3g}" if a < b else "")
+        digits = decimals(mean, a, b)
+        said = f"{mean:+.{digits}f}, from {a:+.{digits}f} to {b:+.{digits}f}" if a < b else f"{mean:+.3g}"
         rows.append(Row(name, said, place(mean), place(mean), place(a), place(b), a <= 0.0 <= b))
     return Rows(tuple(rows), place(0.0))
 

@@ -1,4 +1,6 @@
-"""Articles and plurals of names that a caller gives, such as that of the privacy unit."""
+"""Articles and plurals of names that a caller gives, such as that of the privacy unit; decimals beside an interval."""
+
+import math
 
 _CONSONANT_SOUNDS = ("eu", "one", "uni", "use", "uti", "ura", "ure")
 _VOWEL_SOUNDS = ("hour", "heir", "hono", "hones")
@@ -24,6 +26,16 @@ def several(noun: str) -> str:
     if noun.endswith("y") and noun[-2:-1] not in tuple("aeiou"):
         return f"{noun[:-1]}ies"
     return f"{noun}es" if noun.endswith(("s", "x", "z", "ch", "sh")) else f"{noun}s"
+
+
+def decimals(value: float, low: float, high: float) -> int:
+    """Count the decimals of a number and of its interval's ends: two digits of the shorter side, and none for no side.
+
+    >>> decimals(0.99988, 0.781, 1.28), decimals(1.041, 1.038, 1.044), decimals(1234.5, 800.0, 2000.0)
+    (2, 4, 0)
+    """
+    side = min((one for one in (value - low, high - value) if 0 < one < math.inf), default=math.inf)
+    return 0 if math.isinf(side) else max(0, 1 - math.floor(math.log10(side)))
 
 
 def counted(number: float, noun: str, form: str = "") -> str:

@@ -18,7 +18,7 @@ from scipy.special import expit, ndtri
 from ...checks import check_number
 from ...data.schema import Change, Schema
 from ...engine.gain import JUDGES
-from ...store.words import counted
+from ...store.words import counted, decimals
 from ..family import SCHEMA
 from ..inputs import column_names
 from ..several import clear_deviations
@@ -592,9 +592,9 @@ class Told(NamedTuple):
             return f"{one.outcome}: {one.label}" if several else one.label
 
         for one in shown:
-            mean, low, high = map(ratio_text, one.ratio)
+            mean, low, high = ratio_texts(one.ratio)
             with np.errstate(over="ignore"):
-                of_sd = ratio_text(float(np.exp(one.standard.mean)))
+                of_sd, *_ = ratio_texts(Interval._make(np.exp(one.standard).tolist()))
             ends = f"[{low}, {high}]{' *' if one.clear else ''}"
             lines.append(f"  {mean:>8}  {ends:<20}  {of_sd:>6}  {name_of(one)}")
         for one in [one for one in self.unknown if one.large][:most]:
@@ -612,6 +612,21 @@ class Told(NamedTuple):
             n, whole, named = len(unknown), len(self.known) + len(self.unknown), _some(map(name_of, unknown))
             lines.append(f"Not known at this epsilon, without interval: {n} of {whole} effects ({named}).")
         return lines
+
+
+def ratio_texts(one: Interval) -> list[str]:
+    """Write a known ratio and its ends with the same decimals, of which no end that is not 1 loses that.
+
+    Ends that are a hundredfold apart are written each for itself.
+
+    >>> ratio_texts(Interval(0.99988, 0.781, 1.28)), ratio_texts(Interval(1.5, 1.004, 2.1))
+    (['1.00', '0.78', '1.28'], ['1.500', '1.004', '2.100'])
+    """
+    apart = [abs(end - 1) for end in one[1:] if abs(end - 1) >= 1e-8]
+    if not 0 < one.low < one.high < 100 * one.low or not apart or one.high > 1e6:
+        return list(map(ratio_text, one))
+    digits = max(decimals(*one), -math.floor(math.log10(min(apart))))
+    return [f"{value:,.{digits}f}" for value in one]
 
 
 def ratio_text(value: float) -> str:

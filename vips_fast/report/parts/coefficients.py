@@ -5,8 +5,18 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from ...models.family import SCHEMA
-from ...models.logistic.effects import MOST_LISTED, Effect, Interval, Told, counted_findings, reading
+from ...models.logistic.effects import (
+    MOST_LISTED,
+    Effect,
+    Interval,
+    Told,
+    counted_findings,
+    findings,
+    ratio_texts,
+    reading,
+)
 from ...store.text import csv_text
+from ...store.words import decimals
 from .. import figures
 from ..part import MOST_ROWS, Group, Learned, Part
 
@@ -28,7 +38,7 @@ def effect_lines(model: Any, names: Sequence[str], most: int | None = MOST_LISTE
     found += [f"{label}: occurs in hardly any record, so that its effects are not listed." for label in told.absent]
     if told.known:
         found.append(f"One sd is {spread_source(model, names, told)}.")
-    return [*found, *(f"{text}." for text in counted_findings(model))]
+    return found
 
 
 def spread_source(model: Any, names: Sequence[str], told: Told) -> str:
@@ -79,20 +89,21 @@ class Coefficients(Part):
         shown = sum(len(group.rows.rows) for group in groups)
         drawn = f"The {shown} largest of these are shown. " if shown else ""
         lines, limits = tuple(effect_lines(model, names, most=None)), ("5 %", "95 %")
+        counts = tuple(f"{text}." for text in counted_findings(model))
         return Learned(
             f"An effect is how much a change of one column adds to the log {self.measure}, all others being the same. "
             "Here the change is one standard deviation of the column, by which columns of different units compare: "
             f"{spread_source(model, names, told)}. The point is the posterior mean and the line the 90 % interval, "
             f"which takes the noise into account{_sampling(model)}. Pale intervals hold 0: their sign is not known. "
             f"{drawn}The table has effects in the columns' own units, and "
-            f"{self.measure} ratios.{''.join(f' {text}.' for text in counted_findings(model))}",
+            f"{self.measure} ratios.{''.join(f' {text}' for text in counts)}",
             groups=tuple(groups),
             note=_listed([one.label for one in told.unknown if not one.large]) if told.any else "",
             columns=("effect", "column", "change", f"log {self.measure}", *limits, f"{self.measure} ratio", *limits),
             table=tuple(table),
             caption="All effects" if len(table) == len(every) else f"The {len(table)} largest effects",
-            lines=lines,
-            short=tuple(effect_lines(model, names, more="--all lists them")),
+            lines=lines + counts,
+            short=(*effect_lines(model, names, more="--all lists them"), *counts),
         )
 
     def text(self, model: Any, columns: Sequence[str] | None) -> str:
@@ -106,14 +117,16 @@ class Coefficients(Part):
         for label, k, sign in reading(model).outcomes:
             rows.append([label, "(intercept)", f"{sign * model.intercept_[k]:.6g}", *[""] * 10])
             for one in (one for one in found if one.outcome == label):
-                units = _of_change(one, "{:.6g}", "{:.6g}") if one.change else [""] * 6
+                units = [*_cells(one, one.log_ratio), *_cells(one, one.ratio)] if one.change else [""] * 6
                 known = ("yes" if one.known else "no") if one.change else ""
-                rows.append([label, one.name, *_cells(one.coefficient, "{:.6g}"), one.change, *units, known])
+                rows.append([label, one.name, *_cells(one, one.coefficient), one.change, *units, known])
         return csv_text(rows)
 
     def shown(self, model: Any, columns: Sequence[str] | None) -> str:
-        """List the largest known effects."""
-        return "\n".join([*effect_lines(model, _names(model, columns), more="vips-fast show DIR --all"), ""])
+        """List the largest known effects, and what the last step counted and the fit did not warn of."""
+        lines = effect_lines(model, _names(model, columns), more="vips-fast show DIR --all")
+        warned = findings(model)
+        return "\n".join([*lines, *(f"{text}." for text in counted_findings(model) if text not in warned), ""])
 
     def outputs(self, model: Any, n: int) -> list[str]:
         """Name the probabilities by their labels."""
@@ -145,15 +158,13 @@ def _first(named: list[str]) -> str:
     return f"{', '.join(names[:_MOST_NAMES])}{more}"
 
 
-def _cells(found: Interval, form: str, nothing: str = "") -> list[str]:
-    """Write a mean and the ends of its interval that are known."""
-    return [form.format(found.mean), *(form.format(v) if math.isfinite(v) else nothing for v in found[1:])]
+def _cells(one: Effect, found: Interval) -> list[str]:
+    """Write a mean and its interval for a program, which takes six digits; an end that is not known is empty.
 
-
-def _of_change(one: Effect, form: str, form_of_ratio: str, nothing: str = "") -> list[str]:
-    """Write a change's log ratio and ratio; an end of the ratio, such as 0, is none if the logarithm has none."""
-    logs, ratio = _cells(one.log_ratio, form, nothing), _cells(one.ratio, form_of_ratio, nothing)
-    return logs + [nothing if log == nothing else cell for log, cell in zip(logs, ratio, strict=True)]
+    An end of the ratio, such as 0, is not known if the logarithm has none.
+    """
+    ends = zip(found[1:], one.log_ratio[1:] if found is one.ratio else found[1:], strict=True)
+    return [f"{found.mean:.6g}", *(f"{end:.6g}" if math.isfinite(log) else "" for end, log in ends)]
 
 
 def _sampling(model: Any) -> str:
@@ -170,4 +181,8 @@ def _sampling(model: Any) -> str:
 
 def _row(title: str, one: Effect) -> tuple[str, ...]:
     """Write an effect as a row of the table."""
-    return (title, one.column, one.change, *_of_change(one, "{:+.4g}", "{:.4g}", "not known"))
+    digits = decimals(*one.log_ratio)
+    logs = [f"{one.log_ratio.mean:+.{digits}f}" if one.known else f"{one.log_ratio.mean:+.4g}"]
+    logs += [f"{end:+.{digits}f}" if math.isfinite(end) else "not known" for end in one.log_ratio[1:]]
+    ratio = zip(logs, ratio_texts(one.ratio), strict=True)
+    return (title, one.column, one.change, *logs, *(log if log == "not known" else text for log, text in ratio))
