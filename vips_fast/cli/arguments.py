@@ -273,15 +273,15 @@ class Start(Input, Target, command="start", function="start:start"):
 
     input (FILE): CSV, Excel, JSON Lines or Parquet
     text (COLUMN): column of the texts
-    person (COLUMN): column that identifies the person, or none
+    person (COLUMN): column that identifies the person, or none; with a column of that name, (none)
     unit (NAME): name of the privacy unit in the statement, default person
     encoding: of the file, if it is not UTF-8
     epsilon: privacy loss of one person; default 2
-    language: of the texts, which has public topics; default en; --yes takes no default
+    language: of the texts, which has public topics; has no default
     anyway: fit although the forecast, from public numbers, expects that the records add little, or nothing but noise
     out (DIR): folder to write, default topics; OUT.sh is a script that fits again
     force: replace another script
-    yes: ask nothing and open no page: take and print the default of every missing option
+    yes: ask nothing and open no page: take and print the default of every missing option that has one
     quiet: no progress
 
     vips-fast start notes.csv
@@ -493,7 +493,7 @@ class Show(Fitted, Printed, OfClass, command="show", function="models:show"):
 
 
 class Verify(Fitted, Printed, OfClass, command="verify", function="models:verify"):
-    """Make a model again from its releases, without the data, and compare every file; or check a publication.
+    """Make a model again from its releases, without the data, and compare every file there; or check a publication.
 
     model (DIR): folder written by fit or by publish
     transcript (DIR): folder written by fit --transcript; default DIR.releases; repeat for each part of a publication

@@ -28,6 +28,7 @@ from typing import Any, cast
 
 from ..models import rebuild
 from ..models.estimator import PrivateEstimator
+from ..models.family import family_of
 from ..models.persistence import ARRAYS, META, MODEL_FILES
 from ..models.privacy_file import PRIVACY_FILE, compare_record, privacy_json
 from ..models.rebuild import VerifyCheck, VerifyReport
@@ -252,14 +253,15 @@ def _check_manifest(path: str | os.PathLike[str], manifest: dict[str, Any], last
 
 
 def check_texts(model: Any, path: str | os.PathLike[str]) -> list[VerifyCheck]:
-    """Check the files beside a model: each follows from it."""
+    """Check the files beside a model: each follows from it. One that is missing makes no claim, and is named."""
     checks, compared = [], {ARRAYS, META, PRIVACY_FILE, *model.inputs_}
     with Folder(path) as folder:
         for name in folder.names():
             if name not in compared:
                 detail = "" if name in MODEL_FILES else "not a file that fit writes"
                 checks.append(VerifyCheck(name, not detail and beside.follows(model, folder, name), detail))
-    return checks
+        missing = sorted({beside.PRIVACY, family_of(model).text} - {"", *folder.names()})
+    return checks + [VerifyCheck(name, None, "missing; fit writes it, and save in Python does not") for name in missing]
 
 
 def _page(every: Sequence[PrivateEstimator], dataset: str, date: str, names: Sequence[str] | None) -> str:

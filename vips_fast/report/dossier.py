@@ -125,7 +125,7 @@ def make_dossier(
             f"titles: {len(titles)} were given; expected {wanted}, one for each topic or cluster with words"
         )
     plans = [plan for one in every for plan in one.ledger_.plans]
-    purchased, kept = purchased_words(model), [_kept(one.ledger_) for one in every]
+    purchased, kept = purchased_words(model), [kept_releases(one.ledger_) for one in every]
     more = _sections(tables, purchased, titles)
     n_releases = sum(len(one.ledger_) for one in (*every, *([] if purchased is None else [purchased])))
     return Dossier(
@@ -189,7 +189,7 @@ def _gains(ledger: Ledger, privacy: Privacy, known: Sequence[tuple[PrivacyEvent,
     return tuple(one for one in found if one is not None)
 
 
-def _kept(ledger: Ledger) -> int | None:
+def kept_releases(ledger: Ledger) -> int | None:
     """Count the releases in the transcript that the ledger names, if any."""
     closing: Mapping[str, Any] = next((r for r in reversed(ledger.records) if r["kind"] == "close"), {})
     return len(closing["transcript"]) if closing.get("transcript") else None

@@ -19,6 +19,7 @@ from ...models.estimator import PrivateEstimator
 from ...models.family import family_of
 from ...models.tables import TopicTables
 from ...report import html_report, make_dossier, part_of, short_report
+from ...report.dossier import kept_releases
 from ...report.html import environment
 from ...store.atomic import replace_text
 from ...store.limits import read_text
@@ -95,6 +96,8 @@ def _of_model(args: Verify) -> rebuild.VerifyReport:
     given = args.transcript or ([str(beside)] if beside.is_dir() else [])
     if len(given) != 1:
         why = "one folder" if given else f"the folder that fit --transcript wrote, since there is no {beside.name}"
+        if kept_releases(model.ledger_) is None:
+            why = "a model whose fit kept its releases, by --transcript; this one kept none, so nothing makes it again"
         raise ValueError(f"--transcript: expected {why}")
     report = rebuild.compare(model, folder, given[0])
     checks = (*report.checks, *check_texts(model, folder))

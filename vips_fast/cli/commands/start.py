@@ -4,7 +4,7 @@ It leads from a table to a page about its topics.
 
 It asks by the names of the columns. Then it reads the records once, as the fit will, before it writes anything: a
 table that the fit cannot read leaves no script. Of the cells it says only whether the file is UTF-8. Each question has
-a default and an option, so a script can answer them all.
+an option, so a script can answer them all, and but for the language a default.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from .lda import fit
 #: Words in the name of a column of texts, the likeliest first: a note may be a grade.
 _TEXTS = """
 comment kommentar narrative feedback review message description beschreibung complaint text testo texto texte note nota
-befund answer remark bemerkung body content
+notiz comentario befund answer remark bemerkung body content
 """.split()
 #: The expected gain below which a fit is no default.
 _LITTLE = 0.01
@@ -63,6 +63,8 @@ def _ask(args: Start, dest: str, question: str, default: Any, convert: Callable[
             print()
         if not line or (not line.strip() and default is not None):
             break
+        if not line.strip():
+            continue
         try:
             return convert(line.strip())
         except ValueError as error:
@@ -80,9 +82,8 @@ def start(args: Start) -> int:
     path = out.with_name(f"{out.name}.sh")
     os.stat(args.input)  # refused before any question
     options: dict[str, Any] = {"report": _look_for_packages()}
-    # No public thing tells it, and topics of German texts by English words are lost epsilon.
-    question = "Language of the texts, such as en or de"
-    language = ask("language", question, None if args.yes else "en", _language)
+    # No public thing tells it, and topics of German texts by English words are lost epsilon: there is no default.
+    language = ask("language", "Language of the texts, such as en or de", None, _language)
     options |= {"language": language, "public-prior": f"public:{language}"}
     try:
         stop_words(f"public:{language}")
@@ -157,18 +158,22 @@ def _table(args: Start, ask: Callable[..., Any]) -> dict[str, Any]:
     found = (name for word in _TEXTS for name in names if word in name.lower() and not names_persons(name))
     text = ask("text", "Column of the texts", next(found, None), column)
 
+    nobody = NONE
+    while nobody in names:
+        nobody = f"({nobody})"
+
     def whose(name: str) -> str:
         if name == text:
             raise ValueError(f"{name!r} is the column of the texts")
-        return name if name == NONE else column(name)
+        return name if name == nobody else column(name)
 
-    question = "Column that identifies the person, or none if each row is another person"
-    person = ask("person", question, person_column([name for name in names if name != text]) or NONE, whose)
+    question = f"Column that identifies the person, or {nobody} if each row is another person"
+    person = ask("person", question, person_column([name for name in names if name != text]) or nobody, whose)
     options = {"text": text, "encoding": encoding}
-    if person != NONE:
+    if person != nobody:
         options |= {"person": person} | ({} if args.unit is None else {"unit": args.unit})
     # It refuses what the fit cannot read.
-    TextFile(path, [text], None if person == NONE else person, encoding=encoding).count()
+    TextFile(path, [text], None if person == nobody else person, encoding=encoding).count()
     return options
 
 
