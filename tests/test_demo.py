@@ -3,12 +3,12 @@
 import sys
 
 import numpy as np
+from peers.perplexity import predictive_perplexity, split_words, unigram_perplexity
 
 from vips_fast import PrivateTopics
 from vips_fast.data import Analyzer
 from vips_fast.data.vocabulary import count_matrix
 from vips_fast.demo import docstrings_by_file, public_texts, public_topics, source_files
-from vips_fast.report import predictive_perplexity, split_words, unigram_perplexity
 
 
 def test_docstrings_are_read_as_they_stand(tmp_path, monkeypatch):

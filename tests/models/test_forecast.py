@@ -7,13 +7,13 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from peers.perplexity import predictive_perplexity, split_words, unigram_perplexity
 
 from vips_fast import LatentDirichletAllocation, plan
 from vips_fast.engine.budget import Budget
 from vips_fast.engine.gain import FoundGain, measured_gain
 from vips_fast.models.lda import HopelessWarning, LdaOptions
 from vips_fast.models.lda.estimator import over_frequencies
-from vips_fast.report import predictive_perplexity, split_words, unigram_perplexity
 
 V, K, N = 300, 5, 40
 PUBLIC = dict(epsilon=1.0, delta=1e-6)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from cases import calling
+from peers.perplexity import predictive_perplexity
 from priors import documents, prior_of
 from runs import Stop, ends, fail
 
@@ -15,7 +16,6 @@ from vips_fast.engine.model import Release
 from vips_fast.models.lda import LdaOptions
 from vips_fast.models.lda.records import UnitWords
 from vips_fast.models.rebuild import verify
-from vips_fast.report import predictive_perplexity
 
 V, K, N = 64, 4, 2000
 

@@ -5,13 +5,13 @@ import math
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from peers.perplexity import predictive_perplexity, split_words
 
 from vips_fast import LatentDirichletAllocation, plan
 from vips_fast.engine.model import Schedule, averaged_variance
 from vips_fast.engine.result import Public
 from vips_fast.models.lda import LdaOptions, estimator
 from vips_fast.models.lda.planning import default_batch_size, default_clip, fitting_prior, histogram_steps, usual_length
-from vips_fast.report import predictive_perplexity, split_words
 
 
 def expected_batch(model, public):

@@ -301,7 +301,7 @@ class Start(Input, Target, command="start", function="start:start"):
 
 
 class Demo(Threaded, command="demo", function="demo:run"):
-    """Show private topics of the docstrings on this machine, with and without privacy.
+    """Show private topics of the docstrings on this machine.
 
     epsilon: default 2
     topics: number of public topics, default 100
