@@ -12,7 +12,6 @@ from itertools import product
 import mpmath
 import numpy as np
 import pytest
-from mutation import mutated
 
 from vips_fast import accounting as acc
 from vips_fast.accounting import events
@@ -434,42 +433,3 @@ def test_a_type_that_nobody_knows_is_refused(wrap, tmp_path):
     for call in calls:
         with pytest.raises((TypeError, ValueError)):
             call()
-
-
-# -------------------------------------------------------------------- mutants
-
-
-def drop(cls, piece, other=""):
-    """Return a fault: a bound that leaves out a factor."""
-    name = "gaussian_mu_squared"
-    return lambda patch: patch.setattr(cls, name, mutated(getattr(cls, name), piece, other))
-
-
-def small_noise(patch):
-    patch.setattr(filters, "odometer", mutated(filters.odometer, "min(1.0 /", "min(0.999 /"))
-
-
-def large_noise(patch):
-    patch.setattr(filters, "odometer", mutated(filters.odometer, "min(1.0 /", "min(1.001 /"))
-
-
-@pytest.mark.parametrize(
-    ("mutant", "check"),
-    [
-        (drop(acc.RandomAllocationEvent, " * self.n_epochs"), test_filters),
-        (drop(acc.GroupEvent, "self.size**2 * known", "self.size * known"), test_filters),
-        (small_noise, test_odometers_and_reserved_limits),
-        (large_noise, test_odometers_and_reserved_limits),
-    ],
-)
-def test_mutants_are_seen(mutant, check, monkeypatch):
-    mutant(monkeypatch)
-
-    def wrong(row):
-        try:
-            check(row)
-        except AssertionError:
-            return True
-        return False
-
-    assert any(map(wrong, ROWS))

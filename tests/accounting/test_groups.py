@@ -73,41 +73,6 @@ def test_one_sampled_step_is_exact(step):
     check_one_step(*step)
 
 
-def one_direction(monkeypatch):
-    monkeypatch.setattr(rows, "MirrorPair", lambda pair: pair)
-
-
-def one_draw(monkeypatch):
-    """Draw the whole group with the rate of one row."""
-    right = rows._rows_drawn
-    monkeypatch.setattr(rows, "_rows_drawn", lambda e: (e.event.sampling_probability, right(e)[1]))
-
-
-def other_weights(monkeypatch):
-    """Give the wrong weights, Binomial(k, 1 - q) for Binomial(k, q). Given that a row is drawn."""
-    right = rows._rows_drawn
-
-    def wrong(event):
-        other = acc.PoissonSampledEvent(1 - event.event.sampling_probability, event.event.event)
-        return right(event)[0], right(acc.GroupEvent(other, event.size))[1]
-
-    monkeypatch.setattr(rows, "_rows_drawn", wrong)
-
-
-def never_all(monkeypatch):
-    """Leave out one of the rows."""
-    right = rows._rows_drawn
-    monkeypatch.setattr(rows, "_rows_drawn", lambda e: right(acc.GroupEvent(e.event, e.size - 1)))
-
-
-@pytest.mark.parametrize("mutant", [one_direction, one_draw, other_weights, never_all])
-def test_wrong_mixtures_are_caught(monkeypatch, mutant):
-    """Both directions are needed, and these weights: `check_one_step` would see it."""
-    mutant(monkeypatch)
-    with pytest.raises(AssertionError):
-        check_one_step(*STEPS[0])
-
-
 @pytest.mark.parametrize("seed", range(4))
 def test_equal_rows_are_the_worst(seed):
     """k rows that point anywhere against the pair of aligned ones. In the plane, by quadrature."""

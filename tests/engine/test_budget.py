@@ -89,36 +89,6 @@ def test_a_filter_is_never_below_what_is_exact():
         assert tight <= filters.gaussian_filter_epsilon(counts, 1e-6) * (1 + 1e-4)
 
 
-@pytest.mark.parametrize("share, passed", [(1.0, True), (0.5, False)])
-def test_any_order_would_be_no_filter(share, passed):
-    """Two orders, the one that serves best chosen by an outcome.
-
-    All of delta for each: passed by 46 %.
-
-    The first step is a binary release. Each branch then spends what its order has left on a release with an atom at the
-    loss that the order's conversion is tight for. With half of delta for each order the same strategy stays below it.
-    """
-    epsilon, delta, p, loss = 2.0, 1e-2, 0.1475, 5 / 12
-
-    def divergence(pair, a):
-        return max(math.log(sum(x**a * y ** (1 - a) for x, y in zip(*two))) / (a - 1) for two in (pair, pair[::-1]))
-
-    first = (p, 1 - p), (p * math.exp(-loss), 1 - p * math.exp(-loss))
-    exact = 0.0
-    for branch, a in ((0, 12.0), (1, 3.0)):
-        limit = epsilon - (math.log1p(-1 / a) - math.log(a * share * delta) / (a - 1))
-        seen = math.log(first[0][branch] / first[1][branch])
-        atom = epsilon - seen + math.log(a / (a - 1))
-        low, high = 1e-12, 0.9
-        for _ in range(60):
-            mass = (low + high) / 2
-            second = (mass, 1 - mass), (mass * math.exp(-atom), 1 - mass * math.exp(-atom))
-            low, high = (mass, high) if divergence(first, a) + divergence(second, a) <= limit else (low, mass)
-        for at, probability in ((atom, low), (math.log((1 - low) / (1 - low * math.exp(-atom))), 1 - low)):
-            exact += first[0][branch] * probability * max(0.0, 1 - math.exp(epsilon - seen - at))
-    assert (exact > 1.4 * delta) if passed else (exact < delta)
-
-
 # ------------------------------------------------------------- one budget
 
 

@@ -71,15 +71,3 @@ def test_parts_draw_what_the_whole_draws(sampler, randomness):
     other, others = minibatch(sampler, 1000, usable, randomness.of_step(5), 5)
     assert not set(others.tolist()) & set(words.tolist())
     assert sampler.expected_batch_size == 1000 or other.tolist() != rows.tolist()
-
-
-def test_parts_that_begin_the_words_anew_are_caught():
-    """A mutant makes records of different parts share their words. They would be drawn together."""
-
-    class Anew(KeyedRandomness):
-        def words(self, n, purpose, step, first=0):
-            return super().words(n, purpose, step)
-
-    usable, cuts = np.ones(1000, dtype=bool), [0, 500, 1000]
-    honest, mutant = (drawn(SAMPLERS[0], kind(b"k" * 32), usable, cuts) for kind in (KeyedRandomness, Anew))
-    assert honest != mutant and len(set(mutant[1])) < len(mutant[1]) == 2 * len(set(mutant[1]))
