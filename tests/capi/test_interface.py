@@ -1,11 +1,4 @@
-"""The C interface as data.
-
-Additions at the end pass, anything else fails.
-
-After an addition, write the new state with
-
-    python csrc/generate.py --freeze
-"""
+"""The C interface as data: what is declared is what is frozen, generated and compiled."""
 
 import ast
 import inspect
@@ -19,7 +12,6 @@ from .conftest import ROOT, call, compiler
 
 generate = runpy.run_path(str(ROOT / "csrc" / "generate.py"))
 TOML = (ROOT / "csrc" / "kernels.toml").read_text()
-FIRST = '[[kernel]]\nname = "lda_table"'
 FROZEN = json.loads(generate["FROZEN"].read_text())
 
 
@@ -28,24 +20,9 @@ def interface(text=TOML):
     return generate["plain"](generate["load"](text))
 
 
-def changes(old, new):
-    """List the changes that break a program built against `old`."""
-    found = ["abi_version"] if old["abi_version"] != new["abi_version"] else []
-    found += [f"status {name}" for name, value in old["status"].items() if new["status"].get(name) != value]
-    # Structures are allocated by the caller; only the table may grow.
-    found += [f"struct {name}" for name, fields in old["structures"].items() if new["structures"].get(name) != fields]
-    found += [f"function {name}" for name, types in old["functions"].items() if new["functions"].get(name) != types]
-    if list(new["functions"])[: len(old["functions"])] != list(old["functions"]):
-        found.append("order of the functions")
-    return found
-
-
-def test_nothing_that_is_frozen_has_changed():
-    assert changes(FROZEN, interface()) == []
-
-
 def test_the_frozen_state_is_up_to_date():
-    assert interface() == FROZEN, "run python csrc/generate.py --freeze"
+    """Names, types and order: any other change than an addition at the end breaks programs that were built before."""
+    assert json.dumps(interface()) == json.dumps(FROZEN), "for an addition: python csrc/generate.py --freeze"
 
 
 @pytest.mark.parametrize("path", list(generate["files"]()), ids=lambda path: path.name)
@@ -71,37 +48,6 @@ def test_stubs_are_those_of_the_compiled_module():
         ]
     constants = {node.target.id for node in ast.parse(text).body if isinstance(node, ast.AnnAssign) and not node.value}
     assert constants - {"_C_API"} == {name for name in public if name.isupper()}
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ('VF_ERR_NULL = [1, "a', 'VF_ERR_OTHER = [1, "a'),
-        (f"abi_version = {FROZEN['abi_version']}", f"abi_version = {FROZEN['abi_version'] + 1}"),
-        ('["int32_t", "max_iter"', '["int64_t", "max_iter"'),
-        ('    ["double", "tol",', '    ["double", "extra", ""],\n    ["double", "tol",'),
-        ('"int64_t n, R b,', '"int64_t n, double b,'),
-        ('name = "os_random"', 'name = "os_noise"'),
-        ('name = "logistic_workspace"\nreturns = "int64_t"', 'name = "logistic_workspace"'),
-        (FIRST, '[[kernel]]\nname = "new"\narguments = "int64_t n"\n' + FIRST),
-    ],
-)
-def test_each_kind_of_change_is_seen(old, new):
-    assert TOML.count(old) == 1
-    assert changes(interface(), interface(TOML.replace(old, new)))
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("\n[constants]", '\nVF_ERR_NEW = [11, "new"]\n\n[constants]'),
-        ("R b, const R *c, R *out", "R shape, const R *c, R *out"),
-    ],
-)
-def test_additions_pass(old, new):
-    assert TOML.count(old) == 1
-    assert changes(interface(), interface(TOML.replace(old, new))) == []
-    assert changes(interface(), interface(TOML + '[[kernel]]\nname = "new"\narguments = "int64_t n"\n')) == []
 
 
 def test_status_codes_are_consecutive():
