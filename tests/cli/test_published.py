@@ -164,35 +164,6 @@ def test_verify_makes_the_inputs_again(places, model, kind, capsys):
     assert called(*verifying(places, kind, folder)) == 1 and "DIFFERS public" in capsys.readouterr().out
 
 
-def without_inputs(monkeypatch):
-    """Leave the inputs out of the digest."""
-    before = Public.to_dict
-    monkeypatch.setattr(Public, "to_dict", lambda self: {k: v for k, v in before(self).items() if k != "inputs"})
-
-
-def without_check(monkeypatch):
-    """Load without a comparison."""
-    monkeypatch.setattr(FitResult, "check", lambda self: None)
-
-
-@pytest.mark.parametrize("mutant", [without_inputs, without_check], ids=lambda one: one.__name__)
-def test_a_seal_that_leaks_is_seen(places, tmp_path, monkeypatch, mutant):
-    """What `test_other_inputs_are_refused_by_every_reader` sees: the mutants take other words for the model's own."""
-    mutant(monkeypatch)
-    inputs = {"vocab.txt": "".join(f"{word}\n" for word in WORDS)}
-    fitted = LatentDirichletAllocation(2, noise_multiplier=5.0, n_steps=2, doc_length=6)
-    fitted.fit(np.ones((50, 6), dtype=int), inputs=inputs).save(tmp_path / "m")
-    meta = json.loads((tmp_path / "m" / "model.json").read_text())
-    meta["public"]["inputs"] = {"vocab.txt": ""}
-    (tmp_path / "m" / "model.json").write_text(json.dumps(meta))
-    (tmp_path / "m" / "vocab.txt").write_text("".join(f"{word}\n" for word in WORDS[::-1]))
-    again = LatentDirichletAllocation.load(tmp_path / "m")
-    assert again.inputs_ != inputs
-    monkeypatch.undo()
-    with pytest.raises(ValueError, match="vocab.txt: not as the fit wrote it"):
-        LatentDirichletAllocation.load(tmp_path / "m")
-
-
 # ------------------------------------------------------------ entries that are not files
 
 

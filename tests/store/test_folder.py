@@ -85,10 +85,10 @@ def test_values_of_json_are_bounded(tmp_path, monkeypatch):
 
 def bomb(path):
     """Write a gigabyte of zeros in a megabyte."""
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive, archive.open("a.npy", "w") as member:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as file, file.open("a.npy", "w") as member:
         np.lib.format.write_array_header_1_0(member, {"descr": "<f8", "fortran_order": False, "shape": (1 << 27,)})
-        for _ in range(1 << 10):
-            member.write(bytes(1 << 20))
+        for _ in range(1 << 6):
+            member.write(bytes(1 << 24))
 
 
 def many(path):
@@ -100,16 +100,34 @@ def many(path):
     path.write_bytes(entries + end)
 
 
-@pytest.mark.parametrize("make, said", [(bomb, "expands to"), (many, "a directory of more than")])
-def test_archives_are_refused_before_they_take_memory(tmp_path, make, said):
-    make(tmp_path / "a.npz")
+def huge(path):
+    """Write two gigabytes that take no place on the disk."""
+    with open(path, "wb") as file:
+        file.truncate(1 << 31)
+
+
+@pytest.mark.parametrize(
+    "make, read, said",
+    [
+        (bomb, Folder.arrays, "expands to"),
+        (many, Folder.arrays, "a directory of more than"),
+        (huge, Folder.arrays, "not an .npz file"),
+        (huge, Folder.text, "is larger than"),
+        (huge, Folder.json, "is larger than"),
+        (huge, Folder.json_lines, "is larger than"),
+        (lambda path: path.write_text("[" * 200_000), Folder.json, "too many brackets"),
+        (lambda path: path.write_bytes(b"[" + b"[]," * 9_000_000 + b"[]]"), Folder.json, "has more than"),
+    ],
+)
+def test_files_are_refused_before_they_take_memory(tmp_path, make, read, said):
+    make(tmp_path / "a")
 
     def refused():
-        with Folder(tmp_path) as folder, pytest.raises(ValueError, match=f"{tmp_path}/a.npz: .*{said}"):
-            folder.arrays("a.npz")
+        with Folder(tmp_path) as folder, pytest.raises(ValueError, match=f"{tmp_path}/a: .*{said}"):
+            read(folder, "a")
         return "refused"
 
-    assert bounded(refused, 100 << 20) == ("", "refused")
+    assert bounded(refused, (100 << 20) if read is Folder.arrays else (1 << 30)) == ("", "refused")
 
 
 def test_arrays_are_no_larger_than_their_file(tmp_path):
