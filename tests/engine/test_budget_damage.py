@@ -135,16 +135,6 @@ def test_random_flips(number, history, tmp_path, quick):
     assert refused > number // 2
 
 
-@pytest.mark.parametrize("record", [0, 1, 3, 8])
-def test_the_message_names_the_record(history, tmp_path, record):
-    path = tmp_path / "ward7.budget"
-    lines = history[-1][0].split(b"\n")
-    lines[record + 1] = lines[record + 1].replace(b'"kind"', b'"Kind"')
-    put(path, b"\n".join(lines))
-    with pytest.raises(LogDamagedError, match=f"ward7.budget: record {record} is damaged"):
-        Budget(path)
-
-
 @pytest.mark.parametrize(
     "fact", [{"at": 10**30}, {"at": True}, {"holder": {}}, {"holder": {"pid": "x"}}, {"count": 1.5}]
 )

@@ -21,12 +21,10 @@ from runs import (
     begun,
     bits,
     data,
-    die,
     drawn,
     ends,
     estimator,
     fail,
-    in_child,
     stopping_after,
     whole,
 )
@@ -83,52 +81,6 @@ def test_interrupted_at_each_step_by_an_exception(name, tmp_path):
             first = where if kind == "between" else where - 1
             assert seen == [(step, n_steps) for step in range(first + 1, n_steps + 1)]
             assert bits(done) == whole(name) and drawn(draws) <= len(done.ledger_)
-
-
-KILLS = {
-    "between steps": lambda model, where, patch: calling(model, lambda p: p.step == where and die()),
-    "in a sum": lambda model, where, patch: setattr(model, "_backend", lambda: EndsInSum(where, die)),
-    "before the key is drawn": lambda model, where, patch: ends(model, where, die),
-    "before an fsync of the ledger": lambda model, where, patch: patch(os, "fsync", 5 + 3 * where),
-    "before a release is in place": lambda model, where, patch: patch(os, "rename", 1 + where),
-    "after a part of a line": lambda model, where, patch: patch(os, "pwrite", 4 + 2 * where),
-    "between a record and the first line": lambda model, where, patch: patch(os, "pwrite", 5 + 2 * where, whole=True),
-}
-
-
-def kill_at(module, function, count, whole=False):
-    """Let the process die in a call of the system. Before it or with half of the bytes written."""
-    original, calls = getattr(module, function), [0]
-
-    def call(*arguments):
-        calls[0] += 1
-        if calls[0] == count:
-            if function == "pwrite" and not whole:
-                original(arguments[0], bytes(arguments[1])[: len(arguments[1]) // 2], arguments[2])
-            die()
-        return original(*arguments)
-
-    setattr(module, function, call)
-
-
-@ALL
-@pytest.mark.parametrize("kind", KILLS)
-def test_killed_and_resumed(name, kind, tmp_path):
-    draws = tmp_path / "draws"
-    for where in (1, 2):
-        folder = tmp_path / str(where)
-        draws.unlink(missing_ok=True)
-
-        def job(at=where, folder=folder):
-            model = estimator(name, draws)
-            KILLS[kind](model, at, kill_at)
-            model.fit(*data(name), checkpoint=folder, resume=True)
-
-        assert os.WTERMSIG(in_child(job)) == signal.SIGKILL
-        done = estimator(name, draws).fit(*data(name), checkpoint=folder, resume=True)
-        assert bits(done) == whole(name)
-        assert drawn(draws) <= len(done.ledger_) <= done.n_steps_ + 1
-        assert len(done.ledger_) - done.ledger_.lost == done.n_steps_
 
 
 @pytest.mark.parametrize("epsilon", [1.0, None])  # without a target it is 1
@@ -323,31 +275,6 @@ def test_runs_without_noise_go_on_too(options, tmp_path):
         model.fit(*records(), checkpoint=tmp_path)
     calling(model, None).fit(*records(), checkpoint=tmp_path, resume=True)
     assert bits(model) == bits(plain) and not model.privacy_.private and model.n_steps_ == 3
-
-
-@ALL
-def test_each_line_is_on_the_disk_before_the_key_is_drawn(name, tmp_path, monkeypatch):
-    synced, original = [0], os.fsync
-
-    def fsync(descriptor):
-        original(descriptor)
-        if os.readlink(f"/proc/self/fd/{descriptor}") == str((tmp_path / LEDGER).resolve()):
-            synced[0] = os.fstat(descriptor).st_size
-
-    class Watching(KeyedRandomness):
-        drawn = 0
-
-        def noise_key(self, step):
-            content = (tmp_path / LEDGER).read_bytes()
-            assert len(content) == synced[0] and content.count(b'"kind":"release"') == step + 1
-            Watching.drawn += 1
-            return super().noise_key(step)
-
-    monkeypatch.setattr(os, "fsync", fsync)
-    model = estimator(name)
-    model._randomness = lambda public: Watching(KEY)
-    model.fit(*data(name), checkpoint=tmp_path)
-    assert Watching.drawn == model.n_steps_
 
 
 @ALL

@@ -6,8 +6,6 @@ import pytest
 from vips_fast import BayesianLogisticRegression
 from vips_fast.accounting import GaussianEvent, PoissonSampledEvent
 from vips_fast.engine.budget import Budget, BudgetExceededError
-from vips_fast.engine.filters import renyi_filter_epsilon
-from vips_fast.engine.ledger import Ledger
 
 EVENTS = {
     "gaussian": GaussianEvent(40.0, "add_remove"),
@@ -41,21 +39,6 @@ def test_a_charge_is_given_back_once(tmp_path):
         for _ in range(3):
             held.undo()
     assert budget.spent == 0.0
-
-
-def test_every_release_of_a_ledger_counts():
-    ledger = Ledger()
-    for number in range(1, 6):
-        ledger.intend(EVENTS["gaussian"], clip_norm=1.0, sensitivity=1.0)
-        assert ledger.event().leaves() == {EVENTS["gaussian"]: number}
-        assert Ledger.from_dict(ledger.to_dict()).spent == ledger.spent
-
-
-def test_an_order_of_the_renyi_filter_has_its_share_of_delta_alone():
-    counts, order = {EVENTS["renyi"]: 20}, 12.0
-    for share in (0.5, 0.01):
-        alone = renyi_filter_epsilon(counts, 1e-6 * share, ((order, 1.0),))
-        assert renyi_filter_epsilon(counts, 1e-6, ((order, share),)) == alone
 
 
 def test_the_statement_for_a_group_of_one_is_the_statement():

@@ -8,8 +8,6 @@ from contextlib import contextmanager
 import pytest
 from runs import die, in_child
 
-from vips_fast.accounting import GaussianEvent
-from vips_fast.engine.budget import Budget
 from vips_fast.store.log import _WIDTH, NO_HEAD, Chain, Log, LogDamagedError, _first_line, encode
 
 KIND = "budget"
@@ -113,33 +111,6 @@ def test_ends_that_are_clean_or_torn_and_go_on(five, count, rest, torn):
     goes_on(five)
 
 
-def test_a_budget_lives_through_kills_between_a_record_and_the_first_line(tmp_path):
-    event = GaussianEvent(20.0, "add_remove")
-    budget = Budget.create(tmp_path / "b", 3.0, 1e-6, dataset="ward7")
-    for kills in range(1, 5):
-
-        def job():
-            pwrite = os.pwrite
-
-            def call(descriptor, data, position):
-                if position == 0 and b"vips_fast log" in data and data != before:
-                    die()
-                return pwrite(descriptor, data, position)
-
-            again = Budget(budget.path)
-            before = _first_line(KIND, len(again._log.records))
-            os.pwrite = call
-            again.reserve(event, 2)
-
-        assert in_child(job) == signal.SIGKILL
-        said = Budget(budget.path).show()
-        # One record each: a reservation, or the end of the one that the killed process had made.
-        assert not said["torn"] and said["records"] == kills + 1 and said["spent"] == 0.0
-    with budget.reserve(event, 1) as held:
-        held.release()
-    assert sum(run["counted"] for run in budget.show()["runs"]) == 1
-
-
 def test_a_cut_at_the_end_of_a_line_is_noticed(five):
     lines = five.read_bytes().splitlines(keepends=True)
     five.write_bytes(b"".join(lines[:-1]))
@@ -164,15 +135,6 @@ def test_damage_is_refused_in_one_line_and_the_rest_can_be_looked_at(five):
     path.write_bytes(content.replace(b'"n":2', b'"n":7'))
     log = Log.of(path, KIND, strict=False)
     assert log.torn and [record["n"] for record in log.records] == [0, 1]
-
-
-def test_an_older_copy_is_noticed_by_who_has_read_further(path):
-    copied = path.read_bytes()
-    with opened(path) as log:
-        log.append({"n": 1})
-        path.write_bytes(copied)
-        with pytest.raises(LogDamagedError, match="older copy"):
-            log.read(os.open(path, os.O_RDONLY))
 
 
 @pytest.mark.parametrize("call", ["pwrite", "fsync"])
