@@ -92,11 +92,6 @@ def test_order_of_the_accountants(q, z, steps, log_delta):
         assert wang >= profile * (1 - 1e-12)
 
 
-def test_wang_reproduces_the_papers_topic_model():
-    event = fixed(20000, 400000, 1.24, 20)
-    assert acc.epsilon(event, 1e-4, WANG) == pytest.approx(2.3826, abs=5e-5)
-
-
 @pytest.mark.parametrize("bound", ["thm9", "thm27"])
 @pytest.mark.parametrize(("size", "n", "z", "steps", "delta"), [(50, 1000, 1.24, 20, 1e-4), (4, 1000, 3.0, 100, 1e-3)])
 def test_wang_equals_autodp(bound, size, n, z, steps, delta):

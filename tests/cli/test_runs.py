@@ -182,21 +182,6 @@ def test_two_jobs_on_one_place(refused, files, more):
     assert folder_of(files).exists()
 
 
-def test_a_reader_finds_a_whole_model_at_any_moment(run, files):
-    assert run(*files.fit(*NOISE))[0] == 0
-    script = "import sys, vips_fast.cli as c\nfor n in range(15): assert c.main([*sys.argv[1:], '--seed', str(n)]) == 0"
-    arguments = map(str, files.fit(*NOISE, "--force", "--quiet"))
-    writer = subprocess.Popen([sys.executable, "-c", script, *arguments], stdout=subprocess.DEVNULL)
-    seeds = set()
-    while writer.poll() is None:
-        # Two files, each of them whole: a slow reader may find one of each model, and gets a message.
-        try:
-            seeds.add(LatentDirichletAllocation.load(files.model).random_state)
-        except ValueError as error:
-            assert "not those that the ledger's last record is about" in str(error)
-    assert writer.returncode == 0 and len(seeds) > 1
-
-
 # What is paid for is not lost
 
 

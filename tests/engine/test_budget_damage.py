@@ -150,15 +150,6 @@ def test_a_reservation_of_impossible_facts_is_refused(fact, tmp_path, capsys):
     assert "record 1 is malformed" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    "data", [b"", b"\n", b"PK\x03\x04", b"vips_fast log 9 budget 000000000001 00000000\n", bytes(1000)]
-)
-def test_what_is_no_budget(tmp_path, data):
-    (tmp_path / "b").write_bytes(data)
-    with pytest.raises(LogDamagedError, match="not a budget|damaged"):
-        Budget(tmp_path / "b")
-
-
 def test_records_missing_in_the_middle(history, tmp_path):
     path, lines = tmp_path / "b", history[-1][0].split(b"\n")
     put(path, b"\n".join(lines[:4] + lines[5:]))
