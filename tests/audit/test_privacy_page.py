@@ -1,7 +1,8 @@
 """The privacy page is a list of claims, each with a test and a proof's place. Everything that it names exists."""
 
 import ast
-import importlib
+import fnmatch
+import importlib.util
 import inspect
 import re
 import tomllib
@@ -17,7 +18,8 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "privacy.md").read_text("utf-8")
 HEAD = "| Claim | Why | Proof | Test | Mutant |"
 NONE = "–"
-TEST = re.compile(r"`([\w/]+\.(?:py|toml))::([\w-]+)`")
+#: `file::test`, or `file::test[parameters]`, in which * is anything.
+TEST = re.compile(r"`([\w/]+\.(?:py|toml))::([\w-]+)(?:\[([^`\]]+)\])?`")
 
 
 class Claim(NamedTuple):
@@ -50,12 +52,24 @@ LINKS = sorted(set(LINKS_IN.findall(PAGE)))
 def test_every_test_named_on_the_page_exists():
     assert len(NAMED) > 150
     functions = {}
-    for file, name in NAMED:
+    for file, name, _ in NAMED:
         if file not in functions:
             text = (ROOT / "tests" / file).read_text("utf-8")
             found = tomllib.loads(text) if file.endswith(".toml") else ast.parse(text).body
             functions[file] = {getattr(one, "name", one) for one in found}  # statements, or tables
         assert name in functions[file], f"docs/privacy.md names {file}::{name}, which does not exist"
+
+
+def test_every_parameter_named_on_the_page_exists():
+    spec = importlib.util.spec_from_file_location("layers_of_the_audit", ROOT / "tests" / "audit" / "test_layers.py")
+    layers = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(layers)
+    known = {
+        "test_honest_models_pass": ["-".join([name, one, str(rows or "records")]) for name, one, rows in layers.HONEST],
+        "test_a_fault_is_seen": [str(fault) for fault in layers.FAULTS],
+    }
+    for _, name, pattern in NAMED:
+        assert not pattern or fnmatch.filter(known[name], pattern), f"docs/privacy.md names {name}[{pattern}]"
 
 
 @pytest.mark.parametrize("row", CLAIMS, ids=lambda row: row.claim[:50])

@@ -100,14 +100,6 @@ def test_a_leak_in_a_seam_is_caught(failed):
     assert "rebuilt bit for bit" in failed["half_of_components_by_seam"]
 
 
-@pytest.mark.filterwarnings("ignore::RuntimeWarning")
-def test_a_model_that_scales_by_its_own_columns():
-    """The engine's own sums are in order. The raw data sets before the reader tell (layer A)."""
-    report = audit(adapter_of(faults.Standardized), layers="A")
-    assert "distance of neighbors" in {check.name for check in report.layer("A").checks if not check.passed}
-    assert audit(adapter_of(Mean), layers="A").passed
-
-
 def test_a_class_that_no_other_process_can_import():
     report = audit(declaring(LatentDirichletAllocation, 2.0)(2), layers="G")
     assert not report.passed and "cannot be imported" in report.text()

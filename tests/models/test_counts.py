@@ -4,18 +4,15 @@ import warnings
 
 import numpy as np
 import pytest
-from faults import LoudCounts, LoudExposures
 from raw_intervals import raw_intervals
 from scipy.optimize import minimize
 from scipy.special import gammaln
 
 from vips_fast import CountRegression
-from vips_fast.audit import Sizes, audit
 from vips_fast.models.logistic import LogisticOptions
 from vips_fast.models.logistic.counts import CountModel
 
 BETA = np.array([0.6, -0.4, 0.0, 0.3])
-SIZES = Sizes(pairs=60, records=20, draws=200_000, releases=1_200, runs=160, rows=2**17)
 
 
 #: Public bound of the exposures, in days.
@@ -230,21 +227,3 @@ def test_a_forecast_names_rate_ratios():
     X, y, _ = events(0, 200)
     with pytest.warns(UserWarning, match="only a rate ratio above"):
         CountRegression(epsilon=0.05).fit(X, y)
-
-
-# Persons add rows up as in logistic regression, whose audits of D and G hold here too.
-@pytest.mark.parametrize(
-    "layers, persons, exposed",
-    [*((layers, persons, exposed) for layers in "AB" for persons in (1, 5) for exposed in (False, True))]
-    + [("D", 1, True), ("G", 1, True)],
-)
-def test_audit(layers, persons, exposed):
-    how = {} if persons == 1 else {"rows_per_unit": persons}
-    report = audit(CountRegression(largest=7.0, **bound(exposed)), layers=layers, sizes=SIZES, random_state=0, **how)
-    assert report.passed, report.text()
-
-
-@pytest.mark.parametrize("fault", [LoudCounts(largest=7.0), LoudExposures(largest=7.0, largest_exposure=YEAR)])
-def test_a_contribution_beyond_its_bound_is_caught(fault):
-    report = audit(fault, layers="A", sizes=SIZES, random_state=0)
-    assert any(one.name.startswith("distance of") for one in report.layers[0].checks if not one.passed)

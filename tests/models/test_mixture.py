@@ -4,10 +4,8 @@ from importlib import import_module
 
 import numpy as np
 import pytest
-from own_models import POINTS
 
 from vips_fast import GaussianMixture
-from vips_fast.audit import Sizes, audit, conjugate_adapter
 from vips_fast.cli.main import main
 from vips_fast.models.conjugate.model import checked_parameters
 from vips_fast.report import html_report, make_dossier, short_report
@@ -213,24 +211,6 @@ def test_a_lattice_that_leaves_no_room_is_refused_before_anything_is_spent():
     with pytest.raises(ValueError, match="noise_multiplier=.* too large for .* statistics, whose rounding"):
         model.fit(np.eye(64))
     assert not hasattr(model, "ledger_")
-
-
-# ------------------------------------------------------------------ mutants
-
-SIZES = Sizes(pairs=60, records=20, draws=20_000, releases=100, runs=5, rows=2**12)
-
-
-def mixing_rows(self, vectors):
-    """A product in floating point rounds a row by the rows beside it; made plain here by their mean."""
-    return (vectors - vectors.mean(axis=0)).astype(np.float32)
-
-
-@pytest.mark.filterwarnings("ignore::RuntimeWarning")
-def test_a_projection_that_centers_its_rows_is_seen():
-    faulty = type("Centering", (GaussianMixture,), {"_projected": mixing_rows})
-    for kind in (GaussianMixture, faulty):
-        report = audit(conjugate_adapter(kind(3, random_state=0), POINTS), layers="AB", sizes=SIZES, random_state=0)
-        assert report.passed == (kind is GaussianMixture)
 
 
 def test_responsibilities_are_posteriors_under_the_released_weights():

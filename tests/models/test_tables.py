@@ -1,12 +1,15 @@
 """Tables of topics. Exact sums, consistent shares, coverage, forecast, files, and bad input."""
 
+import math
 import warnings
 
 import numpy as np
 import pytest
+from mutation import mutated
 
 from vips_fast import LatentDirichletAllocation, TopicTables
 from vips_fast.engine.model import Release
+from vips_fast.models import tables
 from vips_fast.models.forecast import HopelessWarning
 from vips_fast.models.lda import LdaOptions
 from vips_fast.models.tables import TableModel
@@ -269,3 +272,61 @@ def test_several_steps_are_averaged_and_their_noise_too():
     found = model.result()
     np.testing.assert_allclose(found["sums"], np.mean([release.values for release in releases], axis=0))
     np.testing.assert_allclose(found["noise_sd"], 0.25)
+
+
+# ---------------------------------------------------------------- the proof's premises, in exact integers
+
+
+def hostile(rng):
+    """Proportions whose sums are 1 but for rounding, or a little above, and whose entries no lattice holds."""
+    k = 8
+    ones, tiny = np.eye(k)[rng.integers(0, k, 60)], rng.choice([1e-9, 1e-8, 2.0**-25, 3e-7], (60, k))
+    spread = ones * (1 - tiny.sum(axis=1, keepdims=True)) + tiny
+    equal = np.full((60, k), 1 / k)
+    mixed = rng.dirichlet(np.full(k, 0.3), 60)
+    rows = np.concatenate([ones, spread, equal, mixed])
+    return np.concatenate([rows, rows * (1 + 9e-7)])
+
+
+def check_premises():
+    """No rounding raises a row's sum of proportions above 1, or the norm of a contribution above the clip."""
+    rng = np.random.default_rng(0)
+    X = np.repeat(hostile(rng), 3, axis=0)
+    wards, months = (rng.integers(0, size, len(X)) for size in (3, 4))
+    by = {"ward": [0, 1, 2], "month": [0, 1, 2, 3]}
+    people = {"documents": None, "some": rng.integers(0, 200, len(X)), "many": rng.integers(0, 20, len(X))}
+    for z, groups in [(z, groups) for z in (1.0, 2.9, 40.0) for groups in people.values()]:
+        model = TopicTables(by, noise_multiplier=z, delta=1e-5)
+        stage = model.prepare(X, np.column_stack([wards, months]), groups=groups)
+        assert (model._read(X, np.column_stack([wards, months]))[0].proportions.sum(axis=1) <= tables.GRID).all()
+        stage.model.prepare(stage.plan.mechanism, stage.plan.sampler)
+        limit = math.floor((stage.model.clip / stage.plan.mechanism.spacing) ** 2)
+        for unit in range(stage.records.n_rows):
+            out = np.zeros(stage.model.shape, np.int64)
+            stage.model.contribute(stage.records.block(np.array([unit])), np.zeros(1, np.uint64), out, {})
+            assert sum(entry * entry for entry in out[out != 0].tolist()) <= limit
+
+
+def test_no_rounding_raises_a_norm():
+    check_premises()
+
+
+#: The class that has the fault, its function, and what stands there in place of what.
+ROUNDINGS = {
+    "contributions rounded up": (tables.TableModel, "contribute", "np.trunc(values)", "np.ceil(values)"),
+    "proportions rounded up": (tables.GroupedDocuments, "__init__", "np.trunc(rows * GRID)", "np.ceil(rows * GRID)"),
+    "sums above 1 kept": (
+        tables.GroupedDocuments,
+        "__init__",
+        " / np.maximum(np.where(fits, sums, 1.0), 1.0)[:, None]",
+        "",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ROUNDINGS)
+def test_a_rounding_that_raises_norms_is_seen(name, monkeypatch):
+    kind, function, old, new = ROUNDINGS[name]
+    monkeypatch.setattr(kind, function, mutated(getattr(kind, function), old, new))
+    with pytest.raises(AssertionError):
+        check_premises()

@@ -32,7 +32,7 @@ FUNCTIONS: dict[str, Layer] = {
     "H": layer_h,
 }
 
-#: F, the mutants, is the audit's own test and not a layer of it: `tests/audit/test_mutants.py`.
+#: F, the mutants, is the audit's own test and not a layer of it: `tests/audit/test_layers.py`.
 LAYERS = tuple(FUNCTIONS)
 
 
