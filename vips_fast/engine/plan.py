@@ -60,9 +60,9 @@ class Terms:
         """Whether the run adds noise."""
         return self.private and self.noise_multiplier != 0
 
-    def target(self, delta: float) -> Target:
+    def target(self, n_records: int) -> Target:
         """Return the target to calibrate for. It is epsilon = 1 if the settings have none."""
-        return Target(1.0 if self.epsilon is None else self.epsilon, delta)
+        return Target(1.0 if self.epsilon is None else self.epsilon, self.usual_delta(n_records))
 
     def usual_delta(self, n_records: int) -> float:
         """Find the delta of the guarantee: ``delta`` or min(1e-5, 1/(10 n_records))."""
@@ -239,17 +239,17 @@ class Request:
         """
         terms, schedule = self.complete_terms(budget)
         assert schedule is not None, "the columns of the data are known"
-        public, sampler, delta = self.public, schedule.sampler, terms.usual_delta(self.public.n_records)
+        public, sampler, target = self.public, schedule.sampler, terms.target(self.public.n_records)
         reasons = dict.fromkeys(self.taints)
         z = 0.0
         if terms.private:
             count = n_events(sampler, range(schedule.n_steps))
             given, before = self._given_noise(terms, sampler, count, budget), bounded_with(self.purchase)
-            z = calibrated_noise(sampler, count, terms.target(delta), before) if given is None else given
+            z = calibrated_noise(sampler, count, target, before) if given is None else given
             if z == 0.0:
                 reasons["noise_multiplier=0"] = None
             elif terms.noise_multiplier is not None and terms.epsilon is not None:
-                _check_target(self, sampler, z, schedule.n_steps, delta)
+                _check_target(self, sampler, z, schedule.n_steps, target.delta)
         else:
             reasons["fitted with private=False"] = None
         schedule = replace(schedule, noise_multiplier=z)
@@ -265,7 +265,7 @@ class Request:
             sampler,
             mechanism,
             schedule.n_steps,
-            delta,
+            target.delta,
             unit=public.unit,
             taints=tuple(reasons),
             part=public.part,
@@ -288,13 +288,12 @@ class Request:
             if terms.noise_multiplier is None and terms.epsilon is None:
                 settings["noise_multiplier"] = z
         targeted = terms.epsilon is not None or settings["noise_multiplier"] is None
-        target = terms.target(delta) if targeted else None
         forecast = self.forecast(public, schedule, model)
         if forecast is not None and plan.event is not None and self.earlier is None:
             included = () if self.purchase is None else (event_from_dict(self.purchase["event"]),)
             run = SelfComposedEvent(plan.event, n_events(sampler, range(schedule.n_steps)))
             forecast = replace(forecast, event=ComposedEvent((*included, run)), unit=public.unit)
-        return Planned(self, plan, model, settings, target, forecast)
+        return Planned(self, plan, model, settings, target if targeted else None, forecast)
 
     def cost(self, budget: Budget | None = None, run: RunFolder | None = None) -> SelfComposedEvent | None:
         """Find the releases of the run from public numbers.
@@ -305,7 +304,7 @@ class Request:
         terms, schedule = self.complete_terms(budget)
         if schedule is None or not terms.noised:
             return None
-        sampler, target = schedule.sampler, terms.target(terms.usual_delta(self.public.n_records))
+        sampler, target = schedule.sampler, terms.target(self.public.n_records)
         count = n_events(sampler, range(schedule.n_steps))
         given, before = self._given_noise(terms, sampler, count, budget), bounded_with(self.purchase)
         event = sampler.event(calibrated_noise(sampler, count, target, before) if given is None else given)
@@ -328,8 +327,7 @@ class Request:
         if budget is not None:
             z = LARGEST_NOISE
             if terms.epsilon is not None:
-                delta = terms.usual_delta(self.public.n_records)
-                z = calibrated_noise(sampler, count, terms.target(delta), purchase)
+                z = calibrated_noise(sampler, count, terms.target(self.public.n_records), purchase)
             budget.check(sampler.event(z), count, before=purchase)
         return sampler.relation
 

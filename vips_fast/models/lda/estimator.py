@@ -311,7 +311,7 @@ class LatentDirichletAllocation(Transformer):
             int(self.n_components),
             distinct_words=max(1.0, length**DIFFERENT) if given is None else given,
             clip=default_clip(self.doc_length, rows) if self.clip is None else self.clip,
-            target=terms.target(terms.usual_delta(n)),
+            target=terms.target(n),
             size=size,
             noise_multiplier=terms.noise_multiplier,
             n_steps=n_steps,
