@@ -1,4 +1,4 @@
-"""A belief network for each class. Learning, drawing, the most that a record moves, refusals."""
+"""A belief network for each class. Learning, drawing, refusals."""
 
 import math
 
@@ -6,9 +6,6 @@ import numpy as np
 import pytest
 
 from vips_fast import ClassConditionalNetwork, SigmoidBeliefNetwork
-from vips_fast.data import Batch, write_shards
-from vips_fast.engine.model import Release
-from vips_fast.models.sbn.classes import COUNT_SHARE
 
 KEY = bytes(range(32))
 
@@ -28,28 +25,6 @@ TEST, TRUE = stripes(2000, seed=1)
 
 def model(**settings):
     return ClassConditionalNetwork(3, **{"delta": 1e-5, "random_state": 0, **settings})
-
-
-def prepare(Y, y, groups=None, releases=0, **settings):
-    """Return the parts of a fit after some random releases."""
-    run = model(**{"noise_multiplier": 1.0, "n_steps": 4, **settings}).prepare(Y, y, groups=groups)
-    run.model.prepare(run.plan.mechanism, run.plan.sampler)
-    rng = np.random.default_rng(0)
-    for step in range(releases):
-        scale = run.plan.mechanism.spacing / run.plan.sampler.expected_batch_size
-        size = 0.1 / math.sqrt(run.model.shape[0])
-        units = np.rint(rng.standard_normal(run.model.shape) * (size / scale)).astype(np.int64)
-        run.model.update(Release(step, units, scale, size))
-    return run
-
-
-def sums(run, rows):
-    """Return the rounded sum of some units, in the clip's units."""
-    rows, m = np.arange(run.records.n_rows)[rows], run.model
-    fine = np.zeros(m.fine_shape, np.int64)
-    m.contribute(run.records.block(rows), np.zeros(len(rows), np.uint64), fine, {})
-    spacing = run.plan.mechanism.spacing
-    return m.round(fine, spacing) * spacing
 
 
 # ------------------------------------------------------------------ learning
@@ -94,41 +69,6 @@ def test_probabilities_and_asked_labels():
     assert y.tolist() == asked and Y.shape == (4, 24)
     np.testing.assert_array_equal(Y, fitted.sample(4, random_state=0, labels=asked)[0])
     assert fitted.sample(0)[0].shape == (0, 24)
-
-
-# ------------------------------------------------------------------- privacy
-
-
-@pytest.mark.parametrize("releases", [0, 3])
-def test_a_record_is_heard_in_its_class_alone_and_has_one_norm(releases):
-    """In the first step every record has all of the bound. Whatever its class."""
-    run = prepare(TRAIN[:40], LABELS[:40], releases=releases)
-    clip, places = run.model.clip, run.model._places
-    for row in range(40):
-        own = sums(run, slice(row, row + 1))
-        number = "abc".index(LABELS[row])
-        length = np.linalg.norm(own)
-        assert length <= clip and (releases or length > clip * (1 - 1e-5))
-        assert np.flatnonzero(own[:3]).tolist() == [number] and own[number] == pytest.approx(COUNT_SHARE, rel=1e-4)
-        assert [bool(own[place].any()) for place in places] == [c == number for c in range(3)]
-
-
-@pytest.mark.parametrize("releases", [0, 3])
-@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
-def test_no_neighbor_is_further_than_declared(relation, releases):
-    """Replacements in a class and by another class. The first reaches the bound."""
-    Y = np.concatenate([TRAIN[:30], np.ones((3, 24), np.uint8), np.zeros((3, 24), np.uint8)])
-    y = np.concatenate([LABELS[:30], list("abcabc")])
-    run = prepare(Y, y, releases=releases, options={"relation": relation})
-    each = np.array([sums(run, slice(row, row + 1)) for row in range(len(Y))])
-    if relation == "add_remove":
-        distances = np.linalg.norm(each, axis=1)[None]
-    else:
-        distances = np.linalg.norm(each[:, None] - each[None], axis=2)
-        assert distances[y[:, None] != y[None]].max() <= math.sqrt(2)
-    declared = run.plan.mechanism.sensitivity
-    assert declared == run.model.sensitivity(relation) == (1 if relation == "add_remove" else 2 * math.sqrt(0.99))
-    assert distances.max() <= declared and (releases or distances.max() > declared * (1 - 1e-5))
 
 
 def test_a_class_without_records_keeps_a_share():
@@ -178,20 +118,3 @@ def test_invalid_records_and_labels_can_be_dropped():
     ]
     np.testing.assert_array_equal(fits[0].components_, fits[1].components_)
     np.testing.assert_array_equal(fits[0].class_prior_, fits[1].class_prior_)
-
-
-def test_labels_of_shards(tmp_path):
-    """Fit and score take them. Shards without labels or of another kind are refused."""
-    labeled, plain, numbers = (
-        write_shards(tmp_path / name, [Batch(TRAIN[:300].astype(kind), labels)], kind=shards)
-        for name, kind, labels, shards in [
-            ("labeled", np.uint8, LABELS[:300], "binary"),
-            ("plain", np.uint8, None, "binary"),
-            ("numbers", np.float64, LABELS[:300], "numbers"),
-        ]
-    )
-    fitted = model(private=False, n_steps=3).fit(labeled)
-    assert fitted.score(labeled) == fitted.score(TRAIN[:300], LABELS[:300]) > 0.5
-    for corpus, words in [(plain, "requires y"), (numbers, "shards of numbers")]:
-        with pytest.raises(ValueError, match=words):
-            model().fit(corpus)

@@ -70,19 +70,9 @@ def test_the_statistic_is_that_of_the_equations(variance):
 
 
 @pytest.mark.filterwarnings("error")
-def test_contributions_are_bounded_in_integers():
-    rng = np.random.default_rng(2)
-    X = rng.normal(size=(300, 4)) * 10.0 ** rng.integers(-8, 9, (300, 1))
-    X[-2:] = 1e300
-    run = prepare(X, rng.integers(0, 2, 300), point=5 * rng.normal(size=5))
-    spacing = run.plan.mechanism.spacing
-    squares = []
-    for row in range(300):
-        units = (sums(run, np.array([row])) / spacing).astype(np.int64)
-        squares.append(sum(int(u) ** 2 for u in units))
-    assert max(squares) <= spacing**-2 and max(squares) >= (1 - 1e-4) * spacing**-2
-    # The square of 1e300 overflows: such a record contributes nothing, without a warning.
-    assert squares[-1] == 0
+def test_a_row_whose_square_overflows_contributes_nothing_without_a_warning():
+    run = prepare(np.full((2, 4), 1e300), [0, 1], point=np.ones(5))
+    assert not sums(run).any()
 
 
 def test_many_words_are_learned_and_what_is_published_is_small():

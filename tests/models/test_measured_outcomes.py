@@ -8,7 +8,6 @@ from vips_fast import BayesianLogisticRegression, CountRegression
 from vips_fast.data.schema import MOVED
 from vips_fast.engine.gain import Score
 from vips_fast.models.logistic import LogisticOptions
-from vips_fast.models.logistic.score import OutcomePrediction, Prediction
 from vips_fast.report import html_report
 from vips_fast.report.parts.coefficients import effect_lines
 
@@ -171,13 +170,6 @@ def test_a_run_with_a_score_takes_the_last_read_out_a_step_before(tmp_path):
 
 
 # -- what the step counts beside the score
-
-
-def test_the_norm_of_a_contribution_is_the_clip_at_most():
-    """Nats and shares at their bounds at once reach it."""
-    score = OutcomePrediction([Prediction(np.zeros(5), np.eye(5), 0.0, 0.0)], 1.0, 100)
-    full = score.clip_rows(np.full((1, 1), 9.0), np.ones(1), 2.5, np.eye(1, 5))
-    assert (full >= 0).all() and 2.5 * (1 - 1e-6) < np.linalg.norm(full) <= 2.5
 
 
 @pytest.mark.parametrize("form", ["dense", "sparse", "persons"])

@@ -6,8 +6,6 @@ import math
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from scipy.special import expit
 from sklearn.datasets import load_digits, load_iris
 from sklearn.linear_model import LogisticRegression
@@ -15,7 +13,6 @@ from sklearn.linear_model import LogisticRegression
 from vips_fast import BayesianLogisticRegression
 from vips_fast.engine.gain import Score
 from vips_fast.engine.model import Release
-from vips_fast.models.logistic import model as logistic_model
 from vips_fast.models.logistic import multiclass
 
 KEY = bytes(range(32))
@@ -63,25 +60,6 @@ def contribution(run, rows=slice(None)):
     return np.concatenate([out[:split] * m.lattice.spacing, quadratic])
 
 
-@settings(max_examples=40, deadline=None)
-@given(st.integers(0, 2**32 - 1), st.integers(3, 9), st.integers(1, 6), st.booleans(), st.booleans())
-def test_every_record_is_within_the_joint_bound(seed, k, d, sparse, first_step):
-    """All parts of a record together stay within the bound.
-
-    Whatever the released state, the row and the label. So do the K curvatures by themselves.
-    """
-    rng = np.random.default_rng(seed)
-    X = rng.standard_normal((40, d)) * 10.0 ** rng.uniform(-3, 3, (40, 1))
-    X[rng.random(X.shape) < 0.2] = 0.0
-    y = np.arange(40) % k
-    X = sp.csr_array(X.astype(np.float32 if seed % 2 else np.float64)) if sparse else X
-    run = prepare(X, y, classes=list(range(k)))
-    if not first_step:
-        scrambled(run, seed)
-    for row in range(40):
-        assert np.linalg.norm(contribution(run, slice(row, row + 1))) <= run.model.lattice.clip_norm
-
-
 def test_the_bound_is_attained_and_does_not_depend_on_the_label():
     """A long row is brought to the bound with its worst label. Every label has the same weight."""
     row, K = np.array([[2.0, 0.0]]), 5
@@ -94,28 +72,6 @@ def test_the_bound_is_attained_and_does_not_depend_on_the_label():
         max(norms) == pytest.approx(run.model.lattice.clip_norm, rel=1e-4) and max(norms) <= run.model.lattice.clip_norm
     )
     np.testing.assert_array_equal([part[2 * K :] for part in parts], np.repeat(parts[0][None, 2 * K :], K, axis=0))
-
-
-@pytest.mark.parametrize("bounded", [True, False])
-def test_curvatures_that_are_not_scaled_down_together_break_the_bound(bounded, monkeypatch):
-    """At logits of 0 all K curvatures are the largest: their norm is sqrt(K) of one's.
-
-    The mutant releases them for one's bound, and the sum of a record shows it.
-    """
-    if not bounded:
-        monkeypatch.setattr(
-            multiclass.OneVsRestModel, "_curvatures", lambda self, block: np.ones((self.n_classes, block.n_rows))
-        )
-    # Nearly all of the bound is for the curvature, and no noise is small.
-    monkeypatch.setattr(logistic_model, "LINEAR_SHARE", (0.3, 0.01))
-    monkeypatch.setattr(logistic_model, "_SMALL", -1.0)
-    K = 9
-    run = prepare(np.repeat([[2.0, 0.0]], K, axis=0), np.arange(K), classes=list(range(K)))
-    run.model.step, run.model._centers = 1, np.zeros((K, 3))
-    for one in run.model.classes:
-        one.step = 1
-    found = contribution(run, slice(0, 1))
-    assert (np.linalg.norm(found) <= run.model.lattice.clip_norm) == bounded
 
 
 def test_without_noise_it_is_one_against_the_rest():
