@@ -1,4 +1,4 @@
-"""One release through the whole engine. One draw, fresh keys after a fork, one result for any threads."""
+"""Releases through the whole engine: fresh keys after a fork, and a plan that follows from its settings."""
 
 import os
 from dataclasses import replace
@@ -7,50 +7,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from vips_fast import BayesianLogisticRegression, LatentDirichletAllocation, SigmoidBeliefNetwork, verify
-from vips_fast.audit import Part
+from vips_fast import LatentDirichletAllocation, verify
 from vips_fast.engine.loop import run
 from vips_fast.engine.sampling import SystemRandomness
-
-COUNTS = sp.csr_array(np.random.default_rng(0).integers(0, 4, (2500, 60)))
-BITS = np.random.default_rng(1).integers(0, 2, (5000, 7))
-LABELS = np.arange(5000) % 2
-DATA = {
-    "lda": (LatentDirichletAllocation(2), (COUNTS,)),
-    "blr": (BayesianLogisticRegression(), (BITS, LABELS)),
-    "sbn": (SigmoidBeliefNetwork(3), (BITS,)),
-}
-
-
-class Counting(Part):
-    """Notes the sizes of noised arrays."""
-
-    def __init__(self, inner):
-        super().__init__(inner)
-        self.sizes = []
-
-    def add_noise(self, sums, key, n_threads=1):
-        self.sizes.append(sums.size)
-        self.inner.add_noise(sums, key, n_threads)
-
-
-@pytest.mark.parametrize(
-    "name, size",
-    [
-        ("lda", 2 * 60),
-        # Gradient and upper triangle, with the intercept's constant.
-        ("blr", 8 + 8 * 9 // 2),
-        # y, z, y x z and z x z.
-        ("sbn", 7 + 3 + 21 + 3),
-    ],
-)
-def test_one_draw_and_one_event_a_minibatch(name, size):
-    model, data = DATA[name]
-    model.set_params(n_steps=3, noise_multiplier=3.0, n_jobs=2)
-    stage = model.prepare(*data)
-    mechanism = Counting(stage.plan.mechanism)
-    replace(stage, plan=replace(stage.plan, mechanism=mechanism)).run()
-    assert mechanism.sizes == [size] * 3 and len(model.ledger_) == 3
 
 
 def releases():
@@ -104,16 +63,6 @@ def test_forked_children_release_different_noise(released_before):
             # 2^22 lattice steps a standard deviation: two entries are equal by chance once in 10^7, half of them never.
             halves = np.split(seen[i][0] != seen[j][0], 2)
             assert min(half.mean() for half in halves) > 0.9 and (seen[i][1] != seen[j][1]).all()
-
-
-def test_sampling_and_scale_come_from_the_public_number_of_records():
-    model = LatentDirichletAllocation(2, n_records=3000, batch_size=300, noise_multiplier=1.0, n_steps=1)
-    plans = [model.prepare(COUNTS[:n]).plan for n in (1, 1500, 2500)]
-    assert len({repr(plan.public()) for plan in plans}) == 1
-    for plan, n in zip(plans, (1, 1500, 2500), strict=True):
-        assert plan.sampler.expected_batch_size == pytest.approx(300, rel=1e-12)
-        assert plan.event.to_dict()["sampling_probability"] == pytest.approx(0.1, rel=1e-12)
-        assert plan.sampler.draw(n, SystemRandomness(), 0).max(initial=0) < n
 
 
 def test_a_plan_that_does_not_follow_from_its_settings_is_found(tmp_path, monkeypatch):

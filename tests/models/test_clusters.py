@@ -49,6 +49,8 @@ def test_clusters_shares_and_words_in_spite_of_noise():
     np.testing.assert_allclose(np.linalg.norm(short.means_, axis=1), 0.5, atol=0.1)
     assert "a test" in html_report(model) and model.verdict_.worth == "useful"
     assert not DocumentClusters(2, public=knowledge(), private=False, random_state=0).fit(X).verdict_.text
+    with pytest.raises(ValueError, match="X: expected finite numbers"):
+        model.predict(np.full((1, D), np.nan))
 
 
 def test_the_forecast_is_the_noise_of_a_share():
@@ -88,17 +90,6 @@ def test_a_document_has_the_same_bits_in_any_company():
     np.testing.assert_allclose(together / GRID, exact, atol=1e-4)
     assert (np.linalg.norm(together, axis=1) <= GRID).all()
     np.testing.assert_array_equal(DocumentClusters(2, public=known).records(X) * GRID, together)
-
-
-def test_a_saved_fit_is_the_same(tmp_path):
-    X, _ = documents(2000)
-    model = fitted(X, epsilon=None, noise_multiplier=5.0)
-    model.save(tmp_path / "model")
-    again = DocumentClusters.load(tmp_path / "model")
-    assert again.public == knowledge() and again.keywords() == model.keywords()
-    np.testing.assert_array_equal(again.predict(X), model.predict(X))
-    with pytest.raises(ValueError, match="X: expected finite numbers"):
-        again.predict(np.full((1, D), np.nan))
 
 
 @pytest.mark.parametrize(

@@ -109,22 +109,6 @@ def test_more_classes_have_effects_each_in_the_stated_order():
         model.marginal_effects(X)
 
 
-@pytest.mark.parametrize(
-    ("label", "text"),
-    [
-        (lambda X: np.where(X[:, 0] > 0, "ill", "well"), r"classes \['ill', 'well'\]: almost separated .*expected"),
-        (lambda X: np.full(len(X), "well"), "classes: 'ill' occurs in hardly any record.*expected"),
-    ],
-)
-def test_releases_tell_of_labels_that_cannot_be_regressed(label, text):
-    """Separated classes, and one that does not occur. Argument, value and remedy in one line, from releases only."""
-    X = np.random.default_rng(0).uniform(-1, 1, (6000, 3))
-    model = BayesianLogisticRegression(row_norm=2.0, epsilon=4.0, delta=1e-6, classes=["well", "ill"])
-    with pytest.warns(UserWarning, match=text) as said:
-        model.set_unsafe(test_key=bytes(32)).fit(X, label(X))
-    assert sum("expected" in str(one.message) for one in said) == 1
-
-
 @pytest.mark.parametrize("one", [0, 1])
 def test_a_number_has_an_interval_at_every_door_or_at_none(one):
     """Beside a value whose records have one class: the effect, the coefficient and both files' cells.

@@ -53,7 +53,9 @@ def test_a_tainted_model_says_so_above(name):
     assert model.plot().get_suptitle().startswith("NOT PRIVATE: unsafe test_key")
     shown = model._repr_html_()
     assert "NOT PRIVATE: unsafe test_key" in shown and "<pre>" in shown
-    assert make().fit(*data()).plot().get_suptitle() == ""
+    assert "NOT PRIVATE: unsafe test_key" in repr(model)
+    private = make().fit(*data())
+    assert private.plot().get_suptitle() == "" and "NOT PRIVATE" not in repr(private)
 
 
 def test_bad_input(monkeypatch):

@@ -72,6 +72,18 @@ def test_every_model_has_one_that_the_schema_and_the_ledger_hold(make, tmp_path)
     assert {one["array"]: tuple(one["shape"]) for one in said["released"]} == {
         name: array.shape for name, array in model._fitted().arrays.items()
     }
+    risk = said["risk"]
+    assert [one["baseline"] for one in risk["inference"]] == ([0.5, 0.1, 0.01] if privacy.private else [])
+    assert all(one["baseline"] < one["success"] < 1 for one in risk["inference"])
+    if privacy.private:
+        success = max(acc.attack_success(event) for event, _ in events)
+        assert risk["attack_success"] == success > 0.5
+        assert [one["success"] for one in risk["inference"]] == [
+            max(acc.inference_success(event, one["baseline"]) for event, _ in events) for one in risk["inference"]
+        ]
+    # The level of an odometer was not fixed ahead.
+    stated = privacy.private and privacy.calls != "odometer"
+    assert privacy.attack_success == (success if stated else None)
     assert said["digests"]["ledger"] == model.ledger_.head
     assert (said["accounting"]["budget"] is None) == (model.ledger_.budget is None)
     with Folder(tmp_path / "m") as folder:

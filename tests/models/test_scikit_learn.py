@@ -192,9 +192,3 @@ def test_a_pipeline_from_texts_to_named_columns():
     shown = piped._repr_html_()
     assert "LatentDirichletAllocation" in shown and "PrivateVocabulary" in shown
     assert "differential privacy" in piped[1]._repr_html_()
-
-
-def test_names_of_columns_are_those_of_the_frame():
-    X, y, _ = rows()
-    model = classifier().fit(pandas.DataFrame(X, columns=["age", "dose"]), y)
-    assert list(model.feature_names_in_) == ["age", "dose"] and not hasattr(classifier().fit(X, y), "feature_names_in_")

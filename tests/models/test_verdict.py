@@ -33,28 +33,11 @@ HALF = "half of a person's words predict the other half"
         (None, "", ""),
     ],
 )
-def test_topics_are_judged_by_the_records_own_word_counts(found, worth, says):
+def test_a_gain_is_judged_by_its_interval(found, worth, says):
+    """By the records' own word counts; columns have the same worth, and sentences in `report/golden.txt`."""
     verdict = Verdict.of_topics(found, "person")
+    assert Verdict.of_columns(found, "person").worth == worth
     assert verdict.worth == worth and says in verdict.text and (not says) == (not verdict.text)
-
-
-@pytest.mark.parametrize(
-    "found, text",
-    [
-        (
-            MUCH,
-            "useful. In a release, half of a person's columns predict the other half 20% better (90 % interval +10% to",
-        ),
-        (UNSURE, "cannot tell. In a release, half of a person's columns predict the other half 5% better"),
-        (
-            NONE,
-            "not better than the columns' shares. In a release, half of a person's columns predict the other half 10%",
-        ),
-    ],
-)
-def test_columns_are_judged_by_their_shares(found, text):
-    assert Verdict.of_columns(found, "person").text.startswith(f"Verdict: {text}")
-    assert Verdict.of_columns(found, "person").worth == Verdict.of_topics(found, "person").worth
 
 
 @pytest.mark.parametrize("empty", [None, (0.3, 0.01), (0.3, 0.11)])

@@ -19,6 +19,7 @@ from reported import REPORTED, again, page
 
 from vips_fast import LatentDirichletAllocation, TopicTables
 from vips_fast.accounting.printing import percent
+from vips_fast.models.privacy_file import privacy_record
 from vips_fast.report import html_report, make_dossier, part_of, short_report
 from vips_fast.report.dossier import purchased_words
 from vips_fast.report.figures import gray_png
@@ -280,7 +281,9 @@ def test_a_page_opens_with_what_was_released_and_what_it_means():
     head = text[text.index("<h1>") : text.index("<main>")]
     assert "14 topics, with the probability of each of 60 words" in head and "notes of 2025" in head
     assert "July 2026" in head and "50 % is chance" in head
-    assert f"at most {percent(make_dossier(model).gains[0].guesses)} of the time" in head
+    assert f"at most {percent(model.privacy_.attack_success)} of the time" in head
+    rarest = privacy_record(model._fitted())["risk"]["inference"][2]
+    assert "which of 100 persons a record belongs to" in text and percent(rarest["success"], 2) in text
     assert text.index('id="learned"') < text.index('id="guarantee"') < text.index('id="assumptions"')
     lacking = page("topics")
     assert "publish --dataset NAME" in lacking and "publish --dataset NAME" not in text
