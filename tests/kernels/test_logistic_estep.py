@@ -31,7 +31,7 @@ LATTICE = Lattice(
     scale_quadratic=0.3,
     clip_norm=0.9,
     spacing=2.0**-20,
-    factor_spacing=factor_spacing(0.9, 2**16),
+    factor_spacing=factor_spacing(0.9),
 )
 
 
@@ -56,7 +56,7 @@ def test_trials_of_each_record():
     y = rng.binomial(trials.astype(int), 0.4).astype(float)
     rows = np.repeat(np.arange(30), trials.astype(int))
     ones = np.concatenate([np.r_[np.ones(int(s)), np.zeros(int(b - s))] for s, b in zip(y, trials, strict=True)])
-    wide = dict(clip_norm=100.0, factor_spacing=factor_spacing(100.0, 2**16))
+    wide = dict(clip_norm=100.0, factor_spacing=factor_spacing(100.0))
     together, each = sums_of(X, y, M, trials=trials, n_trials=8.0, **wide), sums_of(X[rows], ones, M, **wide)
     # An integer a record, and a factor's step of at most 1.3 / factor_spacing an entry.
     np.testing.assert_allclose(together[:5], each[:5], atol=len(rows) + 30)
@@ -116,7 +116,7 @@ def squared_norm(sums, d, spacing, grid):
 def test_joint_norm_holds_in_integers(isa, storage, seed):
     """Every record's integers are inside the bound. The worst case all but reaches it."""
     d, spacing, clip = 9, 2.0**-12, 0.75
-    grid = factor_spacing(clip, 2**10)
+    grid = factor_spacing(clip)
     X, y, M, m0 = problem(60, d, seed=seed)
     X[:20] *= 10.0 ** np.random.default_rng(seed).uniform(-8, 8, 20)[:, None]
     X[20] = 0
@@ -161,7 +161,7 @@ def test_worst_case_neighbors():
     X, y, _, _ = problem(50, d, seed=9)
     worst = np.zeros((1, d))
     worst[0, 2] = row_norm  # an exact lattice vector: nothing is lost to truncation
-    grid = factor_spacing(sensitivity, 64)
+    grid = factor_spacing(sensitivity)
     kwargs = dict(
         row_norm=row_norm,
         scale_linear=c1,
@@ -212,10 +212,6 @@ def test_empty_and_large_sizes():
 
 def test_factor_spacing():
     for clip in (0.3, 0.5, 1.0, 7.7):
-        for n in (1, 1000, 10**6, 10**9):
-            h = factor_spacing(clip, n)
-            units = clip / h**2
-            assert math.frexp(h)[0] == 0.5 and units <= 2**41 and units * n < 2**62
-            assert units >= min(2**41, 2**61 / (2 * n)) / 4  # not more than two bits short of the finest
-    with pytest.raises(ValueError, match="n_records"):
-        factor_spacing(1.0, 2**60)
+        h = factor_spacing(clip)
+        # Not more than two bits short of the finest.
+        assert math.frexp(h)[0] == 0.5 and 2**39 <= clip / h**2 <= 2**41

@@ -33,24 +33,18 @@ def find_integer(holds: Callable[[int], bool], low: int, high: int) -> int:
 
 
 def find_threshold(
-    holds: Callable[[float], bool],
-    unsafe: float,
-    safe: float,
-    atol: float = 0.0,
-    rtol: float = 0.0,
-    geometric: bool = False,
+    holds: Callable[[float], bool], unsafe: float, safe: float, rtol: float = 0.0, geometric: bool = False
 ) -> float:
     """Return a point that meets a condition, close to its threshold.
 
     ``holds`` is false at `unsafe`, true at `safe`, and changes once between them. Neither end is tried; either may be
-    the larger one. The answer t is `safe` or has been tried. Within max(`atol`, `rtol` |t|) of it, or at the next
-    floating-point number, the condition fails. `geometric` halves the ratio of two positive ends instead of their
-    difference.
+    the larger one. The answer t is `safe` or has been tried. Within `rtol` |t| of it, or at the next floating-point
+    number, the condition fails. `geometric` halves the ratio of two positive ends instead of their difference.
 
     >>> 2.0 <= find_threshold(lambda x: x * x >= 4.0, 0.0, 3.0, rtol=1e-9) <= 2.0 + 2e-9
     True
     """
-    while abs(safe - unsafe) > max(atol, rtol * abs(safe)):
+    while abs(safe - unsafe) > rtol * abs(safe):
         middle = math.sqrt(unsafe * safe) if geometric else 0.5 * (unsafe + safe)
         if middle in (unsafe, safe):
             break

@@ -126,16 +126,12 @@ def unpack_upper(packed: np.ndarray, n_features: int, off_diagonal: float = 1.0)
     return matrix
 
 
-def factor_spacing(clip_norm: float, n_records: int = 1) -> float:
+def factor_spacing(clip_norm: float) -> float:
     """Compute the grid h of the quadratic statistic's factors.
 
-    It is the finest with L/h^2 < 2^41 whose sums fit 62 bits. ``clip_norm`` is the L2 bound L of a contribution,
-    ``n_records`` a public bound of the number of records in one sum. Let L = m 2^e, 1/2 <= m < 1. Then h is 2^ceil((e -
-    41) / 2) for up to 2^20 records: a constant relative to the clip.
+    It is the finest with L/h^2 < 2^41, so that sums of 2^21 records fit 62 bits. ``clip_norm`` is the L2 bound L of a
+    contribution. Let L = m 2^e, 1/2 <= m < 1. Then h is 2^ceil((e - 41) / 2): a constant relative to the clip.
     """
-    bits = min(MAX_FACTOR_BITS, 61 - max(int(n_records), 1).bit_length())
-    if bits < 8:
-        raise ValueError(f"n_records={n_records}: too many for exact sums in 64 bits")
     # frexp: clip_norm <= 2^exponent.
     exponent = math.frexp(clip_norm)[1]
-    return math.ldexp(1.0, math.ceil((exponent - bits) / 2))
+    return math.ldexp(1.0, math.ceil((exponent - MAX_FACTOR_BITS) / 2))
