@@ -183,10 +183,14 @@ class PrivateEstimator:
         """Plan minibatches and steps of a whole fit; see `Request.schedule`."""
         size, bins = self.batch_size, public.n_bins
         sampler = make_sampler(self.sampling, self._options.relation, public.n_records, size, bins)
-        n_steps = self._usual_steps if self.n_steps is None else int(self.n_steps)
-        if n_steps is None:
-            raise ValueError("n_steps=None: expected an integer")
+        n_steps = self._planned_steps()
         return RunSchedule(sampler, n_steps, n_steps)
+
+    def _planned_steps(self) -> int:
+        """Count the steps of a whole fit, or of calls of ``partial_fit``, which nobody counts beforehand."""
+        if (n_steps := self._usual_steps if self.n_steps is None else self.n_steps) is None:
+            raise ValueError("n_steps=None: expected an integer")
+        return int(n_steps)
 
     def _steps_of(self, schedule: RunSchedule | None) -> int:
         """Find the horizon of a schedule, or of the settings, or 1."""
@@ -414,10 +418,7 @@ class PrivateEstimator:
         size = next(n for n in (public.call_records, self.batch_size, public.n_records) if n is not None)
         accounted = "replace_one" if self.sampling == "without_replacement" else "add_remove"
         sampler = make_sampler("full", self._options.relation or accounted, int(size), None)
-        n_steps: int | None = self.n_steps
-        if n_steps is None and public.n_features and (whole := self._schedule(public, terms)) is not None:
-            n_steps = whole.n_steps
-        return RunSchedule(sampler, 1, int(n_steps or 1), whole=False)
+        return RunSchedule(sampler, 1, self._planned_steps(), whole=False)
 
     def cost(
         self,

@@ -163,6 +163,7 @@ class LatentDirichletAllocation(Transformer):
 
     _options_type: ClassVar[type] = LdaOptions
     _knowledge = "public_prior", PublicPrior
+    _usual_steps = DEFAULT_STEPS
 
     n_components: int = field(default=10, kw_only=False)
     public_prior: PublicPrior | None = None

@@ -552,8 +552,7 @@ class PublicTopicsModel(Model):
 
     def update(self, release: Release) -> None:
         """Take a release."""
-        kind = self.kind
-        if kind == LENGTHS:
+        if self.kind == LENGTHS:
             of_length = self.clip * (1.0 - _OUTSIDE) ** 0.5
             cells = release.values[:-1] * self.n_records / of_length
             noise = release.noise_sd * self.n_records / of_length
@@ -562,10 +561,10 @@ class PublicTopicsModel(Model):
                 raise ValueError("release: expected finite numbers")
             self._take_lengths(cells, noise, outside)
             self._plan_score()
-        elif kind == SCORE:
+        elif self.kind == SCORE:
             self._scored = release.values + (self._scored if self._scores else 0.0)
             self._scored_noise, self._scores = release.noise_sd, self._scores + 1
-        elif kind == TOPICS:
+        elif self.kind == TOPICS:
             assert self._own is not None
             units = release.units.reshape(self._own.shape)
             self._own.update(replace(release, step=self._done - _FIRST_OWN, units=units))
@@ -594,7 +593,7 @@ class PublicTopicsModel(Model):
 
     def _own_signal(self) -> float:
         """Words of a unit over the noise of a word, summed over units; 0 if no steps are left or texts are short."""
-        left = self._n_steps - self._score_plan()[0] - _FIRST_OWN
+        left = min(self._first_score, self._n_steps) - _FIRST_OWN
         short = left < 5 or self._lengths.median < _OWN_LENGTH
         if short or self._mechanism is None or self._mechanism[0].noise_multiplier == 0:
             return 0.0
