@@ -342,7 +342,7 @@ def labels_as_they_are(patch):
 
 
 def counted_by_row(patch):
-    shortened = "(_BELOW / np.sqrt(np.maximum(squares, self.n_tables)))[of_unit]"
+    shortened = "(BELOW / np.sqrt(np.maximum(squares, self.n_tables)))[of_unit]"
     fault = mutated(tables.TableModel.contribute, shortened, "0.5**0.5 + 0 * of_unit")
     patch.setattr(tables.TableModel, "contribute", fault)
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..accounting import Relation
 from ..mechanisms import GaussianMechanism
-from .model import Model, Release, array_of, diagnose
+from .model import BELOW, Model, Release, array_of, diagnose
 from .sampling import Sampler
 from .units import GOLDEN, scramble, unpack_block
 
@@ -27,11 +27,9 @@ MOST = 60.0
 #: nats a prediction: 1 % of perplexity.
 _CLEAR, _WORTH = 2.0, 0.01
 #: Standard deviations to either side that hold 90 % of a normal distribution.
-_NINETY = 1.6449
+NINETY = 1.6449
 #: The least number of predictions, where noise leaves less.
 _LEAST = 1.0
-#: Margin for rounding, so that no contribution is above the clip.
-_BELOW = 1.0 - 1e-9
 
 #: Units that a score asks, about. More would take time, and the noise of these is small.
 JUDGES = 20_000
@@ -118,7 +116,7 @@ class GainScore(ABC):
         out[:, last] = most * self.rest * predicted
         out[:, last + 1] = self.rest / most * nats[:, 0] ** 2
         out[:, last + 2 :] = 0.0 if shares is None else most * self.shares * shares
-        out *= clip * _BELOW / (most * self.norm)
+        out *= clip * BELOW / (most * self.norm)
         out[~np.isfinite(out).all(axis=1)] = 0.0
         return out
 
@@ -180,7 +178,7 @@ class Score:
 
         ``units`` is the number of units that were expected to be asked; ``score`` made the contributions.
         """
-        factor = score.nats * score.norm / (clip * _BELOW)
+        factor = score.nats * score.norm / (clip * BELOW)
         nats, last = np.asarray(values) * factor, len(values) - score.n_shares - 2
         predicted, square = (nats[last : last + 2] / (score.nats * score.rest)).tolist()
         shares = nats[last + 2 :] / (score.nats * score.shares) if score.n_shares else None
@@ -234,7 +232,7 @@ def _ratio_ends(top: float, bottom: float, top_variance: float, bottom_variance:
     holds for the true one with probability 0.9, however large the errors are. If the bottom may be 0, an end is
     infinite (Fieller 1954).
     """
-    z = _NINETY**2
+    z = NINETY**2
     a, b, c = bottom**2 - z * bottom_variance, top * bottom, top**2 - z * top_variance
     root = max(b * b - a * c, 0.0) ** 0.5
     if a > 0.0:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 #: Most records of a data set, and of one sum on the noise lattice. A contribution is below 2^31 lattice units, and sums
 #: stay below 2^62.
 MAX_RECORDS = 2**31
+#: Margin for the rounding of norms, so that no contribution is above the clip.
+BELOW = 1.0 - 1e-9
 
 
 class Records(Protocol):

@@ -17,7 +17,7 @@ from ..checks import check_number
 from ..data.arrays import DROP, column_text, dense_array, not_finite_text
 from ..data.frames import named_columns, public_places
 from ..data.types import Column, Data, Matrix, Vector
-from ..engine.model import Model, Release, array_of
+from ..engine.model import BELOW, Model, Release, array_of
 from ..engine.plan import RunForecast, RunSchedule
 from ..engine.result import Public
 from ..engine.sampling import Sampler
@@ -114,9 +114,6 @@ def _places(y: Any, by: Mapping[str, Collection[str | int]], n_rows: int) -> np.
 
 # ------------------------------------------------------------------ the model
 
-#: Margin for the rounding of norms, so that no contribution is above the clip.
-_BELOW = 1.0 - 1e-9
-
 
 def tables_of(n_columns: int) -> list[tuple[int, ...]]:
     """List the columns of each released table: all of them together and, if there are several, each by itself."""
@@ -138,7 +135,7 @@ class TableModel(Model):
     no entry is below 0. A person with many documents, in any groups, has the same bound as one with a single document.
 
     *Lattice.* Proportions are truncated to whole numbers of 1 / GRID, whose sums over a unit are exact. Contributions
-    are truncated toward zero to the noise's lattice. Both raise no norm; `_BELOW` is above the rounding of norms.
+    are truncated toward zero to the noise's lattice. Both raise no norm; `BELOW` is above the rounding of norms.
     """
 
     at_root = ("_sums",)
@@ -179,7 +176,7 @@ class TableModel(Model):
         # A unit's norm above 1 is brought down to it.
         counts = np.bincount(place.reshape(-1), minlength=len(keys))
         squares = np.bincount(of_unit, weights=counts.astype(np.float64) ** 2, minlength=len(words))
-        factors = (_BELOW / np.sqrt(np.maximum(squares, self.n_tables)))[of_unit]
+        factors = (BELOW / np.sqrt(np.maximum(squares, self.n_tables)))[of_unit]
         values = sums * (factors * (self.clip / (GRID * self._spacing)))[:, None]
         np.add.at(out, cells, np.trunc(values).astype(np.int64))
 

@@ -17,7 +17,7 @@ import scipy
 
 from ...accounting.solver import halve_brackets
 from ...data.arrays import Parts, rows_of
-from ...engine.model import Model, Release, Schedule, array_of, diagnose
+from ...engine.model import BELOW, Model, Release, Schedule, array_of, diagnose
 from ...engine.result import Public
 from ...engine.sampling import Sampler
 from ...engine.units import UnitBlock, unpack_block
@@ -55,8 +55,6 @@ COUNT_POWER, LONG_HISTOGRAM = 0.75, 8.0
 CLEAR_NORM, UNKNOWN_NORM = 4.0, 0.5
 #: Standard deviations above the noise that no release reaches, even with the least noise that there is.
 _MOST_CLEAR = 1e30
-#: Margin for the rounding of norms, so that no contribution is above the clip.
-_BELOW = 1.0 - 1e-9
 #: Points of the prior of r: 0, and from a twentieth to K times the corpus's share; and of the prior of p.
 _RATIO_POINTS, _MASS_POINTS = 16, 60
 #: EM rounds of the priors of p and r, the first time. Later steps start from the prior of the step before. That of r
@@ -459,13 +457,13 @@ class WordHistogram:
         A unit's values are a function of its own entries, in their order, are at least 0 and have an L2 norm of at most
         the clip. They are added in units of ``spacing``, truncated toward zero.
         """
-        counts, clip = units.counts**self._power, self._clip * _BELOW
+        counts, clip = units.counts**self._power, self._clip * BELOW
         # The spacing is a power of two, so that the factor is exact.
         native.word_histogram(units.ends, units.columns, counts, self.scales, clip, self._long, 1.0 / spacing, out)
 
     def add(self, release: Release) -> None:
         """Add a release, whose first V entries are a histogram. Its weight is the inverse of its variance."""
-        unit = self.scales * (self._long / (self._clip * _BELOW))
+        unit = self.scales * (self._long / (self._clip * BELOW))
         precision = np.maximum(release.noise_sd * unit, 1e-15) ** -2.0
         self._sum += precision * (release.units.reshape(-1)[: len(self._sum)] * (release.scale * unit))
         self._precision += precision

@@ -28,7 +28,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import scipy
 
-from ...engine.gain import JUDGES, FoundGain, Score
+from ...engine.gain import JUDGES, NINETY, FoundGain, Score
 from ...engine.model import Model, Release, array_of, diagnose
 from ...engine.plan import RunForecast
 from ...engine.result import Public
@@ -76,8 +76,6 @@ _FIRST_OWN, _BESIDE, _OWN_TOTALS, _FEWEST = 5, 0.1, (3.0, 1.0, 9.0), 10
 #: Spread of the estimate of a gain beside noise and chance, in nats a word: texts differ from what the score assumes
 #: (docs/panel.md).
 _MISS = 0.05
-#: Deviations to either side that hold 90 % of a normal distribution.
-_NINETY = 1.6449
 #: Noise in nats a word that a score of few steps may have; from which on a score would say nothing, and words have its
 #: steps; up to which a score that only compares tells the best prior of proportions; and that says nothing of a gain.
 _TELLS, _HIDES, _TELLS_TOTAL, _NOTHING = 0.025, 0.15, 0.03, 50.0
@@ -871,6 +869,6 @@ def _joined(released: float, noise: float, expected: float, spread: float) -> tu
 
 def gain_of(nats: float, sd: float, miss: float = _MISS) -> FoundGain:
     """Convert nats a word, with what is known of their spread, to a gain with its 90 % interval."""
-    spread = _NINETY * math.hypot(sd, miss)
+    spread = NINETY * math.hypot(sd, miss)
     gains = (1.0 - math.exp(min(side * spread - nats, 1.0)) for side in (0, 1, -1))
     return FoundGain(*(max(gain, -1.0) for gain in gains))
