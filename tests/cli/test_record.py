@@ -1,4 +1,4 @@
-"""What a scheduler reads. The object of ``--json``, the file of ``--log-file``, and the library's log behind it."""
+"""What a scheduler reads: the object of ``--json``, and the library's log."""
 
 import json
 import logging
@@ -18,22 +18,15 @@ from vips_fast import LatentDirichletAllocation
 from vips_fast.cli.messages import print_object
 from vips_fast.engine.budget import Budget
 from vips_fast.jobs.folder import JobFolder
-from vips_fast.jobs.log import log_to
 from vips_fast.jobs.places import kind_in
 from vips_fast.jobs.progress import ProgressLine
 
 KEYS = set("model epsilon delta unit relation not_private steps seconds paths budget exit error statement".split())
-LINE = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ) (\d+) (INFO|WARNING|ERROR) (vips_fast[\w.]*) (\S.*)")
 SMALL = ("--noise-multiplier", 6, "--delta", "1e-6", "--records", 60)
 
 
-def read(path):
-    """(time, process, level, logger, message) of each line."""
-    return [LINE.fullmatch(line).groups() for line in path.read_text().splitlines()]
-
-
-def words(path):
-    return [message.partition(":")[0] for *_, message in read(path)]
+def words(caplog):
+    return [message.partition(":")[0] for message in caplog.messages]
 
 
 @pytest.fixture
@@ -56,10 +49,11 @@ def inputs(files):
 
 
 @pytest.mark.parametrize("family", ["lda", "blr", "sbn"])
-def test_the_object_of_a_fit(run, files, inputs, budget, family):
-    log, out = files.folder / "log", files.folder / "m"
+def test_the_object_of_a_fit(run, files, inputs, budget, family, caplog):
+    out = files.folder / "m"
+    caplog.set_level(logging.INFO, "vips_fast")
     argv = ["fit", family, *inputs[family], *SMALL, "--budget", budget.path, "--steps", 4, "--out", out]
-    code, text, err = run(*argv, "--json", "--quiet", "--log-file", log)
+    code, text, err = run(*argv, "--json", "--quiet")
     # With few rows, the regression warns of effects that it cannot know.
     told = {"effects", "--row-norm"} if family == "blr" else {"forecast"} if family == "sbn" else set()
     assert (code, text.count("\n")) == (0, 1)
@@ -79,11 +73,11 @@ def test_the_object_of_a_fit(run, files, inputs, budget, family):
         "steps": 4,
         "exit": "done",
         "error": None,
-        "paths": {"model": str(out), "transcript": None, "log": str(log)},
+        "paths": {"model": str(out), "transcript": None},
         "budget": {"file": str(budget.path), "spent": budget.spent, "left": budget.left},
     }
     expected = ["charge", "forecast", "plan", "start", "done", "charge", "written"]
-    assert budget.spent > 0 and words(log) == [*expected, "exit 0"]
+    assert budget.spent > 0 and words(caplog) == [*expected, "exit 0"]
 
 
 def test_no_figure_where_there_is_no_guarantee(run, files):
@@ -91,7 +85,7 @@ def test_no_figure_where_there_is_no_guarantee(run, files):
     code, text, _ = run(*files.fit("--non-private", "--json", "--quiet"))
     said = json.loads(text)
     assert code == 0 and said["not_private"] and (said["epsilon"], said["delta"]) == (None, None)
-    assert (said["budget"], said["paths"]["log"]) == (None, None)
+    assert (said["budget"], said["paths"]["transcript"]) == (None, None)
 
 
 def test_the_object_of_a_failure(run, files, budget, monkeypatch):
@@ -182,32 +176,28 @@ def test_what_is_no_number_in_json_is_null(capsys):
 # The log
 
 
-def test_lines_are_added_and_whole(run, files, budget):
-    log = files.folder / "log"
-    for force in ([], ["--force"]):
-        argv = files.fit(*SMALL, "--budget", budget.path, "--quiet", "--log-file", log, *force)
-        assert run(*argv)[0] == 0
-    assert run(*argv[:-1])[0] == 2
+def test_lines_of_a_fit_and_of_a_refusal(run, files, budget, caplog):
+    caplog.set_level(logging.INFO, "vips_fast")
+    argv = files.fit(*SMALL, "--budget", budget.path, "--quiet")
+    assert run(*argv)[0] == 0 and run(*argv)[0] == 2
     expected = ["charge", "forecast", "plan", "start", "done", "charge", "written", "exit 0"]
-    assert words(log) == [*expected, *expected, "exit 2"]
-    lines = read(log)
-    assert {process for _, process, *_ in lines} == {str(os.getpid())} and lines[-1][2] == "ERROR"
-    assert lines[-1][-1].startswith(f"exit 2: {files.model} is not empty")
-    # With no file they go nowhere, and nothing is left behind.
-    assert run(*files.fit(*SMALL, "--force", "--quiet"))[2] == "" and len(read(log)) == len(lines)
+    assert words(caplog) == [*expected, "exit 2"] and caplog.records[-1].levelname == "ERROR"
+    assert caplog.messages[-1].startswith(f"exit 2: {files.model} is not empty")
+    # The program that does not listen sees none.
     assert [type(handler) for handler in logging.getLogger("vips_fast").handlers] == [logging.NullHandler]
 
 
-def test_the_log_says_nothing_of_the_records(run, files, inputs, budget):
+def test_the_log_says_nothing_of_the_records(run, files, inputs, budget, caplog):
     """Other records, as many. The same lines, but for times, processes, names of runs and paths."""
 
     def said(family, name, more):
-        log = files.folder / name
+        caplog.clear()
         argv = ["fit", family, *more, *SMALL, "--budget", budget.path, "--steps", 3, "--noise-multiplier", 20]
-        assert run(*argv, "--out", files.folder / f"{name}-m", "--quiet", "--log-file", log)[0] == 0
-        lines = [(level, logger, message) for _, _, level, logger, message in read(log)]
+        assert run(*argv, "--out", files.folder / f"{name}-m", "--quiet")[0] == 0
+        lines = [(line.levelname, line.name, line.getMessage()) for line in caplog.records]
         return re.sub(rf"{name}-m|run \w+|in [\d.]+ s", "_", repr(lines))
 
+    caplog.set_level(logging.INFO, "vips_fast")
     rng = np.random.default_rng(7351)
     np.save(files.folder / "X2.npy", rng.normal(size=(60, 3)) * 100)
     np.save(files.folder / "y2.npy", np.arange(60) < 3)
@@ -218,8 +208,9 @@ def test_the_log_says_nothing_of_the_records(run, files, inputs, budget):
         assert said(family, f"{family}1", more) == said(family, f"{family}2", other)
 
 
-def test_a_program_that_configures_logging_sees_the_same_lines(tmp_path, budget, caplog):
-    X, log = np.random.default_rng(0).poisson(0.6, (60, 12)), tmp_path / "log"
+def test_a_program_that_configures_logging_sees_each_event(tmp_path, budget, caplog):
+    X = np.random.default_rng(0).poisson(0.6, (60, 12))
+    caplog.set_level(logging.INFO, "vips_fast")
 
     def stop(progress):
         if progress.step == 3:
@@ -228,16 +219,13 @@ def test_a_program_that_configures_logging_sees_the_same_lines(tmp_path, budget,
     model = calling(
         LatentDirichletAllocation(2, doc_length=30, n_steps=5, noise_multiplier=6.0, delta=1e-6, random_state=0), stop
     )
-    with log_to(str(log)):
-        with pytest.raises(KeyboardInterrupt):
-            model.fit(X, checkpoint=tmp_path / "run", budget=budget)
-        calling(model, None).fit(X, checkpoint=tmp_path / "run", budget=budget, resume=True)
-        model.save(tmp_path / "m")
-    seen = [(line.levelname, line.name, line.getMessage()) for line in caplog.records]
-    assert [tuple(line[2:]) for line in read(log)] == seen
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, checkpoint=tmp_path / "run", budget=budget)
+    calling(model, None).fit(X, checkpoint=tmp_path / "run", budget=budget, resume=True)
+    model.save(tmp_path / "m")
     before, after = "charge forecast plan start charge", "charge resume plan start done charge"
-    assert words(log) == [*before.split(), *after.split(), "written"]
-    said = log.read_text()
+    assert words(caplog) == [*before.split(), *after.split(), "written"]
+    said = caplog.text
     for part in (
         "5 releases reserved in",
         "3 of 5 releases of run",
@@ -247,22 +235,6 @@ def test_a_program_that_configures_logging_sees_the_same_lines(tmp_path, budget,
         f"written: {tmp_path}/m",
     ):
         assert part in said, part
-
-
-def test_a_log_that_cannot_be_written_ends_no_fit(run, files, refused, tmp_path):
-    argv = files.fit(*SMALL, "--quiet", "--log-file")
-    assert run(*argv, "/dev/full")[0] == 0 and (files.model / "model.npz").exists()
-    # If it does not open, the fit is refused before anything is spent.
-    assert refused(*argv, tmp_path / "no" / "log", "--force") == f"{tmp_path}/no/log: No such file or directory"
-    assert refused(*argv, tmp_path, "--force") == f"{tmp_path}: Is a directory"
-
-
-def test_a_name_of_two_lines_is_one_line(tmp_path, monkeypatch):
-    # Such a name in pytest's own record of the test could not be sent by a worker.
-    monkeypatch.setattr(logging.getLogger("vips_fast"), "propagate", False)
-    with log_to(str(tmp_path / "log")):
-        logging.getLogger("vips_fast.cli").error("a\nb\udcff c\r\n%s", "d")
-    assert [line[-1] for line in read(tmp_path / "log")] == ["a b\\udcff c d"]
 
 
 def test_a_library_without_logging_is_silent():

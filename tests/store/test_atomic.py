@@ -116,7 +116,6 @@ OPENS = {
     "store/atomic.py": "the writers",
     "store/lock.py": "locks, which have no content to lose",
     "store/text.py": "os.devnull, for a stream that failed",
-    "jobs/log.py": "the log of a job, which only grows",
     "engine/checkpoint.py": "the ledger, which only grows",
     "data/shards.py": "arrays that grow, in a folder in the making",
     "cli/main.py": "os.devnull, for a stream that is closed",

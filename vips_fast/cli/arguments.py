@@ -245,7 +245,6 @@ class Run(Threaded, title="run"):
     random_state: seed of public choices, not of the noise
     anyway: fit although the forecast, from public numbers, expects nothing but noise
     json: print the result as one JSON object, and nothing else
-    log_file: add a line for each event of the run to this file
     resume: continue a stopped run, if there is one; a finished run spends nothing more
     set (NAME=VALUE): any other setting of the estimator or its options, as in Python
     """
@@ -256,7 +255,6 @@ class Run(Threaded, title="run"):
     random_state: Seed | None = None
     anyway: bool = False
     json: bool = False
-    log_file: File | None = None
     resume: bool = False
     set: tuple[str, ...] = ()
 

@@ -5,11 +5,10 @@ Each command is one function. It turns arguments into a job or a question, and t
 
 import logging
 from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from pathlib import Path
 
 from ...engine.interrupts import stoppable
-from ...jobs.log import log_to
 from ...store.owned import check_apart
 from ..messages import print_object
 from ..signature import Arguments, load
@@ -20,13 +19,9 @@ _WORDS = ("-", "none", "private")
 
 
 def record_end(args: Arguments, explained: Callable[[BaseException], tuple[str, int]]) -> int:
-    """Run a command; record its end, and print failures as objects.
-
-    Its log has its end, and its object on standard output has a failure too.
-    """
-    with stoppable(), ExitStack() as stack:
+    """Run a command; log its end, and print a failure as the object of ``--json``."""
+    with stoppable():
         try:
-            stack.enter_context(log_to(getattr(args, "log_file", None)))
             _check_out(args)
             code = int(load(f"commands.{args.function}")(args))
         except (Exception, KeyboardInterrupt) as error:

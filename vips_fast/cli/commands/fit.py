@@ -181,7 +181,7 @@ def _fit_object(args: Fit, model: Any, seconds: float) -> dict[str, Any]:
         **privacy_object(model),
         "steps": model.n_steps_,
         "seconds": round(seconds, 3),
-        "paths": {"model": args.out, "transcript": args.transcript, "log": args.log_file},
+        "paths": {"model": args.out, "transcript": args.transcript},
         "budget": paid,
     }
 
