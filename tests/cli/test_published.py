@@ -9,9 +9,6 @@ import json
 import os
 import random
 import shutil
-import zipfile
-from contextlib import contextmanager
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -218,83 +215,6 @@ def test_only_files_of_a_transcript_are_read(places, model, kind, make, name, tm
     with at_once():
         assert called("verify", model, "--transcript", tmp_path / "t") in (1, 2)
     assert "internal error" not in capsys.readouterr().err
-
-
-# ------------------------------------------------------------------ large and deep files
-
-
-def bomb(path):
-    """Write a gigabyte of zeros in a megabyte."""
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
-        with archive.open("array.components.npy", "w") as member:
-            shape = {"descr": "<f8", "fortran_order": False, "shape": (1 << 27,)}
-            np.lib.format.write_array_header_1_0(member, shape)
-            for _ in range(1 << 6):
-                member.write(bytes(1 << 24))
-
-
-def deep(path):
-    path.write_text("[" * 200_000)
-
-
-def huge(path):
-    """Write two gigabytes that take no place on the disk."""
-    with open(path, "wb") as file:
-        file.truncate(1 << 31)
-
-
-def many(path):
-    """Write 40 million empty lists."""
-    path.write_bytes(b"[" + b"[]," * 40_000_000 + b"[]]")
-
-
-LARGE = {
-    "model.json": [deep, huge, many],
-    "model.npz": [bomb, huge],
-    "vocab.txt": [huge],
-    "text.json": [deep, huge],
-    "schema.toml": [deep, huge],
-}
-
-
-@pytest.mark.parametrize(
-    ("kind", "name", "make"),
-    [
-        (kind, name, make)
-        for name, each in LARGE.items()
-        for make in each
-        for kind in KINDS
-        if name.startswith("model.") or name in INPUTS[kind]
-    ],
-    indirect=["kind"],
-)
-def test_no_file_takes_much_memory(places, model, kind, name, make, capsys):
-    make(model / name)
-    with limited(1 << 30):
-        refused_by_all(places, kind, model, capsys)
-
-
-@pytest.mark.parametrize("make", [deep, huge, many], ids=lambda one: one.__name__)
-@pytest.mark.parametrize("name", ["privacy.json", "report.html"])
-def test_verify_takes_little_memory_for_what_nobody_reads(places, model, kind, name, make, capsys):
-    make(model / name)
-    with limited(1 << 30), at_once():
-        assert called(*verifying(places, kind, model)) in (1, 2)
-    assert "internal error" not in capsys.readouterr().err
-
-
-@contextmanager
-def limited(more):
-    """Fail an allocation of more bytes than these."""
-    import resource
-
-    before = resource.getrlimit(resource.RLIMIT_AS)
-    mapped = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (mapped + more, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_AS, before)
 
 
 # --------------------------------------------------------------------- terminals
