@@ -175,6 +175,17 @@ def test_the_curvature_stays_positive_where_noise_hides_it(epsilon, monkeypatch)
         assert values[0] > 0, values[0] / values[-1]
 
 
+def test_coefficients_of_columns_that_nearly_measure_one_thing_are_not_drawn_to_0():
+    """Along their difference they are far larger than a logit: a prior for logits of up to 8 missed by 8 deviations."""
+    curvature, m = np.diag([1000.0, 30.0]), np.array([0.5, 20.0])
+    mean, covariance, _ = posterior_given(
+        *(curvature @ m, 3000.0, curvature, curvature, np.zeros((2, 2)), np.zeros(2), np.zeros(2), np.zeros(2)),
+        *(3.0, (0.01, 0.01)),
+    )
+    np.testing.assert_array_less(np.abs(mean - m), 1.7 * np.sqrt(np.diag(covariance)))
+    assert covariance[1, 1] < 4.0**2
+
+
 def test_the_factor_that_calibrates_logits():
     """The one whose gradient was seen, if noise is little; the prior's if it is much."""
     expected = 300 * (FACTORS - 1)

@@ -29,8 +29,9 @@ NODES, WEIGHTS = NODES[WEIGHTS > 1e-18], WEIGHTS[WEIGHTS > 1e-18]
 _ALL_BELOW = 128
 #: From this many standard deviations of the noise on a positive value is taken as it is seen.
 _AS_SEEN = 300.0
-#: Standard deviations of a logit under the prior; their weights are around 2, by a factor of 2.
-_PRIOR_LOGITS = np.array([2.0, 4.0, 8.0])
+#: Standard deviations of a logit under the prior; their weights are around 2, by a factor of 2. The largest are for
+#: columns that nearly measure one thing, whose coefficients are much larger than logits are.
+_PRIOR_LOGITS = np.array([2.0, 4.0, 8.0, 16.0, 32.0])
 #: Most rounds for one alpha, the change in posterior standard deviations that ends them, and by how much less evidence
 #: an alpha ends the search.
 _MOST_ROUNDS, _STILL, _DECIDED = 20, 2e-3, 10.0
