@@ -9,6 +9,7 @@ from scipy.optimize import minimize
 from scipy.special import gammaln
 
 from vips_fast import CountRegression
+from vips_fast.engine.gain import Score
 from vips_fast.models.logistic import LogisticOptions
 from vips_fast.models.logistic.counts import CountModel
 
@@ -115,6 +116,47 @@ def test_the_first_release_does_not_miscount_the_records(dispersion, monkeypatch
         np.column_stack([X, np.full(len(X), model._constant)]) ** 2 * (rates / (1 + dispersion * rates))[:, None]
     ).sum(axis=0)
     np.testing.assert_allclose(np.diag(seen[-1]), whole, rtol=0.06)
+
+
+@pytest.mark.parametrize("exposed", [False, True])
+def test_the_measured_gain_tells_how_far_predictions_go_from_the_mean(exposed, monkeypatch):
+    """The factor rises with the gain, and is 1 at the gain that is expected; what noise hides is next to nothing."""
+    kept = []
+    monkeypatch.setattr(CountModel, "judged", lambda self, score: kept.append((self, float(score.nats[0]))))
+    X, y, exposure = events(1, 20_000, exposed=exposed)
+    model = CountRegression(row_norm=2.0, largest=30.0, epsilon=8.0, delta=1e-6, **bound(exposed))
+    model.set_unsafe(test_key=bytes(32)).fit(X, y, exposure)
+    monkeypatch.undo()
+    ((fitted, gain),) = kept
+
+    def factor(nats, sd=1e-3):
+        fitted.judged(Score(np.array([nats]), sd, 1.0, 0.0, 0.0))
+        return fitted._factor[0]
+
+    found = [factor(nats) for nats in (-1.0, 0.0, 0.5 * gain, gain, 3 * gain)]
+    assert found[0] < 0.05 and (np.diff(found) > 0).all() and found[-1] > 1.3
+    assert found[3] == pytest.approx(1.0, abs=0.2)
+    assert 0.1 < factor(0.0, 1e3) < 0.25
+
+
+@pytest.mark.parametrize("exposed", [False, True])
+def test_where_noise_hides_all_predictions_are_near_the_mean(exposed):
+    """Columns that say nothing: the loss was .3 above that of the mean count."""
+    n, over = 3_000, []
+    rng = np.random.default_rng(0)
+    X, share = rng.uniform(-1, 1, (2 * n, 20)), rng.uniform(0.3, 1, 2 * n) if exposed else np.ones(2 * n)
+    y = np.minimum(rng.negative_binomial(share, 1 / 3.0), 20)
+    exposure = YEAR * share if exposed else None
+    for seed in range(4):
+        model = CountRegression(row_norm=20**0.5, largest=20.0, epsilon=0.3, delta=1e-5, **bound(exposed))
+        model.set_unsafe(test_key=bytes([seed] * 32)).fit(X[:n], y[:n], None if exposure is None else exposure[:n])
+        plain = np.full(n, y[:n].sum() / share[:n].sum()) * share[n:]
+        r, t = share[n:], y[n:]
+        base = (
+            gammaln(t + r) - gammaln(r) - gammaln(t + 1) + r * np.log(r / (r + plain)) + t * np.log(plain / (r + plain))
+        )
+        over.append(base.mean() - model.score(X[n:], t, None if exposure is None else exposure[n:]))
+    assert np.mean(over) < 0.15, over
 
 
 def test_effects_predictions_and_scores():

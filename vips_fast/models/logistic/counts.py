@@ -8,13 +8,13 @@ from typing import Any, ClassVar, Self, Unpack
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import expit, gammaln, logsumexp
+from scipy.special import expit, gammaln, log_expit, logsumexp
 
 from ...checks import check_number
 from ...data.arrays import dense_array
 from ...data.shards import ShardedCorpus
 from ...data.types import Array, Column, Data, Vector
-from ...engine.gain import FoundGain
+from ...engine.gain import FoundGain, Score
 from ...engine.plan import RunSchedule
 from ...engine.result import Public
 from ...kernels.logistic import Rows
@@ -23,7 +23,7 @@ from ..readouts import by_pieces
 from .effects import reading
 from .estimator import Outcomes, Regression
 from .model import LogisticSettings, SandwichModel
-from .posterior import WEIGHTS
+from .posterior import FACTORS, WEIGHTS, factor_of_gain
 from .records import Problem, linear_predictor, read_column, read_events, usable_rows
 from .score import OutcomePrediction, Prediction
 
@@ -33,6 +33,8 @@ _EXPECTED = 0.2
 _OF_USUAL = 2.0
 #: Half of the square of a standard normal is below this in 9 cases of 10.
 _DOUBT = 1.35
+#: Logits that noise makes are cut, so that factors of them are finite.
+_MOST_LOGIT = 30.0
 #: A count beyond the largest is brought to this part of it: a number that is not whole, which tells it from others.
 _CUT = 1.0 - 2.0**-40
 
@@ -200,6 +202,8 @@ class CountRegression(Regression):
     def predict(self, X: Data, exposure: npt.ArrayLike | None = None) -> Array:
         """Predict the mean count of each row, float64, (n,).
 
+        What a log mean has beside that of the released mean count is multiplied by the factor that the measured gain
+        tells (`vips_fast.models.logistic.posterior.factor_of_gain`): where noise hides all effects it is near 0.
         ``exposure`` is a number or (n,); without it the mean is for one unit of exposure.
         """
         fitted = self._as_fitted()
@@ -213,15 +217,22 @@ class CountRegression(Regression):
                 raise ValueError("exposure: expected numbers above 0")
         return np.asarray(rates * (unit / (fitted.largest_exposure or 1.0)))
 
-    @by_pieces(np.concatenate)
     def _rates(self, X: Data) -> Array:
         """Predict the mean count of each row at the largest exposure."""
-        return np.asarray(self._as_fitted()._size * np.exp(np.minimum(self._mean(*self._rows_of(X)), 700.0)))
+        return np.asarray(self._as_fitted()._size * np.exp(np.minimum(self._calibrated(X), 700.0)))
+
+    @by_pieces(np.concatenate)
+    def _calibrated(self, X: Data) -> Array:
+        """Compute the logits of predictions, (n,)."""
+        matrix, scale = self._rows_of(X)
+        logits, state = self._mean(matrix, scale), self._fitted().state
+        factor, base = float(state["factor"][0]), state["base"][0] * scale
+        return base + factor * (logits - base) if factor > 0 else logits
 
     def score(self, X: Data, y: Column | None = None, exposure: npt.ArrayLike | None = None) -> float:
         """Compute the mean log probability of public counts, without noise."""
         y = X.labels if y is None and isinstance(X, ShardedCorpus) else y
-        logits, fitted = self.decision_function(X), self._as_fitted()
+        logits, fitted = self._calibrated(X), self._as_fitted()
         counts, problems = read_events(y, len(logits))
         share, bad = fitted._share_of(exposure, len(logits))
         usable_rows(problems + bad, "raise")
@@ -242,7 +253,7 @@ class CountRegression(Regression):
 class CountModel(SandwichModel):
     """`SandwichModel` for y successes of y + ``size`` trials, or with ``exposed`` of fewer: a part of ``size``."""
 
-    # Counts are predicted by their mean.
+    # The measured gain calibrates counts, which are predicted by their mean.
     _calibrates = False
     # A weight would depend on the count by way of the trials; no single record needs one.
     label_free = False
@@ -278,6 +289,18 @@ class CountModel(SandwichModel):
     def gain_score(self) -> OutcomePrediction:
         return OutcomePrediction([self.prediction], self._bound, self._n, counts=True)
 
+    def judged(self, score: Score) -> None:
+        """Find the factor of what logits have beside the released mean count's, from the measured gain.
+
+        Normal logits say what gain the measured means have if those of another factor are true (`factor_of_gain`).
+        """
+        base, most = float(self._base[0]), _MOST_LOGIT
+        logits = np.clip(self._normal_logits(self._second_moment_of_rows()), -most, most)
+        won, lost = (log_expit(side * logits) - log_expit(side * base) for side in (1, -1))
+        means = (np.exp(base + factor * (logits - base)) for factor in [0.0, *FACTORS])
+        gains = self._usual_size() * np.array([float(WEIGHTS @ (mean * won + lost)) for mean in means])
+        self._factor = np.array([factor_of_gain(score, gains), 0.0])
+
     @property
     def prediction(self) -> Prediction:
         """The mean count at the posterior mean of the coefficients."""
@@ -300,15 +323,20 @@ class CountModel(SandwichModel):
         mean = _EXPECTED * (self._b - self._size)
         return self._size * mean / (mean + self._size)
 
+    def _usual_size(self) -> float:
+        """Find the mean of r. The first curvature, sum r x x^T, tells it where exposures differ."""
+        if not self._exposed:
+            return self._size
+        found = float(self._rows[-1, -1]) / (self._n * self._constant**2)
+        return min(max(found, 0.01 * self._size), self._size)
+
     def _first_center(self, gradient: float, noise_sd: float) -> np.ndarray:
         """Take the mean count from the first gradient.
 
-        It is sum (y - r)/2 x. The first curvature, sum r x x^T, tells the mean of r where exposures differ.
+        It is sum (y - r)/2 x.
         """
         unit = self._n * self._constant / 2
-        most, size = self._b - self._size, self._size
-        if self._exposed:
-            size = min(max(float(self._rows[-1, -1]) / (2 * unit * self._constant), 0.01 * size), size)
+        most, size = self._b - self._size, self._usual_size()
         mean = min(max(size + gradient / unit, 3 * noise_sd / unit, 1e-3 * most), most)
         point = np.zeros(self.n_features)
         point[-1] = math.log(mean / size) / self._constant

@@ -596,11 +596,14 @@ class LogisticModel(LogisticStatistics):
         A score compares with it. Of a rare outcome the first step alone tells a rate that noise may have made, beside
         which a model without effects would look useful. It takes normal logits.
         """
+        found = self._log_odds(self._normal_logits(rows))
+        return np.clip([found], -_MOST_ODDS, _MOST_ODDS) if not math.isnan(found) else self._base
+
+    def _normal_logits(self, rows: np.ndarray) -> np.ndarray:
+        """Compute the logits at `NODES` of normal rows that have this second moment."""
         mean = self._mean
         center = float(rows[-1] @ mean) / self._constant
-        logits = center + math.sqrt(max(float(mean @ rows @ mean) - center**2, 0.0)) * NODES
-        found = self._log_odds(logits)
-        return np.clip([found], -_MOST_ODDS, _MOST_ODDS) if not math.isnan(found) else self._base
+        return np.asarray(center + math.sqrt(max(float(mean @ rows @ mean) - center**2, 0.0)) * NODES)
 
     def _log_odds(self, logits: np.ndarray) -> float:
         """Log odds of the mean probability of logits at `NODES`."""

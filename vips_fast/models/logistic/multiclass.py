@@ -17,15 +17,14 @@ from ...kernels.logistic import Lattice, Rows, pg_mean, triangle_size, workspace
 from ...mechanisms import GaussianMechanism
 from ..per_class import PerClassModel
 from .model import LogisticModel, LogisticSettings
-from .posterior import FACTORS, cholesky, class_probabilities
+from .posterior import FACTORS, cholesky, class_probabilities, factor_of_gain
 from .records import entries_of
 from .score import OutcomePrediction, Prediction
 
 #: The factor of logits whose gain is measured, over (K - 1)/K: noise makes a cautious mean too short.
 _USUAL = 1.25
-#: Draws of records for the gain that a factor leads to, the error of taking rows for normal, and the probability that
-#: logits are nothing but noise. With it what noise hides costs less than .02 nats beside base rates.
-_DRAWS, _OTHER_ROWS, _NOTHING = 1000, 0.1, 0.85
+#: Draws of records for the gain that a factor leads to.
+_DRAWS = 1000
 
 #: Frobenius norm of the K curvatures p_k (1 - p_k) of a record over its largest <xi>: 1.65 at most if its
 #: probabilities add up to 1. A record beyond it is scaled down to it.
@@ -227,10 +226,7 @@ class OneVsRestModel(PerClassModel):
         """Find the factor of all logits from the measured gain.
 
         Draws of normal rows, of the released second moment, say what gain the measured probabilities have if those of
-        another factor are true. Real rows are not normal: that is an error of `_OTHER_ROWS` of the way from the least
-        gain to the largest. Before the measurement logits are nothing but noise with the probability `_NOTHING`, and
-        else a factor is around (K - 1)/K, by a factor of 2. For where noise hides the gain it has mostly made the
-        logits.
+        another factor are true (`factor_of_gain`). The usual one is (K - 1)/K.
         """
         first, k = self.classes[0], self.n_features - 1
         rows = first._second_moment_of_rows()
@@ -242,15 +238,11 @@ class OneVsRestModel(PerClassModel):
         logits = draws @ means[:, :k].T + first._constant * means[:, k]
         bases, released = np.array([(one.first_base(), one._base[0]) for one in self.classes]).T
         ratios = class_probabilities(logits, first._factor[0], bases) / class_probabilities(0 * logits, 0.0, released)
-        most, factors = math.exp(OutcomePrediction.nats), (1 - 1 / self.n_classes) * np.append(0.0, FACTORS)
+        most, usual = math.exp(OutcomePrediction.nats), 1 - 1 / self.n_classes
         nats = np.log(np.clip(ratios, 1 / most, most))
-        gains = [(class_probabilities(logits, one, bases) * nats).sum() / _DRAWS for one in factors]
-        variance = score.sd**2 + score.more**2 + (_OTHER_ROWS * (gains[-1] - gains[0])) ** 2
-        chances = np.exp(-0.5 * np.log2(FACTORS) ** 2)
-        chances = np.append(_NOTHING / (1 - _NOTHING) * chances.sum(), chances)
-        off = (float(score.nats[0]) - np.array(gains)) ** 2
-        chances *= np.exp(0.5 * (off.min() - off) / max(variance, 1e-300))
-        self._set_factor(float(chances @ factors / chances.sum()))
+        truths = (class_probabilities(logits, usual * factor, bases) for factor in [0.0, *FACTORS])
+        gains = np.array([float((truth * nats).sum()) / _DRAWS for truth in truths])
+        self._set_factor(usual * factor_of_gain(score, gains))
 
     @property
     def has_score(self) -> bool:
