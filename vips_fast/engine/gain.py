@@ -65,8 +65,9 @@ class GainScore(ABC):
     #: The bounds of a difference and of each of the last two entries, over the bound of nats.
     reach: float = 1.0
     rest: float = 0.5
-    #: Further entries, and the bound of their norm over the bound of nats.
+    #: Further entries, the bound of the norm of a row of them, and the weight of one over the bound of nats.
     n_shares: int = 0
+    shares_norm: float = 1.0
     shares: float = 1 / 3
     #: Whether neighbors replace a unit; else one has a unit more.
     replaces: bool = False
@@ -80,7 +81,7 @@ class GainScore(ABC):
     def norm(self) -> float:
         """The bound of a contribution whose nats are at most 1; see `clip_rows`."""
         signed = 1.0 + (self.n_candidates - 1) * self.reach**2
-        shares = self.shares if self.n_shares else 0.0
+        shares = self.shares * self.shares_norm if self.n_shares else 0.0
         return float(((2.0 if self.replaces else 1.0) * signed + 2.0 * self.rest**2 + shares**2) ** 0.5)
 
     @abstractmethod
@@ -97,7 +98,7 @@ class GainScore(ABC):
         """Bound contributions, (n, cells).
 
         ``nats`` are (n, J); ``predicted``, (n,), are shares of ``most``. Rows with an invalid number are 0. ``shares``,
-        (n, n_shares), are at least 0, and a row of them has a norm of at most 1.
+        (n, n_shares), are at least 0, and a row of them has a norm of at most ``shares_norm``.
 
         Notes
         -----

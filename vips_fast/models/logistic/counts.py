@@ -257,6 +257,8 @@ class CountModel(SandwichModel):
     _calibrates = False
     # A weight would depend on the count by way of the trials; no single record needs one.
     label_free = False
+    # A large count says more than an outcome.
+    _nats_scale = 2.0
 
     def __init__(self, public: Public, settings: LogisticSettings, size: float, exposed: bool = False):
         self._size, self._exposed = size, exposed
@@ -287,7 +289,7 @@ class CountModel(SandwichModel):
         return super()._add(block, starts, out, scratch)
 
     def gain_score(self) -> OutcomePrediction:
-        return OutcomePrediction([self.prediction], self._bound, self._n, counts=True)
+        return OutcomePrediction([self.prediction], self._bound, self._n, self.nats, counts=True)
 
     def judged(self, score: Score) -> None:
         """Find the factor of what logits have beside the released mean count's, from the measured gain.

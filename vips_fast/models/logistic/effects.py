@@ -658,7 +658,8 @@ def counted_findings(model: Any, level: float = 0.99) -> list[str]:
     if "shares" in read.state:
         *shares, sd = read.state["shares"].tolist()
         n = read.public.n_records
-        numbers = zip(read.names, read.changes, shares, strict=False)
+        # Of very many columns no values were counted.
+        numbers = zip(read.names, read.changes, shares if len(shares) >= len(read.names) else (), strict=False)
         own = [(name, share) for name, change, share in numbers if change.step]
         if counts:
             own.append(("", shares[-1]))

@@ -37,6 +37,7 @@ from .model import LogisticModel, LogisticOptions, LogisticSettings, SandwichMod
 from .multiclass import OneVsRestModel
 from .posterior import class_probabilities, mean_sigmoid
 from .records import LogisticRecords, LogisticShards, Problem, check_scale, design, not_finite, read_labels, usable_rows
+from .score import base_loss
 from .spherical import MAX_COLUMNS, SphericalModel
 
 if TYPE_CHECKING:
@@ -272,12 +273,20 @@ class Regression(PrivateEstimator):
         found, state, classes = super().found_gain_, self._fitted().state, self._fitted().public.classes
         if found is None or classes is None:
             return found
-        names = ["base"] if len(classes) <= 2 else [f"class{k}.base" for k in range(len(classes))]
-        shares = expit(np.array([float(state[name][0]) for name in names]))
-        shares = np.append(shares, 1 - shares) if len(shares) == 1 else shares / shares.sum()
-        loss = max(-float(xlogy(shares, shares).sum()), 1e-6)
-        # Noise may make nats that no prediction has: a gain of 1 is a prediction without error.
-        return FoundGain(*(min(max(-math.log1p(-min(share, 1 - 1e-12)) / loss, -1.0), 1.0) for share in found))
+        # Noise may make nats that no prediction has.
+        nats = [-math.log1p(-min(share, 1 - 1e-12)) for share in found]
+        if len(classes) <= 2:
+            loss, more, error = base_loss(float(state["base"][0]), *state["shares"][-2:].tolist())
+        else:
+            shares = expit(np.array([float(state[f"class{k}.base"][0]) for k in range(len(classes))]))
+            shares /= shares.sum()
+            loss, more, error = -float(xlogy(shares, shares).sum()), 0.0, 0.0
+        loss = max(loss, 1e-6)
+        gain, low, high = [(one - more) / loss for one in nats]
+        doubt = 1.6449 * gain * error / loss
+        low, high = gain - math.hypot(gain - low, doubt), gain + math.hypot(high - gain, doubt)
+        # A gain of 1 is a prediction without error.
+        return FoundGain(*(min(max(share, -1.0), 1.0) for share in (gain, low, high)))
 
     @property
     def verdict_(self) -> Verdict:

@@ -33,7 +33,7 @@ from .posterior import (
     second_moment,
     shrink,
 )
-from .score import OutcomePrediction, Prediction
+from .score import OutcomePrediction, Prediction, nats_bound
 
 #: Share of the squared contribution bound that goes to the linear statistic. The first is of step one, the second of
 #: the others, where both are released around a center.
@@ -328,6 +328,8 @@ class LogisticModel(LogisticStatistics):
     #: Whether releases calibrate logits; and whether the curvature's average begins anew where it has moved.
     _calibrates: ClassVar[bool] = True
     _moves: ClassVar[bool] = True
+    #: See `nats_bound`.
+    _nats_scale = 1.0
 
     def __init__(self, public: Public, settings: LogisticSettings):
         super().__init__(public, settings)
@@ -347,7 +349,7 @@ class LogisticModel(LogisticStatistics):
         self.plan(0.0, 1.0)
 
     def plan(self, noise_sd: float, fraction: float) -> None:
-        """Choose bound and averaging from public numbers.
+        """Choose bounds and averaging from public numbers.
 
         ``noise_sd`` is that of an entry of the sum of contributions, and ``fraction`` the share of records in a step.
         """
@@ -365,6 +367,7 @@ class LogisticModel(LogisticStatistics):
         self._quiet = self._even = True
         self._quiet = noise() <= _SMALL
         self._even = noise() <= _HIDDEN
+        self.nats = nats_bound(noise_sd, self.clip, self._n, fraction, self._nats_scale)
 
     def _blocks(self, first: bool) -> tuple[float, float]:
         share = LINEAR_SHARE[0] if first else _EVEN_SHARE if self._even else LINEAR_SHARE[1]
@@ -615,7 +618,7 @@ class LogisticModel(LogisticStatistics):
         return self._constant > 0
 
     def gain_score(self) -> OutcomePrediction:
-        return OutcomePrediction([self.prediction], self._bound, self._n)
+        return OutcomePrediction([self.prediction], self._bound, self._n, self.nats)
 
     @property
     def _optimism(self) -> float:

@@ -19,7 +19,7 @@ from ..per_class import PerClassModel
 from .model import LogisticModel, LogisticSettings
 from .posterior import FACTORS, cholesky, class_probabilities, factor_of_gain
 from .records import entries_of
-from .score import OutcomePrediction, Prediction
+from .score import NATS, OutcomePrediction, Prediction
 
 #: The factor of logits whose gain is measured, over (K - 1)/K: noise makes a cautious mean too short.
 _USUAL = 1.25
@@ -40,6 +40,11 @@ class ClassModel(LogisticModel):
         assert public.classes is not None
         self._n_classes = len(public.classes)
         super().__init__(public, settings)
+
+    def plan(self, noise_sd: float, fraction: float) -> None:
+        super().plan(noise_sd, fraction)
+        # With a larger bound rows that are not normal would move the factor, which the score also tells.
+        self.nats = NATS[0] * math.sqrt(math.log2(self._n_classes))
 
     def _residual_bound(self, first: bool) -> float:
         # If all classes are equally likely, a record's residuals with its worst label have a norm of at least sqrt(1 -
@@ -238,7 +243,7 @@ class OneVsRestModel(PerClassModel):
         logits = draws @ means[:, :k].T + first._constant * means[:, k]
         bases, released = np.array([(one.first_base(), one._base[0]) for one in self.classes]).T
         ratios = class_probabilities(logits, first._factor[0], bases) / class_probabilities(0 * logits, 0.0, released)
-        most, usual = math.exp(OutcomePrediction.nats), 1 - 1 / self.n_classes
+        most, usual = math.exp(first.nats), 1 - 1 / self.n_classes
         nats = np.log(np.clip(ratios, 1 / most, most))
         truths = (class_probabilities(logits, usual * factor, bases) for factor in [0.0, *FACTORS])
         gains = np.array([float((truth * nats).sum()) / _DRAWS for truth in truths])
@@ -251,7 +256,9 @@ class OneVsRestModel(PerClassModel):
 
     def gain_score(self) -> OutcomePrediction:
         first, factors = self.classes[0], [one._factor for one in self.classes]
-        return OutcomePrediction([one.prediction for one in self.classes], first._bound, first._n, factors=factors)
+        return OutcomePrediction(
+            [one.prediction for one in self.classes], first._bound, first._n, first.nats, factors=factors
+        )
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         super().restore(state)

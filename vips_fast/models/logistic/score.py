@@ -1,5 +1,6 @@
 """How well the columns predict the outcome: the score that the last step may measure."""
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -8,7 +9,7 @@ from scipy import sparse
 from scipy.special import expit, log_expit
 
 from ...data.schema import moved_to_bounds
-from ...engine.gain import RowScore
+from ...engine.gain import JUDGES, RowScore
 from ...kernels.logistic import Rows
 from .posterior import mean_sigmoid
 from .records import LogisticRecords, entries_of
@@ -16,8 +17,13 @@ from .records import LogisticRecords, entries_of
 #: Products of entries of this many bits are added exactly, in any order, for rows and columns of norm 1.
 _BITS = 24
 _LEAST = 1e-300
+#: The least and the largest bound of a record's nats, of two classes. Few records gain or lose more than 2; but of a
+#: rare outcome these are the ones that its columns tell.
+NATS = 2.0, 4.0
 #: With more columns the step counts no values beyond bounds: a block's contributions would be large.
 _MOST_COUNTED = 256
+#: Standard deviation of the error that normal logits make in the log odds of a base rate, as on thirty public tables.
+_OTHER_LAW = 0.2
 
 
 class Prediction(NamedTuple):
@@ -32,23 +38,50 @@ class Prediction(NamedTuple):
     base: float
 
 
+def nats_bound(noise_sd: float, clip: float, n: float, fraction: float, scale: float) -> float:
+    """Bound a record's nats, from public numbers.
+
+    A bound b brings the mean nats of m records noise of about b ``noise_sd`` / (``clip`` m), and cuts what is above it,
+    which is a bias. The largest bound is taken whose noise, 1/(2 sqrt(m)), is no more than the choice of records makes
+    the mean of usual nats vary. ``scale`` says how much larger nats are than those of two classes.
+    """
+    asked = fraction * min(n, JUDGES)
+    least, most = NATS
+    return scale * min(max(math.sqrt(asked) * clip / (2 * max(noise_sd, _LEAST)), least), most)
+
+
+def base_loss(base: float, rate: float, sd: float) -> tuple[float, float, float]:
+    """Find the log loss of the base rate, how much more the score's own base loses, and the error of the loss.
+
+    ``base`` are the log odds that the score compared with, by normal logits. ``rate`` is the share of the outcome that
+    the same step counted, with noise of ``sd``. They are joined by their precision.
+    """
+    law = float(expit(base))
+    trust = 1 / (1 + (sd / (_OTHER_LAW * law * (1 - law))) ** 2)
+    share = min(max(law + trust * (rate - law), law / 4), 1 - (1 - law) / 4)
+    lost = -math.log(share), -math.log1p(-share)
+    more = share * (-math.log(law) - lost[0]) + (1 - share) * (-math.log1p(-law) - lost[1])
+    error = abs(lost[0] - lost[1]) * math.sqrt(trust) * sd
+    return share * lost[0] + (1 - share) * lost[1], more, error
+
+
 class OutcomePrediction(RowScore):
     """Contributions to a score of a logistic regression.
 
     A unit's nats are the mean, over its rows, of log p - log p0. Here p is the predictive probability of the outcome
     that occurred, and p0 is the one by the released base rate. ``models`` has one posterior, or one for each class.
-    ``bound`` is the largest norm of a row, ``n`` the public number of units. Of ``counts``, one beyond the public bound
-    was brought to a number that is not whole.
+    ``bound`` is the largest norm of a row, ``n`` the public number of units, ``nats`` the `nats_bound`. Of ``counts``,
+    one beyond the public bound was brought to a number that is not whole.
 
-    The step also counts, for each column, the share of values that were moved to a bound (`moved_to_bounds`), and of
-    counts the share that was cut.
+    The step also counts, for each column, the share of values that were moved to a bound (`moved_to_bounds`), of
+    counts the share that was cut, and of two classes the share of the second.
 
     Notes
     -----
     *Bound.* A row of the score is a function of the unit's own rows, labels and word, and of released numbers. Nats are
     cut at ``nats`` on both sides. A row with j moved values has the entry j^(-1/2) for each of them, a vector of norm
-    1, or 0 without one; a unit has the mean over its rows, whose norm is at most 1. `GainScore.clip_rows` proves the
-    rest.
+    1, or 0 without one; a unit has the mean over its rows, whose norm is at most 1. The share of the second class is an
+    entry of its own, at most 1, and makes the norm at most sqrt(2). `GainScore.clip_rows` proves the rest.
     (So the share of a column whose values are moved together with others' is a little more than is counted.)
 
     *Optimism.* The coefficients were fitted to the same units. Let m be the posterior mean. By Efron (2004) a fit's own
@@ -62,19 +95,23 @@ class OutcomePrediction(RowScore):
     elementwise. So a unit's row has the same bits in any block.
     """
 
-    nats, most, rest = 2.0, 1.0, 0.25
+    most, rest = 1.0, 0.25
 
     def __init__(
         self,
         models: Sequence[Prediction],
         bound: float,
         n: int,
+        nats: float,
         counts: bool = False,
         factors: Sequence[np.ndarray] = (),
     ):
-        self._bound, self._counts = bound, counts
+        self._bound, self._counts, self.nats = bound, counts, nats
         d = len(models[0].mean)
-        self.n_shares = d + counts if d <= _MOST_COUNTED else 0
+        self._rates = len(models) == 1 and not counts
+        self._moves = d <= _MOST_COUNTED
+        self.n_shares = (d + counts) * self._moves + self._rates
+        self.shares_norm = math.sqrt(2) if self._rates else 1.0
         self._tables, self._units = [], []
         for one in models:
             table = np.column_stack([one.mean, one.spread])
@@ -89,12 +126,12 @@ class OutcomePrediction(RowScore):
         self.optimism = sum(one.optimism for one in models) / n
 
     def unit_shares(self, block: Rows, unit: np.ndarray, kept: np.ndarray, n_units: int) -> np.ndarray | None:
-        """Compute units' shares of moved values, and of counts that were cut, (n_units, n_shares)."""
+        """Compute units' shares of moved values, and of cut counts or the second class, (n_units, n_shares)."""
         if not self.n_shares:
             return None
-        n, moved = block.n_rows, moved_to_bounds(block.values[: 0 if block.unit else None])
+        n, moved = block.n_rows, moved_to_bounds(block.values[: 0 if block.unit or not self._moves else None])
         if block.indptr is None:
-            row, column = np.nonzero(moved.reshape(n, block.n_features))
+            row, column = np.nonzero(moved.reshape(n, -1)) if len(moved) else (np.empty(0, np.int64),) * 2
         else:
             here = np.flatnonzero(moved)
             row, column = np.searchsorted(block.indptr, here, side="right") - 1, block.indices[here]
@@ -105,6 +142,10 @@ class OutcomePrediction(RowScore):
         asked[kept] = True
         row, column = row[asked[row]], column[asked[row]]
         share, number = 1 / np.sqrt(np.bincount(row, minlength=n)[row]), np.bincount(unit[kept], minlength=n_units)
+        if self._rates:
+            won = np.flatnonzero(asked & (block.y == 1))
+            row, share = np.append(row, won), np.append(share, np.ones(len(won)))
+            column = np.append(column, np.full(len(won), self.n_shares - 1))
         found = np.bincount(unit[row] * self.n_shares + column, share, n_units * self.n_shares)
         return found.reshape(n_units, self.n_shares) / np.maximum(number, 1)[:, None]
 
