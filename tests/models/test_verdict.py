@@ -24,7 +24,7 @@ HALF = "half of a person's words predict the other half"
     "found, worth, says",
     [
         (MUCH, "useful", f"useful. In a release, {HALF} 20% better (90 % "),
-        (FoundGain(0.03, 0.019, 0.04), "unclear", "cannot tell. In a release,"),
+        (FoundGain(0.03, 0.019, 0.04), "unclear", "do. It may be less than 2%, which hardly matters. More persons or"),
         (UNSURE, "unclear", "(90 % interval -10% to +20%) than the word counts of all persons do. More persons or"),
         (FoundGain(0.5, -1.0, 0.9), "unclear", f"cannot tell. Noise hides whether {HALF}"),
         (NONE, "no better", f"not better than counting words. In a release, {HALF}"),

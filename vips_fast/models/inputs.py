@@ -63,7 +63,8 @@ def column_names(public: Public) -> tuple[str, ...] | None:
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{source}: {error}") from None
     if len(names) != public.n_features:
-        raise ValueError(f"{source} has {len(names)} names; expected {public.n_features}, one for each column")
+        own = "; leave out the label's, Schema.without" if source == SCHEMA else ""
+        raise ValueError(f"{source} has {len(names)} names; expected {public.n_features}, one for each column{own}")
     return tuple(names)
 
 

@@ -84,4 +84,6 @@ def _judged(found: FoundGain | None, claim: str, than: str, other: str, remedy: 
         return "useful", f"Verdict: useful. {said}"
     if found.high < _LEAST:
         return "no better", f"Verdict: not better than {other}. {said}"
-    return "unclear", f"Verdict: cannot tell. {said} {remedy}"
+    # An interval above 0 would else read as a gain.
+    small = f" It may be less than {_LEAST:.0%}, which hardly matters." if found.low > 0.0 else ""
+    return "unclear", f"Verdict: cannot tell. {said}{small} {remedy}"

@@ -580,8 +580,8 @@ class Told(NamedTuple):
         else:
             some = f"the 90 % interval{'s' * (apart > 1)} of {apart} leave{'s' * (apart == 1)} out a ratio of 1"
             told = f"{n} are known, and {some if apart else 'all their 90 % intervals hold a ratio of 1'}"
-        more = f" {large} {'is' if large == 1 else 'are'} only known to be large." if large else ""
-        return f"Of {counted(every, 'effect')} {told}.{more}"
+        more = f"; {large} {'is' if large == 1 else 'are'} only known to be large" if large else ""
+        return f"Of {counted(every, 'effect')} {told}{more}."
 
     def lines(self, ratio: str, most: int | None = MOST_LISTED, more: str = "") -> list[str]:
         """List the known effects, at most ``most`` of them, and name the others. ``more`` says where the rest is."""
