@@ -244,6 +244,18 @@ def test_shares_of_values_beyond_bounds_and_of_cut_counts_are_released(form):
         assert ("the counts are above it and were cut" in page) == (kind is CountRegression)
 
 
+@pytest.mark.parametrize("form", ["dense", "sparse"])
+def test_of_very_many_columns_only_the_outcome_is_counted(form):
+    rng = np.random.default_rng(0)
+    X, y = (rng.random((2000, 300)) < 0.05).astype(float), (rng.random(2000) < 0.9).astype(int)
+    rows = sp.csr_array(X) if form == "sparse" else X
+    with pytest.warns(UserWarning) as said:
+        model = keyed(regression(epsilon=4.0, row_norm=5.0)).fit(rows, y)
+    share, sd = model._fitted().state["shares"]
+    assert abs(share - y.mean()) < 5.5 * sd and sd < 0.01
+    assert not any("beyond its bounds" in str(one.message) for one in said)
+
+
 def test_counts_are_measured_and_their_list_says_what_effects_are_on():
     rng = np.random.default_rng(0)
     X = rng.uniform(-1, 1, (20_000, 2))
