@@ -22,7 +22,7 @@ _LEAST = 1e-300
 NATS = 2.0, 4.0
 #: With more columns the step counts no values beyond bounds: a block's contributions would be large.
 _MOST_COUNTED = 256
-#: Standard deviation of the error that normal logits make in the log odds of a base rate, as on thirty public tables.
+#: Standard deviation of the error that normal logits make in the log odds of a base rate, as on sixteen public tables.
 _OTHER_LAW = 0.2
 
 
