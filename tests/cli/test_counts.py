@@ -65,7 +65,7 @@ def test_a_bound_that_cuts_is_named_by_its_flag(run, fit, tmp_path):
     (tmp_path / "s.toml").write_text(schema)
     (tmp_path / "t.csv").write_text((tmp_path / "t.csv").read_text().replace("sex", "largest"))
     _, text, err = run(*command)
-    for out in (text + err, run("show", tmp_path / "m", "--all")[1]):
+    for out in (text + err, run("show", tmp_path / "m")[1]):
         assert out.count("--largest 1: about") == 1  # a warning is not printed again
         assert "largest=1" not in out and "largest man instead of woman" in out
     table = in_options(FitCounts, "largest=1, unlike largest=man and smoker=yes", ("largest=man",))

@@ -88,9 +88,9 @@ def test_a_finished_model_is_the_answer_to_the_same_question_only(notes, tmp_pat
     """What no setting of the model holds is compared, too; nothing is spent, and the model stays."""
     budget, other = (Budget.create(tmp_path / name, 9.0, 1e-5, dataset="ward7", unit="patient") for name in "bc")
 
-    def job(paid=budget, out="out", person="patient", unit="patient", settings=None, **read):
+    def job(paid=budget, out="out", person="patient", unit="patient", settings=None, transcript=None, **read):
         source = TextFile(notes, **{"text": ["note"], "person": person, "vocab": "public:en", "vocab_size": 900} | read)
-        more = dict(budget=paid, unit=unit if person else None, resume=True, on_forecast=quiet)
+        more = dict(budget=paid, unit=unit if person else None, resume=True, on_forecast=quiet, transcript=transcript)
         return Job(model(**{"n_steps": 2} | (settings or {})), source, tmp_path / out, **more)
 
     job().run()
@@ -103,6 +103,7 @@ def test_a_finished_model_is_the_answer_to_the_same_question_only(notes, tmp_pat
         r"text = \['note'\], this fit has \['patient', 'note'\]": dict(text=["patient", "note"]),
         "ngrams = 1, this fit has 2": dict(ngrams=2),
         "vocab = another tuple, this fit has": dict(vocab_size=800),
+        "transcript = none, this fit has '.*releases'": dict(transcript=tmp_path / "releases"),
         "pays for the model in": dict(paid=other),
         "budget=None: the budget of ward7": dict(paid=None),
     }.items():

@@ -172,11 +172,9 @@ def test_only_the_releases_of_a_fit_without_a_folder_are_kept(prior, tmp_path, m
     assert "count as spent" in caught.value.__notes__[0] and len([*tmp_path.iterdir()]) == 1
 
 
-def test_the_plan_chooses_topics_without_a_prior(tmp_path):
-    (tmp_path / "words").write_text("\n".join(WORDS))
-    found = PrivateTopics(8.0, 1e-6, public_prior=None, vocab=tmp_path / "words", doc_length=12, random_state=0)
-    found.fit(notes(8000), text="note", person="patient")
-    assert 5 <= found.model_.n_components <= 50 and found.privacy_.n_records == 4000
+def test_without_a_prior_the_number_of_topics_has_to_be_given():
+    with pytest.raises(ValueError, match=r"n_topics=None: expected a number without public_prior; vips_fast\.plan"):
+        PrivateTopics(8.0, 1e-6, public_prior=None).fit(notes(), text="note", person="patient")
 
 
 def test_the_shell_and_python_read_texts_alike(prior, tmp_path, monkeypatch):

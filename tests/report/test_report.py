@@ -86,7 +86,7 @@ def test_a_tainted_model_says_so_everywhere():
     outline = Outline(text)
     assert outline.title.startswith("NOT PRIVATE: ")
     heads = [said for tag, said in outline.heads if tag in ("h1", "h2")]
-    assert len(heads) == 8 and all(said.startswith("NOT PRIVATE") for said in heads)
+    assert len(heads) == 7 and all(said.startswith("NOT PRIVATE") for said in heads)
     body = text.partition("<body>")[2]
     assert body.index("NOT PRIVATE: unsafe test_key") < body.index("<h1>") and "What an attacker can gain" not in body
     assert short_report(make_dossier(reported.tainted())).startswith("NOT PRIVATE: ")
@@ -126,8 +126,7 @@ def test_reports_hold_nothing_but_the_result(name):
     other = make()
     other._result = dataclasses.replace(fitted._result, diagnostics=None)
     with_figures, without = html_report(fitted), html_report(other)
-    lacking = re.search(r"<li>Diagnostics of the training records.*?</li>\n", with_figures)
-    assert lacking and with_figures.replace(lacking[0], "") == without
+    assert with_figures == without
 
 
 def test_one_page_is_about_a_model_its_words_and_its_tables():
@@ -138,10 +137,6 @@ def test_one_page_is_about_a_model_its_words_and_its_tables():
     assert [one.name for one in dossier.sections] == ["tables1", "tables2", "words"] and len(dossier.released) == 4
     assert dossier.n_releases == 6 + n_rounds and dict(dossier.facts)["releases"] == f"{6 + n_rounds}"
     assert dossier.head == last.ledger_.head
-    # Words, topics and each table have a bar, which grows to the statement's epsilon.
-    ends = [row.end for row in dossier.curve.rows]
-    assert ends == sorted(ends) and len(set(ends)) == 4 and ends[-1] == pytest.approx(100.0)
-    assert dossier.curve.rows[-1].value == f"epsilon = {last.privacy_.epsilon:.4g}"
     text = page("whole")
     verdict, pictures, assumptions = (text.index(said) for said in ("<h1>", "Shares by month", 'id="assumptions"'))
     assert verdict < text.index("Released: ") < pictures < assumptions
@@ -183,7 +178,7 @@ def test_the_list_of_tables_names_what_grows():
     topics = np.eye(4)[np.where(rng.random(20_000) < 0.1 * month, 0, rng.integers(0, 4, 20_000))]
     tables = TopicTables({"month": range(1, 7)}, epsilon=0.5).fit(topics, {"month": month})
     said = short_report(make_dossier(tables))
-    assert said == short_report(make_dossier(tables), whole=True) and " month 6: topic 1 " in said
+    assert " month 6: topic 1 " in said
     assert re.search(r"^  topic 1: Grows by \d+\.\d\d points from one month to the next", said, re.M)
 
 
@@ -201,7 +196,7 @@ def test_gains_and_spending_are_the_ledgers():
     model = reported.topics()
     dossier, privacy = make_dossier(model, names=reported.words(60)), model.privacy_
     assert [g.epsilon for g in dossier.gains] == [privacy.for_group(k) for k in (1, 2, 5, 10)]
-    assert dossier.curve is None and dossier.head == model.ledger_.head
+    assert dossier.head == model.ledger_.head
     parts = LatentDirichletAllocation(3, noise_multiplier=2.0, delta=1e-5, doc_length=30, random_state=0)
     data = CASES["lda"][1]
     parts.partial_fit(data()[0], part="a").partial_fit(data(seed=1)[0], part="b").partial_fit(data(seed=2)[0], part="b")
@@ -227,8 +222,8 @@ def test_topics_show_words_shares_and_what_is_noise():
 
 
 def test_what_is_missing_is_said():
-    lacks = " ".join(make_dossier(CASES["lda"][0]().fit(*CASES["lda"][1]())).lacks)
-    assert "names of the columns" in lacks and "releases" in lacks and "budget" in lacks
+    text = html_report(CASES["lda"][0]().fit(*CASES["lda"][1]()))
+    assert "The fit kept no releases" in text and "No budget paid for this model" in text
 
 
 def test_pages_of_large_models_stay_small(monkeypatch):
@@ -285,8 +280,6 @@ def test_a_page_opens_with_what_was_released_and_what_it_means():
     rarest = privacy_record(model._fitted())["risk"]["inference"][2]
     assert "which of 100 persons a record belongs to" in text and percent(rarest["success"], 2) in text
     assert text.index('id="learned"') < text.index('id="guarantee"') < text.index('id="assumptions"')
-    lacking = page("topics")
-    assert "publish --dataset NAME" in lacking and "publish --dataset NAME" not in text
 
 
 @pytest.mark.parametrize("n_steps", (1, 3))

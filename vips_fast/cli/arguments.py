@@ -97,15 +97,6 @@ class Threaded(Arguments, title="run"):
     quiet: bool = False
 
 
-class OfClass(Arguments):
-    """Models of any class.
-
-    cls (MODULE:CLASS): class of a model of your own
-    """
-
-    cls: str | None = None
-
-
 class Target(Arguments, title="privacy"):
     """How much may be revealed about a person.
 
@@ -468,13 +459,12 @@ class Predict(Fitted, Columns, Threaded, command="predict", function="models:pre
     threshold: Integer | None = None
 
 
-class Show(Fitted, Printed, OfClass, command="show", function="models:show"):
+class Show(Fitted, Printed, command="show", function="models:show"):
     """Print the report of a model in short, or write it as a page; or print a public prior. Needs no data.
 
     model (DIR): folder written by fit, or by a vocabulary's save; or a prior: FILE, or public:LANGUAGE
     tables (TABLES): tables of the model in their order, which page and statement then cover too
     words: words a topic, default 10
-    all: list all effects of a regression, and not only the largest
     out (FILE): write the whole report to this .html file
     transcript: for the page: the fit's transcript: the report says whether the model follows from it
 
@@ -485,12 +475,11 @@ class Show(Fitted, Printed, OfClass, command="show", function="models:show"):
 
     tables: Place[Annotated[list[str], Kind(path="folder")] | None] = None
     words: Whole = 10
-    all: bool = False
     out: Annotated[str, ending(".html")] | None = None
     transcript: Folder | None = None
 
 
-class Verify(Fitted, Printed, OfClass, command="verify", function="models:verify"):
+class Verify(Fitted, Printed, command="verify", function="models:verify"):
     """Make a model again from its releases, without the data, and compare every file there; or check a publication.
 
     model (DIR): folder written by fit or by publish
@@ -533,8 +522,6 @@ class Plan(Lengths, Printed, command="plan", function="lda:plan"):
     topics: default with a public vocabulary: the worthwhile number
     table: print instead a forecast for other epsilons and numbers of records, and advice
     delta: default min(1e-5, 0.1 / records)
-    sampling: default: poisson, as in memory; random_allocation, as for shards
-    n_bins (T): the shards' bins, if they have any
     vocab_share: share of epsilon for the vocabulary; default: half
 
     vips-fast plan --records 400000 --vocab-size 7702 --topics 50 --epsilon 1
@@ -547,21 +534,16 @@ class Plan(Lengths, Printed, command="plan", function="lda:plan"):
     topics: Whole | None = None
     table: bool = False
     delta: Probability | None = None
-    sampling: Literal["poisson", "random_allocation"] | None = None
-    n_bins: Whole | None = None
     vocab_share: Probability | None = None
 
 
 class Template(Encoded, command="schema", function="data:schema"):
-    """Write a template of a table's schema, from the names of its columns only.
+    """Print a template of a table's schema, from the names of its columns only.
 
     input (TABLE): CSV, Excel, JSON Lines or Parquet, read only for the names of its columns
-    out (FILE): file for the template; default: print
 
-    vips-fast schema table.csv --out schema.toml
+    vips-fast schema table.csv
     """
-
-    out: File | None = None
 
 
 class Shard(Words, Persons, command="shard", function="data:shard"):

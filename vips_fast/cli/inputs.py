@@ -180,7 +180,7 @@ def read_new_rows(args: Predict, model: Any) -> Any:
 
 def text_file(args: Texts, **more: Any) -> TextFile:
     """Make the source of texts, and how they become words."""
-    fields = TextFile.__dataclass_fields__.keys() - {"path", "progress", "verify"}
+    fields = TextFile.__dataclass_fields__.keys() - {"path", "progress"}
     given = {name: value for name in fields if (value := getattr(args, name, None)) is not None}
     return TextFile(args.input, progress=reading(not getattr(args, "quiet", True)), **given, **more)
 

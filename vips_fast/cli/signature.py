@@ -64,7 +64,7 @@ MISSING = object()
 PLACE = "by position"
 Place = Annotated[T, PLACE]
 #: Flags that are not the name of their field without ``n_`` or ``target_``.
-_FLAGS = {"random_state": "seed", "cls": "class"}
+_FLAGS = {"random_state": "seed"}
 
 
 @dataclass(frozen=True, eq=False)

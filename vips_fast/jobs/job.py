@@ -28,6 +28,7 @@ from ..engine.checkpoint import raised
 from ..engine.transcript import TranscriptWriter
 from ..models.caveats import warn
 from ..report import html_report
+from ..report.dossier import kept_releases
 from . import beside
 from .folder import MODEL, JobFolder, belongs, run_folder, tidy
 from .places import check_place, kind_in
@@ -217,6 +218,11 @@ class Job:
             raise ValueError("out=None: expected a folder, since budget, purchase and resume=True need what it keeps")
         named = self.groups is not None or self.source.person is not None
         self._own = named or says_persons(self.source.path)
+        for name, value in (("unit", self.unit), ("rows_per_group", self.model._options.rows_per_group)):
+            if value is not None and not self._own:
+                which = "person= or groups=, which say whose each record is"
+                alone = "if each is of another one, leave it out: the statement is then about one record"
+                raise ValueError(f"{name}={value}: expected only with {which}; {alone}")
 
     @property
     def unit_name(self) -> str:
@@ -369,6 +375,8 @@ class Job:
         if raised(theirs, mine) and there.privacy_.epsilon > theirs["epsilon"]:
             free.add("epsilon")  # it paid for a release that was lost
         yield from ((name, theirs.get(name), mine[name]) for name in sorted(mine.keys() - free))
+        if self.transcript is not None and kept_releases(there.ledger_) is None:
+            yield "transcript", None, str(self.transcript)
         if not isinstance(self.source.path, (str, os.PathLike)) or os.path.exists(self.source.path):
             yield "unit", there.privacy_.unit, self.unit_name
             yield from self.source.unlike(there)

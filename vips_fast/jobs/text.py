@@ -68,7 +68,7 @@ class TextFile:
         As for `PrivateTopics`. With listed words nothing is left out unless it is asked for.
     vocab_share : float or None
         Share of epsilon for a purchase; None is planned.
-    analyzer, min_length, numbers, ngrams
+    analyzer, numbers, ngrams
         How texts become words; see `vips_fast.data.Analyzer`. An analyzer of None is the segmenter of the ``language``
         if it has one, and else "unicode".
     format, encoding
@@ -78,8 +78,6 @@ class TextFile:
     public_prior : path, "public:LANGUAGE", PublicPrior or None
         The public prior of `vips_fast.load_prior`, which is restricted to the words. The model needs its number of
         topics.
-    verify : bool
-        Whether the bytes of shards are checked.
     progress : callable(str) -> context manager
         Gives a callback for the progress of reading.
     """
@@ -95,14 +93,12 @@ class TextFile:
     analyzer: str | None = None
     stop_words: Vocabulary | None = None
     coarse_words: Vocabulary | None = None
-    min_length: int = 1
     numbers: str | None = None
     ngrams: int = 1
     format: str | None = None
     encoding: str = "utf-8"
     invalid: str = "raise"
     public_prior: str | os.PathLike[str] | PublicPrior | None = None
-    verify: bool = True
     progress: Callable[[str], AbstractContextManager[Any]] = lambda label: nullcontext()
 
     def __post_init__(self) -> None:
@@ -175,7 +171,7 @@ class TextFile:
         left_out = () if listed in (None, NONE) else stop_words(listed)
         left_out += () if coarse in (None, NONE) else coarse_words(coarse)
         words = self.analyzer or segmenter_of(language) or "unicode"
-        return Analyzer(words, self.min_length, numbers or "keep", self.ngrams, left_out)
+        return Analyzer(words, 1, numbers or "keep", self.ngrams, left_out)
 
     def public_words(self) -> tuple[str, ...] | None:
         """Load the words of a public vocabulary or prior."""
@@ -218,7 +214,7 @@ class TextFile:
     def _read(self, reading: Reading) -> tuple[Corpus | ShardedCorpus, dict[str, str], PrivateVocabulary | None]:
         """Read the documents, describe the reading in a file, and purchase words."""
         if is_sharded(self.path):
-            shards = ShardedCorpus(self.path, verify=self.verify)
+            shards = ShardedCorpus(self.path)
             said = shards.text(READING)
             return shards, {} if said is None else {READING: said}, None
         raw = holds_records(self.path, self.format, self.text, self.person)
@@ -250,18 +246,6 @@ class TextFile:
         """Open the texts."""
         columns = self.text or ("text",), self.person
         return Records(self.path, *columns, self.format, self.encoding, self.invalid, progress)
-
-    def count(self) -> int:
-        """Count the persons, or the records without persons.
-
-        Raises ValueError for a source that would be gone after it.
-        """
-        if reads_once(self.path):
-            raise ValueError("n_records=None: a stream can be read once only; expected the number")
-        n = persons = 0
-        for texts, numbers in self.records().batches():
-            n, persons = n + len(texts), max(persons, 1 + max(numbers or (-1,)))
-        return n if self.person is None else persons
 
 
 def _check_words(words: Sequence[str], analyzer: Analyzer, name: str) -> None:

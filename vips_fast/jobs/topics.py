@@ -19,11 +19,9 @@ from ..checks import check_number
 from ..data.frames import named_columns
 from ..data.types import Matrix, Texts
 from ..data.vocabulary import Vocabulary, count_matrix
-from ..engine.budget import Budget
 from ..engine.statement import Privacy
 from ..models.family import VOCABULARY, family_of
-from ..models.lda import LatentDirichletAllocation, PublicPrior, plan
-from ..models.lda.planning import DOC_LENGTH
+from ..models.lda import LatentDirichletAllocation, PublicPrior
 from ..report import html_report, part_of
 from ..store.atomic import replace_text
 from . import beside
@@ -144,7 +142,7 @@ class PrivateTopics(TextJob):
         The public topics (`vips_fast.load_prior`): of the ``language``, of a file, or None for topics that come from
         the records only.
     n_topics : int or None
-        Number of topics; None takes the number of the prior. Without a prior, None takes the plan's (`vips_fast.plan`).
+        Number of topics; None is that of the prior. Without one it has to be given, and `vips_fast.plan` proposes one.
     vocab : "private", "public:LANGUAGE", sequence of str, path or None
         The counted words: purchased with a share of epsilon, the commonest of a language, words or a file of them. None
         takes the words of the prior, or without one "private".
@@ -260,26 +258,14 @@ class PrivateTopics(TextJob):
         return self
 
     def _topics(self, source: TextFile) -> int:
-        """Choose the number of topics, from public numbers."""
+        """Take the number of topics of the prior, or the given one."""
         if (prior := source.prior) is not None:
             if self.n_topics not in (None, prior.n_topics):
                 raise ValueError(f"n_topics={self.n_topics}: expected None, or {prior.n_topics} as in public_prior")
             return prior.n_topics
-        if self.n_topics is not None:
-            return self.n_topics
-        words, epsilon = source.public_words(), self.epsilon
-        if epsilon is None:
-            epsilon = Budget.of(str(self.budget)).left
-        planned = plan(
-            self.n_records or source.count(),
-            None if words is None else len(words),
-            None,
-            doc_length=self.doc_length or DOC_LENGTH,
-            epsilon=epsilon,
-            delta=self.delta,
-            unit="person",
-        )
-        return planned.n_components
+        if self.n_topics is None:
+            raise ValueError("n_topics=None: expected a number without public_prior; vips_fast.plan proposes one")
+        return self.n_topics
 
     # ------------------------------------------------------------ read-outs
 

@@ -8,7 +8,6 @@ last of a model and its tables is about all of them.
 """
 
 import inspect
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -26,13 +25,11 @@ from ..models.inputs import column_names
 from ..models.rebuild import VerifyReport
 from ..models.vocabulary.estimator import read_purchase
 from ..store.words import several
-from . import figures
 from .part import Learned, part_of
 from .words import Gain, SecretRisk, gain, secret_risks
 
 #: Rows of the report: numbers of records of one person.
 _SIZES = (1, 2, 5, 10)
-_MOST_RUNS = 20
 
 
 @dataclass(frozen=True)
@@ -63,12 +60,9 @@ class Dossier:
     #: Tables of the model, then the words that were purchased for it.
     sections: tuple[Section, ...]
     findings: tuple[Finding, ...]
-    curve: figures.Rows | None
     runs: tuple[dict[str, Any], ...]
-    runs_left_out: int
     n_releases: int
     lost: int
-    target: float | None
     risks: tuple[SecretRisk, ...]
     #: Facts of the budget that paid, if one did.
     budget: dict[str, str] | None
@@ -76,7 +70,6 @@ class Dossier:
     verified: VerifyReport | None
     kept: int | None
     head: str
-    lacks: tuple[str, ...]
 
 
 def make_dossier(
@@ -140,19 +133,15 @@ def make_dossier(
         learned=_number_names(part.learned(model, columns, n_words), titles),
         sections=more,
         findings=_findings(every),
-        curve=_spent_by(every, purchased) if privacy.private and (tables or purchased) else None,
-        runs=tuple(map(dict, plans[-_MOST_RUNS:])),
-        runs_left_out=max(0, len(plans) - _MOST_RUNS),
+        runs=tuple(map(dict, plans)),
         n_releases=n_releases,
         lost=sum(one.ledger_.lost for one in every),
-        target=last.settings.get("epsilon"),
         risks=secret_risks(known) if privacy.private else (),
         budget=ledger.budget,
         settings=tuple(row for one in every for row in _settings(one, one is model)),
         verified=verified,
         kept=sum(n for n in kept if n is not None) if None not in kept else None,
         head=ledger.head,
-        lacks=_lacks(every, columns, None in kept, dataset, date),
     )
 
 
@@ -219,29 +208,6 @@ def _settings(model: PrivateEstimator, whole: bool = True) -> tuple[tuple[str, s
     return tuple(row for row in rows if whole or row[2])
 
 
-def _lacks(
-    every: Sequence[PrivateEstimator], columns: Any, lost: bool, dataset: str | None, date: str | None
-) -> tuple[str, ...]:
-    """List facts that the report lacks, each with the command for it. ``lost`` tells that a fit kept no transcript."""
-    found, model = [], every[0]
-    if columns is None and part_of(model).needs_names:
-        found.append("The names of the columns: no words and no names lie beside the model; columns are numbered.")
-    if lost:
-        found.append(
-            "The releases: the fit kept none (vips-fast fit --transcript), so nobody can make the model again from "
-            "them."
-        )
-    if every[-1].ledger_.budget is None:
-        found.append("A budget: none paid for the fit, so other fits to the same records are not counted here.")
-    if any(one.diagnostics_ is not None for one in every):
-        found.append("Diagnostics of the training records are not private, and left out.")
-    stated = {"the name of the data set": dataset, "the date of the records": date}
-    if unknown := [name for name, value in stated.items() if not value]:
-        said = " and ".join(unknown).capitalize()
-        found.append(f"{said}: no file holds it (vips-fast publish --dataset NAME --date TEXT).")
-    return tuple(found)
-
-
 # ---------------------------------------------------------------- a model, its tables, and its purchased words
 
 
@@ -301,16 +267,6 @@ def _findings(every: Sequence[PrivateEstimator]) -> tuple[Finding, ...]:
         whys = dict.fromkeys(one.why for one in own if one.held == held)
         found.append(Finding(same[0].assumption, held, " ".join(whys)))
     return tuple(found)
-
-
-def _spent_by(every: Sequence[PrivateEstimator], words: Any) -> figures.Rows:
-    """Draw epsilon after each part, at the last one's delta."""
-    delta = every[-1].privacy_.delta
-    rows = [] if words is None else [("after the words", words.ledger_.epsilon(delta))]
-    rows.append((f"after the {family_of(every[0]).title.lower()}", every[0].ledger_.epsilon(delta)))
-    for one in every[1:]:
-        rows.append((f"after the {_heading(one).lower()}", one.ledger_.epsilon(delta)))
-    return figures.spending([row for row in rows if math.isfinite(row[1])])
 
 
 def _heading(tables: Any) -> str:

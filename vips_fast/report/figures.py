@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..accounting import rounded_up
 from ..data.types import Array
 from ..store.words import decimals
 
@@ -97,18 +96,6 @@ def intervals(
         said = f"{mean:+.{digits}f}, from {a:+.{digits}f} to {b:+.{digits}f}" if a < b else f"{mean:+.3g}"
         rows.append(Row(name, said, place(mean), place(mean), place(a), place(b), a <= 0.0 <= b))
     return Rows(tuple(rows), place(0.0))
-
-
-def spending(spent: Sequence[tuple[str, float]]) -> Rows:
-    """Draw epsilon after each of some names; the last one is stated."""
-    unit = 100.0 / max(spent[-1][1], 1e-300)
-    ends = [unit * min(epsilon, spent[-1][1]) for _, epsilon in spent]
-    return Rows(
-        tuple(
-            Row(f"{name}:", f"epsilon = {rounded_up(epsilon)}", 0.0, end, end, end)
-            for (name, epsilon), end in zip(spent, ends, strict=True)
-        )
-    )
 
 
 def gray_png(images: Array, largest: float, smallest: float = 0.0) -> str:

@@ -65,9 +65,8 @@ class Learned:
     words: tuple[str, ...] = ()
     note: str = ""
     caption: str = ""
-    #: A list for a terminal, which stands for the rest: all of it, and as it begins.
+    #: A list for a terminal, which stands for the rest.
     lines: tuple[str, ...] = ()
-    short: tuple[str, ...] = ()
 
 
 class Part:

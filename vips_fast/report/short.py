@@ -11,8 +11,8 @@ from .text import paragraph, table
 from .words import FALSE_POSITIVES
 
 
-def short_report(dossier: Dossier, width: int = 100, whole: bool = False) -> str:
-    """Write parameters, guarantee, attacker's gain and open assumptions, in lines; with ``whole`` all parameters."""
+def short_report(dossier: Dossier, width: int = 100) -> str:
+    """Write parameters, guarantee, attacker's gain and open assumptions, in lines."""
     learned = dossier.learned
     head = f"{dossier.title} ({dossier.kind})"
     lines = [head if dossier.privacy.private else f"NOT PRIVATE: {head}", ""]
@@ -20,7 +20,7 @@ def short_report(dossier: Dossier, width: int = 100, whole: bool = False) -> str
         lines = [paragraph(dossier.verdict, width), "", *lines]
     for topic in learned.topics:
         lines.append(f"{topic.number:>3}  {topic.share:>6.1%}  {' '.join(topic.words)}{_mark(topic)}")
-    lines += [one if one[:1] == " " else paragraph(one, width) for one in (learned.lines if whole else learned.short)]
+    lines += [one if one[:1] == " " else paragraph(one, width) for one in learned.lines]
     for group in () if learned.lines else learned.groups[:10]:
         lines.append(f"{group.title}:")
         lines += [f"  {row.name} {row.value}" for row in group.rows.rows[:10]]

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from ...data import Batch, Records, Schema, count_matrix, holds_records, load_corpus, write_shards
@@ -10,7 +9,6 @@ from ...data.records import column_names
 from ...data.schema import draft as template
 from ...jobs.text import PRIVATE, reading_file
 from ...models.family import SCHEMA
-from ...store.atomic import replace_text
 from ..arguments import Shard, Template
 from ..inputs import at_lines, read_labels, table_batches, text_file
 from ..output import warn_of_drops
@@ -79,9 +77,5 @@ def _table(args: Shard, schema: Schema) -> tuple[Iterator[Batch], dict[str, Any]
 
 def schema(args: Template) -> int:
     """Print a template, for a person who knows the public facts."""
-    text = template(column_names(args.input, args.encoding, keys=True))
-    if args.out is None:
-        print(text, end="")
-        return 0
-    replace_text(Path(args.out), text)
+    print(template(column_names(args.input, args.encoding, keys=True)), end="")
     return 0

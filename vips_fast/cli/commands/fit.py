@@ -84,7 +84,7 @@ def run_fit(args: Fit, cls: type[Any], source: Source, note: str = "", **more: A
 
 def _job_of(args: Fit, model: Any, source: Source) -> Job:
     """Make the job of the arguments."""
-    job = Job(
+    return Job(
         model,
         source,
         args.out,
@@ -95,12 +95,6 @@ def _job_of(args: Fit, model: Any, source: Source) -> Job:
         progress=lambda: contextlib.nullcontext() if args.quiet else ProgressLine("fit"),
         on_warning=lambda text: say(f"warning: {in_options(type(args), text)}"),
     )
-    for option, value in (("--unit", args.unit), ("--set rows_per_group:", model._options.rows_per_group)):
-        if value is not None and job.unit_name == "record":
-            which = "--person COLUMN or --groups FILE, which say whose each record is"
-            alone = "; if each is of another one, leave it out: the statement is then about one record"
-            raise ValueError(f"{option} {value}: expected only with {which}{alone}")
-    return job
 
 
 def _cluster(workers: int | str | None) -> contextlib.AbstractContextManager[Any]:

@@ -49,7 +49,7 @@ def plan(args: PlanArguments) -> int:
     """Print settings of a private topic model."""
 
     def found(n_records: int, epsilon: float) -> Plan:
-        how = args.take("doc_length", "delta", "vocab_share", "sampling", "n_bins")
+        how = args.take("doc_length", "delta", "vocab_share")
         how["options"] = LdaOptions(distinct_words=args.distinct_words)
         return make_plan(n_records, args.vocab_size, args.topics, epsilon=epsilon, **how)
 

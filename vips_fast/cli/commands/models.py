@@ -15,7 +15,6 @@ from ...jobs.places import kind_in
 from ...jobs.publication import check_publication, check_texts, is_publication
 from ...jobs.publication import publish as publish_parts
 from ...models import rebuild
-from ...models.estimator import PrivateEstimator
 from ...models.family import family_of
 from ...models.tables import TopicTables
 from ...report import html_report, make_dossier, part_of, short_report
@@ -41,12 +40,6 @@ def predict(args: Predict) -> int:
     return 0
 
 
-def _load_model(args: Show | Verify) -> PrivateEstimator:
-    """Load a command's model, or one of your own classes."""
-    cls: type[PrivateEstimator] = kind_in(args.model) if args.cls is None else rebuild.class_given(args.cls)
-    return cls.load(args.model)
-
-
 def show(args: Show) -> int:
     """Print a model's report in short, or write it whole."""
     if args.model.startswith("public:") or os.path.isfile(args.model):
@@ -55,7 +48,7 @@ def show(args: Show) -> int:
         return show_prior(args)
     if args.out is None:
         refuse_unused(args, {"transcript"}, "expected with --out, for the page")
-    model = _load_model(args)
+    model = kind_in(args.model).load(args.model)
     tables = [load_model(path, TopicTables, "tabulate") for path in args.tables or ()]
     known: dict[str, Any] = {"n_words": args.words, "tables": tables}
     if args.out is not None:
@@ -72,7 +65,7 @@ def show(args: Show) -> int:
         worth = {"worth": model.verdict_.worth, "attacker": gains, "assumptions": held}
         print_object(said | worth | {"head": dossier.head})
         return 0
-    print(at_shell(model, short_report(dossier, width(), args.all)))
+    print(at_shell(model, short_report(dossier, width())))
     return 0
 
 
@@ -91,7 +84,7 @@ def verify(args: Verify) -> int:
 
 def _of_model(args: Verify) -> rebuild.VerifyReport:
     """Compare a model with its releases, and the texts beside it."""
-    model, folder = _load_model(args), Path(args.model)
+    model, folder = kind_in(args.model).load(args.model), Path(args.model)
     beside = releases_folder(args.model)
     given = args.transcript or ([str(beside)] if beside.is_dir() else [])
     if len(given) != 1:

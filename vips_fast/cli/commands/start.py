@@ -172,8 +172,8 @@ def _table(args: Start, ask: Callable[..., Any]) -> dict[str, Any]:
     options = {"text": text, "encoding": encoding}
     if person != nobody:
         options |= {"person": person} | ({} if args.unit is None else {"unit": args.unit})
-    # It refuses what the fit cannot read.
-    TextFile(path, [text], None if person == nobody else person, encoding=encoding).count()
+    for _ in TextFile(path, [text], options.get("person"), encoding=encoding).records().batches():
+        pass  # it refuses what the fit cannot read
     return options
 
 

@@ -103,7 +103,6 @@ class Coefficients(Part):
             table=tuple(table),
             caption="All effects" if len(table) == len(every) else f"The {len(table)} largest effects",
             lines=lines + counts,
-            short=(*effect_lines(model, names, more="--all lists them"), *counts),
         )
 
     def text(self, model: Any, columns: Sequence[str] | None) -> str:
@@ -124,7 +123,7 @@ class Coefficients(Part):
 
     def shown(self, model: Any, columns: Sequence[str] | None) -> str:
         """List the largest known effects, and what the last step counted and the fit did not warn of."""
-        lines = effect_lines(model, _names(model, columns), more="vips-fast show DIR --all")
+        lines = effect_lines(model, _names(model, columns), more="vips-fast show DIR")
         warned = findings(model)
         return "\n".join([*lines, *(f"{text}." for text in counted_findings(model) if text not in warned), ""])
 

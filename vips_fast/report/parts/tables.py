@@ -52,8 +52,7 @@ class Tables(Part):
             f"{_SURE if any(' points from one ' in group.note for group in groups) else ''}"
             f"{most if total > _CHARTS else ''}",
             groups=tuple(groups),
-            lines=(lines := tuple(self.shown(model, columns).splitlines())),
-            short=lines,
+            lines=tuple(self.shown(model, columns).splitlines()),
         )
 
     def text(self, model: Any, columns: Sequence[str] | None) -> str:
