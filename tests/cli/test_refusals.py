@@ -51,7 +51,7 @@ REFUSED = {
     f"{LDA} --batch-size 61": "--batch-size 61",
     f"{LDA} --batch-size 10 --sampling full": "--batch-size 10: leave it out with --sampling full",
     f"{LDA} --relation replace_one --sampling poisson": "expected 'add_remove' with --sampling poisson",
-    f"{LDA} --clip 2": "--clip 2.0",
+    f"{LDA} --set clip=2": "clip=2",
     f"{LDA} --format dsv": "--format dsv: expected one of 'npz'",
     f"{LDA} --transcript m/t": "is in use; expected another place",
     f"{LDA} --transcript m/..": "is in use; expected another place",

@@ -27,7 +27,7 @@ def test_fit_without_privacy(run, files):
 
 
 def test_settings_reach_the_estimator(run, files):
-    settings = "--noise-multiplier 3 --delta 0.5 --sampling without_replacement --relation replace_one --clip 0.2"
+    settings = "--noise-multiplier 3 --delta 0.5 --sampling without_replacement --relation replace_one --set clip=0.2"
     more = "--records 60 --batch-size 20 --set doc_topic_prior=0.3 --set topic_word_prior=2.0 --jobs 2 --invalid drop"
     code, _, err = run(*files.fit(*settings.split(), *more.split()))
     assert code == 0 and "fit: step 5 of 5, epsilon " in err

@@ -312,7 +312,6 @@ class FitLda(Words, Lengths, Fit, command="fit lda", function="lda:fit", one_of=
 
     n_components (TOPICS): number of topics; more leave fewer readable words for each
     public_prior: public topics by vips-fast prior: FILE, or public:LANGUAGE; default for texts without --topics
-    clip: L2 bound of a unit's contribution, as a share of --doc-length
 
     vips-fast fit lda notes.parquet --text note --person patient --topics 20 --epsilon 2 --out topics
     vips-fast fit lda counts.npz --vocab vocab.txt --topics 20 --budget notes.budget --out topics --resume
@@ -322,7 +321,6 @@ class FitLda(Words, Lengths, Fit, command="fit lda", function="lda:fit", one_of=
 
     n_components: Annotated[Whole, "topics"] | None = None
     public_prior: File | None = None
-    clip: Positive | None = None
 
 
 class Regression(Rows, Fit):
