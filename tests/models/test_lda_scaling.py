@@ -18,6 +18,31 @@ def model(**options):
     return LdaModel(settings, Public(V, 1000, seed=3))
 
 
+def test_topics_are_soft_after_the_first_noised_steps_alone():
+    """In these the table has the roots of the shares that a state gives; scales follow the table."""
+    numerics = LdaOptions(topic_word_prior=0.1)
+    settings = LdaSettings(K, 0.1, doc_length=50, clip=5.0, clips=True, options=numerics, soft_steps=2)
+    for sd, soft in ((0.01, (True, True, False)), (0.0, (False,) * 3)):
+        first, again = (LdaModel(settings, Public(V, 1000, seed=3)) for _ in range(2))
+        for step in range(3):
+            values = np.random.default_rng(step).gamma(0.5, 2**20, (V, K))
+            first.update(Release(step, np.rint(values).astype(np.int64), 2.0**-20, sd))
+            again.restore({name: value for name, value in first.state().items() if name != "soft"})
+            shares, table = again._table[:, :K], first._table[:, :K]
+            assert np.ptp(shares) > 0.1
+            roots = np.sqrt(shares) / np.sqrt(shares).sum(axis=1, keepdims=True)
+            np.testing.assert_allclose(table, roots if soft[step] else shares, rtol=1e-5)
+            np.testing.assert_array_equal(first.result()["components"], again.result()["components"])
+            again.restore(first.state())
+            np.testing.assert_array_equal(again._table, first._table)
+            if sd:
+                used = table.astype(np.float64) * first._shrinkage.weight
+                used /= used.sum(axis=1, keepdims=True)
+                words = word_scales(first._shrinkage.mass, 0.25)
+                held = (used / scale_of(first._scales, table) ** 2).sum(axis=1)
+                np.testing.assert_allclose(held, words**-2.0, rtol=1e-4)
+
+
 def release(step, sd=0.01):
     """Statistics of words whose shares fall as 1/rank, with noise."""
     rng = np.random.default_rng(step)

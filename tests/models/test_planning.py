@@ -11,7 +11,14 @@ from vips_fast import LatentDirichletAllocation, plan
 from vips_fast.engine.model import Schedule, averaged_variance
 from vips_fast.engine.result import Public
 from vips_fast.models.lda import LdaOptions, estimator
-from vips_fast.models.lda.planning import default_batch_size, default_clip, fitting_prior, histogram_steps, usual_length
+from vips_fast.models.lda.planning import (
+    default_batch_size,
+    default_clip,
+    fitting_prior,
+    histogram_steps,
+    soft_steps,
+    usual_length,
+)
 
 
 def expected_batch(model, public):
@@ -31,6 +38,23 @@ def test_histograms_are_for_masses_that_topics_would_hide():
     assert [histogram_steps(60, 20, signal) for signal in (6.4, 6.5, 15.0, 30.0, 36.0)] == [15, 9, 6, 2, 1]
     assert [histogram_steps(60, 4, signal) for signal in (2.9, 30.0, 50.0, 99.0, 101.0)] == [9, 9, 4, 2, 1]
     assert [histogram_steps(steps, 20, 5.0) for steps in (1, 9, 10, 60)] == [0, 0, 2, 15]
+
+
+def test_topics_are_soft_in_a_fifth_of_a_whole_private_run(monkeypatch):
+    assert [soft_steps(n_steps) for n_steps in (1, 4, 5, 20, 60)] == [0, 0, 1, 4, 12]
+    X, model, seen = np.random.default_rng(0).poisson(0.5, (300, 40)), estimator.LdaModel, []
+
+    def noted(settings, public):
+        seen.append(settings.soft_steps)
+        return model(settings, public)
+
+    monkeypatch.setattr(estimator, "LdaModel", noted)
+    private = LatentDirichletAllocation(3, doc_length=20, noise_multiplier=9.0, n_steps=20)
+    plain = LatentDirichletAllocation(3, doc_length=20, private=False, n_steps=20)
+    for fit, soft in ((private.fit, 4), (private.partial_fit, 0), (plain.fit, 0)):
+        seen.clear()
+        fit(X)
+        assert max(seen) == soft
 
 
 def test_plan_is_what_the_estimator_does():

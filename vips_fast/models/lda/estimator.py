@@ -46,6 +46,7 @@ from .planning import (
     default_clip,
     fitting_prior,
     histogram_steps,
+    soft_steps,
     usual_length,
     whole_epochs,
 )
@@ -241,7 +242,7 @@ class LatentDirichletAllocation(Transformer):
 
     def _model_settings(self, public: Public, schedule: RunSchedule | None) -> LdaSettings:
         case, n_topics = self._case(public, self._terms, schedule), int(self.n_components)
-        options, length, histograms, clear = self._options, self._length, 0, False
+        options, length, histograms, soft, clear = self._options, self._length, 0, 0, False
         if self._plain:
             decay, tol = options.learning_decay, options.mean_change_tol
             decay, tol = 0.5 if decay is None else decay, 0.1 if tol is None else tol
@@ -252,7 +253,7 @@ class LatentDirichletAllocation(Transformer):
             options = replace(options, learning_decay=decay)
             if schedule.whole and self.public_prior is None:
                 clear = signal >= CLEAR * n_topics
-                histograms = histogram_steps(schedule.n_steps, n_topics, signal)
+                histograms, soft = histogram_steps(schedule.n_steps, n_topics, signal), soft_steps(schedule.n_steps)
         usual = (self.doc_length or usual_length(public.n_features)) / math.sqrt(case.distinct_words)
         known = self.doc_length is not None or public.unit != "record"
         given = options.doc_topic_prior
@@ -265,6 +266,7 @@ class LatentDirichletAllocation(Transformer):
             options=options,
             n_threads=resolve_n_threads(self.n_jobs),
             histograms=histograms,
+            soft_steps=soft,
             long_histogram=usual * (CLEAR_NORM if clear else 1.0 if known else UNKNOWN_NORM),
             count_power=1.0 if clear else COUNT_POWER,
         )

@@ -71,6 +71,8 @@ CLEAR = 2.4
 #: nats; fewest steps of a run that has some; and the signal that needs only one, larger where topics stand clear, as
 #: histograms then have a larger norm and more noise.
 _COUNTED, _COUNTED_NOISY, _NOISY_MASSES, _LEAST_STEPS, _ENOUGH, _ENOUGH_CLEAR = 0.15, 0.25, 0.12, 10, 35.0, 100.0
+#: Share of the steps whose topics enter the next E-step softly.
+_SOFT = 0.2
 #: Topics for each unit of the signal, if they are left to the plan; the fewest and the most of them. The last is the
 #: words from which on there are that many: posts over 500 words were best with 5 to 20, where 2 x is 26 to 100.
 _TOPICS, _FEWEST, MOST_TOPICS, _USUAL_WORDS = 2.0, 5, 50, 3000
@@ -289,6 +291,15 @@ def histogram_steps(n_steps: int, n_topics: int, signal: float) -> int:
     share = _COUNTED_NOISY if n_topics > 4.0 * _NOISY_MASSES * signal**2 else _COUNTED
     enough = _ENOUGH_CLEAR if signal >= CLEAR * n_topics else _ENOUGH
     return min(round(share * n_steps), math.ceil((enough / max(signal, 1.0)) ** 2))
+
+
+def soft_steps(n_steps: int) -> int:
+    """Choose how many first steps of topics are softened (`vips_fast.models.lda.model.LdaModel`): a fifth.
+
+    On sections of articles (K = 50, epsilon = 2) four of 20 steps predict about 2 % better than none, two .7 %, and
+    three, five or six 1.2 to 2 %. The power 3/4 of shares in place of 1/2 is level.
+    """
+    return int(_SOFT * n_steps)
 
 
 def _harmonic(n: float) -> float:

@@ -40,7 +40,7 @@ from ...mechanisms import GaussianMechanism
 from ..several import clear_deviations
 from ..verdict import Verdict
 from .model import LdaModel, LdaSettings, WordHistogram
-from .planning import DIFFERENT
+from .planning import DIFFERENT, soft_steps
 from .prior import PublicPrior, word_probabilities
 from .records import DocumentBlock, UnitWords, unit_words, words_outside
 from .score import COMPARED, HalfPrediction, proportions_prior
@@ -589,9 +589,14 @@ class PublicTopicsModel(Model):
 
     # -- topics of the records' own
 
+    @property
+    def _own_steps(self) -> int:
+        """Steps that are left for topics of the records' own; some runs have none."""
+        return int(min(self._first_score, self._n_steps)) - _FIRST_OWN
+
     def _own_signal(self) -> float:
         """Words of a unit over the noise of a word, summed over units; 0 if no steps are left or texts are short."""
-        left = min(self._first_score, self._n_steps) - _FIRST_OWN
+        left = self._own_steps
         short = left < 5 or self._lengths.median < _OWN_LENGTH
         if short or self._mechanism is None or self._mechanism[0].noise_multiplier == 0:
             return 0.0
@@ -610,6 +615,7 @@ class PublicTopicsModel(Model):
             n_topics=number,
             alpha=(self._totals[0] if len(self._totals) == 1 else _OWN_TOTALS[0]) / number,
             histograms=0,  # words were counted before, in a state of the same names
+            soft_steps=soft_steps(self._own_steps),
         )
         model = LdaModel(settings, self._public, self._histogram.mean())
         if self._mechanism is not None:
@@ -849,10 +855,11 @@ class PublicTopicsModel(Model):
         self._own = None
         self._take_lengths(np.array(cells), length_noise, outside)
         self._histogram.restore(state)
+        self._plan_score()
         if own:
             self._own = self._topics_model(own)
             self._own.restore(state)
-        self._plan_score()
+            self._plan_score()
         if scores:
             self._compares = array_of(state, "scored").shape == (self._score(True).cells,)
             self._half = self._score(self._compares)
