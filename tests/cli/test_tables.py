@@ -60,9 +60,22 @@ def test_a_finished_fit_is_not_the_answer_to_other_columns_or_bounds(run, refuse
         (["--person", "home"], "unit = 'record', this fit has 'person'"),
         (["--row-norm", 3], "row_norm = "),
         (["--epsilon", 6], "epsilon = 5.0, this fit has 6.0"),
+        (["--classes", "yes", "no"], "classes = ['no', 'yes'], this fit has ['yes', 'no']"),
     ):
         assert said in refused(*again, *more)
     assert "nothing was spent" in run(*again)[1]
+
+
+def test_a_finished_fit_to_a_matrix_is_not_the_answer_to_other_names_or_classes(run, refused, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    np.save("X.npy", np.eye(40))
+    np.save("y.npy", np.arange(40) % 2)
+    again = "fit blr X.npy --label y.npy --row-norm 1 --epsilon 5 --delta 1e-6 --out m --resume --classes 0".split()
+    assert run(*again, 1)[0] == 0
+    (tmp_path / "names.txt").write_text("\n".join("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMN"))
+    assert "names = " in refused(*again, 1, "--names", "names.txt")
+    assert "classes = [0.0, 1.0], this fit has [0.0, 2.0]" in refused(*again, 2)
+    assert "nothing was spent" in run(*again, 1)[1]
 
 
 def test_a_table_of_another_encoding(run, refused, folder):

@@ -76,6 +76,13 @@ def test_a_later_product_has_the_unit_of_its_model_and_an_epsilon_of_its_own(not
     assert "the earlier fit to these records is about one patient (add_remove), this one" in capsys.readouterr().err
 
 
+def test_finished_tables_are_not_the_answer_to_a_larger_epsilon(notes, capsys):
+    """What their statement includes of the model is no lost release, which a larger epsilon would have paid for."""
+    assert main(TABULATE.split()) == 0 == main([*TABULATE.split(), "--resume"])
+    assert main([*TABULATE.replace("--epsilon 2", "--epsilon 3").split(), "--resume"]) == 2
+    assert "epsilon = 2.0, this fit has 3.0" in capsys.readouterr().err
+
+
 def test_clusters_and_a_text_without_words(notes, capsys):
     public = PublicVectors(np.eye(4), np.eye(4), np.ones(4), WORDS, np.eye(4), "a test")
     X = Encoder()(pandas.read_csv("notes.csv").note)

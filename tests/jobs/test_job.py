@@ -11,6 +11,7 @@ from written import write_notes
 from vips_fast import LatentDirichletAllocation, PrivateVocabulary
 from vips_fast.cli import main
 from vips_fast.engine.budget import Budget, BudgetExceededError
+from vips_fast.engine.checkpoint import RunFolder
 from vips_fast.jobs import Job, PurchaseError, Status, TextFile
 
 
@@ -102,7 +103,8 @@ def test_a_finished_model_is_the_answer_to_the_same_question_only(notes, tmp_pat
         "unit = 'patient', this fit has 'case'": dict(unit="case"),
         r"text = \['note'\], this fit has \['patient', 'note'\]": dict(text=["patient", "note"]),
         "ngrams = 1, this fit has 2": dict(ngrams=2),
-        "vocab = another tuple, this fit has": dict(vocab_size=800),
+        "vocab = another tuple, this fit has another tuple": dict(vocab_size=800),
+        "vocab = another tuple, this fit has 'private'": dict(vocab="private"),
         "transcript = none, this fit has '.*releases'": dict(transcript=tmp_path / "releases"),
         "pays for the model in": dict(paid=other),
         "budget=None: the budget of ward7": dict(paid=None),
@@ -140,3 +142,55 @@ def test_messages_speak_of_parameters_to_python_and_of_options_to_the_shell(note
         Job(model(), TextFile(notes, text=["note"], person="patient"), tmp_path / "out").run()
     assert main([str(word) for word in (*shell, "--out", tmp_path / "out")]) == 2
     assert "is not empty; --force replaces a model" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("first, then", [("private", "public:en"), ("public:en", "private")])
+def test_a_run_stays_with_its_purchase_or_without_one(first, then, notes, tmp_path):
+    """Words that the other one purchased would be in no statement; nothing is spent on them."""
+
+    def stops(progress):
+        raise KeyboardInterrupt
+
+    def job(vocab, **more):
+        source = TextFile(notes, text=["note"], person="patient", max_share=1.0, vocab=vocab, stop_words="none")
+        return Job(model(n_steps=4), source, tmp_path / "out", on_forecast=quiet, **more)
+
+    with pytest.raises(KeyboardInterrupt):
+        job(first, progress=lambda: nullcontext(stops)).run()
+    files = [path for path in tmp_path.rglob("*") if path.is_file() and path.name != "lock"]
+    before = [path.read_bytes() for path in files]
+    with pytest.raises(ValueError, match="holds a run with (a|no) vocabulary purchase; expected the same vocab, or"):
+        job(then, resume=True).run()
+    assert before == [path.read_bytes() for path in files]
+    assert [path for path in tmp_path.rglob("*") if path.is_file() and path.name != "lock"] == files
+    assert job(first, resume=True).run().model.n_steps_ == 4
+
+
+def test_a_purchase_has_the_bounds_of_its_question(notes, tmp_path):
+    """A purchase that was begun, and a finished model; what is refused before it spends has status "planned"."""
+
+    def stops(self, release):
+        real(self, release)
+        raise KeyboardInterrupt
+
+    def job(**read):
+        source = TextFile(notes, **{"text": ["note"], "person": "patient", "max_share": 1.0} | read)
+        return Job(model(n_steps=4), source, tmp_path / "out", resume=True, on_forecast=quiet)
+
+    real = RunFolder.keep_release
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(RunFolder, "keep_release", stops)
+        job().run()
+    refused = job(max_share=0.9)
+    with pytest.raises(ValueError, match=r"max_share = 1.0, this fit has 0.9"):
+        refused.run()
+    assert refused.status is Status.PLANNED
+    job().run()
+    for match, changed in {
+        "max_share = 1.0, this fit has 0.9": dict(max_share=0.9),
+        "vocab_size = .*, this fit has 3": dict(vocab_size=3),
+        "vocab = 'private', this fit has another tuple": dict(vocab="public:en"),
+    }.items():
+        with pytest.raises(ValueError, match=match):
+            job(**changed).run()
+    assert job().run().note.endswith("nothing was spent.")

@@ -140,7 +140,7 @@ def read_rows(args: FitMixture | Regression, *columns: str | None) -> Rows:
 
 
 def unlike_rows(args: FitMixture | Regression, *columns: str | None) -> Callable[[Any], Iterator[Difference]]:
-    """Compare the columns of a finished model's rows with the schema, as `read_rows`."""
+    """Compare the columns of a finished model's rows with the schema or their names, as `read_rows`."""
 
     def compare(model: Any) -> Iterator[Difference]:
         if args.schema is not None:
@@ -148,6 +148,8 @@ def unlike_rows(args: FitMixture | Regression, *columns: str | None) -> Callable
             mine = Schema.load(args.schema).without(*columns, args.person)
             yield "schema", None if theirs is None else list(theirs.names), list(mine.names)
             yield "schema", model.inputs_.get(SCHEMA), mine.to_toml()
+        elif not is_sharded(args.input) and (names := column_names(model._fitted().public)) is not None:
+            yield "names", list(names), _names(args, len(names))
 
     return compare
 

@@ -372,6 +372,11 @@ class RunFolder:
         return f"{said}; expected epsilon={rounded_up(target.spent(one_more) * (1 + 1e-9), 4)} or more for one step"
 
     @property
+    def drawn(self) -> bool:
+        """Whether a release was made since this object locked the folder."""
+        return self._ledger is not None and len(self._ledger) > self._at_first
+
+    @property
     def can_go_on(self) -> bool:
         """Whether a resume leads to a result: a step is whole, or the target pays for one."""
         return self._ledger is None or self.whole > 0 or self._left() > 0

@@ -219,19 +219,26 @@ class JobFolder(RunFolder):
     anything was spent. ``resume`` is as for `RunFolder`; ``job.json`` gets what is ``planned``.
 
     Raises BlockingIOError if another fit is writing to the same place. Raises FileExistsError if the folder is not a
-    job's. Raises ValueError if a run has not ended and ``resume`` is False, or another ``budget`` pays for it.
+    job's. Raises ValueError if a run has not ended and ``resume`` is False, or another ``budget`` pays for it, or only
+    one of it and this job ``purchases`` a vocabulary.
     """
 
     OWN = RunFolder.OWN | {JOB, MODEL, WORDS}
     _fresh = False
 
-    def __init__(self, out: Path, *, resume: bool, budget: Budget | None = None, **planned: str | None):
+    def __init__(
+        self, out: Path, *, resume: bool, budget: Budget | None = None, purchases: bool = False, **planned: str | None
+    ):
         super().__init__(run_folder(out), resume=True)
         try:
             if (self.begun or self._purchased) and not resume:
                 raise ValueError(refusal(self.path))
             for ledger, _, _ in _ledgers(self.path):
                 check_payer(ledger, budget, f"the run in {self.path}")
+            if self._purchased != purchases and (self.begun or self._purchased):
+                # Words that one of them purchased would be in no statement of the other.
+                has = "a vocabulary purchase" if self._purchased else "no vocabulary purchase"
+                raise ValueError(f"{self.path}: holds a run with {has}; expected the same vocab, or another place")
             self._note(budget=None if budget is None else str(budget.path), **planned)
         except BaseException:
             self.close()
@@ -311,11 +318,6 @@ class JobFolder(RunFolder):
                 raise
             # All is done: a better answer than the stop that was just requested.
         self._lock.close()
-
-    @property
-    def drawn(self) -> bool:
-        """Whether a release was made since this object locked the folder."""
-        return self._ledger is not None and len(self._ledger) > self._at_first
 
     def advice(self, error: BaseException) -> str:
         """Say which command uses this folder after an error, or ""."""

@@ -262,7 +262,8 @@ class Job:
         check_place(out, self.force, self._given())
         # The run folder is locked before the data are read: a second job does not begin.
         facts = {"model": type(self.model).__name__, "transcript": None if transcript is None else str(transcript)}
-        with JobFolder(out, resume=self.resume, budget=self._payer, **facts) as folder:
+        purchases = self.source.purchases
+        with JobFolder(out, resume=self.resume, budget=self._payer, purchases=purchases, **facts) as folder:
             try:
                 if transcript is not None:  # after the run folder, whose refusal says how to resume
                     TranscriptWriter(transcript, first=True, resume=self.resume)  # refuses a folder that is in use
@@ -355,11 +356,12 @@ class Job:
             return None
         there = kind_in(folder).load(folder)
         found = next((one for one in self._differences(there) if not same(one[2], one[1])), None)
-        if found is None:
-            check_payer(there.ledger_, self._payer, f"the model in {folder}")
-            return there
-        if self.force and folder == self.out:
+        if found is not None and self.force and folder == self.out:
             return None
+        # Before the settings that a budget decides, which differ without it.
+        check_payer(there.ledger_, self._payer, f"the model in {folder}")
+        if found is None:
+            return there
         name, theirs, mine = found
         raise ValueError(
             f"{folder} holds a finished model with {name} = {_shown(theirs)}, this fit has {_shown(mine)}; "
@@ -369,10 +371,10 @@ class Job:
     def _differences(self, there: Any) -> Iterator[Difference]:
         """List what may differ from a finished model, each with both values."""
         mine, theirs = ({"model": type(one).__name__, **one._settings()} for one in (self.model, there))
-        free = {"n_jobs", "classes", *self.source.sets}
+        free = {"n_jobs", *self.source.sets}
         if self.budget is not None:
             free |= {name for name in ("delta", "noise_multiplier") if mine[name] is None}
-        if raised(theirs, mine) and there.privacy_.epsilon > theirs["epsilon"]:
+        if raised(theirs, mine) and there.privacy_.lost and there.privacy_.epsilon > theirs["epsilon"]:
             free.add("epsilon")  # it paid for a release that was lost
         yield from ((name, theirs.get(name), mine[name]) for name in sorted(mine.keys() - free))
         if self.transcript is not None and kept_releases(there.ledger_) is None:

@@ -34,14 +34,15 @@ from ..data.shards import is_sharded
 from ..data.tokens import segmenter_of
 from ..data.vocabulary import Vocabulary
 from ..engine.budget import BudgetExceededError
-from ..engine.checkpoint import RunFolder, UsedUpError, forget_states, ledger_in
+from ..engine.checkpoint import RunFolder, UsedUpError, forget_states
 from ..engine.result import Public
 from ..models.caveats import tell
-from ..models.family import READING, VOCABULARY
+from ..models.family import PURCHASE, READING, VOCABULARY
 from ..models.inputs import column_names, listed
 from ..models.lda import Plan, PublicPrior, load_prior, plan
 from ..models.parameters import Options
 from ..models.vocabulary import PrivateVocabulary, TokenRows
+from ..models.vocabulary.estimator import read_purchase
 from ..store.limits import parse_json
 from .folder import MODEL
 from .job import Difference, Material, PurchaseError, Reading
@@ -146,9 +147,15 @@ class TextFile:
             yield "text", kept["columns"], list(self.text or ["text"])
             mine, theirs = self.words_analyzer.to_dict(), kept["analyzer"].to_dict()
             yield from ((name, theirs[name], mine[name]) for name in mine)
-        if (words := self.public_words()) is not None:
-            yield "vocab", columns, words
-        if self.prior is not None and columns is not None and model.public_prior is not None:
+        purchase = model.inputs_.get(PURCHASE)
+        if (words := PRIVATE if self.purchases else self.public_words()) is not None:
+            yield "vocab", columns if purchase is None else PRIVATE, words
+        if purchase is not None and self.purchases:
+            bought = read_purchase(purchase)
+            yield "max_share", bought.max_share, self.max_share
+            yield "vocab_size", bought.max_features, self.vocab_size or bought.max_features
+        # Purchased words may have left a fit without the prior.
+        if self.prior is not None and columns is not None and (model.public_prior is not None or purchase is None):
             yield "public_prior", model.public_prior, self.prior.restricted_to(columns)
 
     @property
@@ -403,7 +410,7 @@ class _Purchase:
             try:
                 return made.fit(rows, budget=budget, backend=reading.backend, checkpoint=run, **whose)
             finally:
-                if len(ledger_in(run.path)[0]):
+                if run.drawn:
                     reading.on_spent()
 
     def _check_both(self, made: PrivateVocabulary, n_records: int, epsilon: float) -> None:
