@@ -13,7 +13,7 @@ from dataclasses import asdict
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
-from ..accounting import ACCOUNTANTS, attack_success, gaussian_mu, inference_success
+from ..accounting import ACCOUNTANTS, gaussian_mu, inference_success
 from ..engine.assumptions import assess
 from ..engine.result import FitResult
 from ..store.folder import Folder
@@ -65,7 +65,7 @@ def privacy_record(result: FitResult) -> dict[str, Any]:
             "mu": mu if known else None,
             "rho": rho if known else None,
         },
-        "risk": _risk([event for _, event, _ in bounds] if known else None),
+        "risk": _risk(privacy.attack_success if known else None, [event for _, event, _ in bounds]),
         "model": {"name": "central", "release": "one fitted model; the noised state of every step"},
         "accounting": {
             "accountant": privacy.accountant,
@@ -99,15 +99,16 @@ def privacy_record(result: FitResult) -> dict[str, Any]:
     }
 
 
-def _risk(events: "list[PrivacyEvent] | None") -> dict[str, Any]:
+def _risk(attack_success: float | None, events: "list[PrivacyEvent]") -> dict[str, Any]:
     """Bound guesses about one unit for the worst part.
 
-    See `vips_fast.accounting.tradeoff`; null without a guarantee.
+    See `vips_fast.accounting.tradeoff`; null and none where the statement has no ``attack_success``, without a
+    guarantee or with an odometer.
     """
-    known = [] if events is None else [(b, max((inference_success(e, b) for e in events), default=b)) for b in _GUESSES]
+    known = [] if attack_success is None else [(b, [inference_success(event, b) for event in events]) for b in _GUESSES]
     return {
-        "attack_success": None if events is None else max(map(attack_success, events), default=0.5),
-        "inference": [{"baseline": baseline, "success": most} for baseline, most in known],
+        "attack_success": attack_success,
+        "inference": [{"baseline": baseline, "success": max(most, default=baseline)} for baseline, most in known],
     }
 
 
