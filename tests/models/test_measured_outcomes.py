@@ -65,6 +65,13 @@ def test_a_rare_outcome_is_judged_by_its_own_log_loss(rate):
     assert model.found_gain_.gain == pytest.approx(true_gain(model, X, y), abs=0.03)
 
 
+def test_a_gain_of_many_classes_may_be_as_low_as_noise_makes_it():
+    """A gain in perplexity is cut at -1, which of many classes is a small part of their log loss."""
+    X, y = np.random.default_rng(0).uniform(-1, 1, (300, 1)), np.arange(300) % 100
+    model = keyed(regression(epsilon=1.0, classes=range(100))).fit(X, y)
+    assert model.found_gain_.low == -1.0
+
+
 def test_which_runs_are_measured():
     X, y = data(1000)
     for measure, settings, found in (

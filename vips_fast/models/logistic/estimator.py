@@ -273,8 +273,6 @@ class Regression(PrivateEstimator):
         found, state, classes = super().found_gain_, self._fitted().state, self._fitted().public.classes
         if found is None or classes is None:
             return found
-        # Noise may make nats that no prediction has.
-        nats = [-math.log1p(-min(share, 1 - 1e-12)) for share in found]
         if len(classes) <= 2:
             loss, more, error = base_loss(float(state["base"][0]), *state["shares"][-2:].tolist())
         else:
@@ -282,6 +280,9 @@ class Regression(PrivateEstimator):
             shares /= shares.sum()
             loss, more, error = -float(xlogy(shares, shares).sum()), 0.0, 0.0
         loss = max(loss, 1e-6)
+        # Noise may make nats that no prediction has. A share of -1 stands for any below it.
+        least = -max(loss, math.log(2))
+        nats = [-math.log1p(-min(share, 1 - 1e-12)) if share > -1 else least for share in found]
         gain, low, high = [(one - more) / loss for one in nats]
         doubt = 1.6449 * gain * error / loss
         low, high = gain - math.hypot(gain - low, doubt), gain + math.hypot(high - gain, doubt)
