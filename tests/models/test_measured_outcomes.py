@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from vips_fast import BayesianLogisticRegression, CountRegression
 from vips_fast.data.schema import MOVED
 from vips_fast.engine.gain import Score
+from vips_fast.engine.result import FitResult
 from vips_fast.models.logistic import LogisticOptions
 from vips_fast.models.logistic.score import OutcomePrediction, Prediction
 from vips_fast.report import html_report
@@ -251,6 +252,44 @@ def test_shares_of_values_beyond_bounds_and_of_cut_counts_are_released(form):
         page = html_report(model)
         assert "of the values are beyond its bounds" in page
         assert ("the counts are above it and were cut" in page) == (kind is CountRegression)
+
+
+FORGED = {
+    "no shares": ("shares", None, "no array 'shares'"),
+    "no score": ("score", None, "no array 'score'"),
+    "fewer shares": ("shares", lambda a: a[:1], "'shares' has shape"),
+    "more shares": ("shares", lambda a: np.append(a, 0.0), "'shares' has shape"),
+    "shares of two dimensions": ("shares", lambda a: a[:, None], "'shares' has shape"),
+    "a share that is no number": ("shares", lambda a: a * np.nan, "not finite"),
+    "noise below 0": ("shares", lambda a: -1 - a, "out of its range"),
+    "another score": ("score", lambda a: a[1:], "'score' has shape"),
+    "a score without a square": ("score", lambda a: a + 1e200, "out of its range"),
+    "a base rate of 1": ("base", lambda a: a + 40.0, "'base' is out of its range"),
+}
+
+
+@pytest.mark.parametrize("kind", ["classes", "counts", "several"])
+def test_a_forged_score_does_not_load(kind, tmp_path):
+    """Files that anybody may have sealed: the model is refused, not its first read-out."""
+    classes = 3 if kind == "several" else 2
+    X, y = data(300, classes=classes)
+    model = CountRegression(epsilon=1.0) if kind == "counts" else regression(epsilon=1.0, classes=[*range(classes)])
+    true = model.fit(X, y)._fitted()
+
+    def sealed(change):
+        state = {name: array.copy() for name, array in true.state.items()}
+        change(state)
+        arguments = true.kind, true.settings, true.public, true.n_steps, true.arrays, state
+        model._result = FitResult.make(*arguments, true.ledger.copy())
+        model.save(tmp_path / "m")
+        return type(model).load(tmp_path / "m")
+
+    assert sealed(lambda state: None).found_gain_ == model.found_gain_
+    for what, (name, change, said) in FORGED.items():
+        name = "class1.base" if kind == "several" and name == "base" else name
+        with pytest.raises(ValueError, match=f"not a model as it was saved: state: .*{said}") as error:
+            sealed(lambda s: s.pop(name) if change is None else s.update({name: change(s[name])}))
+        assert "\n" not in str(error.value), what
 
 
 @pytest.mark.parametrize("form", ["dense", "sparse"])

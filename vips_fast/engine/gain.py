@@ -28,6 +28,8 @@ MOST = 60.0
 _CLEAR, _WORTH = 2.0, 0.01
 #: Standard deviations to either side that hold 90 % of a normal distribution.
 NINETY = 1.6449
+#: Numbers of a score have squares.
+_LARGEST = 1e100
 #: The least number of predictions, where noise leaves less.
 _LEAST = 1.0
 
@@ -346,14 +348,24 @@ class MeasuredModel(Model):
         self.model.restore(state)
         self._done, self.measured = int(done), None
         if done >= self._n_steps:
-            score = self.model.gain_score()
-            assert score is not None, "only models that have a score are measured"
-            shares = array_of(state, "shares", (score.n_shares + 1,)) if score.n_shares else None
-            self.measured = Score.restore(array_of(state, "score", (score.n_candidates + 4,)), shares)
+            self.measured = released_score(self.model, state)
         self._begin()
 
     def result(self) -> dict[str, np.ndarray]:
         return self.model.result()
+
+
+def released_score(model: Model, state: Mapping[str, np.ndarray]) -> Score:
+    """Restore the score of a restored model from the state of its run; ValueError if that holds none of this model."""
+    asked = model.gain_score() if model.has_score else None
+    if asked is None:
+        raise ValueError("state: has a score, which this model has not")
+    numbers = array_of(state, "score", (asked.n_candidates + 4,))
+    shares = array_of(state, "shares", (asked.n_shares + 1,)) if asked.n_shares else None
+    score = Score.restore(numbers, shares)
+    if min(score.sd, score.predicted_sd, score.more, score.shares_sd) < 0 or np.abs(numbers).max() > _LARGEST:
+        raise ValueError("state: 'score' is out of its range")
+    return score
 
 
 def measured_gain(state: Mapping[str, np.ndarray]) -> FoundGain | None:

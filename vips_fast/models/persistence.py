@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from ..engine.gain import released_score
 from ..engine.ledger import Ledger
 from ..engine.result import FORMAT, FitResult, joined, parted
 from ..store.atomic import PUBLIC, replacing_folder, write_file
@@ -208,3 +209,5 @@ def _check_arrays(estimator: "PrivateEstimator", result: FitResult) -> None:
         raise ValueError("public facts hold what only fits without privacy know")
     model = estimator._model(result.public)
     model.restore(result.state)
+    if not result.state.keys().isdisjoint(("score", "shares")):
+        released_score(model, result.state)

@@ -56,6 +56,8 @@ _OTHER_LAW = 1.0
 _PART, _MOVED = 0.1, 4.0
 #: Largest log odds of a base rate.
 _MOST_ODDS = 30.0
+#: None of any fit are beyond; their probabilities are still neither 0 nor 1.
+_ALL_ODDS = 36.0
 #: Norm of the squares over the bound of a contribution. It makes the noise of s1 and s2 0.5 % larger.
 SQUARES = 0.1
 #: Share of s1 in the squared bound for units. Over 20 steps s2 has the noise that (0.3, 0.95) would give it.
@@ -644,6 +646,8 @@ class LogisticModel(LogisticStatistics):
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         if (array_of(state, "law", (6,)) < 0).any():
             raise ValueError("state: 'law' is out of its range")
+        if np.abs(array_of(state, "base", (1,))).max() > _ALL_ODDS:
+            raise ValueError("state: 'base' is out of its range")
         super().restore(state)
         self._spectrum = None
         vars(self).pop("_length", None)
