@@ -331,7 +331,7 @@ def score_by_company(patch):
 
 
 def shares_of_four(patch):
-    """What a regression's score counts beside its nats: values beyond their bounds, and counts that were cut."""
+    """What a regression's score counts beside its nats: values beyond their bounds, cut counts and the outcome."""
     honest = OutcomePrediction.unit_shares
     patch.setattr(OutcomePrediction, "unit_shares", lambda self, *a: 4.0 * honest(self, *a))
 

@@ -1,6 +1,7 @@
 """Test regression of counts. Rate ratios, their intervals, and the bound of a contribution."""
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,7 +10,6 @@ from scipy.optimize import minimize
 from scipy.special import gammaln
 
 from vips_fast import CountRegression
-from vips_fast.engine.gain import Score
 from vips_fast.models.logistic import LogisticOptions
 from vips_fast.models.logistic.counts import CountModel
 
@@ -122,15 +122,16 @@ def test_the_first_release_does_not_miscount_the_records(dispersion, monkeypatch
 def test_the_measured_gain_tells_how_far_predictions_go_from_the_mean(exposed, monkeypatch):
     """The factor rises with the gain, and is 1 at the gain that is expected; what noise hides is next to nothing."""
     kept = []
-    monkeypatch.setattr(CountModel, "judged", lambda self, score: kept.append((self, float(score.nats[0]))))
+    monkeypatch.setattr(CountModel, "judged", lambda self, score: kept.append((self, score)))
     X, y, exposure = events(1, 20_000, exposed=exposed)
     model = CountRegression(row_norm=2.0, largest=30.0, epsilon=8.0, delta=1e-6, **bound(exposed))
     model.set_unsafe(test_key=bytes(32)).fit(X, y, exposure)
     monkeypatch.undo()
-    ((fitted, gain),) = kept
+    ((fitted, score),) = kept
+    gain = float(score.nats[0])
 
     def factor(nats, sd=1e-3):
-        fitted.judged(Score(np.array([nats]), sd, 1.0, 0.0, 0.0))
+        fitted.judged(replace(score, nats=np.array([nats]), sd=sd, more=0.0))
         return fitted._factor[0]
 
     found = [factor(nats) for nats in (-1.0, 0.0, 0.5 * gain, gain, 3 * gain)]

@@ -14,25 +14,22 @@ from ...checks import check_number
 from ...data.arrays import dense_array
 from ...data.shards import ShardedCorpus
 from ...data.types import Array, Column, Data, Vector
-from ...engine.gain import FoundGain, Score
+from ...engine.gain import NINETY, FoundGain, Score
 from ...engine.plan import RunSchedule
 from ...engine.result import Public
 from ...kernels.logistic import Rows
 from ..parameters import Bookkeeping, Call
 from ..readouts import by_pieces
-from .effects import reading
 from .estimator import Outcomes, Regression
 from .model import LogisticSettings, SandwichModel
 from .posterior import FACTORS, WEIGHTS, factor_of_gain
 from .records import Problem, linear_predictor, read_column, read_events, usable_rows
-from .score import OutcomePrediction, Prediction
+from .score import OutcomePrediction, Prediction, base_mean
 
 #: Mean count over the largest that a forecast expects.
 _EXPECTED = 0.2
 #: A record's largest residual, over that of a record of the mean count that a forecast expects.
 _OF_USUAL = 2.0
-#: Half of the square of a standard normal is below this in 9 cases of 10.
-_DOUBT = 1.35
 #: Logits that noise makes are cut, so that factors of them are finite.
 _MOST_LOGIT = 30.0
 #: A count beyond the largest is brought to this part of it: a number that is not whole, which tells it from others.
@@ -183,18 +180,16 @@ class CountRegression(Regression):
 
     @property
     def found_gain_(self) -> FoundGain | None:
-        """As of other regressions, with an interval that also goes as low as the noise in the released mean count.
-
-        The gain is over that mean. Let its log have an error e, of variance v. Beside the best constant it loses
-        r p e^2 / 2 nats a record, p = sigmoid(base), and less than `_DOUBT` r p v in 9 fits of 10. If noise hides how
-        many records there are, it hides v, too.
-        """
-        found, moments = super().found_gain_, reading(self).moments
-        if found is None or moments is None:
-            return None if found is None else found._replace(low=-1.0)
-        row, p = moments.means, float(expit(self._fitted().state["base"][0]))
-        doubt = _DOUBT * self._as_fitted()._size * p * float(row @ self.covariance_ @ row)
-        return found._replace(low=max(-math.expm1(doubt + math.log1p(-min(found.low, 1 - 1e-12))), -1.0))
+        """As of other regressions, over the mean count that the same step released (`base_mean`)."""
+        found = super().found_gain_
+        if found is None:
+            return None
+        more, error = self._fitted().state["mean"][1:].tolist()
+        # Noise may make nats that no prediction has.
+        gain, low, high = (-math.log1p(-min(share, 1 - 1e-12)) - more for share in found)
+        doubt = NINETY * error
+        ends = gain, gain - math.hypot(gain - low, doubt), gain + math.hypot(high - gain, doubt)
+        return FoundGain(*(-math.expm1(-max(nats, -math.log(2.0))) for nats in ends))
 
     def _model(self, public: Public, schedule: RunSchedule | None = None) -> CountModel:
         return CountModel(public, self._model_settings(schedule), self._size, self.largest_exposure is not None)
@@ -226,7 +221,7 @@ class CountRegression(Regression):
         """Compute the logits of predictions, (n,)."""
         matrix, scale = self._rows_of(X)
         logits, state = self._mean(matrix, scale), self._fitted().state
-        factor, base = float(state["factor"][0]), state["base"][0] * scale
+        factor, base = float(state["factor"][0]), state["mean"][0] * scale
         return base + factor * (logits - base) if factor > 0 else logits
 
     def score(self, X: Data, y: Column | None = None, exposure: npt.ArrayLike | None = None) -> float:
@@ -259,11 +254,14 @@ class CountModel(SandwichModel):
     label_free = False
     # A large count says more than an outcome.
     _nats_scale = 2.0
+    kept: ClassVar[dict[str, str]] = SandwichModel.kept | {"mean": "_counted"}
 
     def __init__(self, public: Public, settings: LogisticSettings, size: float, exposed: bool = False):
         self._size, self._exposed = size, exposed
         super().__init__(public, settings)
         self._weight = size
+        #: `base_mean` of a fit that was measured.
+        self._counted = np.zeros(3)
 
     @property
     def _most_left(self) -> float:
@@ -289,17 +287,22 @@ class CountModel(SandwichModel):
         return super()._add(block, starts, out, scratch)
 
     def gain_score(self) -> OutcomePrediction:
-        return OutcomePrediction([self.prediction], self._bound, self._n, self.nats, counts=True)
+        return OutcomePrediction([self.prediction], self._bound, self._n, self.nats, largest=self._b - self._size)
 
     def judged(self, score: Score) -> None:
-        """Find the factor of what logits have beside the released mean count's, from the measured gain.
+        """Join the mean count with the released one, and find the factor of what logits have beside it.
 
         Normal logits say what gain the measured means have if those of another factor are true (`factor_of_gain`).
         """
-        base, most = float(self._base[0]), _MOST_LOGIT
-        logits = np.clip(self._normal_logits(self._second_moment_of_rows()), -most, most)
+        base, most, rows = float(self._base[0]), _MOST_LOGIT, self._second_moment_of_rows()
+        assert score.shares is not None
+        mean, sd = (share * (self._b - self._size) for share in (float(score.shares[-1]), score.shares_sd))
+        middle = rows[-1] / self._constant
+        variance = float(middle @ self._covariance @ middle)
+        self._counted = np.array(base_mean(base, variance, mean, sd, self._usual_size()))
+        logits, own = np.clip(self._normal_logits(rows), -most, most), float(self._counted[0])
         won, lost = (log_expit(side * logits) - log_expit(side * base) for side in (1, -1))
-        means = (np.exp(base + factor * (logits - base)) for factor in [0.0, *FACTORS])
+        means = (np.exp(own + factor * (logits - own)) for factor in [0.0, *FACTORS])
         gains = self._usual_size() * np.array([float(WEIGHTS @ (mean * won + lost)) for mean in means])
         self._factor = np.array([factor_of_gain(score, gains), 0.0])
 

@@ -659,10 +659,11 @@ def counted_findings(model: Any, level: float = 0.99) -> list[str]:
         *shares, sd = read.state["shares"].tolist()
         n = read.public.n_records
         # Of very many columns no values were counted.
-        numbers = zip(read.names, read.changes, shares if len(shares) >= len(read.names) else (), strict=False)
+        told = len(shares) >= len(read.names)
+        numbers = zip(read.names, read.changes, shares if told else (), strict=False)
         own = [(name, share) for name, change, share in numbers if change.step]
-        if counts:
-            own.append(("", shares[-1]))
+        if counts and told:
+            own.append(("", shares[-2]))
         least = max(clear_deviations(len(own), level=level) * sd, _NEXT_TO_NONE)
         for name, share in own:
             if share <= least:

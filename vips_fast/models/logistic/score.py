@@ -22,8 +22,9 @@ _LEAST = 1e-300
 NATS = 2.0, 4.0
 #: With more columns the step counts no values beyond bounds: a block's contributions would be large.
 _MOST_COUNTED = 256
-#: Standard deviation of the error that normal logits make in the log odds of a base rate, as on sixteen public tables.
-_OTHER_LAW = 0.2
+#: Standard deviation of the error that normal logits make in the log odds of a base rate, as on sixteen public tables;
+#: and in the log of a mean count, as on five, beside what the coefficients' covariance says.
+_OTHER_LAW, _OF_COUNTS = 0.2, 0.1
 
 
 class Prediction(NamedTuple):
@@ -65,23 +66,41 @@ def base_loss(base: float, rate: float, sd: float) -> tuple[float, float, float]
     return share * lost[0] + (1 - share) * lost[1], more, error
 
 
+def base_mean(base: float, variance: float, mean: float, sd: float, size: float) -> tuple[float, float, float]:
+    """Find the logit of the mean count, how many nats the score's own base loses beside it, and the error of these.
+
+    ``base`` is the logit that the score compared with, by normal logits, whose error has this ``variance``. ``mean`` is
+    the mean count that the same step released, with noise of ``sd``; ``size`` the mean of r. The two are joined by
+    their precision, as in `base_loss`. An error e that is left in the log mean costs r p e^2 / 2 nats.
+    """
+    law = math.exp(base) * size
+    trust = 1 / (1 + sd**2 / (law**2 * (_OF_COUNTS**2 + variance)))
+    left = math.sqrt(trust) * sd
+    joined = max(law + trust * (mean - law), left, law / 16)
+    logit, left = math.log(joined / size), left / joined
+    cost = 0.5 * size * float(expit(logit)) * left**2
+    won, lost = (float(log_expit(side * logit) - log_expit(side * base)) for side in (1, -1))
+    return logit, joined * won + size * lost, math.hypot((logit - base) * joined * left, math.sqrt(3) * cost)
+
+
 class OutcomePrediction(RowScore):
     """Contributions to a score of a logistic regression.
 
     A unit's nats are the mean, over its rows, of log p - log p0. Here p is the predictive probability of the outcome
     that occurred, and p0 is the one by the released base rate. ``models`` has one posterior, or one for each class.
-    ``bound`` is the largest norm of a row, ``n`` the public number of units, ``nats`` the `nats_bound`. Of ``counts``,
-    one beyond the public bound was brought to a number that is not whole.
+    ``bound`` is the largest norm of a row, ``n`` the public number of units, ``nats`` the `nats_bound`. Counts have a
+    ``largest``; one beyond it was brought to a number that is not whole.
 
-    The step also counts, for each column, the share of values that were moved to a bound (`moved_to_bounds`), of
-    counts the share that was cut, and of two classes the share of the second.
+    The step also counts, for each column, the share of values that were moved to a bound (`moved_to_bounds`), and of
+    counts the share that was cut. At last comes the mean outcome: of two classes the share of the second, of counts
+    their mean over the largest.
 
     Notes
     -----
     *Bound.* A row of the score is a function of the unit's own rows, labels and word, and of released numbers. Nats are
     cut at ``nats`` on both sides. A row with j moved values has the entry j^(-1/2) for each of them, a vector of norm
-    1, or 0 without one; a unit has the mean over its rows, whose norm is at most 1. The share of the second class is an
-    entry of its own, at most 1, and makes the norm at most sqrt(2). `GainScore.clip_rows` proves the rest.
+    1, or 0 without one; a unit has the mean over its rows, whose norm is at most 1. The mean outcome is an entry of its
+    own, at most 1, and makes the norm at most sqrt(2). `GainScore.clip_rows` proves the rest.
     (So the share of a column whose values are moved together with others' is a little more than is counted.)
 
     *Optimism.* The coefficients were fitted to the same units. Let m be the posterior mean. By Efron (2004) a fit's own
@@ -103,14 +122,14 @@ class OutcomePrediction(RowScore):
         bound: float,
         n: int,
         nats: float,
-        counts: bool = False,
+        largest: float = 0.0,
         factors: Sequence[np.ndarray] = (),
     ):
-        self._bound, self._counts, self.nats = bound, counts, nats
+        self._bound, self._largest, self.nats = bound, largest, nats
         d = len(models[0].mean)
-        self._rates = len(models) == 1 and not counts
+        self._rates = len(models) == 1
         self._moves = d <= _MOST_COUNTED
-        self.n_shares = (d + counts) * self._moves + self._rates
+        self.n_shares = (d + (largest > 0)) * self._moves + self._rates
         self.shares_norm = math.sqrt(2) if self._rates else 1.0
         self._tables, self._units = [], []
         for one in models:
@@ -126,7 +145,7 @@ class OutcomePrediction(RowScore):
         self.optimism = sum(one.optimism for one in models) / n
 
     def unit_shares(self, block: Rows, unit: np.ndarray, kept: np.ndarray, n_units: int) -> np.ndarray | None:
-        """Compute units' shares of moved values, and of cut counts or the second class, (n_units, n_shares)."""
+        """Compute units' shares of moved values and of cut counts, and their mean outcome, (n_units, n_shares)."""
         if not self.n_shares:
             return None
         n, moved = block.n_rows, moved_to_bounds(block.values[: 0 if block.unit or not self._moves else None])
@@ -135,16 +154,16 @@ class OutcomePrediction(RowScore):
         else:
             here = np.flatnonzero(moved)
             row, column = np.searchsorted(block.indptr, here, side="right") - 1, block.indices[here]
-        if self._counts:
+        if self._largest and self._moves:
             cut = np.flatnonzero(block.y != np.floor(block.y))
-            row, column = np.append(row, cut), np.append(column, np.full(len(cut), self.n_shares - 1))
+            row, column = np.append(row, cut), np.append(column, np.full(len(cut), self.n_shares - 2))
         asked = np.zeros(n, dtype=bool)
         asked[kept] = True
         row, column = row[asked[row]], column[asked[row]]
         share, number = 1 / np.sqrt(np.bincount(row, minlength=n)[row]), np.bincount(unit[kept], minlength=n_units)
         if self._rates:
-            won = np.flatnonzero(asked & (block.y == 1))
-            row, share = np.append(row, won), np.append(share, np.ones(len(won)))
+            won = np.flatnonzero(asked & (block.y > 0))
+            row, share = np.append(row, won), np.append(share, np.minimum(block.y[won] / (self._largest or 1.0), 1.0))
             column = np.append(column, np.full(len(won), self.n_shares - 1))
         found = np.bincount(unit[row] * self.n_shares + column, share, n_units * self.n_shares)
         return found.reshape(n_units, self.n_shares) / np.maximum(number, 1)[:, None]
