@@ -131,7 +131,7 @@ class TextFile:
         """Where the words are from: "listed" ones, a "public" list, the "prior", a "private" purchase, or "counted"."""
         if self.vocab not in (None, PRIVATE):
             return "public" if isinstance(self.vocab, str) and self.vocab.startswith(PUBLIC) else "listed"
-        if not holds_records(self.path, self.format, self.text, self.person):
+        if is_sharded(self.path) or not holds_records(self.path, self.format, self.text, self.person):
             return "counted"
         return PRIVATE if self.vocab == PRIVATE or self.prior is None else "prior"
 
