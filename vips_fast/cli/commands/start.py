@@ -31,6 +31,7 @@ from ...models.lda import load_prior
 from ...report import paragraph
 from ...report.html import environment
 from ...store.atomic import PUBLIC, replace_file
+from ...store.words import several
 from ..arguments import POSITIVE, FitLda, Start
 from ..main import parse
 from ..messages import say, width
@@ -214,6 +215,6 @@ def _confirm(args: Start, ask: Callable[..., Any], target: dict[str, float], pat
     if little := forecast.gain < _LITTLE:
         print("By the forecast the records add little to what is public.")
     usual = "no" if little and not args.anyway else "yes"
-    if not ask("anyway", f"Spend {cost} of these persons' privacy on that", usual, _is_yes):
-        how = "; expected --anyway, or more persons" if little else ""
+    if not ask("anyway", f"Spend {cost} of each {forecast.unit}'s privacy on that", usual, _is_yes):
+        how = f"; expected --anyway, or more {several(forecast.unit)}" if little else ""
         raise ValueError(f"nothing was spent; {path} keeps the answers{how}")
