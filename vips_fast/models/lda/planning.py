@@ -32,7 +32,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal, TypedDict
 
 from ...accounting import ComposedEvent
 from ...accounting.calibration import Target
@@ -163,6 +163,15 @@ class LdaOptions(Options):
         check_number("topic_word_prior", self.topic_word_prior, 0, 1e6, low_open=True, optional=True)
 
 
+class PlanParameters(TypedDict):
+    """Parameters of `LatentDirichletAllocation` that a plan sets."""
+
+    batch_size: float
+    n_steps: int
+    clip: float
+    options: LdaOptions
+
+
 @dataclass(frozen=True)
 class Plan:
     """Settings for `LatentDirichletAllocation`, and what they promise.
@@ -197,7 +206,7 @@ class Plan:
     n_features: int
     vocabulary: VocabularyPlan | None = None
 
-    def parameters(self) -> dict[str, Any]:
+    def parameters(self) -> PlanParameters:
         """Keyword arguments for the estimator."""
         options = LdaOptions(learning_decay=self.learning_decay, distinct_words=self.distinct_words)
         return {"batch_size": self.batch_size, "n_steps": self.n_steps, "clip": self.clip, "options": options}
