@@ -14,7 +14,6 @@ import numpy as np
 import scipy.sparse as sp
 
 from vips_fast.kernels import native
-from vips_fast.models.lda import LdaOptions
 
 DATA = common.DATA / "wiki"
 RESULTS = common.ROOT / "bench" / "results"
@@ -23,7 +22,7 @@ LENGTH, K = 500, 50
 
 def without_noise(learning_decay=None):
     """Give parameters of a fit without only the clip and the noise. It differs from a private one in nothing else."""
-    options = LdaOptions(learning_decay=learning_decay or 0.7, topic_mean="geometric", mean_change_tol=1e-3)
+    options = dict(learning_decay=learning_decay or 0.7, topic_mean="geometric", mean_change_tol=1e-3)
     return dict(private=False, sampling="poisson", doc_length=LENGTH, options=options)
 
 
