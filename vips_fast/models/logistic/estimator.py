@@ -18,7 +18,7 @@ from ...checks import check_choice, check_flag, check_memory, check_number, stat
 from ...data.arrays import not_finite_text
 from ...data.shards import ShardedCorpus
 from ...data.types import Array, Column, Data, Labels, Matrix, Vector
-from ...engine.gain import FoundGain, MeasuredModel
+from ...engine.gain import NINETY, FoundGain, MeasuredModel
 from ...engine.model import Model
 from ...engine.plan import RunForecast, RunSchedule
 from ...engine.result import Public
@@ -284,7 +284,7 @@ class Regression(PrivateEstimator):
         least = -max(loss, math.log(2))
         nats = [-math.log1p(-min(share, 1 - 1e-12)) if share > -1 else least for share in found]
         gain, low, high = [(one - more) / loss for one in nats]
-        doubt = 1.6449 * gain * error / loss
+        doubt = NINETY * gain * error / loss
         low, high = gain - math.hypot(gain - low, doubt), gain + math.hypot(high - gain, doubt)
         # A gain of 1 is a prediction without error.
         return FoundGain(*(min(max(share, -1.0), 1.0) for share in (gain, low, high)))
