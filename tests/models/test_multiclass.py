@@ -241,3 +241,9 @@ def test_a_run_that_is_resumed_before_its_measurement_finds_the_same_factor():
     after = [scrambled(run, 1, releases=1).model.state()["class0.factor"] for run in (first, resumed)]
     np.testing.assert_array_equal(*after)
     assert before == pytest.approx(1.25 * 2 / 3) and after[0][0] != before
+
+
+def test_a_model_of_a_range_of_classes_can_be_saved(tmp_path):
+    """It was refused after the fit had spent."""
+    model(classes=range(3), n_steps=2).fit(IRIS, KINDS).save(tmp_path / "model")
+    assert BayesianLogisticRegression.load(tmp_path / "model").classes_.tolist() == [0, 1, 2]

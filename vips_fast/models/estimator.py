@@ -285,6 +285,8 @@ class PrivateEstimator:
                 value = value.item()
             elif isinstance(value, np.ndarray):
                 value = np.array(value)
+            elif isinstance(value, range):
+                value = list(value)  # as JSON has it
             out[name] = value
         return out
 
