@@ -5,6 +5,7 @@ It costs no privacy, and a model may use it before any release.
 
 import io
 import os
+from abc import ABC, abstractmethod
 from typing import IO, BinaryIO, ClassVar, Self
 
 import numpy as np
@@ -12,7 +13,7 @@ import numpy as np
 from ..store.npz import read_npz, write_npz
 
 
-class PublicKnowledge:
+class PublicKnowledge(ABC):
     """Base of frozen dataclasses of texts, among them ``words`` and the ``name`` of the source, and arrays of numbers.
 
     Two are equal if they have the same ``digest`` and name. ``source`` names one in statements.
@@ -28,9 +29,9 @@ class PublicKnowledge:
     name: str
 
     @property
+    @abstractmethod
     def digest(self) -> str:
         """SHA-256 of all but the name."""
-        raise NotImplementedError(f"{type(self).__name__} does not define digest")
 
     @property
     def source(self) -> str:
