@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from .data.encoder import ColumnEncoder as ColumnEncoder
     from .engine.ledger import Ledger as Ledger
     from .engine.statement import Privacy as Privacy
+    from .jobs.publication import verify as verify
     from .jobs.topics import PrivateTopics as PrivateTopics
     from .models.clusters import DocumentClusters as DocumentClusters
     from .models.clusters import PublicVectors as PublicVectors
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from .models.logistic import BayesianLogisticRegression as BayesianLogisticRegression
     from .models.logistic import CountRegression as CountRegression
     from .models.mixture import GaussianMixture as GaussianMixture
-    from .models.rebuild import verify as verify
     from .models.sbn import ClassConditionalNetwork as ClassConditionalNetwork
     from .models.sbn import SigmoidBeliefNetwork as SigmoidBeliefNetwork
     from .models.tables import TopicTables as TopicTables
@@ -50,7 +50,7 @@ _HOMES = exported_classes() | {
     "prior_from_documents": "models.lda",
     "prior_from_vectors": "models.lda",
     "public_vectors": "models.clusters",
-    "verify": "models.rebuild",
+    "verify": "jobs.publication",
 }
 
 # A program that configures logging sees a line for each event of a fit; others see nothing.

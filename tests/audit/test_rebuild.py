@@ -23,6 +23,7 @@ from vips_fast import (
 from vips_fast.audit import Bench, adapter_for, audit
 from vips_fast.audit.bench import relation_of
 from vips_fast.audit.rebuild import Fitted, rebuild_elsewhere
+from vips_fast.jobs.publication import verify
 from vips_fast.models import rebuild
 
 HONEST = {
@@ -86,7 +87,7 @@ def test_every_array_is_compared_whether_or_not_an_attribute_shows_it(group, tmp
     """One bit of an array is other than the releases make it."""
     model = LatentDirichletAllocation(2, noise_multiplier=1.0, n_steps=2, random_state=0)
     model.fit(np.ones((30, 4), int), transcript=tmp_path / "releases").save(tmp_path / "m")
-    assert rebuild.compare(model, tmp_path / "m", tmp_path / "releases").ok
+    assert verify(tmp_path / "m", tmp_path / "releases").ok
     for name, array in getattr(model._fitted(), group).items():
         held = array.copy()
         array.setflags(write=True)
@@ -94,6 +95,14 @@ def test_every_array_is_compared_whether_or_not_an_attribute_shows_it(group, tmp
         found = rebuild.compare(model, tmp_path / "m", tmp_path / "releases")
         assert f"{group} {name}" in {check.name for check in found.checks if check.ok is False}
         array[...] = held
+
+
+def test_texts_beside_a_model_are_made_again_or_named(tmp_path):
+    model = LatentDirichletAllocation(2, noise_multiplier=1.0, n_steps=2, random_state=0)
+    model.fit(np.ones((30, 4), int), transcript=tmp_path / "releases").save(tmp_path / "m")
+    assert "not checked topics.txt: missing" in verify(tmp_path / "m", tmp_path / "releases").text()
+    (tmp_path / "m" / "privacy.txt").write_text("(0.001, 1e-09)-differential privacy")
+    assert "DIFFERS privacy.txt" in verify(tmp_path / "m", tmp_path / "releases").text()
 
 
 def test_a_leak_in_a_seam_is_caught(failed):

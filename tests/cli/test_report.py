@@ -8,8 +8,8 @@ import pytest
 from reported import vocabulary
 
 from vips_fast import LatentDirichletAllocation, PrivateVocabulary
+from vips_fast.jobs import publication
 from vips_fast.jobs.places import kind_in
-from vips_fast.models import rebuild
 
 
 def fit(run, files, *more):
@@ -103,5 +103,5 @@ def test_a_model_of_ones_own_is_named_to_python(refused, tmp_path):
     model, transcript = tmp_path / "model", tmp_path / "transcript"
     Mean(noise_multiplier=2.0, n_steps=3).fit(np.full((50, 2), 0.1), transcript=transcript).save(model)
     verify = ["verify", model, "--transcript", transcript]
-    assert rebuild.verify(model, transcript, cls="ball_mean:Mean").ok
+    assert publication.verify(model, transcript, cls="ball_mean:Mean").ok
     assert "'Mean' is not a class of this package; expected module:Class" in refused(*verify)

@@ -34,7 +34,7 @@ from vips_fast.engine.budget import Budget
 from vips_fast.engine.checkpoint import LEDGER, LOCK, RELEASES, RUN, RunFolder, UsedUpError, ledger_in, lock_folder
 from vips_fast.engine.releases import opened, release_digest, release_of
 from vips_fast.engine.sampling import KeyedRandomness
-from vips_fast.models.rebuild import verify
+from vips_fast.jobs.publication import verify
 from vips_fast.models.vocabulary import PrivateVocabulary
 from vips_fast.store import log
 from vips_fast.store.log import Log, encode

@@ -20,9 +20,9 @@ from vips_fast.engine.model import Release
 from vips_fast.engine.result import FitResult
 from vips_fast.engine.sampling import SystemRandomness
 from vips_fast.engine.transcript import read_transcript
+from vips_fast.jobs.publication import verify
 from vips_fast.models.estimator import NotFittedError
 from vips_fast.models.lda import LdaOptions
-from vips_fast.models.rebuild import verify
 from vips_fast.store.npz import read_npz, write_npz
 
 ALL = pytest.mark.parametrize("name", CASES)

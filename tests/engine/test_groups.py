@@ -11,8 +11,8 @@ from vips_fast import BayesianLogisticRegression
 from vips_fast.audit.bench import squared_norm
 from vips_fast.engine.backend import Threads
 from vips_fast.engine.model import Release
+from vips_fast.jobs.publication import verify
 from vips_fast.models.logistic.model import LogisticModel
-from vips_fast.models.rebuild import verify
 
 KEY = b"k" * 32
 #: Models whose sensitivity is the paper's are about records of one row.

@@ -12,7 +12,7 @@ from vips_fast import accounting as acc
 from vips_fast.engine import filters
 from vips_fast.engine.budget import Budget, BudgetExceededError
 from vips_fast.engine.ledger import Ledger
-from vips_fast.models.rebuild import verify
+from vips_fast.jobs.publication import verify
 
 ALL = pytest.mark.parametrize("name", CASES)
 ASSUMED = "Each record is assumed to lie in only one of the {} parts; the program does not check this."

@@ -13,7 +13,7 @@ from runs import ALL, Stop, bits, data, drawn, edit_transcript, ends, estimator,
 from vips_fast.engine import transcript as transcripts
 from vips_fast.engine.budget import Budget
 from vips_fast.engine.transcript import TranscriptWriter, read_transcript
-from vips_fast.models.rebuild import verify
+from vips_fast.jobs.publication import verify
 
 
 def interrupted(make, name, folder, **more):

@@ -30,8 +30,8 @@ from vips_fast.engine.budget import Budget
 from vips_fast.jobs import clusters
 from vips_fast.jobs.folder import run_folder, spent, state
 from vips_fast.jobs.places import kind_in
+from vips_fast.jobs.publication import verify
 from vips_fast.models import estimator
-from vips_fast.models.rebuild import verify
 from vips_fast.store import atomic
 
 DELTA, WORDS = 1e-5, ("cough", "fever", "rash", "rent", "debt", "form")

@@ -31,8 +31,8 @@ from vips_fast.data import Batch, ShardedCorpus, write_shards
 from vips_fast.engine.budget import Budget, BudgetExceededError
 from vips_fast.engine.checkpoint import ledger_in
 from vips_fast.jobs.folder import WORDS
+from vips_fast.jobs.publication import verify
 from vips_fast.models import estimator
-from vips_fast.models.rebuild import verify
 from vips_fast.store.atomic import leftovers
 
 KINDS = ("lda", "logistic", "network", "shards", "partial")

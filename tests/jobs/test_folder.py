@@ -193,7 +193,7 @@ def test_a_partial_fit_notices_a_budget_that_was_rolled_back(tmp_path):
 
 @pytest.mark.parametrize("again", ["fit", "partial_fit"])
 def test_a_stop_before_the_first_release_leaves_a_transcript_that_the_next_run_takes(tmp_path, monkeypatch, again):
-    from vips_fast.models.rebuild import verify
+    from vips_fast.jobs.publication import verify
 
     model = estimator("lda")
     if again == "partial_fit":

@@ -6,7 +6,7 @@ from cases import EVERY, MORE
 
 from vips_fast.accounting import epsilon
 from vips_fast.engine.gain import MEASURED
-from vips_fast.models.rebuild import verify
+from vips_fast.jobs.publication import verify
 
 ALL = pytest.mark.parametrize("name", EVERY)
 #: Batches of 50 of 200 records, but where all take part.

@@ -13,9 +13,9 @@ from runs import Stop, ends, fail
 from vips_fast import LatentDirichletAllocation
 from vips_fast.engine.gain import NATS, GainScore, MeasuredModel, Score, measured_gain
 from vips_fast.engine.model import Release
+from vips_fast.jobs.publication import verify
 from vips_fast.models.lda import LdaOptions
 from vips_fast.models.lda.records import UnitWords
-from vips_fast.models.rebuild import verify
 
 V, K, N = 64, 4, 2000
 

@@ -10,7 +10,8 @@ import pytest
 from vips_fast import BayesianLogisticRegression, LatentDirichletAllocation
 from vips_fast import accounting as acc
 from vips_fast.engine.budget import Budget
-from vips_fast.models import privacy_file, rebuild
+from vips_fast.jobs.publication import verify
+from vips_fast.models import privacy_file
 from vips_fast.store.folder import Folder
 
 SCHEMA = privacy_file.schema()
@@ -108,11 +109,11 @@ def test_it_is_never_read_as_truth(tmp_path):
         path.write_text(json.dumps(other))
         again = BayesianLogisticRegression.load(tmp_path / "m")
         assert again.privacy_.epsilon == model.privacy_.epsilon
-        found = {one.name: one for one in rebuild.verify(tmp_path / "m", tmp_path / "t").checks}
+        found = {one.name: one for one in verify(tmp_path / "m", tmp_path / "t").checks}
         assert not found["privacy.json"].ok and what in found["privacy.json"].detail
     said["versions"]["vips_fast"] = "0.0.1"
     path.write_text(written(said))
-    assert rebuild.verify(tmp_path / "m", tmp_path / "t").ok
+    assert verify(tmp_path / "m", tmp_path / "t").ok
     versions = (
         [[]],
         {},
@@ -133,7 +134,7 @@ def test_it_is_never_read_as_truth(tmp_path):
             same, note = privacy_file.compare_record(folder, model._fitted())
         assert not same and what in note
     path.unlink()
-    assert not rebuild.verify(tmp_path / "m", tmp_path / "t").ok
+    assert not verify(tmp_path / "m", tmp_path / "t").ok
 
 
 @pytest.mark.parametrize(

@@ -523,6 +523,10 @@ def test_a_saved_model_says_and_tells_the_same(tmp_path):
     told = [one.why for one in assess(again._fitted())]
     assert any(f"Public knowledge used: {again.public_prior.source}." in one for one in told)
     assert again.public_prior.source.startswith("a test (en, sha256 ")
+    forged = {**model._settings(), "public_prior_source": "a census (sha256 0123456789abcdef)"}
+    for said in (forged, {**forged, "public_prior": None}):
+        with pytest.raises(ValueError, match="not the source"):
+            LatentDirichletAllocation._from_settings(said)
 
 
 def test_documents_are_read_out_with_the_prior_that_was_taken():

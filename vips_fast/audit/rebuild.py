@@ -1,9 +1,9 @@
 """Layer G, rebuild: everything public follows from the releases.
 
 A model is fitted to invented data with a transcript and saved. Another process, which never had a record, loads the
-saved model, makes it again from the transcript and compares (`vips_fast.models.rebuild.verify`). It also has the loaded
-model's public attributes. The fitted estimator itself, which the other process never sees, must have the same ones and
-hold nothing more.
+saved model, makes it again from the transcript and compares (`vips_fast.models.rebuild.compare`). It also has the
+loaded model's public attributes. The fitted estimator itself, which the other process never sees, must have the same
+ones and hold nothing more.
 """
 
 import json
@@ -27,7 +27,7 @@ from ..engine.result import array_digest
 from ..engine.sampling import n_events
 from ..engine.transcript import TranscriptWriter
 from ..models.estimator import PrivateEstimator
-from ..models.rebuild import verify
+from ..models.rebuild import compare
 from ..store.limits import parse_json
 from .bench import Bench, Sizes
 from .report import Check, LayerResult
@@ -71,8 +71,8 @@ def held_values(estimator: PrivateEstimator) -> dict[str, Any]:
 def rebuild_elsewhere(jobs: Iterable[tuple[type, Path, Path]]) -> list[dict[str, Any]]:
     """Verify saved models in another process, from class, model folder and transcript.
 
-    For each job a dict with the ``checks`` of `verify` as (name, passed, detail), and the loaded model's ``attributes``
-    and ``held``. Raises RuntimeError if the other process fails.
+    For each job a dict with the ``checks`` of `compare` as (name, passed, detail), and the loaded model's
+    ``attributes`` and ``held``. Raises RuntimeError if the other process fails.
     """
     lines = [
         json.dumps({"module": c.__module__, "class": c.__qualname__, "model": str(model), "transcript": str(kept)})
@@ -103,8 +103,8 @@ def answer(job: dict[str, str]) -> dict[str, Any]:
     except (ImportError, AttributeError) as error:
         return {"checks": [("class", False, f"cannot be imported in another process: {error}")], **nothing}
     try:
-        report = verify(job["model"], job["transcript"], cls=cls)
         loaded = cls.load(job["model"])
+        report = compare(loaded, job["model"], job["transcript"])
         checks = [(check.name, check.ok, check.detail) for check in report.checks]
         return {"checks": checks, "attributes": public_attributes(loaded), "held": held_values(loaded)}
     except Exception as error:  # of the class that is audited: without the data it may fail anywhere

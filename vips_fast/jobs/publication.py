@@ -22,6 +22,7 @@ import os
 import re
 from collections.abc import Collection, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
@@ -181,6 +182,40 @@ def publish(
 
 def _today() -> str:
     return datetime.now(UTC).date().isoformat()
+
+
+def verify(
+    path: str | Path, transcript: str | Path, *, cls: type[PrivateEstimator] | str | None = None
+) -> VerifyReport:
+    """Rebuild a saved model from its transcript; compare all public parts, and the texts beside it.
+
+    ``path`` is the folder that `save` wrote, ``transcript`` the one that ``fit(..., transcript=...)`` wrote. ``cls`` is
+    the estimator's class, or "module:Class"; None takes the class that the model's file names, which must be one of
+    this package (`vips_fast.models.family`). Raises FileNotFoundError or ValueError if the model or the transcript
+    cannot be read.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> from vips_fast import LatentDirichletAllocation, verify
+    >>> model = LatentDirichletAllocation(2, noise_multiplier=5.0, n_steps=2, doc_length=20)
+    >>> with tempfile.TemporaryDirectory() as name:
+    ...     folder = Path(name)
+    ...     model.fit(np.ones((50, 3), dtype=int), transcript=folder / "transcript").save(folder / "model")
+    ...     report = verify(folder / "model", folder / "transcript")
+    >>> report.ok, report.text().splitlines()[-1]
+    (True, 'The model follows from its releases.')
+    """
+    kind: type[PrivateEstimator] = (
+        kind_in(Path(path)) if cls is None else rebuild.class_given(cls) if isinstance(cls, str) else cls
+    )
+    model = kind.load(path)
+    report = rebuild.compare(model, path, transcript)
+    return replace(
+        report, checks=(*report.checks, *check_texts(model, path)), about=(("ledger head", model.ledger_.head),)
+    )
 
 
 def check_publication(path: str | os.PathLike[str], transcripts: Sequence[str | os.PathLike[str]] = ()) -> VerifyReport:

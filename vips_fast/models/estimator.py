@@ -294,11 +294,14 @@ class PrivateEstimator:
     def _from_settings(cls, settings: Mapping[str, Any]) -> Self:
         """Make an unfitted estimator with these settings, checked."""
         arguments = dict(settings)
-        if cls._knowledge is not None and arguments.pop(_SOURCE, None) is not None:
+        if cls._knowledge is not None:
             name, kind = cls._knowledge
-            if not isinstance(content := arguments[name], np.ndarray) or content.dtype != np.uint8:
-                raise ValueError(f"{name}: expected the bytes of a {kind.__name__}")
-            arguments[name] = kind.from_bytes(content.tobytes())
+            said, known = arguments.pop(_SOURCE, None), arguments[name]
+            if isinstance(known, np.ndarray) and known.dtype == np.uint8:
+                arguments[name] = known = kind.from_bytes(known.tobytes())
+            # Statements repeat the source, so a file must not be able to name another.
+            if said != (known.source if isinstance(known, kind) else None):
+                raise ValueError(f"{_SOURCE}={said!r}: not the source of {name}")
         if "options" in arguments:
             arguments["options"] = cls._options_type.of(arguments["options"])
         estimator = cls(**arguments)

@@ -97,38 +97,8 @@ def class_given(name: str) -> type[PrivateEstimator]:
     return found
 
 
-def verify(
-    path: str | Path, transcript: str | Path, *, cls: type[PrivateEstimator] | str | None = None
-) -> VerifyReport:
-    """Rebuild a saved model from its transcript; compare all public parts.
-
-    ``path`` is the folder that `save` wrote, ``transcript`` the one that ``fit(..., transcript=...)`` wrote. ``cls`` is
-    the estimator's class, or "module:Class"; None takes the class that the model's file names, which must be one of
-    this package (`vips_fast.models.family`). Raises FileNotFoundError or ValueError if the model or the transcript
-    cannot be read.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> import numpy as np
-    >>> from vips_fast import LatentDirichletAllocation, verify
-    >>> model = LatentDirichletAllocation(2, noise_multiplier=5.0, n_steps=2, doc_length=20)
-    >>> with tempfile.TemporaryDirectory() as name:
-    ...     folder = Path(name)
-    ...     model.fit(np.ones((50, 3), dtype=int), transcript=folder / "transcript").save(folder / "model")
-    ...     report = verify(folder / "model", folder / "transcript")
-    >>> report.ok, report.text().splitlines()[-1]
-    (True, 'The model follows from its releases.')
-    """
-    kind: type[PrivateEstimator] = (
-        class_named(persistence.kind_of(path)) if cls is None else class_given(cls) if isinstance(cls, str) else cls
-    )
-    return compare(kind.load(path), path, transcript)
-
-
 def compare(published: PrivateEstimator, path: str | Path, transcript: str | Path) -> VerifyReport:
-    """Compare a loaded model and its folder with a rebuilt one. See `verify`."""
+    """Compare a loaded model and its folder with a rebuilt one; the texts beside it are not read."""
     have, runs, kind = published._fitted(), read_transcript(transcript), type(published)
     checks = [_statement(published)]
     found = check_purchase(published, column_names(have.public), _statement)

@@ -6,14 +6,15 @@ They give answers for new records, its report, its proof, and the end of its run
 from __future__ import annotations
 
 import os
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from ...jobs.folder import releases_folder
 from ...jobs.places import kind_in
-from ...jobs.publication import check_publication, check_texts, is_publication
+from ...jobs.publication import check_publication, is_publication
 from ...jobs.publication import publish as publish_parts
+from ...jobs.publication import verify as verify_model
 from ...models import rebuild
 from ...models.family import family_of
 from ...models.tables import TopicTables
@@ -84,17 +85,14 @@ def verify(args: Verify) -> int:
 
 def _of_model(args: Verify) -> rebuild.VerifyReport:
     """Compare a model with its releases, and the texts beside it."""
-    model, folder = kind_in(args.model).load(args.model), Path(args.model)
     beside = releases_folder(args.model)
     given = args.transcript or ([str(beside)] if beside.is_dir() else [])
     if len(given) != 1:
         why = "one folder" if given else f"the folder that fit --transcript wrote, since there is no {beside.name}"
-        if kept_releases(model.ledger_) is None:
+        if kept_releases(kind_in(args.model).load(args.model).ledger_) is None:
             why = "a model whose fit kept its releases, by --transcript; this one kept none, so nothing makes it again"
         raise ValueError(f"--transcript: expected {why}")
-    report = rebuild.compare(model, folder, given[0])
-    checks = (*report.checks, *check_texts(model, folder))
-    return replace(report, checks=checks, about=(("ledger head", model.ledger_.head),))
+    return verify_model(args.model, given[0])
 
 
 def publish(args: Publish) -> int:
