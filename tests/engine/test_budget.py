@@ -7,6 +7,7 @@ import pickle
 import signal
 import subprocess
 import sys
+import threading
 from contextlib import nullcontext
 
 import numpy as np
@@ -17,7 +18,7 @@ from runs import Unread
 from vips_fast import accounting as acc
 from vips_fast.engine import filters
 from vips_fast.engine.budget import Budget, BudgetExceededError, BudgetInUseError
-from vips_fast.models.rebuild import verify
+from vips_fast.jobs.publication import verify
 from vips_fast.store import lock
 from vips_fast.store.process import is_dead, this_process
 
@@ -209,6 +210,42 @@ def test_a_forked_child_charges_and_gives_nothing_back(budget):
     with pytest.raises(BudgetExceededError, match="drawn in full"):
         held.release()
     assert budget.show()["runs"][0]["drawn"] == 3
+
+
+@pytest.mark.parametrize("own", [True, False], ids=["own thread", "another thread"])
+def test_a_child_that_is_forked_during_a_charge_reads_the_file(budget, own):
+    """It has neither the lock of a thread that it lacks, nor what this thread had changed in memory only."""
+    changed, over = threading.Event(), threading.Event()
+
+    def charge():
+        with budget._locked(write=True) as state:
+            state.epsilon = 99.0
+            changed.set()
+            yield
+            over.wait()
+
+    def child():
+        signal.alarm(30)
+        status = 1
+        try:
+            status = budget.show()["epsilon"] != 3.0
+        finally:
+            os._exit(status)
+
+    if own:
+        for _ in charge():
+            over.set()
+            if (forked := os.fork()) == 0:
+                child()
+    else:
+        other = threading.Thread(target=list, args=[charge()])
+        other.start()
+        changed.wait()
+        if (forked := os.fork()) == 0:
+            child()
+        over.set()
+        other.join()
+    assert os.waitpid(forked, 0)[1] == 0
 
 
 def test_a_dead_holder_keeps_what_it_drew(budget, path):
