@@ -71,6 +71,8 @@ def test_the_bound_is_attained_and_does_not_depend_on_the_label():
     assert (
         max(norms) == pytest.approx(run.model.lattice.clip_norm, rel=1e-4) and max(norms) <= run.model.lattice.clip_norm
     )
+    # Each of the K triangles' 3 entries is rounded, by up to a unit of the lattice between neighbors.
+    assert run.model.lattice.clip_norm + math.sqrt(3 * K) * run.model.lattice.spacing <= run.model.clip * (1 + 1e-12)
     np.testing.assert_array_equal([part[2 * K :] for part in parts], np.repeat(parts[0][None, 2 * K :], K, axis=0))
 
 

@@ -35,7 +35,7 @@ def topics(folder, words, counts=None, names=None, text=None):
 
 
 def differing(folder):
-    return {check.name for check in verify(folder / "m", folder / "t").checks if not check.ok}
+    return {check.name for check in verify(folder / "m", folder / "t").checks if check.ok is False}
 
 
 def test_the_purchase_is_verified_with_its_model(tmp_path):

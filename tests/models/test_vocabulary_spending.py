@@ -12,7 +12,14 @@ from sklearn.feature_selection import SelectKBest, chi2
 from sklearn.model_selection import train_test_split
 
 from vips_fast import LatentDirichletAllocation, PrivateVocabulary, verify
-from vips_fast.accounting import ApproximateDPEvent, ComposedEvent, GaussianEvent, PoissonSampledEvent, epsilon
+from vips_fast.accounting import (
+    ApproximateDPEvent,
+    ComposedEvent,
+    GaussianEvent,
+    PoissonSampledEvent,
+    SelfComposedEvent,
+    epsilon,
+)
 from vips_fast.engine.budget import Budget, BudgetExceededError, BudgetState
 from vips_fast.engine.filters import gaussian_filter_epsilon, leaked, without_leaks
 from vips_fast.models.vocabulary import TokenRows
@@ -140,6 +147,8 @@ def test_leaks_share_a_pot_and_everything_else_has_the_rest(tmp_path):
     budget = of_delta(tmp_path / "b")
     assert leaked({LEAK: 4}) == pytest.approx(4e-6) and leaked({LEAK: 4}) >= 4e-6
     assert without_leaks({LEAK: 4}) == {GaussianEvent(8.0, "add_remove"): 4}
+    rounds = {SelfComposedEvent(LEAK, 2): 2}
+    assert leaked(rounds) == leaked({LEAK: 4}) and without_leaks(rounds) == without_leaks({LEAK: 4})
     with pytest.raises(BudgetExceededError, match="no further vocabulary purchase"):
         budget.reserve(LEAK, 4)  # 4e-6 is more than the pot, even for the first
     assert budget.purchase_delta == pytest.approx(2.5e-6 / 16, rel=1e-6)

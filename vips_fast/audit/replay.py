@@ -33,8 +33,15 @@ class _Replay:
     reader makes of the other records, or keeps, shows as a distance.
     """
 
-    def __init__(self, bench: Bench, rng: np.random.Generator, put: Callable[[Fit], None], n_records: int = _BASE + 1):
-        self.bench, self.n_records = bench, n_records
+    def __init__(
+        self,
+        bench: Bench,
+        rng: np.random.Generator,
+        put: Callable[[Fit], None],
+        n_records: int = _BASE + 1,
+        noise_multiplier: float = 1.0,
+    ):
+        self.bench, self.n_records, self.noise_multiplier = bench, n_records, noise_multiplier
         self.base = bench.adapter.base(_BASE)
         self.words = rng.integers(0, 2**64, _BASE + 1, dtype=np.uint64)
         self.stage = bench.prepare(self._estimator(), self.base)
@@ -46,7 +53,8 @@ class _Replay:
         self.facts_differ = 0
 
     def _estimator(self, **overrides: Any) -> Any:
-        return self.bench.whole(n_records=self.n_records, n_steps=STEPS, **overrides)
+        plan = {"n_records": self.n_records, "n_steps": STEPS, "noise_multiplier": self.noise_multiplier}
+        return self.bench.whole(**plan, **overrides)
 
     def sums(self, extra: Sequence[Any], **overrides: Any) -> np.ndarray:
         """Return the noiseless sums for the base and further records."""
@@ -79,10 +87,10 @@ def layer_a(bench: Bench, sizes: Sizes, rng: np.random.Generator) -> LayerResult
     adapter = bench.adapter
     scrambled = [partial(adapter.scramble, rng=rng, releases=before) for before in range(STEPS)]
     states: list[Callable[[Fit], None]] = [adapter.sharp, *scrambled]
-    each, facts = -(-sizes.pairs // _PORTIONS), 0
+    each, facts, coarse = -(-sizes.pairs // _PORTIONS), 0, _coarse(bench)
     shares: list[Fraction] = []
-    for put in states:
-        replay = _Replay(bench, rng, put)
+    for number, put in enumerate(states):
+        replay = _Replay(bench, rng, put, noise_multiplier=coarse if number % 2 else 1.0)
         shares += replay.shares(rng, each)
         facts += replay.facts_differ
     told, state = bench.told()
@@ -108,6 +116,17 @@ def layer_a(bench: Bench, sizes: Sizes, rng: np.random.Generator) -> LayerResult
         )
     checks += [_rows(bench), _invalid(bench, rng), _not_finite(bench, rng), _not_finite(bench, rng, last=True)]
     return LayerResult("A", "replay of neighbors", tuple(checks))
+
+
+def _coarse(bench: Bench) -> float:
+    """Find the most noise that the model takes: on its coarse lattice rounding moves neighbors further apart."""
+    for noise_multiplier in 2.0 ** np.arange(20, 0, -1):
+        try:
+            bench.prepare(bench.whole(n_steps=STEPS, noise_multiplier=noise_multiplier), bench.adapter.base(_BASE))
+        except ValueError:
+            continue
+        return float(noise_multiplier)
+    return 1.0
 
 
 def _distance(name: str, shares: Sequence[Fraction], where: str) -> Check:
