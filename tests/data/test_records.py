@@ -354,11 +354,11 @@ GOOD, LAST = b"alpha,x\n", b"beta,y\n"
         b"alpha" * 300 + b",x",  # beyond the limit of a cell
     ],
 )
-@pytest.mark.parametrize("kind", ["plain", "quoted", "gzip"])
+@pytest.mark.parametrize("kind", ["plain", "quoted", "closing", "gzip"])
 def test_a_broken_row_takes_no_other_with_it(tmp_path, monkeypatch, record, kind):
     monkeypatch.setattr("vips_fast.data.delimited._MAX_CELL", 1000)
     monkeypatch.setattr("vips_fast.data.delimited._CHUNK", 100)
-    last = b'"beta",y\n' if kind == "quoted" else LAST
+    last = {"quoted": b'"beta",y\n', "closing": b'", beta",y\n'}.get(kind, LAST)
     content = b"text,who\n" + GOOD + record + b"\n" + last + LAST
     path = written(tmp_path / "t.csv", gzip.compress(content) if kind == "gzip" else content)
     broken(lambda: load_corpus(path, VOCABULARY, person="who"), r"(line|record) \d")

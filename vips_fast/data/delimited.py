@@ -98,12 +98,13 @@ def split_lines(blocks: Iterable[str]) -> Iterator[str]:
 
 
 def _csv_rows(
-    lines: Iterator[str], delimiter: str, drop: bool = False, done: int = 0
+    lines: Iterator[str], delimiter: str, drop: bool = False, done: int = 0, n_cells: int = 0
 ) -> Iterator[tuple[int, list[str] | None]]:
     """Yield each row's last line number and cells, without blank lines.
 
-    ``done`` lines stand before these.
-    With ``drop`` the cells are None for the first line of a row that is not valid; the next row begins behind it.
+    ``done`` lines stand before these. With ``drop`` the cells are None for the first line of a row that is not valid,
+    or takes several lines and has not ``n_cells``: a stray quote that another record's quote closes. The next row
+    begins behind that line.
     """
     # The limit is the whole process's: it is only ever raised.
     csv.field_size_limit(max(csv.field_size_limit(), _MAX_CELL))
@@ -119,11 +120,14 @@ def _csv_rows(
         reader = csv.reader(fed() if drop else lines, delimiter=delimiter, strict=True)
         try:
             for row in reader:
+                if len(taken) > 1 and len(row) != n_cells:
+                    break
                 done = done + len(taken) if drop else before + reader.line_num
                 taken.clear()
                 if row:
                     yield done, row
-            return
+            else:
+                return
         except csv.Error:
             if not drop:
                 raise _BadRow(before + reader.line_num, what) from None
@@ -191,7 +195,7 @@ def csv_batches(blocks: Iterator[str], columns: Sequence[str], batch_rows: int, 
         # Very many lines of one row are not searched again and again.
         if odd or len(open_) > _MOST_OPEN:
             break
-    rows = _csv_rows(split_lines(chain([open_.decode() + last], blocks)), delimiter, drop, done)
+    rows = _csv_rows(split_lines(chain([open_.decode() + last], blocks)), delimiter, drop, done, len(header))
     if n_before:
         next(rows)
     yield from batches_of(_checked_rows(rows, places, len(header), drop), columns, batch_rows)
