@@ -2,10 +2,11 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
+from ..accounting import Relation
 from ..data.schema import MOVED
 from ..engine.model import Release
 from ..models.estimator import PrivateEstimator
@@ -14,6 +15,7 @@ from ..models.lda import LatentDirichletAllocation
 from ..models.lda.model import LONG_HISTOGRAM
 from ..models.logistic import BayesianLogisticRegression, CountRegression
 from ..models.sbn import ClassConditionalNetwork, SigmoidBeliefNetwork
+from ..models.sbn.network import VISIBLE_CLIP
 from .adapter import Adapter
 from .bench import Data
 
@@ -113,6 +115,20 @@ class SbnAdapter(Adapter):
     bad = (2.0, 0.5, -1.0, math.nan, math.inf)
     small, wide, told, many = 6, 12, 60, 9000
 
+    def sharp(self, stage: Fit) -> None:
+        """Make a record of ones reach the bounds of all blocks: y - E[y] at its bound, z - E[z] beyond its own, alike.
+
+        Records that replace each other, and the rows of a person, are furthest apart in the mean image.
+        """
+        public, model = stage.planned.request.public, cast(Any, getattr(stage.model, "model", stage.model))
+        if stage.plan.sampler.relation != Relation.ADD_REMOVE or public.unit != "record":
+            return
+        share = math.floor(2.0**12 / (1 + VISIBLE_CLIP**2)) * 2.0**-12
+        for step, (name, value) in enumerate({"image": 2 * share - 1, "cross": 0.9}.items()):
+            units = np.zeros(model.shape, dtype=np.int64)
+            units[model.blocks[name]] = round(value * 2**20)
+            stage.model.update(Release(step, units, model.exact_multiplier(name) * 2.0**-20, 0.0))
+
     def worst_pair(self) -> tuple[Any, Any]:
         return (np.ones(self.small, dtype=np.uint8),), (np.zeros(self.small, dtype=np.uint8),)
 
@@ -132,6 +148,9 @@ class ClassesAdapter(SbnAdapter):
     estimator_type = ClassConditionalNetwork
     names = ("X", "y")
     many = 18_000
+
+    def sharp(self, stage: Fit) -> None:
+        """Stay at the mean image, which each record takes to the bound."""
 
     def worst_pair(self) -> tuple[Any, Any]:
         first, second = super().worst_pair()  # in one class, whose entries they share
