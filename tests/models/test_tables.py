@@ -4,6 +4,7 @@ import math
 import warnings
 
 import numpy as np
+import pandas
 import pytest
 from mutation import mutated
 
@@ -193,10 +194,34 @@ def test_a_record_with_a_value_that_is_not_public_contributes_nothing():
         "month": np.append(y["month"].astype(object), [MONTHS[1], MONTHS[2], "none"]),
     }
     fits = [
-        TopicTables(BY, noise_multiplier=1.0, n_records=500).set_unsafe(test_key=bytes(32)).fit(*data)
+        TopicTables(BY, noise_multiplier=1.0, n_records=500, options={"invalid": "drop"})
+        .set_unsafe(test_key=bytes(32))
+        .fit(*data)
         for data in ((X, y), (np.vstack([X, X[:3]]), more))
     ]
     np.testing.assert_array_equal(*(model.table().shares for model in fits))
+    with pytest.raises(ValueError, match=r"y: row 500, column 'ward': not one of the public values, '") as refused:
+        TopicTables(BY, noise_multiplier=1.0).fit(np.vstack([X, X[:3]]), more)
+    assert "east" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "cells",
+    (
+        ["2025", "2026"],
+        [" 2025 ", "2026.0"],
+        np.array([2025.0, 2026.0]),
+        pandas.array([2025, 2026], dtype="Int64"),
+        pandas.Categorical([2025, 2026], categories=[2026, 1, 2025]),
+    ),
+)
+def test_a_cell_is_its_value_whatever_type_it_comes_in(cells):
+    """A year is a number in one file, and a text or a float in another."""
+    for by in ([2025, 2026], ["2025", "2026"]):
+        tables = TopicTables({"year": by}, private=False).fit(np.eye(2), pandas.DataFrame({"year": cells}))
+        np.testing.assert_allclose(tables.table("year").shares, np.eye(2), atol=1e-6)
+    with pytest.raises(ValueError, match="by: 'year' has"):
+        TopicTables({"year": [2025, "2025"]}, private=False).fit(np.eye(2), {"year": [2025, 2025]})
 
 
 @pytest.mark.parametrize("kind", ("tables", "topics"))

@@ -3,7 +3,7 @@
 import re
 import sys
 import warnings
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
@@ -157,10 +157,3 @@ def to_frame(estimator: Any, values: Any, X: Any) -> Any:
     import pandas
 
     return pandas.DataFrame(dense, columns=names, index=getattr(X, "index", None) if hasattr(X, "iloc") else None)
-
-
-def public_places(column: np.ndarray, values: Collection[str | int]) -> np.ndarray:
-    """Find each entry of a column among public values, -1 for any other."""
-    numbers: dict[Any, int] = {value: place for place, value in enumerate(values)}
-    plain = (str, int, float, np.generic)
-    return np.array([numbers.get(entry, -1) if isinstance(entry, plain) else -1 for entry in column.tolist()], np.int64)

@@ -6,7 +6,7 @@ A label has one canonical form, whatever file or type it comes from, so that no 
 import datetime
 import re
 import unicodedata
-from collections.abc import Hashable, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from numbers import Integral
@@ -69,6 +69,25 @@ def canonical_label(label: Any) -> Hashable:
         return None if None in parts else parts
     kind = type(label).__name__
     raise TypeError(f"labels that are texts, whole numbers, dates or tuples of them, got one of type {kind}")
+
+
+def cell_form(cell: Any) -> Hashable:
+    """Find the form by which a cell is compared with public values, `canonical_label`'s; a truth value's is its text.
+
+    None for a cell that is missing or of no such type.
+    """
+    if isinstance(cell, (bool, np.bool_)):
+        return str(cell)
+    try:
+        return canonical_label(cell)
+    except TypeError:
+        return None
+
+
+def public_places(column: np.ndarray, values: Collection[str | int]) -> np.ndarray:
+    """Find each entry of a column among public values by `cell_form`, -1 for any other."""
+    places = {cell_form(value): place for place, value in enumerate(values)} | {None: -1}
+    return np.fromiter((places.get(cell_form(cell), -1) for cell in column.tolist()), np.int64, len(column))
 
 
 def _time(label: Any) -> str:

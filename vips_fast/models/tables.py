@@ -15,7 +15,8 @@ from scipy.special import ndtr, ndtri
 from ..accounting.solver import halve_brackets
 from ..checks import check_number
 from ..data.arrays import DROP, column_text, dense_array, not_finite_text
-from ..data.frames import named_columns, public_places
+from ..data.frames import named_columns
+from ..data.groups import cell_form, public_places
 from ..data.types import Column, Data, Matrix, Vector
 from ..engine.model import BELOW, Model, Release, array_of
 from ..engine.plan import RunForecast, RunSchedule
@@ -37,6 +38,8 @@ __all__ = ["Contrast", "Table", "TopicTables"]
 _BLOCK, GRID = 1024, 2.0**24
 #: A row of proportions whose sum is above 1 by no more than this is rounded, not wrong.
 _ROUNDED = 1e-6
+#: Values of a column that a message lists.
+_LISTED = 5
 
 
 class GroupedDocuments:
@@ -70,7 +73,7 @@ class GroupedDocuments:
         self.usable: np.ndarray | None = None if fits.all() else fits
         rows = np.where(fits[:, None], rows, 0.0) / np.maximum(np.where(fits, sums, 1.0), 1.0)[:, None]
         self.n_rows, self.proportions = len(rows), np.trunc(rows * GRID).astype(np.int32)
-        self.places = _places(y, by, self.n_rows)
+        self.places = _places(y, by, self.n_rows, invalid)
 
     def edges(self, rows: np.ndarray) -> np.ndarray:
         """Find boundaries of blocks of equally many documents."""
@@ -88,8 +91,8 @@ class GroupedDocuments:
         return other
 
 
-def _places(y: Any, by: Mapping[str, Collection[str | int]], n_rows: int) -> np.ndarray:
-    """Look up the values of each row among the public ones."""
+def _places(y: Any, by: Mapping[str, Collection[str | int]], n_rows: int, invalid: str) -> np.ndarray:
+    """Look up the values of each row among the public ones; with "raise" a row with any other is refused."""
     if known := named_columns(y):
         if missing := [name for name in by if name not in known]:
             raise ValueError(f"y: has no column {missing[0]!r}; expected the columns {', '.join(by)}")
@@ -108,7 +111,16 @@ def _places(y: Any, by: Mapping[str, Collection[str | int]], n_rows: int) -> np.
     places = np.column_stack(
         [public_places(column, values) for column, values in zip(columns, by.values(), strict=True)]
     )
-    places[(places < 0).any(axis=1)] = -1
+    others = places < 0
+    if invalid == "raise" and others.any():
+        row, c = (int(place) for place in np.argwhere(others)[0])
+        name = [*by][c]
+        listed = f"{', '.join(map(repr, [*by[name]][:_LISTED]))}{', …' * (len(by[name]) > _LISTED)}"
+        raise ValueError(
+            f"y: row {row}, column {name!r}: not one of the public values, {listed}; spell both alike, add what is "
+            f"missing to by, or leave such records out with {DROP}"
+        )
+    places[others.any(axis=1)] = -1
     return places
 
 
@@ -360,9 +372,11 @@ class TopicTables(PrivateEstimator):
     Parameters
     ----------
     by : mapping of str to sequence of str or int, or to mapping of these to float
-        The columns, and the values that each may have. They are **public**: never take them from the records. A record
-        with another value contributes nothing. A mapping also says which public share of the persons has documents of
-        each value, about, which only the forecast uses. If persons are in several groups, shares add up to more than 1.
+        The columns, and the values that each may have. They are **public**: never take them from the records. Cells are
+        compared by `vips_fast.data.groups.cell_form`: 7, 7.0 and "7 " are alike. A record with another value is
+        refused, and with ``invalid="drop"`` contributes nothing. A mapping also says which public share of the persons
+        has documents of each value, about, which only the forecast uses. If persons are in several groups, shares add
+        up to more than 1.
     n_steps : int or None
         Releases; None is 1.
     **common
@@ -420,7 +434,12 @@ class TopicTables(PrivateEstimator):
             shares = [*values.values()] if isinstance(values, Mapping) else ()
             if not all(isinstance(share, (int, float)) and 0 < share <= 1 for share in shares):
                 raise ValueError(f"by: {name!r} has {values!r}; expected shares of the persons, above 0 and at most 1")
-            if not isinstance(name, str) or not plain or not len(values) or len(set(values)) != len(values):
+            if (
+                not isinstance(name, str)
+                or not plain
+                or not len(values)
+                or len({*map(cell_form, values)}) != len(values)
+            ):
                 raise ValueError(f"by: {name!r} has {values!r}; expected different texts or whole numbers, public")
         if (n_groups := math.prod(self._sizes)) > _MOST_GROUPS:
             raise ValueError(f"by: {n_groups} groups; expected at most {_MOST_GROUPS}, so leave out a column or values")

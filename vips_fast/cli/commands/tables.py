@@ -68,16 +68,16 @@ def _take_unit(args: Tabulate, model: Any) -> None:
 
 def _columns(
     args: Tabulate, model: Any, by: Sequence[str], invalid: str, take: Callable[[list[str]], None]
-) -> tuple[dict[str, list[str | None]], list[Any] | None]:
+) -> tuple[dict[str, list[Any]], list[Any] | None]:
     """Read columns and persons, and hand each batch of texts to ``take``."""
     text = args.text or read_settings(model).get("columns") or ["text"]
     columns = [*text, *by, *([] if args.person is None else [args.person])]
-    cells, persons, empty = {name: list[str | None]() for name in by}, list[Any](), True
+    cells, persons, empty = {name: list[Any]() for name in by}, list[Any](), True
     how: dict[str, Any] = {"format": args.format, "encoding": args.encoding, "invalid": invalid}
     for batch in read_batches(args.input, list(dict.fromkeys(columns)), texts=text, **how):
         take(["\n".join(cell or "" for cell in cells) for cells in zip(*(batch[n] for n in text), strict=True)])
         for name, column in cells.items():
-            column += [None if cell is None else str(cell) for cell in batch[name]]
+            column += batch[name]
         persons += [] if args.person is None else batch[args.person]
         empty = False
     if empty:
