@@ -88,6 +88,8 @@ def test_clusters_and_a_text_without_words(notes, capsys):
     X = Encoder()(pandas.read_csv("notes.csv").note)
     DocumentClusters(2, public=public, epsilon=4.0, random_state=0).fit(X, groups=np.arange(4000) // 2).save("groups")
     (notes / "model").mkdir()
+    blank = pandas.DataFrame({"note": [""] * 2000, "patient": np.arange(2000) + 9000, "ward": "north"})
+    pandas.concat([pandas.read_csv("notes.csv"), blank]).to_csv("notes.csv", index=False)
     more = "--vectors model --text note --by ward --json".split()
     assert main([*TABULATE.replace("topics", "groups").split(), *more]) == 0
     assert json.loads(capsys.readouterr().out)["exit"] == "done"

@@ -80,6 +80,17 @@ def test_a_note_with_a_bad_vector_can_be_dropped():
     assert found.model_.privacy_.n_records == 200
 
 
+def test_a_record_without_a_text_is_in_no_cluster():
+    """An encoder has a vector for no words, too."""
+    table = notes(400)
+    blank = {"note": [*table["note"], "", " ", None], "patient": [*table["patient"], "x", "y", "z"]}
+    read = [VectorTexts(one, PUBLIC, encode, ("note",), "patient", invalid="drop").read(None) for one in (table, blank)]
+    np.testing.assert_array_equal(read[1].data[0][:400], read[0].data[0])
+    assert np.isnan(read[1].data[0][400:]).all()
+    with pytest.raises(ValueError, match=r"records: record 401, column 'note': no text; drop such records with"):
+        clusters().fit(blank, text="note", person="patient")
+
+
 def test_a_broken_record_is_dropped(tmp_path):
     rows = [json.dumps({"note": "cough, fever", "patient": i}) for i in range(200)]
     (tmp_path / "notes.jsonl").write_text("\n".join([*rows, '{"note": 3, "patient": 1}', "no json"]) + "\n")

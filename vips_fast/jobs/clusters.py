@@ -12,6 +12,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 
 from ..data import Analyzer, Records, SentenceEncoder
+from ..data.arrays import DROP
 from ..data.types import Labels
 from ..models.clusters import DocumentClusters, PublicVectors, packaged_vectors
 from ..models.clusters.knowledge import Encode
@@ -79,7 +80,9 @@ class VectorTexts:
     def read(self, reading: Reading) -> Material:
         """Read the texts.
 
-        Raises ValueError if the encoder's vectors of public words or of the texts have another shape, or are too long.
+        An encoder has a vector for no words, too, and records without a text would be a cluster that has words. So they
+        are refused, or with "drop" have no vector. Raises ValueError then, or if the encoder's vectors of public words
+        or of the texts have another shape, or are too long.
         """
         self._check_encoder()
         columns = self.text or ("text",)
@@ -88,9 +91,14 @@ class VectorTexts:
         done = 0
         with self.progress("read") as line:
             for texts, persons in records.batches():
+                written = np.array([bool(text.strip()) for text in texts])
+                if self.invalid == "raise" and not written.all():
+                    where = f"{records.name}: record {done + int(written.argmin()) + 1}, column {', '.join(columns)!r}"
+                    raise ValueError(f"{where}: no text; drop such records with {DROP}")
                 for first in range(0, len(texts), _TEXTS):
-                    vectors.append(self._vectors(texts[first : first + _TEXTS]))
-                    done += len(vectors[-1])
+                    found = self._vectors(texts[first : first + _TEXTS])
+                    vectors.append(np.where(written[first : first + _TEXTS, None], found, np.nan))
+                    done += len(found)
                     if line is not None:
                         line(done, 0)
                 codes += persons or []

@@ -119,4 +119,9 @@ def _topic_shares(args: Tabulate, model: Any) -> Callable[[list[str]], np.ndarra
 
 def _cluster_shares(args: Tabulate, model: Any) -> Callable[[list[str]], np.ndarray]:
     encode, _ = encoder_and_knowledge(args.vectors, model.public)
-    return lambda texts: np.asarray(np.eye(model.n_components)[model.predict(encode(texts))])
+
+    def shares(texts: list[str]) -> np.ndarray:
+        written = [[bool(text.strip())] for text in texts]
+        return np.asarray(np.eye(model.n_components)[model.predict(encode(texts))] * written)
+
+    return shares
