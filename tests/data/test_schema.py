@@ -1,7 +1,9 @@
 """Schemas and the encoder of tables. Public, the same for every row, and no cell in any message."""
 
+import datetime
 import math
 import re
+from decimal import Decimal
 
 import numpy as np
 import pandas
@@ -144,6 +146,26 @@ def test_labels_are_the_schemas_values():
     assert "secret" not in str(error.value) and "rule for" not in str(error.value)
     with pytest.raises(ValueError, match="row 1, column 'age': expected a finite number, with a decimal point; "):
         SCHEMA.label("age", ["25", "x"], counts=True, invalid="raise")
+
+
+def test_a_label_without_a_value_says_what_can_be_done():
+    """The rules for missing and unknown cells are for features, but a number beyond its bounds is no count."""
+    column = Column("visits", "number", 0, 30, missing="flag", beyond="missing")
+    schema = Schema((column, Column("ill", "binary", values=("no", "yes"), missing="fill")))
+    np.testing.assert_array_equal(schema.label("visits", [30, 999, -9, None], counts=True), [30, *[np.nan] * 3])
+    for name, cells, counts in (("visits", [999], True), ("ill", [""], False)):
+        with pytest.raises(ValueError, match="a missing value; a label has no rule for that; drop such records with"):
+            schema.label(name, cells, counts=counts, invalid="raise")
+
+
+@pytest.mark.parametrize("cells", (["1", "2"], ["1.0", " 2.00 "], [1.0, 2.0], np.array([1, 2]), [Decimal("1.0"), "2"]))
+def test_a_value_is_the_same_in_every_file(cells):
+    """A whole number beside missing ones is "1.0" in a CSV file of pandas."""
+    schema = Schema((Column("sex", "binary", values=("1", "2")),))
+    assert schema.encode({"sex": cells}).toarray().tolist() == [[0], [1]]
+    listed = Schema((Column("code", "category", values=("250", "250.0", "2026-01-02")),))
+    day = datetime.datetime(2026, 1, 2)
+    assert listed.encode({"code": ["250.0", 250, day]}).toarray().argmax(axis=1).tolist() == [1, 0, 2]
 
 
 def test_a_draft_asks_for_every_kind_but_of_a_persons_column():
@@ -293,6 +315,8 @@ def test_effects_have_a_readable_step():
         (15, 50, None, "+1"),
         (40, 400, None, "+10"),
         (0, 1, None, "+0.1"),
+        (1, 7, None, "+1"),
+        (1.2, 2.2, None, "+0.1"),
         (0, 1e-6, None, "+1e-07"),
         (0, 250_000, 1000, "+1,000"),
         (18, 90, 2.5, "+2.5"),

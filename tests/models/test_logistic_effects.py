@@ -60,7 +60,7 @@ def fitted(classes=("well", "ill"), **settings):
 def test_changes_are_in_the_columns_units():
     """Encoding a changed row differs by the change's weights."""
     base = {"age": 50, "amount": 1, "work": "private", "smoker": "no"}
-    after = {0: {"age": 51}, 1: {"age": None}, 2: {"amount": 1.1}, 3: {"work": "state"}, 5: {"work": "none"}}
+    after = {0: {"age": 51}, 1: {"age": None}, 2: {"amount": 2}, 3: {"work": "state"}, 5: {"work": "none"}}
     after |= {6: {"work": "abroad"}, 7: {"smoker": "yes"}}
     assert list(SCHEMA.feature_names) == NAMES
 
@@ -74,7 +74,7 @@ def test_changes_are_in_the_columns_units():
         assert bool(change.text) == (j != 4)
         if j in after:
             np.testing.assert_allclose(row({**base, **after[j]}) - row(base), moved, atol=1e-12)
-    texts = ["+1", "missing instead of 50", "+0.1", "state instead of private", "", "none instead of private"]
+    texts = ["+1", "missing instead of 50", "+1", "state instead of private", "", "none instead of private"]
     assert [c.text for c in SCHEMA.changes] == [*texts, "another value instead of private", "yes instead of no"]
 
 

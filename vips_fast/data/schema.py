@@ -60,6 +60,7 @@ from ..store.toml import parse_toml
 from ._files import naming
 from .arrays import DROP, INT32_MAX
 from .frames import is_missing, names_persons
+from .groups import cell_form
 
 #: Each cell of a record that is broken in its form: a missing value for everybody, and one that no rule fills in.
 BROKEN = math.nan + 0.0
@@ -84,17 +85,23 @@ _MISSING, _UNKNOWN, _WRONG, _BEYOND = -1, -2, -3, -4
 _COMMAS = re.compile(r"[+-]?([0-9]{1,3}([.][0-9]{3})+|[0-9]*)(,[0-9]*)?([eE][+-]?[0-9]+)?")
 #: A remedy that is said whatever the cell holds.
 _NULLS = 'a mark of missing values, such as R\'s NA, belongs in the schema\'s nulls = ["", "NA"]'
+_OTHERS = f"make a date a number beforehand; {_NULLS}"
 #: The problem of a cell; the remedies of a feature and of a label.
 _PROBLEMS = {
     -1: ("a missing value", f"drop such records with {DROP}, or give the column a rule for missing"),
     -2: ("not one of the schema's values", f"spell both alike, or give the column a rule for unknown; {_NULLS}"),
-    -3: ("expected a finite number", f'with a decimal point; give the column decimal = "," for a comma; {_NULLS}'),
+    -3: ("expected a finite number", f'with a decimal point; give the column decimal = "," for a comma; {_OTHERS}'),
     -4: (
         "beyond the column's bounds",
         f'drop such records with {DROP}, or give the column beyond = "clip" or "missing"',
     ),
 }
-_OF_LABEL = f"spell both alike, or drop such records with {DROP}; {_NULLS}"
+_OF_LABEL = {
+    -1: f"a label has no rule for that; drop such records with {DROP}",
+    -2: f"spell both alike, or drop such records with {DROP}; {_NULLS}",
+    -3: _PROBLEMS[-3][1],
+    -4: f'drop such records with {DROP}, or let a fit cut them by beyond = "clip"',
+}
 #: Values of a column that a message lists.
 _LISTED = 5
 
@@ -131,8 +138,8 @@ class Column:
     low, high : float or None
         Public bounds of a number.
     values : tuple of str
-        Public values of a category or binary column. A cell is compared as text without blanks around it, a whole
-        number as its digits.
+        Public values of a category or binary column. A cell is compared as text without blanks around it, else by
+        `vips_fast.data.groups.cell_form`: 1, 1.0 and "1.0" are "1", and a day at midnight is the day.
     centered : bool
         Numbers are scaled to [-1, 1]; False: to [0, 1], for amounts that are mostly zero.
     decimal : {".", ","}
@@ -140,7 +147,8 @@ class Column:
     reference : str or None
         The value of a category that effects of its others are measured from; None is its first.
     step : float or None
-        The change of a number that its effect is of; None is the largest power of ten within a tenth of its range.
+        The change of a number that its effect is of; None is the largest power of ten within a tenth of its range, and
+        at least 1 of a range of 2 or more.
     center : float or None
         A public typical value of a number, within its bounds: what a missing one counts as with ``missing="fill"``, and
         is compared with by ``missing="flag"``.
@@ -231,6 +239,8 @@ class Column:
             weight = (2 if self.centered else 1) / (high - low)
             middle = (low + high) / 2 if self.centered else low
             step = 10.0 ** math.floor(math.log10((high - low) / 10)) if self.step is None else self.step
+            if self.step is None and high - low >= 2:
+                step = max(step, 1.0)  # of grades 1 to 7 nobody knows a tenth
             made = [Change(f"+{step:,g}", ((0, weight * step),), step=step, per_unit=weight, middle=middle)]
             start = f"{middle if self.center is None else self.center:g}"
         elif self.kind == "binary":
@@ -255,8 +265,13 @@ class Column:
     def codes(self, cells: Any, nulls: frozenset[str]) -> np.ndarray:
         """Find the number of each cell's value among ``values``, negative without one."""
         known = {value: code for code, value in enumerate(self.values)}
-        codes = (_MISSING if is_null(cell, nulls) else known.get(text_of(cell), _UNKNOWN) for cell in _listed(cells))
-        return np.fromiter(codes, dtype=np.int64)
+        forms: dict[Any, int] = {cell_form(value): known[value] for value in reversed(self.values)} | {None: _UNKNOWN}
+
+        def code(cell: Any) -> int:
+            found = _MISSING if is_null(cell, nulls) else known.get(text_of(cell))
+            return forms.get(cell_form(cell), _UNKNOWN) if found is None else found
+
+        return np.fromiter(map(code, _listed(cells)), dtype=np.int64)
 
     def numbers(self, cells: Any, nulls: frozenset[str]) -> tuple[np.ndarray, np.ndarray]:
         """Convert cells to float64 and codes, negative if a cell is refused."""
@@ -287,11 +302,13 @@ class Column:
             return
         row = int((codes < 0).argmax())
         problem, remedy = _PROBLEMS[int(codes[row])]
+        if label:
+            remedy = _OF_LABEL[int(codes[row])]
         if codes[row] == _UNKNOWN:
             problem += f", {', '.join(map(repr, self.values[:_LISTED]))}{', …' * (len(self.values) > _LISTED)}"
         if codes[row] == _WRONG and self.decimal == ",":
-            remedy = f'with a decimal comma, as the column has decimal = ","; {_NULLS}'
-        text = f"{problem}{', ' if codes[row] == _WRONG else '; '}{_OF_LABEL if label and self.values else remedy}"
+            remedy = f'with a decimal comma, as the column has decimal = ","; {_OTHERS}'
+        text = f"{problem}{', ' if codes[row] == _WRONG else '; '}{remedy}"
         raise ValueError(f"{where} {row if lines is None else lines[row]}, column {self.name!r}: {text}")
 
     def _point_decimals(self, cell: Any) -> Any:
@@ -458,15 +475,20 @@ class Schema:
         """Return a column as y of a fit.
 
         It is a category or binary one, whose ``values`` are the classes, or with ``counts`` a number. Gives texts, ""
-        for a cell with another value; with ``counts`` float64, NaN for one that is no number. With ``invalid="raise"``
-        such a cell is refused, and ``where`` and ``lines`` are as for `encode`. Raises ValueError then, or if the
-        column is of another kind or not in the schema.
+        for a cell with another value; with ``counts`` float64, NaN for one that is no number. One beyond its bounds
+        stays, for the fit to cut, unless ``beyond`` says otherwise: then it is NaN, too. The rules ``missing`` and
+        ``unknown`` are for features. With ``invalid="raise"`` such a cell is refused, and ``where`` and ``lines`` are
+        as for `encode`. Raises ValueError then, or if the column is of another kind or not in the schema.
         """
         column = self[name]
         kinds = ("number",) if counts else ("category", "binary")
         if column.kind not in kinds:
             raise ValueError(f"column {name!r}: kind={column.kind!r}: expected {' or '.join(kinds)} of a label")
         values, codes = column.numbers(cells, self.nulls) if counts else (None, column.codes(cells, self.nulls))
+        if values is not None and column.beyond != "clip":
+            low, high = column._bounds
+            beyond = (codes == 0) & ((values < low) | (values > high))
+            codes[beyond] = _MISSING if column.beyond == "missing" else _BEYOND
         if invalid == "raise":
             column.refuse(codes, where, lines, label=True)
         if values is not None:
