@@ -20,6 +20,7 @@ import numpy as np
 from scipy import sparse
 
 from ..checks import check_name, check_number, public_seed
+from ..data.encoder import EncodedRows
 from ..data.frames import named_columns
 from ..data.groups import Runs
 from ..data.shards import ShardedCorpus
@@ -40,7 +41,7 @@ from ..store.limits import parse_json
 from ..store.log import canonical_json
 from ..store.words import counted
 from .caveats import warn_of_rows, warn_of_shape
-from .family import family_of
+from .family import SCHEMA, family_of
 from .inputs import column_names, input_texts
 from .parameters import BudgetLike, Common, Options, Reading
 
@@ -184,6 +185,9 @@ def prepare(
     if isinstance(X, ShardedCorpus) and not partial:
         n_bins, bins = _bins(estimator, X, groups)
     text = None if after is None else after.purchase_text()
+    allowed = family_of(estimator).inputs
+    if inputs is None and before is None and SCHEMA in allowed and isinstance(X, EncodedRows) and X.schema is not None:
+        inputs = {SCHEMA: X.schema.to_toml()}
     public = Public(
         n_features=0,
         n_records=int(known or 1),
@@ -192,7 +196,7 @@ def prepare(
         call_records=n_records,
         unit=_unit_name(groups, unit),
         n_bins=n_bins,
-        inputs=input_texts(inputs, family_of(estimator).inputs, before, text),
+        inputs=input_texts(inputs, allowed, before, text),
     )
     request = estimator.request(public, partial=partial, before=before, folder=folder)
     if before is not None:

@@ -150,7 +150,7 @@ class Rows(TypedDict, total=False):
     inputs : mapping of str to str, or None
         Public texts that give the numbers their meaning, by file name, such as ``{"vocab.txt": "fever\\ncough\\n"}``.
         They are part of the model and of its signature; `save` writes them, and ``inputs_`` has them. None takes the
-        earlier calls' texts.
+        earlier calls' texts, or the schema of rows that `vips_fast.ColumnEncoder` encoded.
     backend : Backend or None
         Where sums are computed, such as `vips_fast.engine.cluster.DaskBackend`; None is ``n_jobs`` threads of this
         process. The result is the same bits.
