@@ -42,7 +42,7 @@ def fit(tmp_path):
 def test_rate_ratios_in_the_columns_units(run, fit, tmp_path):
     """In the text, the file, `show` and the report. With the largest count of the schema."""
     code, text, _ = run(*fit("--epsilon", 4))
-    assert code == 0 and "Mean of the counts, cut at 15: rate ratio and 90 % interval" in text
+    assert code == 0 and "Mean of the counts, cut at 15 (visits): rate ratio and 90 % interval" in text
     assert text.startswith("Verdict: useful. In a release, the columns predict the counts ") and "age +1" in text
     model = CountRegression.load(tmp_path / "m")
     with open(tmp_path / "m" / "coefficients.csv", newline="") as file:
@@ -52,7 +52,7 @@ def test_rate_ratios_in_the_columns_units(run, fit, tmp_path):
         row = found[one.name]
         assert row["class"] == "count" and float(row["log_rate"]) == pytest.approx(one.log_ratio.mean, rel=1e-5)
         assert float(row["rate_ratio"]) == pytest.approx(one.ratio.mean, rel=1e-5)
-    assert "Mean of the counts, cut at 15: rate ratio" in " ".join(run("show", tmp_path / "m")[1].split())
+    assert "Mean of the counts, cut at 15 (visits): rate ratio" in " ".join(run("show", tmp_path / "m")[1].split())
     assert run("show", tmp_path / "m", "--out", tmp_path / "r.html")[0] == 0
     page = (tmp_path / "r.html").read_text()
     assert "log rate" in page and "rate ratio" in page and "odds ratio" not in page
@@ -75,7 +75,7 @@ def test_a_bound_that_cuts_is_named_by_its_flag(run, fit, tmp_path):
 def test_rates_for_one_unit_of_exposure(run, fit, tmp_path):
     """Smokers are seen for a fifth of the year: they have 5 exp(0.4) times the visits a day, and the schema's bound."""
     code, text, _ = run(*fit("--epsilon", 4, "--exposure", "days", exposed=True))
-    assert code == 0 and "Counts for one unit of exposure, cut at 15: rate ratio" in text
+    assert code == 0 and "Counts for one unit of exposure, cut at 15 (visits): rate ratio" in text
     model = CountRegression.load(tmp_path / "m")
     assert model.largest_exposure == 365 and "days" not in model.inputs_["schema.toml"]
     with open(tmp_path / "m" / "coefficients.csv", newline="") as file:

@@ -29,7 +29,7 @@ def test_what_is_printed_and_written_are_the_effects_of_the_model(run, tmp_path)
     """For the class that the schema has last."""
     code, text, errors = run(*fit(tmp_path, survey(0)))
     assert code == 0 and text.startswith("Verdict: useful.") and "age +1" in text
-    assert "Odds of ill against well: " in text
+    assert "Odds of ill against well (state): " in text
     # Each of six effects is in one line, and the warning counts as the list does.
     lines = text.splitlines()
     told = sum(int(line.split(": ")[1].split()[0]) for line in lines if " of 6 effects (" in line)

@@ -122,6 +122,7 @@ def test_a_refused_cell_is_named_and_not_shown(column, cell, text):
         ('unknown = "flag"', 'unknown = "other"', "column 'work': unknown='other': expected one of refuse, fill, flag"),
         ('unknown = "flag"', "range = 3", "column 'work': range: unknown key"),
         ("nulls", "null", "null: unknown key"),
+        ("nulls", 'label = "smoker"\nnulls', "label='smoker': expected the name of a column that is no feature"),
         ("[columns.id]", "[columns.id", "not a TOML file"),
         ('[columns.id]\nkind = "ignore"', '[columns."age=?"]\nkind = "number"\nlow = 0\nhigh = 1', "'age=?'"),
     ],
@@ -147,6 +148,12 @@ def test_labels_are_the_schemas_values():
     assert "secret" not in str(error.value) and "rule for" not in str(error.value)
     with pytest.raises(ValueError, match="row 1, column 'age': expected a finite number, with a decimal point; "):
         SCHEMA.label("age", ["25", "x"], counts=True, invalid="raise")
+
+
+def test_a_schema_keeps_the_name_of_its_label():
+    kept = SCHEMA.without("id", label="smoker")
+    assert (kept.label_name, "smoker" in kept.names) == ("smoker", False)
+    assert Schema.parse(kept.to_toml()) == kept == kept.without("no column")
 
 
 def test_a_label_without_a_value_says_what_can_be_done():

@@ -98,6 +98,9 @@ def check(model, page):
             assert len({len(text.partition(".")[2]) for text in (mean, *ends)}) == 1, line
         assert (low > 1 or high < 1) == one.log_ratio.clear or max(abs(v) for v in one.log_ratio) < 1e-7, line
         assert one.clear <= one.log_ratio.clear and ("] *" in line) == one.clear
+    # The page's list of unknown effects has no known one, also of several classes.
+    note = part_of(model).learned(model, None, 10).note.rstrip(".").partition(": ")[2].split(", ")
+    assert not {one.label for one in told.known} & set(note)
     # A class that does not occur has no effect in any list, and no interval.
     for one in names:
         if one.outcome in told.absent:

@@ -135,7 +135,7 @@ def read_rows(args: FitMixture | Regression, *columns: str | None) -> Rows:
     if unknown := set(filter(None, columns)) - {*schema.names}:
         schema[unknown.pop()]  # refuses it
     rows, cells = read_table(args, schema, others)
-    kept = schema.without(*others)
+    kept = schema.without(*others, label=columns[0] if columns else None)
     return Rows(rows, list(kept.feature_names), kept, cells, None if args.person is None else cells[args.person])
 
 
@@ -145,7 +145,7 @@ def unlike_rows(args: FitMixture | Regression, *columns: str | None) -> Callable
     def compare(model: Any) -> Iterator[Difference]:
         if args.schema is not None:
             theirs = Schema.parse(model.inputs_[SCHEMA]) if SCHEMA in model.inputs_ else None
-            mine = Schema.load(args.schema).without(*columns, args.person)
+            mine = Schema.load(args.schema).without(*columns, args.person, label=columns[0] if columns else None)
             yield "schema", None if theirs is None else list(theirs.names), list(mine.names)
             yield "schema", model.inputs_.get(SCHEMA), mine.to_toml()
         elif not is_sharded(args.input) and (names := column_names(model._fitted().public)) is not None:

@@ -352,11 +352,13 @@ class Column:
 class Schema:
     """The columns of a table, in the order of the features.
 
-    ``nulls`` are the cells that stand for a missing value, beside empty ones and NaN.
+    ``nulls`` are the cells that stand for a missing value, beside empty ones and NaN. ``label_name`` names the label
+    of a fit, which is none of the columns: readers of its effects would not know what was 1 and not 0.
     """
 
     columns: tuple[Column, ...]
     nulls: frozenset[str] = frozenset({""})
+    label_name: str | None = None
 
     def __post_init__(self) -> None:
         names = [column.name for column in self.columns]
@@ -402,9 +404,10 @@ class Schema:
         """The largest L2 norm that an encoded row can have. Each column makes one entry of at most 1."""
         return math.sqrt(len(self.names))
 
-    def without(self, *names: str | None) -> Schema:
-        """Return the schema without these columns, such as a label."""
-        return Schema(tuple(column for column in self.columns if column.name not in names), self.nulls)
+    def without(self, *names: str | None, label: str | None = None) -> Schema:
+        """Return the schema without these columns and a ``label``, whose name it keeps."""
+        kept = tuple(column for column in self.columns if column.name not in (*names, label))
+        return Schema(kept, self.nulls, label or self.label_name)
 
     def check_columns(self, names: Collection[str]) -> None:
         """Raise ValueError if a table with columns of these names lacks one of `names`."""
@@ -498,6 +501,7 @@ class Schema:
     def to_toml(self) -> str:
         """Return the text that `parse` reads."""
         lines = [] if self.nulls == {""} else [f"nulls = {json.dumps(sorted(self.nulls))}", ""]
+        lines += [] if self.label_name is None else [f"label = {_quote(self.label_name)}", ""]
         for column in self.columns:
             lines.append(f"[columns.{_quote(column.name)}]")
             for field in fields(column)[1:]:
@@ -511,13 +515,15 @@ class Schema:
     def parse(cls, text: str) -> Schema:
         """Read the schema in a text of TOML; ValueError for other texts."""
         said = parse_toml(text)
-        if extra := sorted(said.keys() - {"nulls", "columns"}):
-            raise ValueError(f"{extra[0]}: unknown key; expected nulls and columns")
-        columns, nulls = said.get("columns"), said.get("nulls", [""])
+        if extra := sorted(said.keys() - {"nulls", "label", "columns"}):
+            raise ValueError(f"{extra[0]}: unknown key; expected nulls, label and columns")
+        columns, nulls, label = said.get("columns"), said.get("nulls", [""]), said.get("label")
         if not isinstance(columns, dict) or not all(isinstance(value, dict) for value in columns.values()):
             raise ValueError("columns: expected a table for each column, [columns.NAME]")
         if not isinstance(nulls, list) or not all(isinstance(null, str) for null in nulls):
             raise ValueError("nulls: expected a list of texts")
+        if not (label is None or (isinstance(label, str) and label)) or label in columns:
+            raise ValueError(f"label={label!r}: expected the name of a column that is no feature")
         known, made = {field.name for field in fields(Column)} - {"name"}, []
         for name, value in columns.items():
             if extra := sorted(value.keys() - known):
@@ -526,7 +532,7 @@ class Schema:
             if value.get("kind") in (None, "?"):
                 raise ValueError(f"column {name!r}: its kind is not said; expected one of {', '.join(KINDS)}")
             made.append(Column(name, **value))
-        return cls(tuple(made), frozenset({"", *nulls}))
+        return cls(tuple(made), frozenset({"", *nulls}), label)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Schema:

@@ -59,7 +59,8 @@ def _table(args: Shard, schema: Schema) -> tuple[Iterator[Batch], dict[str, Any]
     others = [name for name in (args.label, args.person) if name is not None]
     if len(set(others)) < len(others):
         raise ValueError(f"--person {args.person}: expected another column than --label")
-    kept, counts = schema.without(*others), args.label is not None and schema[args.label].kind == "number"
+    kept = schema.without(*others, label=args.label)
+    counts = args.label is not None and schema[args.label].kind == "number"
     files = {SCHEMA: kept.to_toml()}
     if args.label is not None:
         schema.label(args.label, [], counts=counts)  # refuses a column that is no label

@@ -34,7 +34,7 @@ def effect_lines(model: Any, names: Sequence[str], most: int | None = MOST_LISTE
     told, found = Told.of(model, names), []
     if told.any:
         what = f"{model._ratio} and 90 % interval of a change, and for one standard deviation, the largest first."
-        found = [f"{model._headline}: {what}", *told.lines(model._ratio, most, more)]
+        found = [f"{model._headline}{_of_label(model)}: {what}", *told.lines(model._ratio, most, more)]
     found += [f"{label}: occurs in hardly any record, so that its effects are not listed." for label in told.absent]
     if told.known:
         found.append(f"One sd is {spread_source(model, names, told)}.")
@@ -62,7 +62,7 @@ class Coefficients(Part):
         """Title the effects on an outcome."""
         classes = model.classes_.tolist()
         against = "the rest" if len(classes) > 2 else next(c for c in classes if str(c) != outcome)
-        return f"for {outcome} against {against}"
+        return f"for {outcome} against {against}{_of_label(model)}"
 
     def released(self, model: Any) -> str:
         """Give the number of coefficients."""
@@ -86,6 +86,9 @@ class Coefficients(Part):
                 groups.append(Group(f"log {self.measure} {title}{', continued' if first else ''}", rows))
             listed = [*own, *(one for one in told.unknown if one.outcome == outcome)]
             table += [_row(title, one) for one in listed[: max(1, _MOST_CELLS // len(model.coef_))]]
+        # An effect on one class is known, and that on another may not be.
+        several = len({one.outcome for one in every}) > 1
+        hidden = [f"{one.outcome}: {one.label}" if several else one.label for one in told.unknown if not one.large]
         shown = sum(len(group.rows.rows) for group in groups)
         drawn = f"The {shown} largest of these are shown. " if shown else ""
         lines, limits = tuple(effect_lines(model, names, most=None)), ("5 %", "95 %")
@@ -98,7 +101,7 @@ class Coefficients(Part):
             f"{drawn}The table has effects in the columns' own units, and "
             f"{self.measure} ratios.{''.join(f' {text}' for text in counts)}",
             groups=tuple(groups),
-            note=_listed([one.label for one in told.unknown if not one.large]) if told.any else "",
+            note=_listed(hidden) if told.any else "",
             columns=("effect", "column", "change", f"log {self.measure}", *limits, f"{self.measure} ratio", *limits),
             table=tuple(table),
             caption="All effects" if len(table) == len(every) else f"The {len(table)} largest effects",
@@ -138,7 +141,13 @@ class Rates(Coefficients):
     measure = "rate"
 
     def _title(self, model: Any, outcome: str) -> str:
-        return "of events"
+        return f"of events{_of_label(model)}"
+
+
+def _of_label(model: Any) -> str:
+    """Name the label in brackets, if the schema does."""
+    schema = reading(model).schema
+    return "" if schema is None or schema.label_name is None else f" ({schema.label_name})"
 
 
 def _names(model: Any, columns: Sequence[str] | None) -> Sequence[str]:
