@@ -93,6 +93,7 @@ def test_a_row_is_encoded_alone_and_within_its_norm(rows):
     [
         ("age", "secret", "row 1, column 'age': expected a finite number"),
         ("age", "inf", "row 1, column 'age': expected a finite number"),
+        ("age", "20_1", "row 1, column 'age': expected a finite number"),
         ("age", ["secret"], "row 1, column 'age': expected a finite number"),
         ("smoker", "secret", "row 1, column 'smoker': not one of the schema's values"),
         ("smoker", "?", "row 1, column 'smoker': a missing value"),
@@ -150,6 +151,12 @@ def test_labels_are_the_schemas_values():
         SCHEMA.label("age", ["25", "x"], counts=True, invalid="raise")
 
 
+def test_a_refusal_names_all_columns_that_need_a_rule():
+    bad = {**CELLS, "age": ["x", *CELLS["age"][1:]], "smoker": ["?", *CELLS["smoker"][1:]]}
+    with pytest.raises(ValueError, match=r"row 0, column 'age': .* \(such cells are in 'smoker', too\)$"):
+        SCHEMA.encode(bad)
+
+
 def test_a_schema_keeps_the_name_of_its_label():
     kept = SCHEMA.without("id", label="smoker")
     assert (kept.label_name, "smoker" in kept.names) == ("smoker", False)
@@ -200,7 +207,9 @@ def test_in_a_pipeline(tmp_path):
     assert pipe.score(table, y) > 0.8
     np.testing.assert_array_equal(pipe.predict_proba(table[list(reversed(table.columns))]), pipe.predict_proba(table))
     table.loc[3, "smoker"] = 2
-    with pytest.raises(ValueError, match="X: expected finite values"):
+    with pytest.raises(
+        ValueError, match="X: expected finite values, found NaN or a missing value in column 'smoker=1'"
+    ):
         pipe.fit(table, y)
     assert pipe.set_params(bayesianlogisticregression__options__invalid="drop").fit(table, y)
     framed = pipe[:-1].set_output(transform="pandas").fit_transform(table)

@@ -153,7 +153,7 @@ def dense_array(X: Any, name: str, drop: bool = False) -> np.ndarray:
                 column = "" if dense.ndim < 2 else f" in {column_text(X, place % dense.shape[1])}"
                 raise TypeError(
                     f"{name} has a cell of type {type(cell).__name__}{column}: each argument must be a string or a "
-                    "number that float() accepts; encode it first"
+                    "number that float() accepts; encode it first, as ColumnEncoder does by a schema"
                 ) from None
             cells[place] = math.nan
     return cells.reshape(dense.shape)
@@ -161,7 +161,8 @@ def dense_array(X: Any, name: str, drop: bool = False) -> np.ndarray:
 
 def column_text(X: Any, place: int) -> str:
     """Name a column of data: its own name, or its number."""
-    names = None if isinstance(X, Mapping) else table_columns(X)
+    names = getattr(getattr(X, "schema", None), "feature_names", None)  # of encoded rows
+    names = names or (None if isinstance(X, Mapping) else table_columns(X))
     if names is not None and place < len(names) and isinstance(names[place], str):
         return f"column {names[place]!r}"
     return f"column {place} (from 0)"

@@ -293,10 +293,18 @@ class Column:
             codes[(codes == 0) & ~np.isfinite(values)] = _WRONG
         return np.where(codes == 0, values, 0.0), codes
 
-    def refuse(self, codes: np.ndarray, where: str, lines: Sequence[int] | None, label: bool = False) -> None:
+    def refuse(
+        self,
+        codes: np.ndarray,
+        where: str,
+        lines: Sequence[int] | None,
+        label: bool = False,
+        others: Sequence[str] = (),
+    ) -> None:
         """Raise ValueError for the first negative code.
 
-        ``where`` and ``lines`` are as for `Schema.encode`. With ``label`` the column is y.
+        ``where`` and ``lines`` are as for `Schema.encode`. With ``label`` the column is y. ``others`` are columns that
+        are to be refused, too.
         """
         if not (codes < 0).any():
             return
@@ -309,11 +317,12 @@ class Column:
         if codes[row] == _WRONG and self.decimal == ",":
             remedy = f'with a decimal comma, as the column has decimal = ","; {_OTHERS}'
         text = f"{problem}{', ' if codes[row] == _WRONG else '; '}{remedy}"
+        text += f" (such cells are in {', '.join(map(repr, others))}, too)" if others else ""
         raise ValueError(f"{where} {row if lines is None else lines[row]}, column {self.name!r}: {text}")
 
     def _point_decimals(self, cell: Any) -> Any:
-        """Write a decimal comma as a point; None for other texts."""
-        if self.decimal == "." or not isinstance(cell, str):
+        """Write a decimal comma as a point; None for other texts, and for codes such as 2026_1, a number to Python."""
+        if not isinstance(cell, str) or (self.decimal == "." and "_" not in cell):
             return cell
         return cell.replace(".", "").replace(",", ".") if _COMMAS.fullmatch(cell.strip()) else None
 
@@ -437,6 +446,7 @@ class Schema:
             raise ValueError(f"invalid={invalid!r}: expected 'raise' or 'nan'")
         self.check_columns(cells)
         entries, places, start = [], [], 0
+        refused: list[tuple[Column, np.ndarray]] = []
         for column in self.columns:
             if column.kind == "ignore":
                 continue
@@ -447,12 +457,14 @@ class Schema:
             values, here, codes = column.encode(cells[column.name], self.nulls)
             if isinstance(cells[column.name], list) and BROKEN in cells[column.name]:
                 codes[[cell is BROKEN for cell in cells[column.name]]] = _WRONG
-            if invalid == "raise":
-                column.refuse(codes, where, lines)
+            refused += [(column, codes)] if (codes < 0).any() else []
             values[codes < 0] = np.nan
             entries.append(values)
             places.append(here + start)
             start += len(column.features)
+        if refused and invalid == "raise":
+            (first, codes), *more = refused
+            first.refuse(codes, where, lines, others=[column.name for column, _ in more])
         if len({len(values) for values in entries}) > 1:
             raise ValueError("the columns have not the same number of rows")
         if not entries:
