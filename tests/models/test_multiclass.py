@@ -14,6 +14,7 @@ from vips_fast import BayesianLogisticRegression
 from vips_fast.engine.gain import Score
 from vips_fast.engine.model import Release
 from vips_fast.models.logistic import multiclass
+from vips_fast.models.logistic.model import Law
 
 KEY = bytes(range(32))
 IRIS, KINDS = load_iris(return_X_y=True)
@@ -202,7 +203,7 @@ def test_last_bits_of_the_second_moment_turn_no_draws(finished):
     """Columns that are alike have any eigenvectors: with draws along these the factor changed by a hundredth."""
     first, rng = finished.classes[0], np.random.default_rng(0)
     rows, found = np.diag([1.0, 1.0, 1.0, 1.0, first._constant**2]), []
-    first._law = np.zeros(5)
+    first._law = Law()
     for _ in range(5):
         bits = rng.integers(-1, 2, rows.shape) * 1e-15
         first._rows = rows + bits + bits.T

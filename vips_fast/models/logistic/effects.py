@@ -195,7 +195,7 @@ class Reading:
         self.full = self._stored("rows") is not None and self._stored("rows").size > 0
         self.moments = self._moments() if self.full else None
         #: Number of steps of a private run whose matrices were released, or 0; and whether they are too few.
-        self.steps = len(self._stored("path")) if self.full and self.private else 0
+        self.steps = len(self._stored("path.noise")) if self.full and self.private else 0
         self.too_few = 0 < self.steps < FEWEST_STEPS - 1
         #: The columns' changes, and how much each one moves every coefficient's column, (changes, D).
         self.changes = self._changes()
@@ -205,6 +205,10 @@ class Reading:
     def _stored(self, name: str, k: int = 0) -> Any:
         return self.state.get(f"class{k}.{name}" if len(self.weights) > 1 else name)
 
+    def _law(self, name: str, k: int = 0) -> float:
+        """See `vips_fast.models.logistic.model.Law`."""
+        return float(self._stored(f"law.{name}", k)[0])
+
     def _matrix(self, rows: np.ndarray, places: np.ndarray, sizes: np.ndarray) -> Any:
         """Make a sparse matrix of changes, from its entries."""
         return sparse.csr_array((sizes, (rows.astype(int), places.astype(int))), (self.d, self.weights.shape[1]))
@@ -213,7 +217,7 @@ class Reading:
         """None if noise hides the number of records."""
         matrix, constant = self._stored("rows"), self.constant
         mass = float(matrix[-1, -1]) / constant**2 if constant else self.public.n_records * self.one._trials[1]
-        noise = math.sqrt(2 * float(self._stored("law")[0]))
+        noise = math.sqrt(2 * self._law("rows"))
         if mass <= _COUNTED * noise / (constant or 1.0) ** 2:
             return None
         means = matrix[-1] / (mass * constant) if constant else np.zeros(len(matrix))
@@ -304,9 +308,10 @@ class Reading:
         if self.moments is None or not self.constant or not self.labels:
             return absent
         for k, own in enumerate(self.weights):
-            law, count = self._stored("law", k), float(self._stored("matrix", k)[-1, -1]) / self.constant**2
+            count = float(self._stored("matrix", k)[-1, -1]) / self.constant**2
             # Of the curvature, and of the gradient that the share of the class was read from.
-            noise = math.hypot(math.sqrt(2 * law[1]) / self.constant**2, math.sqrt(law[3]) / self.constant)
+            late, gradient = self._law("late", k), self._law("gradient", k)
+            noise = math.hypot(math.sqrt(2 * late) / self.constant**2, math.sqrt(gradient) / self.constant)
             # Of classes that columns separate the curvature is small, too.
             rare = abs(float(self._stored("base", k)[0])) > _RARE and count < _ABSENT * 4 * self.moments.mass
             if rare and count < max(_TOLD * noise, _FEW):
@@ -327,7 +332,7 @@ class Reading:
         if not self.steps or moments is None:
             return found
         for k, own in enumerate(self.weights):
-            centers = self._stored("path", k)[-int(self._stored("law", k)[4]) :, : len(own)]
+            centers = self._stored("path.center", k)[-int(self._law("count", k)) :]
             half = max(len(centers) // 2, 1)
             way, along = centers[-half:].mean(axis=0) - centers[:half].mean(axis=0), moments.matrix @ own
             square = max(float(own @ along), moments.noise * float(own @ own))
@@ -360,7 +365,7 @@ class Reading:
             return made
         made[self.on_the_way] = False
         for k, own in enumerate(self.weights):
-            matrix, sd = self._stored("matrix", k), math.sqrt(float(self._stored("law", k)[2]))
+            matrix, sd = self._stored("matrix", k), math.sqrt(self._law("matrix", k))
             moments, noise = matrix.diagonal(), math.sqrt(2) * sd
             few = bool(self.labels and self.constant) and moments[-1] < _FEWEST_RECORDS * self.constant**2
             made[k] &= not few
@@ -408,10 +413,10 @@ class Reading:
         g are. Both are at least u . H u -+ u . g. The change is endless if that is not clear of its noise for the class
         that becomes rare.
         """
-        law, late = self._stored("law", k), self._stored("late", k)
+        late = self._stored("late", k)
         if not self.labels or not late.size:
             return False
-        gradient = self._stored("path", k)[-int(law[4]) :, len(late) : 2 * len(late)].mean(axis=0)
+        gradient = self._stored("path.gradient", k)[-int(self._law("count", k)) :].mean(axis=0)
         steep = (part @ self.weights[k]).item()
         for place, weight in zip(part.indices.tolist(), part.data.tolist(), strict=True):
             size = float(self._sizes[place])
@@ -426,7 +431,7 @@ class Reading:
                 groups.append((of_zero, -groups[0][1]))
             for u, side in groups:
                 square = float(u @ u)
-                noise = math.sqrt(2 * float(law[1]) * square**2 + float(law[3]) * square)
+                noise = math.sqrt(2 * self._law("late", k) * square**2 + self._law("gradient", k) * square)
                 if float(u @ late @ u) - side * float(u @ gradient) < _BOTH * noise:
                     return True
         return False
@@ -681,7 +686,7 @@ def counted_findings(model: Any, level: float = 0.99) -> list[str]:
                     "are on the mean of the cut counts; expected a larger public bound"
                 )
     if counts and read.private and read.full:
-        noise, curvature = math.sqrt(float(read.state["squares"][-1])), read.state["matrix"].diagonal()
+        noise, curvature = math.sqrt(float(read.state["squares_noise"][0])), read.state["matrix"].diagonal()
         # A curvature that noise brought to 0 or less hides it, too.
         if noise > _HIDES * float(np.linalg.norm(np.maximum(curvature, 0.0))):
             found.append(

@@ -113,6 +113,28 @@ class LogisticSettings:
     options: LogisticOptions
 
 
+@dataclass
+class Law:
+    """Variances of the noise in entries (of a matrix off its diagonal), and how many steps tell what."""
+
+    rows: float = 0.0  #: Of the rows' second moment.
+    late: float = 0.0  #: Of the average of later s2.
+    matrix: float = 0.0  #: Of what both tell of the curvature.
+    gradient: float = 0.0  #: Of the averaged gradient.
+    count: int = 0  #: Steps whose gradients and centers are averaged.
+    unmoved: int = 0  #: Steps since the curvature last moved.
+
+
+@dataclass
+class Along:
+    """What `calibrating_factor` needs: averages over the steps of m . g, m and the centers, m being the mean before."""
+
+    agreement: float  #: Of m . g.
+    variance: float  #: Of the noise in it.
+    mean: np.ndarray
+    center: np.ndarray
+
+
 class LogisticStatistics(Model):
     """The statistics s1 and s2 of records, around a released center.
 
@@ -323,8 +345,9 @@ class LogisticModel(LogisticStatistics):
     coefficients.
     """
 
-    _own = "base", "along", "factor", "law", "rows", "late", "matrix", "path"
-    kept: ClassVar[dict[str, str]] = LogisticStatistics.kept | {name: f"_{name}" for name in _own}
+    kept: ClassVar[dict[str, str]] = LogisticStatistics.kept | {
+        name: f"_{name}" for name in ("base", "factor", "rows", "late", "matrix")
+    }
     #: What s2 was divided by in later steps, for a stack of several.
     stacked: ClassVar[float] = 1.0
     #: Whether releases calibrate logits; and whether the curvature's average begins anew where it has moved.
@@ -339,14 +362,13 @@ class LogisticModel(LogisticStatistics):
         #: Log odds of the released base rate.
         self._base = np.zeros(1)
         # See `calibrating_factor`. A factor of 0 means no factor; it is of coefficients that have a 1.
-        self._along, self._factor = np.zeros(2 * d + 2), np.zeros(2)
+        self._along, self._factor = Along(0.0, 0.0, np.zeros(d), np.zeros(d)), np.zeros(2)
         # The rows' second moment, the average of later s2, and what both tell of the curvature; (0, 0) before them.
         self._rows = self._late = self._matrix = np.empty((0, 0))
-        # Variances of the noise in an entry off their diagonals, and in the averaged gradient; steps that counted; and
-        # steps since the curvature last moved.
-        self._law = np.zeros(6)
-        # Center, gradient, variances of its noise and of sampling, and more that a step averages: a row a step.
-        self._path, self._more = np.empty((0, 2 * d + 2)), np.empty(0)
+        self._law = Law()
+        # What each step gave, for averages; the variances are those of the gradient.
+        vector = float, (d,)
+        self._path = np.empty(0, [("center", *vector), ("gradient", *vector), ("noise", float), ("sampling", float)])
         self._spectrum: Spectrum | None = None
         self.plan(0.0, 1.0)
 
@@ -386,17 +408,20 @@ class LogisticModel(LogisticStatistics):
         self.plan(mechanism.noise_sd, sampler.expected_batch_size / self._n)
         super().prepare(mechanism, sampler)
 
-    def _update(self, release: Release) -> None:
+    def _update(self, release: Release, **more: Any) -> None:
+        """See `LogisticStatistics._update`; ``more`` belongs to the path."""
         lattice, values, noise = self.lattice, release.values, release.noise_sd * self._n
         gradient = values[: self.n_features] * (self._n * lattice.scale_linear)
         noise_sd = noise * lattice.scale_linear
         if self.step > 0:
             self._follow(gradient, noise_sd)
-        laws = [noise_sd**2, 1 / self._fraction - 1]
-        self._path = np.vstack([self._path, np.concatenate([self.point, gradient, laws, self._more])])
+        own = {"center": self.point, "gradient": gradient, "noise": noise_sd**2, "sampling": 1 / self._fraction - 1}
+        self._path = np.append(self._path, np.empty(1, self._path.dtype))
+        for name, value in (own | more).items():
+            self._path[name][-1] = value
         scale = lattice.scale_quadratic * (self.stacked if self.step else 1.0)
         self._average(self._unpack(values) * (self._n * scale), noise * scale / self._ratio)
-        self._spectrum = spectrum = self._spectrum or Spectrum(self._matrix, math.sqrt(self._law[2]))
+        self._spectrum = spectrum = self._spectrum or Spectrum(self._matrix, math.sqrt(self._law.matrix))
         center, average, variance, sampling = self._averages()
         # Of the gradient + S (m0 - m), seen with noise. The curvature is the largest that there could be: too large a
         # step is worse than too small a one.
@@ -422,25 +447,26 @@ class LogisticModel(LogisticStatistics):
         """
         if not self._rows.size:
             self._rows = self._matrix = fresh
-            self._law[[0, 2]], self._spectrum = sd**2, None
+            self._law.rows = self._law.matrix = sd**2
+            self._spectrum = None
             return
         rate, exact = 1.0, self._noise_free and self._fraction == 1  # neither noise nor sampling moves a step
         moved = not self._late.size or exact
-        variance = float(self._law[1])
+        variance = self._law.late
         if not moved and self._moves and self._fraction == 1:
             noise = math.sqrt(2 * len(fresh) * (sd**2 + variance))
             moved = abs(float(np.trace(fresh) - np.trace(self._late))) > _MOVED * noise
-        self._law[5] = 1 if moved else self._law[5] + 1
+        self._law.unmoved = 1 if moved else self._law.unmoved + 1
         if not moved:
             # As many steps as bring the noise's largest eigenvalue to a tenth of the mean one.
             mean = self._usual(self._late)
             part = min(1.0, len(fresh) ** -0.5 * _PART * mean / max(2 * sd, 1e-300)) ** 2
             rate = max(2 / (self.step + 1), variance / max(variance + sd**2, 1e-300), part)
         self._late = self._late + rate * (fresh - self._late) if self._late.size else fresh
-        self._law[1] = (1 - rate) ** 2 * variance + (rate * sd) ** 2
+        self._law.late = (1 - rate) ** 2 * variance + (rate * sd) ** 2
         # An average of many changes little: its eigenvalues are found anew when it has twice as many.
         if self.step < 4 or self.step & (self.step - 1) == 0 or moved or self.finishes:
-            self._matrix, self._law[2] = self._joined() if sd > 0 else (self._late, 0.0)
+            self._matrix, self._law.matrix = self._joined() if sd > 0 else (self._late, 0.0)
             self._spectrum = None
 
     def _joined(self) -> tuple[np.ndarray, float]:
@@ -455,7 +481,7 @@ class LogisticModel(LogisticStatistics):
         least = float(expit(self._base[0]) * expit(-self._base[0]))
         # A trace that noise brought to 0 or less tells nothing.
         ratio = min(max(after / before, least), 1.0) if before > 0 else 1.0
-        noise, variance = float(ratio**2 * self._law[0]), float(self._law[1])
+        noise, variance = ratio**2 * self._law.rows, self._law.late
         apart = self._late[:k, :k] - ratio * self._rows[:k, :k]
         # The diagonal has twice the noise, and two standard deviations of the mean are no difference. They may hide
         # one: that counts where outcomes are rare, for the first then has hardly any noise of its own.
@@ -480,20 +506,26 @@ class LogisticModel(LogisticStatistics):
         the outcomes', by the released curvature. Of those, they are the ones since it last moved, or half if that is
         more.
         """
-        d, fewest = self.n_features, _FEWEST
+        fewest = _FEWEST
         if self._late.size and not self._noise_free:
-            noise = float(self._path[-1, 2 * d]) / self._usual(self._late) + (1 / self._fraction - 1)
+            noise = float(self._path["noise"][-1]) / self._usual(self._late) + (1 / self._fraction - 1)
             fewest = max(fewest, math.ceil(min(noise / _SMALL, self._n_steps)))
         count = max(min(len(self._path) - self._burn, fewest), 1)
-        count = min(count, max(math.ceil(count / 2), int(self._law[5]), _FEWEST))
-        mean = self._path[-count:].sum(axis=0) / count
-        variance, sampling = (mean[2 * d : 2 * d + 2] / count).tolist()
-        self._law[3], self._law[4] = variance, count
-        return mean[:d], mean[d : 2 * d], variance, sampling
+        count = min(count, max(math.ceil(count / 2), self._law.unmoved, _FEWEST))
+        self._law.count = count
+        mean = self._mean_step()
+        self._law.gradient = float(mean["noise"]) / count
+        return mean["center"], mean["gradient"], self._law.gradient, float(mean["sampling"]) / count
+
+    def _mean_step(self) -> Any:
+        """Average the steps that count."""
+        count = self._law.count
+        steps = self._path[-count:].view(float).reshape(count, -1)
+        return (steps.sum(axis=0) / count).view(self._path.dtype)[0]
 
     def _second_moment_of_rows(self) -> np.ndarray:
         """Estimate the mean of x x^T, (d, d), from the first release."""
-        sd = math.sqrt(self._law[0])
+        sd = math.sqrt(self._law.rows)
         rows, _ = second_moment(self._rows, sd, sd * self._ratio, self._constant > 0)
         if self._constant and rows[-1, -1] <= 0:
             return rows  # not a record
@@ -525,7 +557,7 @@ class LogisticModel(LogisticStatistics):
     @cached_property
     def _length(self) -> float:
         """Root mean square length of rows, or their bound if noise hides it."""
-        total, noise = float(np.trace(self._rows)), math.sqrt(2 * self.n_features * self._law[0])
+        total, noise = float(np.trace(self._rows)), math.sqrt(2 * self.n_features * self._law.rows)
         unit = self._rows[-1, -1] / self._constant**2 if self._constant else self._n * self._weight
         shown = unit > 5 * noise / self._bound**2 and total > 0
         return float(min(self._bound, math.sqrt((total + 2 * noise) / unit)) if shown else self._bound)
@@ -535,20 +567,20 @@ class LogisticModel(LogisticStatistics):
     def _follow(self, gradient: np.ndarray, noise_sd: float) -> None:
         """Add a step to the averages of `calibrating_factor`."""
         if self._calibrates and noise_sd > 0:
-            rate, mean = 3 / (self.step + 2), self._mean
-            now = np.concatenate([[mean @ gradient, 0.0], mean, self.point])
-            variance = (1 - rate) ** 2 * self._along[1] + rate**2 * noise_sd**2 * float(mean @ mean)
-            self._along += rate * (now - self._along)
-            self._along[1] = variance
+            rate, mean, along = 3 / (self.step + 2), self._mean, self._along
+            along.agreement += rate * (float(mean @ gradient) - along.agreement)
+            along.variance = (1 - rate) ** 2 * along.variance + rate**2 * noise_sd**2 * float(mean @ mean)
+            along.mean = along.mean + rate * (mean - along.mean)
+            along.center = along.center + rate * (self.point - along.center)
 
     def _read_out(self, center: np.ndarray, gradient: np.ndarray, variance: float, sampling: float) -> None:
         """Set q(m) and alpha from the laws of noise and outcomes, and the factor of logits; see `_averages`."""
-        sd = math.sqrt(self._law[2])
+        sd = math.sqrt(self._law.matrix)
         H, hidden = second_moment(self._matrix, sd, sd * self._ratio, self._constant > 0)
         rows = self._second_moment_of_rows()
         H, doubt = self._along_logits(H, rows, center)
         labels, length = self._labels(H) + sampling * H, math.sqrt(float(np.trace(rows)))
-        if self._along[2:].any():
+        if self._along.mean.any() or self._along.center.any():
             self._calibrate(H, labels)
         prior = float(self.options.prior_shape), float(self.options.prior_rate)
         self._mean, self._covariance, alpha = posterior_given(
@@ -560,9 +592,9 @@ class LogisticModel(LogisticStatistics):
 
     def _calibrate(self, H: np.ndarray, spread: np.ndarray) -> None:
         """Find the factor; ``spread`` is the variance of a step's gradient but for its noise."""
-        mean, average = np.split(self._along[2:], 2)
+        along, mean = self._along, self._along.mean
         curved = mean @ H
-        seen, known = self._along[0] - curved @ (mean - average), self._along[1] + mean @ spread @ mean
+        seen, known = along.agreement - curved @ (mean - along.center), along.variance + mean @ spread @ mean
         self._factor = calibrating_factor(float(seen), float(known), float(curved @ mean) * (FACTORS - 1))
 
     def _along_logits(self, H: np.ndarray, rows: np.ndarray, mean: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -577,14 +609,14 @@ class LogisticModel(LogisticStatistics):
         middle = rows[:k, -1] / self._constant if k < len(rows) else np.zeros(k)
         u = (rows[:k, :k] - np.outer(middle, middle)) @ mean[:k]
         spread = float(mean[:k] @ u)
-        if not self._calibrates or spread <= 0 or not self._late.size or self._law[1] == 0:
+        if not self._calibrates or spread <= 0 or not self._late.size or self._law.late == 0:
             return H, np.zeros(len(H))
         center = float(middle @ mean[:k]) + (self._constant * float(mean[-1]) if k < len(rows) else 0.0)
         logits = center + math.sqrt(spread) * NODES
         slope = expit(logits) * expit(-logits)
         share = float(WEIGHTS @ (slope * NODES**2)) / max(float(WEIGHTS @ slope), 1e-300)
         u = np.append(u / np.linalg.norm(u), np.zeros(len(H) - k))
-        now, seen, noise = float(u @ H @ u), float(u @ self._late @ u), 2 * float(self._law[1])
+        now, seen, noise = float(u @ H @ u), float(u @ self._late @ u), 2 * self._law.late
         guess, error = share * now, max((_OTHER_LAW * (1 - share) * now) ** 2, 1e-12 * now**2)
         found = (guess / error + seen / noise) / (1 / error + 1 / noise)
         # A fall below the first bound would leave a matrix that is not positive definite.
@@ -636,19 +668,34 @@ class LogisticModel(LogisticStatistics):
         spread = math.sqrt(variance) * self._mean[:, None]
         return Prediction(factor * self._mean, spread, factor * optimism, float(self._base[0]))
 
+    def _named(self) -> dict[str, dict[str, Any]]:
+        """Law, averages and path by the names that a state has for them."""
+        path = {name: self._path[name] for name in self._path.dtype.names or ()}
+        return {"law": vars(self._law), "along": vars(self._along), "path": path}
+
+    def state(self) -> dict[str, np.ndarray]:
+        named = [(f"{of}.{name}", value) for of, values in self._named().items() for name, value in values.items()]
+        return super().state() | {name: np.array(value, float, ndmin=1) for name, value in named}
+
     def _shape(self, name: str, state: Mapping[str, np.ndarray]) -> tuple[int, ...]:
-        if name == "path":
-            return len(array_of(state, name)), self._path.shape[1]
         if name in ("rows", "late", "matrix"):
             return (self.n_features, self.n_features) if array_of(state, name).size else (0, 0)
         return super()._shape(name, state)
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
-        if (array_of(state, "law", (6,)) < 0).any():
+        law, along, path = self._named().values()
+        law = {name: type(value)(array_of(state, f"law.{name}", (1,))[0]) for name, value in law.items()}
+        if min(law.values()) < 0:
             raise ValueError("state: 'law' is out of its range")
         if np.abs(array_of(state, "base", (1,))).max() > _ALL_ODDS:
             raise ValueError("state: 'base' is out of its range")
+        along = {name: array_of(state, f"along.{name}", (np.size(value),)) for name, value in along.items()}
+        steps = np.empty(len(array_of(state, "path.noise")), self._path.dtype)
+        for name in path:
+            steps[name] = array_of(state, f"path.{name}", steps[name].shape)
         super().restore(state)
+        self._law, self._path = Law(**law), steps
+        self._along = Along(float(along["agreement"][0]), float(along["variance"][0]), along["mean"], along["center"])
         self._spectrum = None
         vars(self).pop("_length", None)
 
@@ -679,15 +726,16 @@ class SandwichModel(LogisticModel):
     own_part = math.sqrt(1 - SQUARES**2)
     # The curvature of counts follows each noised center, and few steps would leave the squares to noise.
     _moves = False
-    kept: ClassVar[dict[str, str]] = LogisticModel.kept | {"squares": "_squares"}
+    kept: ClassVar[dict[str, str]] = LogisticModel.kept | {"squares": "_squares", "squares_noise": "_squares_noise"}
 
     def __init__(self, public: Public, settings: LogisticSettings):
         super().__init__(public, settings)
         self._split = self.shape[0]
         self.shape = (self._split + self.n_features,)
-        # A step's squares, with the variance of their noise, and their averages at read-out.
-        self._more, self._squares = np.zeros((2, self.n_features + 1))
-        self._path = np.empty((0, 3 * self.n_features + 3))
+        # The averages at read-out, and the variance of their noise.
+        self._squares, self._squares_noise = np.zeros(self.n_features), np.zeros(1)
+        more = [("squares", float, (self.n_features,)), ("squares_noise", float)]
+        self._path = np.empty(0, [*self._path.dtype.descr, *more])
 
     def _blocks(self, first: bool) -> tuple[float, float]:
         # Equal ones scale a unit's rows down alike in all steps, so that S is a sum of one kind of terms.
@@ -708,18 +756,17 @@ class SandwichModel(LogisticModel):
         squares = fine[self._split :].astype(np.int64)
         return np.concatenate([super().round(fine[: self._split], spacing), squares])
 
-    def _update(self, release: Release) -> None:
+    def _update(self, release: Release, **more: Any) -> None:
         unit = self._n * self.lattice.scale_linear**2 * self.lattice.clip_norm / (self.own_part * SQUARES)
-        self._more = np.append(release.values[self._split :] * unit, (release.noise_sd * unit) ** 2)
-        super()._update(Release(release.step, release.units[: self._split], release.scale, release.noise_sd))
+        own = {"squares": release.values[self._split :] * unit, "squares_noise": (release.noise_sd * unit) ** 2}
+        super()._update(Release(release.step, release.units[: self._split], release.scale, release.noise_sd), **own)
 
     def _labels(self, expected: np.ndarray) -> np.ndarray:
-        count = int(self._law[4])
-        self._squares = self._path[-count:, -len(self._more) :].mean(axis=0)
-        self._squares[-1] /= count
+        mean = self._mean_step()
+        self._squares, self._squares_noise = mean["squares"], mean["squares_noise"].reshape(1) / self._law.count
         own = np.diag(expected)
         own = np.where(own > 0, own, 1.0)  # a column that no record has
-        ratio, noise = self._squares[:-1] / own, self._squares[-1] / own**2
+        ratio, noise = self._squares / own, self._squares_noise / own**2
         if noise.any():
             # One more ratio, 1 with the standard deviation _SPREAD, stands for earlier knowledge.
             ratio = shrink(np.append(ratio, 1.0), np.append(noise, _SPREAD**2), common=True)[0][:-1]
