@@ -45,6 +45,22 @@ def test_answers_and_their_components(run, rows):
     assert said == pytest.approx(model.means_[:, 1], rel=1e-5)
 
 
+def test_means_are_in_the_units_of_the_table(run, rows):
+    """A missing age is none of 50, the middle; and a schema scales by public numbers, which draws no warning."""
+    rng, z = np.random.default_rng(0), np.arange(N) % 2
+    ages = [f"{age:.1f}" for age in np.where(z == 1, 80.0, 30.0) + rng.uniform(-20, 20, N)]
+    ages[::5], ages[1:3] = [""] * len(ages[::5]), ["0", "100"]
+    answers = ("no", "yes")
+    (rows / "t.csv").write_text("age,smoker\n" + "".join(f"{a},{answers[b]}\n" for a, b in zip(ages, z.tolist())))
+    schema = '[columns.age]\nkind = "number"\nlow = 0\nhigh = 100\nmissing = "flag"\n'
+    (rows / "s.toml").write_text(schema + '[columns.smoker]\nkind = "binary"\nvalues = ["no", "yes"]\n')
+    code, text, error = run(*fit(rows, "t.csv", "--schema", rows / "s.toml", "--epsilon", 20))
+    assert code == 0 and "scaled by private numbers" not in error
+    young, old = sorted(components(rows / "model"), key=lambda row: float(row["smoker=yes"]))
+    assert float(young["age"]) == pytest.approx(30, abs=6) and float(old["age"]) == pytest.approx(80, abs=6), text
+    assert f"age {float(old['age']):.3g}" in text
+
+
 def test_repeated_entries_of_a_file_add_up(run, rows):
     answers, parts = np.load(rows / "answers.npy").astype(np.uint8), (130, 130)
     row, column = map(np.tile, np.nonzero(answers), (2, 2))

@@ -81,10 +81,12 @@ def warn(text: str) -> None:
 # ------------------------------------------------------------------ rows
 
 
-def warn_of_rows(X: Any, names: tuple[str, ...] | None, invalid: str, *, alone: bool, noised: bool) -> None:
+def warn_of_rows(
+    X: Any, names: tuple[str, ...] | None, invalid: str, *, alone: bool, noised: bool, encoded: bool = False
+) -> None:
     """Warn of rows, an index or a column of persons (`names_persons`) that repeat, if each row is a record ``alone``.
 
-    If ``noised``, warn of scaled columns and of callers, too.
+    If ``noised``, warn of callers, too, and of scaled columns, which a schema has not ``encoded``.
     """
     if alone:
         if invalid == "raise" and getattr(getattr(X, "index", None), "is_unique", True) is False:
@@ -96,7 +98,7 @@ def warn_of_rows(X: Any, names: tuple[str, ...] | None, invalid: str, *, alone: 
             elif repeats([column.to_pylist() if hasattr(column, "to_pylist") else column]):
                 warn(COLUMN_REPEATS.format(name, "repeats"))
         warn_of_twins(X, invalid)
-    if noised and invalid == "raise":
+    if noised and invalid == "raise" and not encoded:
         _warn_of_scaling(X)
     if noised and "sklearn" in sys.modules:
         _warn_of_pipeline()

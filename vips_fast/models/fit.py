@@ -207,7 +207,8 @@ def prepare(
         # A fit that the budget refuses does not touch the data, if public numbers say so.
         request.cost(payer, folder if folder is not None and folder.begun else None)
     names = named_columns(X if before is None else estimator._held(X))
-    warn_of_rows(X, names, options.invalid, alone=groups is None and estimator.private, noised=noised)
+    alone, encoded = groups is None and estimator.private, SCHEMA in public.inputs
+    warn_of_rows(X, names, options.invalid, alone=alone, noised=noised, encoded=encoded)
     backend = backend or estimator._backend()
     records, facts = backend.read(partial_of(read_units, estimator, extra), X, y, groups)
     if before is not None and not names:

@@ -5,6 +5,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ...data.schema import Schema
+from ...models.family import SCHEMA
 from ...store.text import csv_text
 from ...store.words import counted
 from ..part import MOST_ROWS, Learned, Part
@@ -31,7 +33,8 @@ class Components(Part):
         names = list(columns or (f"column {j + 1}" for j in range(means.shape[1])))
         apart = means - weights @ means
         best = np.argsort(-np.abs(apart), axis=1, kind="stable")[:, :n_words]
-        return [", ".join(f"{names[j]} {means[k, j]:.3g}" for j in row) for k, row in enumerate(best)]
+        shown = _in_units(model)
+        return [", ".join(f"{names[j]} {shown[k, j]:.3g}" for j in row) for k, row in enumerate(best)]
 
     def learned(self, model: Any, columns: Sequence[str] | None, n_words: int) -> Learned:
         """Show the components by weight."""
@@ -51,7 +54,7 @@ class Components(Part):
         """Give the head and the rows of ``components.csv`` behind number and weight."""
         if columns is None or model.projection is not None:  # coordinates are no columns
             return [], []
-        return list(columns), [[f"{number:.6g}" for number in row] for row in model.means_]
+        return list(columns), [[f"{number:.6g}" for number in row] for row in _in_units(model)]
 
     def text(self, model: Any, columns: Sequence[str] | None) -> str:
         """Write each component, its weight, and its mean in each column."""
@@ -65,6 +68,23 @@ class Components(Part):
         what, most = self.marked
         rows = [f"  {number:>3}  {share:>6}  {held}" for number, share, held in self._rows(model, columns, most)]
         return "\n".join([f"Clusters, the largest first (number, share, {what}):", *rows, ""])
+
+
+def _in_units(model: Any) -> np.ndarray:
+    """Give the means of numbers in the units of their schema, within its bounds; other columns' are shares.
+
+    A row without a number has 0 in its place, so the mean is of the others.
+    """
+    means = np.array(model.means_)
+    if SCHEMA not in model.inputs_ or model.projection is not None:
+        return means
+    schema, found = Schema.parse(model.inputs_[SCHEMA]), means.copy()
+    for j, (name, change) in enumerate(zip(schema.feature_names, schema.changes, strict=True)):
+        if change.step:
+            column, flags = schema[name], [place for place in change.beside if place != j]
+            entries = means[:, j] / np.maximum(1.0 - means[:, flags].sum(axis=1), 0.05)
+            found[:, j] = np.clip(change.middle + entries / change.per_unit, column.low, column.high)
+    return found
 
 
 class DocumentComponents(Components):
