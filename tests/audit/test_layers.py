@@ -151,6 +151,7 @@ SUBJECTS |= subjects(replace(SIZES, runs=600), lda_little_noise=paper_lda(2, noi
 SUBJECTS |= subjects(
     PERSONS,
     lda_any_word=lda(2, options=LdaOptions(word_clip=1.0, rows_per_group=5)),
+    network_9=SigmoidBeliefNetwork(9),
     network_some_rows=SigmoidBeliefNetwork(3, options={"rows_per_group": 5}),
     logistic_replaced=logistic(**REPLACE),
     logistic_proven=paper_logistic(**PROVEN),
@@ -232,7 +233,7 @@ KINDS = [kind.__name__ for kind in ALL_KINDS]
 #: Subjects, layers (each word is a test), and rows of a person.
 PASS = [
     (MODELS, "A B", [None]),
-    (["lda_4", "classes", "classes_replaced", "logistic_4"], "A", [None]),
+    (["lda_4", "classes", "classes_replaced", "logistic_4", "network_9"], "A", [None]),
     (["lda_replaced", "lda_whole"], "A B C D", [None]),
     (["lda", "lda_no_share_clipped", "network", "logistic"], "C", [None]),
     (["lda", "lda_nine_steps", "lda_nine_steps_replaced", "network"], "D", [None]),

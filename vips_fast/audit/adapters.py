@@ -118,10 +118,12 @@ class SbnAdapter(Adapter):
     def sharp(self, stage: Fit) -> None:
         """Make a record of ones reach the bounds of all blocks: y - E[y] at its bound, z - E[z] beyond its own, alike.
 
-        Records that replace each other, and the rows of a person, are furthest apart in the mean image.
+        Records that replace each other, and the rows of a person, are furthest apart in the mean image. One hidden unit
+        has no covariance, and of many none is sure of itself after so few columns.
         """
         public, model = stage.planned.request.public, cast(Any, getattr(stage.model, "model", stage.model))
-        if stage.plan.sampler.relation != Relation.ADD_REMOVE or public.unit != "record":
+        alone = stage.plan.sampler.relation == Relation.ADD_REMOVE and public.unit == "record"
+        if not alone or not 1 < model.n_hidden <= 4:
             return
         share = math.floor(2.0**12 / (1 + VISIBLE_CLIP**2)) * 2.0**-12
         for step, (name, value) in enumerate({"image": 2 * share - 1, "cross": 0.9}.items()):
