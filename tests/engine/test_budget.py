@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from contextlib import nullcontext
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -246,6 +247,21 @@ def test_a_child_that_is_forked_during_a_charge_reads_the_file(budget, own):
         over.set()
         other.join()
     assert os.waitpid(forked, 0)[1] == 0
+
+
+def test_after_an_error_the_file_decides(budget):
+    with pytest.raises(ZeroDivisionError), budget._locked(write=True) as state:
+        state.epsilon = 99.0
+        _ = 1 / 0
+    assert budget.show()["epsilon"] == 3.0
+
+
+@pytest.mark.parametrize("stored, drawn", [(True, 0), (False, 1)])
+def test_a_charge_is_given_back_only_if_the_ledger_surely_lacks_it(budget, stored, drawn):
+    held = budget.reserve(whole(20.0), 3)
+    with pytest.raises(OSError, match="full"), held.charge(SimpleNamespace(stored=stored)):
+        raise OSError("full")
+    assert budget.show()["runs"][0]["drawn"] == drawn
 
 
 def test_a_dead_holder_keeps_what_it_drew(budget, path):
