@@ -301,6 +301,13 @@ def test_tracked_noise_matches_its_law():
     assert average.values.std() == pytest.approx(average.noise_sd, rel=0.025)
 
 
+def test_each_purpose_and_step_has_a_stream_of_its_own():
+    """A record's word says nothing of whether it was drawn."""
+    streams = KeyedRandomness(b"k" * 32)
+    keys = {streams.key(purpose, step) for purpose in ("sample", "record", "allocate", "noise") for step in (0, 1)}
+    assert len(keys) == 8
+
+
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_threads_help_within_threads_and_after_a_fork(monkeypatch):
     def total(n_threads):
