@@ -423,6 +423,15 @@ def test_bytes_of_another_encoding(tmp_path, encoding):
     assert corpus.counts.toarray()[:, :2].tolist() == [[1, 0], [0, 0], [0, 1]]
 
 
+@pytest.mark.parametrize("encoding, shift", [("iso-2022-jp", b"\x1b$B"), ("hz", b"~{")])
+def test_no_record_shifts_how_later_ones_are_read(tmp_path, encoding, shift):
+    path = written(tmp_path / "t.csv", b"text,who\nalpha,x\nalpha" + shift + b",x\n" + b"beta,y\n" * 3)
+    with pytest.raises(ValueError, match=f"encoding='{encoding}': a broken record would change"):
+        load_corpus(path, VOCABULARY, text="text", encoding=encoding, invalid="drop")
+    path = written(path, b"text,who\nalpha,x\n")
+    assert load_corpus(path, VOCABULARY, text="text", encoding=encoding).counts.toarray()[:, 0].tolist() == [1]
+
+
 def test_parts_of_a_record_go_with_it(tmp_path):
     """A bad cell drops its record's text too. The text stands in the other column."""
     lines = '{"a": "alpha", "b": 7351}\n{"a": "alpha", "b": "beta"}\n{"a": "alpha"}\n{"a": "alpha", "b": null}\n'

@@ -1,5 +1,6 @@
 """Files of text: opening them, and reading whole lines."""
 
+import codecs
 import contextlib
 import gzip
 import io
@@ -70,6 +71,16 @@ def refuse_utf16(head: bytes, encoding: str) -> None:
         told = "16" in encoding or head[:2] in (b"\xff\xfe", b"\xfe\xff")
         if not told and 0 not in low and 2 * high.count(0) > len(high):
             raise ValueError(f"looks like UTF-16 without a mark; expected encoding={name!r}")
+
+
+def refuse_stateful(encoding: str) -> None:
+    """Raise ValueError for an encoding whose bytes may change how all later ones are read: one record could."""
+    with contextlib.suppress(LookupError):
+        if codecs.lookup(encoding).name.startswith(("iso2022", "hz", "utf-7")):
+            raise ValueError(
+                f"encoding={encoding!r}: a broken record would change how later ones are read; expected another, such "
+                "as utf-8, with invalid='drop'"
+            )
 
 
 def expanded(raw: io.BufferedReader) -> BinaryFile:

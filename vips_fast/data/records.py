@@ -29,7 +29,7 @@ import numpy as np
 from ..checks import check_choice, missing_package
 from ..store.limits import json_records, most_expanded, parse_json
 from ..store.npz import read_npz
-from ._files import BadLine, broken_gzip, expanded, naming, refuse_foreign, refuse_utf16
+from ._files import BadLine, broken_gzip, expanded, naming, refuse_foreign, refuse_stateful, refuse_utf16
 from .arrays import check_invalid, csr_arrays, new_csr
 from .counts import Corpus, check_counts
 from .delimited import (
@@ -129,6 +129,8 @@ def read_batches(
             elif format == "parquet":
                 batches, tell = _parquet(raw, columns, texts, batch_rows, drop, read, size), None
             else:
+                if drop:
+                    refuse_stateful(encoding)
                 blocks = text_lines(file, encoding, read, drop)
                 if format == "csv":
                     batches = csv_batches(blocks, columns, batch_rows, drop)
