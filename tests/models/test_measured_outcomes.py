@@ -116,7 +116,7 @@ def test_the_score_is_the_log_loss_over_the_base_rate(classes):
     loss = np.log(p[np.arange(len(p)), place] / q[place])
     # The bound of nats cuts little, and the released base rate is nearly the records' own.
     found = exact(model, other, outcome, optimism=False).nats[0]
-    most = 4 if classes == 2 else 2 * math.sqrt(math.log2(classes))
+    most = 4 * math.sqrt(math.log2(classes))
     assert found == pytest.approx(float(np.clip(loss, -most, most).mean()), abs=2e-3)
     assert found > 0.05
 
@@ -186,6 +186,27 @@ def test_records_that_gain_much_are_not_cut_from_the_gain(drawn):
     assert held >= 27
 
 
+def kinds(n, rng):
+    """Three classes, which the kind of a record nearly tells."""
+    law = np.array([[97, 2, 1], [2, 97, 1], [90, 5, 5], [10, 88, 2], [5, 5, 90], [50, 48, 2]]) / 100
+    kind = rng.choice(6, n, p=[0.3, 0.3, 0.15, 0.15, 0.05, 0.05])
+    X = np.column_stack([np.eye(6)[kind], rng.random((n, 4)) < 0.1]) / np.sqrt(2)
+    return X, (law.cumsum(axis=1)[kind, :2] < rng.random(n)[:, None]).sum(axis=1)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_the_gain_of_several_classes_is_that_of_their_predictions():
+    """With the gain of other predictions, beside base rates of normal logits, 2 of 20 intervals held the true one."""
+    (X, y), held = kinds(100_000, np.random.default_rng(99)), 0
+    share = np.bincount(y) / len(y)
+    for seed in range(20):
+        model = keyed(regression(epsilon=4.0, classes=range(3), n_jobs=1), seed)
+        model.fit(*kinds(1500, np.random.default_rng(seed)))
+        nats = np.log(model.predict_proba(X)[np.arange(len(y)), y]).mean()
+        held += model.found_gain_.low <= 1 - nats / (share @ np.log(share)) <= model.found_gain_.high
+    assert held >= 12
+
+
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_counts_far_more_spread_than_stated_are_not_judged_beside_a_wrong_mean():
     """The mean count of normal logits is a third too large here, beside which all columns would look useful."""
@@ -242,8 +263,9 @@ def test_a_run_with_a_score_takes_the_last_read_out_a_step_before(tmp_path):
 
 def test_the_norm_of_a_contribution_is_the_clip_at_most():
     """Nats and shares at their bounds at once reach it: a value that was moved, and the largest outcome."""
-    for largest in (0.0, 7.0):
-        score = OutcomePrediction([Prediction(np.zeros(5), np.eye(5), 0.0, 0.0)], 1.0, 100, 2.0, largest)
+    one = Prediction(np.zeros(5), np.eye(5), 0.0, 0.0)
+    for largest, number in ((0.0, 1), (7.0, 1), (0.0, 3)):
+        score = OutcomePrediction([one] * number, 1.0, 100, 2.0, largest, [np.ones(2)] * (number if number > 1 else 0))
         n = score.n_shares
         full = score.clip_rows(np.full((1, 1), 9.0), np.ones(1), 2.5, np.eye(1, n) + np.eye(1, n, n - 1))
         assert (full >= 0).all() and 2.5 * (1 - 1e-6) < np.linalg.norm(full) <= 2.5
@@ -277,6 +299,15 @@ def test_shares_of_values_beyond_bounds_and_of_cut_counts_are_released(form):
         page = html_report(model)
         assert "of the values are beyond its bounds" in page
         assert ("the counts are above it and were cut" in page) == (kind is CountRegression)
+
+
+@pytest.mark.parametrize("form", ["dense", "persons"])
+def test_shares_of_several_classes_are_released(form):
+    X, y = data(20_000, classes=3)
+    groups = np.arange(20_000) // 2 if form == "persons" else None
+    model = keyed(regression(epsilon=2.0, classes=range(3))).fit(X, y, groups=groups)
+    *seen, sd = model._fitted().state["shares"][-4:]
+    assert sd < 0.01 and np.abs(seen - np.bincount(y) / len(y)).max() < 5.5 * sd
 
 
 FORGED = {

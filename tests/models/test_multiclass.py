@@ -98,8 +98,11 @@ def test_probabilities_and_read_outs(tmp_path):
     p = fitted.predict_proba(IRIS)
     assert p.shape == (150, 3) and (p > 0).all()
     np.testing.assert_allclose(p.sum(axis=1), 1)
+    decided = fitted.decision_function(IRIS)
+    np.testing.assert_allclose(np.diff(decided, axis=1), np.diff(np.log(p), axis=1))
     assert (fitted.predict(IRIS) == fitted.classes_[p.argmax(axis=1)]).all()
-    assert fitted.decision_function(IRIS).shape == fitted.decision_variance(IRIS).shape == (150, 3)
+    assert (fitted.predict(IRIS) == fitted.classes_[decided.argmax(axis=1)]).all()
+    assert fitted.decision_variance(IRIS).shape == (150, 3)
     assert fitted.credible_interval().shape == (3, 4, 2) and fitted.covariance_.shape == (3, 5, 5)
     assert fitted.prior_precision_.shape == (3,)
     np.testing.assert_allclose(fitted.predict_proba(sp.csr_array(IRIS)), p)
@@ -167,7 +170,7 @@ def test_probabilities_of_several_classes_are_near_the_law_they_were_drawn_from(
     settings = dict(private=False) if epsilon is None else dict(epsilon=epsilon, delta=1e-5)
     fitted = model(classes=range(n_classes), row_norm=1.5, noise_multiplier=None, **settings)
     p = fitted.set_unsafe(test_key=KEY).fit(X[:20_000], y[:20_000]).predict_proba(X[20_000:])
-    apart = expit(fitted.decision_function(X[20_000:]))
+    apart = expit(X[20_000:] @ fitted.coef_.T + fitted.intercept_)
     apart /= apart.sum(axis=1, keepdims=True)
     true = np.exp(logits[20_000:])
     true /= true.sum(axis=1, keepdims=True)
@@ -237,13 +240,18 @@ def test_several_rows_of_a_person_tell_the_factor():
     assert factors == pytest.approx([1.0, 1.0], abs=0.15), factors
 
 
-def test_a_run_that_is_resumed_before_its_measurement_finds_the_same_factor():
+def test_a_run_that_is_resumed_before_its_measurements_finds_the_same_factor():
+    """The first one tells it, and the second the gain with it."""
     first, resumed = (prepare(IRIS, KINDS, n_steps=10) for _ in range(2))
-    resumed.model.restore(scrambled(first, 0, releases=9).model.state())
-    before = first.model.state()["class0.factor"][0]
-    after = [scrambled(run, 1, releases=1).model.state()["class0.factor"] for run in (first, resumed)]
-    np.testing.assert_array_equal(*after)
-    assert before == pytest.approx(1.25 * 2 / 3) and after[0][0] != before
+    scrambled(first, 0, releases=8)
+    before, factors = first.model.state()["class0.factor"][0], []
+    for seed in (1, 2):
+        resumed.model.restore(first.model.state())
+        after = [scrambled(run, seed, releases=1).model.state() for run in (first, resumed)]
+        np.testing.assert_equal(*after)
+        factors.append(after[0]["class0.factor"])
+    assert before == pytest.approx(1.25 * 2 / 3) and factors[0][0] != before
+    np.testing.assert_array_equal(*factors)
 
 
 def test_a_model_of_a_range_of_classes_can_be_saved(tmp_path):

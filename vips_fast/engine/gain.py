@@ -73,6 +73,8 @@ class GainScore(ABC):
     shares: float = 1 / 3
     #: Whether neighbors replace a unit; else one has a unit more.
     replaces: bool = False
+    #: Standard deviation of the error in what is taken off the nats.
+    unsure: float = 0.0
 
     @property
     def cells(self) -> int:
@@ -163,8 +165,8 @@ class Score:
 
     ``nats`` are the mean nats that a unit gains, for each candidate, (J,). ``sd`` is the noise in the first, and in the
     difference of each other to it. ``predicted`` is the mean number of predictions of a unit, and ``predicted_sd`` the
-    noise in it. ``more`` is the standard deviation of the nats by the choice of units. ``shares`` are what else was
-    counted, with noise of ``shares_sd`` in each.
+    noise in it. ``more`` is the standard deviation of the nats by the choice of units and by what was taken off.
+    ``shares`` are what else was counted, with noise of ``shares_sd`` in each.
     """
 
     nats: np.ndarray
@@ -186,7 +188,7 @@ class Score:
         predicted, square = (nats[last : last + 2] / (score.nats * score.rest)).tolist()
         shares = nats[last + 2 :] / (score.nats * score.shares) if score.n_shares else None
         nats = np.concatenate([nats[:1], nats[0] + nats[1:last]])
-        more = (max(square * score.nats**2 - float(nats[0]) ** 2, 0.0) / units) ** 0.5
+        more = (max(square * score.nats**2 - float(nats[0]) ** 2, 0.0) / units + score.unsure**2) ** 0.5
         sd = noise_sd * factor
         if score.most == 1:  # what is known needs no release
             return cls(nats, sd, 1.0, 0.0, more, shares, sd / (score.nats * score.shares))
@@ -255,7 +257,7 @@ class MeasuredModel(Model):
     (`GainScore.clip_rows`). B is at most the mechanism's sensitivity, divided by sqrt(2) for replacing, so the noise of
     every step covers the score. The model that is scored is a function of earlier releases. The unit's own random word
     decides whether it is asked, and which part of it is predicted. So the last step has the event of all others. The
-    plan, the ledger, a budget and a transcript treat it like them.
+    plan, the ledger, a budget and a transcript treat it like them. The same holds for each of `Model.n_scores`.
 
     *Cost.* The run has one step less for the model itself: at 20 steps its noise is 2.6 % larger.
     """
@@ -266,7 +268,8 @@ class MeasuredModel(Model):
     measured: Score | None
 
     def __init__(self, model: Model, n_steps: int, n_records: int):
-        self.model, self._n_steps = model, n_steps
+        # A run of two steps has one for the model.
+        self.model, self._n_steps, self._first = model, n_steps, max(n_steps - model.n_scores, 1)
         self.clip, self.capacity = model.clip, model.capacity
         self._bound, self._units, self._spacing, self._replaces = model.clip, float(n_records), 1.0, False
         self._share = min(1.0, JUDGES / n_records)
@@ -276,7 +279,7 @@ class MeasuredModel(Model):
     def _begin(self) -> None:
         """Prepare the next step."""
         self.score = None
-        if self._done == self._n_steps - 1:
+        if self._first <= self._done < self._n_steps:
             self.score = self.model.gain_score()
             assert self.score is not None, "only models that have a score are measured"
             self.score.replaces = self._replaces
@@ -327,7 +330,8 @@ class MeasuredModel(Model):
             values = release.units.reshape(-1)[: self.score.cells] * (release.scale / self._share)
             noise_sd, units = release.noise_sd / self._share, self._units * self._share
             self.measured = Score.read(values, noise_sd, self._bound, units, self.score)
-            self.model.judged(self.measured)
+            if self._done == self._first:
+                self.model.judged(self.measured)
         self._done += 1
         self._begin()
 
@@ -347,7 +351,7 @@ class MeasuredModel(Model):
             raise ValueError("state: 'measured_steps' is expected to be a whole number")
         self.model.restore(state)
         self._done, self.measured = int(done), None
-        if done >= self._n_steps:
+        if done > self._first:
             self.measured = released_score(self.model, state)
         self._begin()
 

@@ -119,6 +119,9 @@ class Model(ABC):
     def end(self) -> None:
         """Drop everything that the result does not need, after the last step."""
 
+    #: How many of the last steps are scores, if any is. Each is of the model as it then is.
+    n_scores: ClassVar[int] = 1
+
     @property
     def has_score(self) -> bool:
         """Whether `gain_score` makes a score."""
@@ -129,7 +132,7 @@ class Model(ABC):
         return None
 
     def judged(self, score: "Score") -> None:
-        """Take the score that the last step released; most models need nothing of it."""
+        """Take the first score that was released; most models need nothing of it."""
 
     @abstractmethod
     def state(self) -> dict[str, np.ndarray]:

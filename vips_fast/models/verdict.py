@@ -6,7 +6,7 @@ from ..engine.gain import FoundGain
 from ..store.words import a, several
 
 #: A gain that matters.
-_LEAST = 0.02
+LEAST = 0.02
 #: An interval of this width says nothing.
 _HIDDEN = 1.0
 #: The share of units without a counted word, and of words that are not counted, that is told.
@@ -80,10 +80,10 @@ def _judged(found: FoundGain | None, claim: str, than: str, other: str, remedy: 
     side, ends = "better" if found.gain > 0.0 else "worse", f"90 % interval {found.low:+.0%} to {found.high:+.0%}"
     size = "less than 1%" if abs(found.gain) < 0.005 else f"{abs(found.gain):.0%}"
     said = f"In a release, {claim} {size} {side} ({ends}) {than}."
-    if found.low > _LEAST:
+    if found.low > LEAST:
         return "useful", f"Verdict: useful. {said}"
-    if found.high < _LEAST:
+    if found.high < LEAST:
         return "no better", f"Verdict: not better than {other}. {said}"
     # An interval above 0 would else read as a gain.
-    small = f" It may be less than {_LEAST:.0%}, which hardly matters." if found.low > 0.0 else ""
+    small = f" It may be less than {LEAST:.0%}, which hardly matters." if found.low > 0.0 else ""
     return "unclear", f"Verdict: cannot tell. {said}{small} {remedy}"

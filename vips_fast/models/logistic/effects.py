@@ -664,7 +664,7 @@ def counted_findings(model: Any, level: float = 0.99) -> list[str]:
         *shares, sd = read.state["shares"].tolist()
         n = read.public.n_records
         # Of very many columns no values were counted.
-        told = len(shares) >= len(read.names)
+        told = len(shares) - len(read.outcomes) >= len(read.names)
         numbers = zip(read.names, read.changes, shares if told else (), strict=False)
         own = [(name, share) for name, change, share in numbers if change.step]
         if counts and told:

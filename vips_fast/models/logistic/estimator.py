@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack, cast
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
-from scipy.special import expit, xlogy
+from scipy.special import expit, softmax
 
 from ...checks import check_choice, check_flag, check_memory, check_number, stated_classes
 from ...data.arrays import not_finite_text
 from ...data.shards import ShardedCorpus
 from ...data.types import Array, Column, Data, Labels, Matrix, Vector
-from ...engine.gain import NINETY, FoundGain, MeasuredModel
+from ...engine.gain import FoundGain, MeasuredModel
 from ...engine.model import Model
 from ...engine.plan import RunForecast, RunSchedule
 from ...engine.result import Public
@@ -35,9 +35,9 @@ from .effects import Effect, Interval, Told, findings, marginal, reading
 from .forecast import forecast
 from .model import LogisticModel, LogisticOptions, LogisticSettings, SandwichModel
 from .multiclass import OneVsRestModel
-from .posterior import class_probabilities, mean_sigmoid
+from .posterior import class_logits, mean_sigmoid
 from .records import LogisticRecords, LogisticShards, Problem, check_scale, design, not_finite, read_labels, usable_rows
-from .score import base_loss
+from .score import saved_share
 from .spherical import MAX_COLUMNS, SphericalModel
 
 if TYPE_CHECKING:
@@ -161,6 +161,7 @@ class Regression(PrivateEstimator):
         if not isinstance(model, (LogisticModel, OneVsRestModel)):
             return None
         one = model if isinstance(model, LogisticModel) else model.classes[0]
+        n_steps = max(n_steps - (model.n_scores - 1) * schedule.measured, 1)
         one.plan(sd * share, share)
         (_, first), (linear, other) = one.unit_scales(True), one.unit_scales(False)
         noise = sd * linear / math.sqrt(one.averaged)
@@ -223,7 +224,7 @@ class Regression(PrivateEstimator):
 
     @by_pieces(np.concatenate)
     def decision_function(self, X: Data) -> Array:
-        """Compute the posterior mean of x . m for rows. It is (n,) or (n, K)."""
+        """Compute the posterior mean of x . m for rows, (n,)."""
         return self._mean(*self._rows_of(X))
 
     def _mean(self, matrix: Any, scale: np.ndarray) -> np.ndarray:
@@ -231,7 +232,7 @@ class Regression(PrivateEstimator):
 
     @by_pieces(np.concatenate)
     def decision_variance(self, X: Data) -> Array:
-        """Compute the posterior variance of x . m: (n,) or (n, K)."""
+        """Compute the posterior variance of x . m: (n,), or (n, K) for each of several classes against the rest."""
         return self._variance(*self._rows_of(X))
 
     def _variance(self, matrix: Any, scale: np.ndarray) -> np.ndarray:
@@ -273,21 +274,11 @@ class Regression(PrivateEstimator):
         found, state, classes = super().found_gain_, self._fitted().state, self._fitted().public.classes
         if found is None or classes is None:
             return found
-        if len(classes) <= 2:
-            loss, more, error = base_loss(float(state["base"][0]), *state["shares"][-2:].tolist())
-        else:
-            shares = expit(np.array([float(state[f"class{k}.base"][0]) for k in range(len(classes))]))
-            shares /= shares.sum()
-            loss, more, error = -float(xlogy(shares, shares).sum()), 0.0, 0.0
-        loss = max(loss, 1e-6)
-        # Noise may make nats that no prediction has. A share of -1 stands for any below it.
-        least = -max(loss, math.log(2))
-        nats = [-math.log1p(-min(share, 1 - 1e-12)) if share > -1 else least for share in found]
-        gain, low, high = [(one - more) / loss for one in nats]
-        doubt = NINETY * gain * error / loss
-        low, high = gain - math.hypot(gain - low, doubt), gain + math.hypot(high - gain, doubt)
-        # A gain of 1 is a prediction without error.
-        return FoundGain(*(min(max(share, -1.0), 1.0) for share in (gain, low, high)))
+        number = n_models(classes)
+        bases = np.concatenate([state["base"] if number == 1 else state[f"class{k}.base"] for k in range(number)])
+        rates, (*seen, sd) = expit(bases), state["shares"][-number - 1 :].tolist()
+        law = np.append(1 - rates, rates) if number == 1 else rates / rates.sum()
+        return saved_share(found, law, np.array(seen), sd)
 
     @property
     def verdict_(self) -> Verdict:
@@ -452,8 +443,25 @@ class BayesianLogisticRegression(Regression, Classifier):
         if self.covariance == "spherical":
             return SphericalModel(public, settings)
         if n_models(public.classes) > 1:
-            return OneVsRestModel(public, settings)
+            # The last steps but one are scores, too.
+            less = (OneVsRestModel.n_scores - 1) * (schedule is not None and schedule.measured)
+            return OneVsRestModel(public, replace(settings, n_steps=max(settings.n_steps - less, 1)))
         return (LogisticModel if public.unit == "record" else SandwichModel)(public, settings)
+
+    @by_pieces(np.concatenate)
+    def decision_function(self, X: Data) -> Array:
+        """Compute what `predict` decides by.
+
+        Of two classes it is the posterior mean of x . m, (n,). Of more it is the logarithm of `predict_proba`, but for
+        what all classes share, (n, K).
+        """
+        mean = self._mean(*self._rows_of(X))
+        return self._class_logits(mean) if mean.ndim == 2 else mean
+
+    def _class_logits(self, mean: np.ndarray) -> np.ndarray:
+        state = self._fitted().state
+        factors, bases = np.stack([state[f"class{k}.factor"][:2] for k in range(mean.shape[1])], axis=1)
+        return class_logits(mean, float(factors[0]), bases)
 
     @by_pieces(np.concatenate)
     def predict_proba(self, X: Data) -> Matrix:
@@ -462,13 +470,12 @@ class BayesianLogisticRegression(Regression, Classifier):
         Of two classes, with noise, it is the expectation of sigmoid(c x . m) over the factor c that calibrates the
         posterior mean m (`vips_fast.models.logistic.posterior.calibrating_factor`). Else it is the expectation of
         sigmoid(x . m) over the posterior of m, or the value at its mean if the covariance is spherical. More classes
-        have `vips_fast.models.logistic.posterior.class_probabilities`. float64, shape (n, K).
+        have `vips_fast.models.logistic.posterior.class_logits`. float64, shape (n, K).
         """
         matrix, scale = self._rows_of(X)
         mean, state = self._mean(matrix, scale), self._fitted().state
         if mean.ndim == 2:
-            factors, bases = np.stack([state[f"class{k}.factor"] for k in range(mean.shape[1])], axis=1)
-            return class_probabilities(mean, float(factors[0]), bases)
+            return np.asarray(softmax(self._class_logits(mean), axis=1))
         factor, variance = state.get("factor", (0.0, 0.0))
         if factor > 0:
             mean, sd = factor * mean, np.sqrt(variance) * np.abs(mean)
@@ -480,9 +487,8 @@ class BayesianLogisticRegression(Regression, Classifier):
 
     def predict(self, X: Data) -> Labels:
         """Predict the more probable class of each row."""
-        if len(self.classes_) > 2:
-            return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
-        return np.asarray(self.classes_[(self.decision_function(X) > 0).astype(int)])
+        found = self.decision_function(X)
+        return np.asarray(self.classes_[found.argmax(axis=1) if found.ndim == 2 else (found > 0).astype(int)])
 
     def score(self, X: Data, y: Column | None = None) -> float:
         """Compute accuracy on public rows and labels, without noise. None takes the labels of shards."""

@@ -39,12 +39,11 @@ class ClassModel(LogisticModel):
     def __init__(self, public: Public, settings: LogisticSettings):
         assert public.classes is not None
         self._n_classes = len(public.classes)
+        self._nats_scale = math.sqrt(math.log2(self._n_classes))
         super().__init__(public, settings)
-
-    def plan(self, noise_sd: float, fraction: float) -> None:
-        super().plan(noise_sd, fraction)
-        # With a larger bound rows that are not normal would move the factor, which the score also tells.
-        self.nats = NATS[0] * math.sqrt(math.log2(self._n_classes))
+        #: The factor of all logits, the base rate's log odds from the first step, and the share of the optimism that is
+        #: left with the factor, 0 before it was found.
+        self._factor = np.zeros(3)
 
     def _residual_bound(self, first: bool) -> float:
         # If all classes are equally likely, a record's residuals with its worst label have a norm of at least sqrt(1 -
@@ -67,8 +66,9 @@ class ClassModel(LogisticModel):
 
     @property
     def prediction(self) -> Prediction:
-        factor, base = float(self._factor[0]), float(self._base[0])
-        return Prediction(factor * self._mean, np.empty((self.n_features, 0)), factor * self._optimism, base)
+        factor, _, share = self._factor.tolist()
+        optimism = (share or 1.0) * factor * self._optimism
+        return Prediction(factor * self._mean, np.empty((self.n_features, 0)), optimism, float(self._base[0]))
 
 
 class OneVsRestModel(PerClassModel):
@@ -112,6 +112,8 @@ class OneVsRestModel(PerClassModel):
 
     capacity = LogisticModel.capacity
     at_root = ("classes",)
+    # The factor follows the first score, so the gain with it is measured by a second.
+    n_scores = 2
 
     def __init__(self, public: Public, settings: LogisticSettings):
         assert public.classes is not None
@@ -222,13 +224,19 @@ class OneVsRestModel(PerClassModel):
             self._set_factor((1 - 1 / self.n_classes) * (1.0 if self.classes[0]._noise_free else _USUAL))
         self._set_state()
 
-    def _set_factor(self, factor: float) -> None:
+    def _set_factor(self, factor: float, left: float = 0.0) -> None:
         """Set the factor of all logits, beside the first base rates: later ones take logits for normal."""
         for one in self.classes:
-            one._factor = np.array([factor, one.first_base()])
+            one._factor = np.array([factor, one.first_base(), left])
+
+    @property
+    def _nats(self) -> float:
+        """The bound of a record's nats. With a larger one rows that are not normal would move the factor."""
+        first = self.classes[0]
+        return first.nats if first._factor[2] else NATS[0] * first._nats_scale
 
     def judged(self, score: Score) -> None:
-        """Find the factor of all logits from the measured gain.
+        """Find the factor of all logits from the measured gain, and how much of the optimism is left with it.
 
         Draws of normal rows, of the released second moment, say what gain the measured probabilities have if those of
         another factor are true (`factor_of_gain`). The usual one is (K - 1)/K.
@@ -243,11 +251,13 @@ class OneVsRestModel(PerClassModel):
         logits = draws @ means[:, :k].T + first._constant * means[:, k]
         bases, released = np.array([(one.first_base(), one._base[0]) for one in self.classes]).T
         ratios = class_probabilities(logits, first._factor[0], bases) / class_probabilities(0 * logits, 0.0, released)
-        most, usual = math.exp(first.nats), 1 - 1 / self.n_classes
+        most, usual = math.exp(self._nats), 1 - 1 / self.n_classes
         nats = np.log(np.clip(ratios, 1 / most, most))
         truths = (class_probabilities(logits, usual * factor, bases) for factor in [0.0, *FACTORS])
         gains = np.array([float((truth * nats).sum()) / _DRAWS for truth in truths])
-        self._set_factor(usual * factor_of_gain(score, gains))
+        factor = usual * factor_of_gain(score, gains)
+        left, curved = (float((p * (1 - p)).sum()) for p in (class_probabilities(logits, factor, bases), expit(logits)))
+        self._set_factor(factor, left / max(curved, 1e-3 * left, 1e-300))
 
     @property
     def has_score(self) -> bool:
@@ -255,9 +265,9 @@ class OneVsRestModel(PerClassModel):
         return self.classes[0].has_score
 
     def gain_score(self) -> OutcomePrediction:
-        first, factors = self.classes[0], [one._factor for one in self.classes]
+        first, factors = self.classes[0], [one._factor[:2] for one in self.classes]
         return OutcomePrediction(
-            [one.prediction for one in self.classes], first._bound, first._n, first.nats, factors=factors
+            [one.prediction for one in self.classes], first._bound, first._n, self._nats, factors=factors
         )
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:

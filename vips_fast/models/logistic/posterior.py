@@ -326,15 +326,20 @@ def mean_sigmoid(mean: Vector, sd: Vector) -> Vector:
     return found
 
 
-def class_probabilities(logits: np.ndarray, factor: float, bases: np.ndarray) -> np.ndarray:
-    """Compute the probabilities of K classes, (n, K), from the logits of each against the rest.
+def class_logits(logits: np.ndarray, factor: float, bases: np.ndarray) -> np.ndarray:
+    """Compute the logits of a softmax of K classes, (n, K), from those of each against the rest.
 
     Let classes have the probabilities p_k = exp(z_k) / sum exp(z_j). Where effects are small the logit of class k
     against the rest is that of its base rate, and K/(K - 1) times what z_k has beyond its mean. So a ``factor`` of (K -
     1)/K is right there, and a larger one where a line cannot follow the logits against the rest. ``bases`` are the log
     odds of released base rates.
     """
-    return np.asarray(softmax(factor * (logits - bases) + log_expit(bases), axis=1))
+    return np.asarray(factor * (logits - bases) + log_expit(bases))
+
+
+def class_probabilities(logits: np.ndarray, factor: float, bases: np.ndarray) -> np.ndarray:
+    """Compute the probabilities of K classes, (n, K): the softmax of `class_logits`."""
+    return np.asarray(softmax(class_logits(logits, factor, bases), axis=1))
 
 
 def _whitened(noise: np.ndarray, both: np.ndarray) -> tuple[np.ndarray, np.ndarray, Vector]:
