@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 import scipy.sparse
-from panel import tables, text
+from panel import public_tables, tables, text
 from peers import regressions
 from peers import topics as peers
 from priors import documents, prior_of
@@ -71,6 +71,30 @@ def test_the_page_has_the_stored_tables():
         assert f"<!-- bench.panel.tables {name} -->\n{table}\n<!-- end -->" in page, (
             "python -m bench.panel.tables --page"
         )
+
+
+def test_the_page_has_the_stored_fits_to_public_tables():
+    stored = json.loads(public_tables.STORED.read_text())
+    table = f"{public_tables.MARK}{public_tables.table(stored)}\n<!-- end -->"
+    assert table in tables.PAGE.read_text("utf-8"), "python -m bench.panel.public_tables --page"
+
+
+@pytest.mark.parametrize("form", ["csv", "arff"])
+def test_a_public_table_is_read_with_its_columns(form, tmp_path):
+    """A number without its value is 0, what is dropped is nowhere, and a rare class has no rows."""
+    rows = [(k, "NA" if k == 0 else k, "red" if k % 2 else "deep blue", "no" if k % 3 else "yes") for k in range(200)]
+    rows.append((200, 7, "red", "seldom"))
+    names, path = ("k", "size", "colour", "told"), tmp_path / f"table.{form}"
+    if form == "csv":
+        lines = [["", *names], *(["1", *map(str, row)] for row in rows)]
+        path.write_text("\n".join(",".join(line) for line in lines))
+    else:
+        head = [f"@ATTRIBUTE '{name}' {{...}}" for name in names]
+        quoted = [",".join(f"'{value}'" if " " in str(value) else str(value) for value in row) for row in rows]
+        path.write_text("\n".join(["% a table", "@relation t", *head, "@DATA", *quoted]).replace("NA", "?"))
+    X, y = public_tables.read(path, "told", ["k"])
+    assert X.shape == (200, 3) and (y == [k % 3 == 0 for k in range(200)]).all()
+    assert X[0, 0] == 0 and X.min() == -X[:, 0].max() and (X[:, 1:].sum(axis=1) == X[:, 1:].max()).all()
 
 
 def test_ours_is_level_with_each_rival_and_with_what_it_was():
