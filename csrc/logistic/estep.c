@@ -35,8 +35,10 @@
  *
  *     g^2 sum q_i^2 + (h^2 sum a_i^2)^2 <= L^2
  *
- * is checked in integers in one pass over the row (h^2 sum a^2 is rounded up to a multiple of g). A record that fails
- * is shrunk until the bound holds. Products of the a are below 2^42, so a block of 128 records is summed exactly. The sum
+ * holds in integers (h^2 sum a^2 is rounded up to a multiple of g). Truncation lengthens nothing: for the record's
+ * factors w and f, sum q_i^2 <= w^2 x.x and sum a_i^2 <= f^2 x.x. x.x as computed has a relative error below
+ * (d + 2) 2^-53 in any order. With it and the roundings of the rest, the bound holds if it does for these two, computed,
+ * times 1 + (d + 16) 2^-52. Else the integers are counted, and the record is shrunk until they hold it. Products of the a are below 2^42, so a block of 128 records is summed exactly. The sum
  * is a tiled product in doubles (dense rows) or directly in int64 (CSR). Every order, block and thread gives the same
  * bits.
  *
@@ -90,8 +92,12 @@
 /* Records of one group. Their c go through one call of the Polya-Gamma mean. 128 products below 2^42 stay below 2^49,
  * exact in a double. */
 #define GROUP 128
-/* Columns of one packed panel, a multiple of every vector width. */
+/* Rows are padded to this, a multiple of every vector width. */
 #define PANEL 16
+/* Doubles of a strip of VF_ND columns of a group. It is a cache line longer: strips a power of two apart would share few
+ * lines of the cache. Then the rows of a tile. */
+#define STRIP (GROUP * VF_ND + 8)
+#define TILE (VF_ND > 4 ? VF_ND : 4)
 /* A linear factor times an entry is below the first, a quadratic one below the second. */
 #define LINEAR_LIMIT 0x1p31
 #define FACTOR_LIMIT 0x1p21
@@ -135,6 +141,7 @@ typedef struct {
     double row_norm, inv_linear, inv_quadratic; /* R, 1/C1, 1/C2 */
     double target;                              /* clip to this: L less two units */
     double inv_spacing, inv_factor;             /* 1/g, 1/h */
+    double factor_unit;                         /* h^2/g */
     uint64_t limit;                             /* floor(L/g) */
     int shift;                                  /* log2(g / h^2) */
 } lattice;
@@ -158,6 +165,7 @@ static int32_t prepare(const vf_logistic_params *p, lattice *l) {
     l->target = p->clip_norm - 2.0 * p->spacing;
     l->inv_spacing = 1.0 / p->spacing;
     l->inv_factor = 1.0 / p->factor_spacing;
+    l->factor_unit = p->factor_spacing * p->factor_spacing / p->spacing;
     l->limit = (uint64_t)units;
     /* frexp gives 2^(e-1): g = 2^(eg-1), h^2 = 2^(2 eh - 2). */
     l->shift = (eg - 1) - (2 * eh - 2);
@@ -187,21 +195,22 @@ static int32_t check_starts(int64_t n_units, const int64_t *starts, int64_t n_ro
 typedef struct {
     double square[GROUP], shift[GROUP], spread[GROUP], trials[GROUP]; /* x.x, x.center, c before the clip, b */
     double xi[GROUP], weight[GROUP], factor[GROUP], norm[GROUP];
+    double most[GROUP]; /* bound of the squared norm of the integers, in units of g^2 */
 } group;
 
 /* From the row's numbers to its Polya-Gamma mean, factors and norm before the joint clip. If m is known, s2 is the
  * likelihood's own. */
-static void weigh(const lattice *l, int64_t n, int label_free, int known, const double *y, group *g) {
-    double clipped[GROUP], c[GROUP] = {0};
+static void weigh(const lattice *l, int64_t d, int64_t n, int label_free, int known, const double *y, group *g) {
+    double norm[GROUP], clipped[GROUP], c[GROUP] = {0};
     for (int64_t r = 0; r < n; ++r) {
-        const double norm = sqrt(g->square[r]);
-        clipped[r] = norm > l->row_norm ? l->row_norm / norm : 1.0;
+        norm[r] = sqrt(g->square[r]);
+        clipped[r] = norm[r] > l->row_norm ? l->row_norm / norm[r] : 1.0;
         c[r] = g->spread[r] * clipped[r];
     }
     VF_FN(vf_pg_mean_f64)(n, 1.0, c, g->xi);
-    const double half_free = label_free ? 0.5 : 0.0;
+    const double half_free = label_free ? 0.5 : 0.0, slack = 1.0 + (double)(d + 16) * 0x1p-52;
     for (int64_t r = 0; r < n; ++r) {
-        const double b = g->trials[r], e = g->xi[r] * b, length = sqrt(g->square[r]) * clipped[r];
+        const double b = g->trials[r], e = g->xi[r] * b, length = norm[r] * clipped[r];
         const double pull = e * clipped[r] * g->shift[r], residual = y[r] - 0.5 * b - pull;
         /* With label_free the larger residual: the record's own or the one of the worst y. */
         const double own = fabs(residual), worst = half_free > 0.0 ? half_free * b + fabs(pull) : 0.0;
@@ -218,6 +227,8 @@ static void weigh(const lattice *l, int64_t n, int label_free, int known, const 
         g->factor[r] = good ? f : 0.0;
         g->norm[r] = good ? v : 0.0;
         g->xi[r] = e;
+        const double q = w * norm[r], a = f * norm[r], s = a * a * l->factor_unit + 1.0;
+        g->most[r] = (q * q + s * s) * slack;
     }
 }
 

@@ -211,23 +211,28 @@ static void LOCAL(sparse_group)(int64_t n, int64_t d, const int64_t *indptr, con
     }
 }
 
+/* Entries of a row from j on; beyond d they are 0. */
+VF_INLINE vfd LOCAL(entries)(const REAL *x, int64_t j, int64_t d) {
+    return j + VF_ND <= d ? OP(wide)(x + j) : j < d ? OP(wide_first)(x + j, d - j) : vfd_set1(0);
+}
+
 static void LOCAL(dense_group)(int64_t n, int64_t d, const REAL *values, const double *M, const double *center,
                                double *rows, double *square, double *shift, double *form) {
-    const int64_t d_pad = VF_ROUND_UP(d, PANEL);
+    const int64_t d_pad = VF_ROUND_UP(d, PANEL), end = M ? d_pad : d; /* only forms need the rows themselves */
     double *strip = rows + GROUP * d_pad, *padded = strip;
     for (int64_t j = 0; j < d_pad; ++j) padded[j] = center && j < d ? center[j] : 0.0;
     for (int64_t r = 0; r < n; ++r) {
         const REAL *x = values + r * d;
-        double *row = M ? rows + r * d_pad : rows; /* only forms need all rows */
         vfd s = vfd_set1(0), t = s, u = s, v = s;
-        for (int64_t j = 0; j < d; ++j) row[j] = (double)x[j];
-        for (int64_t j = d; j < d_pad; ++j) row[j] = 0.0;
-        for (int64_t j = 0; j < d_pad; j += 2 * VF_ND) {
-            const vfd a = vfd_load(row + j), b = vfd_load(row + j + VF_ND);
+        for (int64_t j = 0; j < end; j += 2 * VF_ND) {
+            const vfd a = LOCAL(entries)(x, j, d), b = LOCAL(entries)(x, j + VF_ND, d);
             s = vfd_fma(a, a, s);
             t = vfd_fma(b, b, t);
             u = vfd_fma(a, vfd_load(padded + j), u);
             v = vfd_fma(b, vfd_load(padded + j + VF_ND), v);
+            if (!M) continue;
+            vfd_store(rows + r * d_pad + j, a);
+            vfd_store(rows + r * d_pad + j + VF_ND, b);
         }
         square[r] = vfd_sum(vfd_add(s, t));
         shift[r] = vfd_sum(vfd_add(u, v));
@@ -288,8 +293,9 @@ int32_t KERNEL(vf_logistic_weights)(const vf_logistic_params *params, const LOCA
         group g;
         LOCAL(row_group)(rows, first, size, second_moment, center, area, &g);
         for (int64_t r = 0; r < size; ++r) g.trials[r] = trials ? trials[first + r] : params->n_trials;
-        weigh(&l, size, params->label_free != 0, second_moment == NULL, y + first, &g);
+        weigh(&l, d, size, params->label_free != 0, second_moment == NULL, y + first, &g);
         for (int64_t r = 0; r < size; ++r) {
+            if (VF_LIKELY(g.most[r] <= (double)l.limit * (double)l.limit)) continue;
             const int64_t k = first + r, lo = indptr ? indptr[k] : k * d, m = indptr ? indptr[k + 1] - lo : d;
             LOCAL(fit)(&l, m, values ? values + lo : NULL, &g.weight[r], &g.factor[r]);
         }
@@ -301,53 +307,50 @@ int32_t KERNEL(vf_logistic_weights)(const vf_logistic_params *params, const LOCA
     return VF_OK;
 }
 
-/* Tile of the triangle: rows i0..i0+3, columns j0..j0+PANEL-1. It sums a group of records in doubles, exactly (see the
- * head of estep.c), and adds that to the int64 sums. Panel a belongs to the i-rows, b to the columns. */
-static void LOCAL(tile)(int64_t n, int64_t d, int64_t i0, int64_t i_begin, int64_t i_end, int64_t j0,
-                        const double *VF_RESTRICT a, const double *VF_RESTRICT b, int64_t *VF_RESTRICT sums) {
-    double out[4][PANEL];
-    for (int64_t l = 0; l < PANEL; l += 2 * VF_ND) {
-        vfd a0 = vfd_set1(0), a1 = a0, a2 = a0, a3 = a0, b0 = a0, b1 = a0, b2 = a0, b3 = a0;
-        const double *p = a, *q = b + l;
-        for (int64_t r = 0; r < n; ++r, p += PANEL, q += PANEL) {
-            const vfd u = vfd_load(q), v = vfd_load(q + VF_ND);
-            const vfd y0 = vfd_set1(p[0]), y1 = vfd_set1(p[1]), y2 = vfd_set1(p[2]), y3 = vfd_set1(p[3]);
-            a0 = vfd_fma(u, y0, a0);
-            b0 = vfd_fma(v, y0, b0);
-            a1 = vfd_fma(u, y1, a1);
-            b1 = vfd_fma(v, y1, b1);
-            a2 = vfd_fma(u, y2, a2);
-            b2 = vfd_fma(v, y2, b2);
-            a3 = vfd_fma(u, y3, a3);
-            b3 = vfd_fma(v, y3, b3);
+/* Tile of the triangle: TILE rows from i0, columns of one or two vectors from j0. It sums a group of records in doubles,
+ * exactly (see the head of estep.c), and adds that to the int64 sums. Strips a belong to the rows, b to the columns. */
+VF_INLINE void LOCAL(tile)(int64_t n, int64_t d, int64_t i0, int64_t i_begin, int64_t i_end, int64_t j0, int vectors,
+                           const double *VF_RESTRICT a, const double *VF_RESTRICT b, int64_t *VF_RESTRICT sums) {
+    vfd s[TILE], t[TILE];
+    for (int i = 0; i < TILE; ++i) s[i] = t[i] = vfd_set1(0);
+    for (int64_t r = 0; r < n; ++r, a += VF_ND, b += VF_ND) {
+        const vfd u = vfd_load(b), v = vectors > 1 ? vfd_load(b + STRIP) : u;
+        for (int i = 0; i < TILE; ++i) {
+            const vfd y = vfd_set1(a[i / VF_ND * STRIP + i % VF_ND]);
+            s[i] = vfd_fma(u, y, s[i]);
+            if (vectors > 1) t[i] = vfd_fma(v, y, t[i]);
         }
-        vfd_store(out[0] + l, a0);
-        vfd_store(out[1] + l, a1);
-        vfd_store(out[2] + l, a2);
-        vfd_store(out[3] + l, a3);
-        vfd_store(out[0] + l + VF_ND, b0);
-        vfd_store(out[1] + l + VF_ND, b1);
-        vfd_store(out[2] + l + VF_ND, b2);
-        vfd_store(out[3] + l + VF_ND, b3);
     }
-    for (int64_t t = 0; t < 4; ++t) {
-        const int64_t i = i0 + t;
-        if (i < i_begin || i >= i_end) continue;
+    double outs[TILE][2 * VF_ND];
+    for (int i = 0; i < TILE; ++i) {
+        vfd_store(outs[i], s[i]);
+        vfd_store(outs[i] + VF_ND, t[i]);
+    }
+    const int64_t end = j0 + vectors * VF_ND < d ? j0 + vectors * VF_ND : d;
+    for (int64_t i = i0 > i_begin ? i0 : i_begin; i < i0 + TILE && i < i_end; ++i) {
+        const double *out = outs[i - i0];
         int64_t *row = sums + TRIANGLE_ROW(i, d);
-        const int64_t start = i > j0 ? i : j0, end = j0 + PANEL < d ? j0 + PANEL : d;
-        if (start == j0 && end == j0 + PANEL) {
+        if (i <= j0 && end == j0 + vectors * VF_ND) {
             /* |sum| < 2^51: adding 1.5 2^52 puts the integer in the mantissa,
              * which every vector unit can do. */
-            for (int64_t j = 0; j < PANEL; ++j) {
-                const double magic = out[t][j] + 6755399441055744.0;
+            for (int64_t j = 0; j < vectors * VF_ND; ++j) {
+                const double magic = out[j] + 6755399441055744.0;
                 int64_t bits;
                 memcpy(&bits, &magic, sizeof bits);
                 row[j0 + j] += bits - 0x4338000000000000;
             }
         } else {
-            for (int64_t j = start; j < end; ++j) row[j] += (int64_t)out[t][j - j0];
+            for (int64_t j = i > j0 ? i : j0; j < end; ++j) row[j] += (int64_t)out[j - j0];
         }
     }
+}
+VF_NOINLINE void LOCAL(tile_one)(int64_t n, int64_t d, int64_t i0, int64_t i_begin, int64_t i_end, int64_t j0,
+                                 const double *VF_RESTRICT a, const double *VF_RESTRICT b, int64_t *VF_RESTRICT sums) {
+    LOCAL(tile)(n, d, i0, i_begin, i_end, j0, 1, a, b, sums);
+}
+VF_NOINLINE void LOCAL(tile_two)(int64_t n, int64_t d, int64_t i0, int64_t i_begin, int64_t i_end, int64_t j0,
+                                 const double *VF_RESTRICT a, const double *VF_RESTRICT b, int64_t *VF_RESTRICT sums) {
+    LOCAL(tile)(n, d, i0, i_begin, i_end, j0, 2, a, b, sums);
 }
 
 /* Add trunc(linear x) and, with a = trunc(quadratic x), the products a a^T of sparse rows; either sum may be NULL. */
@@ -394,50 +397,46 @@ static int32_t LOCAL(add_sparse)(int64_t n, int64_t d, int64_t row_begin, int64_
     return VF_OK;
 }
 
-/* Whether the PANEL entries of p are trunc(f x) of numbers below the limit. */
-VF_INLINE int LOCAL(truncate_panel)(const double *VF_RESTRICT x, double f, double limit, double *VF_RESTRICT p) {
-    const vfd most = vfd_set1(limit);
-    unsigned inside = ~0u;
-    for (int64_t j = 0; j < PANEL; ++j) p[j] = trunc(f * x[j]);
-    for (int64_t j = 0; j < PANEL; j += VF_ND) inside &= vfd_less_bits(vfd_abs(vfd_load(p + j)), most);
-    return inside == (1u << VF_ND) - 1;
-}
-
-/* Dense rows: a group of records is packed in panels of columns. Its linear sum is exact in doubles. */
+/* Dense rows: a group of records is packed in strips of VF_ND columns. Its linear sum is exact in doubles. */
 static int32_t LOCAL(add_dense)(int64_t n, int64_t d, int64_t row_begin, int64_t row_end, const REAL *values,
-                                const double *linear, const double *quadratic, double *panels, int64_t *sums_linear,
+                                const double *linear, const double *quadratic, double *strips, int64_t *sums_linear,
                                 int64_t *sums_quadratic) {
-    const int64_t d_pad = VF_ROUND_UP(d, PANEL), first_panel = row_begin / PANEL * PANEL;
-    double *total = panels + d_pad * GROUP;
+    const int64_t d_pad = VF_ROUND_UP(d, PANEL), first_column = row_begin / TILE * TILE;
+    double *total = strips + d_pad / VF_ND * STRIP;
+    const vfd limit = vfd_set1(FACTOR_LIMIT);
     for (int64_t first = 0; first < n; first += GROUP) {
         const int64_t size = n - first < GROUP ? n - first : GROUP;
+        const unsigned all = (1u << VF_ND) - 1;
+        unsigned inside = all;
         memset(total, 0, (size_t)d_pad * sizeof(double));
         for (int64_t r = 0; r < size; ++r) {
-            const REAL *row = values + (first + r) * d;
+            const REAL *x = values + (first + r) * d;
+            double *strip = strips + first_column / VF_ND * STRIP + r * VF_ND;
             const double w = sums_linear ? linear[first + r] : 0.0, f = sums_quadratic ? quadratic[first + r] : 0.0;
-            for (int64_t j0 = first_panel; j0 < d_pad; j0 += PANEL) {
-                double x[PANEL], q[PANEL], *p = panels + j0 * GROUP + r * PANEL;
-                if (j0 + PANEL <= d)
-                    for (int64_t j = 0; j < PANEL; ++j) x[j] = (double)row[j0 + j];
-                else
-                    for (int64_t j = 0; j < PANEL; ++j) x[j] = j0 + j < d ? (double)row[j0 + j] : 0.0;
-                if (w != 0.0) {
-                    if (!LOCAL(truncate_panel)(x, w, LINEAR_LIMIT, q)) return VF_ERR_RANGE;
-                    for (int64_t j = 0; j < PANEL; ++j) total[j0 + j] += q[j];
-                }
-                if (f == 0.0)
-                    memset(p, 0, PANEL * sizeof(double));
-                else if (!LOCAL(truncate_panel)(x, f, FACTOR_LIMIT, p))
-                    return VF_ERR_RANGE;
+            if (w == 0.0 && f == 0.0) { /* also the records that are not finite */
+                for (int64_t j = first_column; j < d; j += VF_ND, strip += STRIP) vfd_store(strip, vfd_set1(0));
+                continue;
+            }
+            /* One comparison for both, as for sparse rows; NaN fails it. */
+            const double by_linear = fabs(w) * (FACTOR_LIMIT / LINEAR_LIMIT), by_factor = fabs(f);
+            const double larger = by_linear > by_factor ? by_linear : by_factor + 0.0 * by_linear;
+            const vfd most = vfd_set1(larger), ws = vfd_set1(w), fs = vfd_set1(f);
+            for (int64_t j = first_column; j < d; j += VF_ND, strip += STRIP) {
+                const vfd v = LOCAL(entries)(x, j, d);
+                inside &= vfd_less_bits(vfd_mul(vfd_abs(v), most), limit);
+                vfd_store(total + j, vfd_add(vfd_load(total + j), vfd_trunc(vfd_mul(v, ws))));
+                vfd_store(strip, vfd_trunc(vfd_mul(v, fs)));
             }
         }
+        if (inside != all) return VF_ERR_RANGE;
         if (sums_linear)
             for (int64_t j = row_begin; j < row_end; ++j) sums_linear[j] += (int64_t)total[j];
         if (!sums_quadratic) continue;
-        for (int64_t i0 = row_begin / 4 * 4; i0 < row_end; i0 += 4) {
-            const double *a = panels + i0 / PANEL * PANEL * GROUP + i0 % PANEL;
-            for (int64_t j0 = i0 / PANEL * PANEL; j0 < d_pad; j0 += PANEL)
-                LOCAL(tile)(size, d, i0, row_begin, row_end, j0, a, panels + j0 * GROUP, sums_quadratic);
+        for (int64_t i0 = first_column; i0 < row_end; i0 += TILE) {
+            const double *a = strips + i0 / VF_ND * STRIP;
+            for (int64_t j = i0; j < d; j += 2 * VF_ND)
+                (d - j > VF_ND ? LOCAL(tile_two) : LOCAL(tile_one))(size, d, i0, row_begin, row_end, j, a,
+                                                                    strips + j / VF_ND * STRIP, sums_quadratic);
         }
     }
     return VF_OK;

@@ -18,8 +18,10 @@
  *   pick_less    a < b ? x : y, lane by lane; NaN in a or b gives y
  *   less_bits    bit i is set if a < b in lane i
  *   less         c - a b, with one rounding where the machine has FMA
+ *   trunc        rounding toward zero
  *   rest         c - a b to the last bit, where a b is so near to c that this is a number, and a, b below 2^500 (2^50)
  *   transpose4   out[j][i] = src[i][j] for j < 4 and as many i as a vector has lanes
+ *   wide         VF_ND numbers at p as doubles; wide_first(p, n) reads the first n of them, the others are 0
  *   store_i32    truncation toward zero; the values must fit int32
  *
  * vff_pick packs the lanes whose bits are set: of the vectors at p and q to a and b, and first + lane to places. */
@@ -85,6 +87,7 @@ typedef __m128d vfd;
     VF_INLINE V V##_fma(V a, V b, V c) { return VF_MULADD(s, a, b, c); }                               \
     VF_INLINE V V##_less(V c, V a, V b) { return VF_MULLESS(s, a, b, c); }                             \
     VF_INLINE V V##_rint(V a) { return VF_RINT(s)(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); } \
+    VF_INLINE V V##_trunc(V a) { return VF_RINT(s)(a, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC); }       \
     VF_INLINE V V##_pick_less(V a, V b, V x, V y) { return VF_PICK_LESS(s, a, b, x, y); }              \
     VF_INLINE unsigned V##_less_bits(V a, V b) { return (unsigned)VF_BITS(s)(VF_LESS(s, a, b)); }
 #if defined(VF_ISA_AVX512)
@@ -173,6 +176,12 @@ VF_INLINE vfd vfd_high_(vfd a, vfd b) {
     return _mm512_permutex2var_pd(a, _mm512_setr_epi64(2, 3, 10, 11, 6, 7, 14, 15), b);
 }
 VF_INLINE void vfd_store_i32(int32_t *p, vfd a) { _mm256_storeu_si256((void *)p, _mm512_cvttpd_epi32(a)); }
+VF_INLINE vfd vff_wide(const float *p) { return _mm512_cvtps_pd(_mm256_loadu_ps(p)); }
+#define VF_FIRST(n) (__mmask8)((1u << (n)) - 1u)
+VF_INLINE vfd vff_wide_first(const float *p, int64_t n) {
+    return _mm512_cvtps_pd(_mm256_maskz_loadu_ps(VF_FIRST(n), p));
+}
+VF_INLINE vfd vfd_wide_first(const double *p, int64_t n) { return _mm512_maskz_loadu_pd(VF_FIRST(n), p); }
 #else
 /* -------------------------------------------- AVX2 + FMA, and SSE 4.2 */
 /* The bits of 2^52 around the exponent's bits make these a number. */
@@ -218,6 +227,7 @@ VF_INLINE vfd vfd_rows4_(const double *const *src) { return _mm256_loadu_pd(src[
 VF_INLINE vfd vfd_low_(vfd a, vfd b) { return _mm256_permute2f128_pd(a, b, 0x20); }
 VF_INLINE vfd vfd_high_(vfd a, vfd b) { return _mm256_permute2f128_pd(a, b, 0x31); }
 VF_INLINE void vfd_store_i32(int32_t *p, vfd a) { _mm_storeu_si128((void *)p, _mm256_cvttpd_epi32(a)); }
+VF_INLINE vfd vff_wide(const float *p) { return _mm256_cvtps_pd(_mm_loadu_ps(p)); }
 #endif
 
 #if defined(VF_ISA_BASELINE)
@@ -275,7 +285,7 @@ typedef double vfd __attribute__((vector_size(16)));
     V r = {0};                                                     \
     for (int i = 0; i < 16 / (int)sizeof r[0]; ++i) r[i] = (expr); \
     return r
-#define VF_OPERATIONS(V, T, BITS, N, BIAS, MANTISSA, SQRT, RINT)                                \
+#define VF_OPERATIONS(V, T, BITS, N, BIAS, MANTISSA, SQRT, RINT, TRUNC)                         \
     VF_INLINE V V##_set1(T x) { VF_LANES(V, x); }                                               \
     VF_INLINE V V##_load(const T *p) {                                                          \
         V r;                                                                                    \
@@ -294,6 +304,7 @@ typedef double vfd __attribute__((vector_size(16)));
     VF_INLINE V V##_fma(V a, V b, V c) { return a * b + c; }                                    \
     VF_INLINE V V##_less(V c, V a, V b) { return c - a * b; }                                   \
     VF_INLINE V V##_rint(V a) { VF_LANES(V, RINT(a[i])); }                                      \
+    VF_INLINE V V##_trunc(V a) { VF_LANES(V, TRUNC(a[i])); }                                    \
     VF_INLINE V V##_pick_less(V a, V b, V x, V y) { VF_LANES(V, a[i] < b[i] ? x[i] : y[i]); }   \
     VF_INLINE unsigned V##_less_bits(V a, V b) {                                                \
         unsigned bits = 0;                                                                      \
@@ -321,8 +332,8 @@ typedef double vfd __attribute__((vector_size(16)));
     VF_INLINE void V##_sum4(T *out, V s0, V s1, V s2, V s3) {                                   \
         out[0] = V##_sum(s0), out[1] = V##_sum(s1), out[2] = V##_sum(s2), out[3] = V##_sum(s3); \
     }
-VF_OPERATIONS(vff, float, int32, VF_NF, 127, 23, sqrtf, rintf)
-VF_OPERATIONS(vfd, double, int64, VF_ND, 1023, 52, sqrt, rint)
+VF_OPERATIONS(vff, float, int32, VF_NF, 127, 23, sqrtf, rintf, truncf)
+VF_OPERATIONS(vfd, double, int64, VF_ND, 1023, 52, sqrt, rint, trunc)
 VF_INLINE vff vff_recip(vff a) { return vff_set1(1.0f) / a; }
 VF_INLINE vff vff_root_recip(vff a) { return vff_set1(1.0f) / vff_sqrt(a); }
 VF_INLINE float vff_sum(vff a) { return (a[0] + a[2]) + (a[1] + a[3]); }
@@ -335,7 +346,22 @@ VF_INLINE float vff_hmax(vff a) {
 VF_INLINE double vfd_hmax(vfd a) { return a[0] > a[1] ? a[0] : a[1]; }
 #endif
 
+VF_INLINE vfd vfd_wide(const double *p) { return vfd_load(p); }
+#if defined(VF_ISA_BASELINE) || defined(VF_ISA_PORTABLE)
+VF_INLINE vfd vff_wide(const float *p) {
+    const double wide[] = {(double)p[0], (double)p[1]};
+    return vfd_load(wide);
+}
+#endif
 #if !defined(VF_ISA_AVX512)
+#define VF_WIDE_FIRST(V, T)                                     \
+    VF_INLINE vfd V##_wide_first(const T *p, int64_t n) {       \
+        double wide[VF_ND] = {0};                               \
+        for (int64_t i = 0; i < n; ++i) wide[i] = (double)p[i]; \
+        return vfd_load(wide);                                  \
+    }
+VF_WIDE_FIRST(vff, float)
+VF_WIDE_FIRST(vfd, double)
 VF_INLINE vff vff_scale(vff a, vff n) { return vff_mul(a, vff_pow2(n)); }
 VF_INLINE vfd vfd_scale(vfd a, vfd n) { return vfd_mul(a, vfd_pow2(n)); }
 VF_INLINE void vff_pick(unsigned bits, const float *p, const float *q, int32_t first, float *a, float *b,
