@@ -11,6 +11,7 @@ from priors import documents, prior_of
 from runs import Stop, ends, fail
 
 from vips_fast import LatentDirichletAllocation
+from vips_fast.engine.backend import Threads
 from vips_fast.engine.gain import NATS, GainScore, MeasuredModel, Score, measured_gain
 from vips_fast.engine.model import Release
 from vips_fast.jobs.publication import verify
@@ -100,6 +101,19 @@ def test_the_gain_is_that_of_the_topics():
     masses = none.components_.sum(axis=0)
     own = -(asked @ np.log(masses / masses.sum())).sum() / asked.sum()
     assert math.log(predictive_perplexity(none.transform(given), none.components_, asked)) < own + 0.01
+
+
+def test_a_score_reads_the_units_that_it_asks(monkeypatch):
+    """The others contribute zeros to it."""
+    monkeypatch.setattr("vips_fast.engine.gain.JUDGES", N // 5)
+    fit, read = topics().prepare(documents(N, V)), []
+    fit.model.restore(fit.model.state() | {"measured_steps": np.array([9.0])})
+    rows, words = np.arange(N), np.random.default_rng(0).integers(2**64, size=N, dtype=np.uint64)
+    block, whole = fit.records.block, np.zeros(fit.model.fine_shape, np.int64)
+    fit.model.contribute(block(rows), words, whole, {})
+    monkeypatch.setattr(fit.records, "block", lambda some: read.extend(some) or block(some))
+    assert np.array_equal(Threads().sum(fit.model, fit.records, rows, words), whole) and whole.any()
+    assert N / 6 < len(read) < N / 4
 
 
 def test_a_usual_candidate_gives_way_if_it_gains_nothing():

@@ -82,6 +82,8 @@ class Threads:
             return whole
         if diagnostics is not None:
             diagnostics["records"] = diagnostics.get("records", 0.0) + float(len(rows))
+        if (asked := model.asked(words)) is not None:
+            rows, words = rows[asked], words[asked]
         edges = records.edges(rows)
         n_blocks = len(edges) - 1
         total = zeros_on_line(model.fine_shape, np.int64)

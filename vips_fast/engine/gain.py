@@ -307,12 +307,19 @@ class MeasuredModel(Model):
         self._units = float(sampler.expected_batch_size)
         self._begin()
 
+    def asked(self, words: np.ndarray) -> np.ndarray | None:
+        if self.score is None or self._share == 1:
+            return None
+        chosen: np.ndarray = scramble(words + GOLDEN) >> np.uint64(11) < np.uint64(self._share * 2**53)
+        return chosen
+
     def contribute(self, block: Any, words: np.ndarray, out: np.ndarray, scratch: dict[str, Any]) -> None:
         """Add the model's contributions, or those to its score; see the notes."""
         if self.score is None:
             self.model.contribute(block, words, out, scratch)
         else:
-            asked = scramble(words + GOLDEN) >> np.uint64(11) < np.uint64(self._share * 2**53)
+            asked = self.asked(words)
+            asked = np.ones(len(words), dtype=bool) if asked is None else asked
             rows = self.score.rows(block, words, asked, self._bound)
             # Truncated toward zero on the noise's lattice.
             out.reshape(-1)[: self.score.cells] += np.trunc(rows / self._spacing).astype(np.int64).sum(axis=0)

@@ -104,6 +104,10 @@ class Model(ABC):
         only buffers in it. If it contains "diagnostics", `diagnose` adds un-noised diagnostics to them.
         """
 
+    def asked(self, words: np.ndarray) -> np.ndarray | None:
+        """Find the units, by their words, that contribute to this step, bool; None for all. The others are not read."""
+        return None
+
     def round(self, fine: np.ndarray, spacing: float) -> np.ndarray:
         """Round finished sums once to the noise lattice of this spacing.
 

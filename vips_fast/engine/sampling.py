@@ -309,7 +309,8 @@ def minibatch(
     """
     part = range(n_rows) if part is None else part
     rows = sampler.draw(n_rows, randomness, step, part) - part.start
-    words = randomness.words(len(part), "record", step, part.start)[rows]
+    words = randomness.words(len(part), "record", step, part.start)
+    words = words if len(rows) == len(part) else words[rows]
     if usable is not None:
         kept = usable[rows]
         rows, words = rows[kept], words[kept]

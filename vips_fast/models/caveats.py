@@ -113,17 +113,20 @@ def _warn_of_scaling(X: Any) -> None:
     values = X.iloc[:, :8].to_numpy() if hasattr(X, "iloc") and X.ndim == 2 else X
     if not isinstance(values, np.ndarray) or values.ndim != 2 or values.dtype.kind != "f" or len(values) < 10:
         return
-    values = values[:, :8]
-    values = values[:, (values != np.rint(values)).any(axis=0)].astype(np.float64, copy=False)
-    if not values.shape[1] or not np.isfinite(values).all():
-        return
-    near, least, most = 1e-5, values.min(axis=0), values.max(axis=0)
-    if max(-least.min(), most.max()) > 1e100:
-        return  # no scaled column, and its square is no number
-    standard = np.abs(values.mean(axis=0)) + np.abs(values.std(axis=0) - 1.0) < near
-    ranged = np.abs(most - 1.0) + np.minimum(np.abs(least), np.abs(least + 1.0)) < 1e-12
+    near, some, standard, ranged = 1e-5, False, True, True
+    for column in values[:, :8].T:
+        column = column.astype(np.float64)
+        if (column == np.rint(column)).all():
+            continue
+        least, most, some = float(column.min()), float(column.max()), True
+        if not max(-least, most) < 1e100:
+            return  # no scaled column, and its square is no number
+        standard = standard and abs(column.mean()) + abs(column.std() - 1.0) < near
+        ranged = ranged and abs(most - 1.0) + min(abs(least), abs(least + 1.0)) < 1e-12
+        if not (standard or ranged):
+            return
     for found, what in ((standard, "mean 0 and standard deviation 1"), (ranged, "a range that ends at 1")):
-        if found.all():
+        if some and found:
             warn(SCALED.format(what))
 
 

@@ -208,6 +208,9 @@ def design(X: Any, constant: float, most: int = MAX_FEATURES, drop: bool = False
 def not_finite(matrix: Any) -> np.ndarray:
     """Find the rows that hold NaN or infinity."""
     if not sparse.issparse(matrix):
+        with np.errstate(all="ignore"):
+            if math.isfinite(np.vdot(matrix, matrix)):
+                return np.zeros(len(matrix), dtype=bool)
         return np.asarray(~np.isfinite(matrix).all(axis=1))
     mask = np.zeros(matrix.shape[0], dtype=bool)
     mask[np.searchsorted(matrix.indptr, np.flatnonzero(~np.isfinite(matrix.data)), side="right") - 1] = True
