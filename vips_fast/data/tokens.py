@@ -178,11 +178,16 @@ class Analyzer:
     def __call__(self, text: str) -> list[str]:
         """Return a text's tokens, n-grams after the words in them."""
         words = self.unigrams(text)
+        if self.ngrams == 1:
+            return words
         several = (zip(*(words[k:] for k in range(n)), strict=False) for n in range(2, self.ngrams + 1))
         return [*words, *map(" ".join, chain.from_iterable(several))]
 
     def unigrams(self, text: str) -> list[str]:
         """Find the words of a text, without excluded ones."""
+        if text.isascii() and text.isalnum():  # one word, as in `tokens_of`
+            word = text.lower()
+            return [word] if self._kept(word) else []
         pieces = self.pieces([text]).removesuffix(_END).split(_APART)
         return [token for piece in pieces for token in self.tokens_of(piece)]
 
@@ -310,9 +315,9 @@ class TokenIndex:
         self._pieces, self._codes, self._several = _Pieces(), np.zeros(0, np.int32), list[np.ndarray]()
         if self._by_pieces is not None and self._fixed:
             # A piece of ASCII letters and digits is one word: of all these, those with a column are known from here on.
-            words = [word.encode() for word in self.columns if word.isascii() and word.isalnum()]
-            self._pieces(_APART.join(words))
-            self._codes = np.array([self._learned(self._by_pieces, word) for word in words], np.int32)
+            words, kept = [word for word in self.columns if word.isascii() and word.isalnum()], self._by_pieces._kept
+            self._pieces(_APART.join(map(str.encode, words)))
+            self._codes = np.array([self.columns[word] if kept(word) else -1 for word in words], np.int32)
         self._first = self._pieces.n, self._pieces.size
 
     def _number(self, word: str) -> int:
