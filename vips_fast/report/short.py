@@ -1,12 +1,9 @@
 """The short form of a report, for a terminal."""
 
-import math
-
 from ..accounting.printing import percent
 from ..store.text import printable
 from ..store.words import counted
 from .dossier import Dossier
-from .part import Topic
 from .text import paragraph, table
 from .words import FALSE_POSITIVES
 
@@ -18,9 +15,7 @@ def short_report(dossier: Dossier, width: int = 100) -> str:
     lines = [head if dossier.privacy.private else f"NOT PRIVATE: {head}", ""]
     if dossier.verdict:
         lines = [paragraph(dossier.verdict, width), "", *lines]
-    for topic in learned.topics:
-        lines.append(f"{topic.number:>3}  {topic.share:>6.1%}  {' '.join(topic.words)}{_mark(topic)}")
-    lines += [one if one[:1] == " " else paragraph(one, width) for one in learned.lines]
+    lines += [one if "  " in one else paragraph(one, width) for one in learned.lines]  # rows of a table stay
     for group in () if learned.lines else learned.groups[:10]:
         lines.append(f"{group.title}:")
         lines += [f"  {row.name} {row.value}" for row in group.rows.rows[:10]]
@@ -28,7 +23,7 @@ def short_report(dossier: Dossier, width: int = 100) -> str:
         lines.append(table(learned.table, learned.columns))
     if learned.pictures:
         lines.append(f"{len(learned.pictures)} images: vips-fast show DIR --out FILE shows them.")
-    if learned.note and not learned.lines:
+    if learned.note and (learned.topics or not learned.lines):
         lines += ["", paragraph(learned.note, width)]
     lines += ["", paragraph(dossier.privacy.statement(), width)]
     if dossier.gains:
@@ -49,9 +44,3 @@ def short_report(dossier: Dossier, width: int = 100) -> str:
     open_titles = [finding.assumption.title for finding in dossier.findings if not finding.held]
     lines += ["", paragraph(f"Open, for somebody to vouch for: {'; '.join(open_titles)}.", width)]
     return printable("\n".join(lines))
-
-
-def _mark(topic: Topic) -> str:
-    if topic.lift is not None:
-        return "  [of the records' own]" if math.isnan(topic.lift) else f"  [{topic.lift:.1f} × its public share]"
-    return "" if topic.bars.rows and not any(row.weak for row in topic.bars.rows) else f"  [{topic.clear} clear]"

@@ -66,6 +66,7 @@ class Topics(Part):
             ),
             topics=tuple(topics),
             note=note.strip(),
+            lines=tuple(self._page(model, columns, n_words)),
         )
 
     def released(self, model: Any) -> str:
@@ -86,8 +87,12 @@ class Topics(Part):
         return _told(model) + "\n".join(self._lines(model, columns)) + "\n"
 
     def shown(self, model: Any, columns: Sequence[str] | None) -> str:
-        """Write the topics for a terminal, at most a page: the largest, or those that the records raise most."""
-        lines, total = self._lines(model, columns), len(model.components_)
+        """Write the verdict, and the topics for a terminal."""
+        return _told(model) + "\n".join(self._page(model, columns, N_WORDS)) + "\n"
+
+    def _page(self, model: Any, columns: Sequence[str] | None, n_words: int) -> list[str]:
+        """List at most a page of topics: the largest, or those that the records raise most."""
+        lines, total = self._lines(model, columns, n_words), len(model.components_)
         head, shares = len(lines) - total, model.components_.sum(axis=1) / model.components_.sum()
         (order, known), lift = model._topic_order(), model.lift_
         if lift is None:
@@ -100,10 +105,10 @@ class Topics(Part):
         if number < total:
             held = float(shares[order[number:]].sum())
             lines[head + number :] = [f"{total - number} {rest} {held:.1%} of the words; topics.txt has all."]
-        return _told(model) + "\n".join(lines) + "\n"
+        return lines
 
-    def _lines(self, model: Any, columns: Sequence[str] | None) -> list[str]:
-        rows, lift = topics_table(model._word_scores(), columns, N_WORDS).split("\n"), model.lift_
+    def _lines(self, model: Any, columns: Sequence[str] | None, n_words: int = N_WORDS) -> list[str]:
+        rows, lift = topics_table(model._word_scores(), columns, n_words).split("\n"), model.lift_
         if lift is None:
             return rows
         shares = model.components_.sum(axis=1) / model.components_.sum()
