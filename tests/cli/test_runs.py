@@ -9,6 +9,7 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from vips_fast import LatentDirichletAllocation
@@ -150,7 +151,10 @@ def test_a_fit_that_was_stopped_goes_on(run, refused, files, stopped):
     before = {path.name: (path.stat().st_mtime_ns, path.read_bytes()) for path in files.model.iterdir()}
     command, family, _, *others = files.fit(*NOISE, "--resume", "--jobs", 2)
     code, out, err = run(command, family, "absent", *others)
-    assert (code, err) == (0, "") and f"{files.model} holds the finished model; nothing was spent." in out
+    assert (code, err) == (
+        0,
+        "",
+    ) and f"{files.model} holds the finished model; absent was not read, and nothing was spent." in out
     assert before == {path.name: (path.stat().st_mtime_ns, path.read_bytes()) for path in files.model.iterdir()}
     assert "holds a finished model with n_steps = 5, this fit has 6" in refused(
         *files.fit(*NOISE, "--resume", "--steps", 6)
@@ -319,3 +323,49 @@ def test_the_exit_codes_are_those_that_are_said(run, monkeypatch):
     text = run("--help")[1]
     for code in Exit:
         assert f"| {int(code)} | {code.meaning} |" in page and f"{int(code):5d}  {code.meaning}\n" in text
+
+
+TEXTS = "lda notes.csv --text note --topics 2 --steps 2 --doc-length 4 --anyway --epsilon 8 --set measure_gain=False"
+ROWS = "blr rows.npy --label a.txt --steps 2 --epsilon 1"
+
+
+@pytest.mark.parametrize(
+    "fit, name, other",
+    [
+        (f"{TEXTS} --vocab words.txt --person patient", "person", "ward"),
+        (f"{TEXTS} --vocab words.txt", "person", "ward"),
+        (f"{TEXTS} --vocab words.txt", "encoding", "cp1252"),
+        (f"{TEXTS} --language en --max-share 1", "vocab_share", "0.3"),
+        (ROWS, "label", "b.txt"),
+        (ROWS, "groups", "b.txt"),
+        ("sbn images.npy --components 2 --steps 2 --epsilon 1", "threshold", "2"),
+        ("tabulate model notes.csv --by ward --values values.toml --epsilon 2", "text", "ward"),
+    ],
+)
+def test_a_finished_model_is_no_answer_about_records_read_otherwise(fit, name, other, run, tmp_path, monkeypatch):
+    """Nor is one written without what another call asks for: the report is added, a transcript refused."""
+    monkeypatch.chdir(tmp_path)
+    Path("notes.csv").write_text("note,patient,ward\n" + "fever cough,p,a\nrash,q,b\nfever rash ache,r,b\n" * 300)
+    Path("words.txt").write_text("fever\ncough\nrash\nache\n")
+    Path("values.toml").write_text('ward = ["a", "b"]\n')
+    np.save("rows.npy", np.tile([[0.1, 0.5], [0.4, 0.2]], (100, 1)))
+    np.save("images.npy", np.tile([[0, 9], [9, 9]], (100, 1)).astype(np.uint8))
+    for label in "ab":
+        Path(f"{label}.txt").write_text(f"{label}\nc\n" * 100)
+    command = [*fit.split(), "--out", "m", "--quiet", "--transcript", "t"]
+    if command[0] == "tabulate":
+        model = f"fit {TEXTS} --vocab words.txt --out model --quiet".split()
+        assert run(*model)[0] == 0
+    else:
+        command.insert(0, "fit")
+    assert run(*command)[0] == 0
+    before = {path.name: path.read_bytes() for path in Path("m").iterdir()}
+    code, _, err = run(*command, "--resume", f"--{name.replace('_', '-')}", other)
+    assert code == 2 and f" with {name} = " in err and "expected the same with --resume, or another place" in err
+    code, _, err = run(*command, "--resume", "--transcript", "u")
+    assert code == 2 and "with transcript = 'another folder', this fit has 'u'" in err
+    assert before == {path.name: path.read_bytes() for path in Path("m").iterdir()} and not Path("u").exists()
+    assert run(*command, "--resume", "--report")[0] == 0
+    after = {path.name: path.read_bytes() for path in Path("m").iterdir()}
+    assert b"<html" in after.pop("report.html") and before == after
+    assert run("verify", "m", "--transcript", "t")[0] == 0

@@ -56,11 +56,11 @@ def test_a_finished_fit_is_not_the_answer_to_other_columns_or_bounds(run, refuse
     again = fit(folder, "t.csv", "m", "--resume")
     assert run(*again)[0] == 0
     for more, said in (
-        (["--label", "work"], "schema = ['age', 'work'], this fit has ['age', 'ill']"),
-        (["--person", "home"], "unit = 'record', this fit has 'person'"),
+        (["--label", "work"], "label = 'ill', this fit has 'work'"),
+        (["--person", "home"], "person = none, this fit has 'home'"),
         (["--row-norm", 3], "row_norm = "),
         (["--epsilon", 6], "epsilon = 5.0, this fit has 6.0"),
-        (["--classes", "yes", "no"], "classes = ['no', 'yes'], this fit has ['yes', 'no']"),
+        (["--classes", "yes", "no"], "classes = none, this fit has ['yes', 'no']"),
     ):
         assert said in refused(*again, *more)
     assert "nothing was spent" in run(*again)[1]
@@ -73,8 +73,8 @@ def test_a_finished_fit_to_a_matrix_is_not_the_answer_to_other_names_or_classes(
     again = "fit blr X.npy --label y.npy --row-norm 1 --epsilon 5 --delta 1e-6 --out m --resume --classes 0".split()
     assert run(*again, 1)[0] == 0
     (tmp_path / "names.txt").write_text("\n".join("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMN"))
-    assert "names = " in refused(*again, 1, "--names", "names.txt")
-    assert "classes = [0.0, 1.0], this fit has [0.0, 2.0]" in refused(*again, 2)
+    assert "names unlike this fit's" in refused(*again, 1, "--names", "names.txt")
+    assert "classes = ['0', '1'], this fit has ['0', '2']" in refused(*again, 2)
     assert "nothing was spent" in run(*again, 1)[1]
 
 

@@ -30,29 +30,29 @@ _FITS = f"""
 fit lda docs.npz --vocab words.txt --topics 2 --doc-length 30 --steps 3
     topics.txt vocab.txt; docs.npz; topic1,topic2
 fit lda notes.csv {PATIENT} --vocab words.txt --stop-words none --topics 2 --doc-length 3 --steps 3
-    topics.txt text.json vocab.txt; notes.csv; topic1,topic2
+    topics.txt text.json vocab.txt asked.json; notes.csv; topic1,topic2
 fit lda shards --topics 2 --doc-length 30 --steps 3
     topics.txt vocab.txt; shards; topic1,topic2
 fit blr X.npy --label y.npy --names pair.txt --steps 3
-    coefficients.csv columns.txt; X.npy; p(0),p(1)
+    coefficients.csv columns.txt asked.json; X.npy; p(0),p(1)
 fit blr t.csv --schema s.toml --label ill --person home --unit patient --steps 3
-    coefficients.csv schema.toml; t.csv; p(no),p(yes)
+    coefficients.csv schema.toml asked.json; t.csv; p(no),p(yes)
 fit counts X.npy --label y.npy --steps 3
-    coefficients.csv columns.txt
+    coefficients.csv columns.txt asked.json
 fit sbn answers.npy --components 2 --steps 3
     ; answers.npy; unit1,unit2
 fit mixture answers.npy --components 2 --steps 3
     components.csv columns.txt; answers.npy; component1,component2
 fit mixture t.csv --schema survey.toml --person home --unit patient --components 2 --steps 3
-    components.csv schema.toml; t.csv; component1,component2
+    components.csv schema.toml asked.json; t.csv; component1,component2
 fit mixture vectors.npy --radius 2 --components 2 --steps 3
-    components.csv columns.txt; vectors.npy; component1,component2
+    components.csv columns.txt asked.json; vectors.npy; component1,component2
 fit mixture vectors.npy --set projection=2 --components 2 --steps 3
     components.csv columns.txt; vectors.npy; component1,component2
 fit clusters notes.csv {PATIENT} --vectors sentences --public-prior public.npz --components 2
-    components.csv text.json
+    components.csv text.json asked.json
 tabulate topics notes.csv --by ward,month --values values.toml --person patient
-    tables.csv columns.txt
+    tables.csv columns.txt asked.json
 """
 _LINES = iter(_FITS.strip().splitlines())
 FITS = {

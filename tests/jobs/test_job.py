@@ -35,7 +35,7 @@ def test_a_job_that_was_stopped_goes_on_and_purchases_once(notes, tmp_path, monk
     budget = Budget.create(tmp_path / "b", 9.0, 1e-5, dataset="ward7", unit="person")
 
     def job(**more):
-        source = TextFile(notes, text=["note"], person="patient", max_share=1.0)
+        source = TextFile(notes, text=["note"], person="patient", language="en", max_share=1.0)
         return Job(model(n_steps=4), source, tmp_path / "out", budget=budget, on_forecast=quiet, **more)
 
     def stops(progress):
@@ -48,6 +48,8 @@ def test_a_job_that_was_stopped_goes_on_and_purchases_once(notes, tmp_path, monk
     assert first.status is Status.SPENT and "with resume=True continues" in "".join(error.value.__notes__)
     with pytest.raises(ValueError, match="expected resume=True"):
         job().run()
+    with pytest.raises(ValueError, match="holds a run with encoding = none, this fit has 'cp1252'; expected the same"):
+        job(resume=True, asked={"encoding": "cp1252"}).run()
     again = job(resume=True)
     done = again.run()
     assert again.status is Status.PUBLISHED and len(purchases) == 1 and done.model.n_steps_ == 4
@@ -57,7 +59,7 @@ def test_a_job_that_was_stopped_goes_on_and_purchases_once(notes, tmp_path, monk
 
 def test_the_status_after_an_error_says_what_was_spent(notes, tmp_path):
     small = Budget.create(tmp_path / "b", 1.0, 1e-5, dataset="ward7", unit="person")
-    source = TextFile(notes, text=["note"], person="patient", max_share=1.0)
+    source = TextFile(notes, text=["note"], person="patient", language="en", max_share=1.0)
     refused = Job(model(), source, tmp_path / "out", budget=small)
     with pytest.raises(BudgetExceededError):
         refused.run()
@@ -99,12 +101,12 @@ def test_a_finished_model_is_the_answer_to_the_same_question_only(notes, tmp_pat
     for match, changed in {
         "epsilon = 6.0, this fit has 7.0": dict(settings={"epsilon": 7.0}),
         "n_steps = 2, this fit has 3": dict(settings={"n_steps": 3}),
-        "unit = 'patient', this fit has 'record'": dict(person=None),
+        "person = 'patient', this fit has none": dict(person=None),
         "unit = 'patient', this fit has 'case'": dict(unit="case"),
         r"text = \['note'\], this fit has \['patient', 'note'\]": dict(text=["patient", "note"]),
         "ngrams = 1, this fit has 2": dict(ngrams=2),
-        "vocab = another tuple, this fit has another tuple": dict(vocab_size=800),
-        "vocab = another tuple, this fit has 'private'": dict(vocab="private"),
+        "with vocab unlike this fit's": dict(vocab_size=800),
+        "vocab = another tuple, this fit has 'private'": dict(vocab="private", language="en"),
         "transcript = none, this fit has '.*releases'": dict(transcript=tmp_path / "releases"),
         "pays for the model in": dict(paid=other),
         "budget=None: the budget of ward7": dict(paid=None),
@@ -123,7 +125,7 @@ def test_a_purchase_stays_with_the_budget_that_paid_for_it(notes, tmp_path):
         raise KeyboardInterrupt
 
     def job(budget, **more):
-        source = TextFile(notes, text=["note"], person="patient", max_share=1.0)
+        source = TextFile(notes, text=["note"], person="patient", language="en", max_share=1.0)
         return Job(model(n_steps=4), source, tmp_path / "out", budget=budget, on_forecast=quiet, **more)
 
     with pytest.raises(KeyboardInterrupt):
@@ -135,11 +137,25 @@ def test_a_purchase_stays_with_the_budget_that_paid_for_it(notes, tmp_path):
 
 
 def test_messages_speak_of_parameters_to_python_and_of_options_to_the_shell(notes, tmp_path, capsys):
-    shell = ["fit", "lda", notes, "--text", "note", "--person", "patient", "--topics", 2, "--epsilon", 6]
+    shell = [
+        "fit",
+        "lda",
+        notes,
+        "--text",
+        "note",
+        "--person",
+        "patient",
+        "--language",
+        "en",
+        "--topics",
+        2,
+        "--epsilon",
+        6,
+    ]
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "kept").touch()
     with pytest.raises(ValueError, match="is not empty; force=True replaces a model"):
-        Job(model(), TextFile(notes, text=["note"], person="patient"), tmp_path / "out").run()
+        Job(model(), TextFile(notes, text=["note"], person="patient", language="en"), tmp_path / "out").run()
     assert main([str(word) for word in (*shell, "--out", tmp_path / "out")]) == 2
     assert "is not empty; --force replaces a model" in capsys.readouterr().err
 
@@ -152,7 +168,9 @@ def test_a_run_stays_with_its_purchase_or_without_one(first, then, notes, tmp_pa
         raise KeyboardInterrupt
 
     def job(vocab, **more):
-        source = TextFile(notes, text=["note"], person="patient", max_share=1.0, vocab=vocab, stop_words="none")
+        source = TextFile(
+            notes, text=["note"], person="patient", max_share=1.0, vocab=vocab, stop_words="none", language="en"
+        )
         return Job(model(n_steps=4), source, tmp_path / "out", on_forecast=quiet, **more)
 
     with pytest.raises(KeyboardInterrupt):
@@ -174,7 +192,7 @@ def test_a_purchase_has_the_bounds_of_its_question(notes, tmp_path):
         raise KeyboardInterrupt
 
     def job(**read):
-        source = TextFile(notes, **{"text": ["note"], "person": "patient", "max_share": 1.0} | read)
+        source = TextFile(notes, **{"text": ["note"], "person": "patient", "language": "en", "max_share": 1.0} | read)
         return Job(model(n_steps=4), source, tmp_path / "out", resume=True, on_forecast=quiet)
 
     real = RunFolder.keep_release

@@ -9,10 +9,11 @@
 ...     rows = "".join(f"p{i // 2},cough and fever number {'one two'.split()[i % 2]}\\n" for i in range(4000))
 ...     _ = table.write_text("patient,note\\n" + rows)
 ...     model = LatentDirichletAllocation(2, epsilon=8.0, delta=1e-5)
-...     done = Job(model, TextFile(table, ["note"], "patient", max_share=1.0), out, on_forecast=print).run()
+...     source = TextFile(table, ["note"], "patient", language="en", max_share=1.0)
+...     done = Job(model, source, out, on_forecast=print).run()
 ...     sorted(path.name for path in out.iterdir())
 forecast: ...
-['model.json', 'model.npz', 'privacy.json', 'privacy.txt', 'text.json', 'topics.txt', 'vocab.txt', 'words.json']
+['asked.json', 'model.json', 'model.npz', 'privacy.json', 'privacy.txt', ..., 'vocab.txt', 'words.json']
 >>> done.model.privacy_.unit, done.words is not None
 ('person', True)
 """

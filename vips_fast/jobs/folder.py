@@ -19,10 +19,12 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from ..accounting import rounded_up
 from ..engine.budget import Budget, check_payer
@@ -148,6 +150,26 @@ def belongs(model: Path, folder: Path) -> bool:
     return False
 
 
+def differing(kept: Any, asked: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
+    """Compare options by name: the kept value and the one that is asked for; what is not there is None."""
+    kept = kept if isinstance(kept, dict) else {}
+    return ((name, kept.get(name), asked.get(name)) for name in sorted(kept.keys() | asked.keys()))
+
+
+def unlike(what: str, name: str, theirs: Any, mine: Any) -> str:
+    """Explain why something kept is not what a job asks for."""
+
+    def shown(value: Any) -> str:
+        if value is None:
+            return "none"
+        text = repr(value)
+        return f"another {type(value).__name__}" if isinstance(value, np.ndarray) or len(text) > 100 else text
+
+    a, b = shown(theirs), shown(mine)
+    how = f"{name} unlike this fit's" if a == b else f"{name} = {a}, this fit has {b}"
+    return f"{what} with {how}; expected the same with resume=True, or another place for another model"
+
+
 def refusal(folder: Path) -> str:
     """Explain why a new fit may not use this run folder."""
     give_up = "or remove that folder to give it up: what is spent stays spent"
@@ -220,14 +242,14 @@ class JobFolder(RunFolder):
 
     Raises BlockingIOError if another fit is writing to the same place. Raises FileExistsError if the folder is not a
     job's. Raises ValueError if a run has not ended and ``resume`` is False, or another ``budget`` pays for it, or only
-    one of it and this job ``purchases`` a vocabulary.
+    one of it and this job ``purchases`` a vocabulary, or it was ``asked`` by other options.
     """
 
     OWN = RunFolder.OWN | {JOB, MODEL, WORDS}
     _fresh = False
 
     def __init__(
-        self, out: Path, *, resume: bool, budget: Budget | None = None, purchases: bool = False, **planned: str | None
+        self, out: Path, *, resume: bool, budget: Budget | None = None, purchases: bool = False, **planned: Any
     ):
         super().__init__(run_folder(out), resume=True)
         try:
@@ -239,6 +261,9 @@ class JobFolder(RunFolder):
                 # Words that one of them purchased would be in no statement of the other.
                 has = "a vocabulary purchase" if self._purchased else "no vocabulary purchase"
                 raise ValueError(f"{self.path}: holds a run with {has}; expected the same vocab, or another place")
+            others = differing(_facts(self.path).get("asked"), planned.get("asked", {}))
+            if (self.begun or self._purchased) and (other := next((one for one in others if one[1] != one[2]), None)):
+                raise ValueError(unlike(f"{self.path} holds a run", *other))
             self._note(budget=None if budget is None else str(budget.path), **planned)
         except BaseException:
             self.close()

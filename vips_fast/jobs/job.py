@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import enum
+import json
 import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -17,24 +18,26 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any, Protocol
 
-import numpy as np
-
 from ..checks import same
 from ..data.frames import named_columns, names_persons, reads_once, repeats
 from ..data.records import column_names, read_batches
 from ..data.shards import bin_count, says_persons
 from ..engine.budget import Budget, check_payer
 from ..engine.checkpoint import raised
-from ..engine.transcript import TranscriptWriter
+from ..engine.transcript import TranscriptWriter, read_transcript
 from ..models.caveats import warn
+from ..models.family import ASKED
 from ..report import html_report
 from ..report.dossier import kept_releases
+from ..store.atomic import replace_text
+from ..store.limits import parse_json
 from . import beside
-from .folder import MODEL, JobFolder, belongs, run_folder, tidy
+from .folder import MODEL, JobFolder, belongs, differing, run_folder, tidy, unlike
 from .places import check_place, kind_in
 
 if TYPE_CHECKING:
     from ..engine.backend import Backend
+    from ..engine.ledger import Ledger
     from ..engine.loop import Progress
     from ..engine.plan import RunForecast
     from ..models.vocabulary import PrivateVocabulary
@@ -176,6 +179,9 @@ class Job:
         Label of the person of each record, if the source does not give it.
     unit : str or None
         Name of a person in the statement; None is "person".
+    asked : mapping of str to str, number or list of str
+        Options that say how the records are read and that no setting holds, such as an encoding; the column of persons
+        joins them. They are published with the model, and a resumed job has to have the same.
     resume : bool
         Whether to resume a stopped job; a finished one spends nothing.
     force : bool
@@ -204,6 +210,7 @@ class Job:
     transcript: str | Path | None = None
     groups: Any = None
     unit: str | None = None
+    asked: Mapping[str, Any] = field(default_factory=dict)
     resume: bool = False
     force: bool = False
     report: bool = False
@@ -214,6 +221,8 @@ class Job:
 
     def __post_init__(self) -> None:
         self.out, self.status = None if self.out is None else Path(self.out), Status.PLANNED
+        if self.source.person is not None:
+            self.asked = {"person": self.source.person, **self.asked}
         if self.out is None and (self.resume or self.budget is not None or self.source.purchases):
             raise ValueError("out=None: expected a folder, since budget, purchase and resume=True need what it keeps")
         named = self.groups is not None or self.source.person is not None
@@ -258,10 +267,15 @@ class Job:
         tidy(out)
         if self.resume and not kept.exists() and (done := self.finished(out)) is not None:
             self.status = Status.PUBLISHED
-            return Outcome(done, out, note=f"{out} holds the finished model; nothing was spent.")
+            self._add_report(done, out)
+            path = self.source.path if isinstance(self.source.path, str) else "the data"
+            return Outcome(
+                done, out, note=f"{out} holds the finished model; {path} was not read, and nothing was spent."
+            )
         check_place(out, self.force, self._given())
         # The run folder is locked before the data are read: a second job does not begin.
-        facts = {"model": type(self.model).__name__, "transcript": None if transcript is None else str(transcript)}
+        facts: dict[str, Any] = {"model": type(self.model).__name__, "asked": dict(self.asked)}
+        facts["transcript"] = None if transcript is None else str(transcript)
         purchases = self.source.purchases
         with JobFolder(out, resume=self.resume, budget=self._payer, purchases=purchases, **facts) as folder:
             try:
@@ -279,6 +293,7 @@ class Job:
             self.status = Status.KEPT
             folder.publish(out, self.force)
             self.status = Status.PUBLISHED
+            self._add_report(done, out)
             return Outcome(done, out, note=f"Written to {out}; nothing more was spent.")
         model, material = self.model, self._fit(folder, transcript)
         self.status = Status.KEPT
@@ -312,7 +327,10 @@ class Job:
                     *material.data,
                     groups=groups,
                     unit=None if groups is None else self.unit_name,
-                    inputs=material.inputs,
+                    inputs={
+                        **material.inputs,
+                        **({ASKED: f"{json.dumps(self.asked, sort_keys=True)}\n"} if self.asked else {}),
+                    },
                     transcript=transcript,
                     checkpoint=folder,
                     budget=budget,
@@ -325,6 +343,12 @@ class Job:
 
     def _spent(self) -> None:
         self.status = Status.SPENT
+
+    def _add_report(self, model: Any, out: Path) -> None:
+        """Write the report beside a model that an earlier job made, if it is wanted and not there."""
+        if self.report and not (out / beside.REPORT).exists():
+            for name, text in self._report(model).items():
+                replace_text(out / name, text)
 
     def _report(self, model: Any) -> dict[str, str]:
         """Write the report; if it fails, warn and keep the model."""
@@ -362,11 +386,7 @@ class Job:
         check_payer(there.ledger_, self._payer, f"the model in {folder}")
         if found is None:
             return there
-        name, theirs, mine = found
-        raise ValueError(
-            f"{folder} holds a finished model with {name} = {_shown(theirs)}, this fit has {_shown(mine)}; "
-            "expected the same with resume=True, or another place for another model"
-        )
+        raise ValueError(unlike(f"{folder} holds a finished model", *found))
 
     def _differences(self, there: Any) -> Iterator[Difference]:
         """List what may differ from a finished model, each with both values."""
@@ -377,19 +397,22 @@ class Job:
         if raised(theirs, mine) and there.privacy_.lost and there.privacy_.epsilon > theirs["epsilon"]:
             free.add("epsilon")  # it paid for a release that was lost
         yield from ((name, theirs.get(name), mine[name]) for name in sorted(mine.keys() - free))
-        if self.transcript is not None and kept_releases(there.ledger_) is None:
-            yield "transcript", None, str(self.transcript)
+        if self.transcript is not None and not _keeps(self.transcript, there.ledger_):
+            kept = None if kept_releases(there.ledger_) is None else "another folder"
+            yield "transcript", kept, str(self.transcript)
+        yield from differing(parse_json(there.inputs_.get(ASKED, "{}")), self.asked)
         if not isinstance(self.source.path, (str, os.PathLike)) or os.path.exists(self.source.path):
             yield "unit", there.privacy_.unit, self.unit_name
             yield from self.source.unlike(there)
 
 
-def _shown(value: object) -> str:
-    """Write a setting in a line."""
-    if value is None:
-        return "none"
-    text = repr(value)
-    return f"another {type(value).__name__}" if isinstance(value, np.ndarray) or len(text) > 100 else text
+def _keeps(transcript: str | Path, ledger: Ledger) -> bool:
+    """Tell whether a transcript's last run is the one that ended a ledger, by their records."""
+    try:
+        last = list(read_transcript(transcript)[-1].records)
+    except (OSError, ValueError):
+        return False
+    return [record for record in ledger.records if record["kind"] != "close"][-len(last) :] == last
 
 
 def warn_of_persons(source: Any, invalid: str) -> None:

@@ -52,8 +52,9 @@ class Family(NamedTuple):
 
 #: Inputs: the words of the columns; how texts were read; the columns of a table; the names of a matrix's columns.
 VOCABULARY, READING, SCHEMA, COLUMNS = "vocab.txt", "text.json", "schema.toml", "columns.txt"
-#: An input of every model: the purchase of its columns (`vips_fast.models.vocabulary.estimator`).
-PURCHASE = "words.json"
+#: Inputs of every model: the purchase of its columns (`vips_fast.models.vocabulary.estimator`), and the job's options
+#: that no setting holds, such as the column of persons (`vips_fast.jobs.job`).
+PURCHASE, ASKED = "words.json", "asked.json"
 
 #: A model of your own, such as those in docs/examples.
 OWN = Family(name="own", title="A model of one's own", inputs=(VOCABULARY, READING, SCHEMA, COLUMNS))
@@ -199,4 +200,4 @@ def with_adapter() -> tuple[str, ...]:
 
 def files_beside() -> frozenset[str]:
     """List all families' files that may lie beside a saved model."""
-    return frozenset(name for one in FAMILIES for name in (one.text, *one.inputs, PURCHASE) if name)
+    return frozenset(name for one in FAMILIES for name in (one.text, *one.inputs, PURCHASE, ASKED) if name)

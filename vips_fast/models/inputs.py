@@ -12,7 +12,7 @@ from ..data.schema import Schema
 from ..data.vocabulary import parse_vocabulary
 from ..engine.result import FitResult, Public
 from ..store.folder import MOST_TEXT
-from .family import COLUMNS, PURCHASE, SCHEMA, VOCABULARY
+from .family import ASKED, COLUMNS, PURCHASE, SCHEMA, VOCABULARY
 
 
 def input_texts(
@@ -32,7 +32,7 @@ def input_texts(
         return more if earlier is None else earlier
     if not isinstance(inputs, Mapping) or not all(isinstance(text, str) for text in inputs.values()):
         raise TypeError(f"inputs of type {type(inputs).__name__}: expected a mapping of file names to texts, or None")
-    if extra := sorted(map(repr, inputs.keys() - set(known))):
+    if extra := sorted(map(repr, inputs.keys() - {*known, ASKED})):
         raise ValueError(f"inputs: {extra[0]}: expected one of {', '.join(sorted(known)) or 'no inputs'}")
     for name, text in inputs.items():
         try:

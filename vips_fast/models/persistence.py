@@ -25,7 +25,7 @@ from ..store.atomic import PUBLIC, replacing_folder, write_file
 from ..store.folder import Folder
 from ..store.npz import write_npz
 from ..store.owned import Own, check_apart, check_owned, is_empty, named
-from .family import FAMILIES, PURCHASE, family_of, files_beside
+from .family import ASKED, FAMILIES, PURCHASE, family_of, files_beside
 from .inputs import column_names
 from .privacy_file import PRIVACY_FILE, privacy_json
 
@@ -139,7 +139,7 @@ def _load(cls: type[E], path: Path) -> E:
             ledger = Ledger.from_dict(meta["ledger"])
         stored = folder.arrays(ARRAYS)
         with _as_saved(path):
-            known = (*family_of(cls).inputs, PURCHASE)
+            known = (*family_of(cls).inputs, PURCHASE, ASKED)
             inputs = _inputs(folder, known, meta["public"].get("inputs", {}))
     with _as_saved(path):
         result = _result(meta, stored, inputs, ledger)

@@ -57,8 +57,8 @@ def remove(path: Path, own: Own) -> None:
 #: Names of all files that this package writes into folders. By these a folder in the making is known, which has no file
 #: yet that names what it holds. `tests/jobs/test_replacing.py` compares them with the lists of the writers.
 MADE = frozenset(
-    "coefficients.csv columns.txt components.csv indices.npy indptr.npy job.json labels.npy ledger.jsonl lock "
-    "model model.json model.npz model.sig names.txt persons.npy privacy.json privacy.txt publication.json "
+    "asked.json coefficients.csv columns.txt components.csv indices.npy indptr.npy job.json labels.npy ledger.jsonl "
+    "lock model model.json model.npz model.sig names.txt persons.npy privacy.json privacy.txt publication.json "
     "releases report.html run.json run.jsonl run.npz schema.toml shards.json start.npz tables.csv text.json "
     "topics.txt usable.npy values.npy vocab.txt words words.json".split()
 )

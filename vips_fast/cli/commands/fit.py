@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import os
 import sys
 import time
 import warnings
@@ -23,7 +24,7 @@ from ...models.estimator import PrivateEstimator
 from ...report import paragraph
 from ...report.html import environment
 from ...store.text import put
-from ..arguments import Audit, Fit
+from ..arguments import Audit, Fit, Tabulate
 from ..inputs import read_labels
 from ..messages import Exit, object_line, say, width
 from ..output import at_shell, privacy_object, warn_of_delta, warn_of_drops, warn_of_taints
@@ -45,6 +46,12 @@ class ReadBy:
     def read(self, reading: Reading) -> Material:
         """Read the records."""
         return self.function(reading.model)
+
+
+#: Options that say how records are read, which no setting of a model holds, or only if they are given.
+_ASKED = """
+classes encoding exposure groups label largest largest_exposure radius row_norm threshold vectors vocab_share
+""".split()
 
 
 def run_fit(args: Fit, cls: type[Any], source: Source, note: str = "", **more: Any) -> int:
@@ -90,11 +97,24 @@ def _job_of(args: Fit, model: Any, source: Source) -> Job:
         args.out,
         groups=None if args.groups is None else read_labels(args.groups, model._options.invalid),
         **args.take("budget", "transcript", "unit", "resume", "force", "report"),
+        asked=_asked(args),
         backend=lambda: _cluster(args.workers),
         on_forecast=partial(_show_forecast, args),
         progress=lambda: contextlib.nullcontext() if args.quiet else ProgressLine("fit"),
         on_warning=lambda text: say(f"warning: {in_options(type(args), text)}"),
     )
+
+
+def _asked(args: Fit) -> dict[str, Any]:
+    """Collect the options about the reading of records that are not the default; of files the names."""
+    # The text columns of a topic model or of clusters are in its folder already.
+    names = [*_ASKED, "text"] if isinstance(args, Tabulate) else _ASKED
+    files = ["groups", "vectors"] + ["label", "exposure"] * (getattr(args, "schema", None) is None)
+    return {
+        one.name: os.path.basename(os.path.abspath(value)) if one.name in files else value
+        for one in args.options()
+        if one.name in names and (value := getattr(args, one.name)) != one.default
+    }
 
 
 def _cluster(workers: int | str | None) -> contextlib.AbstractContextManager[Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,6 @@ import numpy as np
 from ...data import Schema
 from ...data.shards import is_sharded
 from ...jobs import Material
-from ...jobs.job import Difference
 from ...models.family import family_named
 from ...store.limits import parse_json
 from ..arguments import FitBlr, FitCounts
@@ -45,15 +43,8 @@ def fit(args: FitBlr | FitCounts) -> int:
         data = (found.rows, y) if exposure is None else (found.rows, y, exposure)
         return Material(data, found.inputs, found.groups)
 
-    def unlike(model: Any) -> Iterator[Difference]:
-        yield from unlike_rows(args, args.label, args.exposure)(model)
-        if (classes := getattr(args, "classes", None)) is not None:
-            theirs = None if model.classes is None else list(model.classes)
-            texts = all(isinstance(label, str) for label in theirs or ())
-            yield "classes", theirs, classes if texts else _numbers(classes)
-
     sets = frozenset(name for name in _PUBLIC if getattr(args, name, None) is None) | {"classes"}
-    source = ReadBy(args.input, read, args.person, sets, unlike)
+    source = ReadBy(args.input, read, args.person, sets, unlike_rows(args, args.label, args.exposure))
     return run_fit(args, family_named(args.family).estimator(), source)
 
 

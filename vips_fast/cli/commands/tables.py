@@ -34,6 +34,7 @@ def tabulate(args: Tabulate) -> int:
     kind = DocumentClusters if clusters else LatentDirichletAllocation
     model = load_model(args.model, kind, "fit lda or fit clusters")
     _take_unit(args, model)
+    args.text = args.text or read_settings(model).get("columns") or ["text"]
     earlier = [load_model(path, TopicTables, "tabulate") for path in args.after]
     after, by = chain_models(model, earlier)[-1], public_values(args.values, args.by.split(","))
     names = part_of(model).names(model)
@@ -70,7 +71,7 @@ def _columns(
     args: Tabulate, model: Any, by: Sequence[str], invalid: str, take: Callable[[list[str]], None]
 ) -> tuple[dict[str, list[Any]], list[Any] | None]:
     """Read columns and persons, and hand each batch of texts to ``take``."""
-    text = args.text or read_settings(model).get("columns") or ["text"]
+    text = args.text or ()
     columns = [*text, *by, *([] if args.person is None else [args.person])]
     cells, persons, empty = {name: list[Any]() for name in by}, list[Any](), True
     how: dict[str, Any] = {"format": args.format, "encoding": args.encoding, "invalid": invalid}
