@@ -50,7 +50,7 @@ def topics(folder: Path) -> list[Path]:
 
     data = Path(os.environ.get("VIPS_FAST_DATA", ROOT.parent / "shared" / "data")) / "people" / "train.parquet"
     frame = pandas.read_parquet(data).rename(columns={"text": "note", "person": "patient"})
-    found = PrivateTopics(epsilon=2.0).fit(frame, text="note", person="patient")
+    found = PrivateTopics(epsilon=2.0, language="en").fit(frame, text="note", person="patient")
     made = [folder / "texts.txt", folder / "texts.png"]
     made[0].write_text(f"{found}\n", "utf-8")
     found.plot(n_topics=8).savefig(made[1], dpi=100)

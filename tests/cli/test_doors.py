@@ -10,7 +10,7 @@ from vips_fast.cli import main
 from vips_fast.models.lda import store_prior
 
 THEMES = [[f"{a}{b}" for b in ("ache", "bond", "cart", "dome", "east", "fern")] for a in "lmnoprst"]
-ASKED = ["--text", "note", "--person", "patient"]
+ASKED = ["--language", "en", "--text", "note", "--person", "patient"]
 
 YES = ("--yes", "--language", "en")
 
@@ -52,8 +52,8 @@ def same(folders):
 
 def test_every_door_gives_the_same_bits(notes, tmp_path):
     doors = {
-        "path": lambda: PrivateTopics(2.0).fit("notes.csv", "note", "patient", out="path"),
-        "columns": lambda: PrivateTopics(2.0).fit(notes, "note", "patient", out="columns"),
+        "path": lambda: PrivateTopics(2.0, language="en").fit("notes.csv", "note", "patient", out="path"),
+        "columns": lambda: PrivateTopics(2.0, language="en").fit(notes, "note", "patient", out="columns"),
         "start": lambda: main(["start", "notes.csv", *YES, "--quiet", "--out", "start"]),
         "fit": lambda: main(["fit", "lda", "notes.csv", *ASKED, "--epsilon", "2", "--out", "fit"]),
     }
@@ -68,7 +68,9 @@ def test_every_door_purchases_the_same_words(notes, tmp_path):
     """Without public topics, of as many topics."""
     topics = ["--vocab", "private", "--topics", "2", "--epsilon", "8"]
     doors = {
-        "python": lambda: PrivateTopics(8.0, public_prior=None, n_topics=2).fit(notes, "note", "patient", out="python"),
+        "python": lambda: PrivateTopics(8.0, language="en", public_prior=None, n_topics=2).fit(
+            notes, "note", "patient", out="python"
+        ),
         "fit": lambda: main(["fit", "lda", "notes.csv", *ASKED, *topics, "--anyway", "--out", "fit"]),
     }
     for door in doors.values():

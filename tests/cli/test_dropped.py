@@ -15,7 +15,7 @@ N = 60
 COUNTS = np.random.default_rng(0).integers(0, 4, (N, 4))
 WORDS = ("red", "green", "blue", "pink")
 TEXTS = [" ".join(word for word, n in zip(WORDS, row, strict=True) for _ in range(n)) for row in COUNTS]
-LDA = ("fit", "lda", "--topics", 2, "--doc-length", 8)
+LDA = ("fit", "lda", "--language", "en", "--topics", 2, "--doc-length", 8)
 BLR = ("fit", "blr", "--schema", "s.toml", "--label", "ill")
 VOCAB = ("--vocab", "words", "--stop-words", "none")
 OWN = ("--text", "note", "--person", "patient")

@@ -89,7 +89,9 @@ def test_words_that_were_bought_are_kept(few, run, refused, monkeypatch):
     lines = [f"fever cough rash blue grey pink w{k % 9}" for k in range(600)]
     budget = Budget.create(few / "c", 8, 1e-6, dataset="ward7")
     (few / "notes.csv").write_text("\n".join(["text", *lines, ""]))
-    settings = "--text text --topics 2 --steps 2 --doc-length 10 --max-share 1 --epsilon 3 --delta 1e-6 --quiet".split()
+    settings = (
+        "--language en --topics 2 --steps 2 --doc-length 10 --max-share 1 --epsilon 3 --delta 1e-6 --quiet".split()
+    )
     job = ["fit", "lda", few / "notes.csv", *settings, "--budget", few / "c", "--out", few / "n"]
     purchased, real = [], PrivateVocabulary.fit
 

@@ -34,7 +34,20 @@ def grouped(prior):
 
 
 def test_topics_of_documents(run, refused, public, cache, tmp_path):
-    build = ["prior", public, "--text", "note", "--vocab", tmp_path / "words.txt", "--topics", 3, "--seed", 1]
+    build = [
+        "prior",
+        public,
+        "--language",
+        "en",
+        "--text",
+        "note",
+        "--vocab",
+        tmp_path / "words.txt",
+        "--topics",
+        3,
+        "--seed",
+        1,
+    ]
     code, said, _ = run(*build)
     prior = load_prior("public:en")
     assert code == 0 and said == (
@@ -54,7 +67,7 @@ def test_topics_of_documents(run, refused, public, cache, tmp_path):
 
 def test_a_fit_with_a_public_prior(run, public, cache, tmp_path):
     words, out = tmp_path / "words.txt", tmp_path / "prior.npz"
-    build = "prior", public, "--text", "note", "--vocab", words, "--topics", 3, "--seed", 1
+    build = "prior", public, "--language", "en", "--text", "note", "--vocab", words, "--topics", 3, "--seed", 1
     assert run(*build, "--out", out)[0] == run(*build)[0] == 0
     settings = "--text note --doc-length 20 --delta 1e-4 --quiet".split()
     fit = ["fit", "lda", public, *settings, "--out", tmp_path / "m"]
@@ -64,12 +77,15 @@ def test_a_fit_with_a_public_prior(run, public, cache, tmp_path):
         model = LatentDirichletAllocation.load(tmp_path / "m")
         assert model.n_components == 3 and model.public_prior.digest == load_prior(out).digest
     assert run("predict", tmp_path / "m", public)[0] == 0
-    assert run(*fit, "--epsilon", 8, "--force", "--vocab", words)[0] == 0  # the public topics of English
+    assert run(*fit, "--epsilon", 8, "--force", "--vocab", words, "--language", "en")[0] == 0
     assert LatentDirichletAllocation.load(tmp_path / "m").n_components == 3
 
 
 def test_words_of_the_language(run, public, cache):
-    assert run("prior", public, "--text", "note", "--vocab-size", 9000, "--topics", 3, "--seed", 2)[0] == 0
+    assert (
+        run("prior", public, "--language", "en", "--text", "note", "--vocab-size", 9000, "--topics", 3, "--seed", 2)[0]
+        == 0
+    )
     prior = load_prior("public:en")
     assert len(prior.words) == 9000
     known = prior.restricted_to([w for group in GROUPS for w in group.split() if w in prior.words])
@@ -80,7 +96,7 @@ def test_clusters_of_word_vectors(run, refused, cache, tmp_path):
     words = public_vocabulary("public:en", size=60)
     lines = [f"{word} {v % 3 == 0:d} {v % 3 == 1:d} {v % 3 == 2:d}" for v, word in enumerate(words)]
     (tmp_path / "words.vec").write_text("\n".join(lines) + "\n")
-    build = "prior", "--vectors", tmp_path / "words.vec", "--vocab-size", 60, "--stop-words", "none"
+    build = "prior", "--language", "en", "--vectors", tmp_path / "words.vec", "--vocab-size", 60, "--stop-words", "none"
     assert run(*build, "--topics", 3)[0] == 0
     prior = load_prior("public:en")
     assert grouped(prior) == {frozenset(words[k::3]) for k in range(3)} and prior.name == "words.vec"

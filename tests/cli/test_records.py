@@ -85,7 +85,7 @@ def test_a_reading_that_no_fit_wrote_is_refused(notes, refused):
 
 SECRET = "zq7351"
 ONE_LINE = ("--text", "note", "--person", "patient", "--unit", "patient", "--epsilon", 6, "--delta", 1e-5, "--quiet")
-SMALL = ("--topics", 2, "--steps", 2, "--doc-length", 10, "--anyway")
+SMALL = ("--language", "en", "--topics", 2, "--steps", 2, "--doc-length", 10, "--anyway")
 
 
 @pytest.fixture
@@ -109,7 +109,7 @@ def test_the_one_line_purchases_its_vocabulary(ward, run):
     assert "The vocabulary is included." in said and "vocabulary or the columns" not in said
     words = (ward / "m" / "vocab.txt").read_text().split()
     assert f"Its {len(words)} words were purchased for epsilon = " in said
-    assert "The texts were read as English; --language says another." in said
+    assert "Texts: note; persons: patient; language: en." in said
     assert {"fever", "t4", "b12", "cough"} <= set(words) and not {"the", "3"} & set(words)
     assert not any(SECRET.encode() in path.read_bytes() for path in (ward / "m").iterdir())
     assert run("predict", ward / "m", ward / "notes.csv")[0] == 0
@@ -224,7 +224,7 @@ def test_topics_reserve_nothing_before_their_words_are_bought(ward, run, target)
 def test_what_a_private_vocabulary_needs(ward, refused, monkeypatch, change, message):
     monkeypatch.chdir(ward)
     epsilon = () if "--noise-multiplier" in change else ("--epsilon", 1)
-    said = refused("fit", "lda", *change, "--text", "note", "--topics", 2, *epsilon, "--out", "m")
+    said = refused("fit", "lda", *change, "--language", "en", "--text", "note", "--topics", 2, *epsilon, "--out", "m")
     assert said.startswith(message) and not (ward / "m.run").exists()
 
 

@@ -21,7 +21,7 @@ VECTORS = "fit mixture vectors.npy --components 2 --epsilon 1 --steps 4 --out m"
 CLUSTERS = "fit clusters notes.csv --text note --vectors sentences --public-prior public.npz --epsilon 6 --out m"
 SHARD = "shard docs.npz out --vocab words.txt"
 TABULATE = "tabulate topics notes.csv --by ward,month --values values.toml --person patient --epsilon 2 --out m"
-PRIOR = "prior notes.csv --text note --vocab words.txt --topics 2 --stop-words none"
+PRIOR = "prior notes.csv --language en --text note --vocab words.txt --topics 2 --stop-words none"
 BUDGET = "budget create new --epsilon 3 --delta 1e-6 --dataset ward7"
 
 REFUSED = {
@@ -46,7 +46,7 @@ REFUSED = {
     "demo --eps=1": "unrecognized arguments: --eps=1",
     "predict m x --out t.txt": "argument --out: 't.txt': expected a name that ends in .csv or .npy",
     # Texts and counts
-    "fit lda notes.csv --topics 2 --epsilon 1 --out m": "if the texts have another name, give --text",
+    "fit lda notes.csv --language en --topics 2 --epsilon 1 --out m": "if the texts have another name, give --text",
     "start absent.csv": "absent.csv: No such file or directory",
     f"{LDA} --batch-size 61": "--batch-size 61",
     f"{LDA} --batch-size 10 --sampling full": "--batch-size 10: leave it out with --sampling full",
@@ -146,7 +146,7 @@ REFUSED = {
     f"{PRIOR} --topics 1": "--topics 1: expected an integer in [2, 10000]",
     f"{PRIOR} --vectors words.txt": "expected without INPUT",
     f"{PRIOR} --language ../en": "expected a code such as en",
-    "prior --vectors bare --vocab-size 60": "vocab.txt: No such file",
+    "prior --vectors bare --language en --vocab-size 60": "vocab.txt: No such file",
     "prior --vectors words.txt --vocab-size 60 --language zz": "public:zz: the package ",
     f"{BUDGET} --epsilon 0": "epsilon",
     f"{BUDGET} --delta 1": "delta",

@@ -75,7 +75,7 @@ def test_no_stream_is_read_twice(path, tmp_path):
     reader = dict(streams(path))["reader"]
     message = "records: a stream can be read once only; expected a file or a query, or a public vocabulary"
     for n_records in (700, None):
-        topics = PrivateTopics(5.0, public_prior=None, n_topics=2, n_records=n_records)
+        topics = PrivateTopics(5.0, public_prior=None, language="en", n_topics=2, n_records=n_records)
         with pytest.raises(ValueError, match=message):
             topics.fit(reader, text="note", person="person", out=tmp_path / f"run-{n_records}")
     assert len(reader.read_all()) == 3000

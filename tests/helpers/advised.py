@@ -45,7 +45,7 @@ _CLUSTERS = "--vectors model --public-prior public.npz --components 2"
 #: The command of each kind of job, and whether a budget pays for it.
 JOBS = {
     "lda": (f"{_TOPICS} --vocab vocab.txt", True),
-    "purchase": (f"{_TOPICS} --vocab private --max-share 1", True),
+    "purchase": (f"{_TOPICS} --language en --vocab private --max-share 1", True),
     "blr": ("fit blr X.npy --label y.npy --row-norm 2 --epsilon 4 --steps 3", True),
     "tabulate": (f"tabulate topics {_PARTS} --by ward", False),
     "clusters": (f"fit clusters {_TEXTS} {_CLUSTERS} --epsilon 6 --steps 3", True),

@@ -462,7 +462,8 @@ PLAIN = ("--quiet", "--seed", 1, "--anyway")
 def _shell_lda(*more, budget=None, twice=False):
     def path(folder):
         source, out = _notes(folder), folder / "model"
-        fit = ["fit", "lda", source, "--text", "note", "--person", "patient", "--topics", 2, *PLAIN, "--out", out]
+        read = "--text note --person patient --language en --topics 2".split()
+        fit = ["fit", "lda", source, *read, *PLAIN, "--out", out]
         with known_system():
             if budget is not None:
                 create = ["budget", "create", folder / "b", "--dataset", "ward", "--unit", "person"]

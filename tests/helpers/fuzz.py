@@ -227,7 +227,7 @@ def make(root):
     blr = "fit blr --epsilon 4 --delta 1e-3 --steps 2 --quiet"
     for line in (
         f"{lda} {words} --out {root}/topics --transcript {root}/topics-releases",
-        f"{lda} --vocab private --max-share 1 --epsilon 15 --out {root}/bought --person patient "
+        f"{lda} --language en --vocab private --max-share 1 --epsilon 15 --out {root}/bought --person patient "
         f"--transcript {root}/bought-releases",
         f"{blr} {root}/rows.csv --schema {root}/schema.toml --label ill --out {root}/table "
         f"--transcript {root}/table-releases",
@@ -255,7 +255,7 @@ def trial_of(root, name, new=True):
     notes, vocab, _ = JOBS[name.removesuffix("-whole")]
     words = vocab if vocab == "private" else root / vocab
     command = f"fit lda {root / notes} --text note --person patient --topics 2 --records 400 --epsilon 8 --steps 3"
-    more = " --max-share 1" * (vocab == "private")
+    more = " --language en --max-share 1" * (vocab == "private")
     return Trial(root / name, f"{command} --anyway --jobs 1 --vocab {words}{more}", True, new)
 
 

@@ -148,7 +148,7 @@ def command(data, kind, stage, out, budget, number):
             "logistic": ("blr", data / "logistic.npy", "--label", data / "labels.npy", "--row-norm", 2.0),
             "network": ("sbn", data / "network.npy", "--components", 3, "--anyway"),
             "shards": ("lda", data / "shards", "--topics", 3, "--doc-length", 30, "--anyway"),
-            "purchase": ("lda", data / "notes.csv", "--text", "note", "--person", "patient", "--topics", 2)
+            "purchase": ("lda", data / "notes.csv", *"--text note --person patient --language en --topics 2".split())
             + ("--max-share", 1, "--anyway", "--epsilon", 8, "--delta", _DELTA),
         }[kind],
         "--out",

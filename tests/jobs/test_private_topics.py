@@ -133,7 +133,7 @@ def test_rows_of_persons_are_noticed_in_memory_too(prior):
 
 def test_one_ledger_for_purchased_words_and_topics():
     table = notes(8000)
-    found = PrivateTopics(8.0, 1e-6, public_prior=None, n_topics=2, doc_length=12, max_share=1.0)
+    found = PrivateTopics(8.0, 1e-6, public_prior=None, language="en", n_topics=2, doc_length=12, max_share=1.0)
     found.fit(table, text="note", person="patient")
     assert found.privacy_.epsilon <= 8.0 and found.privacy_.vocabulary
     assert set(found.topics(5)["word"]) <= set(WORDS) and found.topics()["lift"].isna().all()
@@ -143,7 +143,7 @@ def test_one_ledger_for_purchased_words_and_topics():
 
 def test_an_error_after_a_purchase_tells_how_to_resume(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    found = PrivateTopics(8.0, 1e-6, public_prior=None, n_topics=2, doc_length=12)
+    found = PrivateTopics(8.0, 1e-6, public_prior=None, language="en", n_topics=2, doc_length=12)
     with pytest.raises(ValueError, match="max_share=0.3: leaves out all") as caught:
         found.fit(notes(8000), text="note", person="patient")
     out = next(tmp_path.iterdir()) / "model"
@@ -236,7 +236,7 @@ def test_coarse_words_are_never_shown(tmp_path):
         (tmp_path / "own.txt").write_text("nurse\n")
         source = TextFile(table, ("note",), public_prior=found.public_prior, coarse_words=os.fspath(given))
         assert set(source.public_words()) == kept
-    assert not TextFile(table, ("note",), vocab="private").words_analyzer(" ".join(coarse))
+    assert not TextFile(table, ("note",), vocab="private", language="en").words_analyzer(" ".join(coarse))
     assert TextFile(table, ("note",), vocab=str(tmp_path / "own.txt")).words_analyzer("shit") == ["shit"]
 
 

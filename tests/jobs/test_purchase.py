@@ -155,7 +155,7 @@ def test_the_threshold_is_valid_for_fewer_rounds(rounds, delta, most):
 
 
 def job(folder, resume=False, **more):
-    source = TextFile(folder / "notes.csv", text=["note"], person="patient", max_share=1.0)
+    source = TextFile(folder / "notes.csv", text=["note"], person="patient", language="en", max_share=1.0)
     model = LatentDirichletAllocation(2, epsilon=8.0, delta=1e-5, n_steps=2, n_jobs=1 + resume)
     return Job(
         model, source, folder / "out", budget=folder / "b", resume=resume, on_forecast=lambda forecast: None, **more
@@ -167,7 +167,7 @@ def test_the_attempt_that_purchases_reads_the_texts_once(person, tmp_path, monke
     """A later one reads them again; both count what `load_corpus` counts."""
     path, reads, given = tmp_path / "notes.csv", [], []
     write_notes(path, 600)
-    source = TextFile(path, text=["note"], person=person, max_share=1.0)
+    source = TextFile(path, text=["note"], person=person, language="en", max_share=1.0)
     batches, read = Records.batches, TextFile.read
     monkeypatch.setattr(Records, "batches", lambda self: reads.append(1) or batches(self))
     monkeypatch.setattr(TextFile, "read", lambda *arguments: given.append(read(*arguments)) or given[-1])

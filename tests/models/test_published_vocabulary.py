@@ -149,7 +149,7 @@ def test_half_of_the_purchase_in_the_topics_ledger_is_seen(tmp_path, monkeypatch
 def line(tmp_path):
     rows = [f"p{i // 2},{text}" for i, text in enumerate(TEXTS[:400])]
     (tmp_path / "notes.csv").write_text("\n".join(["patient,note", *rows, ""]))
-    said = "--text note --person patient --topics 2 --epsilon 6 --delta 1e-5 --max-share 1 --anyway"
+    said = "--text note --person patient --language en --topics 2 --epsilon 6 --delta 1e-5 --max-share 1 --anyway"
     folders = ["--out", str(tmp_path / "m"), "--transcript", str(tmp_path / "t")]
     return ["fit", "lda", str(tmp_path / "notes.csv"), *said.split(), *folders]
 

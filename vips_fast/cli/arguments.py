@@ -137,7 +137,7 @@ class Words(Texts, title="words"):
     vocab_share: private: share of epsilon for the vocabulary; default: half
     max_share: private: drop words of more than this share of persons, default 0.3
     analyzer: unicode (default), or jieba, sudachi or pythainlp (default for --language zh, ja, th)
-    language: of the texts, for stop words and segmenter, such as de; default en
+    language: of the texts, such as de, for public topics, stop words and segmenter; no default where it decides words
     stop_words: words to drop: FILE, public:LANGUAGE or none (default with --vocab FILE, else of the language)
     coarse_words: coarse words to drop: FILE, public:LANGUAGE or none (default of the language, which is for en)
     numbers: words with digits: keep (default with --vocab FILE), mixed (else: only those with letters too) or drop
@@ -260,7 +260,7 @@ class Fit(Written, Output, Target, Privacy, Run):
 class Start(Input, Target, command="start", function="start:start"):
     """Ask a few questions, then make a page of topics from a table.
 
-    input (FILE): CSV, Excel, JSON Lines or Parquet
+    input (FILE): CSV, Excel, JSON Lines, Parquet, or a folder of .txt files
     text (COLUMN): column of the texts
     person (COLUMN): column that identifies the person, or none; with a column of that name, (none)
     unit (NAME): name of the privacy unit in the statement, default person
@@ -313,10 +313,10 @@ class FitLda(Words, Lengths, Fit, command="fit lda", function="lda:fit", one_of=
     n_components (TOPICS): number of topics; more leave fewer readable words for each
     public_prior: public topics by vips-fast prior: FILE, or public:LANGUAGE; default for texts without --topics
 
-    vips-fast fit lda notes.parquet --text note --person patient --topics 20 --epsilon 2 --out topics
+    vips-fast fit lda notes.parquet --text note --person patient --language en --epsilon 2 --out topics
     vips-fast fit lda counts.npz --vocab vocab.txt --topics 20 --budget notes.budget --out topics --resume
     vips-fast fit lda shards --topics 20 --epsilon 2 --out topics --transcript releases
-    vips-fast fit lda notes.parquet --text note --person patient --public-prior public:en --epsilon 1 --out topics
+    vips-fast fit lda notes.parquet --text note --person patient --language en --topics 20 --epsilon 2 --out topics
     """
 
     n_components: Annotated[Whole, "topics"] | None = None
@@ -572,7 +572,7 @@ class Prior(Words, Threaded, command="prior", function="prior:build"):
     out (FILE): file to write; default: the user's cache, for --public-prior public:LANGUAGE
     random_state: seed, default 0
 
-    vips-fast prior public.jsonl --text note --out prior.npz
+    vips-fast prior public.jsonl --text note --language en --out prior.npz
     vips-fast prior --vectors words.vec --language de
     vips-fast prior
     """

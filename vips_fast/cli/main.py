@@ -21,7 +21,7 @@ USAGE = "vips-fast [options] COMMAND ..."  # the page of all commands shows it, 
 EXAMPLES = (
     "vips-fast start notes.csv",
     "vips-fast demo",
-    "vips-fast fit lda notes.parquet --text note --person patient --topics 20 --epsilon 2 --out topics",
+    "vips-fast fit lda notes.parquet --text note --person patient --language en --epsilon 2 --out topics",
     "vips-fast fit blr table.csv --schema schema.toml --label income --epsilon 0.5 --out model",
 )
 _OPTIONS = {

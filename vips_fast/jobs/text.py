@@ -164,14 +164,21 @@ class TextFile:
         return self._words == PRIVATE
 
     @cached_property
+    def words_language(self) -> str:
+        """The language that decides the words; "" if it is not known, or nothing depends on it."""
+        if self.language is not None:
+            return self.language
+        if self._words == "public":
+            return str(self.vocab).removeprefix(PUBLIC)
+        if self.prior is not None:
+            return self.prior.language
+        return given_language(None) if self._words == PRIVATE and None in (self.stop_words, self.coarse_words) else ""
+
+    @cached_property
     def words_analyzer(self) -> Analyzer:
         """How texts become words; with a vocabulary file, every word counts."""
         listed, coarse, numbers = self.stop_words, self.coarse_words, self.numbers
-        language = self.language
-        if language is None and self._words == "public":
-            language = str(self.vocab).removeprefix(PUBLIC)
-        elif language is None:
-            language = "en" if self.prior is None else self.prior.language  # "" if it is not known
+        language = self.words_language
         if self._words != "listed":
             usual = f"{PUBLIC}{language}" if language else NONE
             listed, coarse, numbers = listed or usual, coarse or usual, numbers or "mixed"
@@ -253,6 +260,13 @@ class TextFile:
         """Open the texts."""
         columns = self.text or ("text",), self.person
         return Records(self.path, *columns, self.format, self.encoding, self.invalid, progress)
+
+
+def given_language(language: str | None) -> str:
+    """Return a language that has to be given: topics of German texts by English words are lost epsilon."""
+    if language is None:
+        raise ValueError("language=None: expected the language of the texts, such as en or de, which decides the words")
+    return language
 
 
 def _check_words(words: Sequence[str], analyzer: Analyzer, name: str) -> None:

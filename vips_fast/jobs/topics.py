@@ -29,7 +29,7 @@ from .folder import copy_releases, releases_folder, write_model
 from .job import Job, Source, Status
 from .places import kind_in
 from .progress import ProgressLine, is_watched, reading
-from .text import TextFile, read_settings
+from .text import TextFile, given_language, read_settings
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -136,8 +136,8 @@ class PrivateTopics(TextJob):
         The guarantee for a person, or for a record if there are no persons. An epsilon of None takes all that is left
         of the budget, a delta of None is min(1e-5, 1/(10 n)).
     language : str or None
-        The language of the texts, such as "it", for public topics, words to leave out and segmenter. None is that of
-        the prior, and English without one.
+        The language of the texts, such as "en", for public topics, words to leave out and segmenter. It has no default
+        where it decides the words: None is for a prior of a file, and for public or listed words.
     public_prior : "public", "public:LANGUAGE", path, PublicPrior or None
         The public topics (`vips_fast.load_prior`): of the ``language``, of a file, or None for topics that come from
         the records only.
@@ -151,7 +151,7 @@ class PrivateTopics(TextJob):
     max_share : float
         A purchase leaves out words that more than this share of the persons use.
     stop_words : "public:LANGUAGE", "none", sequence of str, path or None
-        Words to leave out; None is the language of prior or words, or English.
+        Words to leave out; None is those of the language.
     coarse_words : "public:LANGUAGE", "none", sequence of str, path or None
         Coarse words to leave out, too; None is as for ``stop_words``, and there is a list of English.
     doc_length : int or None
@@ -248,7 +248,7 @@ class PrivateTopics(TextJob):
             max_share=self.max_share,
             stop_words=self.stop_words,
             coarse_words=self.coarse_words,
-            public_prior=f"public:{self.language or 'en'}" if self.public_prior == PUBLIC_TOPICS else self.public_prior,
+            public_prior=self._prior(),
             language=self.language,
             invalid=self.invalid,
             progress=reading(self._shown),
@@ -256,6 +256,12 @@ class PrivateTopics(TextJob):
         settings = {"n_components": self._topics(source), "doc_length": self.doc_length, **self._settings()}
         self.model_: LatentDirichletAllocation = self._run(LatentDirichletAllocation(**settings), source, out, resume)
         return self
+
+    def _prior(self) -> Any:
+        """Take the public topics of the language, or those that are given."""
+        if isinstance(self.public_prior, str) and self.public_prior == PUBLIC_TOPICS:
+            return f"public:{given_language(self.language)}"
+        return self.public_prior
 
     def _topics(self, source: TextFile) -> int:
         """Take the number of topics of the prior, or the given one."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from ...accounting import rounded_up
 from ...data import holds_records
-from ...jobs.text import PRIVATE
+from ...jobs.text import given_language
 from ...models.lda import LatentDirichletAllocation, LdaOptions, Plan, load_prior
 from ...models.lda import plan as make_plan
 from ...report import paragraph, table
@@ -31,18 +31,18 @@ def read_new(args: Predict, model: Any) -> Any:
 
 def fit(args: FitLda) -> int:
     """Fit a topic model."""
-    texts, note = holds_records(args.input, args.format, args.text, args.person), ""
-    if args.public_prior is None:
-        if texts and args.language is None and (args.n_components is None or args.vocab in (None, PRIVATE)):
-            note = "The texts were read as English; --language says another."
-        if args.n_components is None:
-            if not texts:
-                raise ValueError("--topics: expected the number of topics, or for texts --public-prior")
-            args.public_prior = f"public:{args.language or 'en'}"
+    texts = holds_records(args.input, args.format, args.text, args.person)
+    if args.public_prior is None and args.n_components is None:
+        if not texts:
+            raise ValueError("--topics: expected the number of topics, or for texts --public-prior")
+        args.public_prior = f"public:{given_language(args.language)}"
     if args.public_prior is not None:
         args.n_components = load_prior(args.public_prior).n_topics
     open_shards(args)  # refuses options that mean nothing to shards
-    return run_fit(args, LatentDirichletAllocation, text_file(args), note)
+    source = text_file(args)
+    known = {"Texts": ", ".join(args.text or ["text"]), "persons": args.person, "language": source.words_language}
+    note = "; ".join(f"{name}: {value}" for name, value in known.items() if value)
+    return run_fit(args, LatentDirichletAllocation, source, f"{note}." if texts else "")
 
 
 def plan(args: PlanArguments) -> int:
