@@ -132,8 +132,28 @@ def test_one_column_is_not_text_and_person(table, tmp_path, monkeypatch, capsys)
     assert "--person: 'text' is the column of the texts" in capsys.readouterr().err
     answered(monkeypatch, "en\ntext\ntext\n")
     assert main(["start", "t.csv"]) == 2 and "'text' is the column of the texts\n" in capsys.readouterr().out
-    assert main(["fit", "lda", "t.csv", "--person", "text", "--epsilon", "1", "--out", "t"]) == 2
+    assert main("fit lda t.csv --language en --person text --epsilon 1 --out t".split()) == 2
     assert "--person text: the column of the text; expected another one" in capsys.readouterr().err
+
+
+def test_a_first_line_that_is_a_record_is_not_shown(table, tmp_path, capsys):
+    (tmp_path / "t.csv").write_text(f"17,{SECRET}\n18,b\n")
+    assert main(["start", "t.csv", *YES]) == 2
+    said = capsys.readouterr()
+    assert "Columns of t.csv: not shown, since the first line looks like a record\n" in said.out
+    assert SECRET not in said.out + said.err
+    assert main(["schema", "t.csv"]) == 0 and "t.csv looks like a record; expected names" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "utf-8"])
+def test_a_folder_of_texts_begins_like_a_table(table, encoding, tmp_path, capsys):
+    for row, line in enumerate(table.splitlines()[1:200]):
+        path = tmp_path / "notes" / f"p{row // 2}" / f"{row}.txt"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(line.rpartition(";")[2], encoding=encoding)
+    assert main(["start", "notes", *YES, "--person", "folder", "--anyway"]) == 0
+    assert "Texts: text; persons: folder; language: en." in capsys.readouterr().out
+    assert script(tmp_path / "topics.sh").encoding == encoding
 
 
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
@@ -143,7 +163,10 @@ def test_utf_16_without_a_mark_is_named(table, encoding, tmp_path, capsys):
         assert main(["start", "notes.csv", *YES, *how]) == 2
         said = capsys.readouterr().err
         assert f"notes.csv: looks like UTF-16 without a mark; expected --encoding {encoding}" in said
-    for command in ("schema notes.csv", "fit lda notes.csv --text Note --epsilon 2 --out m --invalid drop"):
+    for command in (
+        "schema notes.csv",
+        "fit lda notes.csv --language en --text Note --epsilon 2 --out m --invalid drop",
+    ):
         assert main(command.split()) == 2 and f"expected --encoding {encoding}" in capsys.readouterr().err
     assert main(["start", "notes.csv", *YES, "--encoding", encoding]) == 0
 

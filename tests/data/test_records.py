@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from vips_fast.data import column_names, delimited, load_corpus, read_batches
+from vips_fast.data import Records, column_names, delimited, load_corpus, read_batches
 from vips_fast.data.schema import BROKEN
 
 VOCABULARY = ("alpha", "beta", "gamma", "delta")
@@ -116,6 +116,16 @@ def test_a_broken_record_of_a_json_array(tmp_path, content, line):
     with pytest.raises(ValueError, match=f"line {line}: expected a JSON object with 'a'"):
         rows(path, "a")
     assert sum(cell is BROKEN for (cell,) in rows(path, "a", invalid="drop")) == 1
+
+
+def test_nothing_in_the_place_of_a_text_is_an_empty_text_and_of_a_person_is_refused_with_the_remedy(tmp_path):
+    """Also NaN, as Python writes what pandas has for nothing."""
+    lines = '{"text": "a", "who": 1}\n{"text": NaN, "who": NaN}\n{"text": null, "who": 2}\n'
+    path = written(tmp_path / "t.jsonl", lines)
+    assert [texts for texts, _ in Records(path).batches()] == [["a", "", ""]]
+    remedy = "record 2: no person in column 'who'; expected a text or a number: fill it in, or leave such records out"
+    with pytest.raises(ValueError, match=remedy):
+        list(Records(path, person="who").batches())
 
 
 @pytest.mark.parametrize("content", ('[{"a": 1}', '[{"a": 1},', '[{"a": zq7351}]', '[{"a": 1}] x', "[" * 10**5))

@@ -32,7 +32,7 @@ _CHUNK = 1 << 20
 #: Stands in a line for bytes that are not of the encoding, with invalid="drop": no decoder makes it.
 BAD = "\udc80"
 #: Advice about the encoding that is most often another one.
-WINDOWS = "expected another encoding=, such as cp1252 for a file from Windows"
+WINDOWS = "expected another encoding=, such as cp1252 of Windows or mac-roman of old Macs"
 #: Excel's first line that names the delimiter.
 _DECLARED = re.compile(r'"?sep=(.)"?\r?\n', re.I)
 #: Bytes of an unfinished row that are searched again with the next lines.
@@ -211,7 +211,8 @@ def _checked_rows(
         elif drop:
             yield number, [BROKEN] * len(places)
         else:
-            raise BadLine(number, f"{len(row or ())} cells; expected {n_cells}, as in the header")
+            what = "as in the header; double quotes hold a cell together"
+            raise BadLine(number, f"{len(row or ())} cells; expected {n_cells}, {what}")
 
 
 def _plain_cells(text: bytes, delimiter: str, n_columns: int) -> tuple[np.ndarray, np.ndarray, list[int]]:
@@ -295,7 +296,7 @@ def places_of(columns: Sequence[str], names: Sequence[Any]) -> list[int]:
 
 def missing_column(name: str, names: Sequence[Any]) -> str:
     """Write the message about a column that is not there."""
-    if not _are_names(names):
+    if not are_names(names):
         return f"no column {name!r}, and its first line looks like a record; expected a header with names of columns"
     known = {str(one).casefold(): str(one) for one in names}
     near = get_close_matches(name.casefold(), known, 1, 0.7)
@@ -310,7 +311,7 @@ def missing_column(name: str, names: Sequence[Any]) -> str:
     return f"no column {name!r}{guess} It has {text}{alone}" if guess else f"no column {name!r}; it has {text}{alone}"
 
 
-def _are_names(names: Sequence[Any]) -> bool:
+def are_names(names: Sequence[Any]) -> bool:
     """Tell whether these can be names of columns, not a record's cells."""
     texts = [str(name).strip() for name in names]
     filled = [text for text in texts if text]

@@ -45,7 +45,7 @@ from .delimited import (
     text_lines,
 )
 from .excel import is_excel, sheet_rows
-from .frames import is_stream, table_columns
+from .frames import is_missing, is_stream, table_columns
 from .groups import Numbering
 from .schema import BROKEN
 from .vocabulary import Vocabulary, count_matrix, public_vocabulary
@@ -151,6 +151,8 @@ def column_names(source: Any, encoding: str = "utf-8", keys: bool = False) -> li
     """
     if not isinstance(source, (str, os.PathLike)):
         return table_columns(source) or []
+    if source != "-" and Path(source).is_dir():
+        return list(_FOLDER_COLUMNS)
     with naming(source_name(source)), opened(source, None, encoding) as (_, file, format):
         if format == "parquet":
             with _whole_parquet() as parquet:
@@ -172,14 +174,21 @@ def column_names(source: Any, encoding: str = "utf-8", keys: bool = False) -> li
 
 
 def is_utf8(path: str | os.PathLike[str]) -> bool:
-    """Tell whether a file is UTF-8, or marked UTF-16.
+    """Tell whether a file, or each in a folder, is UTF-8, or marked UTF-16.
 
     This reads all of it. The answer depends on the records. Parquet and Excel files know their encoding.
     """
-    with naming(path), opened(path) as (_, file, format):
+    with naming(path):
         try:
-            for _ in text_lines(file, "utf-8", [0]) if format in ("csv", "jsonl") else ():
-                pass
+            if (root := Path(path)).is_dir():
+                for one in _texts_in(root):
+                    with open(root / one, "rb") as file:
+                        for _ in text_lines(file, "utf-8", [0]):
+                            pass
+                return True
+            with opened(path) as (_, file, format):
+                for _ in text_lines(file, "utf-8", [0]) if format in ("csv", "jsonl") else ():
+                    pass
         except BadLine as error:
             return "not utf-8 text" not in str(error)
         return True
@@ -261,7 +270,8 @@ class Records:
             for place in (place for place, number in enumerate(persons or ()) if number < 0):
                 if self.invalid == "raise":
                     what = f"record {first + place}: no person in column {self.person!r}; expected a text or a number"
-                    raise ValueError(f"{source_name(self.source)}: {what}")
+                    how = "fill it in, or leave such records out, as invalid='drop' does"
+                    raise ValueError(f"{source_name(self.source)}: {what}: {how}")
                 texts[place] = ""
             first += len(texts)
             yield texts, persons
@@ -440,6 +450,9 @@ def _check_texts(numbers: Sequence[int], batch: dict[str, list[Any]], texts: Seq
     for name in texts:
         for place, cell in enumerate(batch[name]):
             if not (cell is None or isinstance(cell, str)):
+                if is_missing(cell):  # NaN, as Python writes it to JSON
+                    batch[name][place] = None
+                    continue
                 if not drop:
                     what = f"expected a text in column {name!r}, got one of type {type(cell).__name__}"
                     raise BadLine(numbers[place], what)

@@ -5,12 +5,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from ...data import Batch, Records, Schema, count_matrix, holds_records, load_corpus, write_shards
+from ...data.delimited import are_names
 from ...data.records import column_names
 from ...data.schema import draft as template
 from ...jobs.text import PRIVATE, reading_file
 from ...models.family import SCHEMA
 from ..arguments import Shard, Template
 from ..inputs import at_lines, read_labels, table_batches, text_file
+from ..messages import say
 from ..output import warn_of_drops
 
 #: The public values of a label, beside the rows of a table.
@@ -78,5 +80,8 @@ def _table(args: Shard, schema: Schema) -> tuple[Iterator[Batch], dict[str, Any]
 
 def schema(args: Template) -> int:
     """Print a template, for a person who knows the public facts."""
-    print(template(column_names(args.input, args.encoding, keys=True)), end="")
+    names = column_names(args.input, args.encoding, keys=True)
+    if not are_names(names):
+        say(f"warning: the first line of {args.input} looks like a record; expected names of columns")
+    print(template(names), end="")
     return 0

@@ -20,7 +20,7 @@ from typing import Any
 
 from ...accounting.printing import rounded_up
 from ...data import column_names, stop_words, word_frequencies
-from ...data.delimited import missing_column
+from ...data.delimited import are_names, missing_column
 from ...data.frames import names_persons, person_column
 from ...data.records import is_utf8
 from ...data.tokens import load_segmenter, segmenter_of
@@ -149,7 +149,8 @@ def _table(args: Start, ask: Callable[..., Any]) -> dict[str, Any]:
             print(f"{path} is not UTF-8. All its bytes were read to find that out; no row was used otherwise.")
         encoding = ask("encoding", "Encoding", "cp1252")
     names = column_names(path, encoding, keys=True)
-    print(f"Columns of {path}: {', '.join(names)}")
+    shown = ", ".join(names) if are_names(names) else "not shown, since the first line looks like a record"
+    print(f"Columns of {path}: {shown}")
 
     def column(name: str) -> str:
         if name not in names:
