@@ -445,7 +445,7 @@ class Predict(Fitted, Columns, Threaded, command="predict", function="models:pre
     format: as for the fit; default: detected
     text (COLUMN): columns of the text, joined by a line break; default: the fit's columns
     schema: the table's columns (TOML); default: the one in DIR
-    threshold: networks: as in fit sbn, if INPUT is images; default 1
+    threshold: networks: as in fit sbn, if INPUT is images; default: the fit's
     out (FILE): .csv or .npy; default: print
 
     vips-fast predict model new.npz --out probabilities.csv

@@ -27,10 +27,10 @@ from ..engine.checkpoint import raised
 from ..engine.transcript import TranscriptWriter, read_transcript
 from ..models.caveats import warn
 from ..models.family import ASKED
+from ..models.inputs import asked
 from ..report import html_report
 from ..report.dossier import kept_releases
 from ..store.atomic import replace_text
-from ..store.limits import parse_json
 from . import beside
 from .folder import MODEL, JobFolder, belongs, differing, run_folder, tidy, unlike
 from .places import check_place, kind_in
@@ -400,7 +400,7 @@ class Job:
         if self.transcript is not None and not _keeps(self.transcript, there.ledger_):
             kept = None if kept_releases(there.ledger_) is None else "another folder"
             yield "transcript", kept, str(self.transcript)
-        yield from differing(parse_json(there.inputs_.get(ASKED, "{}")), self.asked)
+        yield from differing(asked(there._fitted().public), self.asked)
         if not isinstance(self.source.path, (str, os.PathLike)) or os.path.exists(self.source.path):
             yield "unit", there.privacy_.unit, self.unit_name
             yield from self.source.unlike(there)

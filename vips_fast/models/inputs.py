@@ -12,6 +12,7 @@ from ..data.schema import Schema
 from ..data.vocabulary import parse_vocabulary
 from ..engine.result import FitResult, Public
 from ..store.folder import MOST_TEXT
+from ..store.limits import parse_json
 from .family import ASKED, COLUMNS, PURCHASE, SCHEMA, VOCABULARY
 
 
@@ -66,6 +67,12 @@ def column_names(public: Public) -> tuple[str, ...] | None:
         own = "; leave out the label's, Schema.without" if source == SCHEMA else ""
         raise ValueError(f"{source} has {len(names)} names; expected {public.n_features}, one for each column{own}")
     return tuple(names)
+
+
+def asked(public: Public) -> dict[str, Any]:
+    """Read the options of a model's job that no setting holds; ValueError if they are no JSON."""
+    said = parse_json(public.inputs.get(ASKED, "{}"))
+    return said if isinstance(said, dict) else {}
 
 
 def listed(names: Collection[str]) -> str:

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from ...jobs import Material
+from ...models.inputs import asked
 from ...models.sbn import SigmoidBeliefNetwork
 from ..arguments import FitSbn, Predict
 from ..inputs import ROWS, TEXTS, open_shards, read_array, refuse
@@ -28,8 +29,10 @@ def read_images(path: str, threshold: int, invalid: str = "raise") -> np.ndarray
 def read_new(args: Predict, model: Any) -> Any:
     """Read new binary records for a fitted network."""
     refuse(args, *TEXTS, *ROWS)
-    shards = open_shards(args)
-    return read_images(args.input, 1 if args.threshold is None else args.threshold) if shards is None else shards
+    if (shards := open_shards(args)) is not None:
+        return shards
+    fitted = asked(model._fitted().public).get("threshold", 1)
+    return read_images(args.input, fitted if args.threshold is None else args.threshold)
 
 
 def fit(args: FitSbn) -> int:
