@@ -176,3 +176,11 @@ def test_no_door_takes_a_language_that_nobody_said(words, tmp_path, monkeypatch,
         PrivateTopics(2.0, **more).fit("text.csv")
     assert main(["prior", "text.csv"]) == 2 and asked in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["text.csv"]
+
+
+@pytest.mark.parametrize("door", ("fit lda text.csv --epsilon 2 --out m", "start text.csv --yes", "prior text.csv"))
+def test_the_name_of_a_language_is_no_code(door, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "text.csv").write_text("text\n" + "und die katze\n" * 300)
+    assert main([*door.split(), "--language", "German"]) == 2
+    assert re.search(r"--language:? '?German'?: expected a code, such as en or de\n", capsys.readouterr().err)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -49,6 +50,8 @@ from .job import Difference, Material, PurchaseError, Reading
 
 #: What a vocabulary may be instead of a file.
 PRIVATE, NONE, PUBLIC = "private", "none", "public:"
+#: The code of a language, such as en, tlh or zh-Hant.
+_CODE = re.compile(r"[a-z]{2,3}(-\w+)?")
 #: Words of a public prior that a fit without another vocabulary counts.
 _PRIOR_WORDS = 5000
 
@@ -167,7 +170,7 @@ class TextFile:
     def words_language(self) -> str:
         """The language that decides the words; "" if it is not known, or nothing depends on it."""
         if self.language is not None:
-            return self.language
+            return given_language(self.language)
         if self._words == "public":
             return str(self.vocab).removeprefix(PUBLIC)
         if self.prior is not None:
@@ -266,6 +269,8 @@ def given_language(language: str | None) -> str:
     """Return a language that has to be given: topics of German texts by English words are lost epsilon."""
     if language is None:
         raise ValueError("language=None: expected the language of the texts, such as en or de, which decides the words")
+    if not _CODE.fullmatch(language):
+        raise ValueError(f"language={language!r}: expected a code, such as en or de")
     return language
 
 

@@ -26,7 +26,7 @@ from ...data.records import is_utf8
 from ...data.tokens import load_segmenter, segmenter_of
 from ...engine.plan import RunForecast
 from ...jobs.folder import releases_folder
-from ...jobs.text import NONE, TextFile
+from ...jobs.text import NONE, TextFile, given_language
 from ...models.lda import load_prior
 from ...report import paragraph
 from ...report.html import environment
@@ -56,7 +56,7 @@ def _ask(args: Start, dest: str, question: str, default: Any, convert: Callable[
         try:
             return convert(str(given))
         except ValueError as error:
-            raise ValueError(f"{option}: {error}") from None
+            raise ValueError(f"{option}: {str(error).removeprefix(f'{dest}=')}") from None
     while not args.yes:
         print(f"{question}{'' if default is None else f' [{default}]'} ({option}): ", end="", flush=True)
         line = sys.stdin.readline()
@@ -69,7 +69,7 @@ def _ask(args: Start, dest: str, question: str, default: Any, convert: Callable[
         try:
             return convert(line.strip())
         except ValueError as error:
-            print(error)
+            print(str(error).removeprefix(f"{dest}="))
     if default is None:
         raise ValueError(f"{option}: expected the {question[0].lower()}{question[1:]}, which has no default here")
     if args.yes:
@@ -127,7 +127,7 @@ def _look_for_packages() -> bool:
 
 def _language(text: str) -> str:
     """Take a language with public topics."""
-    if (segmenter := segmenter_of(text)) is not None:
+    if (segmenter := segmenter_of(given_language(text))) is not None:
         load_segmenter(segmenter)
     load_prior(f"public:{text}")
     return text
