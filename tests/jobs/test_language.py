@@ -94,7 +94,8 @@ def test_one_language_for_topics_words_and_segmenter(prior, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr("vips_fast.jobs.text.load_prior", lambda source: seen.append(source) or other)
         PrivateTopics(2.0, 1e-6, language="it", random_state=0).fit(texts(prior, "it", 300))
-    assert seen == ["public:it"]
+        PrivateTopics(2.0, 1e-6, random_state=0).fit(texts(prior, "it", 300))
+    assert seen == ["public:it", "public:en"]
     stopped = TextFile({"text": ["a"]}, public_prior=other).words_analyzer
     assert stopped("il la che") == [] and stopped("the of") == ["the", "of"]
     german = TextFile({"text": ["a"]}, vocab="public:de").words_analyzer
@@ -161,21 +162,6 @@ def test_an_entry_that_no_text_can_have_is_named_with_what_it_is_read_as(prior, 
         f"1 of 401 entries can never be counted: {entry!r} is read as {read}; expected words as texts are read" in said
     )
     assert not out.exists() and not (tmp_path / "m.run").exists()
-
-
-@pytest.mark.parametrize("words", ("", "--topics 2", "--topics 2 --vocab private"))
-def test_no_door_takes_a_language_that_nobody_said(words, tmp_path, monkeypatch, capsys):
-    """German texts by English words would be lost epsilon; public words and a prior of a file say their own."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "text.csv").write_text("text\n" + "und die katze\n" * 300)
-    assert main(["fit", "lda", "text.csv", "--epsilon", "2", "--out", "m", *words.split()]) == 2
-    asked = "language: expected the language of the texts, such as en or de, which decides the words"
-    assert f"vips-fast: error: no --{asked}\n" == capsys.readouterr().err
-    more = {"public_prior": None, "n_topics": 2} if words else {}
-    with pytest.raises(ValueError, match=asked.replace("language", "language=None", 1)):
-        PrivateTopics(2.0, **more).fit("text.csv")
-    assert main(["prior", "text.csv"]) == 2 and asked in capsys.readouterr().err
-    assert [path.name for path in tmp_path.iterdir()] == ["text.csv"]
 
 
 @pytest.mark.parametrize("door", ("fit lda text.csv --epsilon 2 --out m", "start text.csv --yes", "prior text.csv"))

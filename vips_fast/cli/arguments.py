@@ -137,7 +137,7 @@ class Words(Texts, title="words"):
     vocab_share: private: share of epsilon for the vocabulary; default: half
     max_share: private: drop words of more than this share of persons, default 0.3
     analyzer: unicode (default), or jieba, sudachi or pythainlp (default for --language zh, ja, th)
-    language: of the texts, such as de, for public topics, stop words and segmenter; no default where it decides words
+    language: of the texts, such as de, for public topics, stop words and segmenter; default en
     stop_words: words to drop: FILE, public:LANGUAGE or none (default with --vocab FILE, else of the language)
     coarse_words: coarse words to drop: FILE, public:LANGUAGE or none (default of the language, which is for en)
     numbers: words with digits: keep (default with --vocab FILE), mixed (else: only those with letters too) or drop

@@ -170,12 +170,12 @@ class TextFile:
     def words_language(self) -> str:
         """The language that decides the words; "" if it is not known, or nothing depends on it."""
         if self.language is not None:
-            return given_language(self.language)
+            return language_of(self.language)
         if self._words == "public":
             return str(self.vocab).removeprefix(PUBLIC)
         if self.prior is not None:
             return self.prior.language
-        return given_language(None) if self._words == PRIVATE and None in (self.stop_words, self.coarse_words) else ""
+        return language_of(None) if self._words == PRIVATE and None in (self.stop_words, self.coarse_words) else ""
 
     @cached_property
     def words_analyzer(self) -> Analyzer:
@@ -265,10 +265,10 @@ class TextFile:
         return Records(self.path, *columns, self.format, self.encoding, self.invalid, progress)
 
 
-def given_language(language: str | None) -> str:
-    """Return a language that has to be given: topics of German texts by English words are lost epsilon."""
+def language_of(language: str | None) -> str:
+    """Return the code of a language, English by default: a fit says which it read, and its verdict if it was another."""
     if language is None:
-        raise ValueError("language=None: expected the language of the texts, such as en or de, which decides the words")
+        return "en"
     if not _CODE.fullmatch(language):
         raise ValueError(f"language={language!r}: expected a code, such as en or de")
     return language

@@ -29,7 +29,7 @@ from .folder import copy_releases, releases_folder, write_model
 from .job import Job, Source, Status
 from .places import kind_in
 from .progress import ProgressLine, is_watched, reading
-from .text import TextFile, given_language, read_settings
+from .text import TextFile, language_of, read_settings
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -136,8 +136,8 @@ class PrivateTopics(TextJob):
         The guarantee for a person, or for a record if there are no persons. An epsilon of None takes all that is left
         of the budget, a delta of None is min(1e-5, 1/(10 n)).
     language : str or None
-        The language of the texts, such as "en", for public topics, words to leave out and segmenter. It has no default
-        where it decides the words: None is for a prior of a file, and for public or listed words.
+        The language of the texts, such as "it", for public topics, words to leave out and segmenter. None is that of
+        the prior or of public words, and English without one.
     public_prior : "public", "public:LANGUAGE", path, PublicPrior or None
         The public topics (`vips_fast.load_prior`): of the ``language``, of a file, or None for topics that come from
         the records only.
@@ -260,7 +260,7 @@ class PrivateTopics(TextJob):
     def _prior(self) -> Any:
         """Take the public topics of the language, or those that are given."""
         if isinstance(self.public_prior, str) and self.public_prior == PUBLIC_TOPICS:
-            return f"public:{given_language(self.language)}"
+            return f"public:{language_of(self.language)}"
         return self.public_prior
 
     def _topics(self, source: TextFile) -> int:

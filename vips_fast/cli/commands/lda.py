@@ -7,7 +7,7 @@ from typing import Any
 
 from ...accounting import rounded_up
 from ...data import holds_records
-from ...jobs.text import given_language
+from ...jobs.text import language_of
 from ...models.lda import LatentDirichletAllocation, LdaOptions, Plan, load_prior
 from ...models.lda import plan as make_plan
 from ...report import paragraph, table
@@ -35,7 +35,7 @@ def fit(args: FitLda) -> int:
     if args.public_prior is None and args.n_components is None:
         if not texts:
             raise ValueError("--topics: expected the number of topics, or for texts --public-prior")
-        args.public_prior = f"public:{given_language(args.language)}"
+        args.public_prior = f"public:{language_of(args.language)}"
     if args.public_prior is not None:
         args.n_components = load_prior(args.public_prior).n_topics
     open_shards(args)  # refuses options that mean nothing to shards

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...data import holds_records, load_corpus, load_word_vectors, packaged_model, stop_words, wordpiece_vectors
 from ...data.embeddings import PACKAGE, check_packaged
-from ...jobs.text import NONE, PRIVATE, TextFile, given_language
+from ...jobs.text import NONE, PRIVATE, TextFile, language_of
 from ...models.lda import (
     PRIOR_WORDS,
     PublicPrior,
@@ -26,8 +26,7 @@ from ..messages import width
 
 def build(args: Prior) -> int:
     """Write a public prior, made from documents, or else from word vectors."""
-    # Without files the topics are made from a package, which is of English.
-    language = args.language = given_language(args.language or (None if args.input or args.vectors else "en"))
+    language = args.language = language_of(args.language)
     out = prior_file(language) if args.out is None else Path(args.out)
     if out.exists() and not out.is_file():
         raise ValueError(f"--out {out}: is a folder, a pipe or a device; expected a file")

@@ -26,7 +26,7 @@ from ...data.records import is_utf8
 from ...data.tokens import load_segmenter, segmenter_of
 from ...engine.plan import RunForecast
 from ...jobs.folder import releases_folder
-from ...jobs.text import NONE, TextFile, given_language
+from ...jobs.text import NONE, TextFile, language_of
 from ...models.lda import load_prior
 from ...report import paragraph
 from ...report.html import environment
@@ -127,7 +127,7 @@ def _look_for_packages() -> bool:
 
 def _language(text: str) -> str:
     """Take a language with public topics."""
-    if (segmenter := segmenter_of(given_language(text))) is not None:
+    if (segmenter := segmenter_of(language_of(text))) is not None:
         load_segmenter(segmenter)
     load_prior(f"public:{text}")
     return text
