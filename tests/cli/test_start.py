@@ -238,7 +238,7 @@ def test_through_a_terminal(table, tmp_path, through_a_terminal):
     for question, line in [
         (b"such as en or de (--language): ", b""),
         (b"such as en or de (--language): ", b"klingon"),
-        (b"public:klingon: no public topics of this language are stored", b"en"),
+        (b"'klingon': expected a code, such as en or de", b"en"),
         (b"(--encoding): ", b""),
         (b"(--text): ", b"note"),
         (b"did you mean 'Note'?", b"Note"),

@@ -266,7 +266,7 @@ class TextFile:
 
 
 def language_of(language: str | None) -> str:
-    """Return the code of a language, English by default: a fit says which it read, and its verdict if it was another."""
+    """Return the code of a language, English by default: a fit says which it read, its verdict if it was another."""
     if language is None:
         return "en"
     if not _CODE.fullmatch(language):
