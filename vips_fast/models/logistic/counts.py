@@ -319,10 +319,10 @@ class CountModel(SandwichModel):
         left = 0.5 if first else self._most_left
         return max(left * (self._b - self._size), self._size) / self._b
 
-    def _labels(self, expected: np.ndarray) -> np.ndarray:
+    def _labels(self, expected: np.ndarray, average: Any) -> np.ndarray:
         # A weight is in it twice, and once in the curvature.
         weight = min(1.0, self._most_left * (1.0 + math.exp(float(self._base[0]))))
-        return super()._labels(weight * expected)
+        return super()._labels(weight * expected, average)
 
     def _usual_slope(self) -> float:
         mean = _EXPECTED * (self._b - self._size)
