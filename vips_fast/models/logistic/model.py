@@ -365,19 +365,16 @@ class LogisticModel(LogisticStatistics):
         # The rows' second moment, the average of later s2, and what both tell of the curvature; (0, 0) before them.
         self._rows = self._late = self._matrix = np.empty((0, 0))
         self._law = Law()
-        # What each step gave, for averages; noise and sampling are variances of the gradient. A row of the path is one.
-        self._steps_of([("center", float, (d,)), ("gradient", float, (d,)), ("noise", float), ("sampling", float)])
+        # What each step gave, for averages, a row a step; noise and sampling are variances of the gradient.
+        step = ("center", float, (d,)), ("gradient", float, (d,)), ("noise", float), ("sampling", float)
+        self._step_type, self._path = np.dtype(list(step)), np.empty((0, 2 * d + 2))
         self._spectrum: Spectrum | None = None
         self.plan(0.0, 1.0)
 
-    def _steps_of(self, columns: list[Any]) -> None:
-        """Begin a path of steps that have these columns."""
-        self._step_type = np.dtype(columns)
-        self._path = np.empty((0, self._step_type.itemsize // 8))
-
-    def path(self, name: str) -> np.ndarray:
-        """Give a column of the path, with a row for each step."""
-        return np.asarray(self._path.view(self._step_type)[:, 0][name])
+    @property
+    def path(self) -> np.ndarray:
+        """The steps, with their columns by name."""
+        return np.asarray(self._path.view(self._step_type)[:, 0])
 
     def plan(self, noise_sd: float, fraction: float) -> None:
         """Choose bounds and averaging from public numbers.
@@ -668,14 +665,14 @@ class LogisticModel(LogisticStatistics):
         spread = math.sqrt(variance) * self._mean[:, None]
         return Prediction(factor * self._mean, spread, factor * optimism, float(self._base[0]))
 
-    def _named(self) -> dict[str, dict[str, Any]]:
-        """Law, averages and path by the names that a state has for them."""
-        path = {name: self.path(name) for name in self._step_type.names or ()}
-        return {"law": vars(self._law), "along": vars(self._along), "path": path}
-
     def state(self) -> dict[str, np.ndarray]:
-        named = [(f"{of}.{name}", value) for of, values in self._named().items() for name, value in values.items()]
-        return super().state() | {name: np.array(value, float, ndmin=1) for name, value in named}
+        arrays, path = super().state(), self.path
+        for one, values in (("law", vars(self._law)), ("along", vars(self._along))):
+            for name, value in values.items():
+                arrays[f"{one}.{name}"] = np.array(value, float, ndmin=1)
+        for name in path.dtype.names or ():
+            arrays[f"path.{name}"] = path[name].copy()
+        return arrays
 
     def _shape(self, name: str, state: Mapping[str, np.ndarray]) -> tuple[int, ...]:
         if name in ("rows", "late", "matrix"):
@@ -683,19 +680,18 @@ class LogisticModel(LogisticStatistics):
         return super()._shape(name, state)
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
-        law, along, path = self._named().values()
-        law = {name: type(value)(array_of(state, f"law.{name}", (1,))[0]) for name, value in law.items()}
+        law = {name: type(value)(array_of(state, f"law.{name}", (1,))[0]) for name, value in vars(self._law).items()}
         if min(law.values()) < 0:
             raise ValueError("state: 'law' is out of its range")
         if np.abs(array_of(state, "base", (1,))).max() > _ALL_ODDS:
             raise ValueError("state: 'base' is out of its range")
-        along = {name: array_of(state, f"along.{name}", (np.size(value),)) for name, value in along.items()}
+        along = [array_of(state, f"along.{name}", (np.size(value),)) for name, value in vars(self._along).items()]
         steps = np.empty(len(array_of(state, "path.noise")), self._step_type)
-        for name in path:
+        for name in self._step_type.names or ():
             steps[name] = array_of(state, f"path.{name}", steps[name].shape)
         super().restore(state)
         self._law, self._path = Law(**law), steps[:, None].view(float)
-        self._along = Along(float(along["agreement"][0]), float(along["variance"][0]), along["mean"], along["center"])
+        self._along = Along(float(along[0][0]), float(along[1][0]), *along[2:])
         self._spectrum = None
         vars(self).pop("_length", None)
 
@@ -734,7 +730,8 @@ class SandwichModel(LogisticModel):
         self.shape = (self._split + self.n_features,)
         # The averages at read-out, and the variance of their noise.
         self._squares, self._squares_noise = np.zeros(self.n_features), np.zeros(1)
-        self._steps_of([*self._step_type.descr, ("squares", float, (self.n_features,)), ("squares_noise", float)])
+        more = ("squares", float, (self.n_features,)), ("squares_noise", float)
+        self._step_type, self._path = np.dtype([*self._step_type.descr, *more]), np.empty((0, 3 * self.n_features + 3))
 
     def _blocks(self, first: bool) -> tuple[float, float]:
         # Equal ones scale a unit's rows down alike in all steps, so that S is a sum of one kind of terms.

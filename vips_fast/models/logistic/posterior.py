@@ -137,17 +137,13 @@ def shrink(seen: np.ndarray, noise: np.ndarray, common: bool = False) -> tuple[n
 
     Returns posterior means and variances, for noise of these variances, t and a ``common`` m.
     """
-    weight = (noise + np.median(noise)) ** -2.0
-
-    def average(t: float) -> float:
-        trust = 1 / (t + noise)
-        return float((seen * trust).sum() / trust.sum())
-
-    mean = average(0.0) if common else 0.0
+    weight, over = (noise + np.median(noise)) ** -2.0, 1 / noise
+    mean = float((seen * over).sum() / over.sum()) if common else 0.0
     t = max(float((weight * ((seen - mean) ** 2 - noise)).sum() / weight.sum()), 0.0)
     for _ in range(30):
         if common:
-            mean = average(t)
+            over = 1 / (t + noise)
+            mean = float((seen * over).sum() / over.sum())
         trust, last = t / (t + noise), t
         t = float(((trust * (seen - mean)) ** 2 + trust * noise).sum()) / len(seen)
         if abs(t - last) <= 1e-3 * t:
