@@ -106,10 +106,10 @@ def test_the_first_release_does_not_miscount_the_records(dispersion, monkeypatch
     """
     seen, labels = [], CountModel._labels
     monkeypatch.setattr(
-        CountModel, "_labels", lambda self, expected: (seen.append(expected), labels(self, expected))[1]
+        CountModel, "_labels", lambda self, expected, mean: (seen.append(expected), labels(self, expected, mean))[1]
     )
     X, y, _ = events(5, 20_000, dispersion)
-    model = CountRegression(row_norm=2.0, largest=60.0, dispersion=dispersion, epsilon=500.0, delta=1e-6, n_jobs=1)
+    model = CountRegression(row_norm=2.0, largest=60.0, dispersion=dispersion, epsilon=5e3, delta=1e-6, n_jobs=1)
     model.set_unsafe(test_key=bytes(32)).fit(X, y)
     rates = np.exp(0.4 + X @ BETA)
     whole = (

@@ -38,8 +38,9 @@ from .score import OutcomePrediction, Prediction, nats_bound
 #: Share of the squared contribution bound that goes to the linear statistic. The first is of step one, the second of
 #: the others, where both are released around a center.
 LINEAR_SHARE = (0.3, 0.95)
-#: Variance of the noise over that of outcomes, in the gradient's entry of a usual column, which is small.
-_SMALL = 0.02
+#: Variance of the noise over that of outcomes, in the gradient's entry of a usual column, which is small: also where an
+#: outcome of 2 % has a tenth of the variance that plans assume.
+_SMALL = 0.002
 #: Mean of p (1 - p) that plans assume; fewest steps of an average; the bound of |s1| over b R if noise is not small.
 _SLOPE, _FEWEST, _TIGHT = 0.2, 3, 0.5
 #: Share of s1 in the squared bound of later steps if the averaged gradient's noise has at most the second number of the
