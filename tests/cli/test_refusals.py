@@ -145,7 +145,7 @@ REFUSED = {
     f"{PRIOR} --out bare": "is a folder",
     f"{PRIOR} --topics 1": "--topics 1: expected an integer in [2, 10000]",
     f"{PRIOR} --vectors words.txt": "expected without INPUT",
-    f"{PRIOR} --language ../en": "expected a code such as en",
+    f"{PRIOR} --language ../en": "expected a code, such as en",
     "prior --vectors bare --language en --vocab-size 60": "vocab.txt: No such file",
     "prior --vectors words.txt --vocab-size 60 --language zz": "public:zz: the package ",
     f"{BUDGET} --epsilon 0": "epsilon",

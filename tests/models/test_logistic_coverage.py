@@ -9,6 +9,7 @@ import pytest
 from scipy.special import expit, ndtri
 
 from vips_fast import BayesianLogisticRegression, CountRegression
+from vips_fast.data import Schema
 from vips_fast.models.logistic.effects import reading
 
 pytestmark = pytest.mark.filterwarnings("ignore:(effects|row_norm)")
@@ -244,3 +245,65 @@ def test_what_other_columns_leave_of_a_column_decides_whether_its_effect_is_know
         model = BayesianLogisticRegression(row_norm=5**0.5, epsilon=epsilon, delta=1e-6, classes=[0, 1], n_jobs=1)
         known[seed] = [one.known for one in model.set_unsafe(test_key=(seed + 1).to_bytes(32)).fit(X, y).effects()]
     assert known[:, :3].mean() < 0.2 and known[:, 3:].all()
+
+
+def alike(kind, rng, n):
+    """Draw columns of which the first ones tell the same, and give their number."""
+    X = rng.uniform(-1, 1, (n, 12))
+    if kind == "a copy":
+        X[:, 1] = X[:, 0]
+    elif kind == "three times a column":
+        X[:, 1] = X[:, 0] / 3
+    elif kind == "a mean of two":
+        X[:, 2] = (X[:, 0] + X[:, 1]) / 2
+    else:
+        X = np.hstack([np.eye(8)[rng.choice(8, n, p=np.arange(1, 9) / 36)], X[:, :2]])
+    return X, {"a copy": 2, "three times a column": 2, "a mean of two": 3}.get(kind, 8)
+
+
+@pytest.mark.parametrize("kind", ["a copy", "three times a column", "a mean of two", "a column for each value"])
+@pytest.mark.parametrize(("n", "epsilon"), [(2_000, 4.0), (20_000, 1.0), (2_000, None)])
+def test_effects_that_only_the_prior_tells_apart_are_not_known(kind, n, epsilon):
+    """Their intervals were about the prior's way of sharing: up to .72 of them were known, and without noise all."""
+    known, own = [], {"private": False} if epsilon is None else {"epsilon": epsilon, "delta": 1e-6}
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        X, same = alike(kind, rng, n)
+        logits = X @ rng.normal(size=X.shape[1])
+        y = (rng.random(n) < expit(logits - logits.mean())).astype(int)
+        model = BayesianLogisticRegression(row_norm=12**0.5, classes=[0, 1], n_jobs=1, **own)
+        if epsilon is not None:
+            model.set_unsafe(test_key=(seed + 1).to_bytes(32))
+        known.append(known_of(model.fit(X, y)))
+    first, others = np.split(np.array(known), [same], axis=1)
+    assert first.mean() < (0.3 if epsilon else 0.01) and others.mean() > 0.9
+
+
+@pytest.mark.parametrize("kind", ["two", "three", "counts"])
+def test_a_fit_names_columns_that_tell_the_same(kind):
+    """Of every outcome, once; a category's values and the intercept are none, since changes are between values."""
+    schema = Schema.parse(
+        "\n".join(
+            f'[columns.{name}]\nkind = "category"\nvalues = ["a", "b", "c"]' for name in ("one", "other", "third")
+        )
+    )
+    rng, n = np.random.default_rng(0), 20_000
+    one, third = rng.choice(["a", "b", "c"], (2, n))
+    X = schema.encode({"one": one, "other": one, "third": third})
+    score = (one == "b") * 1.0 + (third == "a")
+    settings = {"row_norm": schema.row_norm, "epsilon": 4.0, "delta": 1e-6, "n_jobs": 1}
+    if kind == "counts":
+        model, y = CountRegression(largest=10, **settings), np.minimum(rng.poisson(np.exp(score - 1)), 10)
+    else:
+        classes = [0, 1, 2][: 2 + (kind == "three")]
+        model, y = (
+            BayesianLogisticRegression(classes=classes, **settings),
+            (score + rng.logistic(size=n) > 1).astype(int),
+        )
+        y += (kind == "three") * (rng.random(n) < 0.3)
+    with pytest.warns(UserWarning, match="tell nearly the same") as said:
+        model.set_unsafe(test_key=bytes(32)).fit(X, y, inputs={"schema.toml": schema.to_toml()})
+    text = " ".join(str(one.message) for one in said if "tell nearly the same" in str(one.message))
+    assert all(f"one={value}" in text and f"other={value}" in text for value in "bc"), text
+    assert "third" not in text and "intercept" not in text
+    assert {one.column for one in model.effects() if one.known and one.change} == {"third"}

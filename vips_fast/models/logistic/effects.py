@@ -40,6 +40,11 @@ _FEWEST_RECORDS = 60
 #: A known effect's curvature is above 0 by this many standard deviations of its noise, of which the second are added to
 #: the curvature beforehand: a direction that no record has, as beside a column for each value, is none of an effect.
 _SEEN, _RIDGE = 4.2, 1.5
+#: Only the prior tells a direction if less than the first share of its estimated curvature was released. It hides
+#: changes, and consists of columns, whose square has more than the second share along it: at most some 30.
+_LEFT, _ALONG = 0.5, 0.03
+#: Columns nearly tell the same if less than this share of their moments is left along what they share.
+_NEARLY = 0.1
 #: A log odds ratio above the first has two ends if both classes are seen beside the value and beside 0: their number is
 #: above 0 by the second many standard deviations of its noise.
 _STEEP, _BOTH = 1.5, 2.5
@@ -186,6 +191,8 @@ class Reading:
         #: Coefficients with the constant's, (K, d) or (K, d + 1), and their covariances; or a variance.
         self.weights = np.atleast_2d(result.arrays["weights"])
         self.covariance = result.arrays["covariance"]
+        #: The mean precision of the coefficients' prior, (K,).
+        self.alphas = np.divide(*np.atleast_2d(result.arrays["prior"]).T)
         self.spherical = self.covariance.ndim == 1
         self.labels = [] if self.public.classes is None else self.public.classes.tolist()
         self.schema = Schema.parse(model.inputs_[SCHEMA]) if SCHEMA in model.inputs_ else None
@@ -351,22 +358,23 @@ class Reading:
         third as wide as under that, or it is four standard deviations from 0. And noise does not hide the curvature
         that the interval rests on. Let H be the curvature and w the change. The effect is read along v = H^-1 w, where
         the curvature is v . H v / |v|^2 = v . w / |v|^2, with the noise of an entry of the diagonal whatever v is. It
-        stands above that by `_SEEN`. (Of columns that others do not go with it is the column's own.) The centers have
-        arrived: see `on_the_way`. The sum of p (1 - p), about the number of records of the rarer class, is at least
-        `_FEWEST_RECORDS`. A column that is nearly one value has no effect apart from the constant's, and one that tells
-        the label none that ends: see `_endless`. Beside a value that is not known, but whose log odds ratio seems to be
-        above `_TELLING`, no number is. Models that release no matrix have intervals of the noise only, and all their
-        changes are known.
+        stands above that by `_SEEN`. (Of columns that others do not go with it is the column's own.) And w has no part
+        in a direction that only the prior tells: see `_hidden`. The centers have arrived: see `on_the_way`. The sum of
+        p (1 - p), about the number of records of the rarer class, is at least `_FEWEST_RECORDS`. A column that is
+        nearly one value has no effect apart from the constant's, and one that tells the label none that ends: see
+        `_endless`. Beside a value that is not known, but whose log odds ratio seems to be above `_TELLING`, no number
+        is. Models that release no matrix have intervals of the noise only, and all their changes are known.
         """
         made = np.ones((len(self.weights), parts.shape[0]), dtype=bool)
         made[list(self.absent)] = False
         made[:, abs(parts) @ (self.separating[1] | self.flat) > 0] = False
+        if self.full:
+            made &= [~self._hides(hidden, parts) for hidden in self._hidden]
         if not self.private or not self.full:
             return made
         made[self.on_the_way] = False
         for k, own in enumerate(self.weights):
-            matrix, sd = self._stored("matrix", k), math.sqrt(self._law("matrix", k))
-            moments, noise = matrix.diagonal(), math.sqrt(2) * sd
+            (curvature, noise), moments = self._curvatures[k], self._stored("matrix", k).diagonal()
             few = bool(self.labels and self.constant) and moments[-1] < _FEWEST_RECORDS * self.constant**2
             made[k] &= not few
             length = math.hypot(self.one.row_norm, self.constant)
@@ -376,8 +384,7 @@ class Reading:
             usual = (_SHARE_OF_PRIOR * _PRIOR_LOGIT / length) ** 2 * parts.multiply(parts).sum(axis=1)
             made[k] &= self.variances(k, parts) <= np.maximum(usual, (parts @ own / _FAR) ** 2)
             if noise and made[k].any():
-                curvature = second_moment(matrix, sd, noise, self.constant > 0)[0]
-                along = parts @ np.linalg.inv(curvature + _RIDGE * noise * np.eye(len(matrix)))
+                along = parts @ np.linalg.inv(curvature + _RIDGE * noise * np.eye(len(curvature)))
                 made[k] &= parts.multiply(along).sum(axis=1) >= _SEEN * noise * (along**2).sum(axis=1)
                 of_value = abs(parts) @ self._sizes > 0
                 for j in np.flatnonzero(made[k] & of_value).tolist():
@@ -387,6 +394,82 @@ class Reading:
                 if (~made[k] & (np.abs(parts @ own) * size > _TELLING)).any():
                     made[k] &= of_value
         return made
+
+    @cached_property
+    def _curvatures(self) -> list[tuple[np.ndarray, float]]:
+        """The estimated curvature of each outcome, and the noise in an entry of the released one's diagonal."""
+        sds = [math.sqrt(self._law("matrix", k)) for k in range(len(self.weights))]
+        return [
+            (second_moment(self._stored("matrix", k), sd, math.sqrt(2) * sd, self.constant > 0)[0], math.sqrt(2) * sd)
+            for k, sd in enumerate(sds)
+        ]
+
+    @cached_property
+    def _hidden(self) -> list[np.ndarray]:
+        """The directions of each outcome that only the prior tells, unit columns of a matrix (D, number).
+
+        Let M be the released curvature, and H the estimate, which is shrunk toward a common correlation. Among many
+        columns H takes two copies of one for two that differ; and along a set of columns of which each record has one,
+        small errors of many entries add up. But u . M u has the noise of an entry of M's diagonal for every unit
+        vector u. So M is asked along what the others do not tell of a column, (H + `_RIDGE` noise I)^-1 e; where M and
+        H differ by more than the largest noise of so many entries, it is with M's. A direction is hidden if u . M u is
+        below the noise, the precision of the prior, or `_LEFT` of u . H u.
+        """
+        found = []
+        for k, (curvature, noise) in enumerate(self._curvatures):
+            matrix, d, alpha = self._stored("matrix", k), len(curvature), float(self.alphas[k])
+            clear = np.abs(matrix - curvature) > noise * math.sqrt(math.log(max(d * (d - 1) / 2, 1)))
+            clear.flat[:: d + 1] = False
+            apart = max(float(np.trace(curvature)), alpha) * self._values
+            along = np.linalg.inv(np.where(clear, matrix, curvature) + apart + max(_RIDGE * noise, alpha) * np.eye(d))
+            along /= np.linalg.norm(along, axis=0)
+            shown, estimated = (np.einsum("ij,ij->j", along, (h + apart) @ along) for h in (matrix, curvature))
+            found.append(along[:, shown < np.maximum(_LEFT * estimated, max(noise, alpha))])
+        return found
+
+    @cached_property
+    def _values(self) -> np.ndarray:
+        """The projection on what each record has once: a category's columns less the constant, (D, D).
+
+        A schema's changes are from one value to another and have no part in it.
+        """
+        sets = [] if self.schema is None else [one.beside for one in self.changes if not one.text]
+        each = np.zeros((self.weights.shape[1], len(sets) if self.constant else 0))
+        for column, places in zip(each.T, sets, strict=False):
+            column[list(places)], column[-1] = 1.0, -1 / self.constant
+        each = np.linalg.qr(each)[0]
+        return np.asarray(each @ each.T)
+
+    @cached_property
+    def _alike(self) -> list[np.ndarray]:
+        """Those hidden directions along which columns nearly tell the same, (D, number).
+
+        As usual, that is if less than a tenth of a variance is left, here of the rows' and with one standard deviation
+        of the noise: the curvature is also small where outcomes hardly vary. Noise hides none of the columns by itself.
+        """
+        found = []
+        for k, hidden in enumerate(self._hidden):
+            rows, noise = self._stored("rows", k), math.sqrt(2 * float(self._stored("law", k)[0]))
+            squares, own = hidden**2, rows.diagonal()
+            near = np.einsum("ij,ij->j", hidden, rows @ hidden) + noise < _NEARLY * (own @ squares)
+            near &= ((squares <= _ALONG) | (own > _SEEN * noise)[:, None]).all(axis=0)
+            found.append(hidden[:, near])
+        return found
+
+    @property
+    def alike(self) -> list[list[str]]:
+        """Names of columns that nearly tell the same, the fewest that do."""
+        names = [*self.names, "the intercept"]
+        columns = [column for each in self._alike for column in each.T] if self.full else []
+        found = {frozenset(np.flatnonzero(column**2 > _ALONG).tolist()) for column in columns}
+        fewest = [group for group in found if not any(other < group for other in found)]
+        return [[names[j] for j in group] for group in sorted(map(sorted, fewest)) if len(group) > 1]
+
+    @staticmethod
+    def _hides(hidden: np.ndarray, parts: Any) -> np.ndarray:
+        """Tell which changes have a part along hidden directions, (changes,)."""
+        square = parts.multiply(parts).sum(axis=1)
+        return np.asarray(((parts @ hidden) ** 2).max(axis=1, initial=0.0) > _ALONG * square)
 
     @cached_property
     def _sizes(self) -> np.ndarray:
@@ -470,7 +553,8 @@ class Reading:
             mean, (low, high) = sign * self.weights[k], np.sort(sign * ends[k], axis=1).T
             center, sd, sure = self.parts @ mean, np.sqrt(self.variances(k, self.parts)), self.known[k]
             end = (abs(center) - reach * sd) * np.where(steps, units, 1.0)
-            large = told & (k not in self.absent) & (abs(center) > _FAR * sd) & (end > _LARGE)
+            apart = ~self._hides(self._alike[k], self.parts) if self.full else True
+            large = told & apart & (k not in self.absent) & (abs(center) > _FAR * sd) & (end > _LARGE)
             from_ = np.where(sure | (large & (center > 0)), center - reach * sd, -np.inf)
             to = np.where(sure | (large & (center < 0)), center + reach * sd, np.inf)
             logs = np.stack([center, from_, to], axis=1)
@@ -737,6 +821,13 @@ def findings(model: Any) -> list[str]:
     named = {one.name for one in telling}
     if telling:  # numbers beside it have no intervals, whatever the data say
         named |= {name for name, change in zip(read.names, read.changes, strict=True) if change.step}
+    for group in read.alike[:_MOST_NAMED]:
+        found.append(
+            f"effects: {', '.join(group)} tell nearly the same, as far as noise shows, so that only the prior tells "
+            "their effects apart and these have no intervals; expected columns that the others do not tell: leave one "
+            "out"
+        )
+        named |= set(group)
     unknown = [one.name for one in told.unknown if one.name not in named and not one.large]
     if unknown and (read.too_few or (read.labels and read.on_the_way.all())):
         least = FEWEST_STEPS if read.too_few else 2 * read.steps
