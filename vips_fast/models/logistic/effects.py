@@ -465,11 +465,13 @@ class Reading:
         fewest = [group for group in found if not any(other < group for other in found)]
         return [[names[j] for j in group] for group in sorted(map(sorted, fewest)) if len(group) > 1]
 
-    @staticmethod
-    def _hides(hidden: np.ndarray, parts: Any) -> np.ndarray:
-        """Tell which changes have a part along hidden directions, (changes,)."""
-        square = parts.multiply(parts).sum(axis=1)
-        return np.asarray(((parts @ hidden) ** 2).max(axis=1, initial=0.0) > _ALONG * square)
+    def _hides(self, hidden: np.ndarray, parts: Any) -> np.ndarray:
+        """Tell which changes have a part along hidden directions, (changes,).
+
+        The small part is that of one of many columns for values. A schema's changes have none in such a set.
+        """
+        least = (_ALONG if self.schema is None else _SHARE_OF_PRIOR**2) * parts.multiply(parts).sum(axis=1)
+        return np.asarray(((parts @ hidden) ** 2).max(axis=1, initial=0.0) > least)
 
     @cached_property
     def _sizes(self) -> np.ndarray:
