@@ -43,8 +43,6 @@ _SEEN, _RIDGE = 4.2, 1.5
 #: Only the prior tells a direction if less than the first share of its estimated curvature was released. It hides
 #: changes, and consists of columns, whose square has more than the second share along it: at most some 30.
 _LEFT, _ALONG = 0.5, 0.03
-#: Columns nearly tell the same if less than this share of their moments is left along what they share.
-_NEARLY = 0.1
 #: A log odds ratio above the first has two ends if both classes are seen beside the value and beside 0: their number is
 #: above 0 by the second many standard deviations of its noise.
 _STEEP, _BOTH = 1.5, 2.5
@@ -440,31 +438,6 @@ class Reading:
         each = np.linalg.qr(each)[0]
         return np.asarray(each @ each.T)
 
-    @cached_property
-    def _alike(self) -> list[np.ndarray]:
-        """Those hidden directions along which columns nearly tell the same, (D, number).
-
-        As usual, that is if less than a tenth of a variance is left, here of the rows' and with one standard deviation
-        of the noise: the curvature is also small where outcomes hardly vary. Noise hides none of the columns by itself.
-        """
-        found = []
-        for k, hidden in enumerate(self._hidden):
-            rows, noise = self._stored("rows", k), math.sqrt(2 * float(self._stored("law", k)[0]))
-            squares, own = hidden**2, rows.diagonal()
-            near = np.einsum("ij,ij->j", hidden, rows @ hidden) + noise < _NEARLY * (own @ squares)
-            near &= ((squares <= _ALONG) | (own > _SEEN * noise)[:, None]).all(axis=0)
-            found.append(hidden[:, near])
-        return found
-
-    @property
-    def alike(self) -> list[list[str]]:
-        """Names of columns that nearly tell the same, the fewest that do."""
-        names = [*self.names, "the intercept"]
-        columns = [column for each in self._alike for column in each.T] if self.full else []
-        found = {frozenset(np.flatnonzero(column**2 > _ALONG).tolist()) for column in columns}
-        fewest = [group for group in found if not any(other < group for other in found)]
-        return [[names[j] for j in group] for group in sorted(map(sorted, fewest)) if len(group) > 1]
-
     def _hides(self, hidden: np.ndarray, parts: Any) -> np.ndarray:
         """Tell which changes have a part along hidden directions, (changes,).
 
@@ -555,8 +528,7 @@ class Reading:
             mean, (low, high) = sign * self.weights[k], np.sort(sign * ends[k], axis=1).T
             center, sd, sure = self.parts @ mean, np.sqrt(self.variances(k, self.parts)), self.known[k]
             end = (abs(center) - reach * sd) * np.where(steps, units, 1.0)
-            apart = ~self._hides(self._alike[k], self.parts) if self.full else True
-            large = told & apart & (k not in self.absent) & (abs(center) > _FAR * sd) & (end > _LARGE)
+            large = told & (k not in self.absent) & (abs(center) > _FAR * sd) & (end > _LARGE)
             from_ = np.where(sure | (large & (center > 0)), center - reach * sd, -np.inf)
             to = np.where(sure | (large & (center < 0)), center + reach * sd, np.inf)
             logs = np.stack([center, from_, to], axis=1)
@@ -823,13 +795,6 @@ def findings(model: Any) -> list[str]:
     named = {one.name for one in telling}
     if telling:  # numbers beside it have no intervals, whatever the data say
         named |= {name for name, change in zip(read.names, read.changes, strict=True) if change.step}
-    for group in read.alike[:_MOST_NAMED]:
-        found.append(
-            f"effects: {', '.join(group)} tell nearly the same, as far as noise shows, so that only the prior tells "
-            "their effects apart and these have no intervals; expected columns that the others do not tell: leave one "
-            "out"
-        )
-        named |= set(group)
     unknown = [one.name for one in told.unknown if one.name not in named and not one.large]
     if unknown and (read.too_few or (read.labels and read.on_the_way.all())):
         least = FEWEST_STEPS if read.too_few else 2 * read.steps
