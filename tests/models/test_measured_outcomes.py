@@ -67,6 +67,25 @@ def test_a_rare_outcome_is_judged_by_its_own_log_loss(rate):
     assert model.found_gain_.gain == pytest.approx(true_gain(model, X, y), abs=0.03)
 
 
+@pytest.mark.parametrize("kind", ["two", "three", "counts"])
+def test_the_gain_is_that_of_units_with_a_record(kind):
+    """Of a label that half of the records lack; a share of all units was told, and the verdict was "not better"."""
+    X, y = data(12_000, d=3, classes=3 if kind == "three" else 2)
+    settings, more = dict(row_norm=1.5, epsilon=4.0, delta=1e-5), dict(invalid="drop")
+    if kind == "counts":
+        y = np.random.default_rng(0).poisson(np.exp(2 * X[:, 0])).astype(float)
+        models = [CountRegression(largest=20, options=more, **settings) for _ in range(2)]
+    else:
+        classes = [0, 1, 2][: 2 + (kind == "three")]
+        models = [BayesianLogisticRegression(classes=classes, options=more, **settings) for _ in range(2)]
+    half = np.where(np.arange(len(y)) % 2, y, np.nan)
+    whole, lacking = (keyed(model).fit(X, labels) for model, labels in zip(models, (y, half), strict=True))
+    assert lacking.found_gain_.low < whole.found_gain_.gain < lacking.found_gain_.high
+    assert lacking.found_gain_.gain == pytest.approx(whole.found_gain_.gain, abs=0.04)
+    assert "About 50% of the number of records that the fit was told had no record" in str(lacking.verdict_)
+    assert "had no record" not in str(whole.verdict_)
+
+
 def test_a_gain_of_many_classes_may_be_as_low_as_noise_makes_it():
     """A gain in perplexity is cut at -1, which of many classes is a small part of their log loss."""
     X, y = np.random.default_rng(0).uniform(-1, 1, (300, 1)), np.arange(300) % 100

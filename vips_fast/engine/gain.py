@@ -35,6 +35,8 @@ _LEAST = 1.0
 
 #: Units that a score asks, about. More would take time, and the noise of these is small.
 JUDGES = 20_000
+#: By how many standard deviations of the noise fewer units than stated have a record.
+_FEWER = 3.0
 #: Fewest steps of a run whose last one is a score, unless its settings ask for one.
 MEASURED = 10
 
@@ -73,7 +75,8 @@ class GainScore(ABC):
     shares: float = 1 / 3
     #: Whether neighbors replace a unit; else one has a unit more.
     replaces: bool = False
-    #: Standard deviation of the error in what is taken off the nats.
+    #: What is taken off the nats of each unit, since the fit had it, and the standard deviation of the error in that.
+    optimism: float = 0.0
     unsure: float = 0.0
 
     @property
@@ -128,9 +131,6 @@ class GainScore(ABC):
 
 class RowScore(GainScore):
     """A score of units of rows: their nats add up, and are brought to ``most`` predictions."""
-
-    #: What a fit gains on a unit of its own, in nats.
-    optimism: float = 0.0
 
     @abstractmethod
     def predict(self, records: Any, words: np.ndarray, kept: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -187,13 +187,18 @@ class Score:
         nats, last = np.asarray(values) * factor, len(values) - score.n_shares - 2
         predicted, square = (nats[last : last + 2] / (score.nats * score.rest)).tolist()
         shares = nats[last + 2 :] / (score.nats * score.shares) if score.n_shares else None
-        nats = np.concatenate([nats[:1], nats[0] + nats[1:last]])
-        more = (max(square * score.nats**2 - float(nats[0]) ** 2, 0.0) / units + score.unsure**2) ** 0.5
-        sd = noise_sd * factor
-        if score.most == 1:  # what is known needs no release
-            return cls(nats, sd, 1.0, 0.0, more, shares, sd / (score.nats * score.shares))
-        noise = sd * score.most / (score.nats * score.rest)
-        return cls(nats, sd, predicted * score.most, noise, more, shares, sd / (score.nats * score.shares))
+        nats, sd = np.concatenate([nats[:1], nats[0] + nats[1:last]]), noise_sd * factor
+        noise, shares_sd, held = sd * score.most / (score.nats * score.rest), sd / (score.nats * score.shares), 1.0
+        if score.most == 1:
+            # As many units as are stated, unless the release shows that fewer have a record.
+            known = predicted + _FEWER * noise >= 1.0
+            held, noise = (1.0, 0.0) if known else (max(predicted, noise), noise)
+            nats, predicted = nats - score.optimism * (1.0 - held), held
+            shares, shares_sd = None if shares is None else shares / held, shares_sd / held
+        more = (
+            max(square * score.nats**2 - float(nats[0]) ** 2 / held, 0.0) / units + (held * score.unsure) ** 2
+        ) ** 0.5
+        return cls(nats, sd, predicted * score.most, noise, more, shares, shares_sd)
 
     @classmethod
     def restore(cls, state: np.ndarray, shares: np.ndarray | None = None) -> Self:
@@ -223,7 +228,7 @@ class Score:
 
     def found(self, candidate: int = 0) -> FoundGain:
         """Compute the share of perplexity that a candidate saves."""
-        nats, predicted = float(self.nats[candidate]), max(self.predicted, _LEAST)
+        nats, predicted = float(self.nats[candidate]), max(self.predicted, min(_LEAST, self.predicted_sd))
         spread = self.noise(candidate) ** 2 + self.more**2
         ends = _ratio_ends(nats, predicted, spread, self.predicted_sd**2)
         rates = np.clip(np.array([nats / predicted, *ends]), -NATS, NATS)

@@ -64,9 +64,19 @@ class Verdict:
         return cls(worth, found, text)
 
     @classmethod
-    def of_outcomes(cls, found: FoundGain | None, told: str, claim: str, than: str) -> "Verdict":
-        """Judge a regression by what it predicts; ``told`` says which effects are known."""
+    def of_outcomes(
+        cls, found: FoundGain | None, told: str, claim: str, than: str, unit: str, held: float
+    ) -> "Verdict":
+        """Judge a regression by what it predicts.
+
+        ``told`` says which effects are known, and ``held`` is the released share of units that have a record.
+        """
         worth, text = _judged(found, claim, than, "without columns", "More records or a larger epsilon would tell.")
+        if held < 1.0 - _MANY:
+            of = f"the number of {several(unit)} that the fit was told"
+            text += (
+                f" About {1.0 - held:.0%} of {of} had no record that counts. Look at the label and at missing values."
+            )
         return cls(worth, found, f"{text} {told}".strip())
 
     def __str__(self) -> str:

@@ -283,7 +283,9 @@ class Regression(PrivateEstimator):
     @property
     def verdict_(self) -> Verdict:
         """Judge the regression in words, from releases only: what it predicts, and which effects are known."""
-        return Verdict.of_outcomes(self.found_gain_, Told.of(self).sentence, *self._claim)
+        fitted = self._fitted()
+        held = float(fitted.state["score"][-3]) if "score" in fitted.state else 1.0
+        return Verdict.of_outcomes(self.found_gain_, Told.of(self).sentence, *self._claim, fitted.public.unit, held)
 
 
 class PaperParameters(Common, total=False):

@@ -305,10 +305,10 @@ def factor_of_gain(score: Score, gains: Vector) -> float:
     factor of 2. For where noise hides the gain it has mostly made the logits.
     """
     other = _OTHER_ROWS * float(gains[1:][FACTORS == 1.0].item() - gains[0])
-    variance = max(score.sd**2 + score.more**2 + other**2, 1e-300)
+    variance = max((score.sd**2 + score.more**2) / score.predicted**2 + other**2, 1e-300)
     chances = np.exp(_FACTOR_WEIGHTS)
     chances = np.append(_NOTHING / (1 - _NOTHING) * chances.sum(), chances)
-    off = (float(score.nats[0]) - gains) ** 2
+    off = (float(score.nats[0]) / score.predicted - gains) ** 2
     chances *= np.exp(0.5 * (off.min() - off) / variance)
     return float(chances[1:] @ FACTORS / chances.sum())
 
