@@ -221,7 +221,8 @@ static void weigh(const lattice *l, int64_t d, int64_t n, int label_free, int kn
         const double t = v > l->target ? l->target / v : 1.0;
         const double w = t * residual * clipped[r] * l->inv_linear * l->inv_spacing;
         const double h = 2.0 * c[r] * g->xi[r], slope = (1.0 - h) * (1.0 + h) * 0.25; /* h = tanh(c/2), to rounding */
-        const double s2 = !known ? e : slope > 0.0 ? b * slope : 0.0;
+        /* v2 bounds <xi>, which slope is below; its rounding is not, for huge c. */
+        const double s2 = !known ? e : slope > 0.0 ? b * (slope < g->xi[r] ? slope : g->xi[r]) : 0.0;
         const double f = sqrt(t * s2 * l->inv_quadratic) * clipped[r] * l->inv_factor;
         g->weight[r] = good ? w : 0.0;
         g->factor[r] = good ? f : 0.0;

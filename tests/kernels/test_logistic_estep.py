@@ -111,6 +111,17 @@ def squared_norm(sums, d, spacing, grid):
 
 
 @pytest.mark.parametrize("isa", ISAS)
+def test_joint_norm_holds_for_huge_logits(isa):
+    """There 1 - tanh(c/2) is rounding alone, and was above the <xi> that the bound is made for."""
+    spacing, grid, one = 2.0**-12, LATTICE.factor_spacing, np.ones(1)
+    bound = int(LATTICE.clip_norm / spacing) ** 2 * 4 ** int(round(math.log2(spacing / grid**2)))
+    lattice = dict(row_norm=1e60, scale_linear=1e5, scale_quadratic=1.0, spacing=spacing)
+    for power in range(40, 190, 5):
+        x = np.full((1, 4), np.ldexp(float.fromhex("0x1.2f04f4024d55cp0"), power))  # c <xi> is below 1/2
+        assert squared_norm(sums_of(x, one, None, np.eye(4)[0], isa=isa, **lattice), 4, spacing, grid) <= bound
+
+
+@pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize("storage", ["dense", "csr"])
 @pytest.mark.parametrize("seed", range(3))
 def test_joint_norm_holds_in_integers(isa, storage, seed):
