@@ -370,6 +370,9 @@ def test_encoded_rows_bring_their_schema_to_a_fit(tmp_path):
         assert chosen.schema == schema
     for other in (X[:, [1, 0]], X[:9, ::-1], X[..., [0, 1]], X * 2, X.copy(), X.tocsc(), X.multiply(3), abs(X)):
         assert getattr(other, "schema", None) is None
+    for change in ("rows *= 2", "rows.data[0] += 1", "rows[0, 0] = 7", "rows.resize((60, 3))", "rows.sum_duplicates()"):
+        exec(change, {"rows": (rows := X[:])})
+        assert (rows.schema is None) == ("sum" not in change), change
     assert model.fit(X[:, [1, 0]], y).inputs_ == {}
     pipe = make_pipeline(ColumnEncoder(schema), model).fit(table, y)
     assert pipe[-1].effects()[0].label == "age +10"

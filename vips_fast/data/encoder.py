@@ -1,6 +1,7 @@
 """Encode tables as numbers by a public schema, as scikit-learn's transformers do."""
 
 import os
+import zlib
 from typing import Any, Self
 
 import numpy as np
@@ -19,11 +20,25 @@ _EVERY = (slice(None), ...)
 class EncodedRows(sparse.csr_array):  # type: ignore[misc]  # scipy has no types
     """Rows that a `Schema` encoded, which carry it to a fit, so that effects are in the columns' own units.
 
-    Rows that are chosen of them carry it, too. Nothing else does: numbers that were changed, or other columns, are not
-    the schema's.
+    Rows that are chosen of them carry it, too. Nothing else does: numbers that were changed, in place too, or other
+    columns, are not the schema's.
     """
 
-    schema: Schema | None = None
+    _encoded: tuple[Schema | None, tuple[int, ...]] = (None, ())
+
+    @property
+    def schema(self) -> Schema | None:
+        """The schema, or None if these are not its numbers."""
+        schema, digest = self._encoded
+        return schema if schema is not None and digest == self._digest() else None
+
+    @schema.setter
+    def schema(self, schema: Schema | None) -> None:
+        self._encoded = schema, () if schema is None else self._digest()
+
+    def _digest(self) -> tuple[int, ...]:
+        arrays = self.data, self.indices, self.indptr
+        return (*self.shape, *(zlib.crc32(np.ascontiguousarray(one).data) for one in arrays))
 
     def __getitem__(self, key: Any) -> Any:
         made = super().__getitem__(key)
