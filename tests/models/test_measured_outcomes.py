@@ -339,6 +339,7 @@ FORGED = {
     "noise below 0": ("shares", lambda a: -1 - a, "out of its range"),
     "another score": ("score", lambda a: a[1:], "'score' has shape"),
     "a score without a square": ("score", lambda a: a + 1e200, "out of its range"),
+    "a share of no units": ("score", lambda a: a * [*[1.0] * (len(a) - 3), 0.0, 0.0, 1.0], "out of its range"),
     "a base rate of 1": ("base", lambda a: a + 40.0, "'base' is out of its range"),
 }
 

@@ -379,7 +379,8 @@ def released_score(model: Model, state: Mapping[str, np.ndarray]) -> Score:
     numbers = array_of(state, "score", (asked.n_candidates + 4,))
     shares = array_of(state, "shares", (asked.n_shares + 1,)) if asked.n_shares else None
     score = Score.restore(numbers, shares)
-    if min(score.sd, score.predicted_sd, score.more, score.shares_sd) < 0 or np.abs(numbers).max() > _LARGEST:
+    least = min(score.sd, score.predicted_sd, score.more, score.shares_sd)
+    if least < 0 or max(score.predicted, score.predicted_sd) <= 0 or np.abs(numbers).max() > _LARGEST:
         raise ValueError("state: 'score' is out of its range")
     return score
 
