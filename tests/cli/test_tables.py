@@ -61,6 +61,7 @@ def test_a_finished_fit_is_not_the_answer_to_other_columns_or_bounds(run, refuse
         (["--row-norm", 3], "row_norm = "),
         (["--epsilon", 6], "epsilon = 5.0, this fit has 6.0"),
         (["--classes", "yes", "no"], "classes = none, this fit has ['yes', 'no']"),
+        (["--names", "t.csv"], "--names: leave it out with --schema"),
     ):
         assert said in refused(*again, *more)
     assert "nothing was spent" in run(*again)[1]

@@ -126,8 +126,6 @@ def read_rows(args: FitMixture | Regression, *columns: str | None) -> Rows:
     if args.schema is None:
         rows = read_matrix(args.input)
         return Rows(rows, _names(args, rows.shape[1]))
-    if args.names is not None:
-        raise ValueError("--names: leave it out with --schema, which has the names")
     others = [name for name in (*columns, args.person) if name is not None]
     if len(set(others)) < len(others):
         raise ValueError("--label, --exposure, --person: expected another column for each")
@@ -141,6 +139,8 @@ def read_rows(args: FitMixture | Regression, *columns: str | None) -> Rows:
 
 def unlike_rows(args: FitMixture | Regression, *columns: str | None) -> Callable[[Any], Iterator[Difference]]:
     """Compare the columns of a finished model's rows with the schema or their names, as `read_rows`."""
+    if args.names is not None and args.schema is not None:
+        raise ValueError("--names: leave it out with --schema, which has the names")
 
     def compare(model: Any) -> Iterator[Difference]:
         if args.schema is not None:

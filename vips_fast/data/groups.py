@@ -40,7 +40,7 @@ def canonical_label(label: Any) -> Hashable:
 
     Returns the form, or None for a missing label: None, NaN, not a time, an empty text, a tuple with such a part.
     Raises TypeError for labels that do not tell persons apart. These are booleans, floats so large that their type does
-    not hold every whole number (2**53 for 64 bits), and all other types.
+    not hold every whole number (2**53 for 64 bits), numbers of more than 100 digits, and all other types.
     """
     if type(label) is str and label.isascii() and label.isalnum():
         return label  # the most frequent case, which the rest would not change
@@ -56,7 +56,8 @@ def canonical_label(label: Any) -> Hashable:
         if abs(float(label)) < 2.0 ** (np.finfo(type(label)).nmant + 1):
             return str(int(label)) if label == int(label) else str(label)
     elif isinstance(label, Integral) and not isinstance(label, (bool, np.timedelta64)):
-        return str(int(label))
+        if abs(int(label)) < 10**100:  # Python writes no very long ones
+            return str(int(label))
     elif isinstance(label, Decimal) and abs(label.adjusted()) < 100:
         text = format(label, "f")
         return canonical_label(text.rstrip("0") if "." in text else text)
