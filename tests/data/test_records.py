@@ -381,6 +381,16 @@ def test_a_broken_row_takes_no_other_with_it(tmp_path, monkeypatch, record, kind
     assert corpus.counts.toarray()[:, :2].tolist() == [[1, 0], [0, 1], [0, 0]] and corpus.groups.tolist() == [0, 1, 2]
 
 
+@pytest.mark.parametrize("name", ["t.jsonl", "t.NDJSON", "t.jsonl.gz"])
+@pytest.mark.parametrize("first", [b"\xff", b"text,who", b'"', b"x"])
+def test_a_broken_first_record_leaves_json_lines_what_they_are(tmp_path, name, first):
+    """The file was one of CSV then, and refused with cells of the record."""
+    content = first + b'\n{"text": "alpha", "who": "x"}\n'
+    path = written(tmp_path / name, gzip.compress(content) if name.endswith("gz") else content)
+    corpus = load_corpus(path, VOCABULARY, person="who", invalid="drop")
+    assert corpus.counts.toarray()[:, 0].tolist() == [0, 1]
+
+
 PIECES = ("a", "b,c", ",", '"', '""', '"a"', "\n", "\r\n", "\r", "\0", "\u00e9", "#", '"x\ny",z\n', "a,b\n")
 
 

@@ -198,7 +198,7 @@ def is_utf8(path: str | os.PathLike[str]) -> bool:
 def opened(
     source: str | os.PathLike[str], format: str | None = None, encoding: str = "utf-8"
 ) -> Iterator[tuple[Any, Any, str]]:
-    """Open a file or standard input: as it is, expanded, and the format, by its beginning if it is None.
+    """Open a file or standard input: as it is, expanded, and the format, by name and beginning if it is None.
 
     Raises ValueError if the file is empty, or of a format or an encoding that no reader takes.
     """
@@ -208,7 +208,9 @@ def opened(
         if not head:
             raise ValueError("is empty")
         if format is None:
-            other = "jsonl" if _JSON.match(head) else "csv"
+            # A name decides first: a broken first record would make another file of all others.
+            named = str(source).lower().removesuffix(".gz").endswith((".jsonl", ".ndjson"))
+            other = "jsonl" if named or _JSON.match(head) else "csv"
             format = "xlsx" if is_excel(source) else "parquet" if head.startswith(b"PAR1") else other
         if format != "xlsx":
             refuse_foreign(head)
