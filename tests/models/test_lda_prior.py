@@ -219,7 +219,7 @@ def test_the_stored_prior_of_a_language(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", "/home/somebody")
     assert str(prior_file("pt-BR")) == "/home/somebody/.cache/vips_fast/built-pt-BR.prior"
     for language in ("", "../x", "e", "en/"):
-        with pytest.raises(ValueError, match="expected a code such as en"):
+        with pytest.raises(ValueError, match="expected a code, such as en"):
             prior_file(language)
     with pytest.raises(FileNotFoundError):
         load_prior(tmp_path / "nowhere.npz")

@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -16,9 +15,7 @@ from ..data.arrays import DROP
 from ..data.types import Labels
 from ..models.clusters import DocumentClusters, PublicVectors, packaged_vectors
 from ..models.clusters.knowledge import Encode
-from ..report import distinct_names, html_report
-from ..store.atomic import replace_text
-from . import beside
+from ..report import distinct_names
 from .job import Difference, Material, Reading
 from .progress import reading
 from .text import read_settings, reading_file
@@ -201,16 +198,6 @@ class PrivateClusters(TextJob):
         """Find the clusters of texts, (n_texts,) numbers from 1. They describe these texts, and are not private."""
         encode, _ = encoder_and_knowledge(self.encode, self.model_.public, self.n_jobs)
         return np.asarray(self.model_.predict(encode([text or "" for text in texts])) + 1)
-
-    def report(self, path: str | os.PathLike[str]) -> None:
-        """Write a page about the clusters and their privacy."""
-        replace_text(Path(path), html_report(self.model_))
-
-    def __str__(self) -> str:
-        """The verdict, the clusters and the guarantee."""
-        verdict = str(self.model_.verdict_)
-        said = [verdict] if verdict else []
-        return "\n".join([*said, beside.shown(self.model_), beside.statement(self.model_).rstrip()])
 
 
 def encoder_and_knowledge(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import re
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -41,6 +40,7 @@ from ..models.caveats import tell
 from ..models.family import PURCHASE, READING, VOCABULARY
 from ..models.inputs import column_names, listed
 from ..models.lda import Plan, PublicPrior, load_prior, plan
+from ..models.lda.prior import language_code
 from ..models.parameters import Options
 from ..models.vocabulary import PrivateVocabulary, TokenRows
 from ..models.vocabulary.estimator import read_purchase
@@ -50,8 +50,6 @@ from .job import Difference, Material, PurchaseError, Reading
 
 #: What a vocabulary may be instead of a file.
 PRIVATE, NONE, PUBLIC = "private", "none", "public:"
-#: The code of a language, such as en, tlh or zh-Hant.
-_CODE = re.compile(r"[a-z]{2,3}(-\w+)?")
 #: Words of a public prior that a fit without another vocabulary counts.
 _PRIOR_WORDS = 5000
 
@@ -267,11 +265,7 @@ class TextFile:
 
 def language_of(language: str | None) -> str:
     """Return the code of a language, English by default: a fit says which it read, its verdict if it was another."""
-    if language is None:
-        return "en"
-    if not _CODE.fullmatch(language):
-        raise ValueError(f"language={language!r}: expected a code, such as en or de")
-    return language
+    return "en" if language is None else language_code(language)
 
 
 def _check_words(words: Sequence[str], analyzer: Analyzer, name: str) -> None:

@@ -55,6 +55,35 @@ class TextJob:
     random_state: int | None = None
     releases_: Path = field(init=False)
 
+    @property
+    def privacy_(self) -> Privacy:
+        """The guarantee; ``privacy_.statement()`` says it in words."""
+        privacy: Privacy = self._fitted().privacy_
+        return privacy
+
+    def _fitted(self) -> Any:
+        if (model := vars(self).get("model_")) is None:
+            raise ValueError(f"{type(self).__name__} is not fitted yet: call fit first")
+        return model
+
+    def report(self, path: str | os.PathLike[str]) -> None:
+        """Write a page about the model and its privacy."""
+        replace_text(Path(path), html_report(self._fitted()))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(epsilon={self.epsilon}, delta={self.delta})"
+
+    def __str__(self) -> str:
+        """The verdict, the model and the guarantee."""
+        if (model := vars(self).get("model_")) is None:
+            return repr(self)
+        shown, verdict = beside.shown(model).rstrip(), str(model.verdict_)
+        parts = [verdict] * (verdict not in shown) + [shown, beside.statement(model).rstrip()]
+        return "\n\n".join(parts)
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(str(self))}</pre>"
+
     def _settings(self) -> dict[str, Any]:
         """Give the settings that the model takes, too."""
         return {
@@ -275,18 +304,8 @@ class PrivateTopics(TextJob):
 
     # ------------------------------------------------------------ read-outs
 
-    @property
-    def privacy_(self) -> Privacy:
-        """The guarantee; ``privacy_.statement()`` says it in words."""
-        return self._fitted().privacy_
-
-    def _fitted(self) -> LatentDirichletAllocation:
-        if not hasattr(self, "model_"):
-            raise ValueError("PrivateTopics is not fitted yet: call fit first")
-        return self.model_
-
     def _words(self) -> list[str]:
-        model = self._fitted()
+        model: LatentDirichletAllocation = self._fitted()
         return model.inputs_[VOCABULARY].split("\n")[: model.n_features_in_]
 
     def topics(self, n_words: int = 10, level: float = 0.9) -> DataFrame | list[TopicWord]:
@@ -317,8 +336,8 @@ class PrivateTopics(TextJob):
         """Compute topic proportions of texts, (n_texts, K). They describe these texts, and are not private."""
         if isinstance(texts, (str, Mapping)) or named_columns(texts):
             raise TypeError(f"texts: {type(texts).__name__}; expected a list of texts, or one column of a table")
-        model, texts = self._fitted(), list(texts)
-        counts = count_matrix([texts], self._words(), read_settings(model)["analyzer"])
+        model: LatentDirichletAllocation = self._fitted()
+        counts = count_matrix([list(texts)], self._words(), read_settings(model)["analyzer"])
         return model.transform(counts)
 
     def plot(self, n_topics: int = 12, n_words: int = 10) -> Figure:
@@ -327,11 +346,8 @@ class PrivateTopics(TextJob):
         A notebook shows the figure; in a script, ``plot().savefig("topics.png")`` writes it. Raises ImportError without
         matplotlib.
         """
-        return self._fitted().plot(self._words(), n_words, n_topics)
-
-    def report(self, path: str | os.PathLike[str]) -> None:
-        """Write a page about the topics and their privacy."""
-        replace_text(Path(path), html_report(self._fitted()))
+        model: LatentDirichletAllocation = self._fitted()
+        return model.plot(self._words(), n_words, n_topics)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model, its topics and its guarantee to a folder, and its releases beside it.
@@ -363,15 +379,3 @@ class PrivateTopics(TextJob):
         )
         found.model_, found.releases_ = model, releases_folder(place)
         return found
-
-    def __repr__(self) -> str:
-        return f"PrivateTopics(epsilon={self.epsilon}, delta={self.delta})"
-
-    def __str__(self) -> str:
-        """The verdict, the topics and the guarantee."""
-        if not hasattr(self, "model_"):
-            return repr(self)
-        return f"{beside.shown(self.model_).rstrip()}\n\n{beside.statement(self.model_).rstrip()}"
-
-    def _repr_html_(self) -> str:
-        return f"<pre>{escape(str(self))}</pre>"

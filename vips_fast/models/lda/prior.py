@@ -54,7 +54,8 @@ _VERSION = 1
 _LIST = "data/large_en.msgpack.gz"
 #: Words of a frequency list: more than a fit uses, since a vocabulary purchase finds rare ones.
 PRIOR_WORDS = 20_000
-_LANGUAGE = re.compile(r"[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*")
+#: The code of a language, such as en, tlh or zh-Hant.
+_LANGUAGE = re.compile(r"[a-z]{2,3}(-\w+)?")
 
 
 @dataclass(frozen=True, eq=False)
@@ -316,14 +317,16 @@ def _cluster(unit: Matrix, mass: Vector, n_clusters: int, rng: np.random.Generat
     return centers
 
 
-def prior_file(language: str) -> Path:
-    """Find the path of the prior that a user built for a language, by `store_prior`.
-
-    The folder is ``$XDG_CACHE_HOME``, or ``~/.cache``. Raises ValueError if ``language`` is not a code such as "en".
-    """
+def language_code(language: str) -> str:
+    """Return the code of a language; ValueError for a text that is none."""
     if not _LANGUAGE.fullmatch(language):
-        raise ValueError(f"language {language!r}: expected a code such as en")
-    return cache_folder() / f"built-{language}.prior"
+        raise ValueError(f"language={language!r}: expected a code, such as en or de")
+    return language
+
+
+def prior_file(language: str) -> Path:
+    """Find the path of the prior that a user built for a language, in ``$XDG_CACHE_HOME`` or ``~/.cache``."""
+    return cache_folder() / f"built-{language_code(language)}.prior"
 
 
 def store_prior(prior: PublicPrior, language: str) -> Path:
