@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from ..checks import check_choice
+
 #: Names of such columns, in any case and with or without an id or a number, as in "User_ID" (`names_persons`).
 PERSON_COLUMNS = tuple(
     """
@@ -136,8 +138,7 @@ def repeats(batches: Iterable[Iterable[Any]]) -> bool:
 
 def set_output(estimator: Any, transform: str | None) -> Any:
     """Set the output of ``transform``, see `to_frame`; None leaves it. Raises ValueError for another name."""
-    if transform not in (None, "default", "pandas", "polars"):
-        raise ValueError(f"transform={transform!r}: expected 'default', 'pandas', 'polars' or None")
+    check_choice("transform", transform, (None, "default", "pandas", "polars"))
     if transform is not None:
         estimator._output = transform
     return estimator

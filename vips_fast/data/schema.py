@@ -55,6 +55,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from scipy import sparse
 
+from ..checks import check_choice
 from ..store.limits import read_text
 from ..store.toml import parse_toml
 from ._files import naming
@@ -442,8 +443,7 @@ class Schema:
 
         Raises ValueError if a column is missing, or a cell is refused. The message has row and column, never the cell.
         """
-        if invalid not in ("raise", "nan"):
-            raise ValueError(f"invalid={invalid!r}: expected 'raise' or 'nan'")
+        check_choice("invalid", invalid, ("raise", "nan"))
         self.check_columns(cells)
         entries, places, start = [], [], 0
         refused: list[tuple[Column, np.ndarray]] = []

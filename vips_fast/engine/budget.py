@@ -31,7 +31,7 @@ from ..accounting.checks import count as whole_number
 from ..accounting.checks import non_negative, open_probability
 from ..accounting.parts import Spent, accounts
 from ..accounting.solver import find_integer
-from ..checks import check_name, check_number
+from ..checks import check_choice, check_name, check_number
 from ..store.atomic import create_file
 from ..store.lock import Lock
 from ..store.log import Log, LogDamagedError, Record, encode
@@ -395,8 +395,7 @@ class Budget:
         if epsilon == 0.0:
             raise ValueError("epsilon=0: expected a number above 0")
         relation = Relation(relation)
-        if filter not in ("auto", *FILTERS):
-            raise ValueError(f"filter={filter!r}: expected 'auto', 'gaussian' or 'renyi'")
+        check_choice("filter", filter, ("auto", *FILTERS))
         for name, text in (("dataset", dataset), ("unit", unit)):
             check_name(name, text)
         check_number("purchases", purchases, 0, 10_000, integer=True, optional=True)

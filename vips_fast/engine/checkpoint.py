@@ -187,15 +187,11 @@ class RunFolder:
         if self.begun and not resume:
             raise FileExistsError(f"checkpoint {self.path}: holds a run; expected resume=True, or an empty folder")
         others = self.others(self.path)
-        if others and not (self.begun or self._ours()):
+        if others and not self.begun:
             raise FileExistsError(f"checkpoint {self.path}: holds {others[0]!r}; expected a new or an empty folder")
         for part in self.path.glob(".*.part"):
             if part.name not in others:
                 delete(part)
-
-    def _ours(self) -> bool:
-        """Tell whether the folder certainly is of this class, before any run."""
-        return False
 
     @classmethod
     def others(cls, path: Path) -> list[str]:

@@ -18,6 +18,7 @@ import numpy as np
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
+from ..checks import check_choice
 from . import native
 from .threads import map_chunks, resolve_n_threads
 
@@ -200,8 +201,7 @@ def symmetric_gaussian(
     neither blocks nor threads.
     """
     value = _check_scale(scale)
-    if form not in ("orthonormal", "analyze_gauss"):
-        raise ValueError(f"form={form!r}: expected 'orthonormal' or 'analyze_gauss'")
+    check_choice("form", form, ("orthonormal", "analyze_gauss"))
     off = value if form == "analyze_gauss" else half_power_scale(value)
     _check_sums("matrix", matrix)
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or len(matrix) >= 2**31:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
-from ..checks import check_array, check_number
+from ..checks import check_array, check_choice, check_number
 from . import native
 from .threads import map_chunks, resolve_n_threads, zeros_on_line
 
@@ -104,8 +104,7 @@ def sbn_pg(
     (n_visible, n_hidden), w2 = w.shape, check_array("w2", w2, w.shape, 0.0)
     c, c_var = check_array("c", c, (n_visible,)), check_array("c_var", c_var, (n_visible,), 0.0)
     b, start = check_array("b", b, (n_hidden,)), check_array("start", start, (n_hidden,), 0.0, 1.0)
-    if dtype not in ("float32", "float64"):
-        raise ValueError(f"dtype={dtype!r}: expected 'float32' or 'float64'")
+    check_choice("dtype", dtype, ("float32", "float64"))
     z, xi = np.empty((len(y), n_hidden)), np.empty(y.shape)
     table, table2 = visible_table(w, dtype), visible_table(w2, dtype)
     c, c_var, b, start = (array.astype(dtype) for array in (c, c_var, b, start))

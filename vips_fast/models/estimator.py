@@ -640,14 +640,10 @@ class PrivateEstimator:
 
     def __sklearn_tags__(self) -> Any:
         """What scikit-learn's tools may expect (needs scikit-learn)."""
-        from sklearn.utils import InputTags, Tags, TargetTags
+        from sklearn.utils import Tags, TargetTags
 
-        return Tags(
-            estimator_type=None,
-            target_tags=TargetTags(required=False),
-            input_tags=InputTags(),
-            non_deterministic=bool(self.private),
-        )
+        target_tags = TargetTags(required=False)
+        return Tags(estimator_type=None, target_tags=target_tags, non_deterministic=bool(self.private))
 
 
 spell(cast(FunctionType, prepare), None)

@@ -237,10 +237,12 @@ def _sections(tables: Sequence[PrivateEstimator], words: Any, titles: Sequence[s
     """Make the sections of tables and of purchased words."""
     found = []
     part: Any
+    fitted: Any
     for k, one in enumerate(tables, 1):
-        part = part_of(one)
+        part, fitted = part_of(one), one._as_fitted()
         learned = part.learned(one, titles, 10)
-        found.append(Section(f"tables{k}", _heading(one), part.released(one), learned))
+        heading = f"Shares by {' and '.join(fitted.by)}"
+        found.append(Section(f"tables{k}", heading, part.released(one), learned))
     if words is not None:
         part = part_of(words)
         found.append(Section("words", "Words", part.released(words), part.learned(words, None, 10)))
@@ -267,8 +269,3 @@ def _findings(every: Sequence[PrivateEstimator]) -> tuple[Finding, ...]:
         whys = dict.fromkeys(one.why for one in own if one.held == held)
         found.append(Finding(same[0].assumption, held, " ".join(whys)))
     return tuple(found)
-
-
-def _heading(tables: Any) -> str:
-    """Name tables on the page by their columns."""
-    return f"Shares by {' and '.join(tables._as_fitted().by)}"

@@ -9,7 +9,7 @@ import hashlib
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -219,11 +219,8 @@ def packaged_vectors(
     encoder, prior = SentenceEncoder(), load_prior("public:en")
     source = f"{encoder.name}, of invented documents by {prior.source}, without coarse words"
     key = key_of(_VERSION, source, prior.digest, DIGESTS, packaged_key())
-
-    def make() -> PublicVectors:
-        return _made(encoder, prior, source, progress)
-
-    return cached("vectors-en", key, make, PublicVectors.to_bytes, PublicVectors.from_bytes)
+    made = partial(_made, encoder, prior, source, progress)
+    return cached("vectors-en", key, made, PublicVectors.to_bytes, PublicVectors.from_bytes)
 
 
 def _made(encode: Encode, prior: PublicPrior, name: str, progress: Callable[[int, int], None] | None) -> PublicVectors:
