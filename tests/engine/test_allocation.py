@@ -39,7 +39,7 @@ def test_each_record_is_in_one_minibatch_of_an_epoch(n_batches, randomness):
     epochs = []
     for epoch in range(2):
         of_epoch = randomness.of_step(epoch * n_batches)
-        drawn = [sampler.draw(997, of_epoch, epoch * n_batches + i) for i in range(n_batches)]
+        drawn = [sampler.draw(997, of_epoch, epoch * n_batches + i, range(997)) for i in range(n_batches)]
         assert np.array_equal(np.sort(np.concatenate(drawn)), np.arange(997))
         assert all(np.array_equal(rows, np.unique(rows)) and rows.dtype == np.int64 for rows in drawn)
         epochs.append(np.repeat(np.arange(n_batches), [len(rows) for rows in drawn])[np.argsort(np.concatenate(drawn))])
@@ -114,7 +114,7 @@ def test_a_fit_deals_each_record_once_an_epoch():
 
 def test_minibatches_that_are_drawn_once():
     sampler = RandomAllocationSampler(100, 2, True, np.array([0, 40, 98]))
-    assert [sampler.draw(98, SystemRandomness(), step).tolist() for step in range(4)] == [
+    assert [sampler.draw(98, SystemRandomness(), step, range(98)).tolist() for step in range(4)] == [
         list(range(40)),
         list(range(40, 98)),
         list(range(40)),

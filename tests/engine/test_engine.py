@@ -91,7 +91,7 @@ def test_poisson_sampler_keeps_each_record_with_its_probability():
     draws = np.zeros(2000)
     sizes = []
     for step in range(400):
-        records = sampler.draw(2000, KeyedRandomness(b"a"), step)
+        records = sampler.draw(2000, KeyedRandomness(b"a"), step, range(2000))
         assert (np.diff(records) > 0).all()
         draws[records] += 1
         sizes.append(len(records))
@@ -110,7 +110,7 @@ def test_fixed_size_sampler_is_uniform():
     sampler = FixedSizeSampler(50, 5)
     draws = np.zeros(50)
     for step in range(2000):
-        records = sampler.draw(50, KeyedRandomness(b"b"), step)
+        records = sampler.draw(50, KeyedRandomness(b"b"), step, range(50))
         assert len(set(records)) == 5
         draws[records] += 1
     assert stats.chisquare(draws).pvalue > 1e-6

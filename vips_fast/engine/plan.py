@@ -244,8 +244,7 @@ class Request:
         z = 0.0
         if terms.private:
             count = n_events(sampler, range(schedule.n_steps))
-            given, before = self._given_noise(terms, sampler, count, budget), bounded_with(self.purchase)
-            z = calibrated_noise(sampler, count, target, before) if given is None else given
+            z = self._noise(terms, sampler, count, budget)
             if z == 0.0:
                 reasons["noise_multiplier=0"] = None
             elif terms.noise_multiplier is not None and terms.epsilon is not None:
@@ -306,8 +305,7 @@ class Request:
             return None
         sampler, target = schedule.sampler, terms.target(self.public.n_records)
         count = n_events(sampler, range(schedule.n_steps))
-        given, before = self._given_noise(terms, sampler, count, budget), bounded_with(self.purchase)
-        event = sampler.event(calibrated_noise(sampler, count, target, before) if given is None else given)
+        event = sampler.event(self._noise(terms, sampler, count, budget))
         kept, least = 0, count
         if run is not None:
             kept, count = run.progress(event, target if terms.epsilon is not None else None)
@@ -356,8 +354,8 @@ class Request:
             budget.check_plan(schedule.sampler.relation, self.public.unit, delta)
         return terms, schedule
 
-    def _given_noise(self, terms: Terms, sampler: Sampler, count: int, budget: Budget | None) -> float | None:
-        """Find the noise multiplier of the settings, the interrupted run or the budget; None to calibrate it."""
+    def _noise(self, terms: Terms, sampler: Sampler, count: int, budget: Budget | None) -> float:
+        """Find the noise multiplier of the settings, the interrupted run or the budget, or calibrate it."""
         if terms.noise_multiplier is not None:
             return float(terms.noise_multiplier)
         if self.resumed_noise is not None:
@@ -366,7 +364,7 @@ class Request:
             return budget.noise_multiplier(sampler.event, count)
         if self.earlier is not None and self.earlier.ledger.spent:
             raise ValueError("noise_multiplier=None: expected a number for a run after an earlier one")
-        return None
+        return calibrated_noise(sampler, count, terms.target(self.public.n_records), bounded_with(self.purchase))
 
 
 def calibrated_noise(sampler: Sampler, count: int, target: Target, purchase: PrivacyEvent | None = None) -> float:

@@ -120,8 +120,8 @@ class Sampler(Protocol):
     #: Minibatches that one event covers: those of an epoch, or 1.
     n_batches: int
 
-    def draw(self, n_rows: int, randomness: Randomness, step: int, part: range | None = None) -> np.ndarray:
-        """Draw sorted record numbers below n_rows, int64, or only in ``part``.
+    def draw(self, n_rows: int, randomness: Randomness, step: int, part: range) -> np.ndarray:
+        """Draw sorted record numbers in ``part``, int64, of ``n_rows`` records.
 
         ``randomness`` is deterministic (`Randomness.of_step`): drawing part by part selects the same rows as drawing
         all at once. It is the same for all steps that one event covers.
@@ -173,8 +173,7 @@ class PoissonSampler:
         self.sampling_probability = q if math.ceil(q * 2**64) >= self.threshold else math.nextafter(q, 1.0)
         self.expected_batch_size = self.sampling_probability * n_records
 
-    def draw(self, n_rows: int, randomness: Randomness, step: int, part: range | None = None) -> np.ndarray:
-        part = range(n_rows) if part is None else part
+    def draw(self, n_rows: int, randomness: Randomness, step: int, part: range) -> np.ndarray:
         if self.threshold == 2**64:
             return np.arange(part.start, part.stop, dtype=np.int64)
         words = randomness.words(len(part), "sample", step, part.start)
@@ -200,13 +199,12 @@ class FixedSizeSampler:
         self.n_records, self.batch_size = n_records, batch_size
         self.expected_batch_size = float(batch_size)
 
-    def draw(self, n_rows: int, randomness: Randomness, step: int, part: range | None = None) -> np.ndarray:
+    def draw(self, n_rows: int, randomness: Randomness, step: int, part: range) -> np.ndarray:
         """Draw the records with the smallest random words of the whole data set."""
         if n_rows != self.n_records:
             raise ValueError(
                 f"n_records={self.n_records}: expected the number of rows with sampling='without_replacement'"
             )
-        part = range(n_rows) if part is None else part
         if self.batch_size == self.n_records:
             return np.arange(part.start, part.stop, dtype=np.int64)
         words = randomness.words(self.n_records, "sample", step)
@@ -245,8 +243,8 @@ class RandomAllocationSampler:
         self.n_records, self.n_batches, self.reused, self.edges = n_records, n_batches, reused, edges
         self.expected_batch_size = n_records / n_batches
 
-    def draw(self, n_rows: int, randomness: Randomness, step: int, part: range | None = None) -> np.ndarray:
-        part, (epoch, number) = range(n_rows) if part is None else part, divmod(step, self.n_batches)
+    def draw(self, n_rows: int, randomness: Randomness, step: int, part: range) -> np.ndarray:
+        epoch, number = divmod(step, self.n_batches)
         if self.reused:
             if self.edges is None:
                 raise ValueError("sampling='random_allocation': reused minibatches need the bins of X")
@@ -280,8 +278,7 @@ class FullSampler:
         self.n_records, self.relation = n_records, Relation(relation)
         self.expected_batch_size = float(n_records)
 
-    def draw(self, n_rows: int, randomness: Randomness, step: int, part: range | None = None) -> np.ndarray:
-        part = range(n_rows) if part is None else part
+    def draw(self, n_rows: int, randomness: Randomness, step: int, part: range) -> np.ndarray:
         return np.arange(part.start, part.stop, dtype=np.int64)
 
     def event(self, noise_multiplier: float) -> PrivacyEvent:
