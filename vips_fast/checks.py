@@ -52,9 +52,9 @@ def check_name(name: str, value: Any) -> str:
     return value
 
 
-def check_flag(name: str, value: Any) -> None:
-    """Raise a ValueError unless value is True or False."""
-    if not isinstance(value, (bool, np.bool_)):
+def check_flag(name: str, value: Any, *, optional: bool = False) -> None:
+    """Raise a ValueError unless value is True or False, or with ``optional`` None."""
+    if not isinstance(value, (bool, np.bool_)) and not (optional and value is None):
         raise ValueError(f"{name}={value!r}: expected True or False")
 
 

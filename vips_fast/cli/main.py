@@ -9,7 +9,6 @@ import io
 import os
 import sys
 from collections.abc import Sequence
-from typing import Any
 
 from ..store.text import put
 from . import arguments as _arguments  # noqa: F401  # its classes enter themselves in COMMANDS
@@ -121,7 +120,7 @@ def parse(argv: Sequence[str] | None = None) -> Arguments:
     family = [name for name in COMMANDS if words and name.startswith(f"{words[0]} ")]
     name, words = " ".join(words[: 2 if family else 1]), words[2 if family else 1 :]
     if name in COMMANDS:
-        args: Arguments = COMMANDS[name](**_values(COMMANDS[name], words))
+        args: Arguments = COMMANDS[name](**Parser(COMMANDS[name]).read(words))
         args.debug = debug
         return args
     first, _, last = name.rpartition(" ")
@@ -136,15 +135,6 @@ def parse(argv: Sequence[str] | None = None) -> Arguments:
     else:
         message = f"invalid choice: {last!r}{nearest(last, choices)} (choose from {', '.join(choices)})"
     raise ValueError(f"{message} (see vips-fast {f'{first or last} ' if family else ''}--help)")
-
-
-def _values(command: type[Arguments], words: list[str]) -> dict[str, Any]:
-    """Parse a command's own words."""
-    parser = Parser(command)
-    known = parser.read(words)
-    if missing := [one.flag for one in command.options() if one.required and one.name not in known]:
-        parser.error(f"the following arguments are required: {', '.join(missing)}")
-    return known
 
 
 def program_help(names: Sequence[str]) -> str:

@@ -268,13 +268,17 @@ class Parser(argparse.ArgumentParser):
             place.add_argument(option.flag, dest=option.name, **more | ({"nargs": "+"} if option.several else {}))
 
     def read(self, words: list[str]) -> dict[str, Any]:
-        """Parse the words; refuse an unknown option with the nearest known one."""
+        """Parse the words; refuse an unknown option with the nearest known one, and a lack of required ones."""
         # Options may stand between the arguments by position.
         found, unknown = self.parse_known_intermixed_args(words)
+        options = self.command.options()
         if unknown:
-            near = [nearest(word.partition("=")[0], [one.flag for one in self.command.options()]) for word in unknown]
+            near = [nearest(word.partition("=")[0], [one.flag for one in options]) for word in unknown]
             self.error(f"unrecognized arguments: {' '.join(unknown)}{next(filter(None, near), '')}")
-        return {name: value for name, value in vars(found).items() if value not in (None, [])}
+        given = {name: value for name, value in vars(found).items() if value not in (None, [])}
+        if missing := [one.flag for one in options if one.required and one.name not in given]:
+            self.error(f"the following arguments are required: {', '.join(missing)}")
+        return given
 
     def error(self, message: str) -> NoReturn:
         """Raise a ValueError."""

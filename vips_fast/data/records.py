@@ -110,8 +110,7 @@ def read_batches(
     the columns, is empty, or is no whole gzip or Parquet file, and with "raise" if a record is broken.
     """
     drop, columns = check_invalid(invalid), list(columns)
-    if format is not None:
-        check_choice("format", format, RECORD_FORMATS)
+    check_choice("format", format, (*RECORD_FORMATS, None))
     is_file, read, size, tell = isinstance(source, (str, os.PathLike)), [0], 0, None
     with naming(source_name(source)) if is_file else contextlib.nullcontext(), contextlib.ExitStack() as stack:
         if not is_file:
@@ -355,8 +354,7 @@ def holds_records(path: Any, format: str | None = None, text: Any = None, person
 
     Raises ValueError for an unknown format, and for columns of counts.
     """
-    if format is not None:
-        check_choice("format", format, FORMATS)
+    check_choice("format", format, (*FORMATS, None))
     counts = format == "npz" or (format is None and isinstance(path, (str, os.PathLike)) and str(path)[-4:] == ".npz")
     if counts and (text is not None or person is not None):
         raise ValueError(f"{path}: format npz has counts, no columns of text and persons")

@@ -422,8 +422,7 @@ def write_shards(
     """
     check_choice("kind", kind, tuple(KINDS))
     check_invalid(invalid)
-    if bins is not None:
-        check_number("bins", bins, 1, INT32_MAX, integer=True)
+    check_number("bins", bins, 1, INT32_MAX, integer=True, optional=True)
     path, words = Path(path), None if vocabulary is None else tuple(vocabulary)
     if os.path.lexists(path):
         raise FileExistsError(17, "exists; expected a new folder for shards", str(path))

@@ -157,8 +157,7 @@ class LdaOptions(Options):
         check_choice("dtype", self.dtype, ("float32", "float64"))
         check_number("max_doc_update_iter", self.max_doc_update_iter, 0, 2**31 - 1, integer=True)
         check_number("mean_change_tol", self.mean_change_tol, 0, math.inf, high_open=True, optional=True)
-        if self.measure_gain is not None:
-            check_flag("measure_gain", self.measure_gain)
+        check_flag("measure_gain", self.measure_gain, optional=True)
         check_number("doc_topic_prior", self.doc_topic_prior, 1e-30, 1e6, optional=True)
         check_number("topic_word_prior", self.topic_word_prior, 0, 1e6, low_open=True, optional=True)
 

@@ -112,8 +112,7 @@ class NetworkOptions(Options):
     def check(self) -> None:
         """Raise a ValueError for a number out of its range."""
         check_number("n_sweeps", self.n_sweeps, 1, 2**31 - 1, integer=True)
-        if self.measure_gain is not None:
-            check_flag("measure_gain", self.measure_gain)
+        check_flag("measure_gain", self.measure_gain, optional=True)
 
 
 class NetworkEstimator(PrivateEstimator):

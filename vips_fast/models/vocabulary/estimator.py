@@ -165,16 +165,14 @@ class PrivateVocabulary(PrivateEstimator):
             if given[name] != expected:
                 raise ValueError(f"{name}={given[name]!r}: expected {expected!r} for a vocabulary")
         check_choice("relation", self._options.relation, (None, "add_remove"))
-        if self.noise_multiplier is not None:
-            check_number("noise_multiplier", self.noise_multiplier, 1, 2.0**17)
+        check_number("noise_multiplier", self.noise_multiplier, 1, 2.0**17, optional=True)
         if self.n_steps is not None:
             raise ValueError(f"n_steps={self.n_steps!r}: expected None for a vocabulary; give its rounds as n_rounds")
         check_number("n_rounds", self.n_rounds, 1, 100, integer=True)
         check_number("max_tokens", self.max_tokens, 1, 2**20, integer=True)
         check_number("max_share", self.max_share, 0, 1, low_open=True)
         check_number("threshold_delta", self.threshold_delta, 0, LARGEST_DELTA, low_open=True, optional=True)
-        if self.max_features is not None:
-            check_number("max_features", self.max_features, 1, math.inf, integer=True)
+        check_number("max_features", self.max_features, 1, math.inf, integer=True, optional=True)
         check_choice("order", self.order, ("share", "alphabet"))
         if isinstance(self.stop_words, str):
             raise ValueError(f"stop_words={self.stop_words!r}: expected a sequence of strings")
