@@ -40,6 +40,14 @@ def test_tables_in_memory(kind):
     assert "cough" in str(found) and "differential" in str(found)
 
 
+def test_clusters_that_are_not_fitted_say_so(tmp_path):
+    unfitted = clusters()
+    assert str(unfitted) == repr(unfitted) == "PrivateClusters(epsilon=6.0, delta=1e-06)"
+    for ask in (unfitted.clusters, lambda: unfitted.predict(["rent"]), lambda: unfitted.report(tmp_path / "page.html")):
+        with pytest.raises(ValueError, match="PrivateClusters is not fitted yet: call fit first"):
+            ask()
+
+
 def test_a_file_gives_a_published_folder_and_resumes(tmp_path):
     pandas.DataFrame(notes()).to_csv(tmp_path / "notes.csv", index=False)
     out = tmp_path / "clusters"

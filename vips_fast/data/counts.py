@@ -172,7 +172,6 @@ def _rows_too_long(parts: Parts, name: str, drop: bool) -> np.ndarray:
 
 
 def _rows_at(entries: np.ndarray, indptr: np.ndarray) -> np.ndarray:
-    """Find the rows of entries."""
     return np.unique(np.searchsorted(indptr, entries, side="right") - 1)
 
 

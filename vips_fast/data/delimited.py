@@ -230,7 +230,6 @@ def _plain_cells(text: bytes, delimiter: str, n_columns: int) -> tuple[np.ndarra
 
 
 def _cell_texts(data: bytes, begins: np.ndarray, ends: np.ndarray) -> list[str]:
-    """Decode the cells of a column."""
     places = zip(begins.tolist(), ends.tolist(), strict=True)
     if data.isascii():
         text = data.decode("ascii")

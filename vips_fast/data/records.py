@@ -387,7 +387,6 @@ def _sheet(file: Any, columns: Sequence[str]) -> Rows:
 
 
 def _json(lines: Iterator[str], columns: Sequence[str], drop: bool) -> Rows:
-    """Read JSON Lines, or an array of objects."""
     for n, record in _json_values(lines, drop):
         try:
             cells = [record[name] for name in columns]

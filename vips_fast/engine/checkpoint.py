@@ -511,7 +511,6 @@ def _facts(kind: str, settings: Mapping[str, Any], public: Public, plan: RunPlan
 
 
 def _count(ledger: Ledger, event: PrivacyEvent) -> int:
-    """Return how often an event was spent."""
     return sum(count for (_, one), count in ledger.spent.items() if one == event)
 
 

@@ -304,7 +304,6 @@ class DaskBackend:
     # ---------------------------------------------------------- workers
 
     def _asked(self, what: str, **about: Any) -> dict[Any, Any]:
-        """Ask the scheduler."""
         try:
             question = getattr(self.client.scheduler, what)
             return dict(self.client.sync(question, callback_timeout=self.timeout, **about))
@@ -330,7 +329,6 @@ class DaskBackend:
         raise ClusterError("all remaining workers differ from this process; install the same versions there")
 
     def _ask(self, addresses: Sequence[str]) -> None:
-        """Ask workers for their identity."""
         name = secrets.token_hex(8)
         asked = {
             address: self.client.submit(identity, key=f"vips_identity-{name}-{i}", workers=[address], pure=False)

@@ -189,15 +189,17 @@ class PrivateClusters(TextJob):
 
     def clusters(self, n_words: int = 10) -> list[ClusterRow]:
         """List the clusters, the largest first."""
-        weights, words = self.model_.weights_, self.model_.keywords(n_words)
-        names = distinct_names([one[:3] for one in self.model_.keywords(10)])
+        model: DocumentClusters = self._fitted()
+        weights, words = model.weights_, model.keywords(n_words)
+        names = distinct_names([one[:3] for one in model.keywords(10)])
         order = np.argsort(-weights, kind="stable").tolist()
         return [ClusterRow(k + 1, float(weights[k]), tuple(words[k]), names[k]) for k in order]
 
     def predict(self, texts: Iterable[str | None]) -> Labels:
         """Find the clusters of texts, (n_texts,) numbers from 1. They describe these texts, and are not private."""
-        encode, _ = encoder_and_knowledge(self.encode, self.model_.public, self.n_jobs)
-        return np.asarray(self.model_.predict(encode([text or "" for text in texts])) + 1)
+        model: DocumentClusters = self._fitted()
+        encode, _ = encoder_and_knowledge(self.encode, model.public, self.n_jobs)
+        return np.asarray(model.predict(encode([text or "" for text in texts])) + 1)
 
 
 def encoder_and_knowledge(

@@ -212,7 +212,6 @@ def write_model(model: Any, out: Path) -> None:
 
 
 def _fill(folder: Path, model: Any, files: Mapping[str, str]) -> None:
-    """Write a model and its texts into a folder."""
     write_into(model._fitted(), folder)
     for name, text in files.items():
         write_file(folder / name, lambda file, text=text: file.write(text.encode()), PUBLIC)

@@ -351,7 +351,6 @@ class _Purchase:
         return Corpus(rows.counts(words), words, self._source.records().name, groups=groups)
 
     def _plan(self, n_records: int, epsilon: float | None) -> Plan:
-        """Plan the purchase and the topics."""
         return plan(
             n_records,
             None,

@@ -90,7 +90,6 @@ def run_fit(args: Fit, cls: type[Any], source: Source, note: str = "", **more: A
 
 
 def _job_of(args: Fit, model: Any, source: Source) -> Job:
-    """Make the job of the arguments."""
     return Job(
         model,
         source,

@@ -201,7 +201,6 @@ def _write(path: Path, words: list[str], ask: Callable[..., Any], force: bool) -
 
 
 def _is_yes(text: str) -> bool:
-    """Read yes or no."""
     if (short := text.lower()[:1]) not in ("y", "n"):
         raise ValueError(f"{text!r}: expected yes or no")
     return short == "y"

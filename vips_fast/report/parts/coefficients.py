@@ -59,7 +59,6 @@ class Coefficients(Part):
     measure: ClassVar[str] = "odds"
 
     def _title(self, model: Any, outcome: str) -> str:
-        """Title the effects on an outcome."""
         classes = model.classes_.tolist()
         against = "the rest" if len(classes) > 2 else next(c for c in classes if str(c) != outcome)
         return f"for {outcome} against {against}{_of_label(model)}"
@@ -188,7 +187,6 @@ def _sampling(model: Any) -> str:
 
 
 def _row(title: str, one: Effect) -> tuple[str, ...]:
-    """Write an effect as a row of the table."""
     digits = decimals(*one.log_ratio)
     logs = [f"{one.log_ratio.mean:+.{digits}f}" if one.known else f"{one.log_ratio.mean:+.4g}"]
     logs += [f"{end:+.{digits}f}" if math.isfinite(end) else "not known" for end in one.log_ratio[1:]]

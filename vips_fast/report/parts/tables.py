@@ -78,7 +78,6 @@ class Tables(Part):
 
 
 def _mean(table: Any) -> Any:
-    """Average the shares over all groups."""
     weights = np.maximum(table.weights, 0.0)
     return weights @ table.shares / max(float(weights.sum()), 1e-300)
 
