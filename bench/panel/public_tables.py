@@ -15,6 +15,7 @@ optimism for known.
 
 import argparse
 import csv
+import hashlib
 import json
 import math
 import re
@@ -111,10 +112,10 @@ def read_counts(path: Path, outcome: str, exposure: str | None, *dropped: str) -
     return X, np.minimum(y[kept], largest), e[kept]
 
 
-def _fit(model: Any, seed: int, *columns: np.ndarray) -> Any:
+def _fit(model: Any, seed: int, key: bytes, *columns: np.ndarray) -> Any:
     """Fit to rows that are drawn anew; the noise is the same in each run."""
     drawn = np.random.default_rng(seed).integers(0, len(columns[0]), len(columns[0]))
-    return model.set_unsafe(test_key=(seed + 1).to_bytes(32, "big")).fit(*(one[drawn] for one in columns))
+    return model.set_unsafe(test_key=key).fit(*(one[drawn] for one in columns))
 
 
 #: The figures of a fit with an epsilon and a seed, and the shape of its table.
@@ -127,7 +128,9 @@ def of_classes(path: Path, outcome: str, *dropped: str) -> Measured:
     shares, own = np.bincount(y) / len(y), {"delta": DELTA, "n_jobs": 1, "classes": range(y.max() + 1)}
 
     def figures(epsilon: float, seed: int) -> list[float]:
-        model = _fit(BayesianLogisticRegression(epsilon=epsilon, **own), seed, X, y)
+        # Tables share the noise of a seed.
+        key = (seed + 1).to_bytes(32, "big")
+        model = _fit(BayesianLogisticRegression(epsilon=epsilon, **own), seed, key, X, y)
         gain = 1 - log_loss(y, model.predict_proba(X)) / -float(shares @ np.log(shares))
         return [round(float(one), 4) for one in (*model.found_gain_, gain)]
 
@@ -149,7 +152,8 @@ def of_counts(path: Path, outcome: str, exposure: str | None, *dropped: str) -> 
         return float(np.mean(y * log_expit(odds) + e / e.max() * log_expit(-odds)))
 
     def figures(epsilon: float, seed: int) -> list[float]:
-        model = _fit(CountRegression(epsilon=epsilon, delta=DELTA, n_jobs=1, **own), seed, *given)
+        key = hashlib.sha256(f"{path.name} {outcome} {epsilon} {seed}".encode()).digest()
+        model = _fit(CountRegression(epsilon=epsilon, delta=DELTA, n_jobs=1, **own), seed, key, *given)
         gain = -math.expm1(nats(y.sum() / e.sum() * e) - nats(model.predict(X, e if exposure else None)))
         low, high = np.array([one.coefficient[1:] for one in model.effects()]).T
         known = np.isfinite(high - low) & np.isfinite(truth)

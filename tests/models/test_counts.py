@@ -98,6 +98,20 @@ def test_counts_that_are_more_spread_than_stated_widen_intervals_or_are_warned_o
     assert hidden or (np.abs((high - low) / 3.29 / errors - 1) < 0.25).all(), (high - low) / 3.29 / errors
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize(("n", "rate", "known"), [(2_000, 0.0, False), (20_000, 0.1, True)])
+def test_a_value_without_events_has_no_effect_that_ends_below(n, rate, known):
+    """A third of the fits told two ends, which the prior alone made. A tenth of the rate is told."""
+    for seed in range(15):
+        rng = np.random.default_rng([seed, n])
+        X = np.column_stack([rng.random(n) < 0.4, rng.uniform(-1, 1, (n, 2))])
+        y = rng.poisson(np.where(X[:, 0] > 0, 2 * rate, 2.0) * np.exp(0.5 * X[:, 1]) * rng.gamma(1, 1, n))
+        model = CountRegression(row_norm=3**0.5, largest=20.0, epsilon=2.0, delta=1e-5, n_jobs=1)
+        model.set_unsafe(test_key=(seed + 1).to_bytes(32, "big")).fit(X, np.minimum(y, 20))
+        effect = model.effects()[0].log_ratio
+        assert effect.known == known and (known or effect.low == -np.inf)
+
+
 @pytest.mark.parametrize("dispersion", [0.5, 1.0, 2.0])
 def test_the_first_release_does_not_miscount_the_records(dispersion, monkeypatch):
     """Its center is 0 and tells no count, and it has nearly half of the matrix.

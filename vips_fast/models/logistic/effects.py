@@ -470,9 +470,12 @@ class Reading:
         sum p (1 - p) x x^T. So of these records sum p - u . g = sum (1 - y) are not of the class, and sum (1 - p) + u .
         g are. Both are at least u . H u -+ u . g. The change is endless if that is not clear of its noise for the class
         that becomes rare.
+
+        Of counts g = sum (y (1 - p) - r p) x and H = sum r p x x^T, so that u . H u + u . g = sum y (1 - p), of the
+        records that may have no events. A mean count has no infinite effect upward.
         """
         late = self._stored("late", k)
-        if not self.labels or not late.size:
+        if not late.size:
             return False
         gradient = self._stored("path.gradient", k)[-int(self._law("count", k)) :].mean(axis=0)
         steep = (part @ self.weights[k]).item()
@@ -487,7 +490,7 @@ class Reading:
                 of_zero = -of_value
                 of_zero[-1] = 1 / self.constant
                 groups.append((of_zero, -groups[0][1]))
-            for u, side in groups:
+            for u, side in groups if self.labels else [one for one in groups if one[1] < 0]:
                 square = float(u @ u)
                 noise = math.sqrt(2 * self._law("late", k) * square**2 + self._law("gradient", k) * square)
                 if float(u @ late @ u) - side * float(u @ gradient) < _BOTH * noise:
