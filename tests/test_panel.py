@@ -98,6 +98,19 @@ def test_a_public_table_is_read_with_its_columns(form, tmp_path):
     assert X[0, 0] == 0 and X.min() == -X[:, 0].max() and (X[:, 1:].sum(axis=1) == X[:, 1:].max()).all()
 
 
+def test_counts_of_a_public_table_are_cut_and_a_first_value_has_no_column(tmp_path):
+    """A row without a count or an exposure is left out."""
+    rows = [(k % 3 + 20 * (k < 3), 1 + k % 2, "ab"[k % 2], k) for k in range(200)] + [("NA", 1, "a", 0), (1, 0, "a", 0)]
+    path = tmp_path / "table.csv"
+    path.write_text("\n".join(",".join(map(str, ("", *row))) for row in [("y", "days", "kind", "k"), *rows]))
+    X, y, days = public_tables.read_counts(path, "y", "days", "k")
+    assert X.shape == (200, 1) and (X[:, 0] == days - 1).all() and y.max() == 2 and days.max() == 2
+    at = public_tables.maximum(X, y, days / 2)
+    rates = [y[days == one].mean() / one for one in (1, 2)]
+    np.testing.assert_allclose(at, np.log(rates[1] / rates[0]))
+    assert np.isnan(public_tables.maximum(np.column_stack([X, X]), y, days / 2)).all()
+
+
 def test_ours_is_level_with_each_rival_and_with_what_it_was():
     """In every cell, within .005; only where nothing but one release is best it may be lower.
 
