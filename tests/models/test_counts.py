@@ -112,6 +112,18 @@ def test_a_value_without_events_has_no_effect_that_ends_below(n, rate, known):
         assert effect.known == known and (known or effect.low == -np.inf)
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_noise_in_the_exposures_makes_no_rate():
+    """Noise that brought their mean to 0 made rates up to 39 times as high. What is left is in the counts."""
+    for seed in range(30):
+        rng = np.random.default_rng([seed, 600])
+        X, exposure = rng.uniform(-1, 1, (600, 6)), YEAR * rng.uniform(0.01, 0.4, 600)
+        y = np.minimum(rng.poisson(8 * exposure / YEAR * rng.gamma(1, 1, 600)), 20)
+        model = CountRegression(row_norm=6**0.5, largest=20.0, epsilon=1.0, delta=1e-5, n_jobs=1, **bound(True))
+        model.set_unsafe(test_key=(seed + 1).to_bytes(32, "big")).fit(X, y, exposure)
+        assert np.median(model.predict(X, YEAR)) < 5 * 8
+
+
 @pytest.mark.parametrize("dispersion", [0.5, 1.0, 2.0])
 def test_the_first_release_does_not_miscount_the_records(dispersion, monkeypatch):
     """Its center is 0 and tells no count, and it has nearly half of the matrix.

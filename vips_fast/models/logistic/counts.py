@@ -329,11 +329,18 @@ class CountModel(SandwichModel):
         return self._size * mean / (mean + self._size)
 
     def _usual_size(self) -> float:
-        """Find the mean of r. The first curvature, sum r x x^T, tells it where exposures differ."""
+        """Find the mean of r. The first curvature, sum r x x^T, tells it where exposures differ.
+
+        It is joined with the even law from 0 to ``size`` by their precision: noise alone may bring it to 0, where any
+        mean count seems to be of a high rate.
+        """
         if not self._exposed:
             return self._size
-        found = float(self._rows[-1, -1]) / (self._n * self._constant**2)
-        return min(max(found, 0.01 * self._size), self._size)
+        unit, variance = self._n * self._constant**2, self._size**2 / 12
+        noise = 2 * self._law.rows / unit**2
+        trust = variance / (variance + noise)
+        found = trust * float(self._rows[-1, -1]) / unit + (1 - trust) * self._size / 2
+        return min(max(found, math.sqrt(trust * noise), 0.01 * self._size), self._size)
 
     def _first_center(self, gradient: float, noise_sd: float) -> np.ndarray:
         """Take the mean count from the first gradient.
