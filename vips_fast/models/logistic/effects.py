@@ -37,11 +37,12 @@ _LARGE = math.log(3)
 FEWEST_STEPS, _GROWTH = 10, 0.8
 #: Fewest records of the rarer class: with 30, intervals held .63.
 _FEWEST_RECORDS = 60
-#: A known effect's curvature is above 0 by this many standard deviations of its noise, of which the second are added to
-#: the curvature beforehand: a direction that no record has, as beside a column for each value, is none of an effect.
-_SEEN, _RIDGE = 4.2, 1.5
-#: Only the prior tells a direction if less than the first share of its estimated curvature was released. It hides
-#: changes, and consists of columns, whose square has more than the second share along it: at most some 30.
+#: Standard deviations of its noise that are added to the curvature before a direction is read from it: one that no
+#: record has, as beside a column for each value, is none of an effect.
+_RIDGE = 1.5
+#: Noise hides a direction that it leaves less than the first share of the estimated curvature: in the release, or if
+#: `_CLEAR` standard deviations of the error are taken off. A direction hides changes, and consists of columns, whose
+#: square has more than the second share along it: at most some 30.
 _LEFT, _ALONG = 0.5, 0.03
 #: A log odds ratio above the first has two ends if both classes are seen beside the value and beside 0: their number is
 #: above 0 by the second many standard deviations of its noise.
@@ -354,14 +355,15 @@ class Reading:
 
         The rule is public. Under the narrowest prior a logit has a standard deviation of 2. The interval is at most a
         third as wide as under that, or it is four standard deviations from 0. And noise does not hide the curvature
-        that the interval rests on. Let H be the curvature and w the change. The effect is read along v = H^-1 w, where
-        the curvature is v . H v / |v|^2 = v . w / |v|^2, with the noise of an entry of the diagonal whatever v is. It
-        stands above that by `_SEEN`. (Of columns that others do not go with it is the column's own.) And w has no part
-        in a direction that only the prior tells: see `_hidden`. The centers have arrived: see `on_the_way`. The sum of
-        p (1 - p), about the number of records of the rarer class, is at least `_FEWEST_RECORDS`. A column that is
-        nearly one value has no effect apart from the constant's, and one that tells the label none that ends: see
-        `_endless`. Beside a value that is not known, but whose log odds ratio seems to be above `_TELLING`, no number
-        is. Models that release no matrix have intervals of the noise only, and all their changes are known.
+        that the interval rests on. Let H be the curvature's estimate and w the change. The effect is read along v =
+        H^-1 w, and an H that is too large along v makes the interval too narrow. So `_CLEAR` standard deviations of the
+        error of v . H v leave `_LEFT` of it. (By `second_moment` an entry's error is at most the noise, and less where
+        columns go with each other alike.) And w has no part in a direction that only the prior tells: see `_hidden`.
+        The centers have arrived: see `on_the_way`. The sum of p (1 - p), about the number of records of the rarer
+        class, is at least `_FEWEST_RECORDS`. A column that is nearly one value has no effect apart from the constant's,
+        and one that tells the label none that ends: see `_endless`. Beside a value that is not known, but whose log
+        odds ratio seems to be above `_TELLING`, no number is. Models that release no matrix have intervals of the noise
+        only, and all their changes are known.
         """
         made = np.ones((len(self.weights), parts.shape[0]), dtype=bool)
         made[list(self.absent)] = False
@@ -372,7 +374,7 @@ class Reading:
             return made
         made[self.on_the_way] = False
         for k, own in enumerate(self.weights):
-            (curvature, noise), moments = self._curvatures[k], self._stored("matrix", k).diagonal()
+            (curvature, errors, noise), moments = self._curvatures[k], self._stored("matrix", k).diagonal()
             few = bool(self.labels and self.constant) and moments[-1] < _FEWEST_RECORDS * self.constant**2
             made[k] &= not few
             length = math.hypot(self.one.row_norm, self.constant)
@@ -383,7 +385,10 @@ class Reading:
             made[k] &= self.variances(k, parts) <= np.maximum(usual, (parts @ own / _FAR) ** 2)
             if noise and made[k].any():
                 along = parts @ np.linalg.inv(curvature + _RIDGE * noise * np.eye(len(curvature)))
-                made[k] &= parts.multiply(along).sum(axis=1) >= _SEEN * noise * (along**2).sum(axis=1)
+                shown, square = (along * (along @ curvature)).sum(axis=1), along**2
+                # Entries off the diagonal come in pairs, which have one error.
+                variance = (square * (2 * square @ errors - square * errors.diagonal())).sum(axis=1)
+                made[k] &= (1 - _LEFT) * shown >= _CLEAR * np.sqrt(variance)
                 of_value = abs(parts) @ self._sizes > 0
                 for j in np.flatnonzero(made[k] & of_value).tolist():
                     made[k, j] = not self._endless(k, parts[[j]])
@@ -394,13 +399,15 @@ class Reading:
         return made
 
     @cached_property
-    def _curvatures(self) -> list[tuple[np.ndarray, float]]:
-        """The estimated curvature of each outcome, and the noise in an entry of the released one's diagonal."""
-        sds = [math.sqrt(self._law("matrix", k)) for k in range(len(self.weights))]
-        return [
-            (second_moment(self._stored("matrix", k), sd, math.sqrt(2) * sd, self.constant > 0)[0], math.sqrt(2) * sd)
-            for k, sd in enumerate(sds)
-        ]
+    def _curvatures(self) -> list[tuple[np.ndarray, np.ndarray, float]]:
+        """Each outcome's estimated curvature, its entries' variances, and the noise in the released one's diagonal."""
+        found = []
+        for k in range(len(self.weights)):
+            sd, constant = math.sqrt(self._law("matrix", k)), self.constant > 0
+            curvature, hidden = second_moment(self._stored("matrix", k), sd, math.sqrt(2) * sd, constant)
+            errors = np.outer(curvature.diagonal(), curvature.diagonal()) * hidden
+            found.append((curvature, errors, math.sqrt(2) * sd))
+        return found
 
     @cached_property
     def _hidden(self) -> list[np.ndarray]:
@@ -414,7 +421,7 @@ class Reading:
         below the noise, the precision of the prior, or `_LEFT` of u . H u.
         """
         found = []
-        for k, (curvature, noise) in enumerate(self._curvatures):
+        for k, (curvature, _, noise) in enumerate(self._curvatures):
             matrix, d, alpha = self._stored("matrix", k), len(curvature), float(self.alphas[k])
             clear = np.abs(matrix - curvature) > noise * math.sqrt(math.log(max(d * (d - 1) / 2, 1)))
             clear.flat[:: d + 1] = False
