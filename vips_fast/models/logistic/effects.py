@@ -37,9 +37,9 @@ _LARGE = math.log(3)
 FEWEST_STEPS, _GROWTH = 10, 0.8
 #: Fewest records of the rarer class: with 30, intervals held .63.
 _FEWEST_RECORDS = 60
-#: Standard deviations of its noise that are added to the curvature before a direction is read from it: one that no
-#: record has, as beside a column for each value, is none of an effect.
-_RIDGE = 1.5
+#: A known effect's curvature is above 0 by this many standard deviations of its noise, of which the second are added to
+#: the curvature beforehand: a direction that no record has, as beside a column for each value, is none of an effect.
+_SEEN, _RIDGE = 4.2, 1.5
 #: Noise hides a direction that it leaves less than the first share of the estimated curvature: in the release, or if
 #: `_CLEAR` standard deviations of the error are taken off. A direction hides changes, and consists of columns, whose
 #: square has more than the second share along it: at most some 30.
@@ -358,12 +358,13 @@ class Reading:
         that the interval rests on. Let H be the curvature's estimate and w the change. The effect is read along v =
         H^-1 w, and an H that is too large along v makes the interval too narrow. So `_CLEAR` standard deviations of the
         error of v . H v leave `_LEFT` of it. (By `second_moment` an entry's error is at most the noise, and less where
-        columns go with each other alike.) And w has no part in a direction that only the prior tells: see `_hidden`.
-        The centers have arrived: see `on_the_way`. The sum of p (1 - p), about the number of records of the rarer
-        class, is at least `_FEWEST_RECORDS`. A column that is nearly one value has no effect apart from the constant's,
-        and one that tells the label none that ends: see `_endless`. Beside a value that is not known, but whose log
-        odds ratio seems to be above `_TELLING`, no number is. Models that release no matrix have intervals of the noise
-        only, and all their changes are known.
+        columns are alike. One that is not may be among them: with the ridge it is `_SEEN` above 0, whatever they say.)
+        And w has no part in a direction that only the prior tells: see `_hidden`. The centers have arrived: see
+        `on_the_way`. The sum of p (1 - p), about the number of records of the rarer class, is at least
+        `_FEWEST_RECORDS`. A column that is nearly one value has no effect apart from the constant's, and one that tells
+        the label none that ends: see `_endless`. Beside a value that is not known, but whose log odds ratio seems to be
+        above `_TELLING`, no number is. Models that release no matrix have intervals of the noise only, and all their
+        changes are known.
         """
         made = np.ones((len(self.weights), parts.shape[0]), dtype=bool)
         made[list(self.absent)] = False
@@ -389,6 +390,7 @@ class Reading:
                 # Entries off the diagonal come in pairs, which have one error.
                 variance = (square * (2 * square @ errors - square * errors.diagonal())).sum(axis=1)
                 made[k] &= (1 - _LEFT) * shown >= _CLEAR * np.sqrt(variance)
+                made[k] &= parts.multiply(along).sum(axis=1) >= _SEEN * noise * square.sum(axis=1)
                 of_value = abs(parts) @ self._sizes > 0
                 for j in np.flatnonzero(made[k] & of_value).tolist():
                     made[k, j] = not self._endless(k, parts[[j]])
