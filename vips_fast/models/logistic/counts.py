@@ -299,11 +299,12 @@ class CountModel(SandwichModel):
         mean, sd = (share * (self._b - self._size) for share in (float(score.shares[-1]), score.shares_sd))
         middle = rows[-1] / self._constant
         variance = float(middle @ self._covariance @ middle)
-        self._counted = np.array(base_mean(base, variance, mean, sd, self._usual_size()))
+        size = min(self._usual_size() / score.predicted, self._size)  # of the units that have a record
+        self._counted = np.array(base_mean(base, variance, mean, sd, size))
         logits, own = np.clip(self._normal_logits(rows), -most, most), float(self._counted[0])
         won, lost = (log_expit(side * logits) - log_expit(side * base) for side in (1, -1))
         means = (np.exp(own + factor * (logits - own)) for factor in [0.0, *FACTORS])
-        gains = self._usual_size() * np.array([float(WEIGHTS @ (mean * won + lost)) for mean in means])
+        gains = size * np.array([float(WEIGHTS @ (mean * won + lost)) for mean in means])
         self._factor = np.array([factor_of_gain(score, gains), 0.0])
 
     @property
