@@ -13,7 +13,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
-from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 
 from vips_fast import BayesianLogisticRegression, ColumnEncoder
@@ -207,9 +206,7 @@ def test_in_a_pipeline(tmp_path):
     assert pipe.score(table, y) > 0.8
     np.testing.assert_array_equal(pipe.predict_proba(table[list(reversed(table.columns))]), pipe.predict_proba(table))
     table.loc[3, "smoker"] = 2
-    with pytest.raises(
-        ValueError, match="X: expected finite values, found NaN or a missing value in column 'smoker=1'"
-    ):
+    with pytest.raises(ValueError, match="X: expected finite values"):
         pipe.fit(table, y)
     assert pipe.set_params(bayesianlogisticregression__options__invalid="drop").fit(table, y)
     framed = pipe[:-1].set_output(transform="pandas").fit_transform(table)
@@ -356,25 +353,11 @@ def test_a_draft_has_a_skeleton_of_each_kind(kind):
     assert {"", "NA", "N/A", "null", ".", "NaN"} <= nulls
 
 
-def test_encoded_rows_bring_their_schema_to_a_fit(tmp_path):
-    """Its effects are in the table's units, at every door; rows whose numbers or columns are others bring none."""
+def test_a_schema_stands_for_its_text_among_the_inputs():
     table = pandas.DataFrame({"age": np.arange(60) % 50 + 20, "sex": ["f", "m"] * 30})
-    sex = Column("sex", "binary", values=("f", "m"))
-    schema = Schema((Column("age", "number", 20, 70, step=10), sex))
-    X, y = ColumnEncoder(schema).fit_transform(table), (table.age > 40).map({True: "ill", False: "well"})
+    schema = Schema((Column("age", "number", 20, 70, step=10), Column("sex", "binary", values=("f", "m"))))
+    y = (table.age > 40).map({True: "ill", False: "well"})
     model = BayesianLogisticRegression(private=False, n_steps=3, classes=["well", "ill"])
-    assert [one.label for one in model.fit(X, y).effects()] == ["age +10", "sex m instead of f"]
-    assert Schema.parse(model.inputs_["schema.toml"]) == schema
-    half, rows = train_test_split(X, random_state=0)[0], np.arange(60) % 2 == 0
-    for chosen in (X[:9], X[rows], X[np.arange(5)], X[3:9, :], half):
-        assert chosen.schema == schema
-    for other in (X[:, [1, 0]], X[:9, ::-1], X[..., [0, 1]], X * 2, X.copy(), X.tocsc(), X.multiply(3), abs(X)):
-        assert getattr(other, "schema", None) is None
-    for change in ("rows *= 2", "rows.data[0] += 1", "rows[0, 0] = 7", "rows.resize((60, 3))", "rows.sum_duplicates()"):
-        exec(change, {"rows": (rows := X[:])})
-        assert (rows.schema is None) == ("sum" not in change), change
-    assert model.fit(X[:, [1, 0]], y).inputs_ == {}
-    pipe = make_pipeline(ColumnEncoder(schema), model).fit(table, y)
-    assert pipe[-1].effects()[0].label == "age +10"
-    other = schema.without("sex").to_toml() + sex.name.join(('[columns."', '2"]\nkind = "number"\nlow = 0\nhigh = 1\n'))
-    assert model.fit(X, y, inputs={"schema.toml": other}).effects()[1].name == "sex2"  # what is said comes first
+    pipe = make_pipeline(ColumnEncoder(schema), model).fit(table, y, bayesianlogisticregression__inputs=schema)
+    assert [one.label for one in pipe[-1].effects()] == ["age +10", "sex m instead of f"]
+    assert pipe[-1].inputs_ == {"schema.toml": schema.to_toml()}

@@ -161,8 +161,7 @@ def dense_array(X: Any, name: str, drop: bool = False) -> np.ndarray:
 
 def column_text(X: Any, place: int) -> str:
     """Name a column of data: its own name, or its number."""
-    names = getattr(getattr(X, "schema", None), "feature_names", None)  # of encoded rows
-    names = names or (None if isinstance(X, Mapping) else table_columns(X))
+    names = None if isinstance(X, Mapping) else table_columns(X)
     if names is not None and place < len(names) and isinstance(names[place], str):
         return f"column {names[place]!r}"
     return f"column {place} (from 0)"

@@ -1,52 +1,15 @@
 """Encode tables as numbers by a public schema, as scikit-learn's transformers do."""
 
 import os
-import zlib
 from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
 
-from .arrays import csr_of
 from .frames import named_columns, set_output, to_frame
 from .records import read_batches
 from .schema import Schema
 from .types import Names
-
-#: Indices of all columns.
-_EVERY = (slice(None), ...)
-
-
-class EncodedRows(sparse.csr_array):  # type: ignore[misc]  # scipy has no types
-    """Rows that a `Schema` encoded, which carry it to a fit, so that effects are in the columns' own units.
-
-    Rows that are chosen of them carry it, too. Nothing else does: numbers that were changed, in place too, or other
-    columns, are not the schema's.
-    """
-
-    _encoded: tuple[Schema | None, tuple[int, ...]] = (None, ())
-
-    @property
-    def schema(self) -> Schema | None:
-        """The schema, or None if these are not its numbers."""
-        schema, digest = self._encoded
-        return schema if schema is not None and digest == self._digest() else None
-
-    @schema.setter
-    def schema(self, schema: Schema | None) -> None:
-        self._encoded = schema, () if schema is None else self._digest()
-
-    def _digest(self) -> tuple[int, ...]:
-        arrays = self.data, self.indices, self.indptr
-        return (*self.shape, *(zlib.crc32(np.ascontiguousarray(one).data) for one in arrays))
-
-    def __getitem__(self, key: Any) -> Any:
-        made = super().__getitem__(key)
-        first, *rest = key if isinstance(key, tuple) else (key,)
-        rows = first is not Ellipsis and all(isinstance(one, (slice, type(...))) and one in _EVERY for one in rest)
-        if rows and isinstance(made, EncodedRows) and made.ndim == 2:
-            made.schema = self.schema
-        return made
 
 
 class ColumnEncoder:
@@ -59,9 +22,6 @@ class ColumnEncoder:
     ``schema`` is a `Schema` or the path of one; columns of other names stay as they are. A cell that the schema refuses
     becomes NaN, which the estimator's own ``invalid`` settles, or with ``invalid="raise"`` a ValueError.
     ``feature_names_in_`` are the names of the table's columns in `fit`.
-
-    Encoded rows carry the schema (`EncodedRows`): a fit to them takes it as its ``inputs``, so that names, units and
-    reference values of effects are the table's. After `set_output` they do not.
 
     Examples
     --------
@@ -142,10 +102,8 @@ class ColumnEncoder:
             lines = range(done, done + n)
             parts.append(schema.encode(batch, invalid=self.invalid, where="X: row", lines=lines))
             done += n
-        width = len(schema.feature_names)
-        found = sparse.vstack(parts, format="csr") if parts else sparse.csr_array((0, width))
-        matrix = csr_of((found.data, found.indices, found.indptr), width, EncodedRows)
-        matrix.schema = schema
+        none = sparse.csr_array((0, len(schema.feature_names)))
+        matrix = sparse.vstack(parts, format="csr") if parts else none
         return to_frame(self, matrix, X)
 
     def fit_transform(self, X: object, y: object = None) -> sparse.csr_array:

@@ -20,9 +20,9 @@ import numpy as np
 from scipy import sparse
 
 from ..checks import check_name, check_number, public_seed
-from ..data.encoder import EncodedRows
 from ..data.frames import named_columns
 from ..data.groups import Runs
+from ..data.schema import Schema
 from ..data.shards import ShardedCorpus
 from ..data.types import Column, Data
 from ..engine.backend import Backend
@@ -159,7 +159,7 @@ def prepare(
     groups: Column | None = None,
     unit: str | None = None,
     after: PrivateEstimator | None = None,
-    inputs: Mapping[str, str] | None = None,
+    inputs: Mapping[str, str] | Schema | None = None,
     backend: Backend | None = None,
     **extra: Unpack[Reading],
 ) -> Fit:
@@ -185,9 +185,6 @@ def prepare(
     if isinstance(X, ShardedCorpus) and not partial:
         n_bins, bins = _bins(estimator, X, groups)
     text = None if after is None else after.purchase_text()
-    allowed = family_of(estimator).inputs
-    if inputs is None and before is None and SCHEMA in allowed and isinstance(X, EncodedRows) and X.schema is not None:
-        inputs = {SCHEMA: X.schema.to_toml()}
     public = Public(
         n_features=0,
         n_records=int(known or 1),
@@ -196,7 +193,7 @@ def prepare(
         call_records=n_records,
         unit=_unit_name(groups, unit),
         n_bins=n_bins,
-        inputs=input_texts(inputs, allowed, before, text),
+        inputs=input_texts(inputs, family_of(estimator).inputs, before, text),
     )
     request = estimator.request(public, partial=partial, before=before, folder=folder)
     if before is not None:

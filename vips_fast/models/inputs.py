@@ -31,6 +31,8 @@ def input_texts(
     more = {} if purchase is None else {PURCHASE: purchase}
     if inputs is None:
         return more if earlier is None else earlier
+    if isinstance(inputs, Schema):
+        inputs = {SCHEMA: inputs.to_toml()}
     if not isinstance(inputs, Mapping) or not all(isinstance(text, str) for text in inputs.values()):
         raise TypeError(f"inputs of type {type(inputs).__name__}: expected a mapping of file names to texts, or None")
     if extra := sorted(map(repr, inputs.keys() - {*known, ASKED})):

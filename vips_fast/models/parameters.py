@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypedDict, get_args, is_
 
 import numpy.typing as npt
 
+from ..data.schema import Schema
 from ..data.types import Column, RandomState
 from ..engine.backend import Backend
 from ..engine.budget import Budget
@@ -147,10 +148,10 @@ class Rows(TypedDict, total=False):
     after : fitted PrivateVocabulary, another fitted model, or None
         The purchase of the columns, or clusters beside these topics, from the same persons. It is a part of this
         model's ledger and statement, and a target is for both together.
-    inputs : mapping of str to str, or None
+    inputs : mapping of str to str, Schema or None
         Public texts that give the numbers their meaning, by file name, such as ``{"vocab.txt": "fever\\ncough\\n"}``.
         They are part of the model and of its signature; `save` writes them, and ``inputs_`` has them. None takes the
-        earlier calls' texts, or the schema of rows that `vips_fast.ColumnEncoder` encoded.
+        earlier calls' texts. A `vips_fast.data.Schema` of the columns stands for its own.
     backend : Backend or None
         Where sums are computed, such as `vips_fast.engine.cluster.DaskBackend`; None is ``n_jobs`` threads of this
         process. The result is the same bits.
@@ -163,7 +164,7 @@ class Rows(TypedDict, total=False):
     transcript: str | Path | None
     budget: BudgetLike
     after: PrivateEstimator | None
-    inputs: Mapping[str, str] | None
+    inputs: Mapping[str, str] | Schema | None
     backend: Backend | None
     callback: Callable[[Progress], None] | None
 

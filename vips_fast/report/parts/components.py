@@ -73,7 +73,8 @@ class Components(Part):
 def _in_units(model: Any) -> np.ndarray:
     """Give the means of numbers in the units of their schema, within its bounds; other columns' are shares.
 
-    A row without a number has 0 in its place, so the mean is of the others.
+    A row without a number has 0 in its place, so the mean is of the others. Where they are less than a twentieth, noise
+    in their share would make it any number.
     """
     means = np.array(model.means_)
     if SCHEMA not in model.inputs_ or model.projection is not None:
