@@ -4,6 +4,8 @@ import math
 import operator
 import os
 import secrets
+from contextlib import suppress
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -27,13 +29,22 @@ def check_number(
     """
     if optional and value is None:
         return None
-    kinds = (int, np.integer) if integer else (int, float, np.integer, np.floating)
-    ok = isinstance(value, kinds) and not isinstance(value, (bool, np.bool_)) and not math.isnan(value)
-    ok = ok and (low < value if low_open else low <= value) and (value < high if high_open else value <= high)
-    if not ok:
-        interval = f"{'(' if low_open else '['}{low:g}, {high:g}{')' if high_open or high == math.inf else ']'}"
-        raise ValueError(f"{name}={value!r}: expected {'an integer' if integer else 'a number'} in {interval}")
-    return int(value) if integer else float(value)
+    number, kind = math.nan, Integral if integer else Real
+    if isinstance(value, kind) and not isinstance(value, (bool, np.bool_)):
+        with suppress(OverflowError):  # an integer beyond doubles is in no range of theirs
+            number = int(value) if integer else float(value)  # type: ignore[call-overload]
+    if (low < number if low_open else low <= number) and (number < high if high_open else number <= high):
+        return number
+    interval = f"{'(' if low_open else '['}{low:g}, {high:g}{')' if high_open or high == math.inf else ']'}"
+    raise ValueError(f"{name}={shown(value)}: expected {'an integer' if integer else 'a number'} in {interval}")
+
+
+def shown(value: Any) -> str:
+    """Print a value in one short line, or only its type."""
+    text = "\n"
+    with suppress(ValueError):  # Python prints no very long integers
+        text = repr(value)
+    return text if len(text) < 200 and "\n" not in text else type(value).__name__
 
 
 def check_choice(name: str, value: Any, choices: tuple[Any, ...]) -> None:
@@ -42,7 +53,7 @@ def check_choice(name: str, value: Any, choices: tuple[Any, ...]) -> None:
         # The type keeps 1 apart from True; a string of NumPy, as a grid of parameters has, is a string.
         if value is choice or ((type(value) is type(choice) or isinstance(value, str)) and value == choice):
             return
-    raise ValueError(f"{name}={value!r}: expected one of {', '.join(map(repr, choices))}")
+    raise ValueError(f"{name}={shown(value)}: expected one of {', '.join(map(repr, choices))}")
 
 
 def check_name(name: str, value: Any) -> str:

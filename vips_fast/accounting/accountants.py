@@ -8,8 +8,9 @@ import math
 from functools import lru_cache
 from typing import Any
 
+from ..checks import check_choice
 from .accountant import Accountant
-from .checks import non_negative, one_of, open_probability
+from .checks import non_negative, open_probability
 from .dp_events import DpAccountingAccountant
 from .events import NonPrivateEvent, PrivacyEvent, check_event, rate_and_mechanism, touching_leaves
 from .gaussian import GaussianAccountant, gaussian_mu
@@ -67,7 +68,8 @@ def _ask(
     quantity: str, event: PrivacyEvent, at: float, name: str | Accountant | None, options: dict[str, Any]
 ) -> float:
     if name is not None and not isinstance(name, Accountant):
-        name = ACCOUNTANTS[one_of("accountant", name, sorted(ACCOUNTANTS))]
+        check_choice("accountant", name, tuple(sorted(ACCOUNTANTS)))
+        name = ACCOUNTANTS[name]
     items = tuple(sorted(options.items()))
     try:
         hash(items)

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from ..checks import check_number
 from .accountant import Accountant
 from .accountants import epsilon as epsilon_of
-from .checks import open_probability, positive, real
+from .checks import open_probability, positive
 from .events import PrivacyEvent
 from .printing import rounded_up
 from .solver import close_bracket
@@ -68,7 +69,7 @@ def calibrate_noise_multiplier(
     >>> round(calibrate_noise_multiplier(GaussianEvent, 1.0, 1e-5), 3)
     3.73
     """
-    target, rtol = Target(epsilon, delta), real("rtol", rtol, 1e-8, 0.1)
+    target, rtol = Target(epsilon, delta), check_number("rtol", rtol, 1e-8, 0.1)
     steered = accountant in (None, "pld")
     if steered:
         options.setdefault("rtol", min(1e-4, 0.1 * rtol))

@@ -16,6 +16,7 @@ import math
 from importlib import import_module
 from typing import Any
 
+from ..checks import missing_package
 from .accountant import Accountant
 from .events import (
     ComposedEvent,
@@ -42,8 +43,6 @@ def _module(name: str) -> Any:
     try:
         return import_module(name)
     except ImportError:
-        from ..checks import missing_package
-
         raise missing_package("a second opinion of dp-accounting", "dp-accounting", "dp-accounting") from None
 
 

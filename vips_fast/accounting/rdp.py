@@ -15,8 +15,9 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ..checks import check_choice
 from .accountant import Accountant
-from .checks import FloatArray, one_of, renyi_orders
+from .checks import FloatArray, renyi_orders
 from .events import (
     ApproximateDPEvent,
     GaussianEvent,
@@ -138,7 +139,9 @@ def default_orders(event: PrivacyEvent) -> FloatArray:
     return 1.0 + np.geomspace(0.03, min(top, 2e4), 44)
 
 
-_CONVERSIONS = ("tight", "classical")
+def _is_classical(conversion: str) -> bool:
+    check_choice("conversion", conversion, ("tight", "classical"))
+    return conversion == "classical"
 
 
 def epsilon_of_curve(a: FloatArray, r: FloatArray, delta: float, conversion: str = "tight") -> float:
@@ -147,7 +150,7 @@ def epsilon_of_curve(a: FloatArray, r: FloatArray, delta: float, conversion: str
     "classical" is min r + ln(1/delta)/(a-1) (Mironov 2017, proposition 3). "Tight" is the minimum of r + ln(1 - 1/a) -
     ln(a delta)/(a-1), floored at 0 (Canonne, Kamath & Steinke 2020, prop. 12).
     """
-    if one_of("conversion", conversion, _CONVERSIONS) == "classical":
+    if _is_classical(conversion):
         eps = r - math.log(delta) / (a - 1.0)
     else:
         eps = r + np.log1p(-1.0 / a) - np.log(a * delta) / (a - 1.0)
@@ -157,7 +160,7 @@ def epsilon_of_curve(a: FloatArray, r: FloatArray, delta: float, conversion: str
 
 def delta_of_curve(a: FloatArray, r: FloatArray, epsilon: float, conversion: str = "tight") -> float:
     """Convert divergences likewise to the smallest delta at `epsilon` >= 0."""
-    if one_of("conversion", conversion, _CONVERSIONS) == "classical":
+    if _is_classical(conversion):
         log_delta = (a - 1.0) * (r - epsilon)
     else:
         log_delta = (a - 1.0) * (r - epsilon + np.log1p(-1.0 / a)) - np.log(a)

@@ -4,8 +4,9 @@ import math
 
 import numpy as np
 
+from ..checks import check_number
 from .accountants import delta, epsilon, trivial_epsilon
-from .checks import open_probability, probability, real
+from .checks import open_probability, probability
 from .events import PrivacyEvent, check_event
 from .gaussian import gaussian_mu
 
@@ -91,7 +92,7 @@ def inference_success(event: PrivacyEvent, baseline: float) -> float:
 
     Raises ValueError if the baseline is not in (0, 1], or no accountant bounds the event.
     """
-    b = real("baseline", baseline, 1e-300, 1.0)
+    b: float = check_number("baseline", baseline, 1e-300, 1.0)
     if trivial_epsilon(check_event(event)) == math.inf or b == 1.0:
         return 1.0
     if gaussian_mu(event) is not None:

@@ -13,8 +13,6 @@ from .limits import read_text
 #: Characters of a text; marks of its keys and values; the squares of the dots of its lines, which a long key takes 4
 #: bytes each for. A schema has about 6 keys for a column, and a key takes up to 1 kB of memory.
 MOST_CHARACTERS, MOST_VALUES, MOST_SQUARES = 1 << 23, 1 << 18, 1 << 24
-#: Characters of a value in a message.
-_SHOWN = 200
 
 
 def parse_toml(text: str) -> dict[str, Any]:
@@ -44,12 +42,6 @@ def read_toml(path: str | os.PathLike[str]) -> dict[str, Any]:
         return parse_toml(text)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
-
-
-def shown(value: Any) -> str:
-    """Write the beginning of a value, for a message."""
-    text = repr(value)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
 def _check(text: str) -> None:

@@ -17,8 +17,9 @@ from typing import TypeVar
 
 import numpy as np
 
+from ...checks import check_number
 from ..accountant import Accountant
-from ..checks import FloatArray, non_negative, open_probability, real
+from ..checks import FloatArray, non_negative, open_probability
 from ..events import (
     ComposedEvent,
     GroupEvent,
@@ -291,7 +292,7 @@ class PrivacyLoss:
     """
 
     def __init__(self, event: PrivacyEvent, rtol: float = 1e-4, smallest: float = 1e-12) -> None:
-        self.rtol, self._event = real("rtol", rtol, 1e-9, 0.5), check_event(event)
+        self.rtol, self._event = check_number("rtol", rtol, 1e-9, 0.5), check_event(event)
         found = self._pairs(open_probability("smallest", smallest))
         add, remove = ([Part(both[side], count) for both, count in found] for side in (0, 1))
         self._group = _group_of_one_size(event, rtol)
