@@ -323,7 +323,7 @@ def check_premises():
     for z, groups in [(z, groups) for z in (1.0, 2.9, 40.0) for groups in people.values()]:
         model = TopicTables(by, noise_multiplier=z, delta=1e-5)
         stage = model.prepare(X, np.column_stack([wards, months]), groups=groups)
-        assert (model._read(X, np.column_stack([wards, months]))[0].proportions.sum(axis=1) <= tables.GRID).all()
+        assert (model._read(X, np.column_stack([wards, months]))[0].array[:, :8].sum(axis=1) <= tables.GRID).all()
         stage.model.prepare(stage.plan.mechanism, stage.plan.sampler)
         limit = math.floor((stage.model.clip / stage.plan.mechanism.spacing) ** 2)
         for unit in range(stage.records.n_rows):
@@ -336,16 +336,11 @@ def test_no_rounding_raises_a_norm():
     check_premises()
 
 
-#: The class that has the fault, its function, and what stands there in place of what.
+#: The class or module that has the fault, its function, and what stands there in place of what.
 ROUNDINGS = {
     "contributions rounded up": (tables.TableModel, "contribute", "np.trunc(values)", "np.ceil(values)"),
-    "proportions rounded up": (tables.GroupedDocuments, "__init__", "np.trunc(rows * GRID)", "np.ceil(rows * GRID)"),
-    "sums above 1 kept": (
-        tables.GroupedDocuments,
-        "__init__",
-        " / np.maximum(np.where(fits, sums, 1.0), 1.0)[:, None]",
-        "",
-    ),
+    "proportions rounded up": (tables, "grouped_documents", "np.trunc(rows * GRID)", "np.ceil(rows * GRID)"),
+    "sums above 1 kept": (tables, "grouped_documents", " / np.maximum(np.where(fits, sums, 1.0), 1.0)[:, None]", ""),
 }
 
 

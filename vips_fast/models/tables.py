@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass, field
 from itertools import product
 from typing import Any, ClassVar, Self, Unpack
@@ -26,6 +25,7 @@ from ..engine.units import unpack_block
 from ..kernels.lattice import checked_spacing
 from ..mechanisms import GaussianMechanism
 from ..store.words import several
+from .conjugate.model import Table as Rows
 from .estimator import ArraySpec, PrivateEstimator
 from .forecast import HopelessWarning
 from .inputs import column_names
@@ -34,61 +34,41 @@ from .readouts import kept
 
 __all__ = ["Contrast", "Table", "TopicTables"]
 
-#: Documents of a block; proportions are whole numbers of 1 / GRID.
-_BLOCK, GRID = 1024, 2.0**24
+#: Proportions are whole numbers of 1 / GRID.
+GRID = 2.0**24
 #: A row of proportions whose sum is above 1 by no more than this is rounded, not wrong.
 _ROUNDED = 1e-6
 #: Values of a column that a message lists.
 _LISTED = 5
 
 
-class GroupedDocuments:
-    """Documents by their topic proportions and the numbers of their groups.
+def grouped_documents(X: Any, y: Any, by: Mapping[str, Collection[str | int]], invalid: str) -> Rows:
+    """Make records of documents: their proportions of topics, and the number of each value among the public ones.
 
-    ``places``, (n, columns), has the number of each document's value among the public ones. It is -1 for the whole
-    row if one of its values is not among them.
+    The number is -1 in all columns if one of a document's values is not among them.
     """
-
-    def __init__(self, X: Any, y: Any, by: Mapping[str, Collection[str | int]], invalid: str):
-        given = dense_array(X, "X", invalid == "drop")
-        if given.ndim != 2 or given.shape[1] < 2 or given.dtype.kind not in "biuf":
-            raise ValueError(
-                f"X has shape {given.shape} and dtype {given.dtype}: expected proportions of at least two topics, "
-                "(n, K), such as transform() gives"
-            )
-        rows = given.astype(np.float64)
-        with np.errstate(invalid="ignore", over="ignore"):
-            sums = rows.sum(axis=1)
-            fits = np.isfinite(rows).all(axis=1) & (rows >= 0).all(axis=1) & (sums <= 1.0 + _ROUNDED)
-        if invalid == "raise" and not fits.all():
-            found = "found larger sums"
-            if not np.isfinite(rows).all():
-                found = not_finite_text(X, rows)
-            elif (outside := ((rows < 0) | (rows > 1.0 + _ROUNDED)).any(axis=0)).any():
-                found = f"found other numbers in {column_text(X, int(np.flatnonzero(outside)[0]))}"
-            raise ValueError(
-                f"X: expected proportions >= 0 whose sum is at most 1 in each row, {found}; {DROP} leaves "
-                "out other records"
-            )
-        self.usable: np.ndarray | None = None if fits.all() else fits
-        rows = np.where(fits[:, None], rows, 0.0) / np.maximum(np.where(fits, sums, 1.0), 1.0)[:, None]
-        self.n_rows, self.proportions = len(rows), np.trunc(rows * GRID).astype(np.int32)
-        self.places = _places(y, by, self.n_rows, invalid)
-
-    def edges(self, rows: np.ndarray) -> np.ndarray:
-        """Find boundaries of blocks of equally many documents."""
-        return np.append(np.arange(0, len(rows), _BLOCK), len(rows))
-
-    def block(self, rows: np.ndarray) -> tuple[GroupedDocuments, np.ndarray]:
-        """Make the block of these documents; nothing is copied."""
-        return self, rows
-
-    def subset(self, rows: np.ndarray) -> GroupedDocuments:
-        """See `vips_fast.engine.model.Records`."""
-        other = copy(self)
-        other.n_rows, other.proportions, other.places = len(rows), self.proportions[rows], self.places[rows]
-        other.usable = None if self.usable is None else self.usable[rows]
-        return other
+    given = dense_array(X, "X", invalid == "drop")
+    if given.ndim != 2 or given.shape[1] < 2 or given.dtype.kind not in "biuf":
+        raise ValueError(
+            f"X has shape {given.shape} and dtype {given.dtype}: expected proportions of at least two topics, "
+            "(n, K), such as transform() gives"
+        )
+    rows = given.astype(np.float64)
+    with np.errstate(invalid="ignore", over="ignore"):
+        sums = rows.sum(axis=1)
+        fits = np.isfinite(rows).all(axis=1) & (rows >= 0).all(axis=1) & (sums <= 1.0 + _ROUNDED)
+    if invalid == "raise" and not fits.all():
+        found = "found larger sums"
+        if not np.isfinite(rows).all():
+            found = not_finite_text(X, rows)
+        elif (outside := ((rows < 0) | (rows > 1.0 + _ROUNDED)).any(axis=0)).any():
+            found = f"found other numbers in {column_text(X, int(np.flatnonzero(outside)[0]))}"
+        raise ValueError(
+            f"X: expected proportions >= 0 whose sum is at most 1 in each row, {found}; {DROP} leaves out other records"
+        )
+    rows = np.where(fits[:, None], rows, 0.0) / np.maximum(np.where(fits, sums, 1.0), 1.0)[:, None]
+    array = np.column_stack([np.trunc(rows * GRID), _places(y, by, len(rows), invalid)]).astype(np.int32)
+    return Rows(array, None if fits.all() else fits)
 
 
 def _places(y: Any, by: Mapping[str, Collection[str | int]], n_rows: int, invalid: str) -> np.ndarray:
@@ -173,9 +153,9 @@ class TableModel(Model):
 
     def contribute(self, block: Any, words: np.ndarray, out: np.ndarray, scratch: dict[str, Any]) -> None:
         """Add each unit's sums, brought to the bound together; see the notes."""
-        (documents, rows), _, starts = unpack_block(block, words)
+        (records, rows), _, starts = unpack_block(block, words)
         unit = np.arange(len(rows)) if starts is None else np.repeat(np.arange(len(starts) - 1), np.diff(starts))
-        places = documents.places[rows]
+        places = records[rows, self.shape[1] :]
         known = places[:, 0] >= 0
         unit, rows, places = unit[known], rows[known], places[known]
         keys = unit[:, None] * self.shape[0] + places @ self._factors + self._first
@@ -184,7 +164,7 @@ class TableModel(Model):
         of_unit, cells = keys // self.shape[0], keys % self.shape[0]
         sums = np.zeros((len(keys), self.shape[1]))
         for column in place.T:
-            np.add.at(sums, column, documents.proportions[rows])
+            np.add.at(sums, column, records[rows, : self.shape[1]])
         # A unit's norm above 1 is brought down to it.
         counts = np.bincount(place.reshape(-1), minlength=len(keys))
         squares = np.bincount(of_unit, weights=counts.astype(np.float64) ** 2, minlength=len(words))
@@ -465,11 +445,11 @@ class TopicTables(PrivateEstimator):
         }
         return super()._from_settings({**settings, "by": by})
 
-    def _read(self, X: Any, y: Any = None) -> tuple[GroupedDocuments, dict[str, Any]]:
+    def _read(self, X: Any, y: Any = None) -> tuple[Rows, dict[str, Any]]:
         if y is None:
             raise ValueError(f"y=None: expected the values of {', '.join(self.by)} for each row of X")
-        found = GroupedDocuments(X, y, self.by, self._options.invalid)
-        return found, {"n_features": found.proportions.shape[1]}
+        found = grouped_documents(X, y, self.by, self._options.invalid)
+        return found, {"n_features": found.array.shape[1] - len(self.by)}
 
     def _model(self, public: Public, schedule: RunSchedule | None = None) -> TableModel:
         return TableModel(self._sizes, public.n_features)
