@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from ..data.types import Labels
 from ..models.clusters import DocumentClusters, PublicVectors, packaged_vectors
 from ..models.clusters.knowledge import Encode
 from ..report import distinct_names
-from .job import Difference, Material, Reading
+from .job import Difference, Material, Reading, Source
 from .progress import reading
 from .text import read_settings, reading_file
 from .topics import TextJob
@@ -168,28 +168,17 @@ class PrivateClusters(TextJob):
     n_clusters: int = 20
     encode: Encode | str | os.PathLike[str] | None = None
     public: PublicVectors | None = None
+    model_: DocumentClusters = field(init=False)
 
-    def fit(
-        self,
-        data: Any,
-        text: str | Sequence[str] = "text",
-        person: str | None = None,
-        *,
-        out: str | os.PathLike[str] | None = None,
-        resume: bool = False,
-    ) -> Self:
-        """Fit clusters to texts, with the parameters of `PrivateTopics.fit`. Raises the errors of `Job.run`."""
+    def _job(self, table: Any, columns: tuple[str, ...], person: str | None) -> tuple[Any, Source]:
         lines = reading(self._shown, "texts")
         encode, public = encoder_and_knowledge(self.encode, self.public, self.n_jobs, lines)
         model = DocumentClusters(self.n_clusters, public=public, **self._settings())
-        table, columns = self._table(data, text)
-        source = VectorTexts(table, public, encode, columns, person, invalid=self.invalid, progress=lines)
-        self.model_: DocumentClusters = self._run(model, source, out, resume)
-        return self
+        return model, VectorTexts(table, public, encode, columns, person, invalid=self.invalid, progress=lines)
 
     def clusters(self, n_words: int = 10) -> list[ClusterRow]:
         """List the clusters, the largest first."""
-        model: DocumentClusters = self._fitted()
+        model = self._fitted()
         weights, words = model.weights_, model.keywords(n_words)
         names = distinct_names([one[:3] for one in model.keywords(10)])
         order = np.argsort(-weights, kind="stable").tolist()
@@ -197,7 +186,7 @@ class PrivateClusters(TextJob):
 
     def predict(self, texts: Iterable[str | None]) -> Labels:
         """Find the clusters of texts, (n_texts,) numbers from 1. They describe these texts, and are not private."""
-        model: DocumentClusters = self._fitted()
+        model = self._fitted()
         encode, _ = encoder_and_knowledge(self.encode, model.public, self.n_jobs)
         return np.asarray(model.predict(encode([text or "" for text in texts])) + 1)
 

@@ -11,7 +11,7 @@ from contextlib import nullcontext
 from dataclasses import KW_ONLY, dataclass, field
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
 
 import numpy as np
 
@@ -53,7 +53,42 @@ class TextJob:
     progress: bool | None = None
     n_jobs: int | None = None
     random_state: int | None = None
+    model_: Any = field(init=False)
     releases_: Path = field(init=False)
+
+    def fit(
+        self,
+        data: Texts,
+        text: str | Sequence[str] = "text",
+        person: str | None = None,
+        *,
+        out: str | os.PathLike[str] | None = None,
+        resume: bool = False,
+    ) -> Self:
+        """Fit the model to texts, and publish it if ``out`` is given.
+
+        Parameters
+        ----------
+        data : path, frame, mapping of columns or iterable of str
+            CSV, JSON Lines or Parquet; a frame of pandas, polars or pyarrow; or the texts.
+        text, person : str or sequence of str, str or None
+            Columns of the text, and of the persons' labels; a list of texts has no columns.
+        out : path or None
+            Folder of the published model, beside which the run folder lies: a fit that was stopped resumes from it.
+        resume : bool
+            Whether to resume.
+
+        Raises the errors of `Job.run`.
+        """
+        columns = (text,) if isinstance(text, str) else tuple(text)
+        whole = isinstance(data, (str, os.PathLike)) or named_columns(data)
+        table: Any = data if whole else {columns[0]: list(cast(Iterable[Any], data))}
+        self.model_ = self._run(*self._job(table, columns, person), out, resume)
+        return self
+
+    def _job(self, table: Any, columns: tuple[str, ...], person: str | None) -> tuple[Any, Source]:
+        """Make the model, and the source of its records."""
+        raise NotImplementedError
 
     @property
     def privacy_(self) -> Privacy:
@@ -94,14 +129,6 @@ class TextJob:
     @property
     def _shown(self) -> bool:
         return is_watched() if self.progress is None else self.progress
-
-    @staticmethod
-    def _table(data: Any, text: str | Sequence[str]) -> tuple[Any, tuple[str, ...]]:
-        """Turn a list of texts into a table, and leave the rest; give the columns of the text, too."""
-        columns = (text,) if isinstance(text, str) else tuple(text)
-        if isinstance(data, (str, os.PathLike)) or named_columns(data):
-            return data, columns
-        return {columns[0]: list(data)}, columns
 
     def _run(self, model: Any, source: Source, out: str | os.PathLike[str] | None, resume: bool) -> Any:
         """Run the job and return its fitted model.
@@ -237,54 +264,20 @@ class PrivateTopics(TextJob):
     stop_words: Vocabulary | None = None
     coarse_words: Vocabulary | None = None
     doc_length: int | None = None
+    model_: LatentDirichletAllocation = field(init=False)
 
     # ------------------------------------------------------------- fitting
 
-    def fit(
-        self,
-        data: Texts,
-        text: str | Sequence[str] = "text",
-        person: str | None = None,
-        *,
-        out: str | os.PathLike[str] | None = None,
-        resume: bool = False,
-    ) -> Self:
-        """Fit topics to texts, and publish them if ``out`` is given.
-
-        Parameters
-        ----------
-        data : path, frame, mapping of columns or iterable of str
-            CSV, JSON Lines or Parquet; a frame of pandas, polars or pyarrow; or the texts.
-        text, person : str or sequence of str, str or None
-            Columns of the text, and of the persons' labels; a list of texts has no columns.
-        out : path or None
-            Folder of the published model, beside which the run folder lies: a fit that was stopped resumes from it.
-        resume : bool
-            Whether to resume.
-
-        Raises the errors of `Job.run`.
-        """
+    def _job(self, table: Any, columns: tuple[str, ...], person: str | None) -> tuple[Any, Source]:
         check_number("vocab_size", self.vocab_size, 16, 10**6, integer=True, optional=True)
         if self.epsilon is None and self.budget is None:
             raise ValueError("epsilon=None: expected a number, or budget=, of which the fit takes all that is left")
-        table, columns = self._table(data, text)
-        source = TextFile(
-            table,
-            columns,
-            person,
-            vocab=self.vocab,
-            vocab_size=self.vocab_size,
-            max_share=self.max_share,
-            stop_words=self.stop_words,
-            coarse_words=self.coarse_words,
-            public_prior=self._prior(),
-            language=self.language,
-            invalid=self.invalid,
-            progress=reading(self._shown),
-        )
-        settings = {"n_components": self._topics(source), "doc_length": self.doc_length, **self._settings()}
-        self.model_: LatentDirichletAllocation = self._run(LatentDirichletAllocation(**settings), source, out, resume)
-        return self
+        names = ("vocab", "vocab_size", "max_share", "stop_words", "coarse_words", "language", "invalid")
+        how: dict[str, Any] = {name: getattr(self, name) for name in names}
+        how |= {"public_prior": self._prior(), "progress": reading(self._shown)}
+        source = TextFile(table, columns, person, **how)
+        topics = self._topics(source)
+        return LatentDirichletAllocation(topics, doc_length=self.doc_length, **self._settings()), source
 
     def _prior(self) -> Any:
         """Take the public topics of the language, or those that are given."""
