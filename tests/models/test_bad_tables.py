@@ -88,3 +88,11 @@ def test_no_noise_ends_what_comes_after_the_charge(kind, noise):
         names = ["a", "b", "c"]
         assert model.verdict_.text and all(effect_lines(model, names)) and part_of(model).text(model, names)
         assert model.verdict_.text in unescape(html_report(model)) and np.isfinite(model.found_gain_).all()
+
+
+def test_a_rare_class_that_a_value_tells_is_not_called_absent():
+    """The curvature of its records is next to nothing, as that of a class without records is."""
+    y = (RNG.random(N) < 0.05).astype(int)
+    table = np.column_stack([y, RNG.random(N) < 0.5]).astype(float)
+    model, said = fitted(table, y, classes=[0, 1])
+    assert not Told.of(model).absent and not any("hardly any record" in text for text in said), said

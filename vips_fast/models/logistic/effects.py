@@ -308,11 +308,15 @@ class Reading:
         """The rows of coefficients that are about a class that does not occur, as far as noise tells, and the class.
 
         The curvature's entry of the constant is the sum of p (1 - p): about the number of records of a rare class. Such
-        a class has a small share of the records, and not more of them than noise may have made.
+        a class has a small share of the records, and not more of them than noise may have made. The sum is small, too,
+        of a class that columns tell: that one occurs if the last step counted it, clear of its noise.
         """
         absent: dict[int, Any] = {}
         if self.moments is None or not self.constant or not self.labels:
             return absent
+        *_, sd = counted = self.state.get("shares", np.full(1 + len(self.labels), np.nan))
+        shares = counted[-1 - len(self.weights) : -1]
+        shares = np.append(1 - shares, shares) if len(shares) == 1 else shares
         for k, own in enumerate(self.weights):
             count = float(self._stored("matrix", k)[-1, -1]) / self.constant**2
             # Of the curvature, and of the gradient that the share of the class was read from.
@@ -322,7 +326,8 @@ class Reading:
             rare = abs(float(self._stored("base", k)[0])) > _RARE and count < _ABSENT * 4 * self.moments.mass
             if rare and count < max(_TOLD * noise, _FEW):
                 place = k if len(self.weights) > 1 else int(float(self.moments.matrix[-1] @ own) < 0)
-                absent[k] = self.labels[place]
+                if not shares[place] > max(_ABSENT, _TOLD * sd):
+                    absent[k] = self.labels[place]
         return absent
 
     @cached_property
