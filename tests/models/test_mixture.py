@@ -4,6 +4,7 @@ from importlib import import_module
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from vips_fast import GaussianMixture
 from vips_fast.cli.main import main
@@ -113,6 +114,17 @@ def test_the_radius_is_a_change_of_units_and_longer_records_count_as_on_it():
     short, long = (GaussianMixture(3, **settings).fit(on_it * scale) for scale in (1.0, 1e6))
     np.testing.assert_allclose(short.means_, long.means_, atol=1e-6)
     assert np.linalg.norm(long.means_, axis=1).max() <= 1 + 1e-12
+
+
+@pytest.mark.parametrize("kind", [sparse.csr_array, sparse.coo_array, sparse.csc_matrix])
+def test_sparse_rows_are_the_dense_ones(kind):
+    """A `ColumnEncoder` makes them. Of a small type entries of one place add up beyond it."""
+    X = np.array([[100, 0], [0, 7]] * 50, np.uint8)
+    twice = sparse.coo_array((np.full(3, 100, np.uint8), ([0, 0, 1], [0, 0, 1])), shape=(2, 2))
+    for given, same in ((kind(X), X), (twice, np.array([[200.0, 0.0], [0.0, 100.0]]))):
+        fits = [GaussianMixture(2, radius=200.0, n_steps=2, random_state=0, **FULL).fit(rows) for rows in (given, same)]
+        np.testing.assert_array_equal(*(model.means_ for model in fits))
+        np.testing.assert_array_equal(*(model.predict(rows) for model, rows in zip(fits, (given, same), strict=True)))
 
 
 def test_answers_have_the_shares_of_their_kind():

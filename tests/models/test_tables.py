@@ -220,6 +220,11 @@ def test_a_cell_is_its_value_whatever_type_it_comes_in(cells):
     for by in ([2025, 2026], ["2025", "2026"]):
         tables = TopicTables({"year": by}, private=False).fit(np.eye(2), pandas.DataFrame({"year": cells}))
         np.testing.assert_allclose(tables.table("year").shares, np.eye(2), atol=1e-6)
+    months = pandas.period_range("2025-11", periods=2, freq="M")
+    tables = TopicTables({"month": ["2025-11", "2025-12"]}, private=False).fit(np.eye(2), {"month": months})
+    np.testing.assert_allclose(tables.table("month").shares, np.eye(2), atol=1e-6)
+    with pytest.raises(ValueError, match="row 1, column 'year': a missing value; fill it in"):
+        TopicTables({"year": [2025]}, private=False).fit(np.eye(2), {"year": [2025, None]})
     with pytest.raises(ValueError, match="by: 'year' has"):
         TopicTables({"year": [2025, "2025"]}, private=False).fit(np.eye(2), {"year": [2025, 2025]})
 

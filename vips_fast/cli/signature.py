@@ -326,7 +326,7 @@ def rows(pairs: Iterable[tuple[str, str]]) -> Iterator[str]:
 _ALSO = {"vocabulary": "vocab", "n_features": "features", "private": "non_private", "n_components": "topics"}
 _ALSO |= {"n_topics": "topics", "y": "label", "persons": "groups", "names": "vocab"}
 #: Arguments of Python that messages begin with, as in "X has 2 features" and "layers: 'Q' is not one of".
-_SUBJECT = re.compile(r"(X|y|groups|persons|names|layers)(?= has |: )")
+_SUBJECT = re.compile(r"(X|y|exposure|groups|persons|names|layers)(?= has |: )")
 _IN_OPTIONS = re.compile(r"""options=\{["'](\w+)["']: ["'](\w+)["']\}""")
 _PARAMETER = re.compile(r"(?<![\w.])([a-z_]+)=(True\b|False\b|None\b|'[^']*')?")
 

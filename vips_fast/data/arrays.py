@@ -126,7 +126,7 @@ def checked_form(
 
 
 def dense_array(X: Any, name: str, drop: bool = False) -> np.ndarray:
-    """Make an array of any dense input: the door of all estimators.
+    """Make an array of any input: the door of estimators that take no sparse rows, which become dense.
 
     Cells of objects, such as those of pandas' nullable and Arrow types, become float64, and NaN if they are missing.
     With ``drop`` they become NaN too if they are no numbers, and so do texts in lists. Otherwise raises TypeError for
@@ -134,6 +134,10 @@ def dense_array(X: Any, name: str, drop: bool = False) -> np.ndarray:
     """
     if np.ma.isMaskedArray(X):
         raise ValueError(f"{name} is a masked array; expected an array without a mask")
+    if sparse.issparse(X):
+        # Repeated entries add up in their own type, which may be too small for the sum.
+        matrix = new_csr(csr_arrays(X, name), X.shape)
+        return np.asarray((matrix.astype(np.float64) if matrix.dtype.kind in "iub" else matrix).toarray())
     try:
         dense = np.asarray(X)
     except ValueError:

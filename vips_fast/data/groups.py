@@ -73,16 +73,14 @@ def canonical_label(label: Any) -> Hashable:
 
 
 def cell_form(cell: Any) -> Hashable:
-    """Find the form by which a cell is compared with public values, `canonical_label`'s; a truth value's is its text.
+    """Find the form by which a cell is compared with public values, `canonical_label`'s; None if it is missing.
 
-    None for a cell that is missing or of no such type.
+    That of a cell which is no label, such as a truth value or a month of pandas, is its text.
     """
-    if isinstance(cell, (bool, np.bool_)):
-        return str(cell)
     try:
         return canonical_label(cell)
     except TypeError:
-        return None
+        return str(cell)
 
 
 def public_places(column: np.ndarray, values: Collection[str | int]) -> np.ndarray:

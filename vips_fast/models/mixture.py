@@ -15,7 +15,7 @@ from scipy.special import logsumexp
 
 from ..checks import check_number
 from ..data.arrays import dense_array
-from ..data.types import Array, Cells, Column, Data, Matrix, Vector
+from ..data.types import Array, Cells, Column, Data, Labels, Matrix, Vector
 from ..engine.gain import GainScore, RowScore
 from ..engine.model import Model, Schedule
 from ..engine.plan import RunForecast, RunSchedule
@@ -188,6 +188,10 @@ class Mixture(ConjugateEstimator):
         """Compute (n, K) responsibilities of public records."""
         r = self.expected_statistics(X)[:, : self.n_components]
         return cast(Matrix, r / r.sum(axis=1, keepdims=True))
+
+    def predict(self, X: Data) -> Labels:
+        """Find the likeliest component of each public record, (n,), from 0."""
+        return cast(Labels, self.predict_proba(X).argmax(axis=1))
 
 
 @dataclass(kw_only=True, repr=False, eq=False)

@@ -96,10 +96,10 @@ def _places(y: Any, by: Mapping[str, Collection[str | int]], n_rows: int, invali
         row, c = (int(place) for place in np.argwhere(others)[0])
         name = [*by][c]
         listed = f"{', '.join(map(repr, [*by[name]][:_LISTED]))}{', …' * (len(by[name]) > _LISTED)}"
-        raise ValueError(
-            f"y: row {row}, column {name!r}: not one of the public values, {listed}; spell both alike, add what is "
-            f"missing to by, or leave such records out with {DROP}"
-        )
+        what = f"not one of the public values, {listed}; spell both alike, add what is missing to by"
+        if cell_form(columns[c][row]) is None:
+            what = "a missing value; fill it in with a public value"
+        raise ValueError(f"y: row {row}, column {name!r}: {what}, or leave such records out with {DROP}")
     places[others.any(axis=1)] = -1
     return places
 

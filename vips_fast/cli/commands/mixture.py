@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from ...data.shards import is_sharded
 from ...jobs import Material
 from ...jobs.clusters import VectorTexts, encoder_and_knowledge
@@ -21,7 +19,7 @@ def read_new(args: Predict, model: Any) -> Any:
     """Read new rows for a fitted mixture, as an array."""
     if is_sharded(args.input):
         raise ValueError(f"{args.input}: shards; expected rows in a file for clusters")
-    return _dense(read_new_rows(args, model))
+    return read_new_rows(args, model)
 
 
 def fit(args: FitMixture) -> int:
@@ -33,7 +31,7 @@ def fit(args: FitMixture) -> int:
             raise ValueError(f"{args.input}: shards with labels; expected shards without them")
         if args.schema is not None and found.schema is not None and args.radius is None:
             model.set_params(radius=found.schema.row_norm)
-        return Material((_dense(found.rows),), found.inputs, found.groups)
+        return Material((found.rows,), found.inputs, found.groups)
 
     sets = frozenset({"radius"} if args.radius is None else ())
     return run_fit(args, GaussianMixture, ReadBy(args.input, read, args.person, sets, unlike_rows(args)))
@@ -47,11 +45,3 @@ def fit_documents(args: FitClusters) -> int:
     how = args.take("text", "person", "format", "encoding", "invalid")
     source = VectorTexts(args.input, public, encode, progress=lines, **how)
     return run_fit(args, DocumentClusters, source, public=public)
-
-
-def _dense(rows: Any) -> Any:
-    """Return rows as an array, which mixtures take; shards stay."""
-    if hasattr(rows, "toarray"):
-        # Repeated entries add up in their own type, which may be too small for the sum.
-        rows = (rows.astype(np.float64) if rows.dtype.kind in "iu" else rows).toarray()
-    return rows

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from scipy.special import expit, gammaln, log_expit, logsumexp
 
 from ...checks import check_number
-from ...data.arrays import dense_array
+from ...data.arrays import DROP, dense_array
 from ...data.shards import ShardedCorpus
 from ...data.types import Array, Column, Data, Vector
 from ...engine.gain import NINETY, FoundGain, Score
@@ -175,7 +175,9 @@ class CountRegression(Regression):
         found = read_column("exposure", dense_array(exposure, "exposure", self._options.invalid == "drop"), n)
         # A part that is no number above 0 in float64 would be a record of no trials.
         bad = ~((found / float(most) > 0) & (found <= most))
-        said = f"exposure: expected numbers above 0, at most {most:g}, the public bound largest_exposure"
+        said = (
+            f"exposure: expected numbers above 0, at most largest_exposure={most:g}; leave other records out by {DROP}"
+        )
         return np.where(bad, 1.0, found / float(most)), [(bad, said)]
 
     @property

@@ -245,7 +245,7 @@ def read_labels(
         y = np.where(bad, "", y).astype(str)
     else:
         bad = ~np.isfinite(y) if y.dtype.kind == "f" else np.zeros(n_rows, dtype=bool)
-    problems = [(bad, "y: expected labels, found NaN or infinity")]
+    problems = [(bad, f"y: expected labels, found NaN or infinity; fill them in, or leave such records out by {DROP}")]
     if known is not None:
         numbers = "fiub"
         if n_rows and (y.dtype.kind in numbers) != (known.dtype.kind in numbers):
@@ -274,7 +274,9 @@ def read_events(y: Any, n_rows: int) -> tuple[np.ndarray, list[Problem]]:
     y = read_column("y", y, n_rows, "counts")
     with np.errstate(invalid="ignore"):
         bad = ~((y >= 0) & (y == np.floor(y)) & np.isfinite(y))
-    return np.where(bad, 0.0, y), [(bad, "y: expected counts, whole numbers from 0")]
+    return np.where(bad, 0.0, y), [
+        (bad, f"y: expected counts, whole numbers from 0; leave other records out by {DROP}")
+    ]
 
 
 def usable_rows(problems: list[Problem], invalid: str) -> np.ndarray | None:
