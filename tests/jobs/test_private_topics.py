@@ -157,10 +157,12 @@ def test_an_error_after_a_purchase_tells_how_to_resume(tmp_path, monkeypatch):
 
 
 def test_only_the_releases_of_a_fit_without_a_folder_are_kept(prior, tmp_path, monkeypatch):
-    """Neither run folder nor model: nothing of it could resume, and nobody paid."""
+    """Neither run folder nor model: nothing of it could resume, and nobody paid. So nothing waits for the disk."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.delattr("vips_fast.jobs.job.JobFolder")
-    found = topics(prior).fit(notes(), text="note", person="patient")
+    with monkeypatch.context() as patch:
+        patch.setattr("os.fsync", lambda descriptor: 1 / 0)
+        found = topics(prior).fit(notes(), text="note", person="patient")
     assert [*tmp_path.rglob("run-0000")] == [found.releases_ / "run-0000"] and not [*tmp_path.rglob("*ledger*")]
     assert [*found.releases_.parent.iterdir()] == [found.releases_]
     with pytest.raises(ValueError, match="resume=True: expected out="):

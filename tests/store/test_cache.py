@@ -155,11 +155,19 @@ def test_a_built_prior_is_checked_and_says_how_to_make_it_again(packaged, folder
 def test_keys_and_contents(folder):
     path = folder / "a"
     with pytest.raises(FileNotFoundError):
-        stored(path, key_of(1))
+        stored(path, key_of(1), bytearray)
     store(path, key_of(1), b"some\ncontent")
-    assert stored(path, key_of(1)) == b"some\ncontent" and path.stat().st_mode & 0o777 in (0o644, 0o664, 0o666)
+    first = stored(path, key_of(1), bytearray)
+    assert first == b"some\ncontent" and path.stat().st_mode & 0o777 in (0o644, 0o664, 0o666)
     with pytest.raises(ValueError, match="of another version or source"):
-        stored(path, key_of(2))
+        stored(path, key_of(2), bytearray)
+    # One content is read once, and another of the same key anew.
+    assert stored(path, key_of(1), bytearray) is first
+    store(path, key_of(1), b"more content")
+    assert stored(path, key_of(1), bytearray) == b"more content"
+    path.unlink()
+    with pytest.raises(FileNotFoundError):
+        stored(path, key_of(1), bytearray)
     assert cached("b", key_of(1), lambda: 5, lambda n: b"%d" % n, int) == 5
     assert cached("b", key_of(1), lambda: 6, lambda n: b"%d" % n, int) == 5
     assert cached("b", key_of(2), lambda: 6, lambda n: b"%d" % n, int) == 6

@@ -11,7 +11,6 @@ from contextlib import AbstractContextManager, nullcontext
 from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -40,7 +39,7 @@ from ..models.caveats import tell
 from ..models.family import PURCHASE, READING, VOCABULARY
 from ..models.inputs import column_names, listed
 from ..models.lda import Plan, PublicPrior, load_prior, plan
-from ..models.lda.prior import language_code
+from ..models.lda.prior import commonest_words, language_code
 from ..models.parameters import Options
 from ..models.vocabulary import PrivateVocabulary, TokenRows
 from ..models.vocabulary.estimator import read_purchase
@@ -192,10 +191,7 @@ class TextFile:
         """Load the words of a public vocabulary or prior."""
         if self._words == "prior":
             assert self.prior is not None
-            kept, frequencies = self.words_analyzer, self.prior.frequencies
-            ranked = (self.prior.words[v] for v in np.argsort(-frequencies, kind="stable").tolist())
-            words = (word for word in ranked if kept(word) == [word])
-            return tuple(sorted(islice(words, self.vocab_size or _PRIOR_WORDS)))
+            return commonest_words(self.prior, self.words_analyzer, self.vocab_size or _PRIOR_WORDS)
         if self.vocab is None or self.vocab == PRIVATE:
             return None
         analyzer = None if self._words == "listed" else self.words_analyzer

@@ -23,7 +23,7 @@ from ..engine.statement import Privacy
 from ..models.family import VOCABULARY, family_of
 from ..models.lda import LatentDirichletAllocation, PublicPrior
 from ..report import html_report, part_of
-from ..store.atomic import replace_text
+from ..store.atomic import PASSING, replace_text
 from . import beside
 from .folder import copy_releases, releases_folder, write_model
 from .job import Job, Source, Status
@@ -133,7 +133,7 @@ class TextJob:
     def _run(self, model: Any, source: Source, out: str | os.PathLike[str] | None, resume: bool) -> Any:
         """Run the job and return its fitted model.
 
-        Without ``out`` only the releases are kept, in a temporary folder that goes with this object. If a budget or a
+        Without ``out`` only the releases are kept, in a temporary folder that ends with this object. If a budget or a
         purchase is to be kept, the job has a temporary place, too: it stays if the job fails after it spent something,
         and the error names it. Raises the errors of `Job.run`.
         """
@@ -144,6 +144,8 @@ class TextJob:
         self.releases_ = releases_folder(place)
         paid = None if self.budget is None else os.fspath(self.budget)
         kept = None if own is not None and paid is None and not source.purchases else place
+        if own is not None and kept is None:
+            PASSING.add(own)
         job = Job(model, source, kept, budget=paid, transcript=self.releases_, resume=resume)
         job.progress = lambda: ProgressLine("fit") if self._shown else nullcontext()
         try:
@@ -152,12 +154,17 @@ class TextJob:
             if own is not None and job.status is not Status.PLANNED:
                 error.add_note(f"The run is kept: give out={str(job.out)!r} too")
             elif own is not None:
-                shutil.rmtree(own)
+                _remove(own)
             raise
         if own is not None:
             shutil.rmtree(place, ignore_errors=True)  # its model is here
-            weakref.finalize(self, shutil.rmtree, own, ignore_errors=True)
+            weakref.finalize(self, _remove, own)
         return fitted
+
+
+def _remove(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    PASSING.discard(folder)
 
 
 class TopicWord(NamedTuple):

@@ -5,6 +5,7 @@ file of another version or other sources is not taken, and neither is a damaged 
 """
 
 import errno
+import functools
 import hashlib
 import json
 import os
@@ -12,7 +13,7 @@ import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from .atomic import PUBLIC, make_folder, replace_file
 from .limits import read_bytes
@@ -41,12 +42,25 @@ def store(path: Path, key: str, content: bytes) -> None:
     replace_file(path, lambda file: file.write(line + content), PUBLIC)
 
 
-def stored(path: Path, key: str) -> bytes:
-    """Read the content of a file; ValueError if it is of another key, or damaged, and OSError if there is none."""
-    line, _, content = read_bytes(path, _MOST).partition(b"\n")
-    if line.split(b" ") != [*_MAGIC.split(b" "), key.encode(), hashlib.sha256(content).hexdigest().encode()]:
+def stored(path: Path, key: str, read: Callable[[bytes], _Made]) -> _Made:
+    """Return what ``read`` makes of a file's content; nobody may change it, since others get the same.
+
+    Raises ValueError if the file is of another key, or damaged, and OSError if there is none.
+    """
+    with path.open("rb") as file:
+        line = file.readline(256)
+    if not line.startswith(b"%s %s " % (_MAGIC, key.encode())):
         raise ValueError(f"{path}: damaged, or of another version or source")
-    return content
+    return cast(_Made, _content(path, line, read))
+
+
+@functools.lru_cache(maxsize=2)
+def _content(path: Path, line: bytes, read: Callable[[bytes], _Made]) -> _Made:
+    """Read a file with this first line, which has the digest of the content: one read before needs no second time."""
+    first, _, content = read_bytes(path, _MOST).partition(b"\n")
+    if first + b"\n" != line or first.split(b" ")[-1] != hashlib.sha256(content).hexdigest().encode():
+        raise ValueError(f"{path}: damaged, or of another version or source")
+    return read(content)
 
 
 def cached(
@@ -59,7 +73,7 @@ def cached(
     """
     name = f"{name}-{key[:16]}"
     with suppress(OSError, ValueError):
-        return read(stored(cache_folder() / name, key))
+        return stored(cache_folder() / name, key, read)
     made = make()
     try:
         store(cache_folder() / name, key, write(made))

@@ -15,9 +15,10 @@ import re
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
+from itertools import islice
 from pathlib import Path
-from typing import Self
+from typing import Self, cast
 
 import numpy as np
 from scipy import sparse
@@ -159,15 +160,28 @@ class PublicPrior(PublicKnowledge):
         A word that this prior does not know has the ratio 1 in all topics, and the median of the others' frequencies.
         Records that use it at all may use it often. Raises ValueError if fewer than half of the words are known.
         """
-        column = {word: v for v, word in enumerate(self.words)}
-        at = np.array([column.get(str(word), -1) for word in vocabulary], dtype=np.int64)
-        known = at >= 0
-        if 2 * known.sum() < len(at):
-            knows = f"public_prior {self.name!r} knows {known.sum()} of {len(at)} words"
-            raise ValueError(f"{knows}: expected half; give a prior of the records' language")
-        ratios = np.where(known, self.ratios[:, at], np.float32(1.0))
-        frequencies = np.where(known, self.frequencies[at], np.median(self.frequencies[at[known]]))
-        return type(self)(tuple(vocabulary), ratios, self.weights, frequencies, self.name, self.language)
+        return cast(Self, _restricted(self, tuple(map(str, vocabulary))))
+
+
+# Fits to one vocabulary take one prior: it is frozen.
+@lru_cache(maxsize=2)
+def _restricted(prior: PublicPrior, words: tuple[str, ...]) -> PublicPrior:
+    column = {word: v for v, word in enumerate(prior.words)}
+    at = np.array([column.get(word, -1) for word in words], dtype=np.int64)
+    known = at >= 0
+    if 2 * known.sum() < len(at):
+        knows = f"public_prior {prior.name!r} knows {known.sum()} of {len(at)} words"
+        raise ValueError(f"{knows}: expected half; give a prior of the records' language")
+    ratios = np.where(known, prior.ratios[:, at], np.float32(1.0))
+    frequencies = np.where(known, prior.frequencies[at], np.median(prior.frequencies[at[known]]))
+    return PublicPrior(words, ratios, prior.weights, frequencies, prior.name, prior.language)
+
+
+@lru_cache(maxsize=2)
+def commonest_words(prior: PublicPrior, analyzer: Analyzer, size: int) -> tuple[str, ...]:
+    """List the commonest words of a prior that an analyzer finds in texts as they are, by alphabet."""
+    ranked = (prior.words[v] for v in np.argsort(-prior.frequencies, kind="stable").tolist())
+    return tuple(sorted(islice((word for word in ranked if analyzer(word) == [word]), size)))
 
 
 def _brought_to_one(values: np.ndarray, total: np.ndarray | float) -> np.ndarray:
@@ -371,7 +385,7 @@ def load_prior(source: str | os.PathLike[str] | PublicPrior) -> PublicPrior:
     with suppress(OSError):
         path = prior_file(language)
         try:
-            return PublicPrior.from_bytes(stored(path, key_of("prior build", _VERSION, language)))
+            return stored(path, key_of("prior build", _VERSION, language), PublicPrior.from_bytes)
         except ValueError as error:
             again = f"make it again by vips-fast prior --language {language}, or remove it"
             raise ValueError(f"{error}; {again}") from None
