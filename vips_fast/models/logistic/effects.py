@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 from scipy import sparse
-from scipy.special import expit, ndtri
+from scipy.special import ndtri
 
 from ...checks import check_number
 from ...data.schema import Change, Schema
@@ -24,8 +24,6 @@ from ..inputs import column_names
 from ..several import clear_deviations
 from .posterior import second_moment
 
-#: Draws from the posterior for marginal effects.
-_DRAWS = 400
 #: Least standard deviation of a logit under the prior, and the share of a coefficient's own that is still "known".
 _PRIOR_LOGIT, _SHARE_OF_PRIOR = 2.0, 1 / 3
 #: A wide interval counts if its effect is this many standard deviations from 0.
@@ -184,9 +182,9 @@ class Reading:
     """What a fitted regression's releases tell of its rows and effects."""
 
     def __init__(self, model: Any):
-        result, one = model._fitted(), model._as_fitted()
-        self.public, self.state, self.one = result.public, result.state, one
-        self.d, self.private, self.constant = model.n_features_in_, bool(one.private), float(one._constant)
+        result, fitted = model._fitted(), model._as_fitted()
+        self.public, self.state, self.one = result.public, result.state, fitted
+        self.d, self.private, self.constant = model.n_features_in_, bool(fitted.private), float(fitted._constant)
         #: Coefficients with the constant's, (K, d) or (K, d + 1), and their covariances; or a variance.
         self.weights = np.atleast_2d(result.arrays["weights"])
         self.covariance = result.arrays["covariance"]
@@ -197,40 +195,39 @@ class Reading:
         self.schema = Schema.parse(model.inputs_[SCHEMA]) if SCHEMA in model.inputs_ else None
         #: Names of the encoded columns; numbers if nothing names them.
         self.names = column_names(self.public) or [f"x{j + 1}" for j in range(self.d)]
+        #: What was released about each row of coefficients: the state of its model.
+        starts = [f"class{k}." for k in range(len(self.weights))] if len(self.weights) > 1 else [""]
+        names = [name.removeprefix(starts[0]) for name in self.state if name.startswith(starts[0])]
+        self.released = [{name: self.state[start + name] for name in names} for start in starts]
         #: Whether matrices were released; those of many columns are not.
-        self.full = self._stored("rows") is not None and self._stored("rows").size > 0
-        self.moments = self._moments() if self.full else None
+        self.full = bool(self.released[0].get("rows", np.empty(0)).size)
         #: Number of steps of a private run whose matrices were released, or 0; and whether they are too few.
-        self.steps = len(self._stored("path.noise")) if self.full and self.private else 0
+        self.steps = len(self.released[0]["path.noise"]) if self.full and self.private else 0
         self.too_few = 0 < self.steps < FEWEST_STEPS - 1
-        #: The columns' changes, and how much each one moves every coefficient's column, (changes, D).
-        self.changes = self._changes()
-        made = [(j, place, size) for j, one in enumerate(self.changes) for place, size in one.weights]
-        self.parts = self._matrix(*np.array(made).reshape(-1, 3).T)
+        #: Each estimated curvature, its entries' variances, and the noise in the released one's diagonal.
+        self.curvatures = []
+        for one in self.released if self.full else []:
+            sd = math.sqrt(one["law.matrix"].item())
+            curvature, hidden = second_moment(one["matrix"], sd, math.sqrt(2) * sd, self.constant > 0)
+            errors = np.outer(curvature.diagonal(), curvature.diagonal()) * hidden
+            self.curvatures.append((curvature, errors, math.sqrt(2) * sd))
 
-    def _stored(self, name: str, k: int = 0) -> Any:
-        return self.state.get(f"class{k}.{name}" if len(self.weights) > 1 else name)
-
-    def _law(self, name: str, k: int = 0) -> float:
-        """See `vips_fast.models.logistic.model.Law`."""
-        return float(self._stored(f"law.{name}", k)[0])
-
-    def _matrix(self, rows: np.ndarray, places: np.ndarray, sizes: np.ndarray) -> Any:
-        """Make a sparse matrix of changes, from its entries."""
-        return sparse.csr_array((sizes, (rows.astype(int), places.astype(int))), (self.d, self.weights.shape[1]))
-
-    def _moments(self) -> Moments | None:
-        """None if noise hides the number of records."""
-        matrix, constant = self._stored("rows"), self.constant
+    @cached_property
+    def moments(self) -> Moments | None:
+        """The rows' moments; None if noise hides the number of records, or no matrix was released."""
+        if not self.full:
+            return None
+        matrix, constant = self.released[0]["rows"], self.constant
         mass = float(matrix[-1, -1]) / constant**2 if constant else self.public.n_records * self.one._trials[1]
-        noise = math.sqrt(2 * self._law("rows"))
+        noise = math.sqrt(2 * self.released[0]["law.rows"].item())
         if mass <= _COUNTED * noise / (constant or 1.0) ** 2:
             return None
         means = matrix[-1] / (mass * constant) if constant else np.zeros(len(matrix))
         return Moments(matrix / mass, noise / mass, mass, means, matrix.diagonal() / mass - means**2)
 
-    def _changes(self) -> Sequence[Change]:
-        """Make the columns' changes, by the schema or +1 each.
+    @cached_property
+    def changes(self) -> Sequence[Change]:
+        """The columns' changes, by the schema or +1 each.
 
         A missing number without a stated center is compared with the released mean of the others, of three digits.
         """
@@ -246,6 +243,13 @@ class Reading:
             weights = (*change.weights, (change.number, -(center - change.middle) * change.per_unit))
             made[j] = change._replace(text=f"missing instead of {center:g}, the mean", weights=weights)
         return made
+
+    @cached_property
+    def parts(self) -> Any:
+        """How much each change moves every coefficient's column, (changes, D), sparse."""
+        made = np.array([(j, place, size) for j, one in enumerate(self.changes) for place, size in one.weights])
+        rows, places, sizes = made.reshape(-1, 3).T
+        return sparse.csr_array((sizes, (rows.astype(int), places.astype(int))), (self.d, self.weights.shape[1]))
 
     @cached_property
     def outcomes(self) -> list[Outcome]:
@@ -318,12 +322,13 @@ class Reading:
         shares = counted[-1 - len(self.weights) : -1]
         shares = np.append(1 - shares, shares) if len(shares) == 1 else shares
         for k, own in enumerate(self.weights):
-            count = float(self._stored("matrix", k)[-1, -1]) / self.constant**2
+            released = self.released[k]
+            count = float(released["matrix"][-1, -1]) / self.constant**2
             # Of the curvature, and of the gradient that the share of the class was read from.
-            late, gradient = self._law("late", k), self._law("gradient", k)
+            late, gradient = (released[f"law.{name}"].item() for name in ("late", "gradient"))
             noise = math.hypot(math.sqrt(2 * late) / self.constant**2, math.sqrt(gradient) / self.constant)
             # Of classes that columns separate the curvature is small, too.
-            rare = abs(float(self._stored("base", k)[0])) > _RARE and count < _ABSENT * 4 * self.moments.mass
+            rare = abs(float(released["base"][0])) > _RARE and count < _ABSENT * 4 * self.moments.mass
             if rare and count < max(_TOLD * noise, _FEW):
                 place = k if len(self.weights) > 1 else int(float(self.moments.matrix[-1] @ own) < 0)
                 if not shares[place] > max(_ABSENT, _TOLD * sd):
@@ -343,7 +348,7 @@ class Reading:
         if not self.steps or moments is None:
             return found
         for k, own in enumerate(self.weights):
-            centers = self._stored("path.center", k)[-int(self._law("count", k)) :]
+            centers = self.released[k]["path.center"][-int(self.released[k]["law.count"].item()) :]
             half = max(len(centers) // 2, 1)
             way, along = centers[-half:].mean(axis=0) - centers[:half].mean(axis=0), moments.matrix @ own
             square = max(float(own @ along), moments.noise * float(own @ own))
@@ -380,7 +385,7 @@ class Reading:
             return made
         made[self.on_the_way] = False
         for k, own in enumerate(self.weights):
-            (curvature, errors, noise), moments = self._curvatures[k], self._stored("matrix", k).diagonal()
+            (curvature, errors, noise), moments = self.curvatures[k], self.released[k]["matrix"].diagonal()
             few = bool(self.labels and self.constant) and moments[-1] < _FEWEST_RECORDS * self.constant**2
             made[k] &= not few
             length = math.hypot(self.one.row_norm, self.constant)
@@ -406,17 +411,6 @@ class Reading:
         return made
 
     @cached_property
-    def _curvatures(self) -> list[tuple[np.ndarray, np.ndarray, float]]:
-        """Each outcome's estimated curvature, its entries' variances, and the noise in the released one's diagonal."""
-        found = []
-        for k in range(len(self.weights)):
-            sd, constant = math.sqrt(self._law("matrix", k)), self.constant > 0
-            curvature, hidden = second_moment(self._stored("matrix", k), sd, math.sqrt(2) * sd, constant)
-            errors = np.outer(curvature.diagonal(), curvature.diagonal()) * hidden
-            found.append((curvature, errors, math.sqrt(2) * sd))
-        return found
-
-    @cached_property
     def _hidden(self) -> list[np.ndarray]:
         """The directions of each outcome that only the prior tells, unit columns of a matrix (D, number).
 
@@ -428,8 +422,8 @@ class Reading:
         below the noise, the precision of the prior, or `_LEFT` of u . H u.
         """
         found = []
-        for k, (curvature, _, noise) in enumerate(self._curvatures):
-            matrix, d, alpha = self._stored("matrix", k), len(curvature), float(self.alphas[k])
+        for (curvature, _, noise), released, alpha in zip(self.curvatures, self.released, self.alphas, strict=True):
+            matrix, d = released["matrix"], len(curvature)
             clear = np.abs(matrix - curvature) > noise * math.sqrt(math.log(max(d * (d - 1) / 2, 1)))
             clear.flat[:: d + 1] = False
             apart = max(float(np.trace(curvature)), alpha) * self._values
@@ -488,10 +482,11 @@ class Reading:
         Of counts g = sum (y (1 - p) - r p) x and H = sum r p x x^T, so that u . H u + u . g = sum y (1 - p), of the
         records that may have no events. A mean count has no infinite effect upward.
         """
-        late = self._stored("late", k)
+        released, late = self.released[k], self.released[k]["late"]
         if not late.size:
             return False
-        gradient = self._stored("path.gradient", k)[-int(self._law("count", k)) :].mean(axis=0)
+        gradient = released["path.gradient"][-int(released["law.count"].item()) :].mean(axis=0)
+        noises = released["law.late"].item(), released["law.gradient"].item()
         steep = (part @ self.weights[k]).item()
         for place, weight in zip(part.indices.tolist(), part.data.tolist(), strict=True):
             size = float(self._sizes[place])
@@ -506,7 +501,7 @@ class Reading:
                 groups.append((of_zero, -groups[0][1]))
             for u, side in groups if self.labels else [one for one in groups if one[1] < 0]:
                 square = float(u @ u)
-                noise = math.sqrt(2 * self._law("late", k) * square**2 + self._law("gradient", k) * square)
+                noise = math.sqrt(2 * noises[0] * square**2 + noises[1] * square)
                 if float(u @ late @ u) - side * float(u @ gradient) < _BOTH * noise:
                     return True
         return False
@@ -521,7 +516,7 @@ class Reading:
     def limits(self, level: float) -> np.ndarray:
         """Compute the limits of the coefficients' central intervals, (K, d, 2)."""
         check_number("level", level, 0, 1, low_open=True, high_open=True)
-        each = self._matrix(np.arange(self.d), np.arange(self.d), np.ones(self.d))
+        each = sparse.eye_array(self.d, self.weights.shape[1], format="csr")
         sd = np.sqrt([self.variances(k, each) for k in range(len(self.weights))])
         # A number's coefficient is known if its change is, and a value's by itself.
         numbers = [change.step != 0 for change in self.changes]
@@ -548,19 +543,14 @@ class Reading:
             large = told & (k not in self.absent) & (abs(center) > _FAR * sd) & (end > _LARGE)
             from_ = np.where(sure | (large & (center > 0)), center - reach * sd, -np.inf)
             to = np.where(sure | (large & (center < 0)), center + reach * sd, np.inf)
+            clear = sure & (abs(center) > least * sd)
             logs = np.stack([center, from_, to], axis=1)
             with np.errstate(over="ignore"):
-                ratios = np.exp(logs)
-            of_column = np.stack([mean[: self.d], low, high], axis=1)
-            intervals = (
-                map(Interval._make, each.tolist()) for each in (of_column, logs, ratios, units[:, None] * logs)
-            )
-            clear = (sure & (abs(center) > least * sd)).tolist()
-            for name, change, own, log, ratio, standard, stands in zip(
-                self.names, self.changes, *intervals, clear, strict=True
-            ):
+                table = np.column_stack([mean[: self.d], low, high, logs, np.exp(logs), units[:, None] * logs])
+            for name, change, row, stands in zip(self.names, self.changes, table.tolist(), clear, strict=True):
+                own, log, ratio, standard = map(Interval._make, (row[:3], row[3:6], row[6:9], row[9:]))
                 label = f"{name.partition('=')[0] if change.beside else name} {change.text}"
-                stands = stands and bool(change.text)
+                stands = bool(stands and change.text)
                 made.append(Effect(outcome, name, own, change.text, log, ratio, standard, label, stands))
         return made
 
@@ -568,48 +558,6 @@ class Reading:
     def told(self) -> list[Effect]:
         """The effects with intervals of 90 %, for lists and findings."""
         return self.effects(0.9)
-
-
-def marginal(model: Any, X: Any, level: float) -> list[tuple[str, str, str, Interval]]:
-    """Compute average marginal effects on a probability over public rows.
-
-    The effect of a number is the average slope of the probability times the change. The effect of another change is the
-    average difference between rows that are set to one side of it and to the other. Draws of the coefficients from
-    their posterior, from a fixed seed, give the interval. It is the whole line if the change is not known
-    (`Reading.known`). Returns outcome, column, change and effect.
-    """
-    check_number("level", level, 0, 1, low_open=True, high_open=True)
-    if len(model.classes_) > 2:
-        raise ValueError(f"{len(model.classes_)} classes: expected a model of two classes for marginal effects")
-    read, tail = reading(model), (1 - level) / 2
-    ((label, _, sign),) = read.outcomes
-    (matrix, scale), mean = model._rows_of(X), model._fitted().arrays["weights"]
-    covariance = model.covariance_[0] * np.eye(len(mean)) if model._spherical else model.covariance_
-    values, vectors = np.linalg.eigh(covariance)
-    draws = np.random.default_rng(0).standard_normal((_DRAWS, len(mean))) * np.sqrt(np.maximum(values, 0)) @ vectors.T
-    m = sign * np.vstack([mean, mean + draws]).T
-    told = [(j, change) for j, change in enumerate(read.changes) if change.text]
-    to, from_ = read.parts.maximum(0.0) @ m, (-read.parts).maximum(0.0) @ m
-    sums, n = np.zeros((len(told), _DRAWS + 1)), matrix.shape[0]
-    if n == 0:
-        raise ValueError("X has no rows: expected at least one")
-    for first in range(0, n, 1024):
-        part = matrix[first : first + 1024]
-        rows = np.asarray(part.toarray() if sparse.issparse(part) else part) * scale[first : first + 1024, None]
-        logits = rows @ m
-        slope = (expit(logits) * expit(-logits)).sum(axis=0)
-        for sum_, (j, change) in zip(sums, told, strict=True):
-            if change.step:
-                sum_ += slope * (to[j] - from_[j])
-                continue
-            without = logits - rows[:, list(change.beside)] @ m[list(change.beside)]
-            sum_ += (expit(without + to[j]) - expit(without + from_[j])).sum(axis=0)
-    ends = np.quantile(sums[:, 1:] / n, (tail, 1 - tail), axis=1).T
-    ends[~read.known[0, [j for j, _ in told]]] = -np.inf, np.inf
-    return [
-        (label, read.names[j], change.text, Interval(float(sum_[0] / n), *own))
-        for (j, change), sum_, own in zip(told, sums, ends.tolist(), strict=True)
-    ]
 
 
 # ------------------------------------------------------------------------------------------------ in words

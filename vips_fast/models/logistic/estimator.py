@@ -31,7 +31,7 @@ from ..parameters import Bookkeeping, Call, Common, Options
 from ..plots import plot_coefficients
 from ..readouts import Classifier, Published, by_pieces
 from ..verdict import Verdict
-from .effects import Effect, Interval, Told, findings, marginal, reading
+from .effects import Effect, Interval, Told, findings, reading
 from .forecast import forecast
 from .model import LogisticModel, LogisticOptions, LogisticSettings, SandwichModel
 from .multiclass import OneVsRestModel
@@ -51,6 +51,8 @@ _SIGNALS = 4.0, 100.0
 #: The constant for the intercept over row_norm. It makes every row longer, and noise is in proportion to that: on the
 #: panel of tables no other of .12, .2, .5 and 1 ranks better in more cells.
 CONSTANT = 0.3
+#: Draws from the posterior for marginal effects.
+_DRAWS = 400
 #: Outcomes, numbers of trials, invalid ones of them, and public facts.
 Outcomes = tuple[np.ndarray, np.ndarray | None, list[Problem], dict[str, Any]]
 
@@ -224,8 +226,18 @@ class Regression(PrivateEstimator):
 
     @by_pieces(np.concatenate)
     def decision_function(self, X: Data) -> Array:
-        """Compute the posterior mean of x . m for rows, (n,)."""
-        return self._mean(*self._rows_of(X))
+        """Compute the posterior mean of x . m for rows, (n,).
+
+        Of K > 2 classes it is the logarithm of `predict_proba`, but for what all classes share, (n, K). `predict`
+        decides by it.
+        """
+        mean = self._mean(*self._rows_of(X))
+        return self._class_logits(mean) if mean.ndim == 2 else mean
+
+    def _class_logits(self, mean: np.ndarray) -> np.ndarray:
+        state = self._fitted().state
+        factors, bases = np.stack([state[f"class{k}.factor"][:2] for k in range(mean.shape[1])], axis=1)
+        return class_logits(mean, float(factors[0]), bases)
 
     def _mean(self, matrix: Any, scale: np.ndarray) -> np.ndarray:
         return np.asarray((np.asarray(matrix @ self._fitted().arrays["weights"].T).T * scale).T)
@@ -451,21 +463,6 @@ class BayesianLogisticRegression(Regression, Classifier):
         return (LogisticModel if public.unit == "record" else SandwichModel)(public, settings)
 
     @by_pieces(np.concatenate)
-    def decision_function(self, X: Data) -> Array:
-        """Compute what `predict` decides by.
-
-        Of two classes it is the posterior mean of x . m, (n,). Of more it is the logarithm of `predict_proba`, but for
-        what all classes share, (n, K).
-        """
-        mean = self._mean(*self._rows_of(X))
-        return self._class_logits(mean) if mean.ndim == 2 else mean
-
-    def _class_logits(self, mean: np.ndarray) -> np.ndarray:
-        state = self._fitted().state
-        factors, bases = np.stack([state[f"class{k}.factor"][:2] for k in range(mean.shape[1])], axis=1)
-        return class_logits(mean, float(factors[0]), bases)
-
-    @by_pieces(np.concatenate)
     def predict_proba(self, X: Data) -> Matrix:
         """Predict probabilities of the classes.
 
@@ -514,11 +511,45 @@ class BayesianLogisticRegression(Regression, Classifier):
         return f"Odds of {self.outcome_!s} against {other!s}"
 
     def marginal_effects(self, X: Data, level: float = 0.9) -> list[tuple[str, str, str, Interval]]:
-        """Average marginal effects on the probability of the outcome over rows X.
+        """Compute average marginal effects on the probability of the outcome over rows X: give public or held-out ones.
 
-        The result describes X: give public or held-out rows. See `vips_fast.models.logistic.effects.marginal`.
+        The effect of a number is the average slope of the probability times the change. The effect of another change is
+        the average difference between rows that are set to one side of it and to the other. Draws of the coefficients
+        from their posterior, from a fixed seed, give the interval. It is the whole line if the change is not known
+        (`vips_fast.models.logistic.effects.Reading.known`). The result has outcome, column, change and effect.
         """
-        return marginal(self, X, level)
+        check_number("level", level, 0, 1, low_open=True, high_open=True)
+        if len(self.classes_) > 2:
+            raise ValueError(f"{len(self.classes_)} classes: expected a model of two classes for marginal effects")
+        read, tail = reading(self), (1 - level) / 2
+        ((label, _, sign),) = read.outcomes
+        (matrix, scale), mean = self._rows_of(X), self._fitted().arrays["weights"]
+        covariance = self.covariance_[0] * np.eye(len(mean)) if self._spherical else self.covariance_
+        values, vectors = np.linalg.eigh(covariance)
+        draws = np.random.default_rng(0).standard_normal((_DRAWS, len(mean))) * np.sqrt(np.maximum(values, 0))
+        m = sign * np.vstack([mean, mean + draws @ vectors.T]).T
+        told = [(j, change) for j, change in enumerate(read.changes) if change.text]
+        to, from_ = read.parts.maximum(0.0) @ m, (-read.parts).maximum(0.0) @ m
+        sums, n = np.zeros((len(told), _DRAWS + 1)), matrix.shape[0]
+        if n == 0:
+            raise ValueError("X has no rows: expected at least one")
+        for first in range(0, n, 1024):
+            part = matrix[first : first + 1024]
+            rows = np.asarray(part.toarray() if sparse.issparse(part) else part) * scale[first : first + 1024, None]
+            logits = rows @ m
+            slope = (expit(logits) * expit(-logits)).sum(axis=0)
+            for sum_, (j, change) in zip(sums, told, strict=True):
+                if change.step:
+                    sum_ += slope * (to[j] - from_[j])
+                    continue
+                without = logits - rows[:, list(change.beside)] @ m[list(change.beside)]
+                sum_ += (expit(without + to[j]) - expit(without + from_[j])).sum(axis=0)
+        ends = np.quantile(sums[:, 1:] / n, (tail, 1 - tail), axis=1).T
+        ends[~read.known[0, [j for j, _ in told]]] = -np.inf, np.inf
+        return [
+            (label, read.names[j], change.text, Interval(float(sum_[0] / n), *own))
+            for (j, change), sum_, own in zip(told, sums, ends.tolist(), strict=True)
+        ]
 
     def plot(self, names: Sequence[str] | None = None, most: int = 30, level: float = 0.9) -> Figure:
         """Draw the ``most`` largest coefficients; intervals that hold 0 are pale.

@@ -186,7 +186,7 @@ class LogisticStatistics(Model):
     #: Norm of (s1, s2) over the bound of a contribution; below 1 the rest is for other parts.
     own_part = 1.0
     clip = 1.0
-    at_root = ("_mean", "_covariance", "_rows", "_late", "_path")
+    at_root = ("_mean", "_covariance", "_rows", "_late", "path")
 
     def __init__(self, public: Public, settings: LogisticSettings):
         self.options, options, constant = settings.options, settings.options, settings.constant
@@ -313,21 +313,29 @@ class LogisticStatistics(Model):
     def _update(self, release: Release) -> None:
         """Compute the next posterior from a release."""
 
+    def _places(self) -> dict[str, tuple[dict[str, Any], str]]:
+        """Where the numbers and arrays of a state are, by their names in it."""
+        return {name: (vars(self), attribute) for name, attribute in self.kept.items()}
+
     def state(self) -> dict[str, np.ndarray]:
-        arrays = {name: getattr(self, attribute).copy() for name, attribute in self.kept.items()}
+        arrays = {name: np.array(owner[key], float, ndmin=1) for name, (owner, key) in self._places().items()}
         return {"progress": np.array([self.step, *self._prior]), **arrays}
 
     def _shape(self, name: str, state: Mapping[str, np.ndarray]) -> tuple[int, ...]:
         """Shape that an array of a state has to have."""
-        return tuple(getattr(self, self.kept[name]).shape)
+        owner, key = self._places()[name]
+        return np.shape(owner[key]) or (1,)
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         step, shape, rate = array_of(state, "progress", (3,)).tolist()
         if step != int(step) or step < 0 or not (shape > 0 and rate > 0):
             raise ValueError("state: 'progress' is out of its range")
-        arrays = {a: array_of(state, name, self._shape(name, state)) for name, a in self.kept.items()}
+        places = self._places()
+        arrays = {name: array_of(state, name, self._shape(name, state)) for name in places}
         self.step, self._prior = int(step), (shape, rate)
-        vars(self).update(arrays)
+        for name, (owner, key) in places.items():
+            old, new = owner[key], arrays[name]
+            owner[key] = new if isinstance(old, np.ndarray) else type(old)(new[0])
 
     def result(self) -> dict[str, np.ndarray]:
         """Mean and covariance of q(m), and q(alpha)'s shape and rate."""
@@ -366,16 +374,11 @@ class LogisticModel(LogisticStatistics):
         # The rows' second moment, the average of later s2, and what both tell of the curvature; (0, 0) before them.
         self._rows = self._late = self._matrix = np.empty((0, 0))
         self._law = Law()
-        # What each step gave, for averages, a row a step; noise and sampling are variances of the gradient.
-        step = ("center", float, (d,)), ("gradient", float, (d,)), ("noise", float), ("sampling", float)
-        self._step_type, self._path = np.dtype(list(step)), np.empty((0, 2 * d + 2))
+        #: What each step gave, for averages, a row a step; noise and sampling are variances of the gradient.
+        shapes = {"center": (0, d), "gradient": (0, d), "noise": (0,), "sampling": (0,)}
+        self.path: dict[str, np.ndarray] = {name: np.empty(shape) for name, shape in shapes.items()}
         self._spectrum: Spectrum | None = None
         self.plan(0.0, 1.0)
-
-    @property
-    def path(self) -> np.ndarray:
-        """The steps, with their columns by name."""
-        return np.asarray(self._path.view(self._step_type)[:, 0])
 
     def plan(self, noise_sd: float, fraction: float) -> None:
         """Choose bounds and averaging from public numbers.
@@ -421,10 +424,8 @@ class LogisticModel(LogisticStatistics):
         if self.step > 0:
             self._follow(gradient, noise_sd)
         own = {"center": self.point, "gradient": gradient, "noise": noise_sd**2, "sampling": 1 / self._fraction - 1}
-        step = np.empty(1, self._step_type)
         for name, value in (own | more).items():
-            step[name] = value
-        self._path = np.concatenate([self._path, step.view(float)[None]])
+            self.path[name] = np.append(self.path[name], [value], axis=0)
         scale = lattice.scale_quadratic * (self.stacked if self.step else 1.0)
         self._average(self._unpack(values) * (self._n * scale), noise * scale / self._ratio)
         self._spectrum = spectrum = self._spectrum or Spectrum(self._matrix, math.sqrt(self._law.matrix))
@@ -499,16 +500,16 @@ class LogisticModel(LogisticStatistics):
         joined[:k, :k] -= (1 - trust) * apart
         return joined, trust**2 * variance + (1 - trust) ** 2 * (noise + most)
 
-    def _averages(self) -> Any:
+    def _averages(self) -> dict[str, Any]:
         """Average the steps after the first quarter: those since the curvature last moved, or half if that is more.
 
-        The result is an entry of the path, whose variances are those of the averages. (All after the first quarter
-        would leave a third of the effects unknown beside columns that nearly measure one thing, whose centers move
-        longest.)
+        Variances are those of the averages. (All after the first quarter would leave a third of the effects unknown
+        beside columns that nearly measure one thing, whose centers move longest.)
         """
-        count = max(len(self._path) - self._burn, 1)
+        count = max(len(self.path["noise"]) - self._burn, 1)
         count = min(count, max(math.ceil(count / 2), self._law.unmoved, _FEWEST))
-        mean = (self._path[-count:].sum(axis=0) / count).view(self._step_type)[0]
+        # Added one after the other, so that the bits do not depend on how an array is divided.
+        mean = {name: each[-count:].cumsum(axis=0)[-1] / count for name, each in self.path.items()}
         for name in ("noise", "sampling"):
             mean[name] /= count
         self._law.gradient, self._law.count = float(mean["noise"]), count
@@ -666,33 +667,23 @@ class LogisticModel(LogisticStatistics):
         spread = math.sqrt(variance) * self._mean[:, None]
         return Prediction(factor * self._mean, spread, factor * optimism, float(self._base[0]))
 
-    def state(self) -> dict[str, np.ndarray]:
-        arrays, path = super().state(), self.path
-        for one, values in (("law", vars(self._law)), ("along", vars(self._along))):
-            for name, value in values.items():
-                arrays[f"{one}.{name}"] = np.array(value, float, ndmin=1)
-        for name in path.dtype.names or ():
-            arrays[f"path.{name}"] = path[name].copy()
-        return arrays
+    def _places(self) -> dict[str, tuple[dict[str, Any], str]]:
+        parts = {"law": vars(self._law), "along": vars(self._along), "path": self.path}
+        return super()._places() | {f"{part}.{name}": (own, name) for part, own in parts.items() for name in own}
 
     def _shape(self, name: str, state: Mapping[str, np.ndarray]) -> tuple[int, ...]:
         if name in ("rows", "late", "matrix"):
             return (self.n_features, self.n_features) if array_of(state, name).size else (0, 0)
+        if name.startswith("path."):
+            return len(array_of(state, "path.noise")), *super()._shape(name, state)[1:]
         return super()._shape(name, state)
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
-        law = {name: type(value)(array_of(state, f"law.{name}", (1,))[0]) for name, value in vars(self._law).items()}
-        if min(law.values()) < 0:
+        if min(float(array_of(state, f"law.{name}", (1,))[0]) for name in vars(self._law)) < 0:
             raise ValueError("state: 'law' is out of its range")
         if np.abs(array_of(state, "base", (1,))).max() > _ALL_ODDS:
             raise ValueError("state: 'base' is out of its range")
-        along = [array_of(state, f"along.{name}", (np.size(value),)) for name, value in vars(self._along).items()]
-        steps = np.empty(len(array_of(state, "path.noise")), self._step_type)
-        for name in self._step_type.names or ():
-            steps[name] = array_of(state, f"path.{name}", steps[name].shape)
         super().restore(state)
-        self._law, self._path = Law(**law), steps[:, None].view(float)
-        self._along = Along(float(along[0][0]), float(along[1][0]), *along[2:])
         self._spectrum = None
         vars(self).pop("_length", None)
 
@@ -731,8 +722,7 @@ class SandwichModel(LogisticModel):
         self.shape = (self._split + self.n_features,)
         # The averages at read-out, and the variance of their noise.
         self._squares, self._squares_noise = np.zeros(self.n_features), np.zeros(1)
-        more = ("squares", float, (self.n_features,)), ("squares_noise", float)
-        self._step_type, self._path = np.dtype([*self._step_type.descr, *more]), np.empty((0, 3 * self.n_features + 3))
+        self.path["squares"], self.path["squares_noise"] = np.empty((0, self.n_features)), np.empty(0)
 
     def _blocks(self, first: bool) -> tuple[float, float]:
         # Equal ones scale a unit's rows down alike in all steps, so that S is a sum of one kind of terms.

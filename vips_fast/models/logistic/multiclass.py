@@ -62,7 +62,7 @@ class ClassModel(LogisticModel):
 
     def first_base(self) -> float:
         """Log odds of the base rate that the first step released."""
-        return float(self.path["center"][1, -1] * self._constant if len(self._path) > 1 else self._base[0])
+        return float(self.path["center"][1, -1] * self._constant if len(self.path["center"]) > 1 else self._base[0])
 
     @property
     def prediction(self) -> Prediction:
