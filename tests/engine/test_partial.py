@@ -71,3 +71,12 @@ def test_parts_draw_what_the_whole_draws(sampler, randomness):
     other, others = minibatch(sampler, 1000, usable, randomness.of_step(5), 5)
     assert not set(others.tolist()) & set(words.tolist())
     assert sampler.expected_batch_size == 1000 or other.tolist() != rows.tolist()
+
+
+@pytest.mark.parametrize("sampler", [s for s in SAMPLERS if s.expected_batch_size == 1000], ids=lambda s: s.name)
+def test_a_pass_over_all_makes_no_index(sampler):
+    """Regressions read its blocks in place."""
+    rows, words = minibatch(sampler, 1000, None, SystemRandomness().of_step(4), 4)
+    assert rows == range(1000) and len(words) == 1000
+    part = minibatch(sampler, 1000, None, SystemRandomness().of_step(4), 4, range(300, 500))
+    assert part[0] == range(200)

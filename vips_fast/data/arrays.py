@@ -30,14 +30,18 @@ def align(array: Any, dtype: Any = None) -> np.ndarray:
     return np.require(array, array.dtype.newbyteorder("=") if dtype is None else dtype, ["C", "A"])
 
 
-def consecutive(rows: np.ndarray) -> bool:
-    """Tell whether rows, at least one, follow each other."""
-    return int(rows[-1]) - int(rows[0]) == len(rows) - 1 and bool((rows[1:] - rows[:-1] == 1).all())
+def numbers_of(rows: np.ndarray | range) -> np.ndarray:
+    """Give the numbers of rows as an array."""
+    return np.arange(rows.start, rows.stop) if isinstance(rows, range) else rows
 
 
-def index_of(rows: np.ndarray) -> slice | np.ndarray:
+def index_of(rows: np.ndarray | range) -> slice | np.ndarray:
     """Give row numbers as an index, which takes adjacent ones as a view."""
-    return slice(int(rows[0]), int(rows[-1]) + 1) if len(rows) and consecutive(rows) else rows
+    if isinstance(rows, range):
+        return slice(rows.start, rows.stop)
+    if len(rows) and int(rows[-1]) - int(rows[0]) == len(rows) - 1 and (rows[1:] > rows[:-1]).all():
+        return slice(int(rows[0]), int(rows[-1]) + 1)
+    return rows
 
 
 def select(array: np.ndarray, rows: np.ndarray) -> np.ndarray:
@@ -57,9 +61,9 @@ def largest(scores: np.ndarray, n: int) -> np.ndarray:
 def rows_of(parts: Parts, rows: np.ndarray) -> Parts:
     """Take data, indices and indptr (int64) of rows; views if adjacent."""
     data, indices, indptr = parts
-    if len(rows) and consecutive(rows):
-        low, high = int(indptr[rows[0]]), int(indptr[rows[-1] + 1])
-        return data[low:high], indices[low:high], indptr[rows[0] : rows[-1] + 2].astype(np.int64) - low
+    if isinstance(at := index_of(rows), slice):
+        low, high = int(indptr[at.start]), int(indptr[at.stop])
+        return data[low:high], indices[low:high], indptr[at.start : at.stop + 1].astype(np.int64) - low
     starts = indptr[rows].astype(np.int64)
     sizes = indptr[rows + 1] - starts
     ends = np.concatenate(([0], np.cumsum(sizes)))

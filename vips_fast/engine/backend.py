@@ -10,6 +10,7 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
+from ..data.arrays import numbers_of
 from ..kernels.threads import map_chunks, run_blocks, zeros_on_line
 from .model import Model, Records
 from .sampling import Randomness, Sampler, minibatch
@@ -63,16 +64,11 @@ class Threads:
 
     def minibatch(
         self, sampler: Sampler, records: Records, randomness: Randomness, step: int
-    ) -> tuple[np.ndarray, np.ndarray]:
+    ) -> tuple[np.ndarray | range, np.ndarray]:
         return minibatch(sampler, records.n_rows, records.usable, randomness, step)
 
     def sum(
-        self,
-        model: Model,
-        records: Records,
-        rows: np.ndarray,
-        words: np.ndarray,
-        diagnostics: dict[str, float] | None = None,
+        self, model: Model, records: Records, rows: Any, words: np.ndarray, diagnostics: dict[str, float] | None = None
     ) -> np.ndarray:
         if len(rows) > model.capacity:
             whole = np.zeros(model.fine_shape, dtype=object)
@@ -83,7 +79,9 @@ class Threads:
         if diagnostics is not None:
             diagnostics["records"] = diagnostics.get("records", 0.0) + float(len(rows))
         if (asked := model.asked(words)) is not None:
-            rows, words = rows[asked], words[asked]
+            rows, words = numbers_of(rows)[asked], words[asked]
+        if not getattr(records, "takes_ranges", False):
+            rows = numbers_of(rows)
         edges = records.edges(rows)
         n_blocks = len(edges) - 1
         total = zeros_on_line(model.fine_shape, np.int64)

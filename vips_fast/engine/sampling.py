@@ -30,6 +30,7 @@ from ..accounting import (
     SelfComposedEvent,
     WithoutReplacementEvent,
 )
+from ..data.arrays import numbers_of
 from ..kernels import native
 
 
@@ -120,8 +121,8 @@ class Sampler(Protocol):
     #: Minibatches that one event covers: those of an epoch, or 1.
     n_batches: int
 
-    def draw(self, n_rows: int, randomness: Randomness, step: int, part: range) -> np.ndarray:
-        """Draw sorted record numbers in ``part``, int64, of ``n_rows`` records.
+    def draw(self, n_rows: int, randomness: Randomness, step: int, part: range) -> np.ndarray | range:
+        """Draw sorted record numbers in ``part``, int64, of ``n_rows`` records; ``part`` itself is all.
 
         ``randomness`` is deterministic (`Randomness.of_step`): drawing part by part selects the same rows as drawing
         all at once. It is the same for all steps that one event covers.
@@ -173,9 +174,9 @@ class PoissonSampler:
         self.sampling_probability = q if math.ceil(q * 2**64) >= self.threshold else math.nextafter(q, 1.0)
         self.expected_batch_size = self.sampling_probability * n_records
 
-    def draw(self, n_rows: int, randomness: Randomness, step: int, part: range) -> np.ndarray:
+    def draw(self, n_rows: int, randomness: Randomness, step: int, part: range) -> np.ndarray | range:
         if self.threshold == 2**64:
-            return np.arange(part.start, part.stop, dtype=np.int64)
+            return part
         words = randomness.words(len(part), "sample", step, part.start)
         return np.flatnonzero(words < np.uint64(self.threshold)).astype(np.int64) + part.start
 
@@ -199,14 +200,14 @@ class FixedSizeSampler:
         self.n_records, self.batch_size = n_records, batch_size
         self.expected_batch_size = float(batch_size)
 
-    def draw(self, n_rows: int, randomness: Randomness, step: int, part: range) -> np.ndarray:
+    def draw(self, n_rows: int, randomness: Randomness, step: int, part: range) -> np.ndarray | range:
         """Draw the records with the smallest random words of the whole data set."""
         if n_rows != self.n_records:
             raise ValueError(
                 f"n_records={self.n_records}: expected the number of rows with sampling='without_replacement'"
             )
         if self.batch_size == self.n_records:
-            return np.arange(part.start, part.stop, dtype=np.int64)
+            return part
         words = randomness.words(self.n_records, "sample", step)
         chosen = np.argpartition(words, self.batch_size - 1)[: self.batch_size]
         return np.sort(chosen[(part.start <= chosen) & (chosen < part.stop)]).astype(np.int64)
@@ -278,8 +279,8 @@ class FullSampler:
         self.n_records, self.relation = n_records, Relation(relation)
         self.expected_batch_size = float(n_records)
 
-    def draw(self, n_rows: int, randomness: Randomness, step: int, part: range) -> np.ndarray:
-        return np.arange(part.start, part.stop, dtype=np.int64)
+    def draw(self, n_rows: int, randomness: Randomness, step: int, part: range) -> range:
+        return part
 
     def event(self, noise_multiplier: float) -> PrivacyEvent:
         return GaussianEvent(noise_multiplier, relation=self.relation)
@@ -292,12 +293,12 @@ def minibatch(
     randomness: Randomness,
     step: int,
     part: range | None = None,
-) -> tuple[np.ndarray, np.ndarray]:
+) -> tuple[np.ndarray | range, np.ndarray]:
     """Draw a step's contributing records and a random word for each.
 
-    The record numbers are int64 and sorted, and the words uint64. ``usable`` are bools of shape (n_rows,), or
-    (len(part),), or None. ``randomness`` is ``of_step`` of the run's randomness, for this step or for the first step of
-    its epoch. ``part`` are the records of this process, None for all; numbers count from its start.
+    The record numbers are int64 and sorted, or a range of all; the words are uint64. ``usable`` are bools of shape
+    (n_rows,), or (len(part),), or None. ``randomness`` is ``of_step`` of the run's randomness, for this step or for the
+    first step of its epoch. ``part`` are the records of this process, None for all; numbers count from its start.
 
     Notes
     -----
@@ -305,13 +306,13 @@ def minibatch(
     set. So sampling part by part selects the same records as sampling all at once.
     """
     part = range(n_rows) if part is None else part
-    rows = sampler.draw(n_rows, randomness, step, part) - part.start
+    drawn = sampler.draw(n_rows, randomness, step, part)
     words = randomness.words(len(part), "record", step, part.start)
-    words = words if len(rows) == len(part) else words[rows]
-    if usable is not None:
-        kept = usable[rows]
-        rows, words = rows[kept], words[kept]
-    return rows, words
+    if usable is None and isinstance(drawn, range):
+        return range(len(part)), words
+    rows = numbers_of(drawn) - part.start
+    rows = rows if usable is None else rows[usable[rows]]
+    return rows, words[rows]
 
 
 def resolve_sampling(sampling: str | None, relation: str | None, n_bins: int | None) -> str:

@@ -33,6 +33,9 @@ class LogisticRecords:
     They are dense or CSR; see `vips_fast.engine.model.Records`. The constant's column is one of the features.
     """
 
+    #: Whether blocks may be of a range of rows: then a pass over all makes no index.
+    takes_ranges = True
+
     def __init__(self, rows: Rows, usable: np.ndarray | None = None):
         self.rows, self.usable, self.n_rows, self.n_features = rows, usable, rows.n_rows, rows.n_features
 
@@ -50,7 +53,7 @@ class LogisticRecords:
     def edges(self, rows: np.ndarray) -> np.ndarray:
         if self.rows.indptr is None:
             return _dense_edges(len(rows), self.n_features)
-        return _sparse_edges(self.rows.indptr[rows + 1] - self.rows.indptr[rows])
+        return _sparse_edges(np.diff(self.rows.indptr)[index_of(rows)])
 
     def block(self, rows: np.ndarray) -> Rows:
         own, n = self.rows, len(rows)
@@ -111,6 +114,8 @@ def _sparse_edges(lengths: np.ndarray) -> np.ndarray:
 
 class LogisticShards(LogisticRecords):
     """`LogisticRecords` of a corpus on disk, divided as in memory; ``constant`` is as in `design`."""
+
+    takes_ranges = False
 
     def __init__(
         self,
