@@ -60,6 +60,7 @@ def test_words_that_a_prior_does_not_know_are_ordinary():
     np.testing.assert_allclose(few.ratios[:, :20], prior.ratios[:, 5:25], rtol=1e-5)
     np.testing.assert_allclose(few.ratios[:, 20], 1.0, rtol=1e-5)
     assert few.frequencies[20] == pytest.approx(np.median(few.frequencies[:20]))
+    assert prior.restricted_to([*WORDS[5:25], "unknown"]) is few  # frozen, so one is enough
     with pytest.raises(ValueError, match="knows 10 of 40 words"):
         prior.restricted_to([*WORDS[:10], *(f"x{v}" for v in range(30))])
 

@@ -115,7 +115,7 @@ class PublicPrior(PublicKnowledge):
         for name, array, shape in zip(_ARRAYS, given, shapes, strict=True):
             if array.shape != shape or array.dtype.kind not in "fiu":
                 raise ValueError(f"{name}: {array.dtype} of shape {array.shape}; expected numbers of shape {shape}")
-            if not (np.isfinite(array).all() and (array > 0).all()):
+            if not (array.min() > 0 and np.isfinite(array.max())):  # a NaN is the least of all
                 raise ValueError(f"{name}: expected finite numbers > 0; give words that a topic lacks a small ratio")
         # Sums follow the order in memory, and files have the order of C.
         ratios, weights, frequencies = (np.asarray(array, np.float64, order="C") for array in given)
@@ -186,7 +186,7 @@ def commonest_words(prior: PublicPrior, analyzer: Analyzer, size: int) -> tuple[
 
 def _brought_to_one(values: np.ndarray, total: np.ndarray | float) -> np.ndarray:
     """Divide by sums, but for those of 1, so that a prior that is read back keeps its bits."""
-    return np.array(values / np.where(np.abs(np.asarray(total) - 1.0) > 1e-5, total, 1.0))
+    return np.asarray(values / np.where(np.abs(np.asarray(total) - 1.0) > 1e-5, total, 1.0))
 
 
 def word_probabilities(weights: np.ndarray) -> Matrix:
