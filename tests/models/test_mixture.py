@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from vips_fast import GaussianMixture
+from vips_fast import ColumnEncoder, GaussianMixture
 from vips_fast.cli.main import main
+from vips_fast.data import Schema
+from vips_fast.data.schema import Column
 from vips_fast.models.conjugate.model import checked_parameters
 from vips_fast.report import html_report, make_dossier, short_report
 
@@ -114,6 +116,18 @@ def test_the_radius_is_a_change_of_units_and_longer_records_count_as_on_it():
     short, long = (GaussianMixture(3, **settings).fit(on_it * scale) for scale in (1.0, 1e6))
     np.testing.assert_allclose(short.means_, long.means_, atol=1e-6)
     assert np.linalg.norm(long.means_, axis=1).max() <= 1 + 1e-12
+
+
+@pytest.mark.parametrize("law, alike, worth", [([0.5, 0.5, 0.0], 0.0, "no better"), ([0.9, 0.06, 0.04], 0.7, "useful")])
+def test_the_verdict_is_about_questions(law, alike, worth):
+    """Columns of one question tell each other, which is no finding. Of a variance that all share rare answers count."""
+    rng, n = np.random.default_rng(0), 6000
+    usual = rng.random((n, 1))
+    answers = np.searchsorted(np.cumsum(law), np.where(rng.random((n, 8)) < alike, usual, rng.random((n, 8))))
+    schema = Schema(tuple(Column(f"q{j}", "category", values=("a", "b", "c")) for j in range(8)))
+    X = ColumnEncoder(schema).transform({f"q{j}": np.array(["a", "b", "c"])[answers[:, j]] for j in range(8)})
+    model = GaussianMixture(3, radius=schema.row_norm, epsilon=4.0, random_state=0).set_unsafe(test_key=bytes(32))
+    assert model.fit(X, inputs=schema).verdict_.worth == worth, model.verdict_
 
 
 @pytest.mark.parametrize("kind", [sparse.csr_array, sparse.coo_array, sparse.csc_matrix])

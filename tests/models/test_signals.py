@@ -96,7 +96,7 @@ def test_networks(make, n, K, epsilon, sought, low, high):
         (clusters, 2000, 10, 1.0, "all", 0.1, 0.4),
         (digits, 1400, 10, 0.25, "noise", -0.1, 0.03),
         (digits, 1400, 10, 4.0, "all", 0.02, 0.1),
-        (balls, 500, 4, 0.25, "clear", -np.inf, 0.02),
+        (balls, 500, 4, 0.25, "clear", -np.inf, 0.05),
         (balls, 6000, 4, 1.0, "all", 0.1, 0.7),
         (near_balls, 6000, 4, 2.0, "all", 0.02, 0.2),
     ],

@@ -7,6 +7,7 @@ a center, and all share one variance. So a release has few entries, and its nois
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, cast
 
@@ -15,6 +16,7 @@ from scipy.special import logsumexp
 
 from ..checks import check_number
 from ..data.arrays import dense_array
+from ..data.schema import Schema
 from ..data.types import Array, Cells, Column, Data, Labels, Matrix, Vector
 from ..engine.gain import GainScore, RowScore
 from ..engine.model import Model, Schedule
@@ -22,6 +24,7 @@ from ..engine.plan import RunForecast, RunSchedule
 from ..engine.result import Public
 from ..engine.units import GOLDEN, scramble
 from .conjugate import ConjugateEstimator, affine, check_bound, parameter, softmax
+from .family import SCHEMA
 from .forecast import by_signal, noise_of_mean
 from .readouts import Attribute
 
@@ -176,7 +179,11 @@ class Mixture(ConjugateEstimator):
         return by_signal(signal, _LEAST_SIGNAL, _ENOUGH_SIGNAL, "clusters")
 
     def gain_score(self, parameters: tuple[Array, ...]) -> GainScore:
-        return ColumnPrediction(parameters)
+        n_columns, text = parameters[4].shape[1], (self._public or self._fitted().public).inputs.get(SCHEMA)
+        encoded = Schema.parse(text).changes if text is not None else ()
+        # Projected rows have no column of the schema's.
+        same = len(encoded) == n_columns and getattr(self, "projection", None) is None
+        return ColumnPrediction(parameters, [one.beside[0] for one in encoded] if same else range(n_columns))
 
     # ------------------------------------------------------------ read-outs
 
@@ -319,14 +326,19 @@ def count_weight(n_columns: int) -> float:
 class ColumnPrediction(RowScore):
     """Contributions to a score of mixture components.
 
-    Each column is in the known half by a bit of the row's random word. The known columns give the responsibilities of
-    the components. For each other column the nats compare its density with that under the released weights. All
-    columns are worked through one by one, so that a row's numbers depend on that row only, bit for bit. Rows of a unit
-    are added up.
+    Each column is in the known half by a bit of the row's random word; all ``questions``, (d,), of one number together,
+    as the columns of a category's values: one of them tells the others. The known half gives the responsibilities of
+    the components, and these the mean of each other column. The nats compare its squared error with that of the
+    released mean of all records, over twice the columns' variance. (The components' densities fit no column of 0 and 1:
+    of the variance that columns share they make too much where a value is rare.) All columns are worked through one by
+    one, so that a row's numbers depend on that row only, bit for bit. Rows of a unit are added up.
     """
 
-    def __init__(self, parameters: tuple[np.ndarray, ...]):
+    def __init__(self, parameters: tuple[np.ndarray, ...], questions: Sequence[int]):
         self._weights, self._means, (self._variance,) = parameters[3:6]
+        self._questions, part = questions, (self._weights / self._weights.sum())[:, None]
+        self._mean = (part * self._means).sum(axis=0)
+        self._total = self._variance + float((part * (self._means - self._mean) ** 2).sum()) / len(self._mean)
 
     def predict(
         self, records: tuple[np.ndarray, np.ndarray], words: np.ndarray, kept: np.ndarray
@@ -337,27 +349,21 @@ class ColumnPrediction(RowScore):
         for j in range(points.shape[1]):
             square += points[:, j] ** 2
         points = points / np.maximum(np.sqrt(square), 1.0)[:, None]
-        columns = range(points.shape[1])
-        known = [scramble(words + np.uint64(j + 1) * GOLDEN) >> np.uint64(63) == 0 for j in columns]
+        known = [scramble(words + np.uint64(q + 1) * GOLDEN) >> np.uint64(63) == 0 for q in self._questions]
         held = np.log(self._weights) + np.zeros((len(points), 1))
-        for j in columns:
-            held += np.where(known[j][:, None], self._logs(points, j), 0.0)
-        shares = np.maximum(np.exp(held - held.max(axis=1, keepdims=True)), 0.0)
-        nats, predicted, some = np.zeros(len(points)), np.zeros(len(points)), np.zeros(len(points), bool)
-        for j in columns:
-            logs = self._logs(points, j)
-            density = np.exp(logs - logs.max(axis=1, keepdims=True))
-            found, plain, whole = np.zeros((3, len(points)))
-            for k, weight in enumerate(self._weights.tolist()):
-                found += shares[:, k] * density[:, k]
-                plain += weight * density[:, k]
-                whole += shares[:, k]
-            nats += np.where(known[j], 0.0, np.log(found / whole / plain))
-            predicted += ~known[j]
-            some |= known[j]
+        for j, own in enumerate(known):
+            squares = (points[:, j][:, None] - self._means[:, j]) ** 2
+            held += np.where(own[:, None], -squares / (2.0 * self._variance), 0.0)
+        shares = np.exp(held - held.max(axis=1, keepdims=True))
+        nats, predicted, whole, some = *np.zeros((3, len(points))), np.zeros(len(points), bool)
+        for k in range(len(self._weights)):
+            whole += shares[:, k]
+        for j, own in enumerate(known):
+            found = np.zeros(len(points))
+            for k, mean in enumerate(self._means[:, j].tolist()):
+                found += shares[:, k] / whole * mean
+            saved = (points[:, j] - self._mean[j]) ** 2 - (points[:, j] - found) ** 2
+            nats += np.where(own, 0.0, saved / (2.0 * self._total))
+            predicted += ~own
+            some |= own
         return np.where(some, nats, 0.0), np.where(some, predicted, 0.0)
-
-    def _logs(self, records: np.ndarray, j: int) -> np.ndarray:
-        """Compute a column's log-densities by component, (n, K), up to a constant; below e^-700 a density is 0."""
-        squares = (records[:, j][:, None] - self._means[:, j]) ** 2
-        return np.asarray(np.maximum(-squares / (2.0 * self._variance), -700.0))
