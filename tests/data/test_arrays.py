@@ -49,14 +49,14 @@ def test_dropping_leaves_the_bytes_of_the_caller_alone():
 
 def test_the_form_is_always_refused():
     """As of counts (`test_counts`)."""
-    for X, message in ((np.ones(3), "1 dimension"), (np.array([["a"]]), "dtype"), ([[1j]], "dtype")):
+    for X, message in ((np.ones(3), "1 dimension"), (np.array([["a"]]), "dtype"), (np.array([[1j]]), "dtype")):
         for invalid in ("raise", "drop"):
             with pytest.raises((TypeError, ValueError), match=message):
                 binary_records(X, invalid=invalid)
 
 
 def test_one_cell_does_not_decide_the_dtype():
-    for cell in ("a", None, [1], 10**400):
+    for cell in ("a", None, [1], 10**400, 1j):
         objects = np.zeros((2, 2), object)
         objects[0, 1] = cell
         for Y in (objects, objects.tolist()):

@@ -150,6 +150,7 @@ OUT_OF_RANGE = {
         "hidden_covariance": [0.26, -0.26],
         "curvature": [0.26, 0.0],
         "mean_image": [0.0, 1.0],
+        "visible_bound": [1e-300],  # the search for a person's weight would not end
     },
     "logistic-spherical": {"law": [[-1.0, 0, 0, 0, 0], [0.5, 0, 0, 0, 0], [1.0, 2000, 0, 0, 0], [1.0, 0, -1, 0, 0]]},
 }

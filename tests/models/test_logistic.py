@@ -114,6 +114,16 @@ def test_stated_classes_make_other_labels_invalid():
             BayesianLogisticRegression(classes=wrong).fit(X, y)
 
 
+@pytest.mark.parametrize(
+    "classes, labels", [([0, 1], [0, 1, 0]), (["a", "b"], ["a", "b", "a"]), (["a", "b"], [1, None, 2])]
+)
+@pytest.mark.parametrize("last", ["b", 1, 1j, None, (1, 2)])
+def test_no_label_of_a_list_has_others_refused(classes, labels, last):
+    """A list has the type of all its labels, so with "drop" one of them decides nothing for the others."""
+    fit = BayesianLogisticRegression(classes=classes, options={"invalid": "drop"}, noise_multiplier=9.0, n_steps=2)
+    assert fit.fit(np.eye(4), [*labels, last]).classes_.tolist() == classes
+
+
 # ---------------------------------------------------------------- read-outs
 
 

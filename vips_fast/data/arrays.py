@@ -133,8 +133,8 @@ def dense_array(X: Any, name: str, drop: bool = False) -> np.ndarray:
     """Make an array of any input: the door of estimators that take no sparse rows, which become dense.
 
     Cells of objects, such as those of pandas' nullable and Arrow types, become float64, and NaN if they are missing.
-    With ``drop`` they become NaN too if they are no numbers, and so do texts in lists. Otherwise raises TypeError for
-    such a cell; ValueError for what is no array.
+    With ``drop`` they become NaN too if they are no real numbers, and so do such cells in lists. Otherwise raises
+    TypeError for such a cell; ValueError for what is no array.
     """
     if np.ma.isMaskedArray(X):
         raise ValueError(f"{name} is a masked array; expected an array without a mask")
@@ -146,7 +146,7 @@ def dense_array(X: Any, name: str, drop: bool = False) -> np.ndarray:
         dense = np.asarray(X)
     except ValueError:
         raise ValueError(f"{name} is not a rectangular array of numbers") from None
-    if dense.dtype.kind not in ("OUS" if drop and isinstance(X, list) else "O"):
+    if dense.dtype.kind not in ("OUSc" if drop and isinstance(X, (list, tuple)) else "O"):
         return dense
     if not drop:
         with suppress(TypeError, ValueError, OverflowError):  # whose text would show a cell

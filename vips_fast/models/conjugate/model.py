@@ -261,10 +261,11 @@ class ConjugateEstimator(PrivateEstimator):
             y = None if labels is None else np.asarray(labels)
             if y is not None and len(y) != X.n_rows:
                 raise ValueError("y: expected an array (n,) or (n, m) with as many rows as X")
+        array = None if shards else self._array(X, y)
         if own and self._mixes_rows(X, y):
             warnings.warn(RECORDS_WARNING, RuntimeWarning, stacklevel=5)
-        if not shards:
-            array, shape = self._array(X, y), _shape(X)
+        if array is not None:
+            shape = _shape(X)
             n_columns = array.shape[1]
             facts = {"n_features": shape[1] if len(shape) == 2 else n_columns, "n_columns": n_columns}
             return Table(array, self._usable(_finite_rows(array), X)), facts

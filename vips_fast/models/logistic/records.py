@@ -233,18 +233,19 @@ def read_labels(
     Raises ValueError or TypeError if the shape does not fit X, labels are of several kinds, or there are fewer or more
     of them.
     """
-    y = _column("y", y, n_rows)
     drop = invalid == "drop" and known is not None
+    if drop and isinstance(y, (list, tuple)):
+        # In an array's one type a text beside numbers would make texts of them all.
+        y = np.fromiter(y, object, len(y))
+    y = _column("y", y, n_rows)
     if drop and known is not None and known.dtype.kind in "fiub":
         y = dense_array(y, "y", drop)
     if y.dtype.kind == "O":
-        bad = np.array([is_missing(label) for label in y], dtype=bool)
-        if not any(isinstance(label, str) for label in y[~bad]):
+        bad = np.array([is_missing(label) or (drop and not isinstance(label, str)) for label in y], dtype=bool)
+        if not drop and not any(isinstance(label, str) for label in y[~bad]):
             # Numbers that are objects because some are missing, or by their column's type.
             y = dense_array(y, "y") if bad.any() else np.array(y.tolist())
     if y.dtype.kind == "O":
-        if drop:
-            bad |= [not isinstance(label, str) for label in y]
         if not all(isinstance(label, str) for label in y[~bad]):
             raise TypeError("y: expected labels of one kind, all numbers or all strings")
         y = np.where(bad, "", y).astype(str)

@@ -733,8 +733,8 @@ class QuadraticModel(Model):
             if not spec.low <= arrays[name].min() <= arrays[name].max() <= spec.high:
                 raise ValueError(f"state: {name!r} is out of its range")
         curvature, mean = arrays["curvature"], arrays["mean_image"]
-        # No mean image has a larger bound, which in a product could pass all doubles.
-        bounded = 0 < visible_bound <= 2 * math.sqrt(self.n_visible + 4)
+        # No mean image has another bound; products with one, or with its inverse, could pass all doubles.
+        bounded = 0.5 <= visible_bound <= 2 * math.sqrt(self.n_visible + 4)
         if not (bounded and curvature.min() > 0 and mean.min() > 0 and mean.max() < 1):
             raise ValueError("state: bound, curvature or mean image are out of their ranges")
         self._average.restore(state)
