@@ -141,8 +141,11 @@ def warn_of_twins(X: Any, invalid: str) -> None:
     if rows.ndim != 2 or rows.shape[0] < 20 or rows.dtype.kind not in "fiub":
         return
     sums, chance = _of_sparse(rows) if sparse.issparse(rows) else _of_dense(rows)
-    counts = np.unique(sums, return_counts=True)[1]
-    if len(counts) and chance * len(counts) <= _BY_CHANCE and (counts > 1).sum() >= _SHARE * len(counts):
+    sums.sort()
+    again = sums[1:] == sums[:-1]
+    # Different rows, and those of them that stand more than once.
+    n, several = len(sums) - again.sum(), again.sum() - (again[1:] & again[:-1]).sum()
+    if n and chance * n <= _BY_CHANCE and several >= _SHARE * n:
         warn(TWINS)
 
 
