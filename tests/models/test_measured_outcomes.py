@@ -284,7 +284,7 @@ def test_the_norm_of_a_contribution_is_the_clip_at_most():
     """Nats and shares at their bounds at once reach it: a value that was moved, and the largest outcome."""
     one = Prediction(np.zeros(5), np.eye(5), 0.0, 0.0)
     for largest, number in ((0.0, 1), (7.0, 1), (0.0, 3)):
-        score = OutcomePrediction([one] * number, 1.0, 100, 2.0, largest, [np.ones(2)] * (number if number > 1 else 0))
+        score = OutcomePrediction([one] * number, 1.0, 100, 2.0, largest)
         n = score.n_shares
         full = score.clip_rows(np.full((1, 1), 9.0), np.ones(1), 2.5, np.eye(1, n) + np.eye(1, n, n - 1))
         assert (full >= 0).all() and 2.5 * (1 - 1e-6) < np.linalg.norm(full) <= 2.5

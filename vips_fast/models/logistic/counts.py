@@ -206,17 +206,14 @@ class CountRegression(Regression):
         fitted = self._as_fitted()
         if exposure is not None and fitted.largest_exposure is None:
             raise ValueError("exposure: expected None for a fit without exposure")
-        rates, unit = self._rates(X), np.ones(1)
+        # At the largest exposure.
+        rates, unit = fitted._size * np.exp(np.minimum(self._calibrated(X), 700.0)), np.ones(1)
         if exposure is not None:
             given = dense_array(exposure, "exposure")
             unit = read_column("exposure", np.full(len(rates), given) if given.ndim == 0 else given, len(rates))
             if not ((unit > 0) & np.isfinite(unit)).all():
                 raise ValueError("exposure: expected numbers above 0")
         return np.asarray(rates * (unit / (fitted.largest_exposure or 1.0)))
-
-    def _rates(self, X: Data) -> Array:
-        """Predict the mean count of each row at the largest exposure."""
-        return np.asarray(self._as_fitted()._size * np.exp(np.minimum(self._calibrated(X), 700.0)))
 
     @by_pieces(np.concatenate)
     def _calibrated(self, X: Data) -> Array:

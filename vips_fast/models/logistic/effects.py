@@ -97,39 +97,20 @@ class Interval(NamedTuple):
 class Effect(NamedTuple):
     """The effect of an encoded column on an outcome.
 
-    Attributes
-    ----------
-    outcome : str
-        The class whose log odds change, or "count", whose log rate does.
-    name : str
-        The encoded column.
-    coefficient : Interval
-        Its coefficient.
-    change : str
-        A change in the column's own units: "+10", or "yes instead of no". Empty for a category's reference.
-    log_ratio : Interval
-        How much the change adds to the log odds or the log rate.
-    ratio : Interval
-        By how much the change multiplies the odds or the rate: the exponentials of ``log_ratio``.
-    standard : Interval
-        ``log_ratio`` for one standard deviation of the column (`Reading.spreads`). By it columns of different units
-        compare.
-    label : str
-        Column and change, as a reader names them: "age +10".
-    clear : bool
-        Whether the effect stands clear of the noise among all effects of the model (`vips_fast.models.several`). The
-        intervals are each for itself: with 100 columns that say nothing, about ten intervals of 90 % leave out 0, and
-        no effect is clear in nine fits of ten.
+    The intervals are each for itself: with 100 columns that say nothing, about ten intervals of 90 % leave out 0, and
+    no effect is clear in nine fits of ten.
     """
 
-    outcome: str
-    name: str
-    coefficient: Interval
-    change: str
-    log_ratio: Interval
-    ratio: Interval
+    outcome: str  #: The class whose log odds change, or "count", whose log rate does.
+    name: str  #: The encoded column.
+    coefficient: Interval  #: Its coefficient.
+    change: str  #: Of the column, in its own units: "+10", "yes instead of no"; empty for a category's reference.
+    log_ratio: Interval  #: How much the change adds to the log odds or the log rate.
+    ratio: Interval  #: By how much the change multiplies the odds or the rate: the exponentials of ``log_ratio``.
+    #: ``log_ratio`` for one standard deviation of the column (`Reading.spreads`): by it columns of all units compare.
     standard: Interval
-    label: str
+    label: str  #: Column and change, as a reader names them: "age +10".
+    #: Whether the effect stands clear of the noise among all effects of the model (`vips_fast.models.several`).
     clear: bool
 
     @property
@@ -173,7 +154,7 @@ def reading(model: Any) -> Reading:
     """Read a fitted regression once."""
     derived = model._fitted().derived
     if "reading" not in derived:
-        derived["reading"] = Reading(model)
+        derived["reading"] = Reading(model, model._as_fitted())
     found: Reading = derived["reading"]
     return found
 
@@ -181,8 +162,8 @@ def reading(model: Any) -> Reading:
 class Reading:
     """What a fitted regression's releases tell of its rows and effects."""
 
-    def __init__(self, model: Any):
-        result, fitted = model._fitted(), model._as_fitted()
+    def __init__(self, model: Any, fitted: Any):
+        result = model._fitted()
         self.public, self.state, self.one = result.public, result.state, fitted
         self.d, self.private, self.constant = model.n_features_in_, bool(fitted.private), float(fitted._constant)
         #: Coefficients with the constant's, (K, d) or (K, d + 1), and their covariances; or a variance.
@@ -380,7 +361,9 @@ class Reading:
         made[list(self.absent)] = False
         made[:, abs(parts) @ (self.separating[1] | self.flat) > 0] = False
         if self.full:
-            made &= [~self._hides(hidden, parts) for hidden in self._hidden]
+            # A small part is that of one of many columns for values. A schema's changes have none in such a set.
+            least = (_ALONG if self.schema is None else _SHARE_OF_PRIOR**2) * parts.multiply(parts).sum(axis=1)
+            made &= [((parts @ hidden) ** 2).max(axis=1, initial=0.0) <= least for hidden in self._hidden]
         if not self.private or not self.full:
             return made
         made[self.on_the_way] = False
@@ -445,14 +428,6 @@ class Reading:
             column[list(places)], column[-1] = 1.0, -1 / self.constant
         each = np.linalg.qr(each)[0]
         return np.asarray(each @ each.T)
-
-    def _hides(self, hidden: np.ndarray, parts: Any) -> np.ndarray:
-        """Tell which changes have a part along hidden directions, (changes,).
-
-        The small part is that of one of many columns for values. A schema's changes have none in such a set.
-        """
-        least = (_ALONG if self.schema is None else _SHARE_OF_PRIOR**2) * parts.multiply(parts).sum(axis=1)
-        return np.asarray(((parts @ hidden) ** 2).max(axis=1, initial=0.0) > least)
 
     @cached_property
     def _sizes(self) -> np.ndarray:
@@ -730,19 +705,30 @@ def findings(model: Any) -> list[str]:
     step counts values that were moved to a bound, and counts that were cut.
     """
     read, told, found = reading(model), Told.of(model), counted_findings(model, _SURELY)
-    binary = len(read.weights) == 1 and bool(read.constant)
+    moments, binary = read.moments, len(read.weights) == 1 and bool(read.constant)
     if binary and read.private and (read.full or read.spherical):
-        found += _of_long_rows(read)
+        bound, square, error = float(read.one.row_norm), math.nan, 0.0
+        if moments is not None:
+            square, error = float(moments.matrix.diagonal()[:-1].sum()), _CLEAR * moments.noise * math.sqrt(read.d)
+        if square - error > (_LONGER * bound) ** 2:
+            found.append(
+                f"row_norm={bound:g}: rows are about {math.sqrt(square):.2g} long and were scaled down, which biases "
+                "coefficients; expected a public bound above that, such as the schema's largest row norm"
+            )
+        elif read.schema is None and not square + error <= (_LONGER * bound) ** 2:
+            found.append(
+                f"row_norm={bound:g}: the noise hides whether rows are longer and were scaled down, which would bias "
+                "coefficients; expected a bound that follows from public facts, such as a schema"
+            )
     separated, by_these = read.separating
-    if separated:
+    if separated:  # that is why nothing is known
         mostly = [read.names[j] for j in np.flatnonzero(by_these)]
         by = f" (mostly {', '.join(mostly[:_MOST_NAMED])})" if mostly else ""
-        # That is why nothing is known.
-        return [
-            *found,
+        found.append(
             f"classes {read.labels}: almost separated by the columns{by}, so that coefficients say only how "
-            "completely; expected no column that tells the label: leave it out",
-        ]
+            "completely; expected no column that tells the label: leave it out"
+        )
+        return found
     rare = [
         f"classes: {name!r} occurs in hardly any record, so that no effect on it can be seen; expected classes "
         "that occur: join it with another, or check its spelling"
@@ -754,7 +740,7 @@ def findings(model: Any) -> list[str]:
     telling = [
         one
         for one, change in zip(read.told, read.changes, strict=False)
-        if binary and read.moments and read.labels and change.text and not change.step
+        if binary and moments and read.labels and change.text and not change.step
         if abs(one.log_ratio.mean) > _TELLING and (one.clear or not one.known)
     ]
     named = {one.name for one in telling}
@@ -784,24 +770,3 @@ def findings(model: Any) -> list[str]:
             "leave the column out, or join the value with another"
         )
     return found
-
-
-def _of_long_rows(read: Reading) -> list[str]:
-    """Say whether rows are longer than their bound, or that noise hides it."""
-    moments, bound = read.moments, float(read.one.row_norm)
-    if moments is not None:
-        square, limit = float(moments.matrix.diagonal()[:-1].sum()), (_LONGER * bound) ** 2
-        error = _CLEAR * moments.noise * math.sqrt(read.d)
-        if square - error > limit:
-            return [
-                f"row_norm={bound:g}: rows are about {math.sqrt(square):.2g} long and were scaled down, which biases "
-                "coefficients; expected a public bound above that, such as the schema's largest row norm"
-            ]
-        if square + error <= limit:
-            return []
-    if read.schema is not None:
-        return []
-    return [
-        f"row_norm={bound:g}: the noise hides whether rows are longer and were scaled down, which would bias "
-        "coefficients; expected a bound that follows from public facts, such as a schema"
-    ]

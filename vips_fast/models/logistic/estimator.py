@@ -129,7 +129,13 @@ class Regression(PrivateEstimator):
             raise ValueError(f"y=None: {type(self).__name__} requires y to be passed, but the target y is None")
         outcomes, trials, problems, facts = self._read_outcomes(y, X.n_rows if shards else matrix.shape[0], **more)
         if self._full:
-            _check_memory(d, resolve_n_threads(self.n_jobs), n_models(facts.get("classes")))
+            models = n_models(facts.get("classes"))
+            triangle = 8 * triangle_size(d) * models
+            # Triangles are one for each thread (as far as the backend gives one), the rounded sum, the release and its
+            # values. Squares are the model's own with their temporaries, and the copies in the result.
+            threads = max(1, min(resolve_n_threads(self.n_jobs), 2**31 // triangle))
+            need = (threads + 3) * triangle + 9 * 8 * d**2 * models
+            check_memory(f"{d} features: the statistics need about {need / 2**30:.1f} GiB", need)
         if not shards:
             bad = not_finite(matrix)
             problems.append((bad, f"X: expected finite values, {not_finite_text(given, matrix)}" if bad.any() else ""))
@@ -145,9 +151,9 @@ class Regression(PrivateEstimator):
             facts["scale"] = check_scale(given, records.largest(), self._constant, self._full)
         return records, facts
 
-    def _model_settings(self, schedule: RunSchedule | None) -> LogisticSettings:
-        # The last step is the model's last, or the score's.
-        steps = self._steps_of(schedule) - (schedule is not None and schedule.measured)
+    def _model_settings(self, schedule: RunSchedule | None, n_scores: int = 1) -> LogisticSettings:
+        # The last steps are the model's, or scores.
+        steps = max(self._steps_of(schedule) - n_scores * (schedule is not None and schedule.measured), 1)
         private, bound, partial = bool(self.private), float(self.row_norm), schedule is not None and not schedule.whole
         return LogisticSettings(self._constant, bound, self._trials[0], steps, private, partial, self._options)
 
@@ -157,13 +163,12 @@ class Regression(PrivateEstimator):
             return None
         share = schedule.sampler.expected_batch_size / public.n_records
         sd = schedule.noise_multiplier * model.sensitivity(schedule.sampler.relation) / share
-        n_steps = schedule.horizon - schedule.measured
+        n_steps = max(schedule.horizon - model.n_scores * schedule.measured, 1)
         if isinstance(model, SphericalModel):
             return by_signal(model.signal(sd / math.sqrt(n_steps)), *_SIGNALS, "columns that tell the classes", "")
         if not isinstance(model, (LogisticModel, OneVsRestModel)):
             return None
         one = model if isinstance(model, LogisticModel) else model.classes[0]
-        n_steps = max(n_steps - (model.n_scores - 1) * schedule.measured, 1)
         one.plan(sd * share, share)
         (_, first), (linear, other) = one.unit_scales(True), one.unit_scales(False)
         noise = sd * linear / math.sqrt(one.averaged)
@@ -323,11 +328,9 @@ class BayesianLogisticRegression(Regression, Classifier):
     """Bayesian logistic regression whose posterior may be published.
 
     The model is p(y | x, m) = Bernoulli(sigmoid(x . m)), m ~ N(0, 1/alpha I), alpha ~ Gamma(prior_shape, prior_rate)
-    (Eq. 43). With a Polya-Gamma variable xi for each record it is conjugate. In each step the expected statistics are
-    s1 = (y - 1/2 - <xi> x . m0) x and s2 = <xi> x x^T. (Eqs. 47-50, around a released estimate m0, which is the same
-    model in m - m0. After the first step s2 = p (1 - p) x x^T, the likelihood's own curvature at m0, which is at most
-    that.) The records' statistics are clipped, summed exactly and released with Gaussian noise, both in one
-    release. Everything after that is post-processing. With a center the noise of s2 multiplies m - m0, not m.
+    (Eq. 43). In each step the records' gradients and curvatures around a released estimate are clipped, summed exactly
+    and released with Gaussian noise, both in one release: `vips_fast.models.logistic.model.LogisticStatistics` has them
+    and proves their bound. Everything after that is post-processing.
 
     Parameters
     ----------
@@ -352,11 +355,6 @@ class BayesianLogisticRegression(Regression, Classifier):
 
     Notes
     -----
-    *Sensitivity.* A record's contribution is (s1/C1, s2/C2), s2 with its Frobenius norm, scaled down to norm 1. So
-    adding or removing a record moves the sum by at most 1 and replacing one by at most 2. Sums are exact, and the most
-    that their rounding to the noise's lattice can add is taken off beforehand
-    (`vips_fast.models.logistic.model.LogisticStatistics`).
-
     *Persons.* With ``groups``, two classes and a full covariance, intervals are about the sampling of persons, whose
     rows may be alike (`vips_fast.models.logistic.model.SandwichModel`).
 
@@ -453,14 +451,14 @@ class BayesianLogisticRegression(Regression, Classifier):
         return self.covariance == "full"
 
     def _model(self, public: Public, schedule: RunSchedule | None = None) -> Model:
-        settings = self._model_settings(schedule)
+        made: type[LogisticModel | SphericalModel | OneVsRestModel]
         if self.covariance == "spherical":
-            return SphericalModel(public, settings)
-        if n_models(public.classes) > 1:
-            # The last steps but one are scores, too.
-            less = (OneVsRestModel.n_scores - 1) * (schedule is not None and schedule.measured)
-            return OneVsRestModel(public, replace(settings, n_steps=max(settings.n_steps - less, 1)))
-        return (LogisticModel if public.unit == "record" else SandwichModel)(public, settings)
+            made = SphericalModel
+        elif n_models(public.classes) > 1:
+            made = OneVsRestModel
+        else:
+            made = LogisticModel if public.unit == "record" else SandwichModel
+        return made(public, self._model_settings(schedule, made.n_scores))
 
     @by_pieces(np.concatenate)
     def predict_proba(self, X: Data) -> Matrix:
@@ -576,13 +574,3 @@ def _row_products(a: Any, b: Any) -> np.ndarray:
 def n_models(classes: np.ndarray | None) -> int:
     """Count the models: one for two classes, or else one for each."""
     return 1 if classes is None or len(classes) <= 2 else len(classes)
-
-
-def _check_memory(n_features: int, n_threads: int, models: int) -> None:
-    """Refuse statistics that the machine cannot hold, from public numbers."""
-    triangle = 8 * triangle_size(n_features) * models
-    # Triangles are one for each thread (as far as the backend gives one), the rounded sum, the release and its values.
-    # Squares are the model's own with their temporaries, and the copies in the result.
-    threads = max(1, min(n_threads, 2**31 // triangle))
-    need = (threads + 3) * triangle + 9 * 8 * n_features**2 * models
-    check_memory(f"{n_features} features: the statistics need about {need / 2**30:.1f} GiB", need)

@@ -2,17 +2,16 @@
 
 A release has noise of sd z C1 in each entry of the gradient, and averages over the steps have variance v. A column of
 second moment q adds n b f q to the curvature, f being the mean of p (1 - p). So a coefficient has about the variance
-(v + n b f q) / (n b f q)^2: noise and sampling. `forecast` states the 90 % interval of a column's effect for one
-standard deviation of the column, w. By it, it gives the least odds ratio that an interval tells from 1.
+(v + n b f q) / (n b f q)^2: noise and sampling. From the 90 % interval of a column's effect for one standard deviation
+of the column follows the least odds ratio that an interval tells from 1.
 
 Nobody knows beforehand how long rows are and how rare the outcome. So there are two answers. Of a usual table the rows'
 mean square is a third of that of their bound R, and f is .15: in Framingham's and in surveys with 12 to 44 % of the
-outcome the rows had .27 to .35. The other answer is of rows as long as R and an outcome of 30 %. The columns are taken
-to be alike: q = share R^2 / d. For an outcome of 5 % f is .048, and the text says what that costs. They go with each
-other and with the constant, and the noise hides the curvature too, so that a usual width is multiplied by 1.25 (1 +
-least / expected). A run is hopeless if even a column that has all of the length R to itself has an interval of more
-than 1 on either side of 0. An effect of that size ranks three pairs of records out of four correctly, and would not be
-seen.
+outcome the rows had .27 to .35. The other answer is of rows as long as R and an outcome of 30 %; for one of 5 % f is
+.048. Columns are taken to be alike, q = share R^2 / d. They go with each other and with the constant, and the noise
+hides the curvature too, so that a usual width is multiplied by 1.25 (1 + least / expected). A run is hopeless if even a
+column that has all of R to itself has an interval of more than 1 on either side of 0, and an effect that ranks three
+pairs of records out of four correctly would not be seen.
 
 An effect is known only if the curvature that it is read along stands clear of its noise
 (`vips_fast.models.logistic.effects.Reading.known`). So the forecast also compares the expected moment of a column, n b

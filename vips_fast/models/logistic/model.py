@@ -139,8 +139,10 @@ class Along:
 class LogisticStatistics(Model):
     """The statistics s1 and s2 of records, around a released center.
 
-    s1 = (y - b/2 - <xi> x . m0) x, s2 = <xi> x x^T, and m0 is the center. With a center s2 is b p (1 - p) x x^T, p =
-    sigmoid(x . m0): the curvature of the likelihood, which is less than its bound's.
+    With a Polya-Gamma variable xi for each record the model is conjugate. The expected statistics are s1 = (y - b/2 -
+    <xi> x . m0) x and s2 = <xi> x x^T (Eqs. 47-50, around the center m0, which is the same model in m - m0). With a
+    center s2 is b p (1 - p) x x^T, p = sigmoid(x . m0): the curvature of the likelihood, which is less than its
+    bound's. The noise of s2 then multiplies m - m0, not m.
 
     A contribution is (s1/C1, s2/C2), s2 with its Frobenius norm, scaled down to L2 norm ``clip`` if it is longer.
 
@@ -578,22 +580,17 @@ class LogisticModel(LogisticStatistics):
             curved = m @ H
             seen, variance = agreement - curved @ (m - self._along.center), self._along.variance + m @ labels @ m
             self._factor = calibrating_factor(float(seen), float(variance), float(curved @ m) * (FACTORS - 1))
-        prior = float(self.options.prior_shape), float(self.options.prior_rate)
+        prior, center = (float(self.options.prior_shape), float(self.options.prior_rate)), average["center"]
+        gradient = average["gradient"], average["noise"], labels
         self._mean, self._covariance, alpha = posterior_given(
-            average["gradient"],
-            average["noise"],
-            labels,
-            H,
-            hidden,
-            doubt,
-            average["center"],
-            self._mean,
-            length,
-            prior,
+            *gradient, H, hidden, doubt, center, self._mean, length, prior
         )
         self._prior = prior[0], prior[0] / alpha
         if self._constant and self.step > 0:
-            self._base = self._mean_rate(rows)
+            # A score compares with the base rate as all steps tell it, by normal logits. Of a rare outcome the first
+            # step alone tells a rate that noise may have made, beside which a model without effects would look useful.
+            found = self._log_odds(self._normal_logits(rows))
+            self._base = self._base if math.isnan(found) else np.clip([found], -_MOST_ODDS, _MOST_ODDS)
 
     def _along_logits(self, H: np.ndarray, rows: np.ndarray, mean: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Correct the curvature along the direction that logits spread in, and tell how uncertain that is.
@@ -625,15 +622,6 @@ class LogisticModel(LogisticStatistics):
     def _labels(self, expected: np.ndarray, average: Any) -> np.ndarray:
         """Correct the outcomes' expected variance, (d, d), by the releases."""
         return expected
-
-    def _mean_rate(self, rows: np.ndarray) -> np.ndarray:
-        """Find the log odds of the mean probability, (1,): the base rate as all steps tell it.
-
-        A score compares with it. Of a rare outcome the first step alone tells a rate that noise may have made, beside
-        which a model without effects would look useful. It takes normal logits.
-        """
-        found = self._log_odds(self._normal_logits(rows))
-        return np.clip([found], -_MOST_ODDS, _MOST_ODDS) if not math.isnan(found) else self._base
 
     def _normal_logits(self, rows: np.ndarray) -> np.ndarray:
         """Compute the logits at `NODES` of normal rows that have this second moment."""

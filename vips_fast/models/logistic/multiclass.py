@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import expit, log_expit
 
 from ...engine.gain import Score
 from ...engine.model import Release, diagnose, reuse, room
@@ -66,15 +66,13 @@ class ClassModel(LogisticModel):
 
     @property
     def prediction(self) -> Prediction:
-        factor, _, share = self._factor.tolist()
-        optimism = (share or 1.0) * factor * self._optimism
-        return Prediction(factor * self._mean, np.empty((self.n_features, 0)), optimism, float(self._base[0]))
+        factor, base, share = self._factor.tolist()
+        optimism, offset = (share or 1.0) * factor * self._optimism, float(log_expit(base)) - factor * base
+        return Prediction(factor * self._mean, np.empty((self.n_features, 0)), optimism, float(self._base[0]), offset)
 
 
 class OneVsRestModel(PerClassModel):
-    """K classes, each against the rest, released together.
-
-    K gradients and K curvatures are clipped and released together.
+    """K classes, each against the rest, whose gradients and curvatures are clipped and released together.
 
     Class k has the model of `LogisticModel` for y_k = [y = k], around its own released center m_k. A record's
     contribution is the stack (s1_1/C1, …, s1_K/C1, s2_1/C2, …, s2_K/C2). Here s1_k = (y_k - p_k) x and s2_k = v_k
@@ -265,10 +263,8 @@ class OneVsRestModel(PerClassModel):
         return self.classes[0].has_score
 
     def gain_score(self) -> OutcomePrediction:
-        first, factors = self.classes[0], [one._factor[:2] for one in self.classes]
-        return OutcomePrediction(
-            [one.prediction for one in self.classes], first._bound, first._n, self._nats, factors=factors
-        )
+        first = self.classes[0]
+        return OutcomePrediction([one.prediction for one in self.classes], first._bound, first._n, self._nats)
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         super().restore(state)

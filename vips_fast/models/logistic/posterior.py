@@ -2,11 +2,8 @@
 
 Everything here is post-processing of released numbers: it costs no privacy.
 
-In step t the center is a_t. A record x with the label y contributes (y - b p) x and b p (1 - p) x x^T, p being its
-probability at the center. Both are times the weight w of its clip, which depends on x . a_t and |x|. Averages over the
-last steps were released, with noise of known law:
-
-    gradient = sum of w (y - b p) x + noise,    matrix = H + noise.
+The released averages are gradient = sum w (y - b p) x + noise and matrix = H + noise, of known law
+(`vips_fast.models.logistic.model.LogisticModel`).
 
 `Spectrum` says how large H may be, `second_moment` estimates it, and `posterior_given` integrates over the error of H,
 as Bernstein & Sheldon (2019) do by sampling for linear regression, and over alpha, the precision of the prior.

@@ -33,13 +33,15 @@ _UNSURE = 0.5
 class Prediction(NamedTuple):
     """The law of coefficients, for predictions: their mean, and columns whose outer products add up to the covariance.
 
-    The nats that a fit gains on its own records in all, and the log odds of the base rate, belong to it.
+    The nats that a fit gains on its own records in all, and the log odds of the base rate, belong to it. Of several
+    classes the mean has the factor of their logits, and ``offset`` is what `class_logits` adds.
     """
 
     mean: np.ndarray
     spread: np.ndarray
     optimism: float
     base: float
+    offset: float = 0.0
 
 
 def nats_bound(noise_sd: float, clip: float, n: float, fraction: float, scale: float) -> float:
@@ -136,15 +138,7 @@ class OutcomePrediction(RowScore):
 
     most, rest = 1.0, 0.25
 
-    def __init__(
-        self,
-        models: Sequence[Prediction],
-        bound: float,
-        n: int,
-        nats: float,
-        largest: float = 0.0,
-        factors: Sequence[np.ndarray] = (),
-    ):
+    def __init__(self, models: Sequence[Prediction], bound: float, n: int, nats: float, largest: float = 0.0):
         self._bound, self._largest, self.nats = bound, largest, nats
         d = len(models[0].mean)
         self._moves = d <= _MOST_COUNTED
@@ -159,8 +153,7 @@ class OutcomePrediction(RowScore):
         bases = np.array([one.base for one in models])
         share = expit(bases)
         self._base = np.log(share / share.sum() if len(models) > 1 else np.append(1.0 - share, share))
-        # Of several classes: see `class_probabilities`; the means have its factor already.
-        self._offset = np.array([log_expit(base) - factor * base for factor, base in factors])
+        self._offset = np.array([one.offset for one in models])
         self.optimism = sum(one.optimism for one in models) / n
         self.unsure = 0.0 if largest else _UNSURE * self.optimism
 

@@ -33,9 +33,7 @@ DECAY = 3.0
 
 
 class SphericalModel(Model):
-    """First-order variational inference: q(m) = N(mean, v I).
-
-    The noised sums have one entry for each entry of m.
+    """First-order variational inference, q(m) = N(mean, v I), from noised sums of one entry for each entry of m.
 
     The Polya-Gamma variable of a record has E[xi] = tanh(c/2) / (2c) and c^2 = E[(x . m)^2] = (x . m0)^2 + v |x|^2
     (Eq. 50 of Park et al. 2020). The gradient of the bound with respect to the mean of q(m) at m0 is sum_n s_n -
@@ -149,12 +147,8 @@ class SphericalModel(Model):
             # All logits are 0 then, and so the weights min(1, 2 C).
             unit = self._n * self._constant * min(1.0, 2 * self._residual)
             self._point = base_rate(self._constant, self._d, unit, float(gradient[-1]), sd)
-            self._mean = self._point.copy()
-        else:
-            self._move(gradient, sd)
-        self._step += 1
-
-    def _move(self, gradient: np.ndarray, sd: float) -> None:
+            self._mean, self._step = self._point.copy(), 1
+            return
         alpha, last = self._prior[0] / self._prior[1], self._last
         slack = 3 * sd * math.sqrt(gradient @ gradient + last @ last)
         if last.any() and gradient @ last < -slack:
@@ -174,6 +168,7 @@ class SphericalModel(Model):
             (1 - new) ** 2 * self._mean_variance + 2 * new * (1 - new) * self._shared + new**2 * self._variance
         )
         self._shared = (1 - new) * self._shared + new * self._variance
+        self._step += 1
 
     def state(self) -> dict[str, np.ndarray]:
         law = np.array([self._step, self._halvings, self._variance, self._mean_variance, self._shared], dtype=float)
