@@ -118,10 +118,7 @@ class CountRegression(Regression):
 
         X is as in `vips_fast.BayesianLogisticRegression.fit`; ``y``, shape (n,), holds whole numbers from 0, and None
         stands for the labels of shards. ``exposure``, shape (n,), holds numbers above 0, at most ``largest_exposure``.
-        `vips_fast.models.parameters.Bookkeeping` has the keywords.
-
-        Raises ValueError, TypeError or MemoryError if a parameter or the data are unusable, the run would overspend, or
-        the statistics do not fit the machine. Nothing has been spent then.
+        `vips_fast.models.parameters.Bookkeeping` has the keywords; errors are as there.
         """
         return self._fit(X, y, exposure=exposure, **call)._warned()
 

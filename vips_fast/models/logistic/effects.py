@@ -663,26 +663,24 @@ def counted_findings(model: Any, level: float = 0.99) -> list[str]:
         n = read.public.n_records
         # Of very many columns no values were counted.
         told = len(shares) - len(read.outcomes) >= len(read.names)
+        values = (
+            "values are beyond its bounds and were moved to them, which bends its effect; expected wider public "
+            'bounds, or beyond = "missing" or "refuse" in the schema'
+        )
         numbers = zip(read.names, read.changes, shares if told else (), strict=False)
-        own = [(name, share) for name, change, share in numbers if change.step]
+        own = [(name, share, values) for name, change, share in numbers if change.step]
         if counts and told:
-            own.append(("", shares[-2]))
+            cut = (
+                "counts are above it and were cut, so that effects are on the mean of the cut counts; expected a "
+                "larger public bound"
+            )
+            own.append((f"largest={float(one.largest):g}", shares[-2], cut))
         least = max(clear_deviations(len(own), level=level) * sd, _NEXT_TO_NONE)
-        for name, share in own:
-            if share <= least:
-                continue
-            error = _NINETY * math.hypot(sd, math.sqrt(share * max(1 - share, 0.0) / min(n, JUDGES)) * (n > JUDGES))
-            about = f"about {share:.1%} (± {error:.1%})"
-            if name:
-                found.append(
-                    f"{name}: {about} of the values are beyond its bounds and were moved to them, which bends its "
-                    'effect; expected wider public bounds, or beyond = "missing" or "refuse" in the schema'
-                )
-            else:
-                found.append(
-                    f"largest={float(one.largest):g}: {about} of the counts are above it and were cut, so that effects "
-                    "are on the mean of the cut counts; expected a larger public bound"
-                )
+        for name, share, what in own:
+            if share > least:
+                chance = math.sqrt(share * max(1 - share, 0.0) / min(n, JUDGES)) * (n > JUDGES)
+                error = _NINETY * math.hypot(sd, chance)
+                found.append(f"{name}: about {share:.1%} (± {error:.1%}) of the {what}")
     if counts and read.private and read.full:
         noise, curvature = math.sqrt(float(read.state["squares_noise"][0])), read.state["matrix"].diagonal()
         # A curvature that noise brought to 0 or less hides it, too.
@@ -747,20 +745,18 @@ def findings(model: Any) -> list[str]:
     if telling:  # numbers beside it have no intervals, whatever the data say
         named |= {name for name, change in zip(read.names, read.changes, strict=True) if change.step}
     unknown = [one.name for one in told.unknown if one.name not in named and not one.large]
-    if unknown and (read.too_few or (read.labels and read.on_the_way.all())):
-        least = FEWEST_STEPS if read.too_few else 2 * read.steps
-        found.insert(
-            0,
-            f"effects: {read.steps} steps are too few for intervals, since the centers are still on their way; "
-            f"expected n_steps={least} or more",
+    if unknown:
+        what = (
+            f"the data say little or nothing about {len(unknown)} of {len(told.known) + len(told.unknown)} at this "
+            f"epsilon, so they have no intervals ({_some(unknown)}); expected more records or epsilon, or fewer columns"
         )
-    elif unknown:
-        found.insert(
-            0,
-            f"effects: the data say little or nothing about {len(unknown)} of {len(told.known) + len(told.unknown)} at "
-            f"this epsilon, so they have no intervals ({_some(unknown)}); expected more records or epsilon, or fewer "
-            "columns",
-        )
+        if read.too_few or (read.labels and read.on_the_way.all()):
+            least = FEWEST_STEPS if read.too_few else 2 * read.steps
+            what = (
+                f"{read.steps} steps are too few for intervals, since the centers are still on their way; expected "
+                f"n_steps={least} or more"
+            )
+        found.insert(0, f"effects: {what}")
     found += rare
     if telling:
         listed = ", ".join(f"{one.name.partition('=')[0]} {one.change}" for one in telling[:_MOST_NAMED])
