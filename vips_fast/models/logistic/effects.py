@@ -508,7 +508,7 @@ class Reading:
         """
         ends, reach, made = self.limits(level), float(ndtri(0.5 + level / 2)), []
         least = clear_deviations(len(self.outcomes) * sum(bool(one.text) for one in self.changes), sides=2)
-        steps, per_unit = (np.array([getattr(one, name) for one in self.changes]) for name in ("step", "per_unit"))
+        steps, per_unit = np.array([(one.step, one.per_unit) for one in self.changes], dtype=float).T
         units = self.spreads[0] / np.where(steps, per_unit * steps, 1.0)
         told = (abs(self.parts) @ self.flat == 0) & (self.full or self.spherical) & (not self.too_few)
         for outcome, k, sign in self.outcomes:

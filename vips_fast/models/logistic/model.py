@@ -377,8 +377,8 @@ class LogisticModel(LogisticStatistics):
         self._rows = self._late = self._matrix = np.empty((0, 0))
         self._law = Law()
         #: What each step gave, for averages, a row a step; noise and sampling are variances of the gradient.
-        shapes = {"center": (0, d), "gradient": (0, d), "noise": (0,), "sampling": (0,)}
-        self.path: dict[str, np.ndarray] = {name: np.empty(shape) for name, shape in shapes.items()}
+        self.path: dict[str, np.ndarray] = {"center": np.empty((0, d)), "gradient": np.empty((0, d))}
+        self.path["noise"], self.path["sampling"] = np.empty(0), np.empty(0)
         self._spectrum: Spectrum | None = None
         self.plan(0.0, 1.0)
 
