@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from .accounting.checks import positive
+from .checks import check_number
 from .kernels import add_rounded_gaussian
 from .kernels.lattice import MAX_NORM_UNITS, noise_spacing
 
-#: Bounds outside this range could under- or overflow when they are squared.
-LEAST_BOUND, LARGEST_BOUND = 1e-100, 1e100
 #: Entries that are rounded at a time.
 _CHUNK = 1 << 15
 
@@ -45,12 +45,8 @@ class GaussianMechanism:
 
     def __post_init__(self) -> None:
         for name in ("sensitivity", "clip_norm"):
-            value = getattr(self, name)
-            if not LEAST_BOUND <= value <= LARGEST_BOUND:
-                raise ValueError(f"{name}={value!r}: expected a number in [{LEAST_BOUND:g}, {LARGEST_BOUND:g}]")
-        z = self.noise_multiplier
-        if not (math.isfinite(z) and z >= 0):
-            raise ValueError(f"noise_multiplier={z!r}: expected a finite number >= 0")
+            positive(name, getattr(self, name))
+        z = check_number("noise_multiplier", self.noise_multiplier, 0, math.inf, high_open=True)
         object.__setattr__(self, "noise_sd", z * self.sensitivity)
         object.__setattr__(self, "spacing", noise_spacing(self.noise_sd, self.clip_norm))
         units = self.clip_norm / self.spacing

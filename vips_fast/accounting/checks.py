@@ -22,7 +22,8 @@ LEAST_NOISE, LARGEST_NOISE = 1e-9, 1e12
 #: The largest count: the next integer is no double.
 MOST = 2**53
 
-#: Each is called with a name and a value. The squares of the first two are doubles.
+#: Each is called with a name and a value. The squares of the first two are doubles: below `LEAST`, a record could seem
+#: short that is far longer than its bound.
 positive: Callable[[str, Any], float] = partial(check_number, low=LEAST, high=LARGEST)
 non_negative: Callable[[str, Any], float] = partial(check_number, low=0.0, high=LARGEST)
 probability: Callable[[str, Any], float] = partial(check_number, low=0.0, high=1.0)

@@ -21,6 +21,7 @@ from typing import Any, Self, Unpack, cast
 import numpy as np
 import numpy.typing as npt
 
+from ...accounting.checks import positive
 from ...checks import check_number
 from ...data.arrays import DROP, column_text, dense_array, not_finite_text
 from ...data.shards import ShardedCorpus
@@ -31,7 +32,7 @@ from ...engine.plan import RunSchedule
 from ...engine.result import Public
 from ...engine.sampling import Sampler
 from ...engine.units import Selection, unpack_block
-from ...mechanisms import LARGEST_BOUND, LEAST_BOUND, GaussianMechanism
+from ...mechanisms import GaussianMechanism
 from ..estimator import ArraySpec, PrivateEstimator
 from ..parameters import Bookkeeping, Call
 from ..readouts import Attribute, Published
@@ -435,12 +436,8 @@ def _invent_rows(data: Any, rng: np.random.Generator, n: int, largest: int) -> A
 
 
 def check_bound(name: str, value: Any) -> float:
-    """Return a bound as a float; ValueError unless it is in [1e-100, 1e100].
-
-    Below, squares would underflow: a record could seem short that is far longer than its bound. Above, they would
-    overflow.
-    """
-    return float(check_number(name, value, LEAST_BOUND, LARGEST_BOUND))
+    """Return a bound as a float; ValueError unless it is in [1e-100, 1e100], where its square is a double."""
+    return positive(name, value)
 
 
 class Table:
