@@ -6,7 +6,6 @@ import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from tokenize import TokenError
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from scipy import sparse
 
 from ..data import Corpus, Schema, ShardedCorpus, holds_records, load_corpus
 from ..data.records import read_batches, read_sparse_matrix
-from ..data.shards import is_sharded
+from ..data.shards import Mapped, is_sharded
 from ..jobs import TextFile
 from ..jobs.job import Difference
 from ..jobs.places import kind_in
@@ -51,14 +50,11 @@ def read_labels(path: str, invalid: str) -> Any:
 
 def read_array(path: str, kinds: str) -> np.ndarray:
     """Read a .npy file with one of these dtypes (``numpy.dtype.kind``)."""
-    array: Any = None
-    # The head is Python source, which numpy's own reader splits into tokens.
-    with contextlib.suppress(ValueError, EOFError, SyntaxError, TokenError, ArithmeticError):
-        array = np.load(path, mmap_mode="r", allow_pickle=False)  # so that no size is claimed which the file lacks
-        array = np.array(array)
-    if not isinstance(array, np.ndarray) or array.dtype.kind not in kinds:
-        raise ValueError(f"{path}: not a .npy file of numbers" + " or texts" * ("U" in kinds))
-    return array
+    with contextlib.suppress(ValueError):
+        array = Mapped.of(Path(path)).array  # so that no size is claimed which the file lacks
+        if array.dtype.kind in kinds:
+            return np.array(array)
+    raise ValueError(f"{path}: not a .npy file of numbers" + " or texts" * ("U" in kinds))
 
 
 def read_matrix(path: str) -> Any:

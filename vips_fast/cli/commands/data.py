@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from ...data import Batch, Records, Schema, count_matrix, holds_records, load_corpus, write_shards
+from ...data import Batch, Schema, count_matrix, holds_records, load_corpus, write_shards
 from ...data.delimited import are_names
 from ...data.records import column_names
 from ...data.schema import draft as template
@@ -52,8 +52,7 @@ def _text_or_counts(args: Shard) -> tuple[Iterator[Batch], dict[str, Any]]:
     source = text_file(args)
     words, analyzer = source.public_words(), source.words_analyzer
     assert words is not None
-    records = Records(args.input, args.text or ("text",), args.person, args.format, args.encoding, args.invalid)
-    batches = (Batch(count_matrix([some], words, analyzer), None, whose) for some, whose in records.batches())
+    batches = (Batch(count_matrix([some], words, analyzer), None, whose) for some, whose in source.records().batches())
     return batches, {"vocabulary": words, "files": reading_file(args.text, analyzer)}
 
 
