@@ -11,7 +11,7 @@ from vips_fast.cli.main import main
 from vips_fast.data import Schema
 from vips_fast.data.schema import Column
 from vips_fast.models.conjugate.model import checked_parameters
-from vips_fast.report import html_report, make_dossier, short_report
+from vips_fast.report import html_report, make_dossier, part_of, short_report
 
 FULL = dict(sampling="full", private=False, learning_decay=0.0)
 
@@ -172,6 +172,21 @@ def test_a_report_shows_the_components_by_share(tmp_path, capsys):
     assert "Components by share" in html_report(model) and short_report(dossier)
     code, shown = main(["show", str(tmp_path / "m")]), capsys.readouterr().out
     assert code == 0 and "Mixture" in shown
+
+
+def test_a_component_names_each_question_once_by_shares():
+    """Its value that is more frequent than elsewhere; noise makes means below 0, which no share is."""
+    schema = Schema(tuple(Column(f"q{j}", "category", values=("no", "yes")) for j in range(4)))
+    X = np.tile(np.repeat(np.eye(2), 2, axis=0), (100, 4))
+    settings = dict(radius=2.0, n_steps=2, noise_multiplier=9.0, random_state=0)
+    model = GaussianMixture(3, **settings).set_unsafe(test_key=bytes(32)).fit(X, inputs=schema)
+    part, columns = part_of(model), schema.feature_names
+    for marks in part.marks(model, columns, 8):
+        assert sorted(mark.partition("=")[0] for mark in marks.split(", ")) == ["q0", "q1", "q2", "q3"]
+    cells = np.array(part.cells(model, columns)[1], float)
+    assert model.means_.min() < 0 <= cells.min() and cells.max() <= 1
+    listed = [line for line in short_report(make_dossier(model)).splitlines() if "q0=" in line]
+    assert len(listed) == 3 and all(len(line) < 80 for line in listed)
 
 
 # ------------------------------------------------------- replacing a record

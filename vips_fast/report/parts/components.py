@@ -27,14 +27,21 @@ class Components(Part):
         return f"{counted(len(model.weights_), 'cluster')}, with their shares of the records and what tells them apart"
 
     def marks(self, model: Any, columns: Sequence[str] | None, n_words: int) -> list[str]:
-        """Describe each component by at most ``n_words`` of its most distinctive means."""
-        means, weights = model.means_, model.weights_
+        """Describe each component by at most ``n_words`` of its most distinctive means, one of each category."""
+        means, weights, schema = model.means_, model.weights_, _schema_of(model)
         columns = columns if model.projection is None else None
         names = list(columns or (f"column {j + 1}" for j in range(means.shape[1])))
-        apart = means - weights @ means
-        best = np.argsort(-np.abs(apart), axis=1, kind="stable")[:, :n_words]
-        shown = _in_units(model)
-        return [", ".join(f"{names[j]} {shown[k, j]:.3g}" for j in row) for k, row in enumerate(best)]
+        beside = [(j,) for j in range(len(names))] if schema is None else [one.beside for one in schema.changes]
+        numbers = [True] * len(names) if schema is None else [one.step > 0 for one in schema.changes]
+        apart, shown, marks = means - weights @ means, _in_units(model), []
+        for k, row in enumerate(apart):
+            taken: dict[int, int] = {}
+            for j in np.argsort(-np.abs(row), kind="stable").tolist():
+                # Of a category the value that the component has more often than all records do.
+                own = j if numbers[j] or row[j] > 0 else max(beside[j], key=row.__getitem__)
+                taken.setdefault(beside[j][0], own)
+            marks.append(", ".join(f"{names[j]} {shown[k, j]:.3g}" for j in list(taken.values())[:n_words]))
+        return marks
 
     def learned(self, model: Any, columns: Sequence[str] | None, n_words: int) -> Learned:
         """Show the components by weight."""
@@ -43,6 +50,7 @@ class Components(Part):
             columns=("component", "share", "what tells it apart"),
             table=tuple(self._rows(model, columns, n_words)[:MOST_ROWS]),
             caption="Components by share",
+            lines=tuple(self.shown(model, columns).splitlines()),
         )
 
     def _rows(self, model: Any, columns: Sequence[str] | None, n_words: int) -> list[tuple[str, str, str]]:
@@ -70,16 +78,22 @@ class Components(Part):
         return "\n".join([f"Clusters, the largest first (number, share, {what}):", *rows, ""])
 
 
+def _schema_of(model: Any) -> Schema | None:
+    """Read the schema of the columns; coordinates of projected rows have none."""
+    text = None if model.projection is not None else model.inputs_.get(SCHEMA)
+    return None if text is None else Schema.parse(text)
+
+
 def _in_units(model: Any) -> np.ndarray:
-    """Give the means of numbers in the units of their schema, within its bounds; other columns' are shares.
+    """Give the means of numbers in the units of their schema, within its bounds; others are shares, 0 to 1.
 
     A row without a number has 0 in its place, so the mean is of the others. Where they are less than a twentieth, noise
     in their share would make it any number.
     """
-    means = np.array(model.means_)
-    if SCHEMA not in model.inputs_ or model.projection is not None:
+    means, schema = np.array(model.means_), _schema_of(model)
+    if schema is None:
         return means
-    schema, found = Schema.parse(model.inputs_[SCHEMA]), means.copy()
+    found: np.ndarray = np.clip(means, 0.0, 1.0)
     for j, (name, change) in enumerate(zip(schema.feature_names, schema.changes, strict=True)):
         if change.step:
             column, flags = schema[name], [place for place in change.beside if place != j]
