@@ -240,6 +240,9 @@ def test_count_matrix_refuses():
 def test_public_words():
     listed = stop_words("public:en")
     assert {"the", "and", "don't"} <= set(listed)
+    # Addresses and HTML are of no language; the list of what makes no topic has other words, by which priors are known.
+    assert all({"http", "com", "amp"} <= set(stop_words(f"public:{language}")) for language in ("en", "de"))
+    assert "amp" not in stop_words("public:en", whole=True)
     analyzer = Analyzer(stop_words=listed, numbers="drop")
     words = public_vocabulary("public:en", analyzer, size=500)
     assert len(set(words)) == 500 and not {"the", "and", "2"} & set(words) and "time" in words

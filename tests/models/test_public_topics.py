@@ -480,6 +480,12 @@ def test_records_without_counted_words_are_said():
     assert "About 2" in model.verdict_.text and "have none of the counted words" in model.verdict_.text
 
 
+def test_records_without_any_counted_word_show_no_gain():
+    model = fitted(sp.csr_matrix((N, V), dtype=np.int64), noise_multiplier=10.0)
+    assert model.found_gain_ is None and model.verdict_.worth == "unclear"
+    assert "of the records have none of the counted words" in model.verdict_.text
+
+
 # -- read-outs
 
 

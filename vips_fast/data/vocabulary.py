@@ -33,6 +33,8 @@ _FUNCTION = Path(__file__).with_name("function-en.txt")
 #: Ranks of a language's words up to which a stop word is a function word. Of 100 to 1,333 (all), this agrees best with
 #: the labels of four corpora (docs/panel.md).
 _COMMONEST = 200
+#: What stands for an address of the web, and for "&" and a quote in HTML: not words, in any language.
+_MARKUP = ("http", "https", "www", "com", "amp", "quot", "nbsp")
 
 
 def load_vocabulary(path: PathLike) -> tuple[str, ...]:
@@ -139,7 +141,8 @@ def stop_words(listed: Vocabulary, whole: bool = False) -> tuple[str, ...]:
     package `stop-words` (the extra "text"). Of that list it takes function words only, unless it is to be ``whole``:
     the language's 200 commonest words, words of one or two letters, contractions and, for English, the file
     function-en.txt. Others say what a text is about, such as "bill" and "room"; but they make no topics of their own,
-    for which the whole list is. Errors are the same as of `public_vocabulary`.
+    for which the whole list is. Parts of web addresses and of HTML are function words, too. Errors are the same as of
+    `public_vocabulary`.
     """
     if not (isinstance(listed, str) and listed.startswith(_PUBLIC)):
         return public_vocabulary(listed)
@@ -150,11 +153,11 @@ def stop_words(listed: Vocabulary, whole: bool = False) -> tuple[str, ...]:
         raise ValueError(f"{listed}: the package stop-words has no list of this language") from None
     wordfreq = _package("wordfreq")
     if whole or language not in wordfreq.available_languages():
-        return words
+        return words if whole else (*words, *_MARKUP)
     common = set(wordfreq.top_n_list(language, _COMMONEST))
     if language == "en":
         common.update(_FUNCTION.read_text("utf-8").split())
-    return tuple(word for word in words if word in common or len(word) < 3 or not word.isalpha())
+    return (*(word for word in words if word in common or len(word) < 3 or not word.isalpha()), *_MARKUP)
 
 
 def coarse_words(listed: Vocabulary) -> tuple[str, ...]:

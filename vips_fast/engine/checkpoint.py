@@ -243,7 +243,7 @@ class RunFolder:
                 raise ValueError
             return dict(stored)
         except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
-            raise ValueError(f"{path}: damaged; expected what a fit wrote (format {FORMAT})") from None
+            raise ValueError(f"{path}: damaged, or of another version; expected a fit of format {FORMAT}") from None
 
     def start(self) -> dict[str, np.ndarray]:
         """Read the secret start, which `begin` checks; empty without one."""

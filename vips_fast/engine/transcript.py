@@ -291,7 +291,8 @@ def _read_run(path: Path) -> Run:
             tuple(dict(record["ledger"]) for record in rest),
         )
     except (KeyError, TypeError, ValueError, AttributeError):
-        raise ValueError(f"{path / RUN}: not a run that this version wrote") from None
+        what = "not a run that this version wrote; expected a whole one, and the version of vips_fast that wrote it"
+        raise ValueError(f"{path / RUN}: {what}") from None
 
 
 def _read_log(path: Path) -> Log:

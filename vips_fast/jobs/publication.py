@@ -62,7 +62,8 @@ def _read_manifest(path: str | os.PathLike[str]) -> dict[str, Any]:
     if not isinstance(said, dict) or {key: type(value) for key, value in said.items()} != kinds:
         raise ValueError(f"{Path(path, MANIFEST)}: expected {', '.join(kinds)}, as vips-fast publish writes them")
     if said["kind"] != _KIND or not _DAY.fullmatch(said["published"]) or not _SHA256.fullmatch(said["head"]):
-        raise ValueError(f"{Path(path, MANIFEST)}: not what this version of vips-fast publish writes")
+        what = "not what this version of vips-fast publish writes"
+        raise ValueError(f"{Path(path, MANIFEST)}: {what}; publish its parts again")
     _check_facts(said["dataset"], said["date"])
     for name, digest in said["files"].items():
         if not _is_own(name) or not isinstance(digest, str):

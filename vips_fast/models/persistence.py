@@ -107,7 +107,10 @@ def kind_of(path: str | Path) -> str:
 def _meta(folder: Folder) -> dict[str, Any]:
     meta = folder.json(META)
     if not isinstance(meta, dict) or meta.get("format") != FORMAT or not isinstance(meta.get("model"), str):
-        raise ValueError(f"{folder.path}: expected a saved model of format {FORMAT}")
+        found = meta.get("format") if isinstance(meta, dict) else None
+        what = f"saved in format {found}" if isinstance(found, int) and found != FORMAT else "not a saved model"
+        remedy = f"expected format {FORMAT}; another is read by the version of vips_fast in its {PRIVACY_FILE}"
+        raise ValueError(f"{folder.path}: {what}; {remedy}")
     return meta
 
 

@@ -46,10 +46,13 @@ class Verdict:
             language = unlike and f" of {unlike!r}"
             told.append(f"the counted words are used otherwise than public text{language} uses them")
         claim, than = f"half of {a(unit)}'s words predict the other half", f"than the word counts of all {many} do"
-        remedy = f"More {many} or a larger epsilon would tell; until then read the topics as hints."
+        more = f"More {many} or a larger epsilon"
+        remedy = f"{more} would tell; until then read the topics as hints."
         worth, text = _judged(found, claim, than, "counting words", remedy)
         if hidden or (found is not None and worth == "unclear" and found.high - found.low >= _HIDDEN):
             worth, text = "unclear", f"Verdict: cannot tell. Noise hides whether {claim} better {than}. {remedy}"
+        elif worth == "no better":
+            text += f" {more} may help."
         if told:
             facts = "; ".join(told)
             text = f"{text} {facts[0].upper()}{facts[1:]}. Look at the language and the vocabulary.".strip()

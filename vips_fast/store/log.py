@@ -177,10 +177,9 @@ class Log(Chain):
         digits = first[-22:-10]
         if not digits.isdigit() or first != _first_line(self.kind, int(digits)):
             ours = first.startswith(_first_line(self.kind, 0)[: len(_MAGIC) + 9])
-            raise LogDamagedError(
-                f"{self.path}: {'its first line is damaged' if ours else f'not a {self.kind} of this version'}; "
-                "restore a whole copy of the file"
-            )
+            what = "its first line is damaged" if ours else f"not a {self.kind} of this version"
+            other = "" if ours else "use the version of vips_fast that wrote it, or "
+            raise LogDamagedError(f"{self.path}: {what}; {other}restore a whole copy of the file")
         if not data.startswith(self._last):
             raise LogDamagedError(
                 f"{self.path}: record {len(self.heads) - 1} is not the one that was read before; was an older copy put "

@@ -81,6 +81,8 @@ _MISS = 0.05
 _TELLS, _HIDES, _TELLS_TOTAL, _NOTHING = 0.025, 0.15, 0.03, 50.0
 #: How far a mean number of words is known from exact lengths: 7 % are the usual miss on the panel.
 _BY_LENGTHS = 0.1
+#: The least mean number of words, over the expected one: whatever is divided by a mean at this bound is not known.
+_FEW = 0.1
 #: A cell of the lengths that is this many standard deviations above 0 shows that the noise does not hide them.
 _SHOWN = 3.0
 #: Nats a word from the best mixture of public topics, from which on the words are hardly of its language.
@@ -724,8 +726,8 @@ class PublicTopicsModel(Model):
         exact ones gain over these: ratios of released means, whose variances add.
         """
         score = self._score_read
-        if score is None or self._compares:
-            return None
+        if score is None or self._compares or score.predicted <= _FEW * self._lengths.mean_predicted[0]:
+            return None  # the last: hardly a unit has a word to predict, so there is no ratio
         (loss, loss_noise), chosen = self.frequency_loss, self._chosen
         rate = chosen.nats / score.predicted
         variance = (chosen.noise**2 + score.more**2 + (rate * score.predicted_sd) ** 2) / score.predicted**2
@@ -871,7 +873,7 @@ class PublicTopicsModel(Model):
 def _joined(released: float, noise: float, expected: float, spread: float) -> tuple[float, float]:
     """Join a released mean of words and the one that the lengths let expect; give it with its deviation."""
     weight = spread**2 / (spread**2 + noise**2)
-    return max(expected + weight * (released - expected), 0.1 * expected), math.sqrt(weight) * noise
+    return max(expected + weight * (released - expected), _FEW * expected), math.sqrt(weight) * noise
 
 
 def gain_of(nats: float, sd: float, miss: float = _MISS) -> FoundGain:
