@@ -297,6 +297,8 @@ def test_records_that_act_on_each_row_alone_are_not_blamed():
     shorter = variant(Mean.statistics, records=lambda self, X, y=None: X[1:])
     with pytest.raises(ValueError, match="one record for each row of X"):
         shorter().fit([[1.0], [0.5]])
+    with pytest.raises(ValueError, match="X is not a rectangular array of numbers"):
+        BinomialRegression(n_steps=1, options={"invalid": "drop"}).fit([[1.0], [0.5, 2.0]], [0, 1])
 
 
 # ------------------------------------------------------------- refusals
