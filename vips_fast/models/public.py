@@ -3,6 +3,7 @@
 It costs no privacy, and a model may use it before any release.
 """
 
+import functools
 import io
 import os
 from abc import ABC, abstractmethod
@@ -51,9 +52,7 @@ class PublicKnowledge(ABC):
 
     def to_bytes(self) -> bytes:
         """Return a file's bytes."""
-        file = io.BytesIO()
-        self.save(file)
-        return file.getvalue()
+        return _bytes_of(self)
 
     @classmethod
     def from_bytes(cls, content: bytes) -> Self:
@@ -77,3 +76,11 @@ class PublicKnowledge(ABC):
             return cls(**texts, **{name: arrays[name] for name in cls._arrays})
         except (TypeError, ValueError) as error:
             raise ValueError(f"{path}: {error}") from None
+
+
+# Each fit has them among its settings.
+@functools.lru_cache(maxsize=1)
+def _bytes_of(known: PublicKnowledge) -> bytes:
+    file = io.BytesIO()
+    known.save(file)
+    return file.getvalue()
