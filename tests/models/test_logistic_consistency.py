@@ -28,7 +28,10 @@ def most_probable(X, gradient_and_curvature, model, k=0):
         residual, slope = gradient_and_curvature(X @ m)
         H = (X * slope[:, None]).T @ X + alpha * np.eye(len(m))
         change = np.linalg.solve(H, X.T @ residual - alpha * m)
-        m = m + change * min(1.0, 2 / max(np.abs(X @ change).max(), 1e-12))
+        furthest = np.abs(X @ change).max()
+        m = m + change * min(1.0, 2 / max(furthest, 1e-12))
+        if furthest < 1e-9:  # of logits
+            break
     return m, np.sqrt(np.diag(np.linalg.inv(H)))
 
 
