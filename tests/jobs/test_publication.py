@@ -144,7 +144,11 @@ def test_the_shell_publishes_and_verifies(parts, tmp_path, capsys):
     shutil.rmtree(out)
     for more in ([], ["--force"]):
         assert main(["publish", *folders, "--out", out, *more]) == 0
-    assert main(["show", out]) == 2
+    capsys.readouterr()
+    assert main(["show", *folders]) == 0
+    apart = capsys.readouterr().out
+    assert main(["show", out]) == 0 and capsys.readouterr().out == apart
+    assert main(["predict", out, "records"]) == 2
     assert f"holds a publication; expected one of its parts, such as {out}/model" in capsys.readouterr().err
     (tmp_path / "out/model/vocab.txt").unlink()
     assert main(["verify", out]) == 2

@@ -460,7 +460,7 @@ class Predict(Fitted, Columns, Threaded, command="predict", function="models:pre
 class Show(Fitted, Printed, command="show", function="models:show"):
     """Print the report of a model in short, or write it as a page; or print a public prior. Needs no data.
 
-    model (DIR): folder written by fit, or by a vocabulary's save; or a prior: FILE, or public:LANGUAGE
+    model (DIR): folder written by fit, by publish, or by a vocabulary's save; or a prior: FILE, or public:LANGUAGE
     tables (TABLES): tables of the model in their order, which page and statement then cover too
     words: words a topic, default 10
     out (FILE): write the whole report to this .html file

@@ -171,7 +171,7 @@ def publish(
             name = f"tables-{k}" if k else MODEL
             (folder / name).mkdir()
             copy_model(Path(path), folder / name, (beside.REPORT,))
-        every = _parts(folder)
+        every = load_parts(folder)
         if listed := "".join(f"{name}\n" for name in names):
             _write(folder / NAMES, listed)
         _write(folder / beside.REPORT, _page(every, dataset, date, _names(listed)))
@@ -226,7 +226,7 @@ def check_publication(path: str | os.PathLike[str], transcripts: Sequence[str | 
     What is not given is not checked, and the report says so. Raises ValueError or OSError if a part cannot be read, or
     there are more transcripts than parts.
     """
-    every, known, checks = _parts(path), _part_names(path), list[VerifyCheck]()
+    every, known, checks = load_parts(path), _part_names(path), list[VerifyCheck]()
     if len(transcripts) > len(known):
         raise ValueError(f"transcripts: {len(transcripts)}; expected at most {len(known)}, for {', '.join(known)}")
     manifest = _read_manifest(path)
@@ -318,7 +318,7 @@ def _part_names(path: str | os.PathLike[str]) -> list[str]:
     return [MODEL, *found]
 
 
-def _parts(path: str | os.PathLike[str]) -> tuple[PrivateEstimator, ...]:
+def load_parts(path: str | os.PathLike[str]) -> tuple[PrivateEstimator, ...]:
     """Load the parts of a publication. Raises ValueError unless one statement is about all."""
     model, *tables = (kind_in(Path(path, name)).load(Path(path, name)) for name in _part_names(path))
     for one in (model, *tables):

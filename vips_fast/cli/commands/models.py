@@ -12,7 +12,7 @@ from typing import Any
 
 from ...jobs.folder import releases_folder
 from ...jobs.places import kind_in
-from ...jobs.publication import check_publication, is_publication
+from ...jobs.publication import check_publication, is_publication, load_parts
 from ...jobs.publication import publish as publish_parts
 from ...jobs.publication import verify as verify_model
 from ...models import rebuild
@@ -49,8 +49,13 @@ def show(args: Show) -> int:
         return show_prior(args)
     if args.out is None:
         refuse_unused(args, {"transcript"}, "expected with --out, for the page")
-    model = kind_in(args.model).load(args.model)
-    tables = [load_model(path, TopicTables, "tabulate") for path in args.tables or ()]
+    model: Any
+    if is_publication(args.model):
+        refuse_unused(args, {"tables", "out"}, "not with a publication, which has its tables and its page")
+        model, *tables = load_parts(args.model)
+    else:
+        model = kind_in(args.model).load(args.model)
+        tables = [load_model(path, TopicTables, "tabulate") for path in args.tables or ()]
     known: dict[str, Any] = {"n_words": args.words, "tables": tables}
     if args.out is not None:
         if args.transcript is not None:
