@@ -96,3 +96,11 @@ def test_a_rare_class_that_a_value_tells_is_not_called_absent():
     table = np.column_stack([y, RNG.random(N) < 0.5]).astype(float)
     model, said = fitted(table, y, classes=[0, 1])
     assert not Told.of(model).absent and not any("hardly any record" in text for text in said), said
+
+
+def test_unknown_effects_of_several_classes_name_their_class():
+    """The same column is known of another class."""
+    y = (RNG.random((N, 1)) > [0.5, 0.95]).sum(axis=1)
+    told = next(text for text in fitted(0.3 * X, y, classes=[0, 1, 2], epsilon=1.0)[1] if text.startswith("effects:"))
+    named = told.partition("(")[2].partition(")")[0].split(", ")
+    assert all(name[:3] in ("0: ", "1: ", "2: ", "…") for name in named), told

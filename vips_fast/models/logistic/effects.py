@@ -744,7 +744,12 @@ def findings(model: Any) -> list[str]:
     named = {one.name for one in telling}
     if telling:  # numbers beside it have no intervals, whatever the data say
         named |= {name for name, change in zip(read.names, read.changes, strict=True) if change.step}
-    unknown = [one.name for one in told.unknown if one.name not in named and not one.large]
+    several = len({one.outcome for one in [*told.known, *told.unknown]}) > 1
+    unknown = [
+        f"{one.outcome}: {one.name}" if several else one.name
+        for one in told.unknown
+        if one.name not in named and not one.large
+    ]
     if unknown:
         what = (
             f"the data say little or nothing about {len(unknown)} of {len(told.known) + len(told.unknown)} at this "
