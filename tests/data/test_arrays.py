@@ -5,6 +5,7 @@ import pytest
 from scipy import sparse
 
 from vips_fast.data import binary_records
+from vips_fast.data.arrays import largest
 
 BITS = np.array([[0, 1, 1], [1, 0, 0], [0, 0, 0], [1, 1, 1]])
 SECRET = 7351
@@ -73,3 +74,7 @@ def test_repeated_entries_do_not_add_up_to_another_number(dtype, entry):
     data = np.array([entry] * 4 + [1], dtype)
     with pytest.raises(ValueError, match="expected only 0 and 1"):
         binary_records(sparse.csr_array((data, np.zeros(5, np.int32), np.array([0, 5])), shape=(1, 2)))
+
+
+def test_of_equal_numbers_the_first_are_the_largest():
+    assert largest(np.array([[1.0, 2.0, 2.0, 2.0], [3.0, 0.0, 3.0, 4.0]]), 2).tolist() == [[1, 2], [3, 0]]

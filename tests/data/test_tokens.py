@@ -295,3 +295,14 @@ def test_a_segmenter_that_fails_gives_no_words(monkeypatch):
     tokens.load_segmenter.cache_clear()
     assert Analyzer("jieba")("清华 北京 low") == ["清", "华", "low"]
     tokens.load_segmenter.cache_clear()
+
+
+def test_words_outside_are_each_texts_own():
+    counts = count_matrix(
+        [["red blue the", "blue"], [None, "red red pink grey"]], ["red"], Analyzer(stop_words=["the"])
+    )
+    assert counts.toarray().tolist() == [[1], [0], [0], [2]] and counts.outside.tolist() == [1, 1, 0, 2]
+
+
+def test_a_mapping_has_its_words_by_their_columns():
+    assert public_vocabulary({"red": 0, "blue": 1}) == ("red", "blue")

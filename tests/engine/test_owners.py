@@ -37,6 +37,7 @@ def test_owners_of_several_records():
     for k in (2, 5, 10):
         assert privacy.for_group(k) == acc.epsilon(acc.group_event(run, k), 1e-4)
     assert privacy.for_group(1) == privacy.epsilon < privacy.for_group(2) < privacy.for_group(2, 1e-6)
+    assert privacy.for_group(1, 1e-6) == acc.epsilon(run, 1e-6)
     said = "For someone who owns 2, 5 or 10 records, epsilon is 2.215, 6.614 or 16.11. The number"
     assert said in privacy.statement()
     # Never below the figures that they round.

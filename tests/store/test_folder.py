@@ -137,3 +137,13 @@ def test_arrays_are_no_larger_than_their_file(tmp_path):
     np.savez_compressed(tmp_path / "a.npz", x=np.zeros(10**6))
     with Folder(tmp_path) as folder, pytest.raises(ValueError, match="expands to"):
         folder.arrays("a.npz")
+
+
+def test_a_folder_of_too_many_entries_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("vips_fast.store.folder._MOST_ENTRIES", 3)
+    for number in range(4):
+        with Folder(tmp_path) as folder:
+            assert len(folder.names()) == number
+        (tmp_path / str(number)).touch()
+    with Folder(tmp_path) as folder, pytest.raises(ValueError, match="more than 3 entries"):
+        folder.names()
