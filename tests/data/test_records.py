@@ -126,6 +126,8 @@ def test_nothing_in_the_place_of_a_text_is_an_empty_text_and_of_a_person_is_refu
     remedy = "record 2: no person in column 'who'; expected a text or a number: fill it in, or leave such records out"
     with pytest.raises(ValueError, match=remedy):
         list(Records(path, person="who").batches())
+    with pytest.raises(ValueError, match="record 4501: no person"):  # in the second batch
+        list(Records({"text": ["a"] * 5000, "who": [*range(4500), None, *range(499)]}, person="who").batches())
 
 
 @pytest.mark.parametrize("content", ('[{"a": 1}', '[{"a": 1},', '[{"a": zq7351}]', '[{"a": 1}] x', "[" * 10**5))

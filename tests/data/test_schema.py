@@ -69,6 +69,13 @@ def test_every_table_gives_the_same_rows(form):
     assert encoder.get_feature_names_out().tolist() == list(SCHEMA.feature_names)
 
 
+def test_a_cell_is_named_by_its_row_in_any_batch():
+    table = {name: [cells[0]] * 5000 for name, cells in CELLS.items()}
+    table["age"][4500] = "zq7351"
+    with pytest.raises(ValueError, match="X: row 4500\\b"):
+        ColumnEncoder(SCHEMA, invalid="raise").fit(table).transform(table)
+
+
 texts = st.text(max_size=5) | st.sampled_from(["private", "state", "1", "0", "?"])
 cells = st.none() | st.floats() | st.integers() | st.booleans() | texts
 
