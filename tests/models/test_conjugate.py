@@ -171,11 +171,12 @@ def test_bounds_whose_squares_leave_the_doubles_are_refused(bound):
         assert not hasattr(estimator, "ledger_")
 
 
+def copying(records, parameters, out):
+    out[:] = records
+
+
 @pytest.mark.parametrize("bound", [1e-100, 0.7, 1e100])
 def test_the_bound_holds_in_integers_at_both_ends_of_what_is_allowed(bound):
-    def copying(records, parameters, out):
-        out[:] = records
-
     scales = bound * np.array([1e-80, 0.5, 1.0, 1 + 1e-12, 1 + 5e-7, 1e10, 1e200 / max(bound, 1.0)])
     directions = np.random.default_rng(0).normal(size=(len(scales), 2))
     X = scales[:, None] * directions / np.linalg.norm(directions, axis=1, keepdims=True)
