@@ -18,9 +18,9 @@ from vips_fast.models.verdict import Verdict
 from vips_fast.report.part import part_of
 from vips_fast.report.parts.coefficients import effect_lines
 
-FITS = 60
-#: No more lists of noise than this, but by a chance of 1e-7.
-MOST = int(binom.isf(1e-7, FITS, ERROR))
+FITS = 40
+#: No more lists of noise than this, but by a chance of 1e-6.
+MOST = int(binom.isf(1e-6, FITS, ERROR))
 V = 62
 
 
