@@ -1,14 +1,25 @@
 """Source files as persons, their docstrings as texts, and public topics of what everybody has."""
 
 import sys
+from functools import cache
 
 import numpy as np
+import pytest
 from peers.perplexity import predictive_perplexity, split_words, unigram_perplexity
 
-from vips_fast import PrivateTopics
+from vips_fast import PrivateTopics, demo
 from vips_fast.data import Analyzer
 from vips_fast.data.vocabulary import count_matrix
 from vips_fast.demo import docstrings_by_file, public_texts, public_topics, source_files
+
+
+@pytest.fixture(scope="module", autouse=True)
+def parsed_once():
+    """Parse each source file once: two tests read the same packages."""
+    honest = demo._docstrings
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(demo, "_docstrings", cache(lambda path: tuple(honest(path))))
+        yield
 
 
 def test_docstrings_are_read_as_they_stand(tmp_path, monkeypatch):
