@@ -32,6 +32,7 @@ from scipy.special import expit, log_expit
 from sklearn.metrics import log_loss
 
 from vips_fast import BayesianLogisticRegression, CountRegression
+from vips_fast.models.logistic.score import nats_of_mean
 from vips_fast.models.verdict import LEAST
 
 from .tables import DELTA, PAGE
@@ -154,7 +155,8 @@ def of_counts(path: Path, outcome: str, exposure: str | None, *dropped: str) -> 
     def figures(epsilon: float, seed: int) -> list[float]:
         key = hashlib.sha256(f"{path.name} {outcome} {epsilon} {seed}".encode()).digest()
         model = _fit(CountRegression(epsilon=epsilon, delta=DELTA, n_jobs=1, **own), seed, key, *given)
-        gain = -math.expm1(nats(y.sum() / e.sum() * e) - nats(model.predict(X, e if exposure else None)))
+        saved = nats(model.predict(X, e if exposure else None)) - nats(y.sum() / e.sum() * e)
+        gain = -math.expm1(-saved / nats_of_mean(y.mean()))
         low, high = np.array([one.coefficient[1:] for one in model.effects()]).T
         known = np.isfinite(high - low) & np.isfinite(truth)
         held = known & (low <= truth) & (truth <= high)

@@ -37,6 +37,11 @@ def keyed(estimator, seed=0):
     return estimator.set_unsafe(test_key=seed.to_bytes(32))
 
 
+def saved(nats, mean):
+    """What nats of counts are of the nats that a count of a mean below 1 loses by it, or of perplexity."""
+    return 1 - np.exp(-nats / (mean * (1 - np.log(mean)) if mean < 1 else 1.0))
+
+
 # -- the gain and the verdict
 
 
@@ -65,6 +70,19 @@ def test_a_rare_outcome_is_judged_by_its_own_log_loss(rate):
     model = keyed(regression(epsilon=4.0, row_norm=2.0)).fit(X, y)
     assert model.verdict_.worth == "useful"
     assert model.found_gain_.gain == pytest.approx(true_gain(model, X, y), abs=0.03)
+
+
+@pytest.mark.parametrize("rate", [0.01, 0.3, 3.0])
+def test_rare_counts_are_judged_by_what_a_count_loses_by_its_mean(rate):
+    """Of a mean of .01 even a perfect order of records saves little perplexity."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60_000, 3)) / 2
+    mean = np.exp(X @ [2.0, -1.0, 0.5])
+    y = np.minimum(rng.negative_binomial(1.0, 1 / (1 + rate * mean / mean.mean())), 60).astype(float)
+    model = keyed(CountRegression(epsilon=8.0, row_norm=2.0, largest=float(y.max()))).fit(X, y)
+    assert model.verdict_.worth == "useful"
+    nats = model.score(X, y) - (y * np.log(y.mean()) - (1 + y) * np.log1p(y.mean())).mean()
+    assert model.found_gain_.low < saved(nats, y.mean()) < model.found_gain_.high
 
 
 @pytest.mark.parametrize("kind", ["two", "three", "counts"])
@@ -197,7 +215,7 @@ def test_records_that_gain_much_are_not_cut_from_the_gain(drawn):
         if drawn is visits:
             model = keyed(CountRegression(row_norm=3.0, largest=12, epsilon=4.0, delta=1e-5), seed).fit(*few)
             nats = model.score(X, y) - (y * np.log(mean / (1 + mean)) - np.log1p(mean)).mean()
-            true = 1 - np.exp(-nats)
+            true = saved(nats, mean)
         else:
             model = keyed(regression(epsilon=4.0, row_norm=1.42), seed).fit(*few)
             true = true_gain(model, X, y)
@@ -238,7 +256,7 @@ def test_counts_far_more_spread_than_stated_are_not_judged_beside_a_wrong_mean()
         few = np.random.default_rng(seed).choice(20_000, 600)
         model = keyed(CountRegression(row_norm=4.2, largest=30, epsilon=4.0, delta=1e-5), seed).fit(X[few], y[few])
         nats = model.score(X, y) - (y * base - (1 + y) * np.log1p(y.mean())).mean()
-        biases.append(model.found_gain_.gain + np.expm1(-nats))
+        biases.append(model.found_gain_.gain - saved(nats, y.mean()))
         state = model._fitted().state
         off.append((state["base"][0] - base, state["mean"][0] - base))
     assert abs(np.mean(biases)) < 0.045
@@ -395,7 +413,7 @@ def test_counts_are_measured_and_their_list_says_what_effects_are_on():
         np.zeros((20_000, 1)), y
     )
     nats = model.score(X, other) - base.score(np.zeros((20_000, 1)), other)
-    assert model.found_gain_.low - 0.03 < 1 - np.exp(-nats) < model.found_gain_.high + 0.03
+    assert model.found_gain_.low - 0.03 < saved(nats, y.mean()) < model.found_gain_.high + 0.03
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")

@@ -24,7 +24,7 @@ from .estimator import Outcomes, Regression
 from .model import LogisticSettings, SandwichModel
 from .posterior import FACTORS, WEIGHTS, factor_of_gain
 from .records import Problem, linear_predictor, read_column, read_events, usable_rows
-from .score import OutcomePrediction, Prediction, base_mean
+from .score import NATS, OutcomePrediction, Prediction, base_mean, nats_of_mean
 
 #: Mean count over the largest that a forecast expects.
 _EXPECTED = 0.2
@@ -105,7 +105,7 @@ class CountRegression(Regression):
 
     _estimator_type: ClassVar[str] = "regressor"
     _ratio: ClassVar[str] = "rate ratio"
-    _claim: ClassVar[tuple[str, str]] = ("the columns predict the counts", "than their mean does, by perplexity")
+    _claim: ClassVar[tuple[str, str]] = ("the columns predict the counts", "than their mean does, by likelihood")
 
     largest: float = 20.0
     dispersion: float = 1.0
@@ -179,16 +179,20 @@ class CountRegression(Regression):
 
     @property
     def found_gain_(self) -> FoundGain | None:
-        """As of other regressions, over the mean count that the same step released (`base_mean`)."""
+        """As of other regressions, over the mean count that the same step released (`base_mean`).
+
+        It is the perplexity of a count that the columns save. By a small mean m a count loses about m (1 - log m) nats,
+        which is all that columns can save: below a mean of 1 that is the unit.
+        """
         found = super().found_gain_
         if found is None:
             return None
-        more, error = self._fitted().state["mean"][1:].tolist()
+        _, more, error, mean, left = self._fitted().state["mean"].tolist()
         # Noise may make nats that no prediction has.
         gain, low, high = (-math.log1p(-min(share, 1 - 1e-12)) - more for share in found)
-        doubt = NINETY * error
+        doubt, unit = NINETY * math.hypot(error, gain * left * (mean < 1)), nats_of_mean(mean)
         ends = gain, gain - math.hypot(gain - low, doubt), gain + math.hypot(high - gain, doubt)
-        return FoundGain(*(-math.expm1(-max(nats, -math.log(2.0))) for nats in ends))
+        return FoundGain(*(-math.expm1(-max(nats / unit, -math.log(2.0))) for nats in ends))
 
     def _model(self, public: Public, schedule: RunSchedule | None = None) -> CountModel:
         return CountModel(public, self._model_settings(schedule), self._size, self.largest_exposure is not None)
@@ -248,8 +252,8 @@ class CountModel(SandwichModel):
     _calibrates = False
     # A weight would depend on the count by way of the trials; no single record needs one.
     label_free = False
-    # A large count says more than an outcome.
-    _nats_scale = 2.0
+    # A large count says more than an outcome, and the largest say most of what columns tell.
+    _nats_scale, _most_nats = 2.0, 16.0
     kept: ClassVar[dict[str, str]] = SandwichModel.kept | {"mean": "_counted"}
 
     def __init__(self, public: Public, settings: LogisticSettings, size: float, exposed: bool = False):
@@ -257,7 +261,7 @@ class CountModel(SandwichModel):
         super().__init__(public, settings)
         self._weight = size
         #: `base_mean` of a fit that was measured.
-        self._counted = np.zeros(3)
+        self._counted = np.zeros(5)
 
     @property
     def _most_left(self) -> float:
@@ -283,7 +287,10 @@ class CountModel(SandwichModel):
         return super()._add(block, starts, out, scratch)
 
     def gain_score(self) -> OutcomePrediction:
-        return OutcomePrediction([self.prediction], self._bound, self._n, self.nats, largest=self._b - self._size)
+        # Nats of counts of a small mean m vary by about its root.
+        mean = min(math.exp(float(self._base[0])) * self._usual_size(), 1.0)
+        nats = max(self.nats * math.sqrt(mean), NATS[0] * self._nats_scale)
+        return OutcomePrediction([self.prediction], self._bound, self._n, nats, largest=self._b - self._size)
 
     def judged(self, score: Score) -> None:
         """Join the mean count with the released one, and find the factor of what logits have beside it.

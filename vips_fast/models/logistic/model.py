@@ -33,7 +33,7 @@ from .posterior import (
     second_moment,
     shrink,
 )
-from .score import OutcomePrediction, Prediction, nats_bound
+from .score import NATS, OutcomePrediction, Prediction, nats_bound
 
 #: Share of the squared contribution bound that goes to the linear statistic. The first is of step one, the second of
 #: the others, where both are released around a center.
@@ -364,7 +364,7 @@ class LogisticModel(LogisticStatistics):
     _calibrates: ClassVar[bool] = True
     _moves: ClassVar[bool] = True
     #: See `nats_bound`.
-    _nats_scale = 1.0
+    _nats_scale, _most_nats = 1.0, NATS[1]
 
     def __init__(self, public: Public, settings: LogisticSettings):
         super().__init__(public, settings)
@@ -401,7 +401,7 @@ class LogisticModel(LogisticStatistics):
         self._quiet = self._even = True
         self._quiet = noise() <= _SMALL
         self._even = noise() <= _HIDDEN
-        self.nats = nats_bound(noise_sd, self.clip, self._n, fraction, self._nats_scale)
+        self.nats = nats_bound(noise_sd, self.clip, self._n, fraction, self._nats_scale, self._most_nats)
 
     def _blocks(self, first: bool) -> tuple[float, float]:
         share = LINEAR_SHARE[0] if first else _EVEN_SHARE if self._even else LINEAR_SHARE[1]

@@ -44,16 +44,16 @@ class Prediction(NamedTuple):
     offset: float = 0.0
 
 
-def nats_bound(noise_sd: float, clip: float, n: float, fraction: float, scale: float) -> float:
+def nats_bound(noise_sd: float, clip: float, n: float, fraction: float, scale: float, most: float) -> float:
     """Bound a record's nats, from public numbers.
 
     A bound b brings the mean nats of m records noise of about b ``noise_sd`` / (``clip`` m), and cuts what is above it,
     which is a bias. The largest bound is taken whose noise, 1/(2 sqrt(m)), is no more than the choice of records makes
-    the mean of usual nats vary. ``scale`` says how much larger nats are than those of two classes.
+    the mean of usual nats vary. ``scale`` says how much larger nats are than those of two classes, and ``most`` how many
+    times that the bound may be.
     """
     asked = fraction * min(n, JUDGES)
-    least, most = NATS
-    return scale * min(max(math.sqrt(asked) * clip / (2 * max(noise_sd, _LEAST)), least), most)
+    return scale * min(max(math.sqrt(asked) * clip / (2 * max(noise_sd, _LEAST)), NATS[0]), most)
 
 
 def saved_share(found: FoundGain, law: Vector, seen: Vector, sd: float) -> FoundGain:
@@ -86,8 +86,10 @@ def saved_share(found: FoundGain, law: Vector, seen: Vector, sd: float) -> Found
     return FoundGain(*(min(max(one, -1.0), 1.0) for one in (gain, low, high)))
 
 
-def base_mean(base: float, variance: float, mean: float, sd: float, size: float) -> tuple[float, float, float]:
+def base_mean(base: float, variance: float, mean: float, sd: float, size: float) -> tuple[float, ...]:
     """Find the logit of the mean count, how many nats the score's own base loses beside it, and the error of these.
+
+    At last come the mean count itself, and the error of its logarithm.
 
     ``base`` is the logit that the score compared with, by normal logits, whose error has this ``variance``. ``mean`` is
     the mean count that the same step released, with noise of ``sd``; ``size`` the mean of r. The two are joined by
@@ -100,7 +102,13 @@ def base_mean(base: float, variance: float, mean: float, sd: float, size: float)
     logit, left = math.log(joined / size), left / joined
     cost = 0.5 * size * float(expit(logit)) * left**2
     won, lost = (float(log_expit(side * logit) - log_expit(side * base)) for side in (1, -1))
-    return logit, joined * won + size * lost, math.hypot((logit - base) * joined * left, math.sqrt(3) * cost)
+    error = math.hypot((logit - base) * joined * left, math.sqrt(3) * cost)
+    return logit, joined * won + size * lost, error, joined, left
+
+
+def nats_of_mean(mean: float) -> float:
+    """Find the nats that a count's gain is measured in: 1, or of a mean below 1 what a count loses by it."""
+    return mean * (1 - math.log(mean)) if 0 < mean < 1 else 1.0
 
 
 class OutcomePrediction(RowScore):
