@@ -225,13 +225,20 @@ class LatentDirichletAllocation(Transformer):
         return corpus, facts
 
     def _model(self, public: Public, schedule: RunSchedule | None = None) -> Model:
-        settings, prior, n_words = self._model_settings(public, schedule), self.public_prior, public.n_features
-        if prior is None or not self.private or self.noise_multiplier == 0:
+        settings, prior = self._model_settings(public, schedule), self._prior(public.n_features)
+        if prior is None:
             return LdaModel(settings, public)
+        length = self.doc_length or usual_length(public.n_features)
+        return PublicTopicsModel(settings, public, prior, self._steps_of(schedule), length)
+
+    def _prior(self, n_words: int) -> PublicPrior | None:
+        """Return the public prior of a private fit."""
+        prior = self.public_prior
+        if prior is None or not self.private or self.noise_multiplier == 0:
+            return None
         if len(prior.words) != n_words:
             raise ValueError(f"public_prior has {len(prior.words)} words: expected {n_words}, those of X")
-        length = self.doc_length or usual_length(n_words)
-        return PublicTopicsModel(settings, public, prior, self._steps_of(schedule), length)
+        return prior
 
     def _model_settings(self, public: Public, schedule: RunSchedule | None) -> LdaSettings:
         case, n_topics = self._case(public, self._terms, schedule), int(self.n_components)

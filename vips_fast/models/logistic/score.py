@@ -49,8 +49,8 @@ def nats_bound(noise_sd: float, clip: float, n: float, fraction: float, scale: f
 
     A bound b brings the mean nats of m records noise of about b ``noise_sd`` / (``clip`` m), and cuts what is above it,
     which is a bias. The largest bound is taken whose noise, 1/(2 sqrt(m)), is no more than the choice of records makes
-    the mean of usual nats vary. ``scale`` says how much larger nats are than those of two classes, and ``most`` how many
-    times that the bound may be.
+    the mean of usual nats vary. ``scale`` says how much larger nats are than those of two classes, and ``most`` how
+    many times that the bound may be.
     """
     asked = fraction * min(n, JUDGES)
     return scale * min(max(math.sqrt(asked) * clip / (2 * max(noise_sd, _LEAST)), NATS[0]), most)
