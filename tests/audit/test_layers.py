@@ -73,11 +73,11 @@ class Begun(LdaAdapter):
 # B: `CoarseGrid` drops bits from an eighth of 2^17 rows on. C: a wrong sd by 10 % is 60 standard errors
 # off, of a score 14. D: mu of 1.36 or more against 1, known to +- 0.15, is ten standard errors off. E: 80 runs a side
 # give away 0.25 on either side; the gap between 0.88 and the claimed 0.2 at epsilon = 0 is 0.68.
-SIZES = Sizes(pairs=200, records=40, draws=200_000, releases=2_000, runs=40, rows=2**13)
+SIZES = Sizes(pairs=75, records=40, draws=200_000, releases=2_000, runs=40, rows=2**13)
 LARGE = replace(SIZES, rows=2**17)
 # D: mu = 1 is known to +- 0.2 from 1,200 releases a side.
-PERSONS = Sizes(pairs=60, records=20, draws=200_000, releases=1_200, runs=60, rows=2**17)
-OWN = Sizes(pairs=100, records=20, draws=100_000, releases=1_000, runs=20, rows=2**17)
+PERSONS = Sizes(pairs=60, records=20, draws=200_000, releases=1_200, runs=60, rows=2**13)
+OWN = Sizes(pairs=40, records=20, draws=100_000, releases=1_000, runs=20, rows=2**13)
 # D: mu = sqrt(2) is seen to be above 1 with seven standard errors to spare.
 TABLES = Sizes(pairs=40, records=12, draws=200_000, releases=1_800, runs=60, rows=2**13, canaries=1_000)
 # E: 250 purchases a side bound the delta of a lone token to +- 0.05.
@@ -179,7 +179,8 @@ SUBJECTS |= subjects(
     mixture_replaced=lambda: conjugate_adapter(GaussianMixture(n_components=1, **REPLACE), POINTS),
 )
 for kind, sampling in product((Mean, *EXAMPLES), ("poisson", "without_replacement")):
-    SUBJECTS |= subjects(OWN, **{f"{kind.__name__}_{sampling}": partial(adapter_of, kind, sampling=sampling)})
+    sizes = replace(OWN, rows=LARGE.rows) if kind is Mean else OWN
+    SUBJECTS |= subjects(sizes, **{f"{kind.__name__}_{sampling}": partial(adapter_of, kind, sampling=sampling)})
 for kind, relation in product(ALL_KINDS, RELATIONS):
     # Lengths and scores have few entries: each draw is a step of its own.
     few = PRIOR if kind is Words else replace(PRIOR, draws=PRIOR.draws if kind is Topics else 6_000, releases=400)
