@@ -14,6 +14,7 @@ from vips_fast.data import Schema
 from vips_fast.jobs import beside
 from vips_fast.models.forecast import HopelessWarning
 from vips_fast.models.logistic.forecast import forecast, half_width
+from vips_fast.report import part_of
 
 SCHEMA = Schema.parse("""[columns.age]
 kind = "number"
@@ -136,6 +137,28 @@ def test_a_number_has_an_interval_at_every_door_or_at_none(one):
     (row,) = (row for row in rows if row["feature"] == large.name)
     for end in ("low", "high"):
         assert bool(row[f"log_odds_{end}_90"]) == bool(row[f"odds_ratio_{end}_90"]) == ((end == "low") == (one == 1))
+
+
+@pytest.mark.parametrize("classes", [["ill", "well"], ["well", "ill"], ["a", "b", "c"]])
+def test_the_table_for_programs_has_the_models_own_numbers(classes):
+    """Of the class that is named: of two classes it may be the one that coefficients are against."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (3000, 3))
+    y = np.array(classes)[(X @ [2.0, -1.0, 0.5] + rng.logistic(size=3000) > 0.7).astype(int) + (len(classes) > 2)]
+    y[:900] = classes[0]
+    model = BayesianLogisticRegression(row_norm=2.0, private=False, classes=classes).fit(X, y)
+    rows = [*csv.DictReader(io.StringIO(part_of(model).text(model, ["u", "v", "w"])))]
+    limits = model.credible_interval().reshape(-1, 3, 2)
+    for k, (means, constant) in enumerate(zip(model.coef_, model.intercept_, strict=True)):
+        own = rows[4 * k : 4 * k + 4]
+        (label,) = {row["class"] for row in own}
+        sign = -1 if len(classes) == 2 and label == model.classes_[0] else 1
+        assert len(classes) == 2 or label == model.classes_[k]
+        assert float(own[0]["mean"]) == pytest.approx(sign * constant, rel=1e-5)
+        wanted = np.column_stack([sign * means, np.sort(sign * limits[k], axis=1)])
+        for heads in (("mean", "low_90", "high_90"), ("log_odds", "log_odds_low_90", "log_odds_high_90")):
+            np.testing.assert_allclose([[float(row[head]) for head in heads] for row in own[1:]], wanted, rtol=1e-5)
+    assert len(rows) == 4 * len(model.coef_)
 
 
 @pytest.mark.parametrize("covariance", ["full", "spherical"])
