@@ -309,16 +309,15 @@ class Ledger:
         differs from the earlier releases', or the part is not a name.
         """
         with self._lock:
-            spent, empty = self.spent, not event.leaves()
-            if empty and (part, getattr(event, "event", None)) not in spent:
+            spent = self.spent
+            if not event.leaves() and (part, getattr(event, "event", None)) not in spent:
                 raise ValueError("event: an empty event must belong to an epoch that is already recorded")
-            if (part, event) not in spent:
-                for _, first in list(spent)[:1]:
-                    ComposedEvent((first, event))  # refuses a mix of relations
+            for _, first in list(spent)[:1]:
+                ComposedEvent((first, event))  # refuses a mix of relations
             record = {"kind": "release", "event": event.to_dict(), "clip_norm": clip_norm, "sensitivity": sensitivity}
             self._append(record if part is None else dict(record, part=check_name("part", part)))
             self._n_releases += 1
-            if not empty:
+            if event.leaves():
                 self._runs[-1].spent[part, event] += 1
 
     def close(self, digest: str, transcript: list[str] | None = None) -> None:

@@ -51,12 +51,9 @@ class LogDamagedError(ValueError):
     """A changed log: nobody can tell how much was spent."""
 
 
-_JSON = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False, default=repr)
-
-
 def canonical_json(value: Any) -> bytes:
     """Encode a value as JSON in one spelling, other types by repr."""
-    return _JSON.encode(value).encode()
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False, default=repr).encode()
 
 
 def json_digest(value: Any) -> str:

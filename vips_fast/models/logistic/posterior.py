@@ -27,8 +27,6 @@ NODES, WEIGHTS = NODES[WEIGHTS > 1e-18], WEIGHTS[WEIGHTS > 1e-18]
 _ALL_BELOW = 128
 #: From this many standard deviations of the noise on a positive value is taken as it is seen.
 _AS_SEEN = 300.0
-#: Positive values that may be, over that, up to where equal distances serve.
-_LOW = np.geomspace(0.02, 5.5, 60)
 #: Standard deviations of a logit under the prior; their weights are around 2, by a factor of 2. The largest are for
 #: columns that nearly measure one thing, whose coefficients are much larger than logits are.
 _PRIOR_LOGITS = np.array([2.0, 4.0, 8.0, 16.0, 32.0])
@@ -164,7 +162,8 @@ def positive_moments(seen: np.ndarray, noise_sd: float) -> tuple[np.ndarray, np.
         return mean, variance
     seen = seen[near]
     # Neighbors are never further apart than half the noise.
-    points = noise_sd * np.append(_LOW, np.arange(6.0, 1.1 * float(seen.max()) / noise_sd, 0.5))
+    low = np.geomspace(0.02, 5.5, 60)
+    points = noise_sd * np.append(low, np.arange(6.0, 1.1 * float(seen.max()) / noise_sd, 0.5))
     log = -0.5 * ((seen[:, None] - points) / noise_sd) ** 2
     likelihood = np.exp(log - log.max(axis=1, keepdims=True))
     weight = np.full(len(points), 1 / len(points))
