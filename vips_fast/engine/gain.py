@@ -239,17 +239,13 @@ def _ratio_ends(top: float, bottom: float, top_variance: float, bottom_variance:
     """Compute Fieller's 90 % interval of a ratio of two means.
 
     The means have independent normal errors. It has the rates r with (top - r bottom)^2 <= z^2 (var + r^2 var'). That
-    holds for the true one with probability 0.9, however large the errors are. If the bottom may be 0, an end is
-    infinite (Fieller 1954).
+    holds for the true one with probability 0.9, however large the errors are (Fieller 1954). If the bottom may be 0, one
+    end is infinite at least; then nothing is told, since noise alone has a sign.
     """
     z = NINETY**2
     a, b, c = bottom**2 - z * bottom_variance, top * bottom, top**2 - z * top_variance
     root = max(b * b - a * c, 0.0) ** 0.5
-    if a > 0.0:
-        return (b - root) / a, (b + root) / a
-    if c <= 0.0 or a == 0.0:
-        return -np.inf, np.inf
-    return ((b - root) / a, np.inf) if top > 0.0 else (-np.inf, (b + root) / a)
+    return ((b - root) / a, (b + root) / a) if a > 0.0 else (-np.inf, np.inf)
 
 
 class MeasuredModel(Model):
