@@ -239,8 +239,8 @@ def _ratio_ends(top: float, bottom: float, top_variance: float, bottom_variance:
     """Compute Fieller's 90 % interval of a ratio of two means.
 
     The means have independent normal errors. It has the rates r with (top - r bottom)^2 <= z^2 (var + r^2 var'). That
-    holds for the true one with probability 0.9, however large the errors are (Fieller 1954). If the bottom may be 0, one
-    end is infinite at least; then nothing is told, since noise alone has a sign.
+    holds for the true one with probability 0.9, however large the errors are (Fieller 1954). If the bottom may be 0,
+    one end is infinite at least; then nothing is told, since noise alone has a sign.
     """
     z = NINETY**2
     a, b, c = bottom**2 - z * bottom_variance, top * bottom, top**2 - z * top_variance
