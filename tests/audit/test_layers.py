@@ -148,7 +148,7 @@ SUBJECTS |= subjects(
 SUBJECTS |= subjects(replace(LARGE, runs=200), lda_paper=paper_lda(2, sampling="poisson"))
 # delta(0) = .35 is claimed, and .95 true of several minibatches.
 ALLOCATED = dict(sampling="random_allocation")
-SUBJECTS |= subjects(replace(SIZES, runs=120), lda_allocated=paper_lda(2, noise_multiplier=0.7, **ALLOCATED))
+SUBJECTS |= subjects(replace(SIZES, runs=360), lda_allocated=paper_lda(2, noise_multiplier=0.7, **ALLOCATED))
 # delta(0) = .81 is claimed, as if a record were in no minibatch now and then, and .97 true.
 SUBJECTS |= subjects(replace(SIZES, runs=600), lda_little_noise=paper_lda(2, noise_multiplier=0.25, **ALLOCATED))
 SUBJECTS |= subjects(
