@@ -6,7 +6,7 @@ import os
 import secrets
 from contextlib import suppress
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -32,7 +32,7 @@ def check_number(
     number, kind = math.nan, Integral if integer else Real
     if isinstance(value, kind) and not isinstance(value, (bool, np.bool_)):
         with suppress(OverflowError):  # an integer beyond doubles is in no range of theirs
-            number = int(value) if integer else float(value)  # type: ignore[call-overload]
+            number = int(cast(int, value)) if integer else float(cast(float, value))
     if (low < number if low_open else low <= number) and (number < high if high_open else number <= high):
         return number
     interval = f"{'(' if low_open else '['}{low:g}, {high:g}{')' if high_open or high == math.inf else ']'}"

@@ -6,6 +6,7 @@ import os
 import shutil
 import tempfile
 import weakref
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import KW_ONLY, dataclass, field
@@ -41,7 +42,7 @@ PUBLIC_TOPICS = "public"
 
 
 @dataclass(eq=False, repr=False)
-class TextJob:
+class TextJob(ABC):
     """A job whose records are texts, by the settings of its guarantee."""
 
     epsilon: float | None = None
@@ -86,9 +87,9 @@ class TextJob:
         self.model_ = self._run(*self._job(table, columns, person), out, resume)
         return self
 
+    @abstractmethod
     def _job(self, table: Any, columns: tuple[str, ...], person: str | None) -> tuple[Any, Source]:
         """Make the model, and the source of its records."""
-        raise NotImplementedError
 
     @property
     def privacy_(self) -> Privacy:
