@@ -21,10 +21,10 @@ import scipy.sparse as sp
 sys.path.insert(0, str(Path(__file__).resolve().parent / "paper"))
 
 from common import DATA, ROOT, save, subplots
+from membership import ShadowFits, ShadowModels, likelihood_ratios, measure
 from peers.uci import bag_of_words
 
 from vips_fast import LatentDirichletAllocation
-from vips_fast.audit.membership import ShadowFits, ShadowModels, likelihood_ratios, measure
 from vips_fast.models.lda import LdaOptions
 
 RESULTS = ROOT / "bench" / "results" / "leakage"

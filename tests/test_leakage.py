@@ -4,8 +4,7 @@ import importlib.util
 from pathlib import Path
 
 import pytest
-
-from vips_fast.audit import invented_documents
+from membership import invented_documents
 
 BENCH = Path(__file__).resolve().parent.parent / "bench"
 spec = importlib.util.spec_from_file_location("bench_leakage", BENCH / "leakage.py")

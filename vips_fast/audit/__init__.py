@@ -12,15 +12,12 @@
 
 on data that it makes itself. (F, the mutants, is the audit's own test.) Nothing here reads private data, and a passed
 audit is no proof. It bounds an attacker's gain from below, and fails if that bound is above the claim.
-
-`membership_attack` measures the information that published topics reveal about documents that you name.
 """
 
 from .adapter import Adapter, adapter_for
 from .bench import Bench, Part, Sizes
 from .conjugate import conjugate_adapter
 from .layers import LAYERS, audit
-from .membership import MembershipReport, invented_documents, membership_attack
 from .report import AuditReport, Check, LayerResult
 
 __all__ = [
@@ -30,12 +27,9 @@ __all__ = [
     "Bench",
     "Check",
     "LayerResult",
-    "MembershipReport",
     "Part",
     "Sizes",
     "adapter_for",
     "audit",
     "conjugate_adapter",
-    "invented_documents",
-    "membership_attack",
 ]

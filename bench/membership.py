@@ -26,13 +26,13 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ..accounting import PrivacyEvent, Relation, true_positive_rate
-from ..checks import check_array, check_number
-from ..data.counts import documents
-from ..engine.sampling import run_event
-from ..models.family import family_of
-from ..models.lda import LatentDirichletAllocation
-from .statistics import clopper_pearson
+from vips_fast.accounting import PrivacyEvent, Relation, true_positive_rate
+from vips_fast.audit.statistics import clopper_pearson
+from vips_fast.checks import check_array, check_number
+from vips_fast.data.counts import documents
+from vips_fast.engine.sampling import run_event
+from vips_fast.models.family import family_of
+from vips_fast.models.lda import LatentDirichletAllocation
 
 #: Below this number of shadow models the laws of a document share one variance (Carlini et al. 2022, section VI-B).
 COMMON_VARIANCE = 64

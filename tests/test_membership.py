@@ -2,12 +2,19 @@
 
 import numpy as np
 import pytest
+from membership import (
+    ShadowFits,
+    ShadowModels,
+    invented_documents,
+    likelihood_ratios,
+    log_likelihoods,
+    measure,
+    membership_attack,
+)
 from scipy import sparse, stats
 
 from vips_fast import LatentDirichletAllocation
 from vips_fast.accounting import GaussianEvent, gaussian_noise_multiplier
-from vips_fast.audit import invented_documents, membership_attack
-from vips_fast.audit.membership import ShadowFits, ShadowModels, likelihood_ratios, log_likelihoods, measure
 from vips_fast.engine.sampling import KeyedRandomness
 from vips_fast.models.lda import LdaOptions
 
