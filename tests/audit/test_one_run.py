@@ -23,7 +23,7 @@ def one_run(model, *, canaries=SIZES.canaries, mechanism=None, sampler=None, **m
     with seams(mechanism=mechanism, sampler=sampler, randomness=lambda honest: known):
         report = audit(model, layers="H", sizes=sizes, random_state=0, **more)
     print(report.text())
-    return report, report.layer("H").figures["one_run"]
+    return report, report.layers[0].figures["one_run"]
 
 
 @pytest.mark.parametrize(

@@ -103,5 +103,5 @@ def test_a_model_of_ones_own_is_named_to_python(refused, tmp_path):
     model, transcript = tmp_path / "model", tmp_path / "transcript"
     Mean(noise_multiplier=2.0, n_steps=3).fit(np.full((50, 2), 0.1), transcript=transcript).save(model)
     verify = ["verify", model, "--transcript", transcript]
-    assert publication.verify(model, transcript, cls="ball_mean:Mean").ok
-    assert "'Mean' is not a class of this package; expected module:Class" in refused(*verify)
+    assert publication.verify(model, transcript, cls=Mean).ok
+    assert "'Mean' is not a class of this package; one of your own is verified from Python" in refused(*verify)

@@ -158,9 +158,11 @@ def test_a_class_of_your_own_comes_from_the_caller_only(evil, monkeypatch):
     with pytest.raises(ValueError, match="is not a class of this package"):
         verify(evil / "model", evil / "transcript")
     assert not (evil / "ran").exists()
-    # The caller may name it; the file must then name a class of that name.
+    # The caller may give it; the file must then name a class of that name.
+    from evil import X
+
     with pytest.raises(ValueError, match="holds a evil:X: expected a X"):
-        verify(evil / "model", evil / "transcript", cls="evil:X")
+        verify(evil / "model", evil / "transcript", cls=X)
     assert (evil / "ran").exists()
     sys.modules.pop("evil")
 

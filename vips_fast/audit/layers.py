@@ -13,7 +13,7 @@ from .adapter import adapter_for
 from .attack import layer_d, layer_e
 from .bench import FULL, N_RECORDS, QUICK, Bench, Sizes, relation_of
 from .noise import layer_c
-from .one_run import has_canaries, layer_h
+from .one_run import layer_h
 from .persons import Persons
 from .purity import layer_b
 from .rebuild import layer_g
@@ -73,13 +73,9 @@ def audit(
     Raises ValueError if the model, a setting or a layer is unknown.
     """
     adapter = adapter_for(model, settings)
-    if rows_per_unit is not None and adapter.layers:
-        raise ValueError(
-            f"rows_per_unit={rows_per_unit}: expected None for {adapter.kind.__name__}; its layers choose the units"
-        )
     if rows_per_unit is not None:
         adapter = Persons(adapter, int(check_number("rows_per_unit", rows_per_unit, 1, 2**31, integer=True)))
-    apart = has_canaries(adapter)
+    apart = adapter.canaries(2, relation_of(adapter)) is not None
     chosen = tuple(layer for layer in LAYERS if layer != "H" or apart) if layers is None else tuple(layers)
     for layer in chosen:
         if layer not in LAYERS:
@@ -100,7 +96,7 @@ def audit(
     sizes = sizes or (FULL if full else QUICK)
     done: list[LayerResult] = []
     for layer in chosen:
-        start, function = time.perf_counter(), adapter.layers.get(layer, FUNCTIONS[layer])
+        start, function = time.perf_counter(), FUNCTIONS[layer]
         result = function(bench, sizes, np.random.default_rng(random_state))
         if any(not check.passed and check.by_chance > 0 for check in result.checks):
             # A true claim fails it now and then. Noise and sampling are fresh, as they take no seed.

@@ -21,8 +21,7 @@ from ..accounting.parts import composed
 from ..engine.filters import without_leaks
 from ..engine.model import Release
 from ..engine.sampling import run_event
-from .adapter import Adapter
-from .bench import CONFIDENCE_ERROR, Bench, Data, Sizes, Still, relation_of
+from .bench import CONFIDENCE_ERROR, Bench, Data, Sizes, Still
 from .report import Check, LayerResult
 from .statistics import mu_interval
 
@@ -75,17 +74,12 @@ class Canaries:
         return np.bincount(self.canary_of[self.own], moved, minlength=self.m) / self.lengths
 
 
-def has_canaries(adapter: Adapter) -> bool:
-    """Tell whether the layer knows records with contributions that lie apart."""
-    return adapter.canaries(2, relation_of(adapter)) is not None
-
-
 def layer_h(bench: Bench, sizes: Sizes, rng: np.random.Generator) -> LayerResult:
     """Bound mu from one fit to all records, under fixed parameters."""
     adapter = bench.adapter
     m = min(sizes.canaries, adapter.most_canaries)
     data = adapter.canaries(m, bench.relation)
-    assert data is not None  # `audit` has asked `has_canaries`
+    assert data is not None  # `audit` has asked
     estimator = bench.whole(noise_multiplier=_MULTIPLIER, n_records=m, n_steps=_STEPS)
     canaries = Canaries(bench, data, m, estimator)
     coins = rng.random(m) < 0.5

@@ -74,13 +74,6 @@ class AuditReport:
         """The verdict."""
         return bool(self.layers) and all(layer.passed for layer in self.layers)
 
-    def layer(self, name: str) -> LayerResult:
-        """Return one layer by its letter; KeyError if it was not run."""
-        for layer in self.layers:
-            if layer.layer == name:
-                return layer
-        raise KeyError(name)
-
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready copy."""
         plain = (int, float, str, bool, type(None))

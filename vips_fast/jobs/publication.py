@@ -185,15 +185,12 @@ def _today() -> str:
     return datetime.now(UTC).date().isoformat()
 
 
-def verify(
-    path: str | Path, transcript: str | Path, *, cls: type[PrivateEstimator] | str | None = None
-) -> VerifyReport:
+def verify(path: str | Path, transcript: str | Path, *, cls: type[PrivateEstimator] | None = None) -> VerifyReport:
     """Rebuild a saved model from its transcript; compare all public parts, and the texts beside it.
 
     ``path`` is the folder that `save` wrote, ``transcript`` the one that ``fit(..., transcript=...)`` wrote. ``cls`` is
-    the estimator's class, or "module:Class"; None takes the class that the model's file names, which must be one of
-    this package (`vips_fast.models.family`). Raises FileNotFoundError or ValueError if the model or the transcript
-    cannot be read.
+    the estimator's class; None takes the class that the model's file names, which must be one of this package
+    (`vips_fast.models.family`). Raises FileNotFoundError or ValueError if the model or the transcript cannot be read.
 
     Examples
     --------
@@ -209,10 +206,7 @@ def verify(
     >>> report.ok, report.text().splitlines()[-1]
     (True, 'The model follows from its releases.')
     """
-    kind: type[PrivateEstimator] = (
-        kind_in(Path(path)) if cls is None else rebuild.class_given(cls) if isinstance(cls, str) else cls
-    )
-    model = kind.load(path)
+    model = (kind_in(Path(path)) if cls is None else cls).load(path)
     report = rebuild.compare(model, path, transcript)
     return replace(
         report, checks=(*report.checks, *check_texts(model, path)), about=(("ledger head", model.ledger_.head),)

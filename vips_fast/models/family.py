@@ -165,7 +165,8 @@ def class_named(name: str) -> Any:
     Raises ValueError, before anything is imported, if no record has the name.
     """
     if name not in (places := _places()):
-        raise ValueError(f"{name!r} is not a class of this package; expected module:Class for one of your own, by cls=")
+        own = "one of your own is verified from Python, by verify(cls=)"
+        raise ValueError(f"{name!r} is not a class of this package; {own}")
     return resolve(places[name][0])
 
 

@@ -11,7 +11,6 @@ post-processing may differ.
 import re
 import tempfile
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,6 @@ from ..store.folder import Folder
 from ..store.words import counted
 from . import persistence
 from .estimator import PrivateEstimator
-from .family import class_named
 from .fit import rebuild
 from .inputs import column_names
 from .privacy_file import PRIVACY_FILE, compare_record
@@ -79,22 +77,6 @@ class VerifyReport:
 def _one_line(text: str) -> str:
     """Keep a stranger's name of a file or a key from looking like a line of its own."""
     return " ".join(text.split())[:2000]
-
-
-def class_given(name: str) -> type[PrivateEstimator]:
-    """Import the estimator class that a caller names.
-
-    The name is ``module:Class``, or a class of this package. Never call it with a name from a file: it imports any
-    module. `vips_fast.models.family.class_named` is for files. Raises ValueError if there is no such class.
-    """
-    module, _, kind = name.rpartition(":")
-    try:
-        found = getattr(import_module(module), kind) if module else class_named(kind)
-    except (ImportError, AttributeError):
-        raise ValueError(f"cls={name!r}: cannot be imported") from None
-    if not (isinstance(found, type) and issubclass(found, PrivateEstimator)):
-        raise ValueError(f"cls={name!r}: expected a class of estimators")
-    return found
 
 
 def compare(published: PrivateEstimator, path: str | Path, transcript: str | Path) -> VerifyReport:
