@@ -238,7 +238,7 @@ def test_several_releases_of_a_minibatch():
     event = acc.RandomAllocationEvent(6, 2, inner)
     assert event.relation == "add_remove"
     assert acc.epsilon(event, 1e-5) == acc.epsilon(run(6, 2.4, 2), 1e-5)
-    assert acc.event_from_json(event.to_json()) == event
+    assert acc.event_from_dict(event.to_dict()) == event
 
 
 def test_delta_inverts_epsilon():
@@ -251,7 +251,7 @@ def test_delta_inverts_epsilon():
 @pytest.mark.parametrize("z", [1.0, 3.0])
 def test_two_rows_of_one_owner(z):
     one, two = run(2, z), acc.group_event(run(2, z), 2)
-    assert isinstance(two, acc.GroupEvent) and acc.event_from_json(two.to_json()) == two
+    assert isinstance(two, acc.GroupEvent) and acc.event_from_dict(two.to_dict()) == two
     for delta in (1e-2, 1e-4, 1e-6):
         bound = acc.epsilon(two, delta)
         assert acc.epsilon(one, delta) < epsilon_lower_bound(two, delta) * 1.01 < bound

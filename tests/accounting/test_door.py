@@ -43,7 +43,6 @@ KINDS = {
     "flag": [1, "yes", None],
     "events": [[1.0], [None], ["gaussian"]],
     "dictionary": [[], None, {"type": "gauss"}, {"type": "gaussian", "noise_multiplier": NAN, "relation": None}],
-    "text": ['{"type": "gaussian", "noise_multiplier": NaN, "relation": null}', "[]"],
     "anything": [],
 }
 
@@ -78,7 +77,6 @@ GOOD = {
     "delta": dict(event=(EVENT, "event"), epsilon=(1.0, "not negative"), accountant=(None, "choice or none")),
     "epsilon": dict(event=(EVENT, "event"), delta=(1e-5, "open"), accountant=(None, "choice or none")),
     "event_from_dict": dict(data=(G(1.0).to_dict(), "dictionary")),
-    "event_from_json": dict(text=(G(1.0).to_json(), "text")),
     "gaussian_delta": dict(mu=(1.0, "not negative"), epsilon=(1.0, "not negative")),
     "gaussian_epsilon": dict(mu=(1.0, "not negative"), delta=(0.1, "open")),
     "gaussian_mu": dict(event=(G(1.0), "event")),
@@ -129,8 +127,8 @@ def refused(call, *names):
 def test_bad_values_are_refused(name, argument):
     good, kind = GOOD[name][argument]
     for bad in KINDS[kind]:
-        # Messages of JSON and of lists name what is in them.
-        names = (argument, "event") if kind not in ("dictionary", "text") else ("",)
+        # Messages of dictionaries name what is in them.
+        names = (argument, "event") if kind != "dictionary" else ("",)
         refused(lambda bad=bad: ask(name, **{argument: bad}), *names)
 
 

@@ -95,7 +95,7 @@ def test_a_name_and_its_relation_are_the_same_to_events():
     assert named == stated and hash(named) == hash(stated) and repr(named) == repr(stated)
     assert named.relation is Relation.REPLACE_ONE
     assert named.to_json() == stated.to_json() == '{"noise_multiplier":2.0,"relation":"replace_one","type":"gaussian"}'
-    assert acc.event_from_json(named.to_json()).relation is Relation.REPLACE_ONE
+    assert acc.event_from_dict(named.to_dict()).relation is Relation.REPLACE_ONE
     assert json.loads(json.dumps({Relation.ADD_REMOVE: Relation.ADD_REMOVE})) == {"add_remove": "add_remove"}
     assert f"{Relation.ADD_REMOVE} {Relation.ADD_REMOVE!r}" == "add_remove 'add_remove'"
 

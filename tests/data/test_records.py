@@ -144,8 +144,10 @@ def test_where_blocks_and_batches_end_changes_nothing(table, tmp_path, monkeypat
     expected = [(text or "", person) for text, person in zip(table["note"], table["person"], strict=True)]
     monkeypatch.setattr("vips_fast.data.delimited._CHUNK", size)
     monkeypatch.setattr("vips_fast.data.delimited._BATCH_SIZE", 10 * size)
+    for name in ("delimited.BATCH_ROWS", "records.BATCH_ROWS", "records._PARQUET_ROWS"):
+        monkeypatch.setattr(f"vips_fast.data.{name}", 1 + size % 5)
     for source in sources(table, tmp_path):
-        got = rows(source, "note", "person", batch_rows=1 + size % 5)
+        got = rows(source, "note", "person")
         assert [(text or "", person) for text, person in got] == expected
 
 
@@ -406,8 +408,8 @@ def test_plain_rows_are_read_as_pythons_reader_reads_them(text, chunk, drop):
         blocks = delimited.text_lines(file, "utf-8", [0], drop)
         columns = {"text": [], "who": []}
         try:
-            for _, batch in delimited.csv_batches(blocks, list(columns), 3, drop):
-                assert len(batch["text"]) <= 3
+            for _, batch in delimited.csv_batches(blocks, list(columns), drop):
+                assert len(batch["text"]) <= delimited.BATCH_ROWS
                 for name, cells in batch.items():
                     columns[name] += cells
         except ValueError as error:
@@ -416,6 +418,7 @@ def test_plain_rows_are_read_as_pythons_reader_reads_them(text, chunk, drop):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(delimited, "_CHUNK", chunk)
+        patch.setattr(delimited, "BATCH_ROWS", 3)
         fast = found()
         patch.setattr(delimited, "_plain_cells", lambda text, *_: (np.empty((0, 2)), np.empty((0, 2)), [0, 0, 0, 1]))
         assert found() == fast

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vips_fast.accounting.events import event_from_json
 from vips_fast.models.vocabulary.estimator import read_purchase
 from vips_fast.store import text as store_text
 from vips_fast.store.folder import Folder
@@ -66,12 +65,7 @@ TWICE = '{"format": 1, "number": 0, "number": 1}'
 
 
 @pytest.mark.parametrize(
-    "read",
-    [
-        lambda path: Folder(path.parent).json(path.name),
-        lambda path: event_from_json(path.read_text()),
-        lambda path: read_purchase(path.read_text()),
-    ],
+    "read", [lambda path: Folder(path.parent).json(path.name), lambda path: read_purchase(path.read_text())]
 )
 def test_readers_refuse_a_key_that_stands_twice(read, tmp_path):
     path = tmp_path / "file.json"

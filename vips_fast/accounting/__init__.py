@@ -22,7 +22,6 @@ from .events import (
     SelfComposedEvent,
     WithoutReplacementEvent,
     event_from_dict,
-    event_from_json,
     round_up_probability,
 )
 from .gaussian import gaussian_delta, gaussian_epsilon, gaussian_mu, gaussian_noise_multiplier
@@ -55,7 +54,6 @@ __all__ = [
     "delta",
     "epsilon",
     "event_from_dict",
-    "event_from_json",
     "gaussian_delta",
     "gaussian_epsilon",
     "gaussian_mu",

@@ -559,10 +559,3 @@ def event_from_dict(data: Any) -> PrivacyEvent:
         values["events"] = tuple(event_from_dict(item) for item in values["events"])
     event: PrivacyEvent = _KINDS[kind](**values)
     return event
-
-
-def event_from_json(text: str) -> PrivacyEvent:
-    """Return the event that `PrivacyEvent.to_json` described."""
-    from ..store.limits import parse_json  # the accountants by themselves import nothing else of the package
-
-    return event_from_dict(parse_json(text))

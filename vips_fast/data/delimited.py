@@ -24,8 +24,8 @@ from ..kernels import native
 from ._files import BadLine, whole_lines
 from .schema import BROKEN
 
-#: About as many characters are in a batch.
-_BATCH_SIZE = 1 << 20
+#: Most rows of a batch, and about its characters.
+BATCH_ROWS, _BATCH_SIZE = 4096, 1 << 20
 #: Characters of a line or a cell. A quote that is not closed makes a cell of all that follows.
 _MAX_CELL = 1 << 28
 _CHUNK = 1 << 20
@@ -164,7 +164,7 @@ def declared_delimiter(blocks: Iterator[str]) -> tuple[str | None, Iterator[str]
     return found[1], chain([first[found.end() :]], blocks)
 
 
-def csv_batches(blocks: Iterator[str], columns: Sequence[str], batch_rows: int, drop: bool) -> Iterator[Batch]:
+def csv_batches(blocks: Iterator[str], columns: Sequence[str], drop: bool) -> Iterator[Batch]:
     """Yield the rows of a CSV file in batches.
 
     ``blocks`` are its lines, some at a time. Raises ValueError without the columns, and (unless ``drop``) for a row
@@ -189,8 +189,8 @@ def csv_batches(blocks: Iterator[str], columns: Sequence[str], batch_rows: int, 
         last = ""
         begins, ends, (n_rows, used, n_lines, odd) = _plain_cells(open_, delimiter, len(header))
         wanted = [_cell_texts(open_[:used], begins[n_before:, place], ends[n_before:, place]) for place in places]
-        for first in range(0, n_rows - n_before, batch_rows):
-            yield (), {name: own[first : first + batch_rows] for name, own in zip(columns, wanted, strict=True)}
+        for first in range(0, n_rows - n_before, BATCH_ROWS):
+            yield (), {name: own[first : first + BATCH_ROWS] for name, own in zip(columns, wanted, strict=True)}
         open_, done, n_before = open_[used:], done + n_lines, max(0, n_before - n_rows)
         # Very many lines of one row are not searched again and again.
         if odd or len(open_) > _MOST_OPEN:
@@ -198,7 +198,7 @@ def csv_batches(blocks: Iterator[str], columns: Sequence[str], batch_rows: int, 
     rows = _csv_rows(split_lines(chain([open_.decode() + last], blocks)), delimiter, drop, done, len(header))
     if n_before:
         next(rows)
-    yield from batches_of(_checked_rows(rows, places, len(header), drop), columns, batch_rows)
+    yield from batches_of(_checked_rows(rows, places, len(header), drop), columns)
 
 
 def _checked_rows(
@@ -237,7 +237,7 @@ def _cell_texts(data: bytes, begins: np.ndarray, ends: np.ndarray) -> list[str]:
     return [(data[a:b] if b >= 0 else data[a : -1 - b].replace(b'""', b'"')).decode() for a, b in places]
 
 
-def batches_of(rows: Rows, columns: Sequence[str], batch_rows: int) -> Iterator[Batch]:
+def batches_of(rows: Rows, columns: Sequence[str]) -> Iterator[Batch]:
     """Batch rows, each batch with the lines that it is on."""
     numbers: list[int] = []
     cells: list[Sequence[Any]] = []
@@ -251,7 +251,7 @@ def batches_of(rows: Rows, columns: Sequence[str], batch_rows: int) -> Iterator[
         cells.append(row)
         for cell in row:
             size += len(cell) if isinstance(cell, str) else 0
-        if len(cells) >= batch_rows or size >= _BATCH_SIZE:
+        if len(cells) >= BATCH_ROWS or size >= _BATCH_SIZE:
             yield batch()
             numbers, cells, size = [], [], 0
     if cells:

@@ -34,6 +34,7 @@ from .arrays import check_invalid, csr_arrays, new_csr
 from .counts import Corpus, check_counts
 from .delimited import (
     BAD,
+    BATCH_ROWS,
     WINDOWS,
     Rows,
     batches_of,
@@ -58,8 +59,8 @@ _INDEX_NAMES = {"csr": ("indices", "indptr"), "csc": ("indices", "indptr"), "coo
 _STRINGS = ("string", "large_string", "binary", "large_binary")
 #: The beginning of an object of JSON, or of an array of objects.
 _JSON = re.compile(rb"(\xef\xbb\xbf)?\s*(\[\s*)?\{")
-#: Rows of a batch.
-BATCH_ROWS = 4096
+#: Rows of a batch of Parquet: few at a time, as a row has no largest size.
+_PARQUET_ROWS = 512
 #: Columns of a folder of texts: a file's content, its path in the folder, and the first part of the path.
 _FOLDER_COLUMNS = ("text", "path", "folder")
 
@@ -69,7 +70,6 @@ def read_batches(
     columns: Sequence[str],
     *,
     texts: Sequence[str] = (),
-    batch_rows: int = BATCH_ROWS,
     format: str | None = None,
     encoding: str = "utf-8",
     invalid: str = "raise",
@@ -90,8 +90,6 @@ def read_batches(
     texts : sequence of str
         Those of them that must hold strings or nothing (None). Cells of CSV are strings always, of other formats as
         they are.
-    batch_rows : int
-        Most rows of a batch. Batches of long texts have fewer.
     format : {"csv", "jsonl", "parquet", "xlsx", "folder"} or None
         None looks at the contents, and takes the rest as CSV, with commas, semicolons, tabs or bars by its header.
     encoding : str
@@ -114,27 +112,27 @@ def read_batches(
     is_file, read, size, tell = isinstance(source, (str, os.PathLike)), [0], 0, None
     with naming(source_name(source)) if is_file else contextlib.nullcontext(), contextlib.ExitStack() as stack:
         if not is_file:
-            batches, progress = _in_memory(source, columns, batch_rows, drop), None
+            batches, progress = _in_memory(source, columns, drop), None
         elif source != "-" and Path(source).is_dir():
             root, paths = Path(source), _texts_in(Path(source))
             size = sum(os.path.getsize(root / path) for path in paths)
-            batches = batches_of(_folder(root, paths, columns, encoding, drop, read), columns, batch_rows)
+            batches = batches_of(_folder(root, paths, columns, encoding, drop, read), columns)
         else:
             raw, file, format = stack.enter_context(opened(source, format, encoding))
             if source != "-":
                 size, tell = os.fstat(raw.fileno()).st_size, raw.tell
             if format == "xlsx":
-                batches = batches_of(_sheet(raw, columns), columns, batch_rows)
+                batches = batches_of(_sheet(raw, columns), columns)
             elif format == "parquet":
-                batches, tell = _parquet(raw, columns, texts, batch_rows, drop, read, size), None
+                batches, tell = _parquet(raw, columns, texts, drop, read, size), None
             else:
                 if drop:
                     refuse_stateful(encoding)
                 blocks = text_lines(file, encoding, read, drop)
                 if format == "csv":
-                    batches = csv_batches(blocks, columns, batch_rows, drop)
+                    batches = csv_batches(blocks, columns, drop)
                 else:
-                    batches = batches_of(_json(split_lines(blocks), columns, drop), columns, batch_rows)
+                    batches = batches_of(_json(split_lines(blocks), columns, drop), columns)
         for numbers, batch in batches:
             _check_texts(numbers, batch, texts, drop)
             yield batch
@@ -295,7 +293,6 @@ def load_corpus(
     text: str | Sequence[str] | None = None,
     person: str | None = None,
     analyzer: Any = None,
-    vocabulary_size: int = 8000,
     encoding: str = "utf-8",
     invalid: str = "raise",
     progress: Callable[[int, int], None] | None = None,
@@ -315,7 +312,7 @@ def load_corpus(
         Columns of the text; None is "text".
     person, encoding, progress
         See `Records`.
-    analyzer, vocabulary_size
+    analyzer
         See `vips_fast.data.vocabulary.public_vocabulary`.
     invalid : {"raise", "drop"}
         What to do about a document that holds an invalid count (see `check_counts`), a broken record (see
@@ -329,7 +326,7 @@ def load_corpus(
         if vocabulary is None:
             raise ValueError(f"{source_name(path)}: raw records need a public vocabulary; give vocabulary=")
         records = Records(path, ("text",) if text is None else text, person, format, encoding, invalid, progress)
-        columns, persons = public_vocabulary(vocabulary, analyzer, size=vocabulary_size), list[np.ndarray]()
+        columns, persons = public_vocabulary(vocabulary, analyzer), list[np.ndarray]()
         counts = count_matrix(_texts(records, persons), columns, analyzer)
         return Corpus(counts, columns, records.name, groups=np.concatenate(persons) if persons else None)
     words = None if vocabulary is None else public_vocabulary(vocabulary)
@@ -474,7 +471,7 @@ def _whole_parquet() -> Iterator[Any]:
 
 
 def _parquet(
-    file: Any, columns: Sequence[str], texts: Sequence[str], batch_rows: int, drop: bool, read: list[int], size: int
+    file: Any, columns: Sequence[str], texts: Sequence[str], drop: bool, read: list[int], size: int
 ) -> Iterator[tuple[Any, dict[str, list[Any]]]]:
     """Yield batches of rows; ``read[0]`` counts the file's bytes by rows."""
     first, left = 1, most_expanded(size)
@@ -490,12 +487,11 @@ def _parquet(
             kind = str(schema.types[place])
             if name in texts and not any(word in kind for word in ("string", "null")):
                 raise ValueError(f"column {name!r} is of type {kind}; expected text")
-        # Few rows at a time: a row has no largest size.
-        for part in table.iter_batches(min(batch_rows, 512), columns=list(columns), use_threads=False):
+        for part in table.iter_batches(_PARQUET_ROWS, columns=list(columns), use_threads=False):
             try:
                 batch = {name: _cells(part.column(name), drop) for name in columns}
             except UnicodeDecodeError:
-                raise ValueError(f"row {first} or one of the next {min(batch_rows, 512)}: not UTF-8 text") from None
+                raise ValueError(f"row {first} or one of the next {_PARQUET_ROWS}: not UTF-8 text") from None
             left -= sum(len(cell) for name in texts for cell in batch[name] if isinstance(cell, str))
             if left < 0:
                 raise ValueError("its rows share too much text for a file of this size; expected it as CSV")
@@ -536,33 +532,29 @@ def _decode(cell: bytes) -> Any:
         return BROKEN
 
 
-def _in_memory(
-    source: Any, columns: Sequence[str], batch_rows: int, drop: bool
-) -> Iterator[tuple[Any, dict[str, list[Any]]]]:
+def _in_memory(source: Any, columns: Sequence[str], drop: bool) -> Iterator[tuple[Any, dict[str, list[Any]]]]:
     """Read a table or an iterable of texts in batches."""
     names = table_columns(source)
     if names is None:
         if len(columns) != 1 or not isinstance(source, Iterable):
             raise ValueError(f"records of type {type(source).__name__} have no columns; expected a file or a table")
-        yield from batches_of(((k, (text,)) for k, text in enumerate(source, 1)), columns, batch_rows)
+        yield from batches_of(((k, (text,)) for k, text in enumerate(source, 1)), columns)
         return
     with naming("records"):
         places_of(columns, names)
         if is_stream(source):
-            yield from _stream(source, columns, batch_rows, drop)
+            yield from _stream(source, columns, drop)
             return
         cells = {name: source[name] for name in columns}
         if len(set(map(len, cells.values()))) > 1:
             raise ValueError("columns are of different lengths")
         n_rows = len(cells[columns[0]])
-        for first in range(0, n_rows, batch_rows):
-            last = min(n_rows, first + batch_rows)
+        for first in range(0, n_rows, BATCH_ROWS):
+            last = min(n_rows, first + BATCH_ROWS)
             yield range(first + 1, last + 1), _rows(cells, first, last)
 
 
-def _stream(
-    source: Any, columns: Sequence[str], batch_rows: int, drop: bool
-) -> Iterator[tuple[Any, dict[str, list[Any]]]]:
+def _stream(source: Any, columns: Sequence[str], drop: bool) -> Iterator[tuple[Any, dict[str, list[Any]]]]:
     """Read a query, a lazy frame or a stream, in batches.
 
     A source that fails on its way raises ValueError, since its rows until then are not the table. Its own message may
@@ -575,13 +567,13 @@ def _stream(
     first = 1
     try:
         if hasattr(source, "collect_batches"):
-            frames = source.select(columns).collect_batches(chunk_size=batch_rows, maintain_order=True)
-            parts = (part for frame in frames for part in frame.to_arrow().to_batches(batch_rows))
+            frames = source.select(columns).collect_batches(chunk_size=BATCH_ROWS, maintain_order=True)
+            parts = (part for frame in frames for part in frame.to_arrow().to_batches(BATCH_ROWS))
         else:
             parts = iter(pyarrow.RecordBatchReader.from_stream(source))
         for part in parts:
-            for start in range(0, part.num_rows, batch_rows):
-                some = part.slice(start, batch_rows)
+            for start in range(0, part.num_rows, BATCH_ROWS):
+                some = part.slice(start, BATCH_ROWS)
                 yield range(first, first + some.num_rows), {n: _cells(some.column(n), drop) for n in columns}
                 first += some.num_rows
     except Exception as error:  # of any library's own kind

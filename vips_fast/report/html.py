@@ -27,20 +27,13 @@ def html_report(model: PrivateEstimator, **beside: Any) -> str:
     template = environment().get_template("report.html")
     dossier = make_dossier(model, **beside)
     privacy = dossier.privacy
-    more: dict[str, Any] = {
-        "private": privacy.private,
-        "statement": privacy.statement(),
-        "question": _question(privacy),
-    }
-    more |= {"delta": rounded_up(privacy.delta, 3), "version": __version__}
+    shown = {**vars(privacy), **vars(dossier), "private": privacy.private, "statement": privacy.statement()}
+    shown |= {"question": _question(privacy), "delta": rounded_up(privacy.delta, 3), "version": __version__}
     if dossier.gains:
         adds = privacy.relation == Relation.ADD_REMOVE
-        more["right"] = right_guesses(dossier.gains[0].guesses, privacy.unit, adds)
-    shown = {**vars(privacy), **vars(dossier), **more}
-    words_of = {"counted": counted, "several": several}
-    return printable(
-        template.render(d=shown, up=rounded_up, down=rounded_down, percent=percent, odds=_odds, **words_of)
-    )
+        shown["right"] = right_guesses(dossier.gains[0].guesses, privacy.unit, adds)
+    tools = {"up": rounded_up, "down": rounded_down, "percent": percent, "odds": _odds}
+    return printable(template.render(d=shown, counted=counted, several=several, **tools))
 
 
 def environment() -> Any:
