@@ -201,13 +201,19 @@ typedef struct {
 /* From the row's numbers to its Polya-Gamma mean, factors and norm before the joint clip. If m is known, s2 is the
  * likelihood's own. */
 static void weigh(const lattice *l, int64_t d, int64_t n, int label_free, int known, const double *y, group *g) {
-    double norm[GROUP], clipped[GROUP], c[GROUP] = {0};
+    double norm[GROUP], clipped[GROUP], c[GROUP] = {0}, s2[GROUP];
     for (int64_t r = 0; r < n; ++r) {
         norm[r] = sqrt(g->square[r]);
         clipped[r] = norm[r] > l->row_norm ? l->row_norm / norm[r] : 1.0;
         c[r] = g->spread[r] * clipped[r];
     }
     VF_FN(vf_pg_mean_f64)(n, 1.0, c, g->xi);
+    memcpy(s2, g->xi, (size_t)n * sizeof(double));
+    for (int64_t r = 0; known && r < n; ++r) {
+        const double h = 2.0 * c[r] * s2[r], slope = (1.0 - h) * (1.0 + h) * 0.25; /* h = tanh(c/2), to rounding */
+        /* The bound below has <xi>, which slope is below; its rounding is not, for huge c. */
+        s2[r] = slope > 0.0 ? slope < s2[r] ? slope : s2[r] : 0.0;
+    }
     const double half_free = label_free ? 0.5 : 0.0, slack = 1.0 + (double)(d + 16) * 0x1p-52;
     for (int64_t r = 0; r < n; ++r) {
         const double b = g->trials[r], e = g->xi[r] * b, length = norm[r] * clipped[r];
@@ -220,10 +226,7 @@ static void weigh(const lattice *l, int64_t d, int64_t n, int label_free, int kn
         const int good = (v - v == 0.0) & (b >= 0.0) & (g->square[r] >= MIN_SQUARE) & (g->square[r] <= MAX_SQUARE);
         const double t = v > l->target ? l->target / v : 1.0;
         const double w = t * residual * clipped[r] * l->inv_linear * l->inv_spacing;
-        const double h = 2.0 * c[r] * g->xi[r], slope = (1.0 - h) * (1.0 + h) * 0.25; /* h = tanh(c/2), to rounding */
-        /* v2 bounds <xi>, which slope is below; its rounding is not, for huge c. */
-        const double s2 = !known ? e : slope > 0.0 ? b * (slope < g->xi[r] ? slope : g->xi[r]) : 0.0;
-        const double f = sqrt(t * s2 * l->inv_quadratic) * clipped[r] * l->inv_factor;
+        const double f = sqrt(t * (b * s2[r]) * l->inv_quadratic) * clipped[r] * l->inv_factor;
         g->weight[r] = good ? w : 0.0;
         g->factor[r] = good ? f : 0.0;
         g->norm[r] = good ? v : 0.0;
