@@ -23,7 +23,7 @@ from ..readouts import by_pieces
 from .estimator import Outcomes, Regression
 from .model import LogisticSettings, SandwichModel
 from .posterior import FACTORS, WEIGHTS, factor_of_gain
-from .records import Problem, linear_predictor, read_column, read_events, usable_rows
+from .records import Problem, read_column, read_events, row_products, usable_rows
 from .score import NATS, OutcomePrediction, Prediction, base_mean, nats_of_mean
 
 #: Mean count over the largest that a forecast expects.
@@ -277,7 +277,8 @@ class CountModel(SandwichModel):
         with np.errstate(all="ignore"):  # a record that is not finite contributes nothing
             size = block.trials - block.y
             if self.step:
-                p = expit(linear_predictor(block, self.point, self._bound if self.private else math.inf))
+                norm, (logits,) = row_products(block, self.point[None])
+                p = expit(logits * np.minimum(1.0, self._bound / norm) if self.private else logits)
                 weight = np.minimum(1.0, self._most_left / (1 - p))
                 residual, curvature = weight * (block.y * (1 - p) - size * p), weight * size * p
             else:

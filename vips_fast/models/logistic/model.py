@@ -719,7 +719,6 @@ class SandwichModel(LogisticModel):
 
     def _add(self, block: Rows, starts: np.ndarray | None, out: np.ndarray, scratch: dict[str, Any]) -> np.ndarray:
         linear = super()._add(block, starts, out[: self._split], scratch)
-        starts = np.arange(block.n_rows + 1) if starts is None else starts
         sums = unit_sums(block, starts, linear)
         factor = SQUARES * self.lattice.spacing / (self.lattice.clip_norm / self.own_part) * (1 - 2**-40)
         squares = (sums.astype(np.float64) ** 2 * factor).astype(np.int64)
@@ -748,20 +747,26 @@ class SandwichModel(LogisticModel):
         return np.asarray(expected * np.outer(root, root))
 
 
-def unit_sums(block: Rows, starts: np.ndarray, linear: np.ndarray) -> Any:
-    """Sum the truncated s1 of units, int64, (units, d), dense or CSR."""
+def unit_sums(block: Rows, starts: np.ndarray | None, linear: np.ndarray) -> Any:
+    """Sum the truncated s1 of units, int64, (units, d), dense or CSR.
+
+    Units begin at ``starts``, (units + 1,); None is of a unit for each row.
+    """
     d = block.n_features
     if block.indptr is None:
         # A row that is not finite has the weight 0.
         rows = np.where(linear[:, None] == 0, 0.0, block.values.reshape(-1, d))
         entries = (linear[:, None] * rows).astype(np.int64)
+        if starts is None:
+            return entries
         sums, several = np.zeros((len(starts) - 1, d), np.int64), np.diff(starts) > 0
         if several.any():
             sums[several] = np.add.reduceat(entries, starts[:-1][several], axis=0)
         return sums
     rows = np.repeat(linear, np.diff(block.indptr))
     entries = (rows if block.unit else rows * np.where(rows == 0, 0.0, block.values)).astype(np.int64)
-    sums = sparse.csr_array((entries, block.indices, block.indptr[starts]), shape=(len(starts) - 1, d))
+    ends = block.indptr if starts is None else block.indptr[starts]
+    sums = sparse.csr_array((entries, block.indices, ends), shape=(len(ends) - 1, d))
     sums.sum_duplicates()
     return sums
 

@@ -18,7 +18,7 @@ from ...mechanisms import GaussianMechanism
 from ..per_class import PerClassModel
 from .model import LogisticModel, LogisticSettings
 from .posterior import FACTORS, cholesky, class_probabilities, factor_of_gain
-from .records import entries_of
+from .records import row_products
 from .score import NATS, OutcomePrediction, Prediction
 
 #: The factor of logits whose gain is measured, over (K - 1)/K: noise makes a cautious mean too short.
@@ -170,27 +170,15 @@ class OneVsRestModel(PerClassModel):
     def _curvatures(self, block: Rows) -> np.ndarray:
         """Compute the roots of v_k / B for records of a block, (K, n); see the class's notes.
 
-        Sums over the entries of a row are taken one after the other in their order, and all else is elementwise.
+        Beside `row_products` all is elementwise.
         """
-        n, d, K = block.n_rows, self.n_features, self.n_classes
         if self._centers is None:
-            return np.ones((K, n))
-        if block.indptr is None:
-            square: np.ndarray = np.zeros(n)
-            logits: np.ndarray = np.zeros((K, n))
-            columns = block.values.reshape(n, d).T.astype(np.float64)
-            for column, weights in zip(columns, self._centers.T, strict=True):
-                square += column * column
-                logits += weights[:, None] * column
-        else:
-            row_of, places, values = entries_of(block)
-            # Of no entries at all, the sums are of integers.
-            square = np.bincount(row_of, values * values, n).astype(float)
-            logits = np.stack([np.bincount(row_of, values * one[places], n) for one in self._centers]).astype(float)
-        logits *= np.minimum(1.0, self.lattice.row_norm / np.sqrt(np.maximum(square, 1e-300)))
+            return np.ones((self.n_classes, block.n_rows))
+        norm, logits = row_products(block, self._centers)
+        logits *= np.minimum(1.0, self.lattice.row_norm / norm)
         p = expit(logits)
         v = p * (1 - p) / pg_mean(logits).max(axis=0)
-        square = np.zeros(n)
+        square = np.zeros(block.n_rows)
         for one in v:
             square += one * one
         v *= np.minimum(1.0, STACKED * (1 - 2.0**-30) / np.sqrt(np.maximum(square, 1e-300))) / STACKED

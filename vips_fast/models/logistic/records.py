@@ -84,13 +84,23 @@ class LogisticRecords:
         return math.sqrt(square), columns
 
 
-def linear_predictor(block: Rows, point: np.ndarray, bound: float) -> np.ndarray:
-    """Multiply rows, scaled down to ``bound``, with ``point``: (n,). A row has the same bits in any block."""
-    n, (row_of, columns, values) = block.n_rows, entries_of(block)
-    product = np.bincount(row_of, values * point[columns], n)
-    if bound == math.inf:
-        return product
-    return np.asarray(product * np.minimum(1.0, bound / np.sqrt(np.bincount(row_of, values * values, n))))
+def row_products(block: Rows, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Compute rows' norms, (n,), and their products with ``points``, (K, d): (K, n).
+
+    The terms of a row are added one after the other, so that it has the same bits in any block.
+    """
+    n, d = block.n_rows, block.n_features
+    square, found = np.zeros(n), np.zeros((len(points), n))
+    if block.indptr is None:
+        for column, weights in zip(np.array(block.values.reshape(n, d).T, float, order="C"), points.T, strict=True):
+            square += column * column
+            found += weights[:, None] * column
+    else:
+        row_of, columns, values = entries_of(block)
+        square[:] = np.bincount(row_of, values * values, n)
+        for product, point in zip(found, points, strict=True):
+            product[:] = np.bincount(row_of, values * point[columns], n)
+    return np.sqrt(square), found
 
 
 def entries_of(block: Rows) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

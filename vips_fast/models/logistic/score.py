@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -13,7 +13,7 @@ from ...data.types import Vector
 from ...engine.gain import JUDGES, NINETY, FoundGain, RowScore
 from ...kernels.logistic import Rows
 from .posterior import mean_sigmoid
-from .records import LogisticRecords, entries_of
+from .records import LogisticRecords, entries_of, row_products
 
 #: Products of entries of this many bits are added exactly, in any order, for rows and columns of norm 1.
 _BITS = 24
@@ -140,8 +140,8 @@ class OutcomePrediction(RowScore):
     separate the classes, labels bring less than H: of several classes the sum is multiplied by sum p (1 - p) of the
     predictions over that of the classes against the rest, on the draws of rows that tell the factor.
 
-    *Purity.* Norms of rows are added entry by entry, products are of integers below 2^53 in all, and the rest is
-    elementwise. So a unit's row has the same bits in any block.
+    *Purity.* Norms of rows are added entry by entry (`row_products`), products are of integers below 2^53 in all, and
+    the rest is elementwise. So a unit's row has the same bits in any block.
     """
 
     most, rest = 1.0, 0.25
@@ -192,12 +192,14 @@ class OutcomePrediction(RowScore):
 
     def predict(self, block: Rows, words: np.ndarray, kept: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         block = LogisticRecords(block).block(kept)
-        n, y, (row_of, _, values) = len(kept), block.y, entries_of(block)
-        norm = np.sqrt(np.bincount(row_of, values * values, n))
-        values = np.trunc(values * np.ldexp(1.0 / np.maximum(norm, self._bound), _BITS)[row_of])
-        shape = n, block.n_features
-        dense = block.indptr is None
-        matrix = values.reshape(shape) if dense else sparse.csr_array((values, block.indices, block.indptr), shape)
+        n, y, shape = len(kept), block.y, (len(kept), block.n_features)
+        norm, _ = row_products(block, np.empty((0, block.n_features)))
+        scale = np.ldexp(1.0 / np.maximum(norm, self._bound), _BITS)
+        if block.indptr is None:
+            matrix: Any = np.trunc(block.values.reshape(shape) * scale[:, None])
+        else:
+            row_of, columns, values = entries_of(block)
+            matrix = sparse.csr_array((np.trunc(values * scale[row_of]), columns, block.indptr), shape)
         found = [np.asarray(matrix @ table) * unit for table, unit in zip(self._tables, self._units, strict=True)]
         if len(found) > 1:
             logits = np.stack([one[:, 0] for one in found], axis=1) + self._offset

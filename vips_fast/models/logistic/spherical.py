@@ -14,7 +14,7 @@ from ...engine.units import unpack_block
 from ...kernels.logistic import Rows, pg_mean
 from ...mechanisms import GaussianMechanism
 from .model import LogisticSettings, base_rate, unit_sums
-from .records import entries_of
+from .records import row_products
 
 #: What the bound of a row's contribution, and of a unit's, is multiplied with before anything is truncated.
 ROW_MARGIN, UNIT_MARGIN = 1 - 2.0**-20, 1 - 2.0**-21
@@ -62,7 +62,7 @@ class SphericalModel(Model):
     by the same count of roundings. So every claim about a record holds for a unit, whatever the number of its rows. (u
     depends on the labels of a unit: a person with many rows that agree has less influence per row.)
 
-    *Purity.* Sums over the entries of a row are taken one after the other in their order (`numpy.bincount`), and all
+    *Purity.* Sums over the entries of a row are taken one after the other in their order (`row_products`), and all
     else is elementwise. So a contribution has the same bits in any block.
 
     *Step.* After the first release, which gives the weight of the constant (the base rate), m moves by eta times the
@@ -111,19 +111,17 @@ class SphericalModel(Model):
         # What is not finite becomes zero, silently: a warning would tell of the record.
         with np.errstate(all="ignore"):
             factors, clipped = self._factors(block)
-            starts = np.arange(block.n_rows + 1) if starts is None else starts
             sums = sparse.csr_array(unit_sums(block, starts, factors))
-        if self._private and (np.diff(starts) > 1).any():
+        if self._private and starts is not None and (np.diff(starts) > 1).any():
             self._clip_units(sums)
         np.add.at(out, sums.indices, sums.data)
         diagnose(scratch, clipped=clipped)
 
     def _factors(self, block: Rows) -> tuple[np.ndarray, int]:
         """Compute what a row's entries are multiplied with, in units of the lattice, (n,). Count the shortened ones."""
-        n, (row_of, columns, values) = block.n_rows, entries_of(block)
-        norm = np.sqrt(np.bincount(row_of, values * values, n))
-        shrink = np.minimum(1.0, self._bound / norm) if self._private else np.ones(n)
-        logit = np.bincount(row_of, values * self._point[columns], n) * shrink
+        norm, (logit,) = row_products(block, self._point[None])
+        shrink = np.minimum(1.0, self._bound / norm) if self._private else np.ones(len(norm))
+        logit = logit * shrink
         xi = pg_mean(np.sqrt(logit * logit + self._variance * (shrink * norm) ** 2))
         # Without overflow E[xi] |logit| <= 1/2.
         half = xi * np.abs(logit)
