@@ -50,7 +50,7 @@ class OwnRequest(Request):
             raise ValueError(f"after, budget: expected None for {type(own).__name__}")
         public, terms = self.public, self.terms
         schedule = own._schedule(public, terms)
-        sampler, n_steps, delta = schedule.sampler, schedule.n_steps, terms.usual_delta(public.n_records)
+        sampler, n_steps, delta = schedule.sampler, schedule.n_steps, terms.target(public.n_records).delta
         model = own._model(public)
         z = own._noise(sampler, n_steps, delta) if own.private else 0.0
         kind: Any = LaplaceMechanism if own.scenario == "laplace" else GaussianMechanism

@@ -24,6 +24,7 @@ NO_ARRAY = [[], [2.0, NAN], [2.0, INF], [-INF], ["a"], [True, True], [[2.0], [3.
 
 #: What each kind of argument refuses.
 KINDS = {
+    "event or none": [1.0, "gaussian", {"type": "gaussian"}, G, [G(1.0)]],
     "event": [None, 1.0, "gaussian", {"type": "gaussian"}, G, [G(1.0)]],
     "positive": [*NEVER, 0.0, 1e-200, 1e200],
     "noise": [*NEVER, 0.0, 1e-200, 1e200],
@@ -72,6 +73,8 @@ GOOD = {
         delta=(1e-5, "open"),
         accountant=(None, "choice or none"),
         rtol=(1e-3, "accuracy"),
+        count=(2, "count from 1"),
+        before=(None, "event or none"),
     ),
     "default_accountant": dict(event=(EVENT, "event")),
     "delta": dict(event=(EVENT, "event"), epsilon=(1.0, "not negative"), accountant=(None, "choice or none")),

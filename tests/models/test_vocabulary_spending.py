@@ -253,7 +253,7 @@ def test_a_pipeline_states_the_epsilon_of_both():
     assert model.ledger_.plan["purchase"]["head"] == words.ledger_.head and model.privacy_.vocabulary
     assert 3.9 < model.privacy_.epsilon <= 4.0 and "vocabulary is included" in str(model.privacy_)
     both = (
-        r"epsilon=2.9: expected more than 3, which the vocabulary purchase has spent, .*; epsilon=5.9 leaves this fit"
+        r"epsilon=2.9: expected more than 3, which .* a vocabulary purchase, has spent, .*; epsilon=5.9 leaves the rest"
     )
     with pytest.raises(ValueError, match=both):
         make_pipeline(purchased(), topics(epsilon=2.9)).fit(TEXTS)

@@ -12,8 +12,8 @@ from typing import Any
 from ..checks import check_number
 from .accountant import Accountant
 from .accountants import epsilon as epsilon_of
-from .checks import open_probability, positive
-from .events import PrivacyEvent
+from .checks import MOST, open_probability, positive
+from .events import ComposedEvent, PrivacyEvent, SelfComposedEvent
 from .printing import rounded_up
 from .solver import close_bracket
 
@@ -42,13 +42,6 @@ class Target:
         """Compute the event's epsilon."""
         return epsilon_of(event, self.delta)
 
-    def excess(self, epsilon: float) -> float:
-        """Compute ln of an event's epsilon over the target."""
-        if epsilon == 0.0:
-            return -50.0
-        # 1e-9 keeps the answer feasible if its event is composed in another order.
-        return math.log(epsilon / self.epsilon) + 1e-9 if math.isfinite(epsilon) else math.inf
-
 
 def calibrate_noise_multiplier(
     make_event: Callable[[float], PrivacyEvent],
@@ -56,26 +49,45 @@ def calibrate_noise_multiplier(
     delta: float,
     accountant: str | Accountant | None = None,
     rtol: float = 1e-3,
+    *,
+    count: int = 1,
+    before: PrivacyEvent | None = None,
     **options: Any,
 ) -> float:
     """Return the smallest noise multiplier whose event meets a target: epsilon > 0, and delta in (0, 1).
 
-    ``make_event(noise_multiplier)`` returns the event of the whole run; more noise must not cost more privacy.
-    `accountant` and its options are as in `epsilon`. At the result the accountant's figure is <= target; it exceeds the
-    smallest sufficient value by at most the relative amount `rtol`. Raises ValueError if no noise multiplier up to 1e9
-    is enough.
+    ``make_event(noise_multiplier)`` returns the event of which the run makes `count`; more noise must not cost more
+    privacy. An event `before`, such as the purchase of a vocabulary, is under the target too. `accountant` and its
+    options are as in `epsilon`. At the result the accountant's figure is <= target; it exceeds the smallest sufficient
+    value by at most the relative amount `rtol`. Raises ValueError if no noise multiplier up to 1e9 is enough.
 
     >>> from vips_fast.accounting import GaussianEvent, calibrate_noise_multiplier
     >>> round(calibrate_noise_multiplier(GaussianEvent, 1.0, 1e-5), 3)
     3.73
+    >>> round(calibrate_noise_multiplier(GaussianEvent, 1.0, 1e-5, count=4), 3)  # twice as much
+    7.461
     """
     target, rtol = Target(epsilon, delta), check_number("rtol", rtol, 1e-8, 0.1)
+    count = check_number("count", count, 1, MOST, integer=True)
+    if before is not None and (spent := target.spent(before)) >= target.epsilon:
+        raise ValueError(
+            f"{target}: expected more than {rounded_up(spent)}, which the event before, such as a vocabulary purchase, "
+            f"has spent, since it bounds both together; epsilon={rounded_up(spent + target.epsilon)} leaves the rest "
+            f"about {rounded_up(target.epsilon)}"
+        )
+    bounded = () if before is None else (before,)
     steered = accountant in (None, "pld")
     if steered:
         options.setdefault("rtol", min(1e-4, 0.1 * rtol))
 
     def excess(t: float, **accuracy: float) -> float:
-        return target.excess(epsilon_of(make_event(math.exp(t)), target.delta, accountant, **options | accuracy))
+        """Compute ln of the run's epsilon over the target, for ln of the noise multiplier."""
+        run = ComposedEvent((*bounded, SelfComposedEvent(make_event(math.exp(t)), count)))
+        found = epsilon_of(run, target.delta, accountant, **options | accuracy)
+        if found == 0.0:
+            return -50.0
+        # 1e-9 keeps the answer feasible if its event is composed in another order.
+        return math.log(found / target.epsilon) + 1e-9 if math.isfinite(found) else math.inf
 
     start, slope = 0.0, math.nan
     if steered and options["rtol"] < _ROUGH_EPSILON:

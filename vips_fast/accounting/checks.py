@@ -28,15 +28,11 @@ positive: Callable[[str, Any], float] = partial(check_number, low=LEAST, high=LA
 non_negative: Callable[[str, Any], float] = partial(check_number, low=0.0, high=LARGEST)
 probability: Callable[[str, Any], float] = partial(check_number, low=0.0, high=1.0)
 open_probability: Callable[[str, Any], float] = partial(check_number, low=0.0, high=1.0, low_open=True, high_open=True)
+count: Callable[..., int] = partial(check_number, low=0, high=MOST, integer=True)
 #: Called with a value alone.
 noise_multiplier: Callable[[Any], float] = partial(
     check_number, "noise_multiplier", low=LEAST_NOISE, high=LARGEST_NOISE
 )
-
-
-def count(name: str, value: Any, minimum: int = 0, most: int = MOST) -> int:
-    """Return `value` as an int in [minimum, most]."""
-    return int(check_number(name, value, minimum, most, integer=True))
 
 
 def renyi_orders(name: str, value: ArrayLike) -> FloatArray:

@@ -57,8 +57,8 @@ def round_up_probability(numerator: int, denominator: int) -> float:
     It is meant for samplers that compare random bits with a threshold. A record is drawn with probability
     threshold / 2**64, and the accounted probability must not be smaller.
     """
-    numerator = count("numerator", numerator, 0, 2**1000)
-    denominator = count("denominator", denominator, 1, 2**1000)
+    numerator = count("numerator", numerator, high=2**1000)
+    denominator = count("denominator", denominator, low=1, high=2**1000)
     if numerator > denominator:
         raise ValueError(f"numerator={numerator}: expected an integer <= denominator = {denominator}")
     value = numerator / denominator
@@ -218,7 +218,7 @@ class RandomizedResponseEvent(PrivacyEvent):
     relation: str | None = field(default=Relation.REPLACE_ONE, init=False)
 
     def __post_init__(self) -> None:
-        k = count("n_categories", self.n_categories, 2)
+        k = count("n_categories", self.n_categories, low=2)
         p = probability("truth_probability", self.truth_probability)
         if not 1.0 / k <= p < 1.0:
             raise ValueError(f"truth_probability={p!r}: expected a number in [1/n_categories, 1) = [{1 / k!r}, 1)")
@@ -306,7 +306,7 @@ class WithoutReplacementEvent(PrivacyEvent):
     relation: str | None = field(default=Relation.REPLACE_ONE, init=False)
 
     def __post_init__(self) -> None:
-        n = count("n_records", self.n_records, 1)
+        n = count("n_records", self.n_records, low=1)
         s = count("sample_size", self.sample_size)
         if s > n:
             raise ValueError(f"sample_size={s}: expected an integer <= n_records = {n}")
@@ -351,7 +351,9 @@ class RandomAllocationEvent(PrivacyEvent):
         if not isinstance(self.reused, bool):
             raise TypeError(f"reused must be True or False, got {self.reused!r}")
         self._set(
-            n_batches=count("n_batches", self.n_batches, 1), n_epochs=count("n_epochs", self.n_epochs, 1), event=inner
+            n_batches=count("n_batches", self.n_batches, low=1),
+            n_epochs=count("n_epochs", self.n_epochs, low=1),
+            event=inner,
         )
 
     def gaussian_mu_squared(self, repeats: int = 1) -> float | None:
@@ -402,7 +404,7 @@ class GroupEvent(PrivacyEvent):
             some = 0.0 < self.event.sampling_probability < 1.0
         if not some:
             raise ValueError("GroupEvent holds samples that are neither empty nor all the data; use group_event")
-        self._set(size=count("size", self.size, 1))
+        self._set(size=count("size", self.size, low=1))
 
     @property
     def relation(self) -> str | None:

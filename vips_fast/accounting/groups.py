@@ -36,7 +36,7 @@ def group_event(event: PrivacyEvent, size: int) -> PrivacyEvent:
       set to the other, it is (k epsilon, delta sum_{i < k} e^(i epsilon)) (Vadhan 2017, lemma 2.2).
     - Compositions: part by part, since a bound for a part holds for all earlier releases.
     """
-    size = count("size", size, 1)
+    size = count("size", size, low=1)
     check_event(event)
     if size == 1:
         return event

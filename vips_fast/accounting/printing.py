@@ -9,7 +9,7 @@ from .checks import count
 
 
 def _rounded(value: float, digits: int, rounding: str) -> str:
-    value, digits = check_number("value", value, -math.inf, math.inf), count("digits", digits, 1)
+    value, digits = check_number("value", value, -math.inf, math.inf), count("digits", digits, low=1)
     if value == 0.0 or not math.isfinite(value):
         return f"{value:g}"
     # The decimal that Python prints for a double reads back as that double, so that rounding it outwards rounds the

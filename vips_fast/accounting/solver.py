@@ -61,11 +61,16 @@ def close_bracket(
     """Bring the ends of a decreasing function's root to within `tol`; return both, and the values there.
 
     The caller knows f(lo) = `f_lo` > 0 >= f(hi) = `f_hi`. An end is the caller's or a point that was tried. It takes
-    Illinois steps, which save calls of an expensive function, and halves the interval if a value is infinite.
+    Illinois steps, which save calls of an expensive function: the value of an end that stays twice in a row is halved.
+    It halves the interval if a value is infinite.
     """
     near_lo, near_hi, side = f_lo, f_hi, 0
     while hi - lo > tol:
-        x = _illinois_point(lo, hi, near_lo, near_hi, tol)
+        if math.isfinite(near_lo) and math.isfinite(near_hi) and near_lo > near_hi:
+            # On the line between the ends, but away from both, so that both close in.
+            x = min(max((lo * -near_hi + hi * near_lo) / (near_lo - near_hi), lo + 0.45 * tol), hi - 0.45 * tol)
+        else:
+            x = 0.5 * (lo + hi)
         value = f(x)
         if value <= 0.0:
             hi, f_hi, near_hi = x, value, value
@@ -76,17 +81,6 @@ def close_bracket(
             near_hi *= 0.5 if side == 1 else 1.0
             side = 1
     return lo, hi, f_lo, f_hi
-
-
-def _illinois_point(lo: float, hi: float, f_lo: float, f_hi: float, tol: float) -> float:
-    """Choose the next point between f(lo) > 0 >= f(hi): on the line between them, or in the middle without one.
-
-    The caller halves the value of an end that stays twice in a row.
-    """
-    if not (math.isfinite(f_lo) and math.isfinite(f_hi) and f_lo > f_hi):
-        return 0.5 * (lo + hi)
-    # Stay away from both ends, so that both close in.
-    return min(max((lo * -f_hi + hi * f_lo) / (f_lo - f_hi), lo + 0.45 * tol), hi - 0.45 * tol)
 
 
 def brent_root(f: Callable[[float], float], lo: float, hi: float, atol: float, rtol: float) -> float:

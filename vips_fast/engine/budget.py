@@ -184,7 +184,7 @@ class BudgetState:
 
     def _reserve(self, record: Record) -> None:
         event = event_from_dict(record["event"])
-        n, at = whole_number("count", record["count"], 1), whole_number("at", record["at"], 0, _LATEST)
+        n, at = whole_number("count", record["count"], low=1), whole_number("at", record["at"], high=_LATEST)
         run = BudgetRun(event, n, str(record["what"]), dict(record["holder"]), at)
         if record["run"] in self.runs:
             raise ValueError("a reservation is made twice")

@@ -203,11 +203,8 @@ def _noise_beside(fixed: PrivacyEvent | None, limit: float, delta: float) -> flo
     """Calibrate one Gaussian mechanism that meets the limit beside an event."""
     if fixed is None:
         return gaussian_noise_multiplier(limit, delta)
-
-    def both(noise_multiplier: float) -> PrivacyEvent:
-        return ComposedEvent((fixed, GaussianEvent(noise_multiplier, fixed.relation)))
-
-    return calibrate_noise_multiplier(both, limit, delta)
+    relation = fixed.relation
+    return calibrate_noise_multiplier(lambda z: GaussianEvent(z, relation), limit, delta, before=fixed)
 
 
 def odometer(first: Counts, later: Counts, delta: float) -> tuple[PrivacyEvent, float]:

@@ -61,12 +61,9 @@ class Terms:
         return self.private and self.noise_multiplier != 0
 
     def target(self, n_records: int) -> Target:
-        """Return the target to calibrate for. It is epsilon = 1 if the settings have none."""
-        return Target(1.0 if self.epsilon is None else self.epsilon, self.usual_delta(n_records))
-
-    def usual_delta(self, n_records: int) -> float:
-        """Find the delta of the guarantee: ``delta`` or min(1e-5, 1/(10 n_records))."""
-        return min(1e-5, 0.1 / n_records) if self.delta is None else float(self.delta)
+        """Return the target to calibrate for: by default epsilon = 1, and delta = min(1e-5, 1/(10 n_records))."""
+        delta = min(1e-5, 0.1 / n_records) if self.delta is None else float(self.delta)
+        return Target(1.0 if self.epsilon is None else self.epsilon, delta)
 
 
 @dataclass(frozen=True)
@@ -240,10 +237,9 @@ class Request:
         terms, schedule = self.complete_terms(budget)
         assert schedule is not None, "the columns of the data are known"
         public, sampler, target = self.public, schedule.sampler, terms.target(self.public.n_records)
-        reasons = dict.fromkeys(self.taints)
+        reasons, count = dict.fromkeys(self.taints), n_events(sampler, range(schedule.n_steps))
         z = 0.0
         if terms.private:
-            count = n_events(sampler, range(schedule.n_steps))
             z = self._noise(terms, sampler, count, budget)
             if z == 0.0:
                 reasons["noise_multiplier=0"] = None
@@ -290,8 +286,8 @@ class Request:
         forecast = self.forecast(public, schedule, model)
         if forecast is not None and plan.event is not None and self.earlier is None:
             included = () if self.purchase is None else (event_from_dict(self.purchase["event"]),)
-            run = SelfComposedEvent(plan.event, n_events(sampler, range(schedule.n_steps)))
-            forecast = replace(forecast, event=ComposedEvent((*included, run)), unit=public.unit)
+            run = ComposedEvent((*included, SelfComposedEvent(plan.event, count)))
+            forecast = replace(forecast, event=run, unit=public.unit)
         return Planned(self, plan, model, settings, target if targeted else None, forecast)
 
     def cost(self, budget: Budget | None = None, run: RunFolder | None = None) -> SelfComposedEvent | None:
@@ -325,7 +321,8 @@ class Request:
         if budget is not None:
             z = LARGEST_NOISE
             if terms.epsilon is not None:
-                z = calibrated_noise(sampler, count, terms.target(self.public.n_records), purchase)
+                delta = terms.target(self.public.n_records).delta
+                z = calibrate_noise_multiplier(sampler.event, terms.epsilon, delta, count=count, before=purchase)
             budget.check(sampler.event(z), count, before=purchase)
         return sampler.relation
 
@@ -350,8 +347,8 @@ class Request:
                 f"(n_records / batch_size), with sampling={schedule.sampler.name!r}; or sampling='poisson'"
             )
         if schedule is not None and budget is not None:
-            delta = terms.usual_delta(self.public.n_records)
-            budget.check_plan(schedule.sampler.relation, self.public.unit, delta)
+            target = terms.target(self.public.n_records)
+            budget.check_plan(schedule.sampler.relation, self.public.unit, target.delta)
         return terms, schedule
 
     def _noise(self, terms: Terms, sampler: Sampler, count: int, budget: Budget | None) -> float:
@@ -364,26 +361,9 @@ class Request:
             return budget.noise_multiplier(sampler.event, count)
         if self.earlier is not None and self.earlier.ledger.spent:
             raise ValueError("noise_multiplier=None: expected a number for a run after an earlier one")
-        return calibrated_noise(sampler, count, terms.target(self.public.n_records), bounded_with(self.purchase))
-
-
-def calibrated_noise(sampler: Sampler, count: int, target: Target, purchase: PrivacyEvent | None = None) -> float:
-    """Calibrate the noise multiplier to meet a target.
-
-    With it, ``count`` events of the sampler and the vocabulary purchase of the same fit meet the target. Raises
-    ValueError if no multiplier does. A plan, its fit and a job ask alike: the accountant's kept answers (`epsilon`)
-    make the later times cost next to nothing.
-    """
-    before = () if purchase is None else (purchase,)
-    if purchase is not None and target.excess(spent := target.spent(purchase)) >= 0.0:
-        raise ValueError(
-            f"{target}: expected more than {rounded_up(spent)}, which the vocabulary purchase has spent, since "
-            f"it bounds both together; epsilon={rounded_up(spent + target.epsilon)} leaves this fit about "
-            f"{rounded_up(target.epsilon)}"
-        )
-    return calibrate_noise_multiplier(
-        lambda z: ComposedEvent((*before, SelfComposedEvent(sampler.event(z), count))), target.epsilon, target.delta
-    )
+        # A plan, its fit and a job ask alike: the accountant's kept answers make the later times cost next to nothing.
+        target, before = terms.target(self.public.n_records), bounded_with(self.purchase)
+        return calibrate_noise_multiplier(sampler.event, target.epsilon, target.delta, count=count, before=before)
 
 
 def _refuse(budget: Budget, reasons: tuple[str, ...]) -> None:

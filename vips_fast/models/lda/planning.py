@@ -34,11 +34,11 @@ import math
 from dataclasses import dataclass, replace
 from typing import Literal, TypedDict
 
-from ...accounting import ComposedEvent
+from ...accounting import ComposedEvent, calibrate_noise_multiplier
 from ...accounting.calibration import Target
 from ...checks import check_choice, check_flag, check_number
 from ...engine.model import Schedule, averaged_variance
-from ...engine.plan import RunForecast, calibrated_noise
+from ...engine.plan import RunForecast
 from ...engine.sampling import Sampler, make_sampler, n_events, run_event
 from ...store.words import counted
 from ..forecast import HopelessWarning, factor
@@ -381,7 +381,8 @@ class TopicCase:
             return self.noise_multiplier
         assert self.sampler is not None
         before = None if self.vocabulary is None else self.vocabulary.event
-        return calibrated_noise(self.sampler, n_events(self.sampler, range(self.n_steps or 1)), self.target, before)
+        count, target = n_events(self.sampler, range(self.n_steps or 1)), self.target
+        return calibrate_noise_multiplier(self.sampler.event, target.epsilon, target.delta, count=count, before=before)
 
     def signal(self, noise_multiplier: float, decay: float | None) -> tuple[float, float]:
         """Compute x, the sum of all documents for a mean word over the noise of one entry; and kappa, if not given."""

@@ -221,7 +221,7 @@ class PrivateVocabulary(PrivateEstimator):
     def _schedule(self, public: Public, terms: Terms) -> RunSchedule:
         rounds, delta = int(self.n_rounds), terms.threshold_delta
         if delta is None:
-            delta = min(THRESHOLD_SHARE * terms.usual_delta(public.n_records), LARGEST_DELTA)
+            delta = min(THRESHOLD_SHARE * terms.target(public.n_records).delta, LARGEST_DELTA)
         return RunSchedule(ThresholdSampler(public.n_records, rounds, int(self.max_tokens), delta), rounds, rounds)
 
     def request(self, public: Public, *, folder: RunFolder | None = None, **how: Any) -> Request:

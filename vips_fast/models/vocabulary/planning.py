@@ -25,12 +25,10 @@ from typing import Any
 import numpy as np
 import scipy
 
-from ...accounting import SelfComposedEvent, gaussian_noise_multiplier
-from ...accounting.calibration import Target
+from ...accounting import SelfComposedEvent, calibrate_noise_multiplier, gaussian_noise_multiplier
 from ...accounting.solver import halve_brackets
 from ...checks import check_number
 from ...engine.model import Release
-from ...engine.plan import calibrated_noise
 from ...mechanisms import GaussianMechanism
 from .model import LARGEST_LATER, ThresholdSampler, VocabularyModel
 
@@ -95,7 +93,7 @@ def plan_vocabulary(
     check_number("vocab_share", share, 0, 1, low_open=True, optional=True)
     part = epsilon * (SHARE if share is None else share)
     sampler = ThresholdSampler(n_records, n_rounds, max_tokens, THRESHOLD_SHARE * delta)
-    z = calibrated_noise(sampler, n_rounds, Target(part, delta))
+    z = calibrate_noise_multiplier(sampler.event, part, delta, count=n_rounds)
     words, covered, _ = _expected(sampler, part, delta, tokens, n_words, max_features)
     alone, both = gaussian_noise_multiplier(epsilon, delta), gaussian_noise_multiplier(epsilon, _without_leak(delta))
     left = both**-2 - n_rounds * z**-2
