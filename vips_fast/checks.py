@@ -47,12 +47,12 @@ def shown(value: Any) -> str:
     return text if len(text) < 200 and "\n" not in text else type(value).__name__
 
 
-def check_choice(name: str, value: Any, choices: tuple[Any, ...]) -> None:
-    """Raise a ValueError unless value is one of the choices."""
+def check_choice(name: str, value: Any, choices: tuple[Any, ...]) -> Any:
+    """Return a value that is one of the choices; raise ValueError for another."""
     for choice in choices:
         # The type keeps 1 apart from True; a string of NumPy, as a grid of parameters has, is a string.
         if value is choice or ((type(value) is type(choice) or isinstance(value, str)) and value == choice):
-            return
+            return choice
     raise ValueError(f"{name}={shown(value)}: expected one of {', '.join(map(repr, choices))}")
 
 

@@ -146,7 +146,7 @@ def test_arguments():
     canonical(check_counts(SMALL, n_features=4), SMALL)
     with pytest.raises(ValueError, match="X has 4 columns; expected 5"):
         check_counts(SMALL, n_features=5)
-    with pytest.raises(ValueError, match="invalid='skip': expected 'raise' or 'drop'"):
+    with pytest.raises(ValueError, match="invalid='skip': expected one of 'raise', 'drop'"):
         check_counts(SMALL, invalid="skip")
     with pytest.raises(TypeError, match="must be a string or a number"):
         check_counts(np.array([[{}, 1]], dtype=object))

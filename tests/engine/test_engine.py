@@ -24,7 +24,7 @@ from vips_fast.engine.sampling import (
     SystemRandomness,
     make_sampler,
 )
-from vips_fast.kernels.threads import map_chunks, resolve_n_threads, run_blocks, worth
+from vips_fast.kernels.threads import map_chunks, resolve_n_threads, run_blocks
 from vips_fast.mechanisms import Fraction, GaussianMechanism, rounded
 
 
@@ -343,10 +343,6 @@ def test_a_call_waits_for_all_blocks_and_for_no_thread_without_one():
         ended.clear()
         run_blocks(4, 4, work)
         assert sorted(ended) == [0, 1, 2, 3]
-
-
-def test_threads_are_for_work_that_takes_long():
-    assert [worth(16, cost) for cost in (0.0, 1e6, 5e6, 1e12)] == [1, 1, 2, 16]
 
 
 def test_number_of_threads_is_checked(monkeypatch):

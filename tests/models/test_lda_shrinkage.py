@@ -92,8 +92,14 @@ def test_word_masses():
     np.testing.assert_allclose(word_masses(7 * noised, np.full(3000, 7.0))[0], 7 * mass, rtol=1e-5)
 
 
+def test_threads_are_for_work_that_takes_long():
+    settings = LdaSettings(K, 0.1, doc_length=50, clip=5.0, clips=True, n_threads=16)
+    models = [LdaModel(settings, Public(words, 1000, seed=3)) for words in (9, 500_000 // K, 5_000_000 // K)]
+    assert [model._n_threads for model in models] == [1, 2, 16]
+
+
 def test_threads_change_no_bit(monkeypatch):
-    monkeypatch.setattr("vips_fast.kernels.threads._LEAST_WORK", 1.0)  # so little work would have one thread
+    monkeypatch.setattr("vips_fast.models.lda.model._ENTRIES", 1)  # so little work would have one thread
     _, noised = statistics(1.0)
 
     def run(n_threads):

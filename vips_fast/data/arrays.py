@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from ..checks import check_choice
 from .frames import is_missing, table_columns
 
 INT32_MAX = 2**31 - 1
@@ -87,13 +88,6 @@ def csr_of(parts: Parts, n_features: int, kind: type[sparse.csr_array] = sparse.
     matrix.data, matrix.indices, matrix.indptr = data, indices, indptr
     matrix.has_canonical_format = True
     return matrix
-
-
-def check_invalid(invalid: str) -> bool:
-    """Tell whether to drop invalid rows; ValueError for an unknown `invalid`."""
-    if invalid not in ("raise", "drop"):
-        raise ValueError(f"invalid={invalid!r}: expected 'raise' or 'drop'")
-    return bool(invalid == "drop")
 
 
 def checked_form(
@@ -251,7 +245,7 @@ def binary_records(
     Raises TypeError or ValueError as `documents` does, and (with "raise") ValueError for anything but 0 and 1. No entry
     is shown.
     """
-    drop = check_invalid(invalid)
+    drop = check_choice("invalid", invalid, ("raise", "drop")) == "drop"
     given, Y = Y, _matrix(Y, n_features, name, expected_by, drop, least_rows)
     if sparse.issparse(Y) and Y.dtype.kind in "iu" and not Y.has_canonical_format:
         Y = Y.astype(np.float64)  # repeated entries add up in their own type: 255 and 2 would be a 1
@@ -291,7 +285,7 @@ def finite_records(X: Any, n_features: int | None = None, invalid: str = "raise"
     With ``invalid="drop"`` a row that holds NaN or infinity becomes one of zeros that is not usable; None: all are.
     Raises ValueError if X is not a matrix of numbers, has another width, or (with "raise") such a row.
     """
-    drop = check_invalid(invalid)
+    drop = check_choice("invalid", invalid, ("raise", "drop")) == "drop"
     given, X = X, _matrix(X, n_features, "rows", "the corpus", drop, 0)
     dtype = np.float32 if X.dtype == np.float32 else np.float64
     if not sparse.issparse(X):

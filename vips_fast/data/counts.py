@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .arrays import INT32_MAX, Parts, align, check_invalid, checked_form, column_text, csr_arrays, csr_of, new_csr
+from ..checks import check_choice
+from .arrays import INT32_MAX, Parts, align, checked_form, column_text, csr_arrays, csr_of, new_csr
 from .groups import group_codes
 
 #: Exponents of two: the kernels hold a count in an int32, and draw words of a document with a 32-bit random number.
@@ -66,7 +67,7 @@ def documents(
     either direction, has another number of columns than `n_features`, or index arrays that do not describe a matrix;
     with "raise" also for an invalid value.
     """
-    drop = check_invalid(invalid)
+    drop = check_choice("invalid", invalid, ("raise", "drop")) == "drop"
     try:
         matrix = checked_form(X, n_features, name, expected_by, drop, least_rows, "counts")
     except (TypeError, ValueError):

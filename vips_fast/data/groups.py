@@ -15,7 +15,7 @@ from uuid import UUID
 
 import numpy as np
 
-from .arrays import check_invalid
+from ..checks import check_choice
 from .frames import is_missing
 
 #: Blanks around a text, with marks that no eye sees; and a whole number with a fraction of zeros.
@@ -109,7 +109,7 @@ class Numbering:
     """
 
     def __init__(self, invalid: str = "raise", name: str = "groups") -> None:
-        self._drop, self._name = check_invalid(invalid), name
+        self._drop, self._name = check_choice("invalid", invalid, ("raise", "drop")) == "drop", name
         self._known: dict[Hashable, int] = {}
 
     def __len__(self) -> int:

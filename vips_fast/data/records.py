@@ -30,7 +30,7 @@ from ..checks import check_choice, missing_package
 from ..store.limits import json_records, most_expanded, parse_json
 from ..store.npz import read_npz
 from ._files import BadLine, broken_gzip, expanded, naming, refuse_foreign, refuse_stateful, refuse_utf16
-from .arrays import check_invalid, csr_arrays, new_csr
+from .arrays import csr_arrays, new_csr
 from .counts import Corpus, check_counts
 from .delimited import (
     BAD,
@@ -107,7 +107,7 @@ def read_batches(
     Raises OSError if a file does not open, ImportError if a package is missing. Raises ValueError if the source lacks
     the columns, is empty, or is no whole gzip or Parquet file, and with "raise" if a record is broken.
     """
-    drop, columns = check_invalid(invalid), list(columns)
+    drop, columns = check_choice("invalid", invalid, ("raise", "drop")) == "drop", list(columns)
     check_choice("format", format, (*RECORD_FORMATS, None))
     is_file, read, size, tell = isinstance(source, (str, os.PathLike)), [0], 0, None
     with naming(source_name(source)) if is_file else contextlib.nullcontext(), contextlib.ExitStack() as stack:

@@ -31,7 +31,7 @@ from ..checks import check_choice, check_number
 from ..store.atomic import naming, replacing_folder, sync_folder, write_file
 from ..store.folder import MOST_TEXT
 from ..store.limits import file_digest, parse_json, read_bytes
-from .arrays import INT32_MAX, Parts, binary_records, check_invalid, csr_of, finite_records, rows_of, select, stacked
+from .arrays import INT32_MAX, Parts, binary_records, csr_of, finite_records, rows_of, select, stacked
 from .counts import documents, without
 from .groups import Numbering, Runs
 from .schema import Schema
@@ -421,7 +421,7 @@ def write_shards(
     its range, or there are no rows. It also does so if batches do not fit each other, or values are invalid.
     """
     check_choice("kind", kind, tuple(KINDS))
-    check_invalid(invalid)
+    check_choice("invalid", invalid, ("raise", "drop"))
     check_number("bins", bins, 1, INT32_MAX, integer=True, optional=True)
     path, words = Path(path), None if vocabulary is None else tuple(vocabulary)
     if os.path.lexists(path):

@@ -6,6 +6,7 @@ and any order, so a backend may distribute blocks freely and recompute lost ones
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -50,11 +51,11 @@ class Backend(Protocol):
         """
 
 
+@dataclass
 class Threads:
     """Threads of this process, each with an accumulator of its own."""
 
-    def __init__(self, n_threads: int = 1):
-        self.n_threads = n_threads
+    n_threads: int = 1
 
     def read(self, reader: Reader, X: Any, y: Any, groups: Any) -> tuple[Records, dict[str, Any]]:
         return reader(X, y, groups)

@@ -25,8 +25,6 @@ _MOST_THREADS = 4096
 #: Below this dimension a second BLAS thread costs more than it brings.
 _ONE_THREAD_BELOW = 512
 _pool: ThreadPoolExecutor | None = None
-#: The work that a thread is for, in nanoseconds. To wake it, and to take turns with Python's lock, takes up to a tenth.
-_LEAST_WORK = 2e6
 
 #: Bytes of a cache line; vectors that straddle two cost twice.
 _LINE = 64
@@ -128,11 +126,6 @@ def _submit(work: Callable[[int], None], number: int) -> None:
             _pool.submit(work, worker)
     except RuntimeError:  # the system gives no more, or Python ends
         pass
-
-
-def worth(n_threads: int, nanoseconds: float) -> int:
-    """Limit threads to those that shorten work of about ``nanoseconds`` on one."""
-    return max(1, min(n_threads, int(nanoseconds / _LEAST_WORK)))
 
 
 def map_chunks(n: int, size: int, n_threads: int, work: Callable[[int, int, int], Result]) -> list[Result]:

@@ -23,7 +23,7 @@ from ...engine.sampling import Sampler
 from ...engine.units import UnitBlock, unpack_block
 from ...kernels import native
 from ...kernels.lattice import LDA_MAX_SPACING, LDA_MIN_SPACING, checked_spacing
-from ...kernels.threads import map_chunks, one_blas_thread, worth, zeros_on_line
+from ...kernels.threads import map_chunks, one_blas_thread, zeros_on_line
 from ...mechanisms import GaussianMechanism
 from .planning import READ_OUTS, LdaOptions
 from .records import DocumentBlock, UnitWords, unit_words
@@ -34,8 +34,9 @@ _CHUNK = 512
 #: Share of a document's words that its topics may still change by when the E-step stops. A thirtieth takes 1.1 to 1.3
 #: times as long and predicts no better; twice as much is worse on short posts.
 WORD_TOL = 0.01
-#: Nanoseconds on one thread of an entry in a pass over statistics or the table, on average: 2 to 28, a digamma 60.
-_COST = 10.0
+#: Entries of the statistics that a thread is for. A pass over them takes about 2 ms: 2 to 28 ns an entry, a digamma 60.
+#: To wake a thread, and to take turns with Python's lock, takes up to a tenth of that.
+_ENTRIES = 200_000
 #: Below e^-85 a share would be a denormal float32: slow, and without effect.
 _LEAST_LOG = -85.0
 _LEAST_SHARE = math.exp(_LEAST_LOG)
@@ -170,7 +171,7 @@ class LdaModel(Model):
         as_is = self._clip == 0.0 and self._length is None
         self._collapses = as_is and options.topic_mean == "arithmetic"
         self._spacing = 1.0
-        self._n_threads = worth(settings.n_threads, _COST * n_words * n_topics)
+        self._n_threads = max(1, min(settings.n_threads, n_words * n_topics // _ENTRIES))
         self._table = zeros_on_line((n_words, native.lda_stride(n_topics)), options.dtype)
         self._seed = public.seed
         power = settings.count_power
