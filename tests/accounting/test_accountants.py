@@ -128,6 +128,19 @@ def test_calibration_extremes():
         acc.calibrate_noise_multiplier(lambda z: acc.ComposedEvent([gaussian(z), acc.NonPrivateEvent()]), 1.0, 1e-5)
 
 
+def test_calibration_composes_the_run():
+    """`count` events and the one before meet the target together; one that is spent already is refused."""
+    assert acc.calibrate_noise_multiplier(acc.GaussianEvent, 1.0, 1e-5, count=9) == acc.calibrate_noise_multiplier(
+        lambda z: acc.SelfComposedEvent(acc.GaussianEvent(z), 9), 1.0, 1e-5
+    )
+    before = acc.GaussianEvent(6.0)
+    z = acc.calibrate_noise_multiplier(acc.GaussianEvent, 1.0, 1e-5, count=9, before=before)
+    together = acc.ComposedEvent((before, acc.SelfComposedEvent(acc.GaussianEvent(z), 9)))
+    assert 0.998 < acc.epsilon(together, 1e-5) <= 1.0
+    with pytest.raises(ValueError, match=r"epsilon=0.5: expected more than 0\.[56]"):
+        acc.calibrate_noise_multiplier(acc.GaussianEvent, 0.5, 1e-5, before=before)
+
+
 def test_paper_table():
     """The proven table, each figure to the digits that are stated."""
     rows = {row.setting.name: row for row in map(epsilon_table.paper_row, epsilon_table.SETTINGS)}

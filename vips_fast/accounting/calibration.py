@@ -63,7 +63,7 @@ def calibrate_noise_multiplier(
 
     >>> from vips_fast.accounting import GaussianEvent, calibrate_noise_multiplier
     >>> round(calibrate_noise_multiplier(GaussianEvent, 1.0, 1e-5), 3)
-    3.73
+    3.731
     >>> round(calibrate_noise_multiplier(GaussianEvent, 1.0, 1e-5, count=4), 3)  # twice as much
     7.461
     """
