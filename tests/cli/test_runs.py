@@ -302,6 +302,20 @@ def test_a_report_that_cannot_be_printed(files, place):
     assert len(LatentDirichletAllocation.load(files.model).ledger_) == 5 and not folder_of(files).exists()
 
 
+@pytest.mark.parametrize("place", ["/dev/full", "closed pipe"])
+def test_what_is_written_is_told_if_the_rest_cannot_be_printed(tmp_path, place):
+    path = tmp_path / "b.budget"
+    create = ["budget", "create", str(path), "--epsilon", "1", "--delta", "1e-6", "--dataset", "d"]
+    done = without(1, place, [*MODULE, *create])
+    assert (done.returncode, Budget(path).left) == (Exit.UNREPORTED, 1.0)
+    assert done.stderr == f"vips-fast: error: {path} is written; its report cannot be printed\n"
+    for words in (["budget", "show", str(path)], ["--help"], ["fit", "blr", "--help"]):
+        done = without(1, place, [*MODULE, *words])
+        assert done.returncode == Exit.FAILED
+        no_room = "vips-fast: error: standard output: No space left on device\n"
+        assert done.stderr == (no_room if place == "/dev/full" else "")
+
+
 @pytest.mark.parametrize("place", ["/dev/full", "closed"])
 def test_progress_that_cannot_be_shown_ends_no_fit(files, place):
     arguments = [*MODULE, *map(str, files.fit(*NOISE))]

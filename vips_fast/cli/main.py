@@ -53,9 +53,11 @@ def _run(argv: Sequence[str] | None) -> int:
         if args and args.debug and isinstance(error, Exception):
             raise
         message, code = _explain(args, error)
-        silent = isinstance(error, BrokenPipeError) and error.filename is None
-        put(sys.stdout, "")  # the rest of a broken stream would fail again at exit
-        if not silent:  # otherwise the reader of a pipe has seen enough
+        unnamed = isinstance(error, OSError) and error.filename is None
+        # The rest of a broken stream would fail again at exit.
+        if not put(sys.stdout, "") and sys.stdout is not None and unnamed:
+            message = f"standard output: {message}"
+        if not (unnamed and isinstance(error, BrokenPipeError)):  # otherwise the reader of a pipe has seen enough
             say(f"error: {message}")
         return code
 

@@ -6,9 +6,10 @@ import shutil
 import sys
 from collections.abc import Iterable, Iterator
 from enum import IntEnum
+from os import PathLike
 from typing import IO, Any
 
-from ..store.text import printable, tell
+from ..store.text import printable, put, tell
 
 
 class Exit(IntEnum):
@@ -66,6 +67,14 @@ def shown_streams() -> Iterator[None]:
 def say(message: str) -> None:
     """Write one line to standard error."""
     tell("vips-fast: " + " ".join(message.split()))
+
+
+def print_written(place: str | PathLike[str], text: str) -> int:
+    """Print what a command wrote to a place, which stays if this cannot be printed; return the exit code."""
+    if put(sys.stdout, f"{text}\n"):
+        return Exit.DONE
+    say(f"error: {place} is written; its report cannot be printed")
+    return Exit.UNREPORTED
 
 
 def width() -> int:

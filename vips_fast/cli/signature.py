@@ -280,6 +280,10 @@ class Parser(argparse.ArgumentParser):
             self.error(f"the following arguments are required: {', '.join(missing)}")
         return given
 
+    def print_help(self, file: Any = None) -> None:
+        """Print the help; unlike argparse's own, this fails if it cannot be written."""
+        print(self.format_help(), end="", file=file, flush=True)
+
     def error(self, message: str) -> NoReturn:
         """Raise a ValueError."""
         raise ValueError(f"{message} (see {self.prog} --help)")

@@ -7,16 +7,15 @@ from ...accounting.printing import rounded_down, rounded_up
 from ...engine.budget import Budget
 from ...report import table
 from ..arguments import BudgetCreate, BudgetShow
-from ..messages import print_object, say
+from ..messages import print_object, print_written, say
 
 
 def create(args: BudgetCreate) -> int:
     """Make a budget."""
     how = args.take("dataset", "relation", "unit", "filter", "purchases")
     budget = Budget.create(args.file, args.epsilon, args.delta, **how)
-    print(f"Written to {args.file}: epsilon = {rounded_up(args.epsilon)}, delta = {args.delta:g} for {args.dataset}.")
-    print(f"head {budget.head}")
-    return 0
+    limit = f"epsilon = {rounded_up(args.epsilon)}, delta = {args.delta:g} for {args.dataset}"
+    return print_written(args.file, f"Written to {args.file}: {limit}.\nhead {budget.head}")
 
 
 def show(args: BudgetShow) -> int:

@@ -12,7 +12,7 @@ from ...jobs.text import PRIVATE, reading_file
 from ...models.family import SCHEMA
 from ..arguments import Shard, Template
 from ..inputs import at_lines, read_labels, table_batches, text_file
-from ..messages import say
+from ..messages import print_written, say
 from ..output import warn_of_drops
 
 #: The public values of a label, beside the rows of a table.
@@ -39,8 +39,8 @@ def shard(args: Shard) -> int:
 
         batches = grouped()
     write_shards(args.out, batches, bins=args.bins, invalid=args.invalid, **how)
-    print(f"Written to {args.out}. It is as private as {args.input}, its shards.json too.")
-    return 0
+    private = f"It is as private as {args.input}, its shards.json too."
+    return print_written(args.out, f"Written to {args.out}. {private}")
 
 
 def _text_or_counts(args: Shard) -> tuple[Iterator[Batch], dict[str, Any]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import contextlib
 import os
-import sys
 import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping
@@ -23,10 +22,9 @@ from ...jobs.progress import ProgressLine
 from ...models.estimator import PrivateEstimator
 from ...report import paragraph
 from ...report.html import environment
-from ...store.text import put
 from ..arguments import Audit, Fit, Tabulate
 from ..inputs import read_labels
-from ..messages import Exit, object_line, say, width
+from ..messages import Exit, object_line, print_written, say, width
 from ..output import at_shell, privacy_object, warn_of_delta, warn_of_drops, warn_of_taints
 from ..signature import in_options
 
@@ -83,10 +81,7 @@ def run_fit(args: Fit, cls: type[Any], source: Source, note: str = "", **more: A
     if model.private:
         warn_of_taints(model)
         warn_of_delta(model.privacy_)
-    if put(sys.stdout, said + "\n"):
-        return Exit.DONE
-    say(f"error: {args.out} is written; its report cannot be printed")
-    return Exit.UNREPORTED
+    return print_written(args.out, said)
 
 
 def _job_of(args: Fit, model: Any, source: Source) -> Job:

@@ -25,7 +25,7 @@ from ...store.atomic import replace_text
 from ...store.limits import read_text
 from ..arguments import Predict, Publish, Show, Verify
 from ..inputs import load_model, load_new
-from ..messages import print_object, width
+from ..messages import print_object, print_written, width
 from ..output import at_shell, privacy_object, write_table
 from ..signature import refuse_unused
 from .prior import show as show_prior
@@ -61,8 +61,7 @@ def show(args: Show) -> int:
         if args.transcript is not None:
             known["verified"] = rebuild.compare(model, args.model, args.transcript)
         replace_text(Path(args.out), html_report(model, **known))
-        print(f"Written to {args.out}.")
-        return 0
+        return print_written(args.out, f"Written to {args.out}.")
     dossier = make_dossier(model, **known)
     if args.json:
         said = {"model": args.model, "title": dossier.title, **privacy_object(model), "verdict": dossier.verdict}
@@ -107,5 +106,4 @@ def publish(args: Publish) -> int:
     environment()  # refused now if the page cannot be made
     facts: dict[str, Any] = {"dataset": args.dataset, "date": args.date, "names": names}
     publish_parts(args.out, model, *tables, **facts, force=args.force)
-    print(f"Written to {args.out}.")
-    return 0
+    return print_written(args.out, f"Written to {args.out}.")

@@ -21,7 +21,7 @@ from ...models.lda import (
 from ...report import table, topics_table
 from ..arguments import Prior, Show
 from ..inputs import text_file
-from ..messages import width
+from ..messages import print_written, width
 
 
 def build(args: Prior) -> int:
@@ -42,9 +42,9 @@ def build(args: Prior) -> int:
     else:
         prior.save(out)
     name = args.out or f"public:{language}"
-    print(f"Written to {out}: {prior.n_topics} topics, {len(prior.words)} words, digest {prior.digest[:16]}.")
-    print(f"Use it by fit lda --public-prior {name}; it costs no epsilon.")
-    return 0
+    has = f"{prior.n_topics} topics, {len(prior.words)} words, digest {prior.digest[:16]}"
+    use = f"Use it by fit lda --public-prior {name}; it costs no epsilon."
+    return print_written(out, f"Written to {out}: {has}.\n{use}")
 
 
 def _of_documents(args: Prior, language: str, dropped: Sequence[str]) -> PublicPrior:
