@@ -102,7 +102,9 @@ def test_a_row_is_encoded_alone_and_within_its_norm(rows):
         ("age", "20_1", "row 1, column 'age': expected a finite number"),
         ("age", ["secret"], "row 1, column 'age': expected a finite number"),
         ("smoker", "secret", "row 1, column 'smoker': not one of the schema's values"),
+        ("age", "45 %", "percent signs, units and commas between thousands"),
         ("smoker", "?", "row 1, column 'smoker': a missing value"),
+        ("smoker", pandas.NA, "row 1, column 'smoker': a missing value"),
     ],
 )
 def test_a_refused_cell_is_named_and_not_shown(column, cell, text):
@@ -110,7 +112,7 @@ def test_a_refused_cell_is_named_and_not_shown(column, cell, text):
     bad[column][1] = cell
     with pytest.raises(ValueError, match=re.escape(text)) as error:
         SCHEMA.encode(bad)
-    assert "secret" not in str(error.value)
+    assert "secret" not in str(error.value) and "45" not in str(error.value)
     left = ~np.isfinite(SCHEMA.encode(bad, invalid="nan").toarray()).all(axis=1)
     assert left.tolist() == [False, True, False, False]
 

@@ -86,7 +86,7 @@ _MISSING, _UNKNOWN, _WRONG, _BEYOND = -1, -2, -3, -4
 _COMMAS = re.compile(r"[+-]?([0-9]{1,3}([.][0-9]{3})+|[0-9]*)(,[0-9]*)?([eE][+-]?[0-9]+)?")
 #: A remedy that is said whatever the cell holds.
 _NULLS = 'a mark of missing values, such as R\'s NA, belongs in the schema\'s nulls = ["", "NA"]'
-_OTHERS = f"make a date a number beforehand; {_NULLS}"
+_OTHERS = f"beforehand, take off percent signs, units and commas between thousands, and make a date a number; {_NULLS}"
 #: The problem of a cell; the remedies of a feature and of a label.
 _PROBLEMS = {
     -1: ("a missing value", f"drop such records with {DROP}, or give the column a rule for missing"),
@@ -455,7 +455,7 @@ class Schema:
                 dtype = cells[column.name].dtype
                 raise ValueError(f"column {column.name!r} has dtype {dtype}: expected numbers or texts")
             values, here, codes = column.encode(cells[column.name], self.nulls)
-            if isinstance(cells[column.name], list) and BROKEN in cells[column.name]:
+            if isinstance(cells[column.name], list):
                 codes[[cell is BROKEN for cell in cells[column.name]]] = _WRONG
             refused += [(column, codes)] if (codes < 0).any() else []
             values[codes < 0] = np.nan
