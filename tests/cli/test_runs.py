@@ -1,5 +1,6 @@
 """The folder of a run, OUT.run. Its files after a fit is stopped or cannot write, and the resume from there."""
 
+import json
 import os
 import resource
 import shutil
@@ -144,7 +145,7 @@ def test_a_fit_that_was_stopped_goes_on(run, refused, files, stopped):
     assert code == 130 and "3 releases (epsilon = " in err and not files.model.exists()
     assert "n_steps = 5, this fit has 6" in refused(*files.fit(*NOISE, "--resume", "--steps", 6))
     code, _, err = run(*files.fit(*NOISE, "--resume"))
-    assert code == 0 and "step 4 of 5" in err and "step 3 of 5" not in err
+    assert code == 0 and "step 4 of 5" in err and "step 3 of 5" not in err and "changed since" not in err
     model = LatentDirichletAllocation.load(files.model)
     assert len(model.ledger_) == model.n_steps_ == 5 and files.names() == {"docs.npz", "words.txt", "model"}
     # A finished run: its data are not needed, nothing is spent, nothing is written.
@@ -161,6 +162,23 @@ def test_a_fit_that_was_stopped_goes_on(run, refused, files, stopped):
     )
     assert run(*files.fit(*NOISE, "--resume", "--steps", 6, "--force"))[0] == 0
     assert LatentDirichletAllocation.load(files.model).n_steps_ == 6
+
+
+def test_a_run_that_goes_on_tells_of_other_files(run, files, stopped, tmp_path):
+    """A file of the same base name, or the same file with other contents. Times are kept, which tell of no record."""
+    for name, persons in {"a": 30, "b": 20}.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "persons").write_text("".join(f"{i % persons}\n" for i in range(60)))
+        os.utime(tmp_path / name / "persons", (persons, persons))
+    here = ("--records", 30, "--groups", tmp_path / "a" / "persons")
+    assert stopped(*here)[0] == 130
+    kept = json.loads((folder_of(files) / "job.json").read_text())["times"]
+    assert kept == {"records": files.docs.stat().st_mtime_ns, "groups": 30 * 10**9}
+    other = files.fit(*NOISE, *here[:3], tmp_path / "b" / "persons", "--resume")
+    os.utime(files.docs, (9, 9))
+    code, _, err = run(*other)
+    assert code == 0 and "warning: records and groups: changed since the run began that --resume continues" in err
+    assert f"{files.docs} and {other[-2]} were not read" in run(*other)[1]
 
 
 def test_a_budget_pays_once_for_what_is_resumed_and_keeps_the_charge_of_what_is_given_up(run, files, stopped):

@@ -55,7 +55,7 @@ def names(run):
 
 def test_the_folder_tells_the_state(stopped, capsys):
     run = folders.run_folder(stopped.out)
-    assert folders._facts(run).keys() == {"model", "transcript", "budget", "asked"}
+    assert folders._facts(run).keys() == {"model", "transcript", "budget", "asked", "times"}
     assert folders.state(run) == "step 2 of 3"
     line = [*stopped.line]
     del line[line.index("--transcript") : line.index("--transcript") + 2]

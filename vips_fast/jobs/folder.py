@@ -2,8 +2,8 @@
 
 It exists until the fit has ended. It is the folder of `vips_fast.engine.checkpoint`, with more files:
 
-- ``job.json``: the plan of the job, the digest of the columns, and the head of the result's ledger, each written before
-  what it says begins
+- ``job.json``: the plan of the job, the times of change of its files, the digest of the columns, and the head of the
+  result's ledger, each written before what it says begins. No digest of records: it would tell neighbors apart
 - ``model``: the whole result, after the fit and before it has its place in OUT
 - ``words``: the folder of the vocabulary purchase, a run of its own with a ledger; its result is ``words/model``. Until
   the purchase ends, its start and its releases say what never leaves, in files for only your account
@@ -263,6 +263,9 @@ class JobFolder(RunFolder):
             others = differing(_facts(self.path).get("asked"), planned.get("asked", {}))
             if (self.begun or self._purchased) and (other := next((one for one in others if one[1] != one[2]), None)):
                 raise ValueError(unlike(f"{self.path} holds a run", *other))
+            kept = _facts(self.path).get("times", {}) if self.begun or self._purchased else {}
+            #: Files of the job that have another time of change than when the run here began.
+            self.changed = [name for name, time in planned.get("times", {}).items() if kept.get(name, time) != time]
             self._note(budget=None if budget is None else str(budget.path), **planned)
         except BaseException:
             self.close()

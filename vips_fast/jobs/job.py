@@ -182,6 +182,9 @@ class Job:
     asked : mapping of str to str, number or list of str
         Options that say how the records are read and that no setting holds, such as an encoding; the column of persons
         joins them. They are published with the model, and a resumed job has to have the same.
+    files : mapping of str to path
+        Files beside the records by name, such as those of labels and persons. A resumed run warns of files that have
+        another time of change than when it began: its sums would be of two data sets.
     resume : bool
         Whether to resume a stopped job; a finished one spends nothing.
     force : bool
@@ -211,6 +214,7 @@ class Job:
     groups: Any = None
     unit: str | None = None
     asked: Mapping[str, Any] = field(default_factory=dict)
+    files: Mapping[str, str | os.PathLike[str]] = field(default_factory=dict)
     resume: bool = False
     force: bool = False
     report: bool = False
@@ -241,7 +245,14 @@ class Job:
     def _given(self) -> list[str | os.PathLike[str]]:
         """List the paths that this job reads or writes beside ``out``."""
         budget = self.budget.path if isinstance(self.budget, Budget) else self.budget
-        return [path for path in (self.source.path, budget, self.transcript) if isinstance(path, (str, os.PathLike))]
+        paths = self.source.path, budget, self.transcript, *self.files.values()
+        return [path for path in paths if isinstance(path, (str, os.PathLike))]
+
+    def _times(self) -> dict[str, int]:
+        """Find the times of change of the records' file and those beside it, which say nothing of what is in them."""
+        paths = {"records": self.source.path, **self.files}
+        named = {name: path for name, path in paths.items() if isinstance(path, (str, os.PathLike))}
+        return {name: os.stat(path).st_mtime_ns for name, path in named.items() if os.path.isfile(path)}
 
     def _transcript(self, out: Path) -> Path | None:
         """Find the transcript's folder; ValueError if it is in another folder of the job."""
@@ -269,16 +280,19 @@ class Job:
             self.status = Status.PUBLISHED
             self._add_report(done, out)
             path = self.source.path if isinstance(self.source.path, str) else "the data"
-            return Outcome(
-                done, out, note=f"{out} holds the finished model; {path} was not read, and nothing was spent."
-            )
+            unread = " and ".join(map(str, (path, *self.files.values()))) + (" were" if self.files else " was")
+            return Outcome(done, out, note=f"{out} holds the finished model; {unread} not read, and nothing was spent.")
         check_place(out, self.force, self._given())
         # The run folder is locked before the data are read: a second job does not begin.
         facts: dict[str, Any] = {"model": type(self.model).__name__, "asked": dict(self.asked)}
         facts["transcript"] = None if transcript is None else str(transcript)
-        purchases = self.source.purchases
+        facts["times"], purchases = self._times(), self.source.purchases
         with JobFolder(out, resume=self.resume, budget=self._payer, purchases=purchases, **facts) as folder:
             try:
+                if folder.changed:
+                    with self._warnings():
+                        what = f"{' and '.join(folder.changed)}: changed since the run began that resume=True continues"
+                        warnings.warn(f"{what}; expected the same records, or another place for others", stacklevel=2)
                 if transcript is not None:  # after the run folder, whose refusal says how to resume
                     TranscriptWriter(transcript, first=True, resume=self.resume)  # refuses a folder that is in use
                 return self._run(folder, out, kept, transcript)

@@ -92,6 +92,7 @@ def _job_of(args: Fit, model: Any, source: Source) -> Job:
         groups=None if args.groups is None else read_labels(args.groups, model._options.invalid),
         **args.take("budget", "transcript", "unit", "resume", "force", "report"),
         asked=_asked(args),
+        files={name: path for name in _side_files(args) if (path := getattr(args, name, None)) is not None},
         backend=lambda: _cluster(args.workers),
         on_forecast=partial(_show_forecast, args),
         progress=lambda: contextlib.nullcontext() if args.quiet else ProgressLine("fit"),
@@ -103,12 +104,17 @@ def _asked(args: Fit) -> dict[str, Any]:
     """Collect the options about the reading of records that are not the default; of files the names."""
     # The text columns of a topic model or of clusters are in its folder already.
     names = [*_ASKED, "text"] if isinstance(args, Tabulate) else _ASKED
-    files = ["groups", "vectors"] + ["label", "exposure"] * (getattr(args, "schema", None) is None)
+    files = _side_files(args)
     return {
         one.name: os.path.basename(os.path.abspath(value)) if one.name in files else value
         for one in args.options()
         if one.name in names and (value := getattr(args, one.name)) != one.default
     }
+
+
+def _side_files(args: Fit) -> list[str]:
+    """Name the options that are files beside the records; a table's labels are a column."""
+    return ["groups", "vectors"] + ["label", "exposure"] * (getattr(args, "schema", None) is None)
 
 
 def _cluster(workers: int | str | None) -> contextlib.AbstractContextManager[Any]:
