@@ -6,6 +6,7 @@ import re
 import pytest
 
 from vips_fast.accounting import GaussianEvent
+from vips_fast.accounting.printing import rounded_down
 from vips_fast.engine.budget import Budget
 from vips_fast.models.lda import LatentDirichletAllocation
 
@@ -76,6 +77,7 @@ def test_show_for_people(run, files, made):
     parts = "ward7", "spent", "left", "Gaussian filter", "5/5", "waiting", "0/2", "held by process", held.budget.head
     for part in parts:
         assert part in out, part
+    assert ["left", rounded_down(Budget(made).left)] in [line.split() for line in out.splitlines()]
     code, out, _ = run("budget", "show", made, "--give-back", held.run)
     assert code == 0 and "open reservation" not in run("budget", "show", made)[1]
 

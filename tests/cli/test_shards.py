@@ -70,6 +70,7 @@ def test_tables(run, tmp_path):
     table.to_csv(tmp_path / "t.csv", index=False)
     named = ["--schema", tmp_path / "s.toml", "--label", "ill", "--person", "home"]
     assert run("shard", tmp_path / "t.csv", tmp_path / "shards", *named)[0] == 0
+    assert len(ShardedCorpus(tmp_path / "shards").groups.starts) == 30 + 1
     # So little noise that the column is among the coefficients which are shown.
     loud = ["--noise-multiplier", 0.1]
     code, text, err = run("fit", "blr", tmp_path / "shards", "--out", tmp_path / "m", *STEPS, *loud)
