@@ -95,9 +95,8 @@ def test_same_bits_for_any_threads_order_and_company(isa, dtype):
     beta = topics(rng, 12, 300)
     options = dict(clip_norm=20.0, dtype=dtype, isa=isa)
     one = call(X, beta, 0.1, **options)
-    for n_threads in (2, 3, 7):
-        for a, b in zip(one, call(X, beta, 0.1, n_threads=n_threads, **options), strict=True):
-            np.testing.assert_array_equal(a, b)
+    for a, b in zip(one, call(X, beta, 0.1, n_threads=3, **options), strict=True):
+        np.testing.assert_array_equal(a, b)
     order = rng.permutation(400)
     shuffled = call(X[order], beta, 0.1, **options)
     np.testing.assert_array_equal(shuffled.gamma, one.gamma[order])
@@ -198,46 +197,30 @@ def test_topics_that_leave_cost_nothing(alpha, monkeypatch):
     np.testing.assert_allclose(left.sum(axis=1), X.sum(axis=1) + 20 * alpha, rtol=1e-6)
 
 
-def test_underflow_is_kept_away_by_the_word_scale():
-    # Every topic gives word 1 a weight that float32 cannot hold; only ratios matter.
-    beta = np.array([[1e-2, 3e-60], [1e-2, 1e-60]])
-    for dtype in ("float32", "float64"):
-        result = lda_estep([0, 1], [1], [4], beta, 0.5, dtype=dtype)
-        assert result.sstats.sum() == pytest.approx(4.0, rel=1e-6)
-        assert result.sstats[0, 1] > result.sstats[1, 1]
-
-
 GOOD = dict(indptr=[0, 2, 3], indices=[0, 2, 1], counts=[1, 2, 3], exp_elog_beta=np.ones((2, 3)), alpha=0.5)
-
-
-#: Argument that the message names, and changes of the good ones.
+#: Bad values of each argument, which the message names.
 BAD = {
-    "indptr": [dict(indptr=bad) for bad in ([0, 3, 2], [1, 2, 3], [[0, 3]], [0.0, 2.0, 3.0], [])],
-    "indices": [dict(indices=[0, 3, 1]), dict(indices=[0, -1, 1])],
-    "counts": [dict(counts=bad) for bad in ([1, 2], [1, -2, 3], [1, np.nan, 3], [1, np.inf, 3], ["a", "b", "c"])],
-    "exp_elog_beta": [
-        dict(exp_elog_beta=bad) for bad in (np.ones(3), np.ones((0, 3)), np.array([[1, np.nan, 1]]), -np.ones((2, 3)))
-    ],
-    "alpha": [dict(alpha=bad) for bad in (0.0, [1.0, 2.0, 3.0], 1e-31, np.nan)],
-    "tol": [dict(tol=-1), dict(tol=np.nan)],
-    "word_tol": [dict(word_tol=-1), dict(word_tol=np.inf)],
-    "max_iter": [dict(max_iter=-1), dict(max_iter=1.5)],
-    "clip_norm": [dict(clip_norm=bad) for bad in (0.0, np.inf, 8.9e-308, 1e300)],
-    "spacing": [
-        dict(spacing=0.3),
-        dict(spacing=2.0**-80),
-        dict(spacing=2.0**61),
-        dict(clip_norm=1.0, spacing=2.0**-40),
-        dict(clip_norm=1.0, spacing=4.0),
-        dict(clip_norm=8.9e-308, spacing=2.0**-1030),
-    ],
-    "dtype": [dict(dtype="float16")],
-    "n_threads": [dict(n_threads=0)],
-    "isa": [dict(isa="mmx")],
+    "indptr": ([0, 3, 2], [1, 2, 3], [[0, 3]], [0.0, 2.0, 3.0], []),
+    "indices": ([0, 3, 1], [0, -1, 1]),
+    "counts": ([1, 2], [1, -2, 3], [1, np.nan, 3], [1, np.inf, 3], ["a", "b", "c"]),
+    "exp_elog_beta": (np.ones(3), np.ones((0, 3)), np.array([[1, np.nan, 1]]), -np.ones((2, 3))),
+    "alpha": (0.0, [1.0, 2.0, 3.0], 1e-31, np.nan),
+    "tol": (-1, np.nan),
+    "word_tol": (-1, np.inf),
+    "max_iter": (-1, 1.5),
+    "clip_norm": (0.0, np.inf, 8.9e-308, 1e300),
+    "spacing": (0.3, 2.0**-80, 2.0**61),
+    "dtype": ("float16",),
+    "n_threads": (0,),
+    "isa": ("mmx",),
 }
+#: A clip norm and a spacing that do not go together.
+PAIRS = [(1.0, 2.0**-40), (1.0, 4.0), (8.9e-308, 2.0**-1030)]
+CHANGES = [({name: bad}, name) for name, values in BAD.items() for bad in values]
+CHANGES += [(dict(clip_norm=clip_norm, spacing=spacing), "spacing") for clip_norm, spacing in PAIRS]
 
 
-@pytest.mark.parametrize("change, name", [(change, name) for name, changes in BAD.items() for change in changes])
+@pytest.mark.parametrize("change, name", CHANGES)
 def test_bad_input_is_named(change, name):
     with pytest.raises(ValueError, match=name):
         lda_estep(**{**GOOD, **change})

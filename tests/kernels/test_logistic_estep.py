@@ -24,14 +24,9 @@ def forms(X):
     return {"dense": X, "csr": sparse.csr_array(X), "float32": sparse.csr_array(X.astype(np.float32))}
 
 
+SCALES = dict(scale_linear=0.8, scale_quadratic=0.3)
 LATTICE = Lattice(
-    row_norm=1.3,
-    n_trials=1.0,
-    scale_linear=0.8,
-    scale_quadratic=0.3,
-    clip_norm=0.9,
-    spacing=2.0**-20,
-    factor_spacing=factor_spacing(0.9),
+    row_norm=1.3, n_trials=1.0, clip_norm=0.9, spacing=2.0**-20, factor_spacing=factor_spacing(0.9), **SCALES
 )
 
 
@@ -81,10 +76,7 @@ def test_contribution_is_a_function_of_the_record(isa, storage):
 
 
 def test_instruction_sets_share_the_integer_path():
-    """With M = 0 all instruction sets give the same bits.
-
-    Nothing before the lattice depends on the order of additions.
-    """
+    """With M = 0 nothing before the lattice depends on the order of additions."""
     X = np.round(problem(200, 20, seed=7)[0] * 16) / 64
     y = np.arange(200) % 2.0
     results = [sums_of(form, y, None, isa=isa) for isa in ISAS for form in (X, sparse.csr_array(X))]
@@ -131,19 +123,11 @@ def test_joint_norm_holds_in_integers(isa, storage, seed):
     X, y, M, m0 = problem(60, d, seed=seed)
     X[:20] *= 10.0 ** np.random.default_rng(seed).uniform(-8, 8, 20)[:, None]
     X[20] = 0
+    rows, lattice = forms(X)[storage], dict(spacing=spacing, clip_norm=clip, factor_spacing=grid)
     bound = int(clip / spacing) ** 2 * 4 ** int(round(math.log2(spacing / grid**2)))
     largest = 0
     for i in range(60):
-        sums = sums_of(
-            forms(X)[storage][i : i + 1],
-            y[i : i + 1],
-            M / 50,
-            m0 / 10,
-            spacing=spacing,
-            clip_norm=clip,
-            factor_spacing=grid,
-            isa=isa,
-        )
+        sums = sums_of(rows[i : i + 1], y[i : i + 1], M / 50, m0 / 10, isa=isa, **lattice)
         square = squared_norm(sums, d, spacing, grid)
         assert square <= bound
         largest = max(largest, square)
@@ -173,14 +157,8 @@ def test_worst_case_neighbors():
     worst = np.zeros((1, d))
     worst[0, 2] = row_norm  # an exact lattice vector: nothing is lost to truncation
     grid = factor_spacing(sensitivity)
-    kwargs = dict(
-        row_norm=row_norm,
-        scale_linear=c1,
-        scale_quadratic=c2,
-        clip_norm=sensitivity,
-        spacing=spacing,
-        factor_spacing=grid,
-    )
+    kwargs = dict(row_norm=row_norm, scale_linear=c1, scale_quadratic=c2, clip_norm=sensitivity)
+    kwargs |= dict(spacing=spacing, factor_spacing=grid)
     before = sums_of(X, y, None, **kwargs)
     after = sums_of(np.vstack([X, worst]), np.append(y, 1), None, **kwargs)
     step = math.sqrt(squared_norm(after - before, d, spacing, grid)) * grid**2

@@ -111,7 +111,12 @@ def test_fast_path_decides_half_of_all_draws_at_scale_2_40_and_rightly():
     assert abs(len(handed_on) - share * n) < 5 * math.sqrt(n * share * (1 - share))
 
 
-def check_ordinary(first, n, scale):
+@pytest.mark.parametrize(
+    "scale, n, first",
+    [(SCALE, 20_000, 1000), (1.0, 2000, 1000), (0.7, 2000, 1000), (2.0**22, 2000, 1000), (1e-3, 500, 1000)]
+    + [(2.0**33, 500, 1000), pytest.param(SCALE, 10**6, 10**9, marks=pytest.mark.slow)],
+)
+def test_ordinary_draws_agree_with_mpmath(scale, n, first):
     draws = np.empty(n, dtype=np.int64)
     native.rounded_gaussian(native.Key(KEY), first, scale, draws)
     for start in range(0, n, 20_000):
@@ -119,20 +124,13 @@ def check_ordinary(first, n, scale):
         assert draws[start : start + 20_000].tolist() == exact_draws(KEY, indices, scale)
 
 
+# 0.02 s of searching with AVX-512, 0.2 s in portable C, for 50 draws; the slow one is for 10,000.
 @pytest.mark.parametrize(
-    "scale, n", [(SCALE, 20_000), (1.0, 2000), (0.7, 2000), (2.0**22, 2000), (1e-3, 500), (2.0**33, 500)]
+    "isa, n_searched, at_least",
+    [*((isa, 10**7, 30) for isa in ISAS), pytest.param(None, 22 * 10**8, 10_000, marks=pytest.mark.slow)],
 )
-def test_ordinary_draws_agree_with_mpmath(scale, n):
-    check_ordinary(1000, n, scale)
-
-
-@pytest.mark.slow
-def test_a_million_ordinary_draws_agree_with_mpmath():
-    check_ordinary(10**9, 10**6, SCALE)
-
-
-def check_flagged(n_searched, at_least, isa=None):
-    """Check draws that the guard hands on. At the mechanism's scale, all within 2 GUARD of a boundary or in a tail."""
+def test_flagged_draws_agree_with_mpmath(isa, n_searched, at_least):
+    """At the mechanism's scale, all are within 2 GUARD of a boundary or in a tail."""
     handed_on = flagged(KEY, 0, n_searched, SCALE, isa)
     assert len(handed_on) >= at_least
     # Expected: 2 GUARD SCALE and, for both of a pair, the two tails 2^-20 and 2^-36.
@@ -145,17 +143,6 @@ def check_flagged(n_searched, at_least, isa=None):
         assert draw[0] == exact
 
 
-@pytest.mark.parametrize("isa", ISAS)
-def test_flagged_draws_agree_with_mpmath(isa):
-    # 0.02 s of searching with AVX-512, 0.2 s in portable C, for 50 draws.
-    check_flagged(10**7, 30, isa)
-
-
-@pytest.mark.slow
-def test_ten_thousand_flagged_draws_agree_with_mpmath():
-    check_flagged(22 * 10**8, 10_000)
-
-
 def boundary_scales(x, magnitude):
     """Return the doubles beside (m + 1/2)/|x|. Just below and above, for the half-integer next to magnitude |x|."""
     m = int(abs(x) * magnitude)
@@ -165,11 +152,11 @@ def boundary_scales(x, magnitude):
     return m, low, math.nextafter(low, math.inf)
 
 
-def check_boundaries(n, first, isas):
-    """Check that a draw steps to m + 1 between scales.
-
-    From m, between two neighboring ones, the closest that a double can come.
-    """
+@pytest.mark.parametrize(
+    "n, first, isas", [(1000, 0, ISAS[-1:]), (200, 7, ISAS), pytest.param(10_000, 3, ISAS, marks=pytest.mark.slow)]
+)
+def test_draws_forced_onto_boundaries(n, first, isas):
+    """Check that a draw steps from m to m + 1 between two neighboring scales, the closest that a double can come."""
     rng = np.random.default_rng(first)
     indices = np.unique(rng.integers(0, 2**44, n) + first)
     keys = {isa: native.Key(KEY) for isa in isas}
@@ -183,16 +170,6 @@ def check_boundaries(n, first, isas):
             for isa, key in keys.items():
                 native.rounded_gaussian(key, i, scale, draw, isa)
                 assert draw[0] == (expected if x > 0 else -expected), (i, scale, isa)
-
-
-def test_draws_forced_onto_boundaries():
-    check_boundaries(1000, 0, ISAS[-1:])
-    check_boundaries(200, 7, ISAS)
-
-
-@pytest.mark.slow
-def test_ten_thousand_draws_forced_onto_boundaries():
-    check_boundaries(10_000, 3, ISAS)
 
 
 @pytest.mark.parametrize("isa", ISAS)
@@ -244,9 +221,7 @@ def test_result_does_not_depend_on_the_precision_begun_with():
 
 
 def test_draws_that_the_head_words_leave_undecided():
-    """The bits drawn after v decide.
-
-    The draw crosses m + 1/2 inside v's cell of width 2^-62.
+    """The bits drawn after v decide: the draw crosses m + 1/2 inside v's cell of width 2^-62.
 
     At scale 2^50 a cell is at most 2^50 * 5 * 2^-62 < 2^-9 of a step wide, which is less than 64 fraction bits
     resolve (limbs = 3), so that a larger precision has to be gone to.

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from vips_fast.kernels import native, pg_mean
-from vips_fast.kernels.logistic import PG_CHUNK
 
 ISAS = native.isas_available()
 DTYPES = [np.float64, np.float32]
@@ -94,17 +93,6 @@ def test_lane_edges_and_place_in_the_array(isa, dtype):
         pg_mean(c[start : start + n], out=guarded[1 : n + 1], isa=isa)
         assert guarded[[0, -1]].tolist() == [-7.0, -7.0]
         np.testing.assert_array_equal(guarded[1 : n + 1], alone[start : start + n])
-
-
-@pytest.mark.parametrize("isa", ISAS)
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_bits_do_not_depend_on_threads(isa, dtype):
-    c = np.random.default_rng(0).normal(0, 20, 3 * PG_CHUNK + 5).astype(dtype)
-    expected = pg_mean(c, b=3.0, isa=isa)
-    for n_threads in (2, 3, -1):
-        np.testing.assert_array_equal(pg_mean(c, b=3.0, n_threads=n_threads, isa=isa), expected)
-    shifted = c.copy()
-    np.testing.assert_array_equal(pg_mean(shifted[1:], out=shifted[:-1], b=3.0, n_threads=2, isa=isa), expected[1:])
 
 
 def test_shapes_types_and_in_place():

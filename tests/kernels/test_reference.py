@@ -29,6 +29,7 @@ KERNELS = tomllib.loads((Path(__file__).resolve().parents[2] / "csrc" / "kernels
 KEY = bytes(range(100, 132))
 #: Around the lanes of every instruction set, the kernels' own blocks and the noise's groups of 128.
 SIZES = [1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33, 50, 63, 64, 65, 127, 128, 129]
+ROWS = (1, 2, 3, 15, 16, 17, 33, 64, 65)
 SINGLE, DOUBLE = "float32", "float64"
 
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
@@ -48,7 +49,20 @@ class Case:
 
 def equal(ours, twin, precision):
     """Integers: the same bits."""
-    np.testing.assert_array_equal(ours, twin)
+    for a, b in zip(ours, twin, strict=True) if isinstance(twin, (tuple, list)) else [(ours, twin)]:
+        np.testing.assert_array_equal(a, b)
+
+
+def near(*rtol, single=None, atol=0.0):
+    """Make a comparison of numbers with a tolerance for each part, or one for all; of float32, ``single``."""
+
+    def compare(ours, twin, precision):
+        ours, twin = (part if isinstance(part, (tuple, list)) else [part] for part in (ours, twin))
+        given = single if single and precision == SINGLE else rtol
+        for a, b, r, t in zip(ours, twin, np.resize(given, len(twin)), np.resize(atol, len(twin)), strict=True):
+            np.testing.assert_allclose(a, b, rtol=r, atol=t)
+
+    return compare
 
 
 def lda_arguments(rng, size):
@@ -90,11 +104,6 @@ def lda_table(beta, *, dtype, isa):
     return table[:, : len(beta)]
 
 
-def table_compare(ours, twin, precision):
-    # The order of at most 129 additions of positive numbers, and in float32 one rounding more.
-    np.testing.assert_allclose(ours, twin, rtol=2.0**-23 if precision == SINGLE else 129 * 2.0**-53, atol=1e-38)
-
-
 def gather_arguments(rng, size):
     """Yield empty and repeated rows, zero counts and one long document."""
     csr = [np.concatenate([[0], np.cumsum([*rng.integers(0, 9, 10), 0, size])]), None, None]
@@ -115,10 +124,7 @@ def lda_gather(rows, indptr, indices, counts, *, mode, doc_length, seeds, isa):
 
 
 def unit_words_arguments(rng, size):
-    """Yield units of no, one and several documents.
-
-    Rows are repeated, and counts are 0. Columns lie around the borders of 64.
-    """
+    """Yield units of no, one and several documents: repeated rows, zero counts, columns around the borders of 64."""
     csr = documents(rng, [*rng.integers(1, 60, 11), 0, size], 200)
     csr = (csr[0], csr[1].astype(np.int32), rng.integers(0, 3, len(csr[1])).astype(np.int32))
     yield (rng.integers(0, 13, 13), np.array([0, 1, 1, 4, 5, 11, 13]), *csr), {}
@@ -177,26 +183,12 @@ def word_ratios(ends, columns, proportions, ratios, *, isa):
     return out
 
 
-def word_ratios_compare(ours, twin, precision):
-    # Sums of at most 129 products above 0, in float32.
-    np.testing.assert_allclose(ours, twin, rtol=(129 / 8 + 4) * 2.0**-23)
-
-
 def units_arguments(rng, size):
     """Units of no, one and several documents that share words. Clipped or not, by words or not."""
     csr = documents(rng, [*rng.integers(1, 38, 11), 0, size], 200)
     starts = np.array([0, 1, 1, 4, 5, 11, 13])
-    bounds = (
-        (None, 0, 0, 0),
-        (6.0, 0, 0, 0),
-        (6.0, 2.0, 0, 0),
-        (1e3, 0, 0, 0),
-        (6.0, 2.0, 1, 0),
-        (9.0, 0, 1, 0),
-        (6.0, 2.0, 1, 0.1),
-        (9.0, 0, 0, 1e-6),
-    )
-    for clip_norm, word_clip, spread, share_floor in bounds:
+    bounds = [(None, 0, 0, 0), (6.0, 0, 0, 0), (6.0, 2.0, 0, 0), (1e3, 0, 0, 0), (6.0, 2.0, 1, 0), (9.0, 0, 1, 0)]
+    for clip_norm, word_clip, spread, share_floor in [*bounds, (6.0, 2.0, 1, 0.1), (9.0, 0, 0, 1e-6)]:
         args = (starts, *csr, topics(rng, 1 + size % 33, 200), 0.1)
         weight = np.exp(rng.normal(size=200)) if spread else None
         settings = {"clip_norm": clip_norm, "word_clip": word_clip, "word_weight": weight, "share_floor": share_floor}
@@ -258,10 +250,7 @@ def shrink_compare(ours, twin, precision):
 
 
 def mass_arguments(rng, size):
-    """Yield masses from nothing to 10^5 times the noise.
-
-    On grids around the lanes and the topic model's own of 61 points.
-    """
+    """Yield masses from nothing to 10^5 times the noise, on grids around the lanes and the model's own of 61 points."""
     for n_grid in (1, 2, size, 61, 128):
         width = rng.uniform(0, 3, n_grid) * (np.arange(n_grid) > 0)
         total = np.concatenate([rng.normal(size=size), np.geomspace(0.1, 1e5, 5)]) * 0.3
@@ -276,14 +265,6 @@ def word_masses(total, grid, width, weight, sd, isa=None):
     # Known values are read, whatever noise is stated meanwhile.
     native.word_masses(total, grid, width, weight, True, sd, likelihood, None, means, isa)
     return means, sums, likelihood[:, :n_grid]
-
-
-def mass_compare(ours, twin, precision):
-    # Exponents down to -80, made in float64 and rounded to float32, are off by up to 80 / 2^24; below that they are
-    # capped (kernels.toml).
-    np.testing.assert_allclose(ours[0], twin[0], rtol=6e-6)
-    np.testing.assert_allclose(ours[1], twin[1], rtol=6e-6, atol=1e-24)  # e^-80 over a word's sum
-    np.testing.assert_allclose(ours[2], twin[2], rtol=6e-6, atol=1e-34)
 
 
 def ratio_arguments(rng, size):
@@ -301,11 +282,6 @@ def topic_ratios(x, base, sd, mass, loadings, own, isa=None):
     work = np.empty(8 * (4 * n_topics + 30 + q * (q + 2)))
     native.topic_ratios(x, base, sd, mass, loadings, own, work, expected, isa)
     return expected
-
-
-def ratio_compare(ours, twin, precision):
-    # float64, systems of up to 32 factors: 5e-12 was seen. The result is rounded to float32.
-    np.testing.assert_allclose(ours, twin, rtol=1e-7)
 
 
 def blend_arguments(rng, size):
@@ -361,12 +337,6 @@ def noise_units(average, sd, mass, weight, isa=None):
     return x, base
 
 
-def units_of_noise_compare(ours, twin, precision):
-    # Rounded to float32, whose least normal number is 1e-38.
-    for one, other in zip(ours, twin, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-7, atol=1e-38)
-
-
 def parameter_arguments(rng, size):
     yield (rng.gamma(0.3, 9.0, (9, size)).astype(np.float32), rng.gamma(1.0, 1.0, (9, size)), 1e4, 0.02), {}
 
@@ -376,12 +346,6 @@ def table_parameters(units, sd, factor, eta, dtype, isa=None):
     native.table_parameters(factor, eta, units, sd, table, sums, isa)
     assert (table[:, -3:] == 7.0).all()
     return table[:, :-3], sums
-
-
-def parameters_compare(ours, twin, precision):
-    # float64, then rounded to the table's precision.
-    np.testing.assert_allclose(ours[0], twin[0], rtol=1e-7 if precision == SINGLE else 1e-14)
-    np.testing.assert_allclose(ours[1], twin[1], rtol=1e-13)
 
 
 def rows_arguments(rng, size):
@@ -415,11 +379,6 @@ def table_spread(table, weight, least, dtype, isa=None):
     out = np.empty(len(table))
     native.table_spread(least, weight, table.astype(dtype), out, isa)
     return out
-
-
-def spread_compare(ours, twin, precision):
-    # float64 sums in another order, of shares in the table's precision.
-    np.testing.assert_allclose(ours, twin, rtol=2e-7 if precision == SINGLE else 1e-13)
 
 
 def cell_arguments(rng, size):
@@ -463,15 +422,8 @@ def cell_compare(ours, twin, precision):
 def token_arguments(rng, size):
     """Few and many words, short and long, in every neighborhood of separators. Texts without any."""
     for n_letters, rate in ((2, 2), (9, 5), (250, 40)):
-        yield (
-            (
-                [
-                    bytes(rng.choice(n_letters, k) + (rng.random(k) < 1 / rate) * 255).replace(b"\xfe", b"")
-                    for k in (0, size, 50 * size, 1)
-                ],
-            ),
-            {},
-        )
+        letters = (rng.choice(n_letters, k) + (rng.random(k) < 1 / rate) * 255 for k in (0, size, 50 * size, 1))
+        yield ([bytes(text).replace(b"\xfe", b"") for text in letters],), {}
 
 
 def token_numbers(texts, *, isa):
@@ -491,11 +443,6 @@ def token_numbers(texts, *, isa):
             n_known = max(n_known, numbers[:n].max(initial=-1) + 1)
         names = known[: ends[n_known - 1] if n_known else 0].tobytes().split(b"\xff")[:-1]
     return np.concatenate(found), text_ends, names
-
-
-def token_compare(ours, twin, precision):
-    for a, b in zip(ours, twin):
-        np.testing.assert_array_equal(a, b)
 
 
 def weight_arguments(rng, size):
@@ -525,13 +472,6 @@ def logistic_weights(X, y, trials, M, center, *, row_norm, scales, clip_norm, sp
     return tuple(out)
 
 
-def weights_compare(ours, twin, precision):
-    # c differs by the order of d^2 additions, <xi>, the norm and the factors with it; an integer that truncates apart
-    # can cost or spare a step of 2^-20.
-    for a, b, rtol in zip(ours, twin, (1e-5, 1e-5, 1e-12, 1e-11), strict=True):
-        np.testing.assert_allclose(a, b, rtol=rtol, atol=1e-12)
-
-
 def accumulate_arguments(rng, size):
     X = rng.normal(size=(20, size)) * (rng.random((20, size)) < 0.5)
     for rows in (X, sp.csr_array(X)):
@@ -553,29 +493,20 @@ def dense(twin):
 
 
 def logistic_units_arguments(rng, size):
-    """Yield units of no, one, few and many rows.
-
-    Beside them rows of zeros and rows that contribute nothing; all clips.
-    """
+    """Yield units of no, one, few and many rows, rows of zeros and ones that contribute nothing; all clips."""
     starts, spacing, grid = np.array([0, 1, 1, 3, 10, 90]), 2.0**-20, 2.0**-18
     X = rng.normal(size=(90, size)) * (rng.random((90, size)) < 0.5) + 0.3 * (np.arange(90) % 3 == 0)[:, None]
     X[2] = 0.0
     X = X.astype(np.float32).astype(np.float64)
     for scales, label_free in (((0.7, 0.3), True), ((0.7, 0.3), False), ((1.0, np.inf), True), ((9.0, 9.0), True)):
         center, y = rng.normal(size=size) / size, rng.integers(0, 2, 90).astype(float)
-        factors = np.array(
-            [
-                clip_weights(x, b, 1.0, np.eye(size), center, 1.5, scales, 1.0, label_free, spacing, grid)
-                for x, b in zip(X, y, strict=True)
-            ]
-        )
+        more = 1.0, np.eye(size), center, 1.5, scales, 1.0, label_free, spacing, grid
+        factors = np.array([clip_weights(x, b, *more) for x, b in zip(X, y, strict=True)])
         linear, quadratic, norms = factors[:, 0] * (1 - 1e-7), factors[:, 1] * (1 - 1e-7), factors[:, 3]
         linear[7] = quadratic[7] = 0.0
         for rows in (X, sp.csr_array(X)):
-            yield (
-                (starts, rows, linear, quadratic, norms),
-                {"clip_norm": 1.0, "spacing": spacing, "grid": grid, "label_free": label_free},
-            )
+            settings = {"clip_norm": 1.0, "spacing": spacing, "grid": grid, "label_free": label_free}
+            yield (starts, rows, linear, quadratic, norms), settings
 
 
 def logistic_units(starts, X, linear, quadratic, norms, *, clip_norm, spacing, grid, label_free, dtype, isa):
@@ -590,10 +521,7 @@ def logistic_units(starts, X, linear, quadratic, norms, *, clip_norm, spacing, g
 @pytest.mark.parametrize("label_free", [False, True])
 @pytest.mark.parametrize("m, d", [(10_000, 20), (300, 123), (3, 4000)])
 def test_units_of_many_rows_and_of_many_columns(m, d, label_free, sparse):
-    """The bound holds in exact integers and is used.
-
-    Columns of zeros, which make pairs of rows the cheaper way, change nothing but roundings.
-    """
+    """The bound holds in integers and is used; columns of zeros, which make pairs of rows cheaper, only round apart."""
     rng, spacing, grid = np.random.default_rng(m), 2.0**-20, 2.0**-18
     X = rng.normal(size=(m, d)) * (rng.random((m, d)) < 0.3) + 0.2
     X /= np.linalg.norm(X, axis=1)[:, None]
@@ -613,23 +541,14 @@ def test_units_of_many_rows_and_of_many_columns(m, d, label_free, sparse):
         np.testing.assert_allclose(few, pairs, rtol=1e-5)
 
 
-def logistic_units_compare(ours, twin, precision):
-    # An integer that truncates apart can cost or spare a step of 2^-20.
-    for a, b in zip(ours, twin, strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-5)
-
-
 def classes_arguments(rng, size):
     """Yield one class and several, with and without units. Rows beyond their bound, rows of zeros; all clips."""
     X = rng.normal(size=(150, size)) * (rng.random((150, size)) < 0.5)
     X[3] = 0.0
     X = X.astype(np.float32).astype(np.float64)
     starts = np.array([0, 1, 1, 3, 10, 149, 150])
-    for K, scales, clip, units in (
-        (1, (9.0, 9.0), 1.0, None),
-        (3, (0.7, 0.3), 1.0, starts),
-        (5, (1.0, np.inf), 0.5, None),
-    ):
+    kinds = (1, (9.0, 9.0), 1.0, None), (3, (0.7, 0.3), 1.0, starts), (5, (1.0, np.inf), 0.5, None)
+    for K, scales, clip, units in kinds:
         roots = rng.normal(size=(K, size, size)) / size
         labels, state = rng.integers(-1, K, 150).astype(float), (roots @ roots.mT, rng.normal(size=(K, size)) / size)
         for given in (state, (None, state[1]), (None, np.zeros((K, size)))):
@@ -659,11 +578,6 @@ def pg_mean_arguments(rng, size):
     c = np.concatenate([[0.0], 2.0 ** rng.uniform(-40, 40, size)])
     yield (c,), {}
     yield (c,), {"b": 3}
-
-
-def pg_mean_compare(ours, twin, precision):
-    # The twin's series is cut at c^6/13440, below 1e-16 of 1/4 in its range; tanh and a division give 4 ulp.
-    np.testing.assert_allclose(ours, twin, rtol=1e-15)
 
 
 def shapes(size):
@@ -710,10 +624,6 @@ def sbn_gram_arguments(rng, size):
 
 def sbn_visible_norms_arguments(rng, size):
     yield ((rng.random((20, size)) < 0.4).astype(np.uint8), rng.random(size)), {}
-
-
-def sbn_visible_norms_compare(ours, twin, precision):
-    np.testing.assert_allclose(ours, twin, rtol=1e-12)  # the order of at most 129 additions
 
 
 def sbn_clip_compare(ours, twin, precision):
@@ -846,49 +756,56 @@ def verdict(check):
     return judged
 
 
-def verdict_compare(ours, twin, precision):
-    assert ours[0] == twin[0]
-
-
 BOTH = (SINGLE, DOUBLE)
 REGISTRY = {
-    "lda_table": Case(table_arguments, table_compare, BOTH),
-    "lda_gather": Case(gather_arguments, token_compare),
+    # The order of at most 129 additions of positive numbers, and in float32 one rounding more.
+    "lda_table": Case(table_arguments, near(129 * 2.0**-53, single=2.0**-23, atol=1e-38), BOTH),
+    "lda_gather": Case(gather_arguments, equal),
     "lda_collapsed": Case(collapsed_arguments, units_compare, BOTH),
     "lda_estep": Case(lda_arguments, lda_compare, BOTH),
     "lda_units": Case(units_arguments, units_compare, BOTH),
-    "unit_words": Case(unit_words_arguments, token_compare),
+    "unit_words": Case(unit_words_arguments, equal),
     "word_histogram": Case(histogram_arguments, equal),
-    "split_words": Case(split_arguments, token_compare),
-    "word_ratios": Case(word_ratio_arguments, word_ratios_compare),
+    "split_words": Case(split_arguments, equal),
+    # Sums of at most 129 products above 0, in float32.
+    "word_ratios": Case(word_ratio_arguments, near((129 / 8 + 4) * 2.0**-23)),
     "csv_cells": Case(cell_arguments, cell_compare),
-    "token_numbers": Case(token_arguments, token_compare),
+    "token_numbers": Case(token_arguments, equal),
     "shrink_means": Case(shrink_arguments, shrink_compare, (SINGLE,), (1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 33, 50)),
     "blend_release": Case(blend_arguments, blend_compare, BOTH),
     "noise_sums": Case(noise_arguments, noise_compare),
-    "noise_units": Case(noise_units_arguments, units_of_noise_compare, (SINGLE,)),
-    "table_parameters": Case(parameter_arguments, parameters_compare, BOTH),
+    # Rounded to float32, whose least normal number is 1e-38.
+    "noise_units": Case(noise_units_arguments, near(1e-7, atol=1e-38), (SINGLE,)),
+    # float64, then rounded to the table's precision.
+    "table_parameters": Case(parameter_arguments, near(1e-14, 1e-13, single=(1e-7, 1e-13)), BOTH),
     "table_shares": Case(rows_arguments, shares_compare, BOTH),
-    "table_spread": Case(spread_arguments, spread_compare, BOTH),
-    "word_masses": Case(mass_arguments, mass_compare, sizes=(1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 33)),
-    "topic_ratios": Case(ratio_arguments, ratio_compare, sizes=(1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 33, 50)),
-    "logistic_classes": Case(classes_arguments, classes_compare, BOTH, (1, 2, 3, 15, 16, 17, 33, 64, 65)),
-    "logistic_weights": Case(weight_arguments, weights_compare, sizes=(1, 2, 3, 15, 16, 17, 33, 64, 65)),
-    "logistic_accumulate": Case(accumulate_arguments, token_compare, sizes=(1, 2, 3, 15, 16, 17, 33, 64, 65)),
-    "logistic_units": Case(logistic_units_arguments, logistic_units_compare, BOTH, (1, 2, 3, 15, 16, 17, 33, 64, 65)),
-    "pg_mean": Case(pg_mean_arguments, pg_mean_compare),
+    # float64 sums in another order, of shares in the table's precision.
+    "table_spread": Case(spread_arguments, near(1e-13, single=2e-7), BOTH),
+    # Exponents down to -80, made in float64 and rounded to float32, are off by up to 80 / 2^24; below that they are
+    # capped (kernels.toml). Sums of words may be as small as e^-80.
+    "word_masses": Case(mass_arguments, near(6e-6, atol=(0, 1e-24, 1e-34)), sizes=(*SIZES[:11], 33)),
+    # float64, systems of up to 32 factors: 5e-12 was seen. The result is rounded to float32.
+    "topic_ratios": Case(ratio_arguments, near(1e-7), sizes=(1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 33, 50)),
+    "logistic_classes": Case(classes_arguments, classes_compare, BOTH, ROWS),
+    # c differs by the order of d^2 additions, <xi>, the norm and the factors with it; an integer that truncates apart
+    # can cost or spare a step of 2^-20, of a unit's too.
+    "logistic_weights": Case(weight_arguments, near(1e-5, 1e-5, 1e-12, 1e-11, atol=1e-12), sizes=ROWS),
+    "logistic_accumulate": Case(accumulate_arguments, equal, sizes=ROWS),
+    "logistic_units": Case(logistic_units_arguments, near(1e-5), BOTH, ROWS),
+    # The twin's series is cut at c^6/13440, below 1e-16 of 1/4 in its range; tanh and a division give 4 ulp.
+    "pg_mean": Case(pg_mean_arguments, near(1e-15)),
     "sbn_pg": Case(sbn_pg_arguments, sbn_compare, BOTH, tuple(SIZES[:-3])),
     "sbn_quadratic": Case(sbn_quadratic_arguments, lambda a, b, p: sbn_compare([a], [b], p)),
     "sbn_clip": Case(clipping, sbn_clip_compare, sizes=tuple(SIZES[:-3])),
-    "sbn_visible_norms": Case(sbn_visible_norms_arguments, sbn_visible_norms_compare),
+    "sbn_visible_norms": Case(sbn_visible_norms_arguments, near(1e-12)),  # the order of at most 129 additions
     "sbn_cross": Case(sbn_cross_arguments, equal),
     "sbn_gram": Case(sbn_gram_arguments, equal),
     "chacha20_fill": Case(chacha20_fill_arguments, equal),
     "chacha20_words": Case(words_arguments, equal),
     "gaussian_exact": Case(exact_arguments, gaussian_compare, sizes=(1, 7, 129)),
     "gaussian_flagged": Case(flagged_arguments, flagged_compare),
-    "int64_check": Case(check_arguments, verdict_compare),
-    "symmetric_check": Case(symmetric_check_arguments, verdict_compare),
+    "int64_check": Case(check_arguments, equal),
+    "symmetric_check": Case(symmetric_check_arguments, equal),
     "rounded_gaussian": Case(gaussian_arguments, gaussian_compare),
     "add_rounded_gaussian": Case(add_arguments, gaussian_compare),
     "symmetric_gaussian": Case(symmetric_arguments, gaussian_compare),
@@ -978,13 +895,7 @@ def bits(result):
 
 
 def test_kernels_give_the_same_bits_to_many_threads_at_once():
-    """All kernels share their arguments among eight threads.
-
-    Each begins with another one.
-
-    Kernels keep nothing between calls and let go of the interpreter's lock, if there is one. Shared state
-    would show here, and more of it without a lock.
-    """
+    """Kernels keep nothing between calls: shared state would show among eight threads, more so without a lock."""
     jobs = []
     for name, case in REGISTRY.items():
         ours = OURS.get(name) or getattr(kernels, name)
@@ -1029,10 +940,7 @@ def test_import_is_light():
 @pytest.mark.parametrize(
     "wrong",
     [
-        dict(share_floor=-0.1),
-        dict(share_floor=1e-7),
-        dict(share_floor=1.5),
-        dict(share_floor=np.nan),
+        *(dict(share_floor=bad) for bad in (-0.1, 1e-7, 1.5, np.nan)),
         dict(share_floor=0.1, clip_norm=None),
         dict(word_clip=-1.0),
         dict(word_weight=np.full(200, 1e-7)),

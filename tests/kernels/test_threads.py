@@ -1,7 +1,21 @@
-"""Work that is handed out in chunks is done once, whole, and given back in order."""
+"""Work that is handed out in chunks is done once, whole and in order; no bit depends on the number of threads."""
 
+import numpy as np
 import pytest
+import scipy.sparse as sp
+from inputs import network, topics
 
+from vips_fast.kernels import (
+    add_rounded_gaussian,
+    lda_estep,
+    pg_mean,
+    rounded_gaussian,
+    sbn_pg,
+    sbn_quadratic,
+    symmetric_gaussian,
+)
+from vips_fast.kernels.logistic import PG_CHUNK
+from vips_fast.kernels.noise import BLOCK
 from vips_fast.kernels.threads import map_chunks, run_blocks
 
 
@@ -24,3 +38,48 @@ def test_an_error_in_a_block_is_raised_and_ends_the_work(n_threads):
     with pytest.raises(ZeroDivisionError):
         run_blocks(1000, n_threads, work)
     assert len(done) < 1000
+
+
+rng, KEY = np.random.default_rng(4), bytes(range(100, 132))
+P, SYMMETRIC = network(rng, 1400, 23, 9), rng.integers(0, 2**40, (333, 333))
+GRAM = 0.25 * P["w"].T @ P["w"]
+C = rng.normal(0, 20, 3 * PG_CHUNK + 5)
+COUNTS, BETA = sp.csr_array(rng.poisson(0.3, (400, 300))), topics(rng, 12, 300)
+
+
+def in_place(c, n_threads):
+    """An output that overlaps its input."""
+    shifted = np.append(0.0, c)
+    pg_mean(shifted[1:], out=shifted[:-1], b=3.0, n_threads=n_threads)
+    return shifted[:-1]
+
+
+def added(add, sums, scale, **options):
+    add(out := sums.copy(), scale, **options)
+    return out
+
+
+#: Every entry that takes a number of threads.
+ENTRIES = {
+    "lda_estep": lambda n: lda_estep(COUNTS.indptr, COUNTS.indices, COUNTS.data, BETA, 0.1, clip_norm=9.0, n_threads=n),
+    "sbn_pg": lambda n: sbn_pg(**P, n_threads=n),
+    "sbn_quadratic": lambda n: sbn_quadratic(P["y"], P["w"], GRAM, P["b"], P["start"], n_threads=n),
+    "pg_mean": lambda n: pg_mean(C, b=3.0, n_threads=n),
+    "pg_mean, float32": lambda n: pg_mean(C.astype(np.float32), b=3.0, n_threads=n),
+    "pg_mean, in place": lambda n: in_place(C, n),
+    "rounded_gaussian": lambda n: rounded_gaussian(2.0**23, 5 * BLOCK + 77, unsafe_test_key=KEY, n_threads=n),
+    "add_rounded_gaussian": lambda n: added(
+        add_rounded_gaussian, np.arange(5 * BLOCK + 77), 2.0**23, unsafe_test_key=KEY, n_threads=n
+    ),
+    "symmetric_gaussian": lambda n: added(
+        symmetric_gaussian, SYMMETRIC + SYMMETRIC.T, 2.0**22.3, unsafe_test_key=KEY, n_threads=n
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ENTRIES)
+def test_same_bits_for_every_number_of_threads(name):
+    one, *others = (ENTRIES[name](n_threads) for n_threads in (1, 2, 3, 7, 16, -1))
+    for other in others:
+        for a, b in zip(one, other, strict=True) if isinstance(one, tuple) else [(one, other)]:
+            np.testing.assert_array_equal(a, b)
