@@ -38,8 +38,7 @@ def test_dense_of_any_width(width):
     X = SMALL.astype(width)
     got = check_counts(X)
     canonical(got, X.astype(np.int64))
-    assert got.dtype == np.int32
-    assert np.array_equal(X, SMALL.astype(width))
+    assert got.dtype == np.int32 and np.array_equal(X, SMALL.astype(width))
 
 
 @pytest.mark.parametrize("kind", ("array", "matrix"))
@@ -80,40 +79,37 @@ BROKEN = {
 
 
 def test_entries_that_cancel_are_still_negative():
-    for build in (sparse.coo_array, sparse.coo_matrix):
-        X = build((np.array([3, -3]), ([0, 0], [1, 1])), shape=(1, 2))
+    matrices = [kind((np.array([3, -3]), ([0, 0], [1, 1]))) for kind in (sparse.coo_array, sparse.coo_matrix)]
+    for kind in (sparse.csr_array, sparse.csc_array):
+        matrices.append(Y := kind((2, 2), dtype=np.int64))
+        Y.indptr, Y.indices, Y.data = np.array([0, 2, 2], np.int32), np.array([1, 1], np.int32), np.array([3, -3])
+    for X in matrices:
         with pytest.raises(ValueError, match="negative"):
             check_counts(X)
-        for convert in ("csr", "csc"):
-            Y = getattr(sparse, f"{convert}_array")((2, 2), dtype=np.int64)
-            Y.indptr = np.array([0, 2, 2], np.int32)
-            Y.indices, Y.data = np.array([1, 1], np.int32), np.array([3, -3])
-            with pytest.raises(ValueError, match="negative"):
-                check_counts(Y)
 
 
-@pytest.mark.parametrize(
-    "arrays",
-    [
-        dict(indptr=[0, 3, 2, 4]),
-        dict(indptr=[0, 3, 4, 0]),
-        dict(indptr=[0, 2, 2, 4000]),
-        dict(indptr=[1, 2, 2, 4]),
-        dict(indptr=[-1, 2, 2, 4]),
-        dict(indptr=[0, 2, 4]),
-        dict(indptr=[0.0, 2.0, 2.0, 4.0]),
-        dict(indices=[1, 3, 0, 4]),
-        dict(indices=[1, 3, 0, -1]),
-        dict(indices=[1, 3, 0]),
-        dict(data=[1, 2, 3]),
-    ],
-)
+BROKEN_ARRAYS = {
+    "indptr": (
+        [0, 3, 2, 4],
+        [0, 3, 4, 0],
+        [0, 2, 2, 4000],
+        [1, 2, 2, 4],
+        [-1, 2, 2, 4],
+        [0, 2, 4],
+        [0.0, 2.0, 2.0, 4.0],
+    ),
+    "indices": ([1, 3, 0, 4], [1, 3, 0, -1], [1, 3, 0]),
+    "data": ([1, 2, 3],),
+}
+
+
+@pytest.mark.parametrize("name, array", [(name, array) for name, arrays in BROKEN_ARRAYS.items() for array in arrays])
 @pytest.mark.parametrize("transposed", (False, True))
-def test_broken_index_arrays(arrays, transposed):
+def test_broken_index_arrays(name, array, transposed):
     csr = sparse.csr_array(SMALL)
     X = sparse.csc_array((4, 3), dtype=np.int64) if transposed else csr  # the same arrays as columns
-    for name in ("data", "indices", "indptr"):
-        setattr(X, name, np.asarray(arrays.get(name, getattr(csr, name))))
+    X.data, X.indices, X.indptr = csr.data, csr.indices, csr.indptr
+    setattr(X, name, np.asarray(array))
     for invalid in ("raise", "drop"):
         with pytest.raises(ValueError, match="X is not a valid sparse matrix: its index arrays"):
             check_counts(X, invalid=invalid)
@@ -180,9 +176,6 @@ def test_arbitrary_arrays_are_refused_or_right(indptr, indices, data, format):
         where = (major, indices[:nnz]) if format == "csr" else (indices[:nnz], major)
         np.add.at(expected, where, data[:nnz])
     canonical(got, expected)
-
-
-# Rows that hold an invalid value are dropped without a word.
 
 
 @pytest.mark.filterwarnings("error")

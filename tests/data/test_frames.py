@@ -110,10 +110,7 @@ def test_an_index_that_repeats_is_told():
 
 @pytest.mark.parametrize("kind", [pandas.DataFrame, polars.DataFrame, lambda c: polars.DataFrame(c).to_arrow()])
 def test_a_column_of_persons_that_repeats_is_told(kind):
-    """A person's column is recognized by its name and by repeats.
-
-    In any case and with an id or without; nothing else counts.
-    """
+    """A person's column is recognized by its name and by repeats; nothing else counts."""
 
     def told(X, **how):
         with warnings.catch_warnings(record=True) as caught:
@@ -142,7 +139,6 @@ def test_set_output(output, kind):
 
 
 def test_names_are_rebuilt_and_resumed(tmp_path):
-    """A transcript and a run's folder hold the names. A later call has to have them."""
     X, names = frame(pandas.DataFrame), {"transcript": tmp_path / "t", "checkpoint": tmp_path / "c"}
 
     class Stop(Exception):

@@ -99,9 +99,6 @@ def test_broken_npz(tmp_path, change, message):
     assert "7351" not in str(caught.value)
 
 
-# Other files
-
-
 @pytest.mark.parametrize(
     "head, message",
     [
@@ -123,9 +120,6 @@ def test_a_file_of_another_kind_is_named_with_the_remedy(tmp_path, head, message
     for read in (lambda: load_corpus(path, VOCABULARY, text="note"), lambda: column_names(path)):
         with pytest.raises(ValueError, match=message):
             read()
-
-
-# load_corpus
 
 
 @given(st.lists(st.text("ab", max_size=3)), st.sampled_from(("\n", "\r\n", "\r")), st.integers(1, 5))

@@ -87,9 +87,8 @@ def test_a_row_is_encoded_alone_and_within_its_norm(rows):
     table = [dict(zip(SCHEMA.names, row)) for row in rows]
     whole = SCHEMA.encode({name: [row[name] for row in table] for name in SCHEMA.names}, invalid="nan").toarray()
     for row, encoded in zip(table, whole):
-        np.testing.assert_array_equal(
-            SCHEMA.encode({name: [cell] for name, cell in row.items()}, invalid="nan").toarray()[0], encoded
-        )
+        alone = SCHEMA.encode({name: [cell] for name, cell in row.items()}, invalid="nan")
+        np.testing.assert_array_equal(alone.toarray()[0], encoded)
     good = whole[np.isfinite(whole).all(axis=1)]
     assert (np.linalg.norm(good, axis=1) <= SCHEMA.row_norm * (1 + 1e-15)).all()
 
@@ -235,9 +234,6 @@ def test_decimal_commas_are_said_by_the_schema():
     for cell in ("1.5", "1,000.5", "12.34,5", "1,2,3", "one", ","):
         with pytest.raises(ValueError, match="row 0, column 'a': expected a finite number"):
             schema.encode({"a": [cell]})
-
-
-# -- rules for numbers: what is missing, what is beyond the bounds, and the step of an effect
 
 
 def number(**more):

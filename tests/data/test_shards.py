@@ -134,34 +134,21 @@ def test_what_shows_without_verifying(corpus):
     """Offsets that lead outside are seen when rows are taken. Whether or not digests were."""
     starts, columns = ((corpus.path / f"{name}.npy").read_bytes() for name in ("indptr", "indices"))
     last, before = columns[-2:], columns[-4:-2]  # numbers of two bytes
-    for name, whole, damaged, message in (
-        (
-            "indptr",
-            starts,
-            starts[:-2] + b"\xff\xff",
-            "expected offsets that rise, and none past the end; .* write the",
-        ),
-        ("indptr", starts, starts.replace(b"<u2", b"<f2"), "expected <u2"),
-        *(("indptr", starts, bad, "not a .npy file") for bad in (b"PK\3\4" + starts[4:], starts.replace(b"}", b"("))),
-        (
-            "indices",
-            columns,
-            columns[:-1] + b"\xff",
-            "expected numbers of columns below 300; .* write the shards again",
-        ),
-        (
-            "indices",
-            columns,
-            columns[:-2] + before,
-            "a row's columns do not ascend, each once; .* write the shards again",
-        ),
-        ("indices", columns, columns[:-4] + last + before, "a row's columns do not ascend, each once"),
+    again, ascend = "; .* write the shards again", "a row's columns do not ascend, each once"
+    for name, damaged, message in (
+        ("indptr", starts[:-2] + b"\xff\xff", "expected offsets that rise, and none past the end" + again),
+        ("indptr", starts.replace(b"<u2", b"<f2"), "expected <u2"),
+        ("indptr", b"PK\3\4" + starts[4:], "not a .npy file"),
+        ("indptr", starts.replace(b"}", b"("), "not a .npy file"),
+        ("indices", columns[:-1] + b"\xff", "expected numbers of columns below 300" + again),
+        ("indices", columns[:-2] + before, ascend + again),
+        ("indices", columns[:-4] + last + before, ascend),
     ):
         path = corpus.path / f"{name}.npy"
         path.write_bytes(damaged)
         with pytest.raises(ValueError, match=f"{name}.npy: {message}"):
             ShardedCorpus(corpus.path, verify=False).take(np.arange(390, 400))
-        path.write_bytes(whole)
+        path.write_bytes(starts if name == "indptr" else columns)
 
 
 def test_a_person_in_two_places_is_refused(tmp_path):
@@ -193,7 +180,6 @@ def test_pickles_go_by_path_and_know_their_corpus(tmp_path, corpus):
 
 
 def test_memory_does_not_grow_with_the_corpus(tmp_path):
-    """Pages that were read leave the process. They stay in the system's cache."""
     path, rng = tmp_path / "big", np.random.default_rng(0)
     rows = 40_000
     X = sp.csr_array(rng.integers(300, 400, (rows, 300)).astype(np.int32))
@@ -282,7 +268,6 @@ def test_words_that_would_bias_a_bin_are_drawn_again(monkeypatch):
 
 
 def test_a_folder_is_there_whole_or_not_at_all(tmp_path, monkeypatch):
-    """Whatever call of the system fails, and in whichever batch."""
 
     def broken():
         yield Batch(tagged(200))
@@ -317,15 +302,11 @@ def test_a_folder_is_there_whole_or_not_at_all(tmp_path, monkeypatch):
 
 def test_bad_arguments(tmp_path):
     X, path = tagged(20), tmp_path / "shards"
-    for arguments, message in (
-        (dict(kind="words"), "kind="),
-        (dict(bins=0), "bins="),
-        (dict(bins=2.5), "bins="),
-        (dict(invalid="skip"), "invalid="),
-        (dict(vocabulary=["a"]), "rows has 8 features"),
-    ):
-        with pytest.raises(ValueError, match=message):
+    for arguments in (dict(kind="words"), dict(bins=0), dict(bins=2.5), dict(invalid="skip")):
+        with pytest.raises(ValueError, match=f"{next(iter(arguments))}="):
             write_shards(path, [Batch(X)], **arguments)
+    with pytest.raises(ValueError, match="rows has 8 features"):
+        write_shards(path, [Batch(X)], vocabulary=["a"])
     for batches, message in (
         ([], "no rows; expected at least one"),
         ([Batch(X[:0])], "no rows; expected at least one"),

@@ -71,7 +71,8 @@ def test_a_job_reads_a_query_as_it_reads_the_file(path, tmp_path):
     assert found[0].n_records == found[1].n_records == found[2].n_records == 700
 
 
-def test_no_stream_is_read_twice(path, tmp_path):
+def test_a_stream_is_fitted_to_in_one_reading_or_not_at_all(path, tmp_path):
+    topics_of(tmp_path, n_records=700).fit(dict(streams(path))["reader"], text="note", person="person")
     reader = dict(streams(path))["reader"]
     message = "records: a stream can be read once only; expected a file or a query, or a public vocabulary"
     for n_records in (700, None):
@@ -79,10 +80,6 @@ def test_no_stream_is_read_twice(path, tmp_path):
         with pytest.raises(ValueError, match=message):
             topics.fit(reader, text="note", person="person", out=tmp_path / f"run-{n_records}")
     assert len(reader.read_all()) == 3000
-
-
-def test_a_stream_is_fitted_to_in_one_reading(path, tmp_path):
-    topics_of(tmp_path, n_records=700).fit(dict(streams(path))["reader"], text="note", person="person")
 
 
 def test_a_stream_that_breaks_off_spends_nothing_and_quotes_nothing(path, tmp_path):
