@@ -32,13 +32,8 @@ def widths(t, epochs, mu, delta):
 
 @pytest.mark.parametrize(
     "t, epochs, mu, delta",
-    [
-        (2, 1, 0.06, 1e-6),
-        (10_000, 1, 0.06, 1e-4),
-        (250, 100, 1.5, 1e-4),
-        (4, 5 * 10**7, 0.06, 1e-4),
-        (1_000, 10**6, 0.06, 1e-6),
-    ],
+    [(2, 1, 0.06, 1e-6), (10_000, 1, 0.06, 1e-4), (250, 100, 1.5, 1e-4), (4, 5 * 10**7, 0.06, 1e-4)]
+    + [(1_000, 10**6, 0.06, 1e-6)],
 )
 def test_brackets_of_up_to_a_thousand_million_releases(t, epochs, mu, delta):
     assert widths(t, epochs, mu, delta) <= 1e-3
@@ -113,33 +108,30 @@ def exact_profile_of_two(z, epsilon):
     mu = 1.0 / z
 
     def call(k, sign):
-        """Compute the mean excess of a lognormal Y of mean 1.
-
-        It is E (Y - k)_+ for the sign 1, and E (k - Y)_+ for -1.
-        """
+        """E (Y - k)_+ of a lognormal Y of mean 1 for the sign 1, and E (k - Y)_+ for -1."""
         if k <= 0.0:
             return (1.0 - k) if sign > 0 else 0.0
         a = (-math.log(k) + 0.5 * mu * mu) / mu
         return sign * (special.ndtr(sign * a) - k * special.ndtr(sign * (a - mu)))
 
     def expectation(f, bend):
+        def weighted(g):
+            return f(math.exp(mu * g - 0.5 * mu * mu)) * math.exp(-0.5 * g * g) / math.sqrt(2 * math.pi)
+
         edges = sorted({-12.0, min(max((math.log(bend) + 0.5 * mu * mu) / mu, -12.0), 12.0), 12.0})
-        return sum(
-            integrate.quad(
-                lambda g: f(math.exp(mu * g - 0.5 * mu * mu)) * math.exp(-0.5 * g * g) / math.sqrt(2 * math.pi),
-                low,
-                high,
-                epsabs=1e-13,
-                epsrel=1e-11,
-                limit=400,
-            )[0]
-            for low, high in zip(edges, edges[1:], strict=False)
-        )
+        how = dict(epsabs=1e-13, epsrel=1e-11, limit=400)
+        return sum(integrate.quad(weighted, low, high, **how)[0] for low, high in zip(edges, edges[1:]))
 
     up, down = 2.0 * math.exp(epsilon), 2.0 * math.exp(-epsilon)
     add = expectation(lambda y: 0.5 * call(up - y, 1), up)
     remove = expectation(lambda y: 0.5 * math.exp(epsilon) * call(down - y, -1), down)
     return add, remove
+
+
+def profiles(event, direction, epsilon):
+    """Bounds of delta in one direction."""
+    both = (Attack(event, number=number)._directions[direction].parts[0].pair for number in (0, None))
+    return [pair.profile(epsilon) for pair in both]
 
 
 @pytest.mark.parametrize("z", [0.5, 1.0, 3.0])
@@ -148,10 +140,7 @@ def test_two_minibatches_by_quadrature(z, factor):
     epsilon = factor / z
     exact = exact_profile_of_two(z, epsilon)
     for direction, value in enumerate(exact):
-        above, below = (
-            Attack(run(2, z), number=number)._directions[direction].parts[0].pair.profile(epsilon)
-            for number in (None, 0)
-        )
+        below, above = profiles(run(2, z), direction, epsilon)
         assert below - 1e-11 <= value <= above + 1e-11
         assert above - below <= 5e-3 * value + 1e-12
     assert acc.delta(run(2, z), epsilon) == pytest.approx(max(exact), rel=5e-3, abs=1e-12)
@@ -179,10 +168,7 @@ def against_samples(t, z, epochs, epsilon, n, seed):
     for direction in (0, 1):
         mean = np.mean([part[direction][0] for part in parts])
         error = np.sqrt(np.sum([part[direction][1] ** 2 for part in parts])) / len(parts)
-        above, below = (
-            Attack(run(t, z, epochs), number=number)._directions[direction].parts[0].pair.profile(epsilon)
-            for number in (None, 0)
-        )
+        below, above = profiles(run(t, z, epochs), direction, epsilon)
         assert below - 5 * error <= mean <= above + 5 * error
         assert error < 0.05 * mean
 

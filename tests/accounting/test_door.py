@@ -37,6 +37,8 @@ KINDS = {
     "count from 1": [*NO_COUNT, 0],
     "count from 2": [*NO_COUNT, 0, 1],
     "orders": [*NO_ARRAY, [1.0], [0.5, 2.0], [-2.0], [1e200]],
+    "given orders": [one for one in [*NO_ARRAY, [1.0], [0.5, 2.0], [-2.0], [1e200]] if one is not None],
+    "beyond 3": [4],
     "choice": [1, None, "best", NAN, ["tight"]],
     "choice or none": [1, "best", NAN, ["tight"]],
     "printed": [NAN, "x"],
@@ -135,42 +137,28 @@ def test_bad_values_are_refused(name, argument):
         refused(lambda bad=bad: ask(name, **{argument: bad}), *names)
 
 
-@pytest.mark.parametrize("accountant", ACCOUNTANTS)
-def test_accountants_have_the_same_door(accountant):
-    for bad in KINDS["open"]:
-        refused(lambda bad=bad: acc.epsilon(G(1.0), bad, accountant), "delta")
-    for bad in KINDS["not negative"]:
-        refused(lambda bad=bad: acc.delta(G(1.0), bad, accountant), "epsilon")
-    for bad in KINDS["event"]:
-        refused(lambda bad=bad: acc.epsilon(bad, 0.1, accountant), "event")
+LOSS = acc.PrivacyLoss(EVENT)
+#: Other doors of an argument of some kind, which the message names.
+DOORS = [
+    *(("delta", "open", lambda bad, name=name: acc.epsilon(G(1.0), bad, name)) for name in ACCOUNTANTS),
+    *(("epsilon", "not negative", lambda bad, name=name: acc.delta(G(1.0), bad, name)) for name in ACCOUNTANTS),
+    *(("event", "event", lambda bad, name=name: acc.epsilon(bad, 0.1, name)) for name in ACCOUNTANTS),
+    ("rtol", "accuracy", lambda bad: acc.epsilon(G(1.0), 0.1, "pld", rtol=bad)),
+    ("orders", "given orders", lambda bad: acc.epsilon(G(1.0), 0.1, "rdp", orders=bad)),
+    ("conversion", "choice", lambda bad: acc.epsilon(G(1.0), 0.1, "rdp", conversion=bad)),
+    ("delta", "open", LOSS.epsilon),
+    ("epsilon", "not negative", LOSS.delta),
+    ("numerator", "count", lambda bad: acc.round_up_probability(bad, 3)),
+    ("denominator", "count", lambda bad: acc.round_up_probability(1, bad)),
+    ("numerator", "beyond 3", lambda bad: acc.round_up_probability(bad, 3)),
+]
 
 
-@pytest.mark.parametrize(
-    ("accountant", "option", "kind"),
-    [("pld", "rtol", "accuracy"), ("rdp", "orders", "orders"), ("rdp", "conversion", "choice")],
-)
-def test_options_have_the_same_door(accountant, option, kind):
+@pytest.mark.parametrize("name, kind, call", DOORS)
+def test_every_door_is_the_same(name, kind, call):
     for bad in KINDS[kind]:
-        if bad is not None:
-            refused(lambda bad=bad: acc.epsilon(G(1.0), 0.1, accountant, **{option: bad}), option)
+        refused(lambda bad=bad: call(bad), name)
 
-
-def test_privacy_loss_has_the_same_door():
-    loss = acc.PrivacyLoss(EVENT)
-    for bad in KINDS["open"]:
-        refused(lambda bad=bad: loss.epsilon(bad), "delta")
-    for bad in KINDS["not negative"]:
-        refused(lambda bad=bad: loss.delta(bad), "epsilon")
-
-
-def test_fractions_of_integers():
-    for bad in NO_COUNT:
-        refused(lambda bad=bad: acc.round_up_probability(bad, 3), "numerator")
-        refused(lambda bad=bad: acc.round_up_probability(1, bad), "denominator")
-    refused(lambda: acc.round_up_probability(4, 3), "numerator")
-
-
-# ------------------------------------------------------------------- extremes
 
 MAKE = {
     "gaussian": G,

@@ -1,8 +1,4 @@
-"""Every golden value within its own tolerance.
-
-Each value was computed by at least two independent implementations; the rule
-|computed - value| <= rtol |value| + atol and its tolerances are the file's.
-"""
+"""Every golden value, of two independent implementations or more, within its file's rtol |value| + atol."""
 
 import json
 import os

@@ -22,14 +22,8 @@ def group_epsilon(event, k, delta, **options):
     return acc.epsilon(acc.group_event(event, k), delta, **options)
 
 
-# -- one step, from the densities -----------------------------------------------------------
-
-
 def exact_deltas(q, z, k, eps):
-    """Compute delta of adding and of removing k equal rows.
-
-    In one Poisson sample, by the root of the likelihood ratio.
-    """
+    """Delta of adding and of removing k equal rows in one Poisson sample, by the root of the likelihood ratio."""
     with mpmath.workdps(40):
         q, z, e = mpmath.mpf(q), mpmath.mpf(z), mpmath.exp(mpmath.mpf(eps))
         weights = [mpmath.binomial(k, j) * q**j * (1 - q) ** (k - j) for j in range(k + 1)]
@@ -58,19 +52,16 @@ def exact_deltas(q, z, k, eps):
 STEPS = [(0.25, 1.0, 3, 0.3), (0.5, 0.7, 2, 1.3), (0.01, 2.0, 10, 0.02), (0.25, 3.84, 5, 0.5), (0.9, 20.0, 12, 1.0)]
 
 
-def check_one_step(q, z, k, eps):
-    """Compare closed form and masses of both directions with the densities."""
+@pytest.mark.parametrize("step", STEPS)
+def test_one_sampled_step_is_exact(step):
+    """Closed form and masses of both directions, against the densities."""
+    q, z, k, eps = step
     pair = rows.dominating_rows(acc.group_event(acc.PoissonSampledEvent(q, GAUSSIAN(z)), k))
     for one, want in zip(pair, exact_deltas(q, z, k, eps), strict=True):
         p, other = one.masses(np.array([eps, np.inf]))
         assert want * (1 - mpmath.mpf(10) ** -13) <= one.profile(eps) <= want * (1 + mpmath.mpf(10) ** -10)
         assert abs(p[0] - math.exp(eps) * other[0] - float(want)) <= 1e-12 * math.exp(eps)
     assert acc.delta(acc.group_event(poisson(q, z), k), eps) == max(one.profile(eps) for one in pair)
-
-
-@pytest.mark.parametrize("step", STEPS)
-def test_one_sampled_step_is_exact(step):
-    check_one_step(*step)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -97,8 +88,6 @@ def test_equal_rows_are_the_worst(seed):
             assert got <= pair.profile(eps) + 2e-4
             assert seed > 0 or got >= pair.profile(eps) - 2e-4
 
-
-# -- compositions ----------------------------------------------------------------------------
 
 #: q, z, steps, k, delta, and epsilon by the mixture of Gaussians of dp-accounting 0.6.0 with the interval 2e-4.
 GOLDEN = [
@@ -190,9 +179,6 @@ def test_many_rows(k):
     low, high = epsilon_lower_bound(event, 1e-6), acc.epsilon(event, 1e-6)
     everything = acc.gaussian_epsilon(2 * k / 200.0, 1e-6)
     assert low <= high < everything and acc.gaussian_epsilon(2 * 0.3 * k / 200.0, 1e-6) < high
-
-
-# -- other events ----------------------------------------------------------------------------
 
 
 def test_events_of_other_mechanisms():

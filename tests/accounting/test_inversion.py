@@ -82,12 +82,8 @@ def test_mutants_are_seen(monkeypatch):
     # Copies that are not subtracted, and smoothing that a lower bound does not pay for.
     monkeypatch.setattr(Inversion, "_log_copies", lambda self, x, c, tau: -math.inf)
     assert delta(narrow(False), 1e-8) > exact
-    assert (
-        Inversion(steps, exact, 1e-4, False)._one_side(
-            epsilon, Inversion(steps, exact, 1e-4, False)._tuned(epsilon, 3e-6), 3e-6
-        )
-        > exact
-    )
+    low = Inversion(steps, exact, 1e-4, False)
+    assert low._one_side(epsilon, low._tuned(epsilon, 3e-6), 3e-6) > exact
 
 
 def test_several_rates_and_noises():

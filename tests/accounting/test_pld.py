@@ -68,13 +68,9 @@ def test_one_sampled_step_is_exact(q, z, eps):
             at = mpmath.mpf(q) * exact_delta(1 / mpmath.mpf(z), mpmath.log1p(base))
             other = mpmath.exp(eps) * at - mpmath.expm1(eps)
     size = round(q * 10**6)
-    for got, want in (
-        (acc.delta(fixed(size, 10**6, z), eps), exact),
-        (acc.delta(poisson(q, z), eps), max(exact, other)),
-    ):
-        assert want * (1 - mpmath.mpf(10) ** -13) <= got
+    for event, want in ((fixed(size, 10**6, z), exact), (poisson(q, z), max(exact, other))):
         # The mirrored direction subtracts numbers of size 1.
-        assert got <= want * (1 + mpmath.mpf(10) ** -11)
+        assert want * (1 - mpmath.mpf(10) ** -13) <= acc.delta(event, eps) <= want * (1 + mpmath.mpf(10) ** -11)
 
 
 @QUIET
@@ -82,15 +78,10 @@ def test_one_sampled_step_is_exact(q, z, eps):
 def test_interval_masses_reproduce_the_profile(q, z, eps):
     """Each pair's masses give its closed-form delta. It is P(L > eps) - e^eps Q(L > eps)."""
     size = max(1, round(q * 100))
-    for event in (
-        acc.PoissonSampledEvent(q, acc.GaussianEvent(z)),
-        acc.PoissonSampledEvent(q, acc.LaplaceEvent(z)),
-        acc.WithoutReplacementEvent(size, 100, acc.GaussianEvent(z)),
-        acc.WithoutReplacementEvent(size, 100, acc.LaplaceEvent(z)),
-        acc.WithoutReplacementEvent(size, 100, acc.RandomizedResponseEvent(0.7, 4)),
-        acc.ApproximateDPEvent(0.5, 0.01),
-        acc.PoissonSampledEvent(q, acc.ApproximateDPEvent(0.5, 0.01)),
-    ):
+    noises, stated = [acc.GaussianEvent(z), acc.LaplaceEvent(z)], acc.ApproximateDPEvent(0.5, 0.01)
+    events = [acc.PoissonSampledEvent(q, inner) for inner in (*noises, stated)]
+    fixed_size = (*noises, acc.RandomizedResponseEvent(0.7, 4))
+    for event in [*events, *(acc.WithoutReplacementEvent(size, 100, inner) for inner in fixed_size), stated]:
         for pair in pairs(event):
             p, mass = pair.masses(np.array([eps, np.inf]))
             direct = p[0] - math.exp(eps) * mass[0] + pair.p_infinite
@@ -132,10 +123,7 @@ def test_randomised_response_is_exact(p, steps, delta):
 @pytest.mark.parametrize("scale", [0.3, 1.0, 10.0])
 @pytest.mark.parametrize("parts", [[0.5, 0.5], [0.1, 0.9], [0.25] * 4, [0.02] * 25 + [0.5]])
 def test_laplace_noise_on_one_coordinate_is_the_worst(scale, parts):
-    """A shift of one coordinate is the worst.
-
-    A shift spread over coordinates costs no more than the same L1 shift of one.
-    """
+    """A shift spread over coordinates costs no more than the same L1 shift of one."""
     one = acc.LaplaceEvent(scale)
     many = acc.ComposedEvent([acc.LaplaceEvent(scale / part) for part in parts])
     for share in (0.0, 0.05, 0.3, 0.7, 0.95):
@@ -202,18 +190,13 @@ def test_runs_compose_alike_in_any_order_and_split():
 def test_sampling_everything_and_nothing():
     with_nothing = acc.ComposedEvent([poisson(0.05, 1.24, 20), poisson(0.0, 1.0, 5)])
     assert acc.epsilon(with_nothing, 1e-4) == acc.epsilon(poisson(0.05, 1.24, 20), 1e-4)
-    assert acc.epsilon(poisson(0.0, 1.0, 5), 1e-4) == 0.0
-    assert acc.delta(poisson(0.0, 1.0, 5), 0.0) == 0.0
     full = acc.epsilon(poisson(1.0, 3.0, 5), 1e-5, "pld")
     exact = acc.gaussian_epsilon(math.sqrt(5) / 3, 1e-5)
     assert exact * (1 - 1e-12) <= full <= exact * (1 + 1e-4)
 
 
 def outcomes(event):
-    """Compute both probabilities of each outcome of one release.
-
-    Under (P, Q), for each direction, from first principles.
-    """
+    """Probabilities of each outcome of one release under (P, Q), for each direction, from first principles."""
     inner = getattr(event, "event", event)
     e, d = math.exp(inner.epsilon), inner.delta
     # The worst case of a statement: with probability delta the outcome names the data set.
@@ -292,13 +275,6 @@ def test_a_cut_tail_is_an_infinite_loss(pair):
         grid = convolution.Convolution(direction.parts, direction.cumulants, 1e-3, 1e-3, -high, high, 1e-2, -30.0)
         assert grid.p_infinite > 1e-3
         assert grid.delta(eps)[0] >= want * (1 - 1e-5)
-
-
-def test_statements_without_any_guarantee_or_loss():
-    everything = acc.ApproximateDPEvent(0.0, 1.0)
-    assert math.isinf(acc.epsilon(everything, 0.5)) and acc.delta(everything, 3.0) == 1.0
-    nothing = acc.SelfComposedEvent(acc.ApproximateDPEvent(0.0, 0.0), 10)
-    assert acc.epsilon(nothing, 1e-9) == 0.0 and acc.delta(nothing, 0.0) == 0.0
 
 
 @settings(QUIET, max_examples=25)
