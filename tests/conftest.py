@@ -30,10 +30,7 @@ FRESH = tuple(f"tests/{place}" for place in ("audit", "capi", "engine", "kernels
 
 
 class Stream:
-    """Words of known keys, a new key at each draw.
-
-    The stream is a test's own. What is set up for a whole file is the same whichever test comes first.
-    """
+    """A test's own words of known keys; what is set up for a whole file is the same whichever test comes first."""
 
     def __init__(self):
         self._process, self._test, self._numbers = os.getpid(), "", count()
@@ -86,10 +83,7 @@ def data_dir():
 
 @pytest.fixture(scope="session")
 def once(tmp_path_factory):
-    """Return a function that makes a folder once, by ``make(folder)``.
-
-    Once for all processes that run these tests together.
-    """
+    """Return a function that makes a folder, by ``make(folder)``, once for all processes that run these tests."""
     base = tmp_path_factory.getbasetemp()
     shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
 
@@ -115,18 +109,8 @@ def pytest_collection_modifyitems(config, items):
             item.add_marker(skip)
 
 
-class Forgotten(dict):
-    """Holds nothing."""
-
-    def __setitem__(self, key, value):
-        pass
-
-
 @pytest.fixture(autouse=True)
 def fits_of_other_tests(monkeypatch):
-    """Forget fits without a budget, and purchases: tests fit the same few records again and again.
-
-    The tests of the warnings about that have a memory of their own.
-    """
-    monkeypatch.setattr(caveats, "_fits", Forgotten())
+    """Forget fits without a budget, and purchases, but in tests of the warnings about them: records are few here."""
+    monkeypatch.setattr(caveats, "_fits", type("Forgotten", (dict,), {"__setitem__": lambda *_: None})())
     monkeypatch.setattr(caveats, "_purchasers", weakref.WeakSet())

@@ -26,9 +26,6 @@ def test_the_page_names_each_test():
     assert named == {name for name in globals() if name.startswith("test_")} - {"test_the_page_names_each_test"}
 
 
-# ------------------------------------------------------------------ the VIPS article
-
-
 def test_replacing_a_document():
     n_words, size = 500, 20
     one, other = np.zeros((3, 4)), np.zeros((3, 4))
@@ -38,7 +35,6 @@ def test_replacing_a_document():
 
 
 def test_one_factor_of_n():
-    """Check that the lower bound's gradient vanishes at a fixed point."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(400, 2)) / 2
     y = (rng.random(400) < 1 / (1 + np.exp(-2 * X[:, 0]))).astype(float)
@@ -120,7 +116,7 @@ def test_mean_of_c():
 
 
 def test_shrinkage_posterior():
-    """Compute E[xi zeta] by quadrature. | For xi ~ Gam(1/2, phi) and zeta | xi ~ Gam(1/2, xi)."""
+    """E[xi | zeta] by quadrature, for xi ~ Gam(1/2, phi) and zeta | xi ~ Gam(1/2, xi)."""
     zeta, phi = 0.7, 2.5
 
     def joint(xi):
@@ -186,7 +182,6 @@ def test_classical_gaussian():
 
 
 def test_printed_rate():
-    """Apply theorem 9 with the classical conversion."""
 
     def printed(rate, steps):
         orders = np.arange(2, 257)
@@ -197,20 +192,13 @@ def test_printed_rate():
     assert printed(400 / 50_000, 150) > 1.4
 
 
-# ------------------------------------------------------------------ the accountants' paper
-
-
 def test_sampling_is_a_mixture():
     exact = epsilon(SelfComposedEvent(PoissonSampledEvent(0.05, GaussianEvent(1.24)), 20), 1e-4)
     assert exact == pytest.approx(0.932, abs=1e-3)
     assert generic_epsilon_v1(0.05, 1.24, 20, 1e-4) == pytest.approx(0.790, abs=1e-3)
 
 
-# ------------------------------------------------------------------ the slides
-
-
 def test_replacing_does_not_imply_removing():
-    """Release the exact number of records."""
     records = ["a", "b", "c"]
     replaced, removed = ["a", "b", "d"], ["a", "b"]
     assert len(records) == len(replaced) and len(records) != len(removed)
@@ -223,7 +211,6 @@ def test_zcdp_of_a_gaussian():
 
 
 def test_zcdp_conversion():
-    """Compare the printed epsilon with the exact one of a Gaussian."""
     rho, delta = 1e-3, 1e-6
     exact = epsilon(GaussianEvent(math.sqrt(1 / (2 * rho))), delta)
     assert rho + 4 * rho * math.log(1 / delta) < exact / 2
@@ -275,7 +262,6 @@ def test_loss_of_scenario_one():
 
 
 def test_scenario_three():
-    """Integrate the divergence of a mean that moves by B/m."""
     alpha, bound, m, n, sigma = 3.0, 1.0, 20, 100, 0.1
     x = np.linspace(-5, 5, 400_001)
     p, q = norm.logpdf(x, bound / m, sigma), norm.logpdf(x, 0, sigma)

@@ -37,10 +37,7 @@ def distances(vectors, relation):
 
 
 def covers(declared, square):
-    """Tell whether a sensitivity covers the root of a square.
-
-    A sensitivity is a double, and may be below by its rounding.
-    """
+    """Tell whether a sensitivity covers the root of a square. It is a double, and may be below by its rounding."""
     return Fraction(declared) ** 2 >= Fraction(square) * (1 - Fraction(1, 2**50))
 
 
@@ -89,9 +86,7 @@ def test_the_papers_claim_for_replacing_a_document_is_refused():
 
 
 def enclosed(a, c, square):
-    """Tell whether a square bounds the form, by an enclosure.
-
-    2 a^2 (1 + t) + q^2 + q'^2 - 2 q q' t^2 <= square for all q, q' in [0, c] and t in [0, 1].
+    """Tell whether 2 a^2 (1 + t) + q^2 + q'^2 - 2 q q' t^2 <= square for all q, q' in [0, c] and t in [0, 1].
 
     Interval arithmetic in exact fractions on boxes that are halved until each is decided; False for a box whose
     midpoint is above, or that no halving decides.

@@ -17,15 +17,8 @@ def releases():
     out = []
     model = LatentDirichletAllocation(2, n_steps=2, noise_multiplier=1.0, random_state=0)
     made = model.prepare(sp.csr_array((4, 20), dtype=np.int64))
-    run(
-        made.model,
-        made.records,
-        made.plan,
-        made.ledger,
-        made.randomness,
-        made.backend,
-        on_release=lambda release: out.append(release.units.reshape(-1)),
-    )
+    parts = made.model, made.records, made.plan, made.ledger, made.randomness, made.backend
+    run(*parts, on_release=lambda release: out.append(release.units.reshape(-1)))
     return np.concatenate(out), SystemRandomness().words(20, "sample", 0)
 
 

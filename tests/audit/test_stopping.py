@@ -27,9 +27,7 @@ def naive(z, n):
 
 
 def attack(z, epsilons):
-    """Compute delta of the rule that stops too late.
-
-    It stops at the first call whose loss passes the epsilon that is stated then.
+    """Delta of the rule that stops at the first call whose loss passes the epsilon that is stated then.
 
     The loss is a random walk with steps N(1/(2 z^2), 1/z^2) on the one data set. Its density is convolved on a grid;
     stopped losses x add (1 - e^(epsilon - x)) to delta, as in the hockey-stick divergence of the outcomes.
@@ -44,8 +42,7 @@ def attack(z, epsilons):
         if density is None:
             density = norm.pdf(grid, 0.5 / z**2, 1.0 / z)
         else:
-            density = np.convolve(density, kernel, "same")
-            density = np.interp(grid - 0.5 / z**2, grid, density)
+            density = np.interp(grid - 0.5 / z**2, grid, np.convolve(density, kernel, "same"))
         passed = grid > level
         total += float(np.sum(density[passed] * -np.expm1(level - grid[passed]))) * width
         density = np.where(passed, 0.0, density)
@@ -81,9 +78,7 @@ def test_the_odometer_has_its_price():
 
 
 def test_levels_cover_and_their_shares_add_up_to_one():
-    sizes = np.concatenate(
-        [[0.0], np.geomspace(1e-9, 1e9, 20_001), np.arange(1.0, 40.0), 2.0 ** -np.arange(0, 20, 0.5)]
-    )
+    sizes = [0.0, *np.geomspace(1e-9, 1e9, 20_001), *np.arange(1.0, 40.0), *2.0 ** -np.arange(0, 20, 0.5)]
     found = {}
     for size in sizes:
         level, share = _level(float(size))
