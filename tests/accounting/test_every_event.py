@@ -21,8 +21,6 @@ from vips_fast.engine.budget import Budget
 
 G, DELTA = acc.GaussianEvent, 1e-4
 
-# ------------------------------------------------------------ independent truth
-
 
 def gauss(x, mean=0.0, sd=1.0):
     return np.exp(-0.5 * ((x - mean) / sd) ** 2) / (sd * math.sqrt(2 * math.pi))
@@ -123,8 +121,6 @@ def stated(epsilon, delta):
     return of_masses(np.array([delta, 0.0, high, low]), np.array([0.0, delta, low, high]))
 
 
-# ----------------------------------------------------------------------- table
-
 EXACT, WHOLE = {"gaussian", "pld"}, {"pld", "rdp"}
 THEIRS = {"dp-accounting"}
 
@@ -158,65 +154,43 @@ def rows():
     poisson, dealing = acc.PoissonSampledEvent(0.25, G(sd)), acc.RandomAllocationEvent(2, 1, G(sd))
     x, cell = np.linspace(-60, 61, 200_001), 121 / 200_000
     of_laplace = {b: of_masses(laplace(x, 1, b) * cell, laplace(x, 0, b) * cell) for b in (2.0, 1.0)}
+    gaussian, of_sum = (
+        EXACT | WHOLE | THEIRS,
+        acc.ComposedEvent((G(sd, "add_remove"), acc.LaplaceEvent(2.0, "add_remove"))),
+    )
+    square, sampled = 1 / sd**2, acc.ComposedEvent((poisson, acc.SelfComposedEvent(G(2.0, "add_remove"), 2)))
+    one, two = of_gaussian(square), of_gaussian(4 * square)
+    # For two records of a statement: Vadhan 2017, lemma 2.2.
+    of_statement = stated(0.5, 1e-5), stated(1.0, 1e-5 * (1 + math.exp(0.5)))
+    fixed_size, reused = (
+        acc.WithoutReplacementEvent(2, 4, G(sd)),
+        acc.RandomAllocationEvent(2, 4, G(2 * sd), reused=True),
+    )
+    rows_of_two = binomial(2, 0.25, sd), binomial(4, 0.25, sd)
     return [
         Row(acc.NonPrivateEvent("add_remove"), math.inf, math.inf, set(ACCOUNTANTS)),
-        Row(
-            G(sd, "add_remove"),
-            of_gaussian(1 / sd**2),
-            of_gaussian(4 / sd**2),
-            EXACT | WHOLE | THEIRS,
-            1 / sd**2,
-            True,
-        ),
+        Row(G(sd, "add_remove"), one, two, gaussian, square, True),
         Row(acc.LaplaceEvent(2.0, "add_remove"), of_laplace[2.0], of_laplace[1.0], WHOLE | THEIRS, renyi=True),
         Row(acc.RandomizedResponseEvent(0.7), response(0.7, 1), response(0.7, 2), WHOLE, renyi=True),
-        # For two records: Vadhan 2017, lemma 2.2.
+        Row(acc.ApproximateDPEvent(0.5, 1e-5, "add_remove"), *of_statement, {"pld"}),
+        Row(poisson, binomial(1, 0.25, sd), binomial(2, 0.25, sd), WHOLE | THEIRS, square, True),
+        Row(fixed_size, fixed(0.5, sd), drawn_of_four(sd), WHOLE, square, True),
+        Row(dealing, dealt(1, sd), dealt(2, sd), {"pld"}, square, steps=2),
+        Row(reused, dealt(1, sd), None, {"pld"}, square, reuses=True, steps=8),
+        Row(acc.RandomAllocationEvent(1, 9, G(3 * sd)), one, two, {"pld"}, square, steps=9, parts=9),
+        Row(acc.GroupEvent(poisson, 2), *rows_of_two, WHOLE, 4 * square, True),
+        Row(acc.GroupEvent(dealing, 2), dealt(2, sd), dealt(4, sd), {"pld"}, 4 * square, steps=2),
+        Row(of_sum, beside_laplace(sd, 2.0), beside_laplace(sd / 2, 1.0), WHOLE | THEIRS, renyi=True),
+        Row(sampled, of_gaussian(1 / 2), of_gaussian(4 / 2), WHOLE | THEIRS, square + 1 / 2, True),
         Row(
-            acc.ApproximateDPEvent(0.5, 1e-5, "add_remove"), stated(0.5, 1e-5), stated(1.0, 1e-5 * (1 + math.exp(0.5))),
-            {"pld"},
-        ),
-        Row(
-            poisson, binomial(1, 0.25, sd), binomial(2, 0.25, sd),
-            {"pld", "rdp"} | THEIRS, 1 / sd**2, True,
-        ),
-        Row(
-            acc.WithoutReplacementEvent(2, 4, G(sd)), fixed(0.5, sd), drawn_of_four(sd),
-            {"pld", "rdp"}, 1 / sd**2, True,
-        ),
-        Row(
-            dealing, dealt(1, sd), dealt(2, sd), {"pld"}, 1 / sd**2, steps=2,
-        ),
-        Row(
-            acc.RandomAllocationEvent(2, 4, G(2 * sd), reused=True), dealt(1, sd), None, {"pld"}, 1 / sd**2,
-            reuses=True, steps=8,
-        ),
-        Row(
-            acc.RandomAllocationEvent(1, 9, G(3 * sd)), of_gaussian(1 / sd**2), of_gaussian(4 / sd**2),
-            {"pld"}, 1 / sd**2, steps=9,
-            parts=9,
-        ),
-        Row(
-            acc.GroupEvent(poisson, 2), binomial(2, 0.25, sd), binomial(4, 0.25, sd),
-            {"pld", "rdp"}, 4 / sd**2, True,
-        ),
-        Row(
-            acc.GroupEvent(dealing, 2), dealt(2, sd), dealt(4, sd), {"pld"}, 4 / sd**2,
-            steps=2,
-        ),
-        Row(
-            acc.ComposedEvent((G(sd, "add_remove"), acc.LaplaceEvent(2.0, "add_remove"))), beside_laplace(sd, 2.0),
-            beside_laplace(sd / 2, 1.0), WHOLE | THEIRS, renyi=True,
-        ),
-        Row(
-            acc.ComposedEvent((poisson, acc.SelfComposedEvent(G(2.0, "add_remove"), 2))), of_gaussian(1 / 2),
-            of_gaussian(4 / 2), {"pld", "rdp"} | THEIRS, 1 / sd**2 + 1 / 2,
+            acc.SelfComposedEvent(G(3.0, "add_remove"), 4),
+            of_gaussian(4 / 9),
+            of_gaussian(16 / 9),
+            gaussian,
+            4 / 9,
             True,
         ),
-        Row(
-            acc.SelfComposedEvent(G(3.0, "add_remove"), 4), of_gaussian(4 / 9), of_gaussian(16 / 9),
-            EXACT | WHOLE | THEIRS, 4 / 9, True,
-        ),
-    ]  # fmt: skip
+    ]
 
 
 ROWS = rows()
