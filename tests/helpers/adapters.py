@@ -69,8 +69,6 @@ class TablesAdapter(Adapter):
         return max(2, -(-entries // int(self.estimator()._model(Public(2, 1, 0)).shape[0])))
 
 
-# ---------------------------------------------------------------- vocabularies
-
 #: Layer E: rounds, their noise, and the delta of the threshold, large enough to be measured.
 _ROUNDS, _MULTIPLIER, _DELTA, _GRID = 4, 2.0, 0.04, 7
 #: Tokens of only the audited person in layer E.
@@ -159,9 +157,6 @@ class VocabularyAdapter(Adapter):
         return [_text([columns - 1], columns)] * 2
 
 
-# -------------------------------------------------------------------- layer E
-
-
 class _Attack:
     """Scores of whole runs: likelihood ratios, and infinity. It is infinity for an own token that is released."""
 
@@ -239,8 +234,6 @@ def layer_e(bench: Bench, sizes: Sizes, rng: np.random.Generator) -> LayerResult
         ),
     )
 
-
-# -------------------------------------------------------------------- layer G
 
 _READ = """
 import json, sys

@@ -53,10 +53,7 @@ JOBS = {
 
 
 class FullDisk(FaultyDisk):
-    """A disk that is full from the target-th call on.
-
-    Nothing new has room, and no file grows, but into what was freed. What was reserved before can be written.
-    """
+    """A disk that is full from the target-th call on: no file grows, but into what was freed or reserved before."""
 
     free = 0
 

@@ -1,6 +1,4 @@
-"""Small fits along every path, and digests of their results.
-
-The matrix of test_same_bits.py.
+"""Small fits along every path, and digests of their results: the matrix of test_same_bits.py.
 
 A digest depends on dtypes, shapes and bytes of arrays, and on numbers of plans and events. It does not depend on names
 of keys, on formats of files or on hashes of a chain, which may change where the numbers stay. `numbers` is the one
@@ -54,9 +52,6 @@ def environment():
         "scipy": scipy.__version__,
         "simd": ",".join(found),
     }
-
-
-# -------------------------------------------------------------- comparison
 
 
 def _hash(*parts):
@@ -118,9 +113,6 @@ def digests(model):
     }
 
 
-# -------------------------------------------------------------- known randomness
-
-
 @contextmanager
 def known_system():
     """Make the system's randomness known. A private fit, which a budget takes, is the same at each run."""
@@ -139,8 +131,6 @@ def known_system():
 def _unsafe(model):
     return model.set_unsafe(test_key=KEY)
 
-
-# ------------------------------------------------------- paths of every model
 
 BATCH = dict(batch_size=50)
 #: Parameters of a fit under a test key.
@@ -301,9 +291,6 @@ PATHS = {
 }
 
 
-# ------------------------------------------------- only some models
-
-
 def _texts(n=400, seed=0):
     rng = np.random.default_rng(seed)
     words = np.array(["red", "green", "blue", "pink", "grey", "teal", "one", "two", "three", "four"])
@@ -436,9 +423,6 @@ OTHERS = {
 }
 
 
-# -------------------------------------------------------------------- the shell
-
-
 def _command(*argv):
     from vips_fast.cli import main
 
@@ -535,10 +519,7 @@ MATRIX = {
 
 
 def measured(case, folder):
-    """Return the digests and numbers of a case.
-
-    If a model refuses a path, the class of the refusal takes their place.
-    """
+    """Return the digests and numbers of a case, or the class of the refusal if a model refuses a path."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         logging.disable(logging.CRITICAL)

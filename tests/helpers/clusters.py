@@ -48,11 +48,8 @@ def uncollected():
 
 @contextmanager
 def kills(cluster, seed, mean, most=2, when=lambda: True):
-    """Kill workers by SIGKILL at random moments, ``mean`` seconds apart.
+    """Kill workers, at most ``most``, at random moments ``mean`` seconds apart that ``when`` permits; yields those hit.
 
-    Return those hit, at most ``most``.
-
-    Only at moments that ``when`` permits.
     A nanny starts each again; one that is killed before it has begun is given up, so those are spared.
     """
     rng, end, hit = np.random.default_rng(seed), threading.Event(), []

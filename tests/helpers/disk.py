@@ -19,15 +19,7 @@ CALLS += ("posix_fallocate",)
 
 
 class FaultyDisk:
-    """Lets the ``target``-th call that concerns a folder fail.
-
-    The others do not wait for the disk.
-
-    Attributes
-    ----------
-    failed : str or None
-        Name of the call that failed.
-    """
+    """Lets the ``target``-th call that concerns a folder fail, which is ``failed`` then; others do not wait for it."""
 
     def __init__(self, patch, folder, target, fault):
         self.folder, self.left, self.failed = str(folder), target, None
@@ -79,14 +71,9 @@ class Raw(io.FileIO):
 
 
 def each_fault(tmp_path, monkeypatch, fault, prepare, work):
-    """Do ``work(prepare(folder))`` with one more failing call each time.
+    """Do ``work(prepare(folder))`` with one more failing call each time, until none is left.
 
-    Until none is left.
-
-    Yields
-    ------
-    folder, made, failed, error
-        The folder, its content, the name of the call, and the OSError that came of it, or None.
+    Yields the folder, its content, the name of the call, and the OSError that came of it, or None.
     """
     for target in itertools.count(1):
         folder = tmp_path / f"{fault}-{target}"

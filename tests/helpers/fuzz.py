@@ -1,6 +1,4 @@
-"""Files of every kind, changed at random.
-
-The commands of the package that read them stand beside them.
+"""Files of every kind, changed at random, and the commands of the package that read them.
 
 A change is blind (bits, bytes, pieces), or it keeps the form: another value in a JSON document or in a log, with new
 hashes, another array in an .npz file, another field in a line. A reader may refuse a file or take it. It
@@ -45,9 +43,6 @@ PIECES = [
     b"#",
 ]
 # fmt: on
-
-
-# ------------------------------------------------------------------- changes
 
 
 def blind(data, chosen):
@@ -185,9 +180,6 @@ def changed(name, data, chosen):
     return blind(data, chosen)
 
 
-# ------------------------------------------------------------------ the files
-
-
 def called(line):
     """Run a command: exit code, and all that it printed."""
     out = io.StringIO()
@@ -272,10 +264,7 @@ def stopped(root, name):
 
 
 def targets(root):
-    """Map a name to its file, companions and commands.
-
-    The file is to change, companions are copied with it, commands read it.
-    """
+    """Map a name to the file that is to change, what is copied with it, and the commands that read it."""
     found = {}
 
     def add(name, file, *commands, copied=None):
@@ -323,12 +312,8 @@ def targets(root):
     for each in JOBS:
         trial = trial_of(root, each, new=False)
         for file in sorted(path for path in trial.folder.rglob("*") if path.is_file() and path.name != "budget.lock"):
-            add(
-                f"{each} {file.relative_to(trial.folder)}",
-                file,
-                f"{' '.join(trial.line)} --resume",
-                copied=trial.folder,
-            )
+            name, again = f"{each} {file.relative_to(trial.folder)}", f"{' '.join(trial.line)} --resume"
+            add(name, file, again, copied=trial.folder)
     return found
 
 

@@ -193,10 +193,7 @@ def radius_errors(k, fused):
 
 
 def angle_error(k, fused):
-    """Bound the errors of both sums of sine and cosine.
-
-    cos a - sin a and cos a + sin a, over |t| <= 1/2; t < 0 is its mirror image.
-    """
+    """Bound the errors of cos a - sin a and cos a + sin a over |t| <= 1/2; t < 0 is its mirror image."""
     sine, cosine = k["SIN_POLY"], k["COS_POLY"]
     sine_t = tuple(c for s in sine for c in (Fraction(0), s))
     cosine_t = tuple(c for s in cosine for c in (s, Fraction(0)))

@@ -12,10 +12,7 @@ _LEFT_OUT = shutil.ignore_patterns("__pycache__", "*.so", "native.c", ".mypy_cac
 
 
 def listed(heading, **names):
-    """List files below a heading of CONTRIBUTING.md.
-
-    From its numbered list, with placeholders such as NAME filled in.
-    """
+    """List the files of a numbered list of CONTRIBUTING.md, with placeholders such as NAME filled in."""
     text = (ROOT / "CONTRIBUTING.md").read_text("utf-8").partition(f"\n{heading}\n")[2].partition("\n#")[0]
     files = re.findall(r"^\d+\. (?:\[[^]]*\]\(|`)([^`)]+)", text, re.M)
     for name, value in names.items():
@@ -35,12 +32,7 @@ def copy_tree(folder, *names, compiled=False):
 
 
 def add(folder, files):
-    """Write new files, given as their texts.
-
-    Pairs of mark and text are put into existing files, before the marks.
-
-    The end of a file is the mark "".
-    """
+    """Write new files, given as their texts, or put texts into files before their marks; "" marks the end of one."""
     for name, text in files.items():
         path = folder / name
         if isinstance(text, tuple):

@@ -1,6 +1,4 @@
-"""Small fitted models with reports that are hard to print.
-
-There is one of each kind, with long names, many rows or foreign letters.
+"""Small fitted models of each kind whose reports are hard to print, with long names, many rows or foreign letters.
 
 Their noise comes from a known key, which they are not told of: each run gives the same pages.
 """

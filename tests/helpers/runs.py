@@ -57,10 +57,7 @@ class Witnessed(Witness, SystemRandomness):
 
 
 class EndsInSum(Threads):
-    """Calls a function instead of the sum of a given step.
-
-    The step is one of this process, and nothing of it is spent.
-    """
+    """Calls a function instead of the sum of a given step of this process, of which nothing is spent."""
 
     def __init__(self, where, end):
         super().__init__(1)

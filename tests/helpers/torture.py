@@ -1,6 +1,4 @@
-"""Jobs that are killed at random moments.
-
-Two at a time on one budget, with the books to compare with.
+"""Jobs that are killed at random moments, two at a time on one budget, with the books to compare with.
 
 A job fits, saves and begins anew, until it is killed; the next one of its place resumes the run. It fits to
 counts, rows, images or shards, by single calls of ``partial_fit``, or to texts whose words it purchases. Each process
@@ -134,40 +132,21 @@ def too_little(stage, said, error=None):
     return isinstance(error, BudgetExceededError) or (stage == "rest" and "noise" in said)
 
 
-def run(*words):
-    return main([str(word) for word in words])
-
-
 def command(data, kind, stage, out, budget, number):
     """Exit code of one fit on the command line."""
     noise = STAGES[stage][1]["noise_multiplier"]
-    return run(
-        "fit",
-        *{
-            "lda": ("lda", data / "lda.npz", "--topics", 3, "--doc-length", 30, "--anyway"),
-            "logistic": ("blr", data / "logistic.npy", "--label", data / "labels.npy", "--row-norm", 2.0),
-            "network": ("sbn", data / "network.npy", "--components", 3, "--anyway"),
-            "shards": ("lda", data / "shards", "--topics", 3, "--doc-length", 30, "--anyway"),
-            "purchase": ("lda", data / "notes.csv", *"--text note --person patient --language en --topics 2".split())
-            + ("--max-share", 1, "--anyway", "--epsilon", 8, "--delta", _DELTA),
-        }[kind],
-        "--out",
-        out,
-        "--force",
-        "--resume",
-        "--jobs",
-        1,
-        "--steps",
-        N_STEPS,
-        "--records",
-        400 if kind == "purchase" else 200,
-        "--budget",
-        budget,
-        "--seed",
-        number,
-        "--quiet",
-        *(() if noise is None else ("--noise-multiplier", noise)),
-    )
+    own = {
+        "lda": f"lda {data}/lda.npz --topics 3 --doc-length 30 --anyway",
+        "logistic": f"blr {data}/logistic.npy --label {data}/labels.npy --row-norm 2.0",
+        "network": f"sbn {data}/network.npy --components 3 --anyway",
+        "shards": f"lda {data}/shards --topics 3 --doc-length 30 --anyway",
+        "purchase": f"lda {data}/notes.csv --text note --person patient --language en --topics 2 --max-share 1 "
+        f"--anyway --epsilon 8 --delta {_DELTA}",
+    }[kind]
+    n_records = 400 if kind == "purchase" else 200
+    kept = f"--out {out} --force --resume --jobs 1 --steps {N_STEPS} --records {n_records} --budget {budget}"
+    more = "" if noise is None else f" --noise-multiplier {noise}"
+    return main(f"fit {own} {kept} --seed {number} --quiet{more}".split())
 
 
 def warm(folder):
@@ -187,9 +166,9 @@ def command_job(place, kind, stage):
     while True:
         number, budget = next_number(place), place.parent / "budget"
         if not budget.exists():
-            about = ("--epsilon", STAGES[stage][0], "--delta", _DELTA, "--dataset", "ward7", "--filter", "renyi")
-            about += ("--unit", "person") if kind == "purchase" else ()
-            assert run("budget", "create", budget, *about) == 0 or budget.exists()
+            about = f"--epsilon {STAGES[stage][0]} --delta {_DELTA} --dataset ward7 --filter renyi"
+            about += " --unit person" if kind == "purchase" else ""
+            assert main(f"budget create {budget} {about}".split()) == 0 or budget.exists()
         estimator.SystemRandomness = lambda number=number: Witnessed(place / f"{number}-{os.getpid()}.drawn")
         code = command(data, kind, stage, out, budget, number)
         if code:
@@ -244,12 +223,8 @@ class Stage:
     def start(self, slot, new, mutate):
         where = self.places[slot], self.kinds[slot], self.name, self.commands[slot]
         if new:
-            pid = fresh(*where)
-        else:
-            pid = os.fork()
-            if pid == 0:
-                working(*where, mutate)
-        return pid
+            return fresh(*where)
+        return os.fork() or working(*where, mutate)
 
     def end(self, slot, pid):
         """Kill a job, and look at all that it left."""
@@ -295,10 +270,7 @@ class Stage:
         return kept
 
     def look_at_model(self, slot):
-        """Check that the model is whole and its ledger complete.
-
-        It holds every release of its run, whose number is its seed.
-        """
+        """Check that the model is whole, and its ledger has every release of its run, whose number is its seed."""
         place, kind = self.places[slot], case(self.kinds[slot])[0]
         model = place / "model"
         if not model.exists():
@@ -347,12 +319,7 @@ FAULTS = (
 def torture(folder, kills, *, seed=0, share_fresh=0.0, share_commands=0.5, mutate=None):
     """Kill jobs that many times, or until a fault is found.
 
-    Returns
-    -------
-    counts : Counter
-        Of all outcomes, `FAULTS` among them.
-    errors : list of str
-        Tracebacks of jobs that could not go on.
+    Returns a Counter of all outcomes, `FAULTS` among them, and tracebacks of jobs that could not go on.
     """
     write_data(folder / "data")
     rng, counts = np.random.default_rng(seed), Counter(dict.fromkeys(FAULTS, 0))
