@@ -11,14 +11,7 @@ from vips_fast import LatentDirichletAllocation, plan
 from vips_fast.engine.model import Schedule, averaged_variance
 from vips_fast.engine.result import Public
 from vips_fast.models.lda import LdaOptions, estimator
-from vips_fast.models.lda.planning import (
-    default_batch_size,
-    default_clip,
-    fitting_prior,
-    histogram_steps,
-    soft_steps,
-    usual_length,
-)
+from vips_fast.models.lda.planning import default_batch_size, default_clip, fitting_prior, soft_steps, usual_length
 
 
 def expected_batch(model, public):
@@ -29,15 +22,6 @@ def noise_sd(model):
     """Of an entry. All alike, since the fits below have no scales of words."""
     (sd,) = set(model._fitted().state["average_noise"].ravel())
     return sd
-
-
-def test_histograms_are_for_masses_that_topics_would_hide():
-    # Where noise hides word frequencies, and where it does not.
-    assert [histogram_steps(20, 20, signal) for signal in (0.0, 6.4, 6.5, 20.0, 36.0)] == [5, 5, 3, 3, 1]
-    # The clearer topics stand, the fewer histograms are enough; those of clear topics have more noise.
-    assert [histogram_steps(60, 20, signal) for signal in (6.4, 6.5, 15.0, 30.0, 36.0)] == [15, 9, 6, 2, 1]
-    assert [histogram_steps(60, 4, signal) for signal in (2.9, 30.0, 50.0, 99.0, 101.0)] == [9, 9, 4, 2, 1]
-    assert [histogram_steps(steps, 20, 5.0) for steps in (1, 9, 10, 60)] == [0, 0, 2, 15]
 
 
 def test_topics_are_soft_in_a_fifth_of_a_whole_private_run(monkeypatch):
@@ -135,18 +119,11 @@ def test_fewer_topics_where_the_noise_is_large():
 
 
 @pytest.mark.parametrize(
-    "change, name",
-    [
-        (dict(n_records=0), "n_records"),
-        (dict(n_features=1.5), "n_features"),
-        (dict(n_components=0), "n_components"),
-        (dict(batch_size=101), "batch_size"),
-        (dict(epsilon=0.0), "epsilon"),
-    ],
+    "name, value", [("n_records", 0), ("n_features", 1.5), ("n_components", 0), ("batch_size", 101), ("epsilon", 0.0)]
 )
-def test_bad_numbers_are_named(change, name):
+def test_bad_numbers_are_named(name, value):
     with pytest.raises(ValueError, match=name):
-        plan(**{**dict(n_records=100, n_features=10, n_components=2), **change})
+        plan(**{**dict(n_records=100, n_features=10, n_components=2), name: value})
 
 
 def test_short_documents_are_fitted_with_a_larger_prior():

@@ -30,10 +30,7 @@ KEY = b"k" * 32
 
 
 def rounded(X, to):
-    """Round the numbers of X.
-
-    The checks draw real numbers, and two models take others. They may still refuse their input.
-    """
+    """The checks draw real numbers; two models take others, and may still refuse their input."""
     if sp.issparse(X):
         rows = X.tocsr(copy=True)
         rows.data = rounded(rows.data, to)
@@ -46,8 +43,6 @@ def rounded(X, to):
 
 
 class Counts(LatentDirichletAllocation):
-    """The topic model of numbers rounded down."""
-
     _test_key = KEY
 
     def _read(self, X, y=None):
@@ -58,8 +53,6 @@ class Counts(LatentDirichletAllocation):
 
 
 class Bits(SigmoidBeliefNetwork):
-    """The network of numbers that are 1 from one half up."""
-
     _test_key = KEY
 
     def _records(self, Y, *rest, **named):
@@ -132,29 +125,20 @@ def classifier(**options):
     )
 
 
-def budget_of(folder, epsilon, unit="record"):
-    Budget.create(folder / "budget", epsilon=epsilon, delta=1e-5, dataset="d", unit=unit)
-    return Budget(folder / "budget")
-
-
 def test_every_fit_of_a_grid_search_charges_the_budget(tmp_path):
     X, y, _ = rows()
-    budget = budget_of(tmp_path, 9.0)
     grid = {"row_norm": [0.5, 1.0], "sampling": np.array(["full"])}  # a string of NumPy
-    search = GridSearchCV(classifier(), grid, cv=3).fit(X, y, budget=budget)
+    search = GridSearchCV(classifier(), grid, cv=3)
+    budget = Budget.create(tmp_path / "b", epsilon=9.0, delta=1e-5, dataset="d")
+    search.fit(X, y, budget=budget)
     # And the last one, to all rows.
     assert [run["drawn"] for run in budget.show()["runs"]] == [1] * (2 * 3 + 1)
     assert budget.spent > search.best_estimator_.privacy_.epsilon
-
-
-def test_a_search_that_the_budget_does_not_hold_spends_no_more_than_it(tmp_path):
-    X, y, _ = rows()
     limit = 1.2 * classifier().fit(X, y).privacy_.epsilon
-    budget = budget_of(tmp_path, limit)
-    search = GridSearchCV(classifier(), {"row_norm": [0.5, 1.0]}, cv=3)
+    small = Budget.create(tmp_path / "small", epsilon=limit, delta=1e-5, dataset="d")
     with pytest.warns(FitFailedWarning), pytest.raises(BudgetExceededError):
-        search.fit(X, y, budget=budget)
-    assert [run["drawn"] for run in budget.show()["runs"]] == [1] and budget.spent <= limit
+        search.fit(X, y, budget=small)
+    assert [run["drawn"] for run in small.show()["runs"]] == [1] and small.spent <= limit
 
 
 def test_groups_reach_every_fit_or_are_refused():

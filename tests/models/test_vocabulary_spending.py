@@ -10,6 +10,7 @@ from scipy import sparse
 from scipy.sparse import csr_array
 from sklearn.feature_selection import SelectKBest, chi2
 from sklearn.model_selection import train_test_split
+from sklearn.pipeline import make_pipeline
 
 from vips_fast import LatentDirichletAllocation, PrivateVocabulary, verify
 from vips_fast.accounting import (
@@ -52,21 +53,6 @@ def test_one_statement_covers_both(tmp_path):
     model.save(tmp_path / "m")
     assert LatentDirichletAllocation.load(tmp_path / "m").privacy_ == model.privacy_
     assert verify(tmp_path / "m", tmp_path / "t").ok
-
-
-def test_what_does_not_compose_is_refused():
-    words = purchased().fit(TEXTS)
-    counts = words.transform(TEXTS)
-    for options, call, message in [
-        (dict(epsilon=2.9), {}, "epsilon=2.9: expected more than 3, which"),
-        (dict(noise_multiplier=0.4), {}, "noise_multiplier=0.4 with 5 steps gives epsilon"),
-        ({}, dict(groups=np.arange(400)), r"purchase is about one record \(add_remove\), this one about one person"),
-    ]:
-        with pytest.raises(ValueError, match=message):
-            topics(**options).fit(counts, after=words, **call)
-    tainted = purchased().set_unsafe(test_key=bytes(32)).fit(TEXTS)
-    with pytest.raises(ValueError, match="after: expected"):
-        topics().fit(counts, after=tainted)
 
 
 def test_a_budget_pays_for_both_and_the_vocabulary_comes_first(tmp_path):
@@ -140,10 +126,7 @@ def draw(budget, event, count, drawn=None):
 
 
 def test_leaks_share_a_pot_and_everything_else_has_the_rest(tmp_path):
-    """Leaks add up to the pot, and delta never changes.
-
-    Whatever the order and number of purchases; the delta is the filter's.
-    """
+    """Whatever the order and number of purchases; the delta is the filter's, and never changes."""
     budget = of_delta(tmp_path / "b")
     assert leaked({LEAK: 4}) == pytest.approx(4e-6) and leaked({LEAK: 4}) >= 4e-6
     assert without_leaks({LEAK: 4}) == {GaussianEvent(8.0, "add_remove"): 4}
@@ -187,7 +170,6 @@ def test_the_rule_is_fixed_ahead(tmp_path):
 
 
 def test_as_many_nights_as_purchases(tmp_path):
-    """Each purchases a vocabulary and fits topics from one budget. One more night is refused before it draws."""
     budget = of_delta(tmp_path / "b", purchases=2)
     for left in (1, 0):
         words = purchased(n_records=400)
@@ -244,21 +226,6 @@ def test_mutants_of_the_pot_are_killed(mutant, tmp_path, monkeypatch):
         test_leaks_share_a_pot_and_everything_else_has_the_rest(tmp_path)
 
 
-def test_a_pipeline_states_the_epsilon_of_both():
-    """The last step includes the first one's spending. The pipeline is fitted as scikit-learn fits it."""
-    from sklearn.pipeline import make_pipeline
-
-    made = make_pipeline(purchased(), topics()).fit(TEXTS)
-    words, model = made[0], made[-1]
-    assert model.ledger_.plan["purchase"]["head"] == words.ledger_.head and model.privacy_.vocabulary
-    assert 3.9 < model.privacy_.epsilon <= 4.0 and "vocabulary is included" in str(model.privacy_)
-    both = (
-        r"epsilon=2.9: expected more than 3, which .* a vocabulary purchase, has spent, .*; epsilon=5.9 leaves the rest"
-    )
-    with pytest.raises(ValueError, match=both):
-        make_pipeline(purchased(), topics(epsilon=2.9)).fit(TEXTS)
-
-
 @pytest.mark.parametrize(
     "change",
     [
@@ -303,11 +270,23 @@ def test_where_counts_lose_their_purchase_the_fit_warns(change):
         topics().fit(np.ones((400, counts.shape[1] + 1), int))
 
 
-def test_a_purchase_that_cannot_be_included_is_refused():
+def test_what_does_not_compose_is_refused():
     words, other = purchased().fit(TEXTS), purchased().fit(TEXTS)
+    tainted = purchased().set_unsafe(test_key=bytes(32)).fit(TEXTS)
     counts = words.transform(TEXTS)
-    with pytest.raises(ValueError, match="after: is another purchase"):
-        topics().fit(counts, after=other)
+    spent = "expected more than 3, which .* a vocabulary purchase, has spent, .*; epsilon=5.9 leaves the rest"
+    people = r"purchase is about one record \(add_remove\), this one about one person"
+    for options, call, message in [
+        (dict(epsilon=2.9), {}, spent),
+        (dict(noise_multiplier=0.4), {}, "noise_multiplier=0.4 with 5 steps gives epsilon"),
+        ({}, dict(groups=np.arange(400)), people),
+        ({}, dict(after=tainted), "after: expected"),
+        ({}, dict(after=other), "after: is another purchase"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            topics(**options).fit(counts, **{"after": words, **call})
+    with pytest.raises(ValueError, match="a vocabulary that is not private; expected public columns"):
+        topics().fit(tainted.transform(TEXTS))
     topics().fit(counts, after=words)
     calls = dict(noise_multiplier=20.0, epsilon=None, batch_size=400)
     with pytest.warns(UserWarning, match="does not carry"):
@@ -316,6 +295,11 @@ def test_a_purchase_that_cannot_be_included_is_refused():
         begun.partial_fit(counts)
     with pytest.raises(ValueError, match="after: expected None in later calls"):
         begun.partial_fit(counts, after=words)
-    tainted = purchased().set_unsafe(test_key=bytes(32)).fit(TEXTS).transform(TEXTS)
-    with pytest.raises(ValueError, match="a vocabulary that is not private; expected public columns"):
-        topics().fit(tainted)
+
+
+def test_a_pipeline_states_the_epsilon_of_both():
+    words, model = make_pipeline(purchased(), topics()).fit(TEXTS)
+    assert model.ledger_.plan["purchase"]["head"] == words.ledger_.head and model.privacy_.vocabulary
+    assert 3.9 < model.privacy_.epsilon <= 4.0
+    with pytest.raises(ValueError, match="epsilon=5.9 leaves the rest"):
+        make_pipeline(purchased(), topics(epsilon=2.9)).fit(TEXTS)
