@@ -46,14 +46,17 @@ def same(first, second):
     return a.keys() == b.keys() and all(np.array_equal(a[name], b[name]) for name in a)
 
 
-@pytest.mark.parametrize("sampling", ["poisson", "full"])
-# Shards hold one label of each row, and no matrix of words beside its vector.
+SETTINGS = {"poisson": dict(sampling="poisson", batch_size=50), "full": dict(sampling="full")}
+SETTINGS["not private"] = dict(private=False, noise_multiplier=None)
+
+
+@pytest.mark.parametrize("settings", SETTINGS)
 @pytest.mark.parametrize("name", EVERY)
-def test_a_fit_has_the_bits_of_one_in_memory(tmp_path, name, sampling):
+def test_a_fit_has_the_bits_of_one_in_memory(tmp_path, name, settings):
     make, data = EVERY[name]
-    options = {"batch_size": 50} if sampling == "poisson" else {}
+    options = {"doc_length": None} if settings == "not private" and name == "lda" else {}
     corpus = sharded(tmp_path / "shards", name, data())
-    models = [make(sampling=sampling, **options).set_unsafe(test_key=KEY) for _ in range(3)]
+    models = [make(**SETTINGS[settings], **options).set_unsafe(test_key=KEY) for _ in range(3)]
     models[2].set_params(n_jobs=4)
     models[0].fit(*data())
     for model in models[1:]:
@@ -89,14 +92,6 @@ def test_read_outs_work_in_pieces(tmp_path, monkeypatch, name):
         assert model.perplexity(corpus) == pytest.approx(model.perplexity(*data), rel=1e-12)
 
 
-@pytest.mark.parametrize("name", ["lda", "network", "logistic", "own"])
-def test_without_privacy_and_of_any_length(tmp_path, name):
-    make, data = CASES[name]
-    corpus = sharded(tmp_path / "shards", name, data())
-    options = {"private": False, "noise_multiplier": None, **({"doc_length": None} if name == "lda" else {})}
-    assert same(make(**options).fit(corpus), make(**options).fit(*data()))
-
-
 def test_invalid_rows_contribute_nothing(tmp_path):
     make, data = CASES["logistic"]
     X, y = data()
@@ -116,8 +111,6 @@ def test_invalid_rows_contribute_nothing(tmp_path):
 
 
 class Logarithms(Mean):
-    """A model that makes its records of the rows. Not all rows have one."""
-
     limit = np.inf
 
     def records(self, X, y=None):
