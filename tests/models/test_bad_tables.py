@@ -73,21 +73,29 @@ def test_counts_without_an_event_have_no_effects():
 
 
 @pytest.mark.filterwarnings("error::RuntimeWarning", "ignore::UserWarning")
-@pytest.mark.parametrize("noise", [30.0, 1e3, 1e5])
+@pytest.mark.parametrize(
+    "n, row_norm, spent",
+    [
+        *((60, 2.0, {"noise_multiplier": noise}) for noise in (30.0, 1e3, 1e5)),
+        # Rows that are far shorter than their bound, so that noise hides all of their second moment.
+        *((500, norm, {"epsilon": epsilon}) for norm, epsilon in ((1e3, 0.1), (1e4, 0.1), (50.0, 1.0))),
+    ],
+)
 @pytest.mark.parametrize("kind", ["labels", "three", "counts"])
-def test_no_noise_ends_what_comes_after_the_charge(kind, noise):
+def test_no_noise_ends_what_comes_after_the_charge(kind, n, row_norm, spent):
     """Findings, verdict, list, page and file are made from any releases: noise may leave no record and no curvature."""
-    settings = {"noise_multiplier": noise, "row_norm": 2.0, "n_jobs": 1}
+    settings = {"row_norm": row_norm, "n_jobs": 1, **spent}
     for seed in range(8):
         if kind == "counts":
-            model, y = CountRegression(largest=30, **settings), RNG.poisson(0.2, 60)
+            model, y = CountRegression(largest=30, **settings), RNG.poisson(0.2, n)
         else:
             classes = [0, 1] if kind == "labels" else [0, 1, 2]
-            model, y = BayesianLogisticRegression(classes=classes, **settings), np.zeros(60, int)
-        model.set_unsafe(test_key=seed.to_bytes(32)).fit(X[:60], y)
+            model, y = BayesianLogisticRegression(classes=classes, **settings), np.arange(n) % len(classes) * (n > 60)
+        model.set_unsafe(test_key=seed.to_bytes(32)).fit(X[:n], y)
         names = ["a", "b", "c"]
         assert model.verdict_.text and all(effect_lines(model, names)) and part_of(model).text(model, names)
         assert model.verdict_.text in unescape(html_report(model)) and np.isfinite(model.found_gain_).all()
+        assert np.isfinite(model.coef_).all()
 
 
 def test_a_rare_class_that_a_value_tells_is_not_called_absent():

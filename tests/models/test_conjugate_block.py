@@ -81,9 +81,6 @@ def test_the_helpers_compute_what_they_say():
     assert not out[:, 3:].any()
 
 
-# ------------------------------------------------- functions that mix records
-
-
 def centering(records, parameters, out):
     """Each record takes a thousandth of the mean of its block."""
     for j in range(records.shape[1]):

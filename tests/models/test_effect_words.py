@@ -118,7 +118,6 @@ def check(model, page):
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_words_intervals_and_table_never_contradict_one_another():
-    """Over 200 fits of many designs, of which each kind occurs."""
     seen = []
     for seed in range(200):
         model = fitted(seed)
@@ -131,7 +130,6 @@ def test_words_intervals_and_table_never_contradict_one_another():
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_every_door_has_the_same_effects():
-    """The shell's list, the short report, the page and the file."""
     rng = np.random.default_rng(0)
     X = rng.uniform(-1, 1, (4000, 14))
     y = (rng.random(4000) < expit(X @ np.linspace(-1, 1, 14))).astype(int)

@@ -25,7 +25,6 @@ def fitted(name, unsafe=None, call=None, **options):
 
 
 def same_bits(*estimators):
-    """Tell whether all hold the same published arrays."""
     first, *others = ({k: a.tobytes() for k, a in e._result.arrays.items()} for e in estimators)
     return all(other == first for other in others)
 

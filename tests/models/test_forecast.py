@@ -20,7 +20,6 @@ PUBLIC = dict(epsilon=1.0, delta=1e-6)
 
 
 def corpus(n, seed=0, n_words=V):
-    """Documents of five topics."""
     rng = np.random.default_rng(seed)
     topics = np.random.default_rng(7).dirichlet(np.full(n_words, 0.05), size=K)
     return sp.csr_array(rng.poisson(N * rng.dirichlet(np.full(K, 0.2), size=n) @ topics).astype(np.int32))
@@ -89,7 +88,6 @@ def test_the_line_says_what_helps_while_words_are_few(n, hopeless):
 
 
 def test_a_purchase_that_finds_few_words_is_hopeless():
-    """Before anything is spent, with the remedies in order."""
     few, enough = (plan(n, None, None, epsilon=2.0, delta=1e-6) for n in (821, 6652))
     assert few.hopeless and "too few for topics" in few.forecast() and few.run_forecast().warning is HopelessWarning
     remedies = ("public_prior=", "vocab=", "more persons", "rows", "epsilon")
@@ -131,7 +129,6 @@ def fitted(X, record, **change):
 
 
 def test_what_is_said_comes_out(caplog):
-    """The issue's 199 documents, and enough of them."""
     caplog.set_level(logging.INFO, "vips_fast")
     test = corpus(300, seed=5)
     few, many = corpus(199), corpus(4000)

@@ -44,7 +44,6 @@ def test_topics_are_soft_after_the_first_noised_steps_alone():
 
 
 def release(step, sd=0.01):
-    """Statistics of words whose shares fall as 1/rank, with noise."""
     rng = np.random.default_rng(step)
     values = np.outer(1 / np.arange(1, V + 1), np.full(K, 1.0)) + sd * rng.normal(size=(V, K))
     return Release(step, np.rint(values * 2**20).astype(np.int64), 2.0**-20, sd)
@@ -67,7 +66,6 @@ def test_scales_stay_within_what_the_kernel_takes():
 
 
 def scale_of(scales, table):
-    """Return an entry's scale, (V, K)."""
     return np.sqrt(table + scales[1]) * scales[0][:, None]
 
 

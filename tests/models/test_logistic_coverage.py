@@ -60,7 +60,6 @@ def run_cell(seeds, n, epsilon, columns, rho, row_norm, steps):
     ],
 )
 def test_coverage_where_effects_are_known(n, epsilon, columns, rho, row_norm, steps):
-    """Count 40 to 200 intervals of eight data sets, with fixed noise."""
     known, coverage, slope, _ = run_cell(range(8), n, epsilon, columns, rho, row_norm, steps)
     assert known > 0.94 and 0.82 < coverage < 0.98 and 0.9 < slope < 1.1
 
@@ -209,10 +208,7 @@ def test_an_effect_that_is_only_known_to_be_large_is_at_least_as_large(separated
     ("one", "share", "epsilon", "rare", "unit"), [(1, 0.1, 2.0, 0, 1.0), (1, 0.1, 4.0, 1, 0.1), (0, 0.2, 4.0, 0, 1.0)]
 )
 def test_a_value_without_one_class_has_one_end_and_a_strong_effect_beside_it_has_two(one, share, epsilon, rare, unit):
-    """All records of the first column's 1, or of its 0, have that label. The latter bend the other effects.
-
-    So does the former those of numbers, like the last column: .42 of them held.
-    """
+    """All records of the first column's 1, or 0, have that label, which bends effects of numbers: .42 of them held."""
     known, hits, truth = np.zeros((12, 6), dtype=bool), 0, np.array([math.inf, 3.0, 2.5, -2.0, 0.5, 0.0])
     for seed in range(12):
         n, rng = 10_000, np.random.default_rng(seed)
@@ -232,10 +228,7 @@ def test_a_value_without_one_class_has_one_end_and_a_strong_effect_beside_it_has
 
 @pytest.mark.parametrize(("n", "epsilon", "own"), [(4_000, 4.0, 0.02), (20_000, 1.0, 0.03)])
 def test_what_other_columns_leave_of_a_column_decides_whether_its_effect_is_known(n, epsilon, own):
-    """The third column is nearly a sum of two: alone each has a clear moment, and beside the others nearly none.
-
-    Noise hides that, and a half of their effects were known, of which a fifth covered. Others keep their intervals.
-    """
+    """The third column is nearly a sum of two. Noise hides that: a half of the effects were known, and a fifth held."""
     known, weights = np.zeros((12, 5), dtype=bool), np.array([2.0, -1.5, -3.0, 0.7, -0.4])
     for seed in range(12):
         rng = np.random.default_rng(seed)
@@ -260,7 +253,6 @@ def test_a_column_of_small_spread_is_not_known_by_a_curvature_that_noise_made():
 
 
 def alike(kind, rng, n):
-    """Draw columns of which the first ones tell the same, and give their number."""
     X = rng.uniform(-1, 1, (n, 12))
     if kind == "a copy":
         X[:, 1] = X[:, 0]

@@ -59,7 +59,6 @@ def fitted(classes=("well", "ill"), **settings):
 
 
 def test_changes_are_in_the_columns_units():
-    """Encoding a changed row differs by the change's weights."""
     base = {"age": 50, "amount": 1, "work": "private", "smoker": "no"}
     after = {0: {"age": 51}, 1: {"age": None}, 2: {"amount": 2}, 3: {"work": "state"}, 5: {"work": "none"}}
     after |= {6: {"work": "abroad"}, 7: {"smoker": "yes"}}
@@ -112,10 +111,7 @@ def test_more_classes_have_effects_each_in_the_stated_order():
 
 @pytest.mark.parametrize("one", [0, 1])
 def test_a_number_has_an_interval_at_every_door_or_at_none(one):
-    """Beside a value whose records have one class: the effect, the coefficient and both files' cells.
-
-    The value against another is too large for numbers beside it to be known; its own coefficient is smaller.
-    """
+    """Beside a value whose records have one class: it is too large against another for numbers to be known."""
     rng, n = np.random.default_rng(8), 4000
     cells = {
         "age": rng.uniform(20, 80, n),

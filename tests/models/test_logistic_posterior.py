@@ -110,10 +110,7 @@ def test_the_error_of_the_curvature_widens_the_posterior_far_from_the_center():
 
 
 def test_a_gradient_that_says_nothing_leaves_the_prior():
-    """The mean stays at the start without a gradient.
-
-    Intervals are at least as wide as logits of a standard deviation of 2.
-    """
+    """The mean stays at the start; intervals are as wide as logits of a standard deviation of 2."""
     X, m = records(2000)
     start = 0.1 * m
     H = weighted(X, np.full(len(X), 0.25))

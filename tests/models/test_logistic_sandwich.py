@@ -21,10 +21,7 @@ def persons(seed, n=600, m=8, spread=2.0, size=0.3):
 
 
 def by_hand(X, y, groups, coef, intercept):
-    """Compute White's standard errors, by persons and by rows.
-
-    Summed by persons as in Liang & Zeger (1986), and as if rows were independent.
-    """
+    """White's standard errors by persons, as in Liang & Zeger (1986), and as if rows were independent."""
     Z = np.column_stack([X, np.ones(len(X))])
     p = expit(Z @ np.append(coef, intercept))
     scores = np.zeros((groups.max() + 1, Z.shape[1]))
@@ -54,12 +51,7 @@ def test_a_large_budget_finds_the_same_intervals():
 
 
 def test_intervals_cover_although_rows_of_a_person_are_alike(monkeypatch):
-    """90 intervals with fixed noise.
-
-    Of the truth .9 is expected, by the intervals of independent rows about .7.
-
-    The truth is the marginal coefficient, from 400,000 rows.
-    """
+    """Of 90, .9 are expected, and of those of independent rows .7. The truth is from 400,000 rows."""
     X, y, groups = persons(10_000, 50_000)
     truth = BayesianLogisticRegression(private=False, n_steps=30).fit(X, y).coef_[0]
     hits = {}

@@ -142,9 +142,6 @@ def test_half_of_the_purchase_in_the_topics_ledger_is_seen(tmp_path, monkeypatch
     assert differing(tmp_path) == {"vocabulary in the ledger"}
 
 
-# ----------------------------------------------------------------- at the shell
-
-
 @pytest.fixture
 def line(tmp_path):
     rows = [f"p{i // 2},{text}" for i, text in enumerate(TEXTS[:400])]

@@ -24,7 +24,6 @@ def make(n_components=4, **parameters):
 
 
 def model_of(estimator, J=36, n=300, z=1.0, relation="add_remove"):
-    """Return a model at its start, and its mechanism."""
     model = estimator._model(Public(n_features=J, n_records=n, seed=0))
     mechanism = GaussianMechanism(z, model.sensitivity(relation), model.clip)
     model.prepare(mechanism, FullSampler(n, relation))
@@ -54,9 +53,6 @@ def advance(model, mechanism, rows, steps):
 
 def norm(difference):
     return math.sqrt(sum(int(d) ** 2 for d in difference))
-
-
-# ------------------------------------------------------------------ the stated sums
 
 
 def clips(monkeypatch, latent, visible):
@@ -107,9 +103,6 @@ def test_capacity_is_what_the_largest_records_need():
         assert 2**40 * model.capacity == 2**62
 
 
-# ------------------------------------------------------------------- sensitivity
-
-
 @pytest.mark.parametrize("bounds", [None, (0.05, 0.2)])
 @pytest.mark.parametrize("z", [0.5, 20.0])
 def test_no_neighbor_moves_the_sum_further_than_declared(bounds, z, monkeypatch):
@@ -155,9 +148,6 @@ def test_slack_of_rounding_shrinks_every_record():
         np.testing.assert_allclose(np.abs(image) * mechanism.spacing, model.retained / 6, atol=mechanism.spacing)
     with pytest.raises(ValueError, match="noise_multiplier"):
         model_of(estimator, z=4e5)
-
-
-# ------------------------------------------------------------------------ M-step
 
 
 def test_common_curvature_makes_the_bound_largest():
