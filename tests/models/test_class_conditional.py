@@ -27,9 +27,6 @@ def model(**settings):
     return ClassConditionalNetwork(3, **{"delta": 1e-5, "random_state": 0, **settings})
 
 
-# ------------------------------------------------------------------ learning
-
-
 @pytest.mark.parametrize("settings", [dict(private=False), dict(epsilon=4.0)], ids=["free", "private"])
 def test_classes_are_told_apart_and_drawn_as_often_as_they_are(settings):
     # The known key makes the noise the same in every run of this test.
@@ -76,45 +73,3 @@ def test_a_class_without_records_keeps_a_share():
     fitted = model(classes=["a", "b", "c", "d"], epsilon=1.0).set_unsafe(test_key=KEY).fit(TRAIN, LABELS)
     assert 0 < fitted.class_prior_[3] < 0.1 and np.isfinite(fitted.components_).all()
     assert fitted.sample(10, labels=["d"] * 10)[0].shape == (10, 24)
-
-
-# ------------------------------------------------------------------ refusals
-
-
-@pytest.mark.parametrize(
-    "change, error, words",
-    [
-        (dict(y=None), ValueError, "requires y"),
-        (dict(y=LABELS[:99]), ValueError, "y has shape"),
-        (dict(y=["a"] * 100), ValueError, "1 class"),
-        (dict(y=np.arange(100.0) * np.nan), ValueError, "NaN"),
-        (dict(y=[1] * 50 + ["a"] * 50, classes=[1, 2]), TypeError, "kind of classes"),
-        (dict(classes=["a", "b"]), ValueError, "labels of classes"),
-        (dict(classes=["a"]), ValueError, "classes="),
-        (dict(classes=list(range(257))), ValueError, "2 to 256"),
-        (dict(Y=2 * TRAIN[:100]), ValueError, "only 0 and 1"),
-        (dict(n_components=0), ValueError, "n_components"),
-        (dict(n_steps=1), ValueError, "n_steps"),
-        (dict(options=3), ValueError, "NetworkOptions"),
-        (dict(n_components=2**20), MemoryError, "statistics"),
-    ],
-)
-def test_refusals(change, error, words):
-    change = dict(change)
-    Y, y = change.pop("Y", TRAIN[:100]), change.pop("y", LABELS[:100])
-    estimator = ClassConditionalNetwork(**{"n_components": 2, **change})
-    with pytest.raises(error, match=words):
-        estimator.fit(Y, y)
-    assert not hasattr(estimator, "class_prior_")
-
-
-def test_invalid_records_and_labels_can_be_dropped():
-    """They contribute nothing, and the fit is that without them."""
-    bad = np.concatenate([TRAIN[:500], np.full((1, 24), 2), TRAIN[:2]])
-    labels = np.concatenate([LABELS[:500], ["a", "z", "?"]])
-    settings = dict(classes=list("abc"), options={"invalid": "drop"}, n_records=500, noise_multiplier=1.0, n_steps=3)
-    fits = [
-        model(**settings).set_unsafe(test_key=KEY).fit(*data) for data in [(TRAIN[:500], LABELS[:500]), (bad, labels)]
-    ]
-    np.testing.assert_array_equal(fits[0].components_, fits[1].components_)
-    np.testing.assert_array_equal(fits[0].class_prior_, fits[1].class_prior_)

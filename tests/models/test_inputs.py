@@ -17,7 +17,7 @@ from vips_fast import BayesianLogisticRegression, CountRegression
 MODELS = {name: case for name, case in {**EVERY, **MORE}.items() if name not in ("vocabulary", "logistic-sparse")}
 ALL = pytest.mark.parametrize("name", MODELS)
 #: Those that take sparse rows in the same order of additions.
-SPARSE = ("lda", "lda-paper", "prior", "network", "network-classes")
+SPARSE = ("lda", "lda-paper", "prior", "network", "network-classes", "mixture")
 
 
 def frame(X):
@@ -34,16 +34,10 @@ KINDS = {
     "polars": lambda X: pl.from_pandas(frame(X)),
     "pyarrow": lambda X: pa.table(frame(X)),
 }
-COLUMNS = {
-    "lists": lambda y: y.tolist(),
-    "objects": lambda y: y.astype(object),
-    "frame": pd.Series,
-    "nullable": lambda y: pd.Series(y).convert_dtypes(),
-    "booleans": lambda y: pd.Series(y).astype("boolean") if set(y.tolist()) == {0, 1} else pd.Series(y),
-    "arrow": lambda y: pd.Series(y).convert_dtypes(dtype_backend="pyarrow"),
-    "polars": pl.Series,
-    "pyarrow": lambda y: pa.chunked_array([y]),
-}
+
+
+def column(kind, y):
+    return KINDS[kind](y) if kind in ("lists", "objects") else KINDS[kind](y[:, None])["c0"]
 
 
 def data(name):
@@ -57,6 +51,7 @@ def fitted(name, X, *y, **options):
     model = MODELS[name][0](**options).set_unsafe(test_key=b"k" * 32)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        warnings.simplefilter("error", RuntimeWarning)  # which would tell of a record
         return model.fit(X, *y)
 
 
@@ -68,14 +63,15 @@ def bits(model):
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_same_numbers_give_the_same_fit(name, kind):
     X, *y = data(name)
-    held = [KINDS[kind](part) if part.ndim == 2 else COLUMNS[kind](part) for part in (X, *y)]
+    held = [KINDS[kind](part) if part.ndim == 2 else column(kind, part) for part in (X, *y)]
     assert bits(fitted(name, *held)) == bits(fitted(name, X, *y))
 
 
 @pytest.mark.parametrize("name", SPARSE)
-def test_sparse_rows_are_dense_ones(name):
+@pytest.mark.parametrize("kind", [sp.csr_array, sp.coo_array, sp.csc_matrix])
+def test_sparse_rows_are_dense_ones(name, kind):
     X, *y = data(name)
-    assert bits(fitted(name, sp.coo_array(X), *y)) == bits(fitted(name, X, *y))
+    assert bits(fitted(name, kind(X), *y)) == bits(fitted(name, X, *y))
 
 
 @ALL
@@ -99,6 +95,25 @@ def test_a_cell_that_is_missing_or_no_number_is_nan(name, kind):
     assert bits(dropped) == bits(fitted(name, spoiled, *y, options={"invalid": "drop"}))
     with pytest.raises((TypeError, ValueError), match="NaN.*column 'c1'" if kind not in ("text", "lists") else "'c1'"):
         fitted(name, missing, *y)
+
+
+#: Outcomes that are none.
+NONE = {"logistic-spherical": [2], "classes": [9, None], "network-classes": [9, None]}
+NONE["counts"] = [-1.0, 0.5, np.nan, "a"]
+
+
+@pytest.mark.parametrize("name, outcome", [(name, outcome) for name in NONE for outcome in NONE[name]])
+def test_a_record_without_an_outcome_contributes_nothing(name, outcome):
+    """With invalid="drop" it is as one whose row is not finite."""
+    X, y = data(name)
+    spoiled, none = X.astype(float), y.astype(object)
+    spoiled[7, 1], none[7] = np.nan, outcome
+    stated = {} if name == "counts" else {"classes": sorted(set(y.tolist()))}
+    drop = {"options": {"invalid": "drop"}, **stated}
+    assert bits(fitted(name, X, none, **drop)) == bits(fitted(name, spoiled, y, **drop))
+    assert bits(fitted(name, X, none, **drop)) != bits(fitted(name, X, y, **drop))
+    with pytest.raises((TypeError, ValueError), match="^y"):
+        fitted(name, X, none, **stated)
 
 
 #: What stands in a column; numbers with digits that no message may show.

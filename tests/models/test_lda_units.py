@@ -15,7 +15,6 @@ SETTINGS = dict(
 
 
 def corpus(n_docs, n_words=30, seed=0):
-    """Documents of a few words each."""
     return sp.csr_array(np.random.default_rng(seed).poisson(0.4, (n_docs, n_words)))
 
 
@@ -65,23 +64,6 @@ def test_documents_of_a_person_keep_their_own_topics():
     assert np.abs(together).sum() > 0
     # The documents are truncated one by one, the person once.
     np.testing.assert_allclose(together, each, rtol=1e-4, atol=8)
-
-
-@pytest.mark.parametrize(
-    "options, call, message",
-    [
-        ({}, {"groups": [1, 2]}, "groups has shape"),
-        ({}, {"groups": [None, *range(9)]}, "groups: expected a label for each row"),
-        ({}, {"unit": "patient"}, "unit='patient': expected None without groups"),
-        ({}, {"groups": range(10), "unit": "record"}, "unit='record'"),
-        ({"options": {"rows_per_group": 0}}, {"groups": range(10)}, "rows_per_group=0"),
-    ],
-)
-def test_bad_input_is_refused_before_anything_is_spent(options, call, message):
-    fits = model(**options)
-    with pytest.raises(ValueError, match=f"^{message}"):
-        fits.fit(corpus(10), **call)
-    assert not hasattr(fits, "ledger_")
 
 
 @pytest.mark.parametrize("units", ["in a row", "scattered", "of several documents", "none"])

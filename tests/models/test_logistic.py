@@ -9,13 +9,11 @@ from scipy.special import expit
 from sklearn.metrics import roc_auc_score
 
 from vips_fast import BayesianLogisticRegression
-from vips_fast.models.logistic import LogisticOptions, PaperOptions
 
 KEY = bytes(range(32))
 
 
 def data(n=4000, d=6, seed=0, scale=3.0, intercept=0.5):
-    """Rows of norm at most 1 and labels from a known m."""
     rng = np.random.default_rng([seed, n, d])
     X = rng.normal(size=(n, d)) @ (np.eye(d) + 0.3 * rng.normal(size=(d, d)) / math.sqrt(d))
     X /= np.maximum(1.0, np.linalg.norm(X, axis=1) / (1.2 * math.sqrt(d)))[:, None] * 1.2 * math.sqrt(d)
@@ -24,11 +22,7 @@ def data(n=4000, d=6, seed=0, scale=3.0, intercept=0.5):
 
 
 def keyed(**settings):
-    """Return an estimator whose noise is a function of KEY. Reproducible, and tainted for it."""
     return BayesianLogisticRegression(**settings).set_unsafe(test_key=KEY)
-
-
-# ------------------------------------------------------------ without privacy
 
 
 @pytest.mark.parametrize(
@@ -57,7 +51,6 @@ def test_storages_agree(storage):
 
 
 def test_the_variance_of_minibatches_is_in_the_covariance():
-    """Minibatches move the coefficients, and the intervals say by how much."""
     rng, n, d = np.random.default_rng(0), 3000, 3
     X = rng.uniform(-1, 1, (n, d)) / np.sqrt(d)
     y = (rng.random(n) < expit(X @ [2.0, -1.0, 0.0])).astype(int)
@@ -68,9 +61,6 @@ def test_the_variance_of_minibatches_is_in_the_covariance():
     wider = np.mean([np.diag(one.covariance_)[:d] - np.diag(whole.covariance_)[:d] for one in parts])
     # Means of 180 squares are within a factor of 2 but with probability 1e-9.
     assert 0.5 < moved / wider < 2.0, (moved, wider)
-
-
-# --------------------------------------------------------------- with privacy
 
 
 @pytest.mark.parametrize("storage", [np.asarray, sp.csr_array])
@@ -90,19 +80,13 @@ def test_invalid_records_contribute_nothing(storage):
 
 
 def test_stated_classes_make_other_labels_invalid():
-    """With ``classes`` no other label ends an unattended fit.
-
-    Neither a third label nor a missing one, nor an empty data set.
-    """
+    """An unattended fit ends neither by a third label, nor a missing one, nor an empty data set."""
     X, y, _ = data(300, 3)
     labels = np.array(["no", "yes"])[y]
     odd = labels.astype("U5")
     odd[[3, 7]] = "maybe"
     arguments = dict(classes=["yes", "no"], n_records=300, options={"invalid": "drop"}, noise_multiplier=1.0, n_steps=3)
-    dropped = keyed(**arguments).fit(X, odd)
-    assert dropped.classes_.tolist() == ["no", "yes"]
-    good = np.setdiff1d(np.arange(300), [3, 7])
-    np.testing.assert_array_equal(dropped.coef_, keyed(**arguments).fit(X[good], labels[good]).coef_)
+    assert keyed(**arguments).fit(X, odd).classes_.tolist() == ["no", "yes"]
     keyed(**arguments).fit(X[y == 1], labels[y == 1])
     keyed(**arguments).fit(X[:0], labels[:0])
     with pytest.raises(ValueError, match="y: expected the labels of classes"):
@@ -122,9 +106,6 @@ def test_no_label_of_a_list_has_others_refused(classes, labels, last):
     """A list has the type of all its labels, so with "drop" one of them decides nothing for the others."""
     fit = BayesianLogisticRegression(classes=classes, options={"invalid": "drop"}, noise_multiplier=9.0, n_steps=2)
     assert fit.fit(np.eye(4), [*labels, last]).classes_.tolist() == classes
-
-
-# ---------------------------------------------------------------- read-outs
 
 
 def test_predictive_probabilities_average_over_the_posterior():
@@ -167,55 +148,8 @@ def test_a_fit_does_not_depend_on_the_unit_of_rows_and_bound(unit):
     np.testing.assert_allclose(found[1], found[0], atol=0.03 * np.abs(found[0]).max())
 
 
-# ----------------------------------------------------------------- bad input
-
-
 X, Y, _ = data(40, 3)
 NAN = float("nan")
-
-
-@pytest.mark.parametrize(
-    ("params", "arguments", "error", "text"),
-    [
-        ({}, {"y": np.zeros(40)}, ValueError, "y has 1 class, of floating-point numbers"),
-        ({}, {"y": np.arange(40) % 3}, ValueError, "y has 3 classes: expected 2"),
-        ({}, {"y": np.where(np.arange(40) % 2, 1.0, NAN)}, ValueError, "y: expected labels, found NaN"),
-        ({}, {"y": np.array(["a", 1] * 20, dtype=object)}, TypeError, "y: expected labels of one kind"),
-        ({}, {"y": Y[:-1]}, ValueError, "y has shape"),
-        ({}, {"y": Y[:, None]}, ValueError, "y has shape"),
-        ({}, {"X": np.where(X == X[3, 1], NAN, X)}, ValueError, "X: expected finite"),
-        ({}, {"X": X[:, 0]}, ValueError, "X has dtype float64 and shape"),
-        ({}, {"X": X.astype(str)}, ValueError, "expected a table of numbers"),
-        ({}, {"X": X[:, :0]}, ValueError, "X has 0 columns: expected at least one"),
-        ({}, {"X": sp.csr_array((40, 40_000))}, ValueError, "at most 32768"),
-        ({"classes": [0, 1]}, {"X": X[:0], "y": Y[:0]}, ValueError, "X has no rows"),
-        ({"row_norm": 0}, {}, ValueError, "row_norm=0"),
-        ({"row_norm": NAN}, {}, ValueError, "row_norm=nan"),
-        ({"fit_intercept": 1}, {}, ValueError, "fit_intercept=1"),
-        ({"sampling": "poisson"}, {}, ValueError, "batch_size=None"),
-        ({"noise_multiplier": 1e7}, {}, ValueError, "noise_multiplier=1"),
-    ],
-)
-def test_bad_input_spends_nothing(params, arguments, error, text):
-    model = BayesianLogisticRegression(**params)
-    with pytest.raises(error, match=text):
-        model.fit(**({"X": X, "y": Y} | arguments))
-    assert not model.__sklearn_is_fitted__()
-
-
-@pytest.mark.parametrize(
-    ("kind", "options", "text"),
-    [
-        (LogisticOptions, {"intercept_scaling": -1}, "intercept_scaling=-1"),
-        (LogisticOptions, {"prior_rate": 0}, "prior_rate=0"),
-        (PaperOptions, {"linear_share": 0}, "linear_share=0"),
-        (PaperOptions, {"learning_decay": 2}, "learning_decay=2"),
-        (PaperOptions, {"form": "paper"}, "form='paper'"),
-    ],
-)
-def test_bad_options(kind, options, text):
-    with pytest.raises(ValueError, match=text):
-        kind(**options)
 
 
 def test_too_many_features_for_the_memory(monkeypatch):
@@ -225,14 +159,6 @@ def test_too_many_features_for_the_memory(monkeypatch):
     with pytest.raises(MemoryError, match=r"5001 features: the statistics need about \d\.\d GiB, .* has 0\.0 GiB"):
         model.fit(wide, Y)
     assert not model.__sklearn_is_fitted__()
-
-
-def test_noise_too_coarse_for_the_dimension():
-    wide = sp.random_array((40, 800), density=0.01, rng=np.random.default_rng(0), format="csr")
-    with pytest.raises(ValueError, match="too large for 801 features"):
-        BayesianLogisticRegression(noise_multiplier=5000.0).fit(wide, Y)
-    with pytest.raises(ValueError, match="too large for 1 features"):
-        BayesianLogisticRegression(noise_multiplier=1.9 * 2**21, fit_intercept=False).fit(X[:, :1], Y)
 
 
 def test_bad_rows_in_prediction():
@@ -245,9 +171,6 @@ def test_bad_rows_in_prediction():
         model.score(X, Y[:-1])
     with pytest.raises(ValueError, match="level=1"):
         model.credible_interval(1)
-
-
-# ------------------------------------------------------------------ real data
 
 
 @pytest.fixture(scope="module")

@@ -4,9 +4,9 @@ import math
 
 import numpy as np
 import pytest
+from ball_mean import sums_of
 
 from vips_fast import BayesianLogisticRegression
-from vips_fast.engine.backend import Threads
 from vips_fast.engine.model import Release
 from vips_fast.engine.result import Public
 from vips_fast.kernels import reference
@@ -26,7 +26,6 @@ FORMS = {
 
 
 def rows_of(n=300, d=9, seed=0):
-    """Make ordinary rows and labels, some longer than the bound."""
     rng = np.random.default_rng([seed, n, d])
     return rng.normal(size=(n, d)) / math.sqrt(d), rng.integers(0, 2, n).astype(float)
 
@@ -51,22 +50,13 @@ def prepare(X, y, step, z=2.0, relation="add_remove", n_records=60, private=True
     return model, plan.mechanism, records
 
 
-def fine_sum(model, records):
-    return Threads(1).sum(model, records, np.arange(records.n_rows), np.zeros(records.n_rows, np.uint64))
-
-
 def lattice_sum(X, y, step, **kwargs):
-    """Rounded sums, spacing and declared sensitivity."""
     model, mechanism, records = prepare(X, y, step, **kwargs)
-    return model.round(fine_sum(model, records), mechanism.spacing), mechanism
+    return model.round(sums_of(model, records), mechanism.spacing), mechanism
 
 
 def distance(a, b):
-    """Compute the Euclidean distance of two lattice sums. In Python integers, exactly but for the root."""
     return math.sqrt(sum(int(x) ** 2 for x in a - b))
-
-
-# --------------------------------------------- audit: replay, purity, additivity
 
 
 @pytest.mark.parametrize("form", ["centered", "uncentered"])
@@ -91,12 +81,10 @@ def test_worst_case_neighbors_reach_the_bound(form):
 
 @pytest.mark.parametrize("form", ["uncentered", "uncentered, shares", "paper", "paper's sensitivity", "centered"])
 def test_rounding_is_absorbed_for_records_below_the_clip(form):
-    """A pair s1 = ±a u with slack of a tenth.
+    """A pair s1 = ±a u, <xi> about 0 on one side, and slack of a tenth of a contribution.
 
-    <xi> is about 0 on one side; the slack is of a contribution.
-
-    One of the two has a norm below the clip less the slack. Were it not scaled down as well, the
-    exact sums of the pair would be nearer to the declared distance than rounding can move them.
+    One of the two has a norm below the clip less the slack. Were it not scaled down as well, the exact sums of the pair
+    would be nearer to the declared distance than rounding can move them.
     """
     d, z = 60, 6_000.0
     u, w = np.zeros((2, d))
@@ -112,7 +100,7 @@ def test_rounding_is_absorbed_for_records_below_the_clip(form):
         if form != "centered":
             model.point, model._covariance = np.zeros(d), np.zeros((d, d))
             model._covariance[1, 1] = 1e16
-        fine = fine_sum(model, records).astype(float)
+        fine = sums_of(model, records).astype(float)
         scale = np.where(np.diag(np.ones(d))[np.triu_indices(d)] == 1, 1.0, model.off_diagonal) * model._grid**2
         sums.append(np.concatenate([fine[:d] * mechanism.spacing, fine[d:] * scale]))
     slack = math.sqrt(triangle_size(d)) * mechanism.spacing
@@ -134,7 +122,7 @@ def test_lattices_do_not_know_how_many_records_there_are(monkeypatch):
     X, y = rows_of(20, 3)
     for least in ("_SMALL", "_HIDDEN"):
         monkeypatch.setattr(logistic_model, least, -1.0)  # no noise is small
-    sums = [fine_sum(*prepare(X, y, 1, n_records=n)[::2]) for n in (10, 60, 2**31)]
+    sums = [sums_of(*prepare(X, y, 1, n_records=n)[::2]) for n in (10, 60, 2**31)]
     np.testing.assert_array_equal(sums[0], sums[1])
     np.testing.assert_array_equal(sums[0], sums[2])
     model, _, _ = prepare(X, y, 1)
@@ -154,17 +142,10 @@ def test_records_have_no_weight_only_where_noise_is_small_beside_a_rare_outcome_
     assert 0.01 < max(free) < 0.1
 
 
-# -------------------------------------------------------------------- state
-
-
 def released(model, mechanism, records, step):
-    """Make the release of a step from a known key."""
-    units = model.round(fine_sum(model, records), mechanism.spacing)
+    units = model.round(sums_of(model, records), mechanism.spacing)
     mechanism.add_noise(units, bytes([step] * 32))
     return Release(step, units, mechanism.spacing / 60, mechanism.noise_sd / 60)
-
-
-# --------------------------------------------------------------- the M-step
 
 
 def wigner(rng, d, sd):

@@ -62,14 +62,10 @@ def released(model, rng):
 
 
 def at(kind, X=None, **parameters):
-    """A model before its first step of this kind."""
     stage, rng = topics(**parameters).prepare(documents(N, V) if X is None else X), np.random.default_rng(0)
     while stage.model.kind != kind:
         stage.model.update(released(stage.model, rng))
     return stage
-
-
-# -- contributions
 
 
 units = st.lists(
@@ -87,7 +83,6 @@ def entries(rows):
 
 
 def first_half(n, bits):
-    """Draw the first half of a count n by each of the words."""
     units = UnitWords(np.arange(len(bits) + 1), np.zeros(len(bits), np.int32), np.full(len(bits), float(n)))
     first, second = (np.zeros(len(bits)) for _ in range(2))
     known, told = _halves(units, bits, None)
@@ -275,9 +270,6 @@ def test_a_score_asks_some_of_many_units(monkeypatch):
     assert abs(some[0] - whole[0]) < 4 * some[1] and whole[1] < some[1] < 4 * whole[1]
 
 
-# -- the order of steps
-
-
 @pytest.mark.parametrize(
     "n_steps, noise, kinds",
     [
@@ -358,9 +350,6 @@ def test_without_privacy_the_prior_is_ignored():
     assert with_it.lift_ is None
 
 
-# -- state
-
-
 @pytest.mark.parametrize("own", [False, True])
 def test_a_run_resumes_from_any_step_with_the_same_bits(own, request):
     request.getfixturevalue("own_topics" if own else "no_own_topics")
@@ -434,9 +423,6 @@ def test_lengths_that_are_no_numbers_are_refused_and_huge_ones_are_read():
     assert 1 <= model._lengths.median <= 630 and 0 < model._lengths.mean_kept[0] <= 630
 
 
-# -- the lengths
-
-
 @pytest.mark.parametrize("length", [1, 4, 12, 60])
 def test_lengths_tell_how_many_words_are_kept_and_predicted(length):
     """A word is kept once, however often it stands there, and is predicted only beside another."""
@@ -478,15 +464,9 @@ def test_records_without_counted_words_are_said():
     share, sd = model._restored()._lengths.shares()[0]
     assert abs(share - 0.25) < 6 * sd
     assert "About 2" in model.verdict_.text and "have none of the counted words" in model.verdict_.text
-
-
-def test_records_without_any_counted_word_show_no_gain():
     model = fitted(sp.csr_matrix((N, V), dtype=np.int64), noise_multiplier=10.0)
     assert model.found_gain_ is None and model.verdict_.worth == "unclear"
     assert "of the records have none of the counted words" in model.verdict_.text
-
-
-# -- read-outs
 
 
 def test_words_follow_a_clear_histogram_and_the_topics_where_noise_hides_it():
@@ -505,15 +485,11 @@ def test_words_follow_a_clear_histogram_and_the_topics_where_noise_hides_it():
 
 
 def test_the_lift_of_topics_is_over_public_text(no_own_topics):
-    """Documents of the first topic."""
     rng, p = np.random.default_rng(0), prior_of(V).topics()[0]
     model = fitted(rng.multinomial(40, p, N).astype(np.int32), noise_multiplier=3.0)
     assert model.lift_[0] > 3 > 0.5 > model.lift_[1:].max()
     shares = model.components_.sum(axis=1)
     np.testing.assert_allclose(model.lift_, shares / shares.sum() / prior_of(V).weights, rtol=1e-9)
-
-
-# -- the estimator
 
 
 def test_a_saved_model_says_and_tells_the_same(tmp_path):
@@ -556,7 +532,6 @@ def test_documents_are_read_out_with_the_prior_that_was_taken():
     ],
 )
 def test_each_way_of_drawing_finds_the_same(how):
-    """Minibatches, persons, and one call for each step."""
     how = dict(how)
     X, groups, partial = documents(N, V), how.pop("groups", False), how.pop("partial", False)
     call = dict(groups=np.arange(N) // 2, unit="person") if groups else {}
@@ -574,31 +549,6 @@ def test_each_way_of_drawing_finds_the_same(how):
     if partial:  # what comes after the last step makes the score more exact
         model.partial_fit(X)
         assert model._restored()._scores == restored._scores + 1
-
-
-@pytest.mark.parametrize(
-    "make, parameters, message",
-    [
-        (LatentDirichletAllocation, dict(n_components=5), "n_components=5: expected 4, the topics of public_prior"),
-        (
-            LatentDirichletAllocation,
-            dict(public_prior=prior_of(V + 1)),
-            "public_prior has 65 words: expected 64, those",
-        ),
-        (
-            LatentDirichletAllocation.paper,
-            {},
-            "public_prior: expected None; the article's algorithm has no public topics",
-        ),
-    ],
-)
-def test_a_prior_that_does_not_fit_is_refused(make, parameters, message):
-    model = make(K, public_prior=prior_of(V), n_records=30).set_params(**parameters)
-    with pytest.raises(ValueError, match=message):
-        model.fit(documents(30, V))
-
-
-# -- the verdict
 
 
 def made(n, length, mixed, shuffled, seed):

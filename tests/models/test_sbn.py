@@ -7,7 +7,7 @@ import pytest
 from scipy.special import expit
 from scipy.stats import multivariate_normal
 
-from vips_fast.models.sbn import NetworkOptions, SigmoidBeliefNetwork
+from vips_fast.models.sbn import SigmoidBeliefNetwork
 from vips_fast.models.sbn.network import thresholded_normal
 
 KEY = bytes(range(32))
@@ -40,9 +40,6 @@ def pixel_accuracy(model, Y):
     return ((model.reconstruct(Y) > 0.5) == Y).mean()
 
 
-# ------------------------------------------------------------------ learning
-
-
 @pytest.mark.parametrize(
     "settings, least", [(dict(private=False, n_steps=20), 0.25), (dict(epsilon=2.0, delta=1e-4), 0.1)]
 )
@@ -53,12 +50,8 @@ def test_a_fit_learns_the_bars(settings, least):
     assert model.privacy_.private == ("epsilon" in settings) and model.n_steps_ == settings.get("n_steps", 10)
 
 
-# ---------------------------------------------------------------------- MNIST
-
-
 @pytest.fixture(scope="module")
 def mnist(data_dir):
-    """All images, binarized above 0."""
     from peers.mnist import load_mnist
 
     return load_mnist(data_dir / "mnist")[:2]
@@ -75,9 +68,6 @@ def test_mnist(mnist, epsilon, least):
     model = make(50, n_jobs=-1, **privacy).fit(train)
     assert mean_image_accuracy(train, test) < 0.85 and pixel_accuracy(model, test) > least
     assert epsilon is None or (model.privacy_.private and model.privacy_.epsilon <= epsilon)
-
-
-# ------------------------------------------------------------------ read-outs
 
 
 @pytest.fixture(scope="module")
@@ -105,9 +95,6 @@ def test_reconstruction_and_transform(fitted):
     assert fitted.get_feature_names_out()[3] == "sigmoidbeliefnetwork3"
     with pytest.raises(ValueError, match="features"):
         fitted.transform(TRAIN[:5, :30])
-
-
-# ---------------------------------------------------------------- drawn records
 
 
 def stripes(n):
@@ -176,9 +163,6 @@ def test_thresholded_normals_have_nearly_the_moments_asked_for():
     assert thresholds.tolist() == [0.0] and factor.tolist() == [[1.0]]
 
 
-# ------------------------------------------------------------------ bad input
-
-
 @pytest.mark.parametrize(
     "data, word",
     [
@@ -196,23 +180,6 @@ def test_bad_data_is_refused_before_anything_is_spent(data, word):
         model.fit(data)
     assert "7" not in str(caught.value).replace("0 and 1", "")
     assert not hasattr(model, "ledger_")
-
-
-@pytest.mark.parametrize(
-    "change",
-    [dict(n_components=0), dict(n_steps=1), dict(noise_multiplier=1e6), dict(n_sweeps=0), dict(measure_gain=2)],
-)
-def test_bad_parameters_are_named(change):
-    name = next(iter(change))
-    options = dict(options=NetworkOptions(**change)) if hasattr(NetworkOptions, name) else change
-    with pytest.raises(ValueError, match=name):
-        SigmoidBeliefNetwork(**options).fit(TRAIN[:20])
-
-
-def test_noise_too_coarse_for_the_statistics():
-    X = np.eye(4, 200, dtype=np.uint8)
-    with pytest.raises(ValueError, match=r"noise_multiplier=1e\+06: too large for 4410 statistics, .* take \d+% of"):
-        SigmoidBeliefNetwork(20, noise_multiplier=1e6, n_steps=2).fit(X)
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (1, 5), (7, 1), (3, 2), (300, 36)])

@@ -9,13 +9,13 @@ from functools import partial
 
 import numpy as np
 import pytest
+from ball_mean import sums_of
 from runs import stopping_after
 from scipy.stats import binom, norm
 
 from vips_fast.accounting import GaussianEvent, SelfComposedEvent, epsilon
 from vips_fast.data.tokens import Analyzer
 from vips_fast.data.vocabulary import count_matrix
-from vips_fast.engine.backend import Threads
 from vips_fast.engine.model import Release
 from vips_fast.mechanisms import GaussianMechanism
 from vips_fast.models.vocabulary import PrivateVocabulary, TokenRows
@@ -32,7 +32,6 @@ WORDS = [f"w{i}" for i in range(40)]
 
 
 def texts(n=300, seed=0):
-    """Words of falling frequency."""
     rng = np.random.default_rng(seed)
     shares = 1 / np.arange(1, 41)
     return [" ".join(np.array(WORDS)[rng.random(40) < shares]) for _ in range(n)]
@@ -55,16 +54,8 @@ def model_of(sets, sigma=3.0, n_rounds=4, max_tokens=1000, delta=1e-6, n_records
     return model, mechanism
 
 
-def sums_of(model, sets, rows=None):
-    rows = np.arange(sets.n_rows) if rows is None else np.asarray(rows)
-    return Threads(2).sum(model, sets, rows, np.zeros(len(rows), np.uint64))
-
-
 def release(model, units):
     model.update(Release(0, units, 1.0, 1.0))
-
-
-# ------------------------------------------------------------ threshold and event
 
 
 def test_a_sum_passes_only_beyond_the_threshold_and_what_rounding_may_have_added():
@@ -99,9 +90,6 @@ def test_the_event_is_the_gaussians_and_what_the_threshold_lets_through():
     alone = epsilon(SelfComposedEvent(GaussianEvent(8.0, "add_remove"), 4), rest)
     assert epsilon(SelfComposedEvent(event, 4), whole) == pytest.approx(alone, rel=1e-3)
     assert epsilon(SelfComposedEvent(event, 4), 1.9e-6) == math.inf
-
-
-# ------------------------------------------------------------ contributions
 
 
 @pytest.mark.parametrize("sigma", [1.0, 3.0, 700.0])
@@ -143,10 +131,7 @@ def test_who_holds_more_keeps_as_many_by_an_own_word():
 
 @pytest.mark.parametrize("analyzer", ["unicode", Analyzer(ngrams=3), Analyzer(stop_words=("b",)), str.split])
 def test_counts_of_tokens_are_the_texts_own(analyzer, monkeypatch):
-    """Some words are in no text, changed or not found.
-
-    The analyzer changes them, or cannot find them. Texts make many blocks or one.
-    """
+    """Some words are changed by the analyzer, or in no text. Texts make many blocks or one."""
     documents = [["a b a", None, "B c's b", ""], ["x-ray x", "a c\u0327 \u00e7 d"], ["b a"] * 30]
     words = ["a", "A", "b", "a b", "c's", "\u00e7", "x", "ray", "nowhere", "-", "x-ray"]
     expected = count_matrix(documents, words, analyzer)
@@ -210,9 +195,6 @@ def test_tokens_take_little_memory(monkeypatch):
     assert peaks[1] - peaks[0] < 16 * 200_000
 
 
-# ------------------------------------------------------------ the proof's steps, replayed
-
-
 @pytest.mark.parametrize("own", [0, 1, 10_000])
 @pytest.mark.parametrize("n_rounds", [1, 4])
 def test_a_neighbor_moves_the_others_sums_by_at_most_one_in_every_round(own, n_rounds):
@@ -272,9 +254,6 @@ def test_the_threshold_is_public():
     assert few.threshold == many.threshold == threshold_for(1e-6, 5.0, 1000, 4)
 
 
-# ------------------------------------------------------------ the estimator
-
-
 @pytest.fixture(scope="module")
 def fitted():
     return PrivateVocabulary(epsilon=8.0, delta=1e-4, max_tokens=50).fit(
@@ -291,9 +270,6 @@ def test_common_tokens_are_found_and_counted(fitted):
     assert counts.shape == (3, len(fitted.vocabulary_)) and counts.dtype == np.int32
     assert counts.toarray()[0, fitted.vocabulary_["w1"]] == 2 and counts[[1, 2]].nnz == 0
     assert list(fitted.get_feature_names_out()) == list(fitted.vocabulary_)
-
-
-def test_the_statement_is_the_ledgers(fitted):
     privacy = fitted.privacy_
     assert privacy.private and 7.8 < privacy.epsilon <= 8.0 and privacy.steps == len(fitted.ledger_) == 4
     assert "vocabulary is included" in str(privacy) and privacy.vocabulary
@@ -354,7 +330,6 @@ def test_texts_that_are_none_and_texts_of_nobody_are_dropped():
 
 
 def test_persons_own_their_texts():
-    """A word that one person repeats in every text is one person's."""
     documents, people = [], []
     for person in range(300):
         documents += ["hello world", "hello"]
@@ -364,29 +339,6 @@ def test_persons_own_their_texts():
     kept = PrivateVocabulary(epsilon=5.0, n_records=301, delta=1e-5).fit(documents, groups=people)
     assert set(kept.vocabulary_) == {"hello", "world"}
     assert kept.privacy_.unit == "person" and "one person of 301" in str(kept.privacy_)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (dict(private=False), "private=False: expected True"),
-        (dict(sampling="poisson"), "sampling='poisson': expected 'full'"),
-        (dict(options={"relation": "replace_one"}), "relation='replace_one'"),
-        (dict(noise_multiplier=0.5), "noise_multiplier=0.5"),
-        (dict(max_tokens=0), "max_tokens=0"),
-        (dict(max_share=0.0), "max_share=0"),
-        (dict(order="first"), "order"),
-        (dict(options={"rows_per_group": 2}), "rows_per_group=2"),
-        (dict(analyzer="no"), "analyzer"),
-        (dict(n_rounds=0), "n_rounds=0"),
-        (dict(n_steps=2), "n_steps=2: expected None for a vocabulary; give its rounds as n_rounds"),
-        (dict(epsilon=1e4), "noise_multiplier=.*change epsilon"),
-        (dict(stop_words="the"), "stop_words"),
-    ],
-)
-def test_refusals_name_the_argument(options, message):
-    with pytest.raises(ValueError, match=message):
-        PrivateVocabulary(**options).fit(texts(5))
 
 
 def test_nothing_but_public_numbers_is_enough_for_an_empty_vocabulary():
@@ -399,7 +351,6 @@ def test_nothing_but_public_numbers_is_enough_for_an_empty_vocabulary():
 
 
 def test_rounds_that_move_weight_find_more():
-    """Long tail: 2,000 words, each person holds 60 of them."""
     rng = np.random.default_rng(5)
     shares = np.minimum(1.0, 8 / np.arange(1, 2001))
     rows = TokenRows(str.split)
@@ -408,9 +359,6 @@ def test_rounds_that_move_weight_find_more():
     make = partial(PrivateVocabulary, epsilon=1.0, delta=1e-6)
     one, four = (len(make(n_rounds=n).fit(rows).vocabulary_) for n in (1, 4))
     assert four > 1.2 * one > 20
-
-
-# ------------------------------------------------------------ mutants
 
 
 def after(kind, name, change):
