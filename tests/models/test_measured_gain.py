@@ -7,12 +7,12 @@ import pytest
 import scipy.sparse as sp
 from cases import calling
 from peers.perplexity import predictive_perplexity
-from priors import documents, prior_of
+from priors import documents
 from runs import Stop, ends, fail
 
 from vips_fast import LatentDirichletAllocation
 from vips_fast.engine.backend import Threads
-from vips_fast.engine.gain import NATS, GainScore, MeasuredModel, Score, measured_gain
+from vips_fast.engine.gain import NATS, GainScore, Score, measured_gain
 from vips_fast.engine.model import Release
 from vips_fast.jobs.publication import verify
 from vips_fast.models.lda import LdaOptions
@@ -31,11 +31,7 @@ def keyed(estimator):
     return estimator.set_unsafe(test_key=bytes(32))
 
 
-# -- which runs are measured, and the changes from that
-
-
 def test_measuring_changes_the_last_step_only(tmp_path):
-    """Compare with a run that measures nothing: only the last release differs."""
     X = documents(N, V)
     on, off = (
         keyed(topics(m, epsilon=2.0, noise_multiplier=None)).fit(X, transcript=tmp_path / str(m)) for m in (None, False)
@@ -50,46 +46,13 @@ def test_measuring_changes_the_last_step_only(tmp_path):
     assert ours.shape == (5,)  # three priors of proportions
 
 
-@pytest.mark.parametrize(
-    "measure, settings, found",
-    [
-        (None, dict(n_steps=9), False),
-        (None, dict(n_steps=10), True),
-        (True, dict(n_steps=2), True),
-        (True, dict(n_steps=1), False),
-        (None, dict(noise_multiplier=0.0), False),
-        (None, dict(noise_multiplier=None, private=False), False),
-        (None, dict(sampling="without_replacement", batch_size=500), True),
-        (None, dict(sampling="random_allocation", batch_size=500, n_steps=12), True),
-    ],
-)
-def test_which_runs_are_measured(measure, settings, found):
-    model = topics(measure, **settings).fit(documents(N, V))
-    assert (model.found_gain_ is not None) == found
-
-
 def test_a_further_step_is_not_measured():
     """What was measured is not about the topics that it makes."""
     model = topics(n_records=None).fit(documents(N, V))
     assert model.found_gain_ is not None and model.partial_fit(documents(N, V)).found_gain_ is None
 
 
-def test_persons_paper_and_public_knowledge():
-    X, persons = documents(N, V), np.arange(N) // 4
-    assert topics(n_records=N // 4).fit(X, groups=persons, unit="person").found_gain_ is not None
-    paper = LatentDirichletAllocation.paper(K, doc_length=40, noise_multiplier=6.0, n_steps=10, sensitivity="proven")
-    assert paper.fit(X).found_gain_ is None
-    own = topics(public_prior=prior_of(V)).prepare(X).model
-    assert not isinstance(own, MeasuredModel)  # it has a score of its own
-    with pytest.raises(ValueError, match="measure_gain"):
-        topics(measure="yes").fit(X)
-
-
-# -- the gain
-
-
 def test_the_gain_is_that_of_the_topics():
-    """Measure documents with strong topics, and without any."""
     strong = keyed(topics()).fit(documents(N, V))
     assert strong.found_gain_.low > 0.2
     flat = sp.csr_array(np.random.default_rng(0).multinomial(40, np.full(V, 1 / V), N).astype(np.int32))
@@ -104,7 +67,6 @@ def test_the_gain_is_that_of_the_topics():
 
 
 def test_a_score_reads_the_units_that_it_asks(monkeypatch):
-    """The others contribute zeros to it."""
     monkeypatch.setattr("vips_fast.engine.gain.JUDGES", N // 5)
     fit, read = topics().prepare(documents(N, V)), []
     fit.model.restore(fit.model.state() | {"measured_steps": np.array([9.0])})
@@ -183,9 +145,6 @@ def test_the_interval_of_a_score_covers(noise):
     assert 0.85 < hits / runs and (hits / runs < 0.95 or noise > 1)
 
 
-# -- the bound
-
-
 @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
 def test_a_run_bounds_its_score_for_its_own_neighbors(relation):
     """Units at both ends of all that has a sign; the noise is for the mechanism's sensitivity."""
@@ -198,9 +157,6 @@ def test_a_run_bounds_its_score_for_its_own_neighbors(relation):
     rows = score.clip_rows(nats, np.ones(2), stage.model._bound)
     moved = np.linalg.norm(rows[0] - rows[1] if relation == "replace_one" else rows[0])
     assert 0.9 < moved / stage.plan.mechanism.sensitivity <= 1
-
-
-# -- resume and verification
 
 
 @pytest.mark.parametrize("stop", [8, 9])
