@@ -1,10 +1,9 @@
-"""Models of the user's own. The shared engine, and the four examples beside other people's results."""
+"""Models of the user's own: the shared engine, and the bounds of the examples."""
 
 import math
 import subprocess
 import sys
 import warnings
-from importlib import import_module
 
 import numpy as np
 import pytest
@@ -19,80 +18,18 @@ from probabilistic_pca import ProbabilisticPCA, ProbabilisticPCAOptions
 from vips_fast.models.conjugate.model import RECORDS_WARNING, STATISTICS_WARNING, checked_parameters
 from vips_fast.models.mixture import GaussianMixture
 
-FULL = dict(private=False, learning_decay=0)  # plain variational Bayes: only each step's statistics
-
 
 def quietly(call):
-    """Return the call's result and the texts of its warnings."""
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
         result = call()
     return result, [str(w.message) for w in seen]
 
 
-# ------------------------------------------------------- other people's results
-
-
 def blobs(n=3000, seed=0):
     rng = np.random.default_rng(seed)
     z = rng.integers(0, 3, n)
     return np.array([[-2.0, 0.0], [2.0, 1.0], [0.0, -2.0]])[z] + rng.normal(0, 0.4, (n, 2)), z
-
-
-def test_probabilistic_pca_is_the_closed_form():
-    decomposition = import_module("sklearn.decomposition")
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(1000, 2)) @ (rng.normal(size=(2, 6)) * [[2.0], [1.0]]) + rng.normal(size=(1000, 6))
-    X = np.vstack([X, -X])  # the mean is 0
-    options = ProbabilisticPCAOptions(latent_radius=30.0, ridge=1e-9)
-    ours = ProbabilisticPCA(2, radius=20.0, options=options, n_steps=200, **FULL).fit(X)
-    theirs = decomposition.PCA(2).fit(X)
-    # scikit-learn divides by n - 1; EM gains a factor 1 - 2 s^2 / lambda a round or better.
-    expected = theirs.get_covariance() * (1999 / 2000)
-    np.testing.assert_allclose(ours.get_covariance(), expected, atol=1e-3 * abs(expected).max())
-    private = ProbabilisticPCA(2, radius=15.0, n_steps=30, learning_decay=0.5, noise_multiplier=1.0).fit(X)
-    assert np.isfinite(private.get_covariance()).all() and np.linalg.eigvalsh(private.get_covariance()).min() > 0
-    assert ours.transform(X).shape == (2000, 2)
-
-
-def test_binomial_regression_is_the_textbook_iteration_and_near_scikit_learns():
-    linear_model = import_module("sklearn.linear_model")
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(3000, 4)) / 2
-    y = rng.uniform(size=3000) < 1 / (1 + np.exp(-X @ [1.0, -2.0, 0.5, 0.0]))
-    ours = BinomialRegression(1, radius=10.0, n_steps=30, **FULL).fit(X, y)
-    moment = np.eye(4)
-    for _ in range(30):  # Jaakkola & Jordan (2000), in numpy
-        c = np.sqrt(np.einsum("ni,ij,nj->n", X, moment, X))
-        xi = np.tanh(c / 2) / (2 * c)
-        covariance = np.linalg.inv(np.eye(4) + X.T @ (xi[:, None] * X))
-        mean = covariance @ (X.T @ (y - 0.5))
-        moment = np.outer(mean, mean) + covariance
-    # 3000 contributions, each cut by less than 2^-29 of the bound, R^2 = 100 times that in these units.
-    np.testing.assert_allclose(ours.coef_, mean, atol=3e-4)
-    np.testing.assert_allclose(ours.covariance_, covariance, atol=1e-6)
-    theirs = linear_model.LogisticRegression(C=1.0, fit_intercept=False, tol=1e-10).fit(X, y)
-    # The mode and the variational mean differ by far less than a posterior sd, 0.09.
-    np.testing.assert_allclose(ours.coef_, theirs.coef_[0], atol=0.03)
-
-
-def test_binomial_regression_takes_trials():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(2000, 2)) / 2
-    trials = rng.integers(1, 6, 2000)
-    y = rng.binomial(trials, 1 / (1 + np.exp(-X @ [1.0, -1.0])))
-    counted = BinomialRegression(5, radius=10.0, n_steps=20, **FULL).fit(X, np.column_stack([y, trials]))
-    # The same as one record for each trial.
-    rows = np.repeat(np.arange(2000), trials)
-    single = np.concatenate([np.arange(t) < s for t, s in zip(trials, y, strict=True)])
-    spread = BinomialRegression(1, radius=10.0, n_steps=20, **FULL).fit(X[rows], single)
-    np.testing.assert_allclose(counted.coef_, spread.coef_, atol=1e-3)  # lattice steps, as above
-    for bad in (None, np.zeros((2000, 3)), np.zeros(3)):
-        with pytest.raises(ValueError, match="expected"):
-            BinomialRegression(5).fit(X, bad)
-
-
-# ------------------------------------------------------------------- privacy
 
 
 def example_of(kind, n=40, seed=0, **options):
@@ -125,7 +62,6 @@ EXAMPLES = list(WORST)
 
 @pytest.mark.parametrize("kind", EXAMPLES)
 def test_the_bound_is_reached_by_the_worst_record(kind):
-    """The bound in each docstring is no larger than it must be."""
     longest, options, parameters = WORST[kind]
     model, table = model_of(example_of(kind, **options)[0], [longest])
     if parameters is not None:
@@ -188,9 +124,6 @@ def test_the_bound_holds_in_integers_at_both_ends_of_what_is_allowed(bound):
         squares = [sum(int(x) ** 2 for x in sums_of(model, table, [i])) for i in range(len(X))]
         limit = math.floor(bound / spacing) ** 2
         assert max(squares) <= limit and (bits == 2 or min(squares[2:]) >= 0.999 * limit)
-
-
-# --------------------------------------------------- functions that misbehave
 
 
 def raising(records, parameters, out):
@@ -302,7 +235,8 @@ def test_records_that_act_on_each_row_alone_are_not_blamed():
         BinomialRegression(n_steps=1, options={"invalid": "drop"}).fit([[1.0], [0.5, 2.0]], [0, 1])
 
 
-# ------------------------------------------------------------- refusals
+def summing(mstep):
+    return variant(Mean.statistics, mstep=mstep)
 
 
 @pytest.mark.parametrize(
@@ -313,13 +247,20 @@ def test_records_that_act_on_each_row_alone_are_not_blamed():
         (variant(raising, n_statistics=lambda self, n: 0), ValueError, "n_statistics=0"),
         (variant(raising, start=lambda self, n, rng: None), TypeError, "start: expected a tuple of arrays"),
         (variant(raising, start=lambda self, n, rng: ([math.nan],)), ValueError, "not finite"),
+        (summing(lambda self, mean, *_: (mean * math.nan,)), ValueError, "Variant.mstep: array 0 is not finite"),
+        (summing(lambda self, mean, *_: (mean, mean)), ValueError, r"shapes \[\(1,\), \(1,\)\]: expected \[\(1,\)\]"),
+        (summing(lambda self, mean, *_: mean), TypeError, "mstep: expected a tuple"),
     ],
 )
-def test_a_model_that_cannot_be_run_is_refused_before_anything_is_spent(kind, error, match, tmp_path):
-    estimator = kind(n_steps=1)
+def test_a_model_that_breaks_its_contract_ends_the_fit_and_leaves_the_estimator(kind, error, match, tmp_path):
+    """Before anything is spent, but for an M-step, which is called after that."""
+    estimator = kind(n_steps=3)
+    before = dict(vars(estimator))
     with pytest.raises(error, match=match):
         estimator.fit([[0.0], [1.0]], transcript=tmp_path / "releases")
-    assert not hasattr(estimator, "ledger_") and not (tmp_path / "releases").exists()
+    own = {k: v for k, v in vars(estimator).items() if k not in ("_lock",)}
+    assert not hasattr(estimator, "ledger_") and own == before
+    assert "mstep" in vars(kind) or not (tmp_path / "releases").exists()
 
 
 @pytest.mark.parametrize("option", ["fastmath", "parallel"])
@@ -333,31 +274,11 @@ def test_compiler_options_that_break_purity_are_refused(option):
     assert kept.average_[0] == 0.5
 
 
-@pytest.mark.parametrize(
-    ("mstep", "error", "match"),
-    [
-        (lambda self, mean, *_: (mean * math.nan,), ValueError, "Variant.mstep: array 0 is not finite"),
-        (lambda self, mean, *_: (mean, mean), ValueError, r"shapes \[\(1,\), \(1,\)\]: expected \[\(1,\)\]"),
-        (lambda self, mean, *_: mean, TypeError, "mstep: expected a tuple"),
-    ],
-)
-def test_an_m_step_that_breaks_its_contract_ends_the_fit_and_leaves_the_estimator(mstep, error, match):
-    estimator = variant(Mean.statistics, mstep=mstep)(n_steps=3)
-    before = dict(vars(estimator))
-    with pytest.raises(error, match=match):
-        estimator.fit([[0.0], [1.0]])
-    own = {k: v for k, v in vars(estimator).items() if k not in ("_lock",)}
-    assert not hasattr(estimator, "ledger_") and own == before
-
-
 def test_a_refusal_does_not_tell_the_number_of_rows_when_another_is_public():
     for X, y in ((np.zeros((1234, 2)), np.zeros(999)), (np.zeros((1234, 2, 2)), None)):
         with pytest.raises(ValueError) as refusal:
             Mean(n_records=100, n_steps=1, noise_multiplier=1.0).fit(X, y)
         assert "1234" not in str(refusal.value) and "999" not in str(refusal.value)
-
-
-# --------------------------------------------------------- as an estimator
 
 
 def test_the_start_of_the_average_is_forgotten_exactly():

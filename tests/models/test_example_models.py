@@ -1,15 +1,17 @@
-"""Models with hidden states: other people's results, textbook recursions, and private fits."""
+"""The example models: other people's results, textbook recursions, and private fits."""
 
 from itertools import product
 
 import numpy as np
 import pytest
+from binomial_regression import BinomialRegression
 from factor_analysis import FactorAnalysis
 from hidden_markov import HiddenMarkovModel
 from linear_dynamics import LinearDynamicalSystem
+from linear_regression import LinearRegression
 from peers import dynamics
-from probabilistic_pca import ProbabilisticPCAOptions
-from sklearn import decomposition
+from probabilistic_pca import ProbabilisticPCA, ProbabilisticPCAOptions
+from sklearn import decomposition, linear_model
 
 FULL = dict(private=False, learning_decay=0)
 
@@ -42,7 +44,6 @@ def test_private_factor_analysis_comes_near():
 
 
 def paths(model, row):
-    """Every path of states and its probability with the row's symbols."""
     first, moves, symbols = model.start_, model.transitions_, model.symbols_
     for path in product(range(len(first)), repeat=len(row)):
         chance = first[path[0]] * np.prod([symbols[state, x] for state, x in zip(path, row, strict=True)])
@@ -51,7 +52,6 @@ def paths(model, row):
 
 @pytest.fixture(scope="module")
 def chain():
-    """A fitted model of three states, and sequences of unequal lengths."""
     rng = np.random.default_rng(2)
     X = rng.integers(0, 4, (400, 5))
     X[np.arange(5) >= rng.integers(1, 6, 400)[:, None]] = -1
@@ -114,11 +114,7 @@ def test_a_private_fit_finds_the_states():
     assert max(agree, 1 - agree) > 0.8
 
 
-# ------------------------------------------------------------------- linear dynamical system
-
-
 def turning(n=2000, length=8, seed=0):
-    """Sequences of three outputs of two hidden dimensions that turn and shrink."""
     rng = np.random.default_rng(seed)
     turn, loadings = np.array([[0.9, 0.2], [-0.2, 0.8]]), rng.normal(size=(3, 2))
     state, outputs = rng.normal(size=(n, 2)), []
@@ -138,7 +134,6 @@ def fitted(Y, n_steps, **settings):
 
 
 def test_a_linear_dynamical_systems_steps_are_those_of_em():
-    """Compare each step with one by whole normal distributions."""
     Y = turning(300)
     begin = fitted(Y, 1)
     for steps in (1, 2, 20):
@@ -209,3 +204,112 @@ def test_point_estimates_follow_from_the_same_releases():
     assert fits[0].privacy_.statement() == fits[1].privacy_.statement()
     with pytest.raises(ValueError, match="posterior='maximum': expected"):
         HiddenMarkovModel(2, posterior="maximum").fit(X)
+
+
+#: Least squares: one step without noise.
+PLAIN = dict(private=False, learning_decay=0, n_steps=1)
+
+
+def line(n=20_000, d=4, seed=0):
+    rng = np.random.default_rng(seed)
+    X = (rng.normal(size=(n, d)) + 0.5 * rng.normal(size=(n, 1))) / d
+    truth = np.array([2.0, -1.0, 0.5, 0.0])[:d]
+    return X, X @ truth + 0.5 + 0.3 * rng.normal(size=n), truth
+
+
+def test_linear_regression_is_least_squares_without_noise():
+    """Scikit-learn's coefficients, and the textbook covariance s^2 (X^T X)^-1. Longer rows weigh less."""
+    X, y, _ = line()
+    ours = LinearRegression(radius=10.0, largest=10.0, precision=1e-9, **PLAIN).fit(X, y)
+    theirs = linear_model.LinearRegression().fit(X, y)
+    np.testing.assert_allclose(ours.coef_, theirs.coef_, atol=2e-3)
+    np.testing.assert_allclose([ours.intercept_], [theirs.intercept_], atol=2e-3)
+    ones = np.column_stack([X, np.ones(len(X))])
+    textbook = np.linalg.inv(ones.T @ ones) * (y - theirs.predict(X)).var()
+    np.testing.assert_allclose(ours.covariance_, textbook, rtol=0.02, atol=1e-6)
+    np.testing.assert_allclose(ours.predict(X[:5]), theirs.predict(X[:5]), atol=2e-3)
+    weights = np.minimum(1, 0.3 / np.linalg.norm(X, axis=1))
+    short = LinearRegression(radius=0.3, largest=10.0, precision=1e-9, **PLAIN).fit(X, y)
+    theirs = linear_model.LinearRegression().fit(X, y, sample_weight=weights**2)
+    np.testing.assert_allclose(short.coef_, theirs.coef_, atol=5e-3)
+    through = LinearRegression(radius=10.0, largest=10.0, fit_intercept=False, **PLAIN).fit(X, y)
+    assert through.intercept_ == 0 and through.covariance_[-1].any() == 0
+    for bad in (None, np.zeros((20_000, 2))):
+        with pytest.raises(ValueError, match="expected numbers"):
+            LinearRegression().fit(X, bad)
+    with pytest.raises(ValueError, match="level=0"):
+        ours.credible_interval(0)
+
+
+def test_the_variance_of_linear_regression_is_of_rows():
+    """Persons of several rows, and rows that are scaled down, have the same."""
+    X, y, _ = line()
+    for radius in (10.0, 0.3):
+        for groups in (None, np.arange(len(X)) // 4):
+            model = LinearRegression(radius=radius, largest=10.0, **PLAIN).fit(X, y, groups=groups)
+            np.testing.assert_allclose(model.parameters_[3], 0.09, rtol=0.04)
+
+
+def test_intervals_of_linear_regression_know_the_noise():
+    """Fewer than 120 of 160 hold the truth with a probability below 1e-6; noise ignored, 30 do."""
+    hits = plain = 0
+    for seed in range(40):
+        X, y, truth = line(4000, seed=seed)
+        model = LinearRegression(largest=3.0, epsilon=1.0).set_unsafe(test_key=bytes([seed]) * 32).fit(X, y)
+        low, high = model.credible_interval().T
+        hits += ((low < truth) & (truth < high)).sum()
+        ones = np.column_stack([X, np.ones(len(X))])
+        half = 1.645 * 0.3 * np.sqrt(np.diag(np.linalg.inv(ones.T @ ones))[:-1])
+        plain += (abs(model.coef_ - truth) < half).sum()
+    assert hits >= 120 > 60 > plain, (hits, plain)
+
+
+def test_probabilistic_pca_is_the_closed_form():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1000, 2)) @ (rng.normal(size=(2, 6)) * [[2.0], [1.0]]) + rng.normal(size=(1000, 6))
+    X = np.vstack([X, -X])  # the mean is 0
+    options = ProbabilisticPCAOptions(latent_radius=30.0, ridge=1e-9)
+    ours = ProbabilisticPCA(2, radius=20.0, options=options, n_steps=200, **FULL).fit(X)
+    theirs = decomposition.PCA(2).fit(X)
+    # scikit-learn divides by n - 1; EM gains a factor 1 - 2 s^2 / lambda a round or better.
+    expected = theirs.get_covariance() * (1999 / 2000)
+    np.testing.assert_allclose(ours.get_covariance(), expected, atol=1e-3 * abs(expected).max())
+    private = ProbabilisticPCA(2, radius=15.0, n_steps=30, learning_decay=0.5, noise_multiplier=1.0).fit(X)
+    assert np.isfinite(private.get_covariance()).all() and np.linalg.eigvalsh(private.get_covariance()).min() > 0
+    assert ours.transform(X).shape == (2000, 2)
+
+
+def test_binomial_regression_is_the_textbook_iteration_and_near_scikit_learns():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3000, 4)) / 2
+    y = rng.uniform(size=3000) < 1 / (1 + np.exp(-X @ [1.0, -2.0, 0.5, 0.0]))
+    ours = BinomialRegression(1, radius=10.0, n_steps=30, **FULL).fit(X, y)
+    moment = np.eye(4)
+    for _ in range(30):  # Jaakkola & Jordan (2000), in numpy
+        c = np.sqrt(np.einsum("ni,ij,nj->n", X, moment, X))
+        xi = np.tanh(c / 2) / (2 * c)
+        covariance = np.linalg.inv(np.eye(4) + X.T @ (xi[:, None] * X))
+        mean = covariance @ (X.T @ (y - 0.5))
+        moment = np.outer(mean, mean) + covariance
+    # 3000 contributions, each cut by less than 2^-29 of the bound, R^2 = 100 times that in these units.
+    np.testing.assert_allclose(ours.coef_, mean, atol=3e-4)
+    np.testing.assert_allclose(ours.covariance_, covariance, atol=1e-6)
+    theirs = linear_model.LogisticRegression(C=1.0, fit_intercept=False, tol=1e-10).fit(X, y)
+    # The mode and the variational mean differ by far less than a posterior sd, 0.09.
+    np.testing.assert_allclose(ours.coef_, theirs.coef_[0], atol=0.03)
+
+
+def test_binomial_regression_takes_trials():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2000, 2)) / 2
+    trials = rng.integers(1, 6, 2000)
+    y = rng.binomial(trials, 1 / (1 + np.exp(-X @ [1.0, -1.0])))
+    counted = BinomialRegression(5, radius=10.0, n_steps=20, **FULL).fit(X, np.column_stack([y, trials]))
+    # The same as one record for each trial.
+    rows = np.repeat(np.arange(2000), trials)
+    single = np.concatenate([np.arange(t) < s for t, s in zip(trials, y, strict=True)])
+    spread = BinomialRegression(1, radius=10.0, n_steps=20, **FULL).fit(X[rows], single)
+    np.testing.assert_allclose(counted.coef_, spread.coef_, atol=1e-3)  # lattice steps, as above
+    for bad in (None, np.zeros((2000, 3)), np.zeros(3)):
+        with pytest.raises(ValueError, match="expected"):
+            BinomialRegression(5).fit(X, bad)
