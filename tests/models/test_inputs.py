@@ -106,12 +106,15 @@ NONE["counts"] = [-1.0, 0.5, np.nan, "a"]
 def test_a_record_without_an_outcome_contributes_nothing(name, outcome):
     """With invalid="drop" it is as one whose row is not finite."""
     X, y = data(name)
-    spoiled, none = X.astype(float), y.astype(object)
-    spoiled[7, 1], none[7] = np.nan, outcome
+    X, none = X.astype(float), y.astype(object)
+    X[3, 1], none[7] = np.nan, outcome  # beside a row that is none
+    spoiled = X.copy()
+    spoiled[7, 1] = np.nan
     stated = {} if name == "counts" else {"classes": sorted(set(y.tolist()))}
     drop = {"options": {"invalid": "drop"}, **stated}
     assert bits(fitted(name, X, none, **drop)) == bits(fitted(name, spoiled, y, **drop))
     assert bits(fitted(name, X, none, **drop)) != bits(fitted(name, X, y, **drop))
+    X[3, 1] = 0.0
     with pytest.raises((TypeError, ValueError), match="^y"):
         fitted(name, X, none, **stated)
 
