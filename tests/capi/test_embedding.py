@@ -39,7 +39,6 @@ def from_wheel(folder, installed):
 
 
 def editable(folder, installed):
-    """Return an editable install of a source tree whose kernels are compiled."""
     shutil.copytree(
         installed.parent / "source", folder / "source", ignore=shutil.ignore_patterns("build", "*.egg-info")
     )
@@ -50,7 +49,6 @@ def editable(folder, installed):
 
 
 def compiled_editable(folder, installed):
-    """Make an editable install that compiles the kernels. It takes half a minute."""
     copy_source(folder / "source")
     return fresh_environment(folder / "environment", "--editable", folder / "source"), folder / "source"
 

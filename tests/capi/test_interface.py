@@ -16,7 +16,6 @@ FROZEN = json.loads(generate["FROZEN"].read_text())
 
 
 def interface(text=TOML):
-    """Return all that a program relies on, from kernels.toml."""
     return generate["plain"](generate["load"](text))
 
 

@@ -6,7 +6,7 @@ from cases import CASES, calling
 from runs import KEY, Stop, ends, fail
 from scipy import stats
 
-from vips_fast import BayesianLogisticRegression, LatentDirichletAllocation, plan
+from vips_fast import BayesianLogisticRegression, LatentDirichletAllocation, plan, verify
 from vips_fast.accounting import GaussianEvent, RandomAllocationEvent, SelfComposedEvent, epsilon
 from vips_fast.engine.backend import Threads
 from vips_fast.engine.budget import Budget
@@ -22,14 +22,13 @@ from vips_fast.engine.sampling import (
     starts_event,
 )
 
-ALLOCATED = dict(sampling="random_allocation", batch_size=15)
 
-
-def allocated(name, **options):
-    """Return a model of the cases with four epochs of two minibatches."""
+def allocated(name, n_batches=2, **options):
+    """Return a factory of a model of the cases with so many minibatches an epoch, and its data."""
     make, records = CASES[name]
     data = records()
-    return make(**{**ALLOCATED, "batch_size": np.shape(data[0])[0] / 2, "n_steps": 8, **options}), data
+    own = dict(sampling="random_allocation", batch_size=np.shape(data[0])[0] / n_batches, **options)
+    return lambda: make(**own), data
 
 
 @pytest.mark.parametrize("n_batches", [1, 2, 5, 300])
@@ -56,8 +55,6 @@ def test_minibatches_are_uniform_and_independent_between_epochs():
 
 
 class Words:
-    """Given words for each purpose."""
-
     def __init__(self, **words):
         self.given = words
 
@@ -86,8 +83,6 @@ def test_words_that_would_favor_a_minibatch_are_drawn_again():
 
 
 class Spy(Threads):
-    """Keeps the rows of each step."""
-
     def __init__(self):
         super().__init__()
         self.seen = []
@@ -98,28 +93,18 @@ class Spy(Threads):
         return rows, words
 
 
-def dealt(**calls):
-    """Return rows of each step of four epochs of two minibatches. In a fit with the system's randomness."""
-    model, data = allocated("logistic", noise_multiplier=2.0)
-    model.fit(*data, backend=(spy := Spy()), **calls)
-    return spy.seen, len(data[0])
-
-
 def test_a_fit_deals_each_record_once_an_epoch():
-    seen, n = dealt()
+    make, data = allocated("logistic", n_steps=8)
+    make().fit(*data, backend=(spy := Spy()))
     for epoch in range(4):
-        assert np.array_equal(np.sort(np.concatenate(seen[2 * epoch : 2 * epoch + 2])), np.arange(n))
-    assert len({rows.tobytes() for rows in seen}) == len(seen)
+        assert np.array_equal(np.sort(np.concatenate(spy.seen[2 * epoch : 2 * epoch + 2])), np.arange(len(data[0])))
+    assert len({rows.tobytes() for rows in spy.seen}) == len(spy.seen)
 
 
 def test_minibatches_that_are_drawn_once():
     sampler = RandomAllocationSampler(100, 2, True, np.array([0, 40, 98]))
-    assert [sampler.draw(98, SystemRandomness(), step, range(98)).tolist() for step in range(4)] == [
-        list(range(40)),
-        list(range(40, 98)),
-        list(range(40)),
-        list(range(40, 98)),
-    ]
+    drawn = [sampler.draw(98, SystemRandomness(), step, range(98)).tolist() for step in range(4)]
+    assert drawn == 2 * [list(range(40)), list(range(40, 98))]
     event = run_event(sampler, 2.0, 8)
     assert event == SelfComposedEvent(RandomAllocationEvent(2, 1, GaussianEvent(2.0), True), 4)
     assert epsilon(event, 1e-5) == pytest.approx(epsilon(RandomAllocationEvent(2, 1, GaussianEvent(1.0)), 1e-5))
@@ -155,48 +140,34 @@ def test_the_estimator_calibrates_and_refuses():
 
 @pytest.mark.parametrize("at", [1, 3, 4])
 def test_a_resumed_run_pays_for_the_epoch_that_it_draws_again(at, tmp_path):
-    make, data = CASES["lda"][0], CASES["lda"][1]()
-    options = {**ALLOCATED, "batch_size": np.shape(data[0])[0] / 4, "n_steps": 12, "noise_multiplier": 3.0}
+    make, data = allocated("lda", 4, n_steps=12, noise_multiplier=3.0)
     with pytest.raises(Stop):  # in step `at`, counted from 0, which is lost
-        ends(make(**options), at + 1, fail).fit(*data, checkpoint=tmp_path)
-    done = make(**options).fit(*data, checkpoint=tmp_path, resume=True)
+        ends(make(), at + 1, fail).fit(*data, checkpoint=tmp_path)
+    done = make().fit(*data, checkpoint=tmp_path, resume=True)
     event = RandomAllocationEvent(4, 1, GaussianEvent(3.0))
     assert done.ledger_.event() == SelfComposedEvent(event, 4)
     assert (len(done.ledger_), done.ledger_.lost, done.n_steps_) == (13, 1, 12)
 
 
 def test_a_target_holds_for_a_resumed_run(tmp_path):
-    make, data = CASES["lda"][0], CASES["lda"][1]()
-    options = {**ALLOCATED, "batch_size": np.shape(data[0])[0] / 2, "n_steps": 6}
-    options |= dict(noise_multiplier=None, epsilon=1.0)
+    make, data = allocated("lda", n_steps=6, noise_multiplier=None, epsilon=1.0)
     with pytest.raises(Stop):
-        ends(make(**options), 2, fail).fit(*data, checkpoint=tmp_path)
-    done = make(**options).fit(*data, checkpoint=tmp_path, resume=True)
+        ends(make(), 2, fail).fit(*data, checkpoint=tmp_path)
+    done = make().fit(*data, checkpoint=tmp_path, resume=True)
     # Two epochs are left to pay for: the rest of the first, and the second.
     assert (done.n_steps_, len(done.ledger_), done.ledger_.lost) == (4, 5, 1)
     assert 0.9 < done.privacy_.epsilon <= 1.0 and "4 of 6 planned steps" in done.privacy_.statement()
 
 
 def test_with_a_test_key_a_resumed_run_has_the_bits_of_a_whole_one(tmp_path):
-    make, data = CASES["logistic"][0], CASES["logistic"][1]()
-    options = {**ALLOCATED, "batch_size": np.shape(data[0])[0] / 4, "n_steps": 8, "noise_multiplier": 3.0}
-    whole = make(**options).set_unsafe(test_key=KEY).fit(*data)
-
-    def stop(progress):
-        if progress.step == 3:
-            raise Stop
-
+    make, data = allocated("logistic", 4, n_steps=8, noise_multiplier=3.0)
+    whole = make().set_unsafe(test_key=KEY).fit(*data)
+    stopped = calling(make(), lambda progress: progress.step == 3 and fail()).set_unsafe(test_key=KEY)
     with pytest.raises(Stop):
-        calling(make(**options), stop).set_unsafe(test_key=KEY).fit(*data, checkpoint=tmp_path)
-    again = make(**options).set_unsafe(test_key=KEY).fit(*data, checkpoint=tmp_path, resume=True)
+        stopped.fit(*data, checkpoint=tmp_path / "r")
+    again = make().set_unsafe(test_key=KEY)
+    again.fit(*data, checkpoint=tmp_path / "r", transcript=tmp_path / "t", resume=True).save(tmp_path / "m")
     assert np.array_equal(again.coef_, whole.coef_)
-
-
-def test_a_transcript_leads_to_the_model(tmp_path):
-    from vips_fast import verify
-
-    model, data = allocated("lda", noise_multiplier=2.0)
-    model.fit(*data, transcript=tmp_path / "t").save(tmp_path / "m")
     assert verify(tmp_path / "m", tmp_path / "t").ok
 
 
@@ -214,14 +185,12 @@ def test_budgets(tmp_path):
 
 
 def test_a_budget_pays_for_the_epoch_of_a_resumed_run(tmp_path):
-    make, data = CASES["logistic"][0], CASES["logistic"][1]()
-    n = np.shape(data[0])[0]
-    options = {**ALLOCATED, "batch_size": n / 2, "n_steps": 6, "noise_multiplier": 3.0, "n_records": n}
+    make, data = allocated("logistic", n_steps=6, noise_multiplier=3.0, n_records=200)
     budget = Budget.create(tmp_path / "b", epsilon=9.0, delta=1e-5, dataset="d", filter="gaussian")
     with pytest.raises(Stop):  # in the second minibatch of the second epoch
-        ends(make(**options), 4, fail).fit(*data, checkpoint=tmp_path / "run", budget=budget)
+        ends(make(), 4, fail).fit(*data, checkpoint=tmp_path / "run", budget=budget)
     assert budget.show()["runs"][0]["drawn"] == 2
-    done = make(**options).fit(*data, checkpoint=tmp_path / "run", resume=True, budget=budget)
+    done = make().fit(*data, checkpoint=tmp_path / "run", resume=True, budget=budget)
     assert [run["drawn"] for run in budget.show()["runs"]] == [2, 2]
     assert done.ledger_.event() == SelfComposedEvent(RandomAllocationEvent(2, 1, GaussianEvent(3.0)), 4)
 

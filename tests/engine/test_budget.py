@@ -1,6 +1,7 @@
-"""The budget of a data set: its sums, its refusals, its charges."""
+"""The budget of a data set: its sums, its refusals, its charges, from many at once."""
 
 import copy
+import json
 import math
 import os
 import pickle
@@ -8,13 +9,15 @@ import signal
 import subprocess
 import sys
 import threading
+import time
+from collections import Counter
 from contextlib import nullcontext
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from cases import CASES
-from runs import Unread
+from runs import Unread, in_child
 
 from vips_fast import accounting as acc
 from vips_fast.engine import filters
@@ -74,12 +77,6 @@ def test_orders_share_delta(target):
     assert max(share for _, share in orders) == 0.5
 
 
-def test_the_filter_is_fixed_in_the_file(budget, path, monkeypatch):
-    draw(budget, poisson(0.05, 2.0), 5)
-    monkeypatch.setattr(filters, "renyi_orders", None)
-    assert Budget(path).spent == budget.spent
-
-
 def test_a_filter_is_never_below_what_is_exact():
     rng = np.random.default_rng(0)
     orders = filters.renyi_orders(3.0, 1e-6)
@@ -94,7 +91,7 @@ def test_a_filter_is_never_below_what_is_exact():
 # ------------------------------------------------------------- one budget
 
 
-def test_reserve_release_give_back(budget, path):
+def test_reserve_release_give_back(budget, path, monkeypatch):
     event = poisson(0.05, 2.0)
     held = budget.reserve(event, 20, what="topics")
     assert budget.spent == 0.0 and budget.left < 3.0
@@ -111,8 +108,9 @@ def test_reserve_release_give_back(budget, path):
     assert budget.spent == filters.renyi_filter_epsilon({event: 5}, 1e-6, filters.renyi_orders(3.0, 1e-6))
     with pytest.raises(BudgetExceededError, match="was given back"):
         held.release()
-    assert Budget(path).show() == said
     assert "ward7" in repr(budget)
+    monkeypatch.setattr(filters, "renyi_orders", None)  # the filter is fixed in the file
+    assert Budget(path).show() == said
 
 
 def test_what_does_not_fit_is_refused(budget):
@@ -200,12 +198,7 @@ def test_every_copy_charges_the_same_file(budget, path):
 def test_a_forked_child_charges_and_gives_nothing_back(budget):
     held = budget.reserve(whole(20.0), 3)
     held.release()
-    child = os.fork()
-    if child == 0:
-        held.release()
-        held.close()
-        os._exit(0)
-    assert os.waitpid(child, 0)[1] == 0
+    assert in_child(lambda: (held.release(), held.close(), os._exit(0))) == 0
     assert budget.show()["runs"][0]["drawn"] == 2
     held.release()  # the child's draws are gone from the reservation
     with pytest.raises(BudgetExceededError, match="drawn in full"):
@@ -265,12 +258,7 @@ def test_a_charge_is_given_back_only_if_the_ledger_surely_lacks_it(budget, store
 
 
 def test_a_dead_holder_keeps_what_it_drew(budget, path):
-    child = os.fork()
-    if child == 0:
-        held = budget.reserve(poisson(0.05, 1.5), 20)
-        held.release()
-        os._exit(0)
-    os.waitpid(child, 0)
+    assert in_child(lambda: (budget.reserve(poisson(0.05, 1.5), 20).release(), os._exit(0))) == 0
     assert budget.show()["runs"][0]["state"] == "abandoned"
     reserved = budget.left
     draw(budget, poisson(0.05, 2.0), 1)
@@ -299,6 +287,39 @@ def test_given_back_by_hand(budget):
     with pytest.raises(ValueError, match="no open reservation"):
         budget.give_back(held.run)
     held.close()
+
+
+def test_a_charge_is_given_back_once(budget):
+    with budget.reserve(whole(40.0), 4) as held:
+        held.release()
+        spent = budget.spent
+        held.release()
+        for _ in range(3):
+            held.undo()
+            held.release()
+        assert budget.show()["runs"][0]["drawn"] == 2
+        held.undo()
+        assert budget.spent == spent
+        for _ in range(3):
+            held.undo()
+    assert budget.spent == 0.0
+
+
+@pytest.mark.parametrize("name, event", [("gaussian", whole(40.0)), ("renyi", poisson(0.1, 5.0))])
+def test_a_reservation_may_take_what_fits(name, event, path):
+    budget = Budget.create(path, 1.0, 1e-6, dataset="d", filter=name)
+    with budget.reserve(event, 10**4, least=1) as held:
+        most = held.count
+    for least, count in ((1, 3), (most, most + 1)):
+        with budget.reserve(event, count, least=least) as held:
+            assert held.count == min(count, most)
+    with pytest.raises(BudgetExceededError, match=f"{most + 1} releases more"):
+        budget.reserve(event, most + 5, least=most + 1)
+    assert all(run["state"] == "closed" for run in budget.show()["runs"])
+    draw(budget, event, most)
+    assert 0.99 < budget.spent <= budget.epsilon
+    with pytest.raises(BudgetExceededError):
+        budget.reserve(event, 1)
 
 
 # ------------------------------------------------------------------- fits
@@ -412,3 +433,61 @@ def test_a_signal_handler_is_refused_and_does_not_wait(budget, path, monkeypatch
     held.release()
     # A charge whose end was not seen is taken back or counts; it is never lost once it has returned.
     assert Budget(path).show()["runs"][0]["drawn"] == 1 + caught
+
+
+# ----------------------------------------------------------- many at once
+
+
+def charge_at_random(path, seconds, seed, report):
+    """Four threads that reserve, draw and give back at random.
+
+    Accepted draws go to a file. A slow machine takes longer, until the budget has refused one.
+    """
+    stop, accepted, refused, shared = time.monotonic() + seconds, [], [], Budget(path)
+
+    def work(number):
+        rng = np.random.default_rng([seed, number])
+        budget = shared if number % 2 else Budget(path)
+        while time.monotonic() < stop or not refused:
+            z, count = float(rng.choice([60.0, 90.0, 120.0])), int(rng.integers(1, 9))
+            try:
+                held = budget.reserve(whole(z), count)
+            except BudgetExceededError:
+                refused.append(z)
+                time.sleep(0.01)
+                continue
+            for _ in range(int(rng.integers(0, count + 1))):
+                held.release()
+                accepted.append(z)
+            held.close()
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    report.write_text(json.dumps([accepted, len(refused)]))
+
+
+@pytest.mark.parametrize("seconds, epsilon", [(5.0, 0.8), pytest.param(60.0, 3.0, marks=pytest.mark.slow)])
+def test_sixteen_threads_in_four_processes(seconds, epsilon, tmp_path, path):
+    """Never above the target, never an under-count."""
+    Budget.create(path, epsilon, 1e-6, dataset="ward7")
+    reports, children = [tmp_path / f"report-{n}" for n in range(4)], []
+    for n, report in enumerate(reports):
+        if (child := os.fork()) == 0:
+            try:
+                charge_at_random(path, seconds, n, report)
+            finally:
+                os._exit(not report.exists())
+        children.append(child)
+    assert [os.waitpid(child, 0)[1] for child in children] == [0] * 4
+    accepted, refused = zip(*(json.loads(report.read_text()) for report in reports))
+    said, drawn = Budget(path).show(), Counter()
+    for run in said["runs"]:
+        drawn[run["event"]["noise_multiplier"]] += run["drawn"]
+    assert +drawn == sum(map(Counter, accepted), Counter())
+    assert 0.5 * epsilon < said["spent"] <= epsilon
+    assert {run["state"] for run in said["runs"]} == {"closed"}
+    assert said["left"] == pytest.approx(epsilon - said["spent"])
+    assert sum(refused) > 0

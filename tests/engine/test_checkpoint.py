@@ -31,7 +31,7 @@ from runs import (
 
 from vips_fast.engine import checkpoint as checkpoints
 from vips_fast.engine.budget import Budget
-from vips_fast.engine.checkpoint import LEDGER, LOCK, RELEASES, RUN, RunFolder, UsedUpError, ledger_in, lock_folder
+from vips_fast.engine.checkpoint import LEDGER, LOCK, RELEASES, RUN, RunFolder, UsedUpError, ledger_in
 from vips_fast.engine.releases import opened, release_digest, release_of
 from vips_fast.engine.sampling import KeyedRandomness
 from vips_fast.jobs.publication import verify
@@ -415,13 +415,3 @@ def test_a_second_process_is_refused_before_it_reads(tmp_path):
         os.close(reader)
     # The lock of a dead process is free by itself.
     assert bits(estimator("own").fit(*data("own"), checkpoint=tmp_path, resume=True)) == whole("own")
-
-
-def test_a_lock_is_freed_though_a_program_that_is_being_started_has_a_copy(tmp_path):
-    lock = lock_folder(tmp_path)
-    copy = os.dup(lock._descriptor)
-    with pytest.raises(BlockingIOError):
-        lock_folder(tmp_path)
-    lock.close()
-    lock_folder(tmp_path).close()
-    os.close(copy)

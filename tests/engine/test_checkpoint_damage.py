@@ -51,7 +51,6 @@ def crashes(content):
 
 
 def releases_among(content, count):
-    """Count the releases among the first records of a ledger's bytes."""
     return sum(b'"kind":"release"' in line for line in content.splitlines()[1 : 1 + count])
 
 

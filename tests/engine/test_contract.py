@@ -5,6 +5,7 @@ import math
 import pickle
 import shutil
 import threading
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from cases import CASES as MODELS
 from cases import EVERY as CASES
 from cases import calling
 from disk import FAULTS, each_fault
+from runs import EndsInSum, Stop, ends, fail
 
 from vips_fast.engine.backend import Threads
 from vips_fast.engine.ledger import Ledger
@@ -21,6 +23,7 @@ from vips_fast.engine.result import FitResult
 from vips_fast.engine.sampling import SystemRandomness
 from vips_fast.engine.transcript import read_transcript
 from vips_fast.jobs.publication import verify
+from vips_fast.models import persistence
 from vips_fast.models.estimator import NotFittedError
 from vips_fast.models.lda import LdaOptions
 from vips_fast.store.npz import read_npz, write_npz
@@ -97,19 +100,14 @@ def test_a_minibatch_beyond_the_capacity_gives_the_same_sums(name):
 
 @ALL
 def test_state_and_restore_go_on_with_the_same_bits(name):
-    estimator, model, plan, _ = prepare(name)
-    rng = np.random.default_rng(1)
-
-    def release(step):
-        units = np.rint(rng.normal(0, plan.mechanism.noise_sd / plan.mechanism.spacing, model.shape)).astype(np.int64)
-        scale = plan.mechanism.spacing / plan.sampler.expected_batch_size
-        return Release(step, units, scale, plan.mechanism.noise_sd / plan.sampler.expected_batch_size)
-
-    releases = [release(step) for step in range(plan.n_steps)]
+    _, model, plan, _ = prepare(name)
+    rng, spacing, sd = np.random.default_rng(1), plan.mechanism.spacing, plan.mechanism.noise_sd
+    size, releases = plan.sampler.expected_batch_size, []
+    for step in range(plan.n_steps):
+        units = np.rint(rng.normal(0, sd / spacing, model.shape)).astype(np.int64)
+        releases.append(Release(step, units, spacing / size, sd / size))
     for cut in range(1, plan.n_steps):
-        _, whole, _, _ = prepare(name)
-        _, second, _, _ = prepare(name)
-        _, first, _, _ = prepare(name)
+        whole, second, first = (prepare(name)[1] for _ in range(3))
         for one in releases:
             whole.update(one)
         for one in releases[:cut]:
@@ -126,20 +124,12 @@ def test_state_and_restore_go_on_with_the_same_bits(name):
 @ALL
 def test_a_damaged_state_is_refused(name):
     _, model, _, _ = prepare(name)
-    estimator = fitted(name)
-    state = {k: np.array(v) for k, v in estimator._result.state.items()}
-    for key in state:
-        for change in (
-            lambda s, k: s.pop(k),
-            lambda s, k: s.update({k: np.zeros(np.add(np.shape(s[k]), 1))}),
-            lambda s, k: s.update({k: np.full(np.shape(s[k]), np.nan)}),
-        ):
-            broken = dict(state)
-            change(broken, key)
-            if np.size(state[key]) == 0:
-                continue
+    state = fitted(name)._result.state
+    for key, array in ((key, array) for key, array in state.items() if array.size):
+        others = {one: state[one] for one in state if one != key}
+        for change in ({}, {key: np.zeros(np.add(array.shape, 1))}, {key: np.full(array.shape, np.nan)}):
             with pytest.raises(ValueError, match="state"):
-                model.restore(broken)
+                model.restore(others | change)
 
 
 #: Numbers that no run of a model leaves: the array of its state, and what fills it.
@@ -171,7 +161,6 @@ def test_a_state_out_of_its_range_is_refused(name, key, value):
 
 
 def covered(estimator, tmp_path, releases):
-    """Check that the statement covers every release, and files agree."""
     if estimator._result is None:
         for attribute in ("privacy_", "ledger_", "n_steps_", "n_features_in_"):
             assert not hasattr(estimator, attribute)
@@ -188,52 +177,24 @@ def covered(estimator, tmp_path, releases):
     assert public_view(back)[:4] == public_view(estimator)[:4]
 
 
-class Stop(Exception):
-    pass
+def interrupted():
+    raise KeyboardInterrupt
 
 
+@contextmanager
 def interrupting(estimator, where, kind):
-    """Make the next run of an estimator end early. At a step boundary or inside a step."""
+    """Make the run in the block end early: at a step boundary, inside a sum, or inside a step that is paid for."""
+    before = dict(vars(estimator))
     if kind == "callback":
-
-        def callback(progress):
-            if progress.step == where:
-                raise Stop
-
-        calling(estimator, callback)
-        return lambda: calling(estimator, None)
-
-    class Ends(Threads):
-        calls = 0
-
-        def sum(self, *arguments):
-            Ends.calls += 1
-            if Ends.calls == where and kind == "sum":
-                raise KeyboardInterrupt
-            return super().sum(*arguments)
-
-    original = type(estimator)._model
-
-    def model(public, schedule=None):
-        made = original(estimator, public, schedule)
-        update, count = made.update, [0]
-
-        def ends(release):
-            update(release)
-            count[0] += 1
-            if count[0] == where and kind == "update":
-                raise Stop
-
-        made.update = ends
-        return made
-
-    estimator._backend = lambda: Ends(1)
-    estimator._model = model
-
-    def undo():
-        del estimator._backend, estimator._model
-
-    return undo
+        calling(estimator, lambda progress: progress.step == where and fail())
+    elif kind == "sum":
+        estimator._backend = lambda: EndsInSum(where, interrupted)
+    else:
+        ends(estimator, where, fail)
+    with pytest.raises((Stop, KeyboardInterrupt)) as error:
+        yield error
+    for name in vars(estimator).keys() - before.keys():
+        delattr(estimator, name)
 
 
 CALLS = {
@@ -244,7 +205,7 @@ CALLS = {
 
 
 @pytest.mark.parametrize("name", MODELS)  # it is the engine that is interrupted
-@pytest.mark.parametrize("kind", ["callback", "sum", "update"])
+@pytest.mark.parametrize("kind", ["callback", "sum", "paid"])
 def test_an_interrupted_fit_leaves_the_estimator_as_it_was(name, kind, tmp_path):
     """Interrupts at every step boundary and inside steps. For orders of fit and partial_fit, about parts too."""
     make, data = CASES[name]
@@ -256,13 +217,11 @@ def test_an_interrupted_fit_leaves_the_estimator_as_it_was(name, kind, tmp_path)
                 for call in before:
                     CALLS[call](estimator, data())
                 held = public_view(estimator)
-                undo = interrupting(estimator, where, kind)
-                with pytest.raises((Stop, KeyboardInterrupt)) as error:
+                with interrupting(estimator, where, kind) as error:
                     CALLS[then](estimator, data(seed=1))
                 spent = where - (kind == "sum")
                 notes = "".join(getattr(error.value, "__notes__", ()))
                 assert f"It made up to {spent} release" in notes or spent == 0 == len(notes)
-                undo()
                 assert public_view(estimator) == held
                 releases = 0 if held is None else held[3]
                 covered(estimator, tmp_path, releases)
@@ -275,12 +234,8 @@ def test_an_interrupted_fit_leaves_the_estimator_as_it_was(name, kind, tmp_path)
 def test_budget_laundering(name):
     """A private ledger never continues statistics of another run. That is, of a run that is not private (fault 1)."""
     make, data = CASES[name]
-
-    def stop(progress):
-        raise Stop
-
     estimator = make(private=False).fit(*data())
-    calling(estimator.set_params(private=True), stop)
+    calling(estimator.set_params(private=True), lambda progress: fail())
     with pytest.raises(Stop):
         estimator.fit(*data())
     calling(estimator, None).partial_fit(*data())
@@ -360,7 +315,6 @@ def test_a_run_that_is_planned_stays_private_whatever_is_set_before_it():
 
 
 def edits(meta):
-    """Changes of a model.json, each with its aim."""
     plan = next(r for r in meta["ledger"]["records"] if r["kind"] == "plan")["plan"]
     release = next(r for r in meta["ledger"]["records"] if r["kind"] == "release")
 
@@ -371,13 +325,12 @@ def edits(meta):
 
         return change
 
+    other = {"add_remove": "replace_one", "replace_one": "add_remove"}
     yield "delta", lambda m: plan.update(delta=1e-9)
-    yield (
-        "relation",
-        lambda m: plan.update(relation="replace_one" if plan["relation"] == "add_remove" else "add_remove"),
-    )
+    yield "relation", lambda m: plan.update(relation=other[plan["relation"]])
     yield "steps", lambda m: m.update(n_steps=1)
     yield "noise", lambda m: release["event"].update(noise_multiplier=100.0)
+    yield "part", lambda m: release.update(part="monday")
     yield "one record less", shorten(1)
     yield "two records less", shorten(2)
     yield "no ledger", lambda m: m.update(ledger={"schema": 2, "head": "0" * 64, "records": []})
@@ -433,33 +386,21 @@ def test_arrays_of_another_fit_do_not_load(name, tmp_path):
 def test_arrays_out_of_range_do_not_load_even_with_every_hash_made_anew(name, tmp_path):
     estimator = fitted(name)
     result = estimator._result
-    for key in result.arrays:
-        for bad in (np.nan, np.inf):
-            arrays = {k: np.array(v) for k, v in result.arrays.items()}
-            arrays[key].reshape(-1)[:1] = bad
-            if not arrays[key].size:
-                continue
-            forged(result, arrays, tmp_path / "m")
+    for key, array in result.arrays.items():
+        wrong = [np.zeros(np.add(array.shape, 1) if array.ndim else (2,))]
+        for bad in (np.nan, np.inf) if array.size else ():
+            wrong.append(np.array(array))
+            wrong[-1].reshape(-1)[0] = bad
+        for one in wrong:
+            ledger = Ledger()
+            for record in result.ledger.to_dict()["records"]:
+                if record["kind"] != "close":
+                    ledger._replay(record)
+            made = result.kind, result.settings, result.public, result.n_steps, {**result.arrays, key: one}
+            persistence.save(FitResult.make(*made, result.state, ledger), tmp_path / "m")
             with pytest.raises(ValueError, match=f"array {key!r}|parameter"):
                 type(estimator).load(tmp_path / "m")
-        arrays = {k: np.array(v) for k, v in result.arrays.items()}
-        arrays[key] = np.zeros(np.add(arrays[key].shape, 1) if arrays[key].ndim else (2,))
-        forged(result, arrays, tmp_path / "m")
-        with pytest.raises(ValueError, match="array|parameter"):
-            type(estimator).load(tmp_path / "m")
-
-
-def forged(result, arrays, path):
-    """Save other arrays under a result's ledger, with new hashes."""
-    ledger = Ledger()
-    for record in result.ledger.to_dict()["records"]:
-        if record["kind"] != "close":
-            ledger._replay(record)
-    forged = FitResult.make(result.kind, result.settings, result.public, result.n_steps, arrays, result.state, ledger)
-    shutil.rmtree(path, ignore_errors=True)
-    from vips_fast.models import persistence
-
-    persistence.save(forged, path)
+            shutil.rmtree(tmp_path / "m")
 
 
 @pytest.mark.parametrize("fault", FAULTS)

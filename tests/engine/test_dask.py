@@ -3,8 +3,8 @@
 import io
 import logging
 import pickle
+import re
 import socket
-import sys
 import time
 import types
 from contextlib import contextmanager
@@ -20,6 +20,7 @@ from vips_fast.data import Batch, write_shards
 from vips_fast.engine import cluster
 from vips_fast.engine.budget import Budget
 from vips_fast.engine.cluster import ClusterError, DaskBackend, connected, identity
+from vips_fast.models.lda.model import LdaModel
 from vips_fast.models.vocabulary import PrivateVocabulary
 
 pytestmark = pytest.mark.xdist_group("dask")
@@ -59,7 +60,7 @@ def same(name, backend, groups=None, data=None, known=None, **options):
 
 
 POISSON, FIXED = (dict(sampling=s, batch_size=50) for s in ("poisson", "without_replacement"))
-FULL = dict(sampling="full")
+FEW, FULL = dict(sampling="poisson", batch_size=20), dict(sampling="full")
 ALLOCATION = dict(sampling="random_allocation", batch_size=50, n_steps=4)
 QUICK = [
     ("lda", 5, ALLOCATION),
@@ -86,31 +87,24 @@ def test_the_same_bits_for_all_models_and_numbers_of_parts(workers):
                 backend.n_partitions = n
                 same(name, backend, known=known, n_steps=2, **(FIXED, POISSON, FULL)[n % 3])
                 if n % 5 == 1 and name != "logistic-paper":  # whose printed sensitivity is of one row
-                    same(name, backend, groups=whose, known=known, n_steps=2, sampling="poisson", batch_size=20)
+                    same(name, backend, groups=whose, known=known, n_steps=2, **FEW)
 
 
 def test_persons_and_dropped_records(parts):
     """Units whose rows lie all over the data. Rows that nobody may see; and many classes."""
     whose = np.random.default_rng(0).integers(0, 60, 200)
-    same("lda", parts(7), groups=whose, sampling="poisson", batch_size=20)
+    same("lda", parts(7), groups=whose, **FEW)
     X, y = (np.array(a, dtype=float) for a in EVERY["logistic"][1]())
     X[::9] = np.nan
     same("logistic", parts(5), data=(X, y), options={"invalid": "drop"}, **POISSON)
-    same(
-        "logistic", parts(4), data=(X, y), options={"invalid": "drop"}, groups=whose, sampling="poisson", batch_size=20
-    )
+    same("logistic", parts(4), data=(X, y), options={"invalid": "drop"}, groups=whose, **FEW)
     labels = np.arange(200) % 3
     same("logistic", parts(3), data=(np.nan_to_num(X), labels), classes=[0, 1, 2], n_steps=2, **POISSON)
 
 
-def test_no_rows_and_fewer_rows_than_parts(parts):
+def test_no_rows_fewer_rows_than_parts_and_more_units_than_int64_holds(parts, monkeypatch):
     for n in (0, 3):
-        same("lda", parts(16), data=counts(n), n_records=50, sampling="poisson", batch_size=20)
-
-
-def test_more_units_than_int64_holds(parts, monkeypatch):
-    from vips_fast.models.lda.model import LdaModel
-
+        same("lda", parts(16), data=counts(n), n_records=50, **FEW)
     monkeypatch.setattr(LdaModel, "capacity", 7)
     same("lda", parts(6), **POISSON)
 
@@ -159,38 +153,37 @@ def test_blocks_that_workers_make_themselves(backend):
     blocks = [delayed(sp.csr_array)(part) for part in cut(X, at)]
     whose = np.repeat(np.arange(100), 2)
     whose[30] = 1000  # a person of one row
-    make = EVERY["lda"][0]
-    options = dict(n_steps=2, sampling="poisson", batch_size=40)
-    here = bits(make(**options).set_unsafe(test_key=KEY).fit(X))
-    assert bits(make(**options).set_unsafe(test_key=KEY).fit(blocks, backend=backend)) == here
-    here = bits(make(**options).set_unsafe(test_key=KEY).fit(X, groups=whose))
-    there = make(**options).set_unsafe(test_key=KEY).fit(blocks, groups=cut(whose, at), backend=backend)
-    assert bits(there) == here and there.privacy_.unit == "person"
-
-    X, y = EVERY["logistic"][1]()
-    rows, labels = array.from_array(X, chunks=(64, -1)), array.from_array(y, chunks=64)
-    make, options = EVERY["logistic"][0], dict(classes=[0, 1], **POISSON)
-    here = bits(make(**options).set_unsafe(test_key=KEY).fit(X, y))
-    assert bits(make(**options).set_unsafe(test_key=KEY).fit(rows, labels, backend=backend)) == here
+    few, (rows, labels) = dict(n_steps=2, **FEW), EVERY["logistic"][1]()
+    chunks = array.from_array(rows, chunks=(64, -1)), array.from_array(labels, chunks=64)
+    for name, options, here, there in (
+        ("lda", few, dict(X=X), dict(X=blocks)),
+        ("lda", few, dict(X=X, groups=whose), dict(X=blocks, groups=cut(whose, at))),
+        ("logistic", dict(classes=[0, 1], **POISSON), dict(X=rows, y=labels), dict(X=chunks[0], y=chunks[1])),
+    ):
+        one, other = (EVERY[name][0](**options).set_unsafe(test_key=KEY) for _ in range(2))
+        assert bits(one.fit(**here)) == bits(other.fit(**there, backend=backend))
+        assert other.privacy_.unit == ("person" if "groups" in here else "record")
 
 
 def test_blocks_that_do_not_go_together_are_refused_before_anything_is_spent(backend, caplog):
+    """And an error of what makes a block is not quoted."""
     from dask import delayed
 
-    (X,) = counts()
-    parts, make = [delayed(part) for part in cut(X, [50, 100])], EVERY["lda"][0]
-    whose = np.repeat(np.arange(100), 2)
+    (X,), bad = counts(), delayed(int)("secret")
+    parts, whose = [delayed(part) for part in cut(X, [50, 100])], np.repeat(np.arange(100), 2)
     for data, more, message in (
         (parts, dict(groups=cut(whose, [50])), "groups: expected a list of 3 blocks"),
         (parts, dict(groups=cut(whose[::-1], [49, 100])), "groups: expected all rows of a person in one block"),
         ([*parts, delayed(sp.csr_array((2, 11)))], {}, "X: expected blocks of one n_features"),
         ([*parts, delayed(sp.csr_array(-np.eye(12)))], {}, "X.*negative"),
-        ([*parts, delayed(_breaks)()], {}, r"the blocks of X cannot be read \(ZeroDivisionError\)$"),
+        ([bad, X], {}, r"^the blocks of X cannot be read \(ValueError\)$"),
+        ([X], dict(groups=[bad]), r"^the blocks of groups cannot be read \(ValueError\)$"),
     ):
-        model = make()
-        with pytest.raises((ValueError, ClusterError), match=message):
+        model = EVERY["lda"][0]()
+        with pytest.raises((ValueError, ClusterError), match=message) as caught:
             model.fit(data, backend=backend, **more)
         assert not hasattr(model, "ledger_")
+        assert "cannot be read" not in message or caught.value.__cause__ is caught.value.__context__ is None
 
 
 def test_shards_that_workers_open_themselves(parts, tmp_path):
@@ -198,32 +191,12 @@ def test_shards_that_workers_open_themselves(parts, tmp_path):
     (X,), whose = counts(), np.sort(np.random.default_rng(0).integers(0, 70, 200))
     corpus = write_shards(tmp_path / "counts", [Batch(X, persons=whose.tolist())])
     same("lda", parts(5), data=(corpus,), **POISSON)
-    same("lda", parts(5), data=(corpus,), groups=corpus.groups, sampling="poisson", batch_size=20)
+    same("lda", parts(5), data=(corpus,), groups=corpus.groups, **FEW)
     X, y = EVERY["logistic"][1]()
     corpus = write_shards(tmp_path / "numbers", [Batch(X, y)], kind="numbers")
     same("logistic", parts(4), data=(corpus, corpus.labels), n_steps=2, **FIXED)
     corpus = write_shards(tmp_path / "binary", [Batch(*EVERY["network"][1]())], kind="binary")
     same("network", parts(3), data=(corpus,), **FULL)
-
-
-def _breaks():
-    return 1 / 0
-
-
-def _quotes():
-    raise ValueError("secret")
-
-
-def test_an_error_of_what_makes_a_block_is_not_quoted():
-    from dask import delayed
-
-    (X,), bad = counts(), delayed(_quotes)()
-    with connected(n_workers=1, timeout=120) as backend:
-        for data, more, name in (([bad, X], {}, "X"), ([X], dict(groups=[bad]), "groups")):
-            said = rf"^the blocks of {name} cannot be read \(ValueError\)$"
-            with pytest.raises(ClusterError, match=said) as caught:
-                EVERY["lda"][0]().fit(data, backend=backend, **more)
-            assert caught.value.__cause__ is None and caught.value.__context__ is None
 
 
 def test_a_block_that_is_read_anew_has_the_rows_that_it_had():
@@ -349,7 +322,6 @@ def test_a_worker_that_fails_for_good_ends_the_fit_in_one_line(end, parts, tmp_p
 
 
 def _failing(end):
-    """Return a topic model whose workers fail in the third step."""
     from clusters import FailsLate
 
     model = FailsLate(3, noise_multiplier=2.0, delta=1e-5, random_state=0, doc_length=30, n_steps=3)
@@ -380,13 +352,6 @@ def test_what_is_lost_with_the_only_worker_that_may_compute_it_is_waited_for_in_
     done = backend.client.submit(identity, key="vips_identity-lost-too", workers=[address], pure=False)
     assert backend._result(done, elsewhere, "lost-too") is None
     assert time.monotonic() - start < 300
-
-
-def test_what_is_sent_knows_its_size():
-    X = np.zeros((1000, 7))
-    assert X.nbytes < sys.getsizeof(cluster.Sent(X)) < X.nbytes + 2000
-    assert X.nbytes < sys.getsizeof(cluster.Sent.of(X)) < X.nbytes + 2000
-    assert X.nbytes < sys.getsizeof(pickle.loads(pickle.dumps(cluster.Sent.of(X)))) < X.nbytes + 2000
 
 
 def test_who_has_no_certificate_is_not_let_in(backend):
@@ -436,34 +401,25 @@ def test_parameters_of_the_backend(backend):
 SHELL = ["--topics", "3", "--doc-length", "30", "--non-private", "--seed", "1", "--steps", "2", "--quiet"]
 
 
-def test_the_command(backend, tmp_path):
-    """A scheduler by its address, keys and certificates from Dask's configuration. Worker processes; refusals."""
+@pytest.mark.parametrize("own", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_the_command(own, backend, tmp_path):
+    """A scheduler by its address, keys and certificates from Dask's configuration; or worker processes of its own."""
     import dask
 
-    (X,) = counts()
-    sp.save_npz(tmp_path / "counts.npz", sp.csr_matrix(X))
-    words = ["fit", "lda", str(tmp_path / "counts.npz"), *SHELL, "--json", "--out"]
-    own, keys = backend.client.cluster.security, {}
-    texts = {"ca-file": own.tls_ca_file, "client.cert": own.tls_client_cert, "client.key": own.tls_client_key}
-    for name, text in texts.items():
-        (tmp_path / name).write_text(text)
-        keys[f"distributed.comm.tls.{name}"] = str(tmp_path / name)
-    ends = {"here": [], "there": ["--workers", backend.client.cluster.scheduler_address]}
-    with dask.config.set(keys):
-        for out, more in ends.items():
-            assert cli.main([*words, str(tmp_path / out), *more]) == 0
-    models = [bits(LatentDirichletAllocation.load(tmp_path / out)) for out in ends]
-    assert models[0] == models[1]
-
-
-@pytest.mark.slow
-def test_the_command_with_workers_of_its_own(tmp_path):
     sp.save_npz(tmp_path / "counts.npz", sp.csr_matrix(counts()[0]))
-    words = ["fit", "lda", str(tmp_path / "counts.npz"), *SHELL]
-    for out, more in (("here", []), ("there", ["--workers", "2"])):
-        assert cli.main([*words, "--out", str(tmp_path / out), *more]) == 0
-    models = [bits(LatentDirichletAllocation.load(tmp_path / out)) for out in ("here", "there")]
-    assert models[0] == models[1]
+    words = ["fit", "lda", str(tmp_path / "counts.npz"), *SHELL, "--json", "--out"]
+    security, keys = backend.client.cluster.security, {}
+    for name in ("ca-file", "client.cert", "client.key"):
+        (tmp_path / name).write_text(getattr(security, "tls_" + re.sub(r"\W", "_", name)))
+        keys[f"distributed.comm.tls.{name}"] = str(tmp_path / name)
+    with dask.config.set({} if own else keys):
+        for out, more in (
+            ("here", []),
+            ("there", ["--workers", "2" if own else backend.client.cluster.scheduler_address]),
+        ):
+            assert cli.main([*words, str(tmp_path / out), *more]) == 0
+    here, there = (bits(LatentDirichletAllocation.load(tmp_path / out)) for out in ("here", "there"))
+    assert here == there
 
 
 def test_the_command_says_that_a_scheduler_does_not_answer(tmp_path, capsys, monkeypatch):

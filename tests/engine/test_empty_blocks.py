@@ -3,8 +3,6 @@
 A block whose persons have rows, but none that is usable, is not an empty block to the engine.
 """
 
-import warnings
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -51,7 +49,6 @@ class Divided:
 
 
 def broken(X, rows):
-    """Spoil rows of records of any kind."""
     if isinstance(X, list):
         return [None if row in set(rows.tolist()) else text for row, text in enumerate(X)]
     spoiled = np.array(X.toarray() if sp.issparse(X) else X, np.float64)
@@ -65,12 +62,11 @@ def fitted(name, place, groups, backend):
     X, *y = data(UNITS * each)
     rows = (each * PLACES[place][:, None] + np.arange(each)).reshape(-1)
     model = make(n_records=UNITS, options={"invalid": "drop"}).set_unsafe(test_key=b"k" * 32)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        model.fit(broken(X, rows), *y, groups=groups, backend=backend)
+    model.fit(broken(X, rows), *y, groups=groups, backend=backend)
     return {key: array.tobytes() for key, array in model._result.arrays.items()}
 
 
+@pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(
     ("name", "groups"),
     [(name, None) for name in MODELS]

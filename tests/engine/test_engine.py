@@ -1,4 +1,4 @@
-"""Samplers, mechanism, lattice, ledger and loop."""
+"""Samplers, mechanism, lattice, ledger, averages and loop."""
 
 import json
 import math
@@ -14,7 +14,7 @@ from vips_fast.accounting import GaussianEvent, PoissonSampledEvent, WithoutRepl
 from vips_fast.engine.backend import Threads
 from vips_fast.engine.ledger import Ledger
 from vips_fast.engine.loop import run
-from vips_fast.engine.model import Model, RunningAverage, Schedule
+from vips_fast.engine.model import Model, Release, RunningAverage, Schedule, averaged_variance
 from vips_fast.engine.plan import RunPlan
 from vips_fast.engine.sampling import (
     FixedSizeSampler,
@@ -29,8 +29,6 @@ from vips_fast.mechanisms import Fraction, GaussianMechanism, rounded
 
 
 class Numbers:
-    """Records 0, 1, …, n - 1."""
-
     usable = None
 
     def __init__(self, n_rows):
@@ -78,11 +76,11 @@ class Sum(Model):
         return {"average": self.average.values}
 
 
-def ran(model, sampler, mechanism, *, n_rows=4, n_steps=1, ledger=None, randomness=None, **options):
+def ran(model, sampler, mechanism, *, n_steps=1, ledger=None, randomness=None, usable=None, **options):
     model.prepare(mechanism, sampler)
-    plan = RunPlan(sampler, mechanism, n_steps, 1e-5)
-    ledger = Ledger() if ledger is None else ledger
-    run(model, Numbers(n_rows), plan, ledger, randomness or SystemRandomness(), Threads(1), **options)
+    records, plan = Numbers(sampler.n_records), RunPlan(sampler, mechanism, n_steps, 1e-5)
+    records.usable, ledger = usable, Ledger() if ledger is None else ledger
+    run(model, records, plan, ledger, randomness or SystemRandomness(), Threads(2), **options)
     return model.average
 
 
@@ -189,7 +187,12 @@ def test_ledger_composes_and_keeps_its_chain():
     assert back.head == ledger.head and back.epsilon(1e-5) == ledger.epsilon(1e-5)
     with pytest.raises(ValueError, match="relation|neighbo"):
         ledger.copy().intend(GaussianEvent(4.0, relation="replace_one"), clip_norm=1.0, sensitivity=1.0)
-    assert len(ledger) == 4 and ledger.closing == "digest"
+    assert len(ledger) == 4 and ledger.closing == "digest" and ledger.private
+    tainted = ledger.copy()
+    for _ in range(2):
+        tainted.taint("reason")
+    for one in (tainted, Ledger.from_dict(tainted.to_dict())):
+        assert not one.private and one.taints == ("reason",)
     for damage in (
         lambda d: d["records"].pop(),
         lambda d: d["records"].pop(0),
@@ -205,15 +208,6 @@ def test_ledger_composes_and_keeps_its_chain():
         damage(broken)
         with pytest.raises(ValueError, match="ledger"):
             Ledger.from_dict(broken)
-
-
-def test_taint_is_for_good():
-    ledger = Ledger()
-    assert ledger.private
-    ledger.taint("reason")
-    ledger.taint("reason")
-    assert not ledger.private and ledger.taints == ("reason",)
-    assert Ledger.from_dict(ledger.to_dict()).taints == ("reason",)
 
 
 def test_a_ledger_takes_records_from_several_threads():
@@ -240,12 +234,10 @@ def test_loop_scales_by_the_expected_batch_and_records_before_the_noise():
             raise RuntimeError("interrupted")
 
     with pytest.raises(RuntimeError, match="interrupted"):
-        ran(model, PoissonSampler(40, 10), Broken(1.0, 10.0, 10.0), n_rows=40, n_steps=2, ledger=ledger)
+        ran(model, PoissonSampler(40, 10), Broken(1.0, 10.0, 10.0), n_steps=2, ledger=ledger)
     assert len(ledger) == 1 and not model.average.values.any()
-    model = Sum()
-    average = ran(
-        model, PoissonSampler(40, 10), GaussianMechanism(0.0, 10.0, 10.0), n_rows=40, randomness=KeyedRandomness(b"d")
-    )
+    model, quiet = Sum(), GaussianMechanism(0.0, 10.0, 10.0)
+    average = ran(model, PoissonSampler(40, 10), quiet, randomness=KeyedRandomness(b"d"))
     drawn = np.concatenate(model.seen)
     assert len(drawn) != 10  # the drawn size is private and must not be the divisor
     assert average.values[0] == pytest.approx(drawn.sum() / 10, rel=1e-6)
@@ -259,20 +251,9 @@ def test_unusable_records_contribute_nothing_and_are_sampled_like_others():
         def contribute(self, block, words, out, scratch):
             super().contribute(np.where(block % 3 == 0, 0, block), words, out, scratch)
 
-    for kind, usable in ((Sum, np.arange(40) % 3 != 0), (Zeroed, None)):
-        records, model = Numbers(40), kind()
-        records.usable = usable
-        mechanism, sampler = GaussianMechanism(1.0, 10.0, 10.0), PoissonSampler(40, 10)
-        model.prepare(mechanism, sampler)
-        run(
-            model,
-            records,
-            RunPlan(sampler, mechanism, 3, 1e-5),
-            Ledger(),
-            KeyedRandomness(b"d"),
-            Threads(2),
-            on_release=lambda release: seen.append(release.units),
-        )
+    for model, usable in ((Sum(), np.arange(40) % 3 != 0), (Zeroed(), None)):
+        how = dict(usable=usable, randomness=KeyedRandomness(b"d"), on_release=lambda one: seen.append(one.units))
+        ran(model, PoissonSampler(40, 10), GaussianMechanism(1.0, 10.0, 10.0), n_steps=3, **how)
     for dropped, zeroed in zip(seen[:3], seen[3:], strict=True):
         np.testing.assert_array_equal(dropped, zeroed)
 
@@ -357,3 +338,31 @@ def test_number_of_threads_is_checked(monkeypatch):
         resolve_n_threads(None)
     monkeypatch.setenv("VIPS_FAST_NUM_THREADS", "2")
     assert resolve_n_threads(None) == 2
+
+
+def test_value_noise_and_start_have_the_weights_of_the_rates():
+    rng, schedule, start = np.random.default_rng(0), Schedule(1.0, 0.7), np.array([5.0, -3.0])
+    for added in (RunningAverage.add, lambda one, release, rate: one.add_values(release.values, release, rate)):
+        average, weights, releases = RunningAverage(start), [1.0], []
+        for step in range(1, 9):
+            releases.append(Release(step, rng.integers(-9, 9, 2), 0.25, float(step)))
+            rate = schedule.rate(step)
+            added(average, releases[-1], rate)
+            weights = [*((1 - rate) * weight for weight in weights), rate]
+            values = [start, *(release.values for release in releases)]
+            np.testing.assert_allclose(average.values, np.dot(weights, values), rtol=1e-12)
+            noise = np.dot(weights[1:], [release.noise_sd for release in releases] * np.eye(step))
+            np.testing.assert_allclose(average.noise_sd, np.linalg.norm(noise), rtol=1e-12)
+            np.testing.assert_allclose(average.initial_weight, weights[0], rtol=1e-12)
+
+
+def test_rates_are_at_most_one():
+    assert [Schedule(0.0, 1.0).rate(t) for t in range(3)] == [1.0, 1.0, 0.5]
+    assert Schedule(4.0, 0.5).rate(0) == 0.5
+
+
+def test_the_planned_variance_is_the_averages():
+    schedule, average = Schedule(0.0, 0.7), RunningAverage(np.zeros(1))
+    for step in range(20):
+        average.add(Release(step, np.zeros(1, np.int64), 1.0, 1.0), 1.0 if step == 0 else schedule.rate(step))
+    np.testing.assert_allclose(averaged_variance(schedule, 20), average.noise_sd**2, rtol=1e-12)

@@ -14,7 +14,6 @@ from vips_fast.engine.sampling import KeyedRandomness
 
 @pytest.fixture(autouse=True)
 def _nothing_ignored():
-    """Ignore no signal, unlike a background job or nohup."""
     before = {signum: signal.getsignal(signum) for signum in (signal.SIGINT, signal.SIGHUP)}
     for signum, handler in zip(before, (signal.default_int_handler, signal.SIG_DFL), strict=True):
         signal.signal(signum, handler)

@@ -2,8 +2,10 @@
 
 import math
 
+import numpy as np
 import pytest
 
+from vips_fast import BayesianLogisticRegression
 from vips_fast import accounting as acc
 from vips_fast.engine.ledger import Ledger
 from vips_fast.engine.statement import Privacy
@@ -47,18 +49,13 @@ def test_owners_of_several_records():
 
 def test_statements_that_say_nothing_of_owners():
     assert "who owns" not in stated(unit="person").statement()
-    assert "who owns" not in Privacy.of(_empty()).statement() and Privacy.of(_empty()).for_group(3) == 0.0
+    empty = stated(parts=())
+    assert "who owns" not in empty.statement() and empty.for_group(3) == 0.0
     tainted = stated(taint="fitted with a key of its own")
     assert tainted.for_group(2) == math.inf and "who owns" not in tainted.statement()
     # A failure with probability delta does not get rarer for owners of several records.
     objective = stated(acc.ApproximateDPEvent(0.1, 1e-5, "add_remove"))
     assert math.isinf(objective.for_group(10)) and "who owns" not in objective.statement()
-
-
-def _empty():
-    ledger = Ledger()
-    ledger.open(PLAN)
-    return ledger
 
 
 def test_an_owner_may_have_records_in_every_part():
@@ -71,3 +68,12 @@ def test_an_owner_may_have_records_in_every_part():
 def test_bad_sizes(size):
     with pytest.raises((TypeError, ValueError), match=r"^size=.*: expected an integer"):
         stated().for_group(size)
+
+
+def test_the_statement_for_a_group_of_one_is_the_statement():
+    """Calls that may depend on results have a share of delta, for any number of records."""
+    X, y = np.random.default_rng(0).normal(size=(40, 2)), np.arange(40) % 2
+    model = BayesianLogisticRegression(noise_multiplier=5.0, n_steps=2, sampling="full").fit(X, y)
+    privacy = model.partial_fit(X, y).privacy_
+    assert privacy.share < 1.0 and privacy.for_group(1, privacy.delta) == privacy.epsilon
+    assert privacy.for_group(2) > privacy.epsilon

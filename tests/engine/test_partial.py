@@ -52,7 +52,6 @@ SAMPLERS = [
 
 
 def drawn(sampler, randomness, usable, cuts):
-    """Return numbers of all records that parts draw, and their words."""
     parts = [(a, *minibatch(sampler, 1000, usable[a:b], randomness, 4, range(a, b))) for a, b in zip(cuts, cuts[1:])]
     return np.concatenate([rows + a for a, rows, _ in parts]).tolist(), np.concatenate([w for *_, w in parts]).tolist()
 

@@ -1,7 +1,6 @@
 """Plans: one calibration a fit, one plan a request. Refusals come from only public numbers."""
 
-import warnings
-from dataclasses import FrozenInstanceError, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,6 +13,8 @@ from vips_fast.accounting.privacy_loss.distribution import PldAccountant
 from vips_fast.engine import plan as module
 from vips_fast.engine.budget import Budget, BudgetExceededError
 from vips_fast.engine.result import Public
+
+pytestmark = pytest.mark.filterwarnings("ignore")
 
 
 @pytest.fixture
@@ -37,9 +38,7 @@ OPEN = [{"n_steps": None}, {"n_steps": None, "doc_length": None}, {"n_steps": No
 @pytest.mark.parametrize("name, how", [(name, {}) for name in sorted(CASES)] + [("lda", how) for how in OPEN])
 def test_one_calibration_a_fit(name, how, calibrations):
     make, data = CASES[name]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        make(noise_multiplier=None, epsilon=3.0, **how).fit(*data())
+    make(noise_multiplier=None, epsilon=3.0, **how).fit(*data())
     assert calibrations == [3.0]
 
 
@@ -56,25 +55,10 @@ def test_nothing_is_computed_twice_with_a_vocabulary_purchase(monkeypatch):
     words = PrivateVocabulary(**{**found.parameters(), "delta": 1e-5})
     words.fit(["cough and fever", "fever again", "a cold"] * 200)
     counts = sp.csr_array(np.random.default_rng(0).poisson(0.5, (600, len(words.get_feature_names_out()))))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        model = LatentDirichletAllocation(2, delta=1e-5, **target).fit(counts, after=words)
+    model = LatentDirichletAllocation(2, delta=1e-5, **target).fit(counts, after=words)
     # The fits calibrate as their plan did, by its answers.
     assert 10 < len(asked) == len(set(asked)) and model.privacy_.epsilon <= 4.0
     assert words.get_feature_names_out().size > 0
-
-
-@pytest.mark.parametrize("name", sorted(CASES))
-def test_the_same_request_has_the_same_plan(name):
-    make, data = CASES[name]
-    estimator = make()
-    request = estimator.prepare(*data()).planned.request
-    plans = [request.plan() for _ in range(2)]
-    assert plans[0].plan.public() == plans[1].plan.public() and plans[0].settings == plans[1].settings
-    assert plans[0].forecast == plans[1].forecast
-    for frozen in (request, plans[0], plans[0].plan):
-        with pytest.raises(FrozenInstanceError):
-            frozen.kind = "another"
 
 
 def test_a_cost_is_what_a_fit_spends():
@@ -82,10 +66,7 @@ def test_a_cost_is_what_a_fit_spends():
     model = LatentDirichletAllocation(3, epsilon=2.0, delta=1e-5, n_records=120)
     assert LatentDirichletAllocation(3).cost(30) is None and model.cost() is None
     cost = model.cost(30)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        spent = model.fit(X).ledger_.spent
-    assert dict(spent) == {(None, cost.event): cost.count}
+    assert dict(model.fit(X).ledger_.spent) == {(None, cost.event): cost.count}
 
 
 def test_a_budget_that_is_spent_refuses_before_the_columns_are_known(tmp_path):

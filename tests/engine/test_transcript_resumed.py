@@ -3,12 +3,11 @@
 import errno
 import os
 import shutil
-import warnings
 
 import pytest
 from cases import CASES, calling
 from disk import FAULTS, each_fault
-from runs import ALL, Stop, bits, data, drawn, edit_transcript, ends, estimator, fail, whole
+from runs import ALL, Stop, begun, bits, data, drawn, edit_transcript, ends, estimator, fail, whole
 
 from vips_fast.engine import transcript as transcripts
 from vips_fast.engine.budget import Budget
@@ -16,40 +15,57 @@ from vips_fast.engine.transcript import TranscriptWriter, read_transcript
 from vips_fast.jobs.publication import verify
 
 
-def interrupted(make, name, folder, **more):
-    """Interrupt a run twice, each within a step. It has checkpoint and transcript; then comes the whole run."""
-    common = dict(checkpoint=folder / "r", transcript=folder / "t", resume=True, **more)
-    for _ in range(2):
+@pytest.fixture
+def fit(tmp_path):
+    """Return a fit of a case that resumes, by default into the run folder ``r`` with the transcript ``t``."""
+
+    return lambda model, name="own", run="r", into="t", **more: model.fit(
+        *data(name), checkpoint=tmp_path / run, transcript=tmp_path / into, resume=True, **more
+    )
+
+
+@pytest.fixture
+def verified(tmp_path):
+    """Return the check of a model against a transcript."""
+
+    def report(model, into="t"):
+        shutil.rmtree(tmp_path / "m", ignore_errors=True)
+        model.save(tmp_path / "m")
+        return verify(tmp_path / "m", tmp_path / into, cls=type(model))
+
+    return report
+
+
+def stopped(fit, make, at, times=1, **how):
+    """Interrupt a run within a step, and its resumptions."""
+    for _ in range(times):
         with pytest.raises(Stop):
-            ends(make(), 2, fail).fit(*data(name), **common)
-    return make().fit(*data(name), **common)
+            fit(ends(make(), at, fail), **how)
 
 
 @ALL
-def test_a_model_of_a_resumed_run_follows_from_its_transcript(name, tmp_path):
-    done = interrupted(lambda: CASES[name][0](n_steps=4), name, tmp_path)
+def test_a_model_of_a_resumed_run_follows_from_its_transcript(name, fit, verified):
+    def make():
+        return CASES[name][0](n_steps=4)
+
+    stopped(fit, make, 2, 2, name=name)
+    done = fit(make(), name)
     assert done.ledger_.lost == 2 and done.n_steps_ == 4
-    done.save(tmp_path / "m")
-    report = verify(tmp_path / "m", tmp_path / "t", cls=type(done))
+    report = verified(done)
     assert report.ok, report
     # A finished run gives the same again, and its transcript with it.
-    again = CASES[name][0](n_steps=4).fit(
-        *data(name), checkpoint=tmp_path / "r", transcript=tmp_path / "t", resume=True
-    )
-    assert again.ledger_.head == done.ledger_.head
+    assert fit(make(), name).ledger_.head == done.ledger_.head
 
 
-def test_a_run_without_noise_has_a_transcript_too(tmp_path):
-    def fit(stops):
-        model = calling(CASES["lda"][0](n_steps=4, private=False, noise_multiplier=None), lambda p: stops and fail())
-        return model.fit(*data("lda"), checkpoint=tmp_path / "r", transcript=tmp_path / "t", resume=True)
+def test_a_run_without_noise_has_a_transcript_too(fit, verified):
+    def make():
+        return CASES["lda"][0](n_steps=4, private=False, noise_multiplier=None)
 
     for _ in range(2):
         with pytest.raises(Stop):
-            fit(True)
-    done = fit(False)
-    done.save(tmp_path / "m")
-    report = verify(tmp_path / "m", tmp_path / "t", cls=type(done))
+            fit(calling(make(), lambda p: fail()), "lda")
+    done = fit(make(), "lda")
+    report = verified(done)
     differing = {check.name for check in report.checks if check.ok is False}
     assert done.n_steps_ == 4 and differing <= {"statement"}, report
 
@@ -92,15 +108,15 @@ def test_calls_continue_from_a_saved_model_after_a_stop(when, first, tmp_path, m
     assert sum(run["counted"] for run in budget.show()["runs"]) == made
 
 
-def test_a_run_that_was_shortened_has_as_many_releases(tmp_path):
+def test_a_run_that_was_shortened_has_as_many_releases(fit, verified, tmp_path):
     def make():
         return CASES["lda"][0](noise_multiplier=None, epsilon=1.0, n_steps=6)
 
     budget = Budget.create(tmp_path / "b", 2.0, 1e-5, dataset="ward")
-    done = interrupted(make, "lda", tmp_path, budget=budget)
+    stopped(fit, make, 2, 2, name="lda", budget=budget)
+    done = fit(make(), "lda", budget=budget)
     assert done.n_steps_ == 4 and len(done.ledger_) == 6 and done.ledger_.budget["dataset"] == "ward"
-    done.save(tmp_path / "m")
-    assert verify(tmp_path / "m", tmp_path / "t").ok
+    assert verified(done).ok
     # Its ledger is compared, too: one release fewer, and it is no run of this plan.
     (run,) = read_transcript(tmp_path / "t")
     path = run.path / "run.jsonl"
@@ -110,6 +126,7 @@ def test_a_run_that_was_shortened_has_as_many_releases(tmp_path):
         lambda records: records[-1].update(clip_norm=9.0),
         lambda records: records.append(dict(records[-1])),
         lambda records: records[0]["plan"].update(n_records=9),
+        lambda records: records[0]["plan"].update(part="monday"),
         lambda records: records[-1].update(part="monday"),
     ):
         path.write_bytes(whole)
@@ -140,16 +157,11 @@ def test_files_that_changed_places_are_named(tmp_path):
         list(run.releases())
 
 
-def test_a_transcript_of_another_run_is_refused_and_left_as_it_is(tmp_path):
-    def stopped(folder, **more):
-        with pytest.raises(Stop):
-            ends(estimator("own"), 3, fail).fit(*data("own"), checkpoint=folder, **more)
+def test_a_transcript_of_another_run_is_refused_and_left_as_it_is(fit, verified, tmp_path):
+    def resumed(run, into):
+        return fit(estimator("own"), run=run, into=into)
 
-    def resumed(run, transcript):
-        how = dict(checkpoint=tmp_path / run, resume=True, transcript=tmp_path / transcript)
-        return estimator("own").fit(*data("own"), **how)
-
-    stopped(tmp_path / "r", transcript=tmp_path / "t")
+    stopped(fit, lambda: estimator("own"), 3)
     assert not (tmp_path / "t").exists()  # a transcript is whole or not there
     estimator("own", noise_multiplier=3.0).fit(*data("own"), transcript=tmp_path / "other")
     before = {path.name: path.read_bytes() for path in (tmp_path / "other" / "run-0000").iterdir()}
@@ -157,24 +169,22 @@ def test_a_transcript_of_another_run_is_refused_and_left_as_it_is(tmp_path):
         resumed("r", "other")
     assert before == {path.name: path.read_bytes() for path in (tmp_path / "other" / "run-0000").iterdir()}
     shutil.copytree(tmp_path / "r", tmp_path / "none")
-    stopped(tmp_path / "late")  # a run that had none gets one, since its folder has all releases
-    resumed("late", "of-late").save(tmp_path / "late-model")
-    assert verify(tmp_path / "late-model", tmp_path / "of-late", cls=type(estimator("own"))).ok
+    begun(tmp_path / "late")  # a run that had none gets one, since its folder has all releases
+    assert verified(resumed("late", "of-late"), "of-late").ok
     # Without it the run goes on all the same, and the model names no releases.
     done = estimator("own").fit(*data("own"), checkpoint=tmp_path / "none", resume=True)
     assert "transcript" not in done.ledger_.records[-1]
     done = resumed("r", "new")
-    done.save(tmp_path / "m")
-    assert verify(tmp_path / "m", tmp_path / "new", cls=type(done)).ok
+    assert verified(done, "new").ok
     # A run that is done has its releases still, for the same transcript and for another.
     assert resumed("r", "new").ledger_.head == resumed("r", "newer").ledger_.head == done.ledger_.head
-    assert verify(tmp_path / "m", tmp_path / "newer", cls=type(done)).ok
+    assert verified(done, "newer").ok
 
 
 @pytest.mark.parametrize("where", ["before", "after", "copied"])
-def test_a_transcript_is_put_in_its_place_at_once(where, tmp_path, monkeypatch):
+def test_a_transcript_is_put_in_its_place_at_once(where, fit, verified, tmp_path, monkeypatch):
     """A kill around that moment, and a place on another file system."""
-    put, how = transcripts.put_in_place, dict(checkpoint=tmp_path / "r", transcript=tmp_path / "t", resume=True)
+    put = transcripts.put_in_place
 
     def ends_here(*arguments):
         if where != "before":
@@ -188,67 +198,57 @@ def test_a_transcript_is_put_in_its_place_at_once(where, tmp_path, monkeypatch):
         patch.setattr(transcripts, "put_in_place", ends_here)
         if where == "copied":
             patch.setattr(os, "link", elsewhere)
-        estimator("own").fit(*data("own"), **how)
+        fit(estimator("own"))
     assert (tmp_path / "t" / "run-0000").exists() == (where != "before")
-    done = estimator("own").fit(*data("own"), **how)
-    done.save(tmp_path / "m")
-    assert done.ledger_.lost == 0 and verify(tmp_path / "m", tmp_path / "t", cls=type(done)).ok
+    done = fit(estimator("own"))
+    assert done.ledger_.lost == 0 and verified(done).ok
     assert not [path for path in (tmp_path / "t").iterdir() if path.name != "run-0000"]
     (tmp_path / "t" / "run-0000" / "notes.txt").write_text("mine")
     with pytest.raises(ValueError, match="holds 'notes.txt', which would be lost"):
-        estimator("own").fit(*data("own"), **how)
+        fit(estimator("own"))
     assert (tmp_path / "t" / "run-0000" / "notes.txt").read_text() == "mine"
 
 
 FOLDERS = [False, True]
 
 
-def test_no_run_replaces_the_transcript_of_another_one_that_is_alike(tmp_path):
+def test_no_run_replaces_the_transcript_of_another_one_that_is_alike(fit, verified):
     """Equal settings, seed and shape: the releases tell the two apart."""
-    first = CASES["own"][0]().fit(*data("own"), checkpoint=tmp_path / "first", transcript=tmp_path / "t")
-    stopped = ends(CASES["own"][0](), 3, fail)
-    with pytest.raises(Stop):
-        stopped.fit(*data("own"), checkpoint=tmp_path / "r", transcript=tmp_path / "other")
+    make = CASES["own"][0]
+    first = fit(make(), run="first")
+    stopped(fit, make, 3, into="other")
     with pytest.raises(ValueError, match="t: holds another run; expected a new or an empty folder"):
-        CASES["own"][0]().fit(*data("own"), checkpoint=tmp_path / "r", transcript=tmp_path / "t", resume=True)
-    first.save(tmp_path / "m")
-    assert verify(tmp_path / "m", tmp_path / "t", cls=type(first)).ok
+        fit(make())
+    assert verified(first).ok
     # Nothing is lost of the one that was refused.
-    done = CASES["own"][0]().fit(*data("own"), checkpoint=tmp_path / "r", transcript=tmp_path / "other", resume=True)
+    done = fit(make(), into="other")
     assert len(done.ledger_) == done.n_steps_ + 1
 
 
 @pytest.mark.parametrize("inner", FOLDERS)
 @pytest.mark.parametrize("outer", FOLDERS)
-def test_of_two_runs_into_one_transcript_at_once_one_is_refused(outer, inner, tmp_path):
-    found = []
+def test_of_two_runs_into_one_transcript_at_once_one_is_refused(outer, inner, fit, verified, tmp_path):
+    make, found, refused = CASES["own"][0], {}, []
 
-    def fit(made, name, kept):
-        more = dict(checkpoint=tmp_path / name, resume=True) if kept else {}
-        made.fit(*data("own"), transcript=tmp_path / "t", **more).save(tmp_path / f"{name}.model")
-        found.append(tmp_path / f"{name}.model")
+    def begin(made, name, kept):
+        try:
+            more = dict(checkpoint=tmp_path / name, resume=True) if kept else {}
+            found[name] = made.fit(*data("own"), transcript=tmp_path / "t", **more)
+        except (FileExistsError, ValueError) as error:
+            refused.append(error)
 
     def meanwhile(progress):
         if progress.step == 1 and not refused:
-            try:
-                fit(CASES["own"][0](), "second", inner)
-            except FileExistsError as error:
-                refused.append(error)
+            begin(make(), "second", inner)
 
-    refused = []
-    try:
-        fit(calling(CASES["own"][0](), meanwhile), "first", outer)
-    except ValueError as error:
-        refused.append(error)
-    assert len(found) == len(refused) == 1 and "expected a new or an empty folder" in str(refused[0])
-    kind = type(CASES["own"][0]())
-    assert verify(found[0], tmp_path / "t", cls=kind).ok and len(list((tmp_path / "t").iterdir())) == 1
-    if outer and found[0].name.startswith("second"):  # its releases are kept for another place
-        done = CASES["own"][0]().fit(
-            *data("own"), checkpoint=tmp_path / "first", resume=True, transcript=tmp_path / "u"
-        )
-        done.save(tmp_path / "m")
-        assert len(done.ledger_) == done.n_steps_ and verify(tmp_path / "m", tmp_path / "u", cls=kind).ok
+    begin(calling(make(), meanwhile), "first", outer)
+    ((name, model),) = found.items()
+    assert len(refused) == 1 and "expected a new or an empty folder" in str(refused[0])
+    assert isinstance(refused[0], FileExistsError if name == "first" else ValueError)
+    assert verified(model).ok and len(list((tmp_path / "t").iterdir())) == 1
+    if outer and name == "second":  # the first's releases are kept for another place
+        done = fit(make(), run="first", into="u")
+        assert len(done.ledger_) == done.n_steps_ and verified(done, "u").ok
 
 
 def test_of_two_further_runs_at_once_none_loses_a_release(tmp_path):
@@ -268,61 +268,42 @@ def test_of_two_further_runs_at_once_none_loses_a_release(tmp_path):
 
 
 @pytest.mark.parametrize("place", ["a file", "a link to a release"])
-def test_what_a_transcript_cannot_take_is_refused_before_the_run_goes_on(place, tmp_path):
-    model, draws = estimator("own", tmp_path / "draws"), tmp_path / "draws"
-    with pytest.raises(Stop):
-        ends(model, 3, fail).fit(*data("own"), checkpoint=tmp_path / "r", transcript=tmp_path / "t")
-    before, target = drawn(draws), tmp_path / "t"
+def test_what_a_transcript_cannot_take_is_refused_before_the_run_goes_on(place, fit, tmp_path):
+    draws = tmp_path / "draws"
+    stopped(fit, lambda: estimator("own", draws), 3)
+    before = drawn(draws)
     if place == "a file":
-        target = tmp_path / "f"
-        target.write_text("mine")
+        (tmp_path / "t").write_text("mine")
     else:
         release = tmp_path / "r" / "releases" / "release-000000.npz"
         release.rename(tmp_path / "elsewhere")
         release.symlink_to(tmp_path / "elsewhere")
     with pytest.raises((FileExistsError, ValueError), match="expected a new or an empty folder|damaged; restore it"):
-        estimator("own", draws).fit(*data("own"), checkpoint=tmp_path / "r", transcript=target, resume=True)
+        fit(estimator("own", draws))
     assert drawn(draws) == before
 
 
 @pytest.mark.parametrize(
-    "kept, fault",
-    [
-        pytest.param(kept, fault, marks=[pytest.mark.slow] if kept or fault != "ENOSPC" else [])
-        for kept in FOLDERS
-        for fault in FAULTS
-    ],
+    "fault", [one if one == "ENOSPC" else pytest.param(one, marks=pytest.mark.slow) for one in FAULTS]
 )
-def test_a_fault_at_each_call_of_a_run_with_a_transcript(kept, fault, tmp_path, monkeypatch):
-    """Whatever has failed, no half transcript verifies; with a folder no more is lost than the step it was in."""
+def test_a_fault_at_each_call_of_a_run_with_a_transcript(fault, verified, tmp_path, monkeypatch):
+    """Without a run folder, no half transcript verifies. `torture/test_advice.py` has the faults of runs with one."""
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
-    kind, seen = type(estimator("own")), set()
+    made, seen = [], set()
 
     def work(folder):
-        how = dict(checkpoint=folder / "r", resume=True) if kept else {}
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of a checkpoint that could not be written
-            done = estimator("own", folder.with_suffix(".draws")).fit(*data("own"), transcript=folder / "t", **how)
-        made.append(done)
+        made.append(estimator("own").fit(*data("own"), transcript=folder / "t"))
 
-    def follows(folder):
-        shutil.rmtree(tmp_path / "m", ignore_errors=True)
-        made[-1].save(tmp_path / "m")
-        return verify(tmp_path / "m", folder / "t", cls=kind).ok
-
-    made = []
     for folder, _, failed, error in each_fault(tmp_path, monkeypatch, fault, lambda folder: folder, work):
         seen.add(failed)
         there = (folder / "t" / "run-0000").exists()
         if fault != "killed" and error is None:
-            assert there and follows(folder)
-        if not kept and there:
+            assert there and verified(made[-1], folder / "t").ok
+        if there:
             assert len(list(read_transcript(folder / "t")[0].releases())) == 3
             shutil.rmtree(folder / "t")
         work(folder)
-        assert follows(folder) and bits(made[-1]) == whole("own")
+        assert verified(made[-1], folder / "t").ok and bits(made[-1]) == whole("own")
         assert {path.name for path in (folder / "t").iterdir()} == {"run-0000"}
-        if kept:
-            assert drawn(folder.with_suffix(".draws")) <= len(made[-1].ledger_) <= made[-1].n_steps_ + 1
     if fault not in ("short", "killed"):
-        assert seen >= {"open", "write", "fsync", "rename", "mkdir"} | ({"link"} if kept else set())
+        assert seen >= {"open", "write", "fsync", "rename", "mkdir"}

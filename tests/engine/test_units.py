@@ -7,8 +7,6 @@ from vips_fast.engine.units import UnitRecords, unpack_block
 
 
 class Rows:
-    """Records whose blocks are their row numbers."""
-
     def __init__(self, n_rows, usable=None):
         self.n_rows, self.usable = n_rows, usable
 
@@ -38,22 +36,6 @@ def test_a_unit_is_its_rows_in_their_order(labels):
     # The first row's word is the unit's own, so that a unit of one row equals the row by itself.
     assert [own[0] for _, own in parts] == words.tolist()
     assert len({word for _, own in parts for word in own}) == 200
-
-
-def test_a_unit_does_not_depend_on_the_others_or_on_where_its_rows_are(labels):
-    """Bit for bit. Whichever units are drawn with it, and wherever its rows stand in X."""
-    for limit in (None, 3):
-        records = UnitRecords(Rows(200), labels, limit)
-        whole, _ = taken(records, np.arange(records.n_rows))
-        for units in (np.array([4]), np.array([2, 4, 29]), np.arange(0, 30, 5)):
-            assert taken(records, units)[0] == [whole[unit] for unit in units]
-        order = np.argsort(labels, kind="stable")
-        moved = UnitRecords(Rows(200), labels[order], limit)
-        rank = {label: i for i, label in enumerate(dict.fromkeys(labels[order].tolist()))}
-        words = np.random.default_rng(0).integers(0, 2**64, 30, dtype=np.uint64)
-        for i, label in enumerate(dict.fromkeys(labels.tolist())):
-            rows, row_words, _ = unpack_block(moved.block(np.array([rank[label]])), words[i : i + 1])
-            assert (order[rows].tolist(), row_words.tolist()) == whole[i]
 
 
 def test_a_unit_beyond_the_limit_is_cut_anew_at_each_visit(labels):

@@ -15,7 +15,6 @@ from vips_fast.models.logistic.records import LogisticRecords, design
 
 @pytest.fixture(scope="module")
 def data():
-    """4,000 records on the unit sphere, labels of a known direction."""
     rng = np.random.default_rng(0)
     weights = np.array([3.0, -4.0, 0.0, 5.0, 0.0])
     X = rng.normal(size=(4000, 5))

@@ -52,7 +52,6 @@ def test_learns_within_its_budget(data, kind, sampling):
 
 
 def scores_model(estimator, X, y):
-    """Model with noise of 2 sensitivities, its mechanism and the records."""
     records = LogisticRecords.of(design(X, float(estimator.fit_intercept)), np.asarray(y, float))
     estimator.set_params(noise_multiplier=2.0, sampling="full")
     request = estimator.request(Public(n_features=X.shape[1], n_records=60, seed=3))
@@ -72,23 +71,18 @@ def test_contributions_are_clipped_scores(data, storage):
     X, y = X[:200], y[:200].astype(float)
     theta = np.array([1.0, -2.0, 0.5, 1.0, 0.0, 0.3])
     Z = np.hstack([X, np.ones((200, 1))])
-    model, mechanism, records = scores_model(DPSGLDLogisticRegression(clip_norm=0.4), storage(X), y)
-    model._theta = theta
-    model._take()
-    scores = (y - expit(Z @ theta))[:, None] * Z
-    clipped = scores * np.minimum(1, 0.4 / np.linalg.norm(scores, axis=1))[:, None]
-    # 200 truncations of less than one lattice unit.
-    spacing = mechanism.spacing
-    np.testing.assert_allclose(total(model, records) * spacing, clipped.sum(axis=0), atol=200 * spacing)
-
-    model, mechanism, records = scores_model(DPVILogisticRegression(clip_norm=0.4), storage(X), y)
-    model._theta[:6] = theta
-    model._take()
-    residual = y - expit(Z @ (theta + model._eta))
-    scores = residual[:, None] * np.hstack([Z, Z * model._eta])
-    clipped = scores * np.minimum(1, 0.4 / np.linalg.norm(scores, axis=1))[:, None]
-    spacing = mechanism.spacing
-    np.testing.assert_allclose(total(model, records) * spacing, clipped.sum(axis=0), atol=200 * spacing)
+    for kind in (DPSGLDLogisticRegression, DPVILogisticRegression):
+        model, mechanism, records = scores_model(kind(clip_norm=0.4), storage(X), y)
+        model._theta[:6] = theta
+        model._take()
+        if kind is DPSGLDLogisticRegression:
+            scores = (y - expit(Z @ theta))[:, None] * Z
+        else:
+            scores = (y - expit(Z @ (theta + model._eta)))[:, None] * np.hstack([Z, Z * model._eta])
+        clipped = scores * np.minimum(1, 0.4 / np.linalg.norm(scores, axis=1))[:, None]
+        # 200 truncations of less than one lattice unit.
+        spacing = mechanism.spacing
+        np.testing.assert_allclose(total(model, records) * spacing, clipped.sum(axis=0), atol=200 * spacing)
 
 
 @pytest.mark.parametrize("kind", ENGINE)
@@ -177,11 +171,8 @@ def test_privacy_loss_of_objective_perturbation():
         curvature = len(y) * expit(theta) * expit(-theta) + ridge
         return -0.5 * (gradient / s) ** 2 + np.log(curvature)
 
-    loss = log_density(theta, np.append(y, 1.0)) - log_density(theta, y)
-    weight = np.exp(log_density(theta, np.append(y, 1.0)) + 0.5 * (theta / (3 * s / ridge)) ** 2)
-    weight /= weight.sum()
-    # The importance-weighted probability that the loss exceeds epsilon, under the larger data set.
-    assert weight @ (loss > epsilon) <= delta
-    other = np.exp(log_density(theta, y) + 0.5 * (theta / (3 * s / ridge)) ** 2)
-    other /= other.sum()
-    assert other @ (-loss > epsilon) <= delta
+    both = log_density(theta, np.append(y, 1.0)), log_density(theta, y)
+    for one, other in (both, both[::-1]):
+        weight = np.exp(one + 0.5 * (theta / (3 * s / ridge)) ** 2)
+        # The importance-weighted probability that the loss exceeds epsilon, under one data set and the other.
+        assert weight @ (one - other > epsilon) <= delta * weight.sum()

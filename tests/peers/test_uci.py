@@ -1,9 +1,10 @@
-"""Readers of Adult and Abalone."""
+"""Readers of Adult, Abalone and MNIST."""
 
 import gzip
 
 import numpy as np
 import pytest
+from peers.mnist import load_mnist
 from peers.uci import read_abalone, read_adult
 from sklearn.linear_model import LogisticRegression
 
@@ -67,3 +68,14 @@ def test_real_files(data_dir):
         # The same measurements, standardized by another hand: equal up to a scale.
         length = rings.X[:, [3]].toarray()[:, 0]
         assert np.corrcoef(length, other["x"][:, 1])[0, 1] > 1 - 1e-12
+
+
+def test_mnist(data_dir):
+    train, test, train_labels, test_labels = load_mnist(data_dir / "mnist")
+    assert train.shape == (60000, 784) and test.shape == (10000, 784)
+    assert set(np.unique(train)) == {0, 1} and np.bincount(train_labels).tolist()[:3] == [5923, 6742, 5958]
+    assert len(test_labels) == 10000
+    # About 150 of 784 pixels are on above 0, and fewer from 128 on.
+    assert 145 < train.sum(axis=1, dtype=int).mean() < 155
+    half = load_mnist(data_dir / "mnist", 128)[1]
+    assert (half <= test).all() and half.sum() < test.sum()

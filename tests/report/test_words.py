@@ -4,17 +4,9 @@ import math
 
 import numpy as np
 import pytest
-from cases import CASES
 from scipy.stats import norm
 
-from vips_fast.accounting import (
-    GaussianEvent,
-    NonPrivateEvent,
-    PoissonSampledEvent,
-    SelfComposedEvent,
-    epsilon,
-    group_event,
-)
+from vips_fast.accounting import GaussianEvent, NonPrivateEvent, PoissonSampledEvent, SelfComposedEvent, epsilon
 from vips_fast.accounting.printing import percent
 from vips_fast.engine.ledger import Ledger
 from vips_fast.engine.statement import Privacy
@@ -142,14 +134,6 @@ def test_where_nothing_is_promised_nothing_is_said():
 def test_the_worst_part_counts():
     weak, strong = GaussianEvent(1.0, "add_remove"), GaussianEvent(5.0, "add_remove")
     assert gained(stated(weak), [strong, weak]) == gained(stated(weak), [weak])
-
-
-def test_epsilon_of_an_owner_is_the_statements():
-    make, data = CASES["lda"]
-    privacy = make().fit(*data()).privacy_
-    for size in (1, 2, 5):
-        assert gained(privacy, [privacy.event], size).epsilon == privacy.for_group(size)
-        assert group_event(privacy.event, size)
 
 
 @pytest.mark.parametrize(

@@ -61,25 +61,21 @@ def test_a_failed_writer_leaves_the_old_file_or_the_new_one(write, fault, tmp_pa
             assert path.read_bytes() == new
 
 
-@pytest.mark.parametrize("writer", WRITERS)
-def test_a_link_is_replaced_and_not_followed(writer, tmp_path):
+#: It writes in a folder in the making.
+NEW = {"new": lambda path: write_file(path, lambda file: file.write(b"new" * 1000))}
+
+
+@pytest.mark.parametrize("write", [pytest.param(write, id=name) for name, write in {**WRITERS, **NEW}.items()])
+def test_a_file_or_a_link_is_replaced_and_not_followed(write, tmp_path):
     (tmp_path / "target").write_bytes(b"kept")
-    for target in ("target", "nowhere"):
-        (tmp_path / "a").unlink(missing_ok=True)
-        (tmp_path / "a").symlink_to(tmp_path / target)
-        WRITERS[writer](tmp_path / "a")
-        assert not (tmp_path / "a").is_symlink() and (tmp_path / "a").stat().st_size > 100
+    (tmp_path / "a").write_bytes(b"longer" * 10_000)
+    for target in ("", "target", "nowhere"):
+        if target:
+            (tmp_path / "a").unlink()
+            (tmp_path / "a").symlink_to(tmp_path / target)
+        write(tmp_path / "a")
+        assert not (tmp_path / "a").is_symlink() and 100 < (tmp_path / "a").stat().st_size < 10_000
     assert (tmp_path / "target").read_bytes() == b"kept" and names(tmp_path) == ["a", "target"]
-
-
-def test_a_new_file_takes_the_place_of_another_or_of_a_link(tmp_path):
-    (tmp_path / "target").write_bytes(b"kept")
-    (tmp_path / "link").symlink_to(tmp_path / "target")
-    (tmp_path / "file").write_bytes(b"old and longer")
-    for name in ("link", "file"):
-        write_file(tmp_path / name, lambda file: file.write(b"new"))
-        assert (tmp_path / name).read_bytes() == b"new" and not (tmp_path / name).is_symlink()
-    assert (tmp_path / "target").read_bytes() == b"kept"
 
 
 @pytest.mark.parametrize("writer", WRITERS)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from runs import in_child
 
 from vips_fast.data import Batch, shards, write_shards
 from vips_fast.store import process
@@ -14,13 +15,7 @@ from vips_fast.store.atomic import leftovers, new_folder, part_of, put_in_place,
 
 def killed(work):
     """Run in a child that ends without a clean-up."""
-    child = os.fork()
-    if not child:
-        try:
-            work()
-        finally:
-            os._exit(0)
-    assert os.waitpid(child, 0)[1] == 0
+    assert in_child(lambda: (work(), os._exit(0))) == 0
 
 
 def folder(path):

@@ -121,12 +121,6 @@ def test_a_file_that_is_replaced_during_the_wait_is_locked_anew(tmp_path):
         os.fstat(second.descriptor)
 
 
-def test_the_holder_leaves_a_note(tmp_path):
-    with Lock(tmp_path / "lock", create=True):
-        with pytest.raises(BlockingIOError, match=f"in use by process {os.getpid()} since 20"):
-            Lock(tmp_path / "lock", create=True)
-
-
 @pytest.mark.parametrize("note", [b"[]", b"\xff", b'{"pid": "x", "started": 1}', b'{"pid": 1e999, "started": 1}'])
 def test_a_note_that_is_none_is_passed_over(tmp_path, note):
     with Lock(tmp_path / "lock", create=True) as held:

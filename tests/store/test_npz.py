@@ -30,7 +30,6 @@ def saved(path, arrays=ARRAYS, save="own"):
 
 
 def archive(path, members, method=zipfile.ZIP_STORED):
-    """Return a zip archive with the given bytes under the given names."""
     with warnings.catch_warnings(), zipfile.ZipFile(path, "w", method) as file:
         warnings.simplefilter("ignore")  # about names that occur twice
         for name, content in members:
@@ -191,7 +190,6 @@ def test_out_of_memory_is_said_as_such(tmp_path, monkeypatch):
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("save", ("own", "deflated"))
 def test_damage_gives_an_error_or_the_same_arrays(tmp_path, save):
-    """2,000 changed bytes and every shorter file."""
     path = saved(tmp_path / "a.npz", save=save)
     raw, rng = path.read_bytes(), random.Random(0)
     damaged = [raw[:size] for size in range(len(raw))]

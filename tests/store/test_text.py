@@ -10,9 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vips_fast.models.vocabulary.estimator import read_purchase
 from vips_fast.store import text as store_text
-from vips_fast.store.folder import Folder
 from vips_fast.store.limits import parse_json
 from vips_fast.store.text import csv_text, printable
 
@@ -59,19 +57,6 @@ def test_what_is_no_json_is_refused_without_its_text(text):
     with pytest.raises(ValueError, match=r"^not a JSON file(: too many brackets within each other)?$") as told:
         parse_json(text)
     assert told.value.__cause__ is None and told.value.__suppress_context__
-
-
-TWICE = '{"format": 1, "number": 0, "number": 1}'
-
-
-@pytest.mark.parametrize(
-    "read", [lambda path: Folder(path.parent).json(path.name), lambda path: read_purchase(path.read_text())]
-)
-def test_readers_refuse_a_key_that_stands_twice(read, tmp_path):
-    path = tmp_path / "file.json"
-    path.write_text(TWICE)
-    with pytest.raises(ValueError, match="a key stands twice"):
-        read(path)
 
 
 @given(st.lists(st.lists(st.text(max_size=4) | st.floats(allow_nan=False), min_size=1, max_size=3), max_size=3))

@@ -14,26 +14,15 @@ def files(tmp_path_factory):
     return root
 
 
-def fuzzed(files, names, number, seed, capsys, monkeypatch):
+@pytest.mark.parametrize("quarter", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in range(1, 5))])
+def test_changed_files(files, quarter, capsys, monkeypatch):
+    """Two of each quickly, and ten thousand in quarters."""
     monkeypatch.chdir(files.parent)
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
-    counts, faults = fuzz.fuzz(files, names, number, seed)
-    with capsys.disabled():
-        print("\n" + "\n".join(f"{count:8d}  {what}" for what, count in sorted(counts.items())))
-    return counts, faults
-
-
-def test_some_changed_files(files, capsys, monkeypatch):
-    monkeypatch.chdir(files.parent)
     names = sorted(fuzz.targets(files))
     assert len(names) > 50 and not fuzz.unread(files)
-    counts, faults = fuzzed(files, names, 2 * len(names), 0, capsys, monkeypatch)
-    assert not faults and sum(counts.values()) == 2 * len(names)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("quarter", range(1, 5))
-def test_ten_thousand_changed_files(files, quarter, capsys, monkeypatch):
-    names = sorted(fuzz.targets(files))
-    counts, faults = fuzzed(files, names, 2500, quarter, capsys, monkeypatch)
-    assert not faults and sum(counts.values()) == 2500
+    number = 2500 if quarter else 2 * len(names)
+    counts, faults = fuzz.fuzz(files, names, number, quarter)
+    with capsys.disabled():
+        print("\n" + "\n".join(f"{count:8d}  {what}" for what, count in sorted(counts.items())))
+    assert not faults and sum(counts.values()) == number
