@@ -46,9 +46,8 @@ def test_plans_print_what_the_pages_show(capsys):
     """Between an ellipsis and the next."""
     compared = 0
     for page in PAGES:
-        for command, shown in re.findall(
-            r"^    \$ vips-fast (plan .*)\n((?:(?:    (?!\$).*)?\n)+)", page.read_text(), re.M
-        ):
+        plans = r"^    \$ vips-fast (plan .*)\n((?:(?:    (?!\$).*)?\n)+)"
+        for command, shown in re.findall(plans, page.read_text(), re.M):
             assert main(shlex.split(command)) == 0
             printed, at = " ".join(capsys.readouterr().out.split()), 0
             for part in shown.split("…"):
@@ -76,11 +75,8 @@ def test_the_notebook_of_texts_takes_twelve_lines():
     subjects = [set(words.split()) for words in names["subjects"].split(", ")]
     for _, words in topics.groupby("topic")["word"]:
         assert any(set(words) <= subject for subject in subjects), list(words)
-    assert (
-        len(figure.axes) in (4, 8)  # topics of the records' own may stand beside the public ones
-        and shares.argmax(axis=1)[0] != shares.argmax(axis=1)[1]
-        and shares.max(axis=1).min() > 0.4
-    )
+    assert len(figure.axes) in (4, 8)  # topics of the records' own may stand beside the public ones
+    assert shares.argmax(axis=1)[0] != shares.argmax(axis=1)[1] and shares.max(axis=1).min() > 0.4
 
 
 PAGES = [ROOT / "README.md", *WRITTEN]

@@ -29,6 +29,14 @@ ROOT = Path(__file__).resolve().parent.parent
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
 
 
+HERE = {**os.environ, "PYTHONPATH": str(ROOT)}
+
+
+def python(*words, **how):
+    """Run the interpreter."""
+    return subprocess.run([sys.executable, *words], capture_output=True, text=True, **how)
+
+
 def sampled():
     once = accounting.WithoutReplacementEvent(10, 1000, accounting.GaussianEvent(2.0))
     return accounting.SelfComposedEvent(once, 5)
@@ -97,10 +105,7 @@ def test_a_missing_package_is_said_with_the_line_to_type(extra, package, call, m
 
 
 def test_the_errors_name_extras_that_hold_their_packages():
-    """Each error names an extra by the one function for it.
-
-    Only that and the place of the sentence model, which no extra has, name a line of pip.
-    """
+    """By the one function for it: besides, only the place of the sentence model, which no extra has, names pip."""
     found = set()
     for path in (ROOT / "vips_fast").rglob("*.py"):
         text = path.read_text("utf-8")
@@ -140,14 +145,9 @@ def test_what_is_required_is_enough(tmp_path):
     rows = [f"p{n},{'red green blue ' * 4 if n % 2 else 'pink grey teal ' * 4}" for n in range(60)]
     table.write_text("\n".join(["who,note", *rows, ""]))
     (tmp_path / "words.txt").write_text("red\ngreen\nblue\npink\ngrey\nteal\n")
-    fit = ["fit", "lda", "notes.csv", "--text", "note", "--vocab", "words.txt", "--topics", "2", "--epsilon", "2"]
-    done = subprocess.run(
-        [sys.executable, "-c", ALONE, *fit, "--person", "who", "--out", "model", "--steps", "3", "--quiet", "--anyway"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        env={"PYTHONPATH": str(ROOT), "PATH": ""},
-    )
+    fit = "fit lda notes.csv --text note --vocab words.txt --topics 2 --epsilon 2 --person who --out model --steps 3"
+    fit += " --quiet --anyway"
+    done = python("-c", ALONE, *fit.split(), cwd=tmp_path, env={"PYTHONPATH": str(ROOT), "PATH": ""})
     said = [line for line in done.stderr.splitlines() if "forecast: " not in line]
     assert done.returncode == 0 and not said, done.stderr
     assert (tmp_path / "model" / "topics.txt").exists()
@@ -158,12 +158,10 @@ def test_a_clone_after_an_installation_says_how_to_use_it(tmp_path):
     ignored = shutil.ignore_patterns("*.so", "__pycache__")
     shutil.copytree(ROOT / "vips_fast", tmp_path / "vips_fast", ignore=ignored)
     for code in (["-m", "vips_fast", "--version"], ["-c", "from vips_fast import LatentDirichletAllocation"]):
-        done = subprocess.run([sys.executable, *code], cwd=tmp_path, capture_output=True, text=True)
+        done = python(*code, cwd=tmp_path)
         last = done.stderr.splitlines()[-1]
         assert done.returncode == 1 and "source code without compiled kernels; run python -P, or" in last, done.stderr
-    safe = subprocess.run(
-        [sys.executable, "-P", "-m", "vips_fast", "--version"], cwd=tmp_path, capture_output=True, text=True
-    )
+    safe = python("-P", "-m", "vips_fast", "--version", cwd=tmp_path)
     assert safe.returncode == 0 and safe.stdout.startswith("vips_fast"), safe.stderr
 
 
@@ -184,13 +182,7 @@ def test_a_build_without_a_compiler_says_what_to_install(tmp_path):
     shutil.copytree(ROOT / "csrc", tmp_path / "csrc")
     (tmp_path / "vips_fast" / "kernels").mkdir(parents=True)
     shutil.copy(ROOT / "vips_fast" / "kernels" / "native.pyx", tmp_path / "vips_fast" / "kernels")
-    done = subprocess.run(
-        [sys.executable, "setup.py", "-q", "build_ext"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        env={**os.environ, "CC": "no-such-compiler"},
-    )
+    done = python("setup.py", "-q", "build_ext", cwd=tmp_path, env={**os.environ, "CC": "no-such-compiler"})
     what = "install a wheel, or gcc or clang, or name yours in CC"
     expected = f"vips_fast: no C compiler found (no-such-compiler): {what}"
     assert done.returncode == 1 and done.stderr.splitlines()[-1] == expected and "Traceback" not in done.stderr
@@ -219,16 +211,8 @@ interpreters.run_string(interpreters.create(), code)
 
 @pytest.mark.parametrize("first", ["", "import vips_fast.kernels.native"])
 def test_a_subinterpreter_imports_the_kernels_or_is_told_why_not(first):
-    """A subinterpreter gets the kernels, or numpy's refusal.
-
-    numpy may be loaded by one interpreter of a process, from Python 3.12 on only by the main one.
-    """
-    done = subprocess.run(
-        [sys.executable, "-c", SUBINTERPRETER.format(first=first)],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )
+    """numpy may be loaded by one interpreter of a process, from Python 3.12 on only by the main one."""
+    done = python("-c", SUBINTERPRETER.format(first=first), env=HERE)
     assert done.returncode == 0, done.stderr
     if not first and sys.version_info < (3, 12):
         assert done.stdout == "imported\n"
@@ -238,15 +222,7 @@ def test_a_subinterpreter_imports_the_kernels_or_is_told_why_not(first):
 
 @pytest.mark.skipif(not sysconfig.get_config_var("Py_GIL_DISABLED"), reason="not a free-threaded CPython")
 def test_the_interpreters_lock_stays_off():
-    """A free-threaded CPython keeps its lock off for this module.
-
-    It turns the lock on for modules that do not declare otherwise, and warns.
-    """
+    """A free-threaded CPython turns it on for modules that do not declare otherwise, and warns."""
     code = "import sys, vips_fast, vips_fast.kernels.native; print(sys._is_gil_enabled())"
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", code],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )
+    done = python("-W", "error", "-c", code, env=HERE)
     assert done.returncode == 0 and done.stdout == "False\n", done.stderr

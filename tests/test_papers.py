@@ -124,12 +124,12 @@ def topics(monkeypatch):
     """A small corpus of five topics of eight words each."""
     rng = np.random.default_rng(0)
     X = sp.csr_array(rng.poisson(0.5 + 4.0 * (rng.integers(0, 5, (400, 1)) == np.arange(40) // 8)))
-    changes = {
+    sizes = {
         lda_fig2: {"N": 400, "K": 5},
         lda_fig3: {"N": 400, "SIZE": 100},
         lda_table3: {"N": 400, "K": 5, "SIZE": 100},
     }
-    for module, values in changes.items():
+    for module, values in sizes.items():
         monkeypatch.setattr(module, "load", lambda n: (X, X[:50], [f"word{v}" for v in range(40)]), raising=False)
         for name, value in values.items():
             monkeypatch.setattr(module, name, value)
@@ -138,19 +138,15 @@ def topics(monkeypatch):
 
 def patients(monkeypatch):
     small = dict(train=200, codes=20, steps=2, run=0)
-    monkeypatch.setattr(
-        stroke_fig5, "cells", lambda scale: [dict(method=name, **small) for name in stroke_fig5.METHODS]
-    )
+    cells = [dict(method=name, **small) for name in stroke_fig5.METHODS]
+    monkeypatch.setattr(stroke_fig5, "cells", lambda scale: cells)
 
 
 def rows(monkeypatch):
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(400, 5)) / 5**0.5
-    y = (X @ np.arange(1, 6) + rng.logistic(size=400) > 0).astype(int)
+    X, y = data()
     monkeypatch.setattr(acc_vi, "load", lambda name: (X, y, X, y))
-    monkeypatch.setattr(
-        acc_vi, "SETTINGS", {"abalone": {**acc_vi.SETTINGS["abalone"], "steps": 30, "sgld": 30, "sigmas": [2.0]}}
-    )
+    few = {**acc_vi.SETTINGS["abalone"], "steps": 30, "sgld": 30, "sigmas": [2.0]}
+    monkeypatch.setattr(acc_vi, "SETTINGS", {"abalone": few})
 
 
 @pytest.mark.parametrize(
@@ -165,10 +161,7 @@ def test_figures_are_run_shown_and_drawn(module, small, monkeypatch, tmp_path):
 
 
 def test_the_slides_formulas_printed_and_right():
-    """Compare the printed noise on the mean gradient.
-
-    With the sensitivity that holds, and with the right one's target.
-    """
+    """The printed noise on the mean gradient, with the sensitivity that holds, and the right one's target."""
     n, clip = 39_074, 1.0
     m, steps, target = round(slides.SHARE * n), slides.STEPS, slides.EPSILON
     root = math.sqrt(math.log(1 / slides.DELTA))
@@ -190,9 +183,6 @@ def test_the_slides_formulas_printed_and_right():
 def test_the_polya_gamma_mean_is_that_of_draws(argument):
     figures = pg_fig4.run(dict(argument=argument, draws=20_000))
     assert abs(figures["mean"] - figures["drawn"]) < 5 * figures["error"] < 0.01
-
-
-# ---------------------------------------------------------- the accountants' paper
 
 
 def data(n=400, d=5, seed=0):
@@ -264,9 +254,6 @@ def test_the_bayesian_accountant_fails_a_constructed_person(monkeypatch):
     assert found["above_printed"] == 0 and found["delta_printed"] == 0.0
 
 
-# ------------------------------------------------------------------ the VIPS article
-
-
 @pytest.mark.parametrize(("target", "q", "steps", "delta"), [(1.34, 400 / 60_000, 150, 1e-4), (0.5, 1.0, 10, 1e-4)])
 def test_strong_compositions_noise_spends_epsilon_and_delta_whole(target, q, steps, delta):
     z = common.strong_composition_noise(target, round(q * 60_000), 60_000, steps, delta, CLASSICAL)
@@ -278,10 +265,7 @@ def test_strong_compositions_noise_spends_epsilon_and_delta_whole(target, q, ste
 
 @pytest.mark.parametrize("target", stroke_fig5.EPSILONS)
 def test_the_moments_accountant_of_the_whole_batch_says_the_target(target):
-    """The least over Renyi orders of the whole batch.
-
-    The orders bound steps by alpha / (2 z^2) + ln(1/delta) / (alpha - 1). The exact epsilon is less.
-    """
+    """The least over Renyi orders of alpha / (2 z^2) + ln(1/delta) / (alpha - 1) a step; the exact epsilon is less."""
     z = stroke_fig5.moments_noise(target, 10)
     order = 1 + np.geomspace(1e-3, 1e4, 400_001)
     bound = (10 * order / (2 * z * z) + math.log(1 / stroke_fig5.DELTA) / (order - 1)).min()

@@ -1,6 +1,4 @@
-"""Every model along every path gives its stored bits.
-
-They are in same_bits.json.
+"""Every model along every path gives its bits in same_bits.json.
 
 A change that means to keep all results keeps these digests. Numbers of plans and events are compared on every machine;
 digests of arrays only where the environment is the recorded one, since floating-point bits depend on the instruction
@@ -45,10 +43,8 @@ def test_the_bits_are_the_stored_ones(case, tmp_path):
     assert found.get("refused") == stored.get("refused")
     here = bits.environment()
     if here != RECORD["environment"] and "refused" not in stored:
-        differs = ", ".join(
-            f"{key} {here[key]}, not {was}" for key, was in RECORD["environment"].items() if here[key] != was
-        )
-        pytest.skip(f"the numbers agree; digests of arrays were recorded elsewhere: {differs}")
+        differs = [f"{key} {here[key]}, not {was}" for key, was in RECORD["environment"].items() if here[key] != was]
+        pytest.skip(f"the numbers agree; digests of arrays were recorded elsewhere: {', '.join(differs)}")
     assert found == stored
 
 

@@ -59,9 +59,8 @@ def test_each_figure_is_a_stored_runs():
     assert len(rows) == 5
     for persons, ours, counted, free in rows:
         assert re.search(rf"\| {persons} \| \d+ \| {ours} \|.* \| {counted} \| [\d,]+ \| {free} \|$", panel, re.M)
-    wrong, unclear = re.search(
-        r"(\d+ %) of the\s+fits that it called useful.*cannot tell in (\d+ %)", README, re.S
-    ).groups()
+    verdicts = r"(\d+ %) of the\s+fits that it called useful.*cannot tell in (\d+ %)"
+    wrong, unclear = re.search(verdicts, README, re.S).groups()
     assert f"called useful, and truly no better | {wrong} |" in panel
     assert f"cannot tell: 800 persons, ε = 2 | {unclear} |" in panel
     for task, page in PAGES.items():
@@ -82,10 +81,7 @@ def test_the_statement_is_what_its_noise_gives():
 
 
 def table(path):
-    """Write notes of 4,000 patients, two each, on eight subjects.
-
-    Each subject has twenty common words, and all share some words.
-    """
+    """Write notes of 4,000 patients, two each, on eight subjects of twenty common words."""
     rng = np.random.default_rng(0)
     words = np.array(public_vocabulary("public:en", Analyzer(stop_words=tuple(stop_words("public:en"))), size=1000))
     subjects = np.stack([rng.permutation(len(words))[:20] for _ in range(8)])
@@ -138,9 +134,8 @@ def test_from_nothing_to_a_report(tmp_path, capsys):
     for command in COMMANDS:
         line = command.replace("ADDRESS", f"file://localhost{ROOT}")  # pip wants a host
         began = time.perf_counter()
-        done = subprocess.run(
-            ["sh", "-euc", line], cwd=tmp_path, env=environment, capture_output=True, text=True, input=""
-        )
+        how = dict(cwd=tmp_path, env=environment, capture_output=True, text=True, input="")
+        done = subprocess.run(["sh", "-euc", line], **how)
         assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
         printed += done.stdout
         with capsys.disabled():
