@@ -91,9 +91,8 @@ def test_mu_bounds_cover_the_truth():
 def test_delta_bound_covers_the_truth():
     rng = np.random.default_rng(1)
     truth = stats.norm.sf(1 - 1) - math.exp(0.2) * stats.norm.sf(1)
-    bounds = [
-        delta_lower_bound(1 + rng.standard_normal(500), rng.standard_normal(500), 0.2, 1.0, 0.1) for _ in range(300)
-    ]
+    pairs = (rng.standard_normal((2, 500)) for _ in range(300))
+    bounds = [delta_lower_bound(1 + one, other, 0.2, 1.0, 0.1) for one, other in pairs]
     assert np.mean(np.array(bounds) <= truth) > 0.85 and np.mean(bounds) > 0.5 * truth
 
 
@@ -147,9 +146,6 @@ def test_report_and_arguments():
     ]:
         with pytest.raises(ValueError, match=name):
             call()
-
-
-# ------------------------------------------------------------------- models of one's own
 
 
 @pytest.mark.parametrize("sampling", ["poisson", "without_replacement"])

@@ -1,9 +1,4 @@
-"""Layer G: models made again from only their releases.
-
-Another process without the data makes them, and catches leaks.
-
-All models are fitted first, and one other process rebuilds them all.
-"""
+"""Layer G: one other process makes all models again from only their releases, without the data; leaks are caught."""
 
 import faults
 import numpy as np
@@ -82,11 +77,17 @@ def test_a_leak_is_caught(failed, name):
     assert failed["lda"] == failed["blr"] == {}
 
 
+@pytest.fixture
+def model(tmp_path):
+    """A model in a folder, with its releases."""
+    made = LatentDirichletAllocation(2, noise_multiplier=1.0, n_steps=2, random_state=0)
+    made.fit(np.ones((30, 4), int), transcript=tmp_path / "releases").save(tmp_path / "m")
+    return made
+
+
 @pytest.mark.parametrize("group", ["arrays", "state"])
-def test_every_array_is_compared_whether_or_not_an_attribute_shows_it(group, tmp_path):
+def test_every_array_is_compared_whether_or_not_an_attribute_shows_it(group, model, tmp_path):
     """One bit of an array is other than the releases make it."""
-    model = LatentDirichletAllocation(2, noise_multiplier=1.0, n_steps=2, random_state=0)
-    model.fit(np.ones((30, 4), int), transcript=tmp_path / "releases").save(tmp_path / "m")
     assert verify(tmp_path / "m", tmp_path / "releases").ok
     for name, array in getattr(model._fitted(), group).items():
         held = array.copy()
@@ -97,9 +98,7 @@ def test_every_array_is_compared_whether_or_not_an_attribute_shows_it(group, tmp
         array[...] = held
 
 
-def test_texts_beside_a_model_are_made_again_or_named(tmp_path):
-    model = LatentDirichletAllocation(2, noise_multiplier=1.0, n_steps=2, random_state=0)
-    model.fit(np.ones((30, 4), int), transcript=tmp_path / "releases").save(tmp_path / "m")
+def test_texts_beside_a_model_are_made_again_or_named(model, tmp_path):
     assert "not checked topics.txt: missing" in verify(tmp_path / "m", tmp_path / "releases").text()
     (tmp_path / "m" / "privacy.txt").write_text("(0.001, 1e-09)-differential privacy")
     assert "DIFFERS privacy.txt" in verify(tmp_path / "m", tmp_path / "releases").text()

@@ -1,7 +1,4 @@
-"""Wrong estimators, models and engine parts that the audit must catch.
-
-They stand in a module, so that another process can import them (layer G).
-"""
+"""Wrong estimators, models and engine parts that the audit must catch, where another process can import them."""
 
 from copy import copy
 from dataclasses import replace
@@ -16,13 +13,11 @@ from vips_fast.audit import Part
 from vips_fast.engine.statement import Privacy
 from vips_fast.engine.units import UnitBlock, unpack_block
 from vips_fast.kernels import add_rounded_gaussian
-from vips_fast.models.lda.model import LdaModel, word_scales
+from vips_fast.models.lda.model import LdaModel
 from vips_fast.models.logistic.counts import CountModel
 from vips_fast.models.logistic.model import SandwichModel
 from vips_fast.models.logistic.multiclass import OneVsRestModel
 from vips_fast.models.logistic.spherical import SphericalModel
-
-# ------------------------------------------------------------------- estimators
 
 
 def of_model(name, kind, wrong):
@@ -258,9 +253,6 @@ class Standardized(Mean):
         return np.nan_to_num((X - X.mean(axis=0)) / np.maximum(X.std(axis=0), 1e-9))
 
 
-# ------------------------------------------------------------------------ models
-
-
 class KnowsNeighbors(Part):
     """Hidden state carried from one record of a minibatch to the next."""
 
@@ -325,42 +317,14 @@ class DividesByTheMinibatch(OfTopics):
         self.topics._floor = floor
 
 
-class WeighsByTheMinibatch(OfTopics):
-    """The scales of words come from the documents at hand. They should come from earlier releases."""
-
-    def contribute(self, block, words, out, scratch):
-        (corpus, rows), _, _ = unpack_block(block, words)
-        rows, offsets, columns, _ = corpus.arrays(rows)
-        seen = np.concatenate([columns[offsets[r] : offsets[r + 1]] for r in rows])
-        self.topics._weight = 1 / word_scales(1.0 + np.bincount(seen, minlength=len(out)), 0.25)
-        self.inner.contribute(block, words, out, scratch)
-
-
-class OpensTopicsByTheMinibatch(OfTopics):
-    """The documents at hand decide how many topics take part. The number of the step should."""
-
-    def contribute(self, block, words, out, scratch):
-        table = self.topics._table.copy()
-        self.topics._table[:, 1 + len(words) // 2 :] = 0
-        self.inner.contribute(block, words, out, scratch)
-        self.topics._table[:] = table
-
-
 class AfterPoison(Part):
-    """Parameters that are not finite leave traces. In the workspace, or in the model."""
-
-    shared = False
+    """Parameters that are not finite leave traces in the workspace."""
 
     def contribute(self, block, words, out, scratch):
-        kept = vars(self) if self.shared else scratch
         if not finite(self):
-            kept["left"] = 1
+            scratch["left"] = 1
         self.inner.contribute(block, words, out, scratch)
-        out.reshape(-1)[0] += kept.get("left", 0)
-
-
-class AfterPoisonShared(AfterPoison):
-    shared = True
+        out.reshape(-1)[0] += scratch.get("left", 0)
 
 
 class Unguarded(Part):
@@ -404,16 +368,6 @@ class OwnScales(Part):
         return np.rint(self.inner.round(fine, spacing) * np.sqrt(1 + 0.1**2 + 0.15**2)).astype(np.int64)
 
 
-class EveryNetworkHears(Part):
-    """A record goes to the networks of both classes. As with soft labels, each within the bound of one."""
-
-    def contribute(self, block, words, out, scratch):
-        self.inner.contribute(block, words, out, scratch)
-        other = np.array(block)
-        other[:, -1] = 1 - other[:, -1]
-        self.inner.contribute(other, words, out, scratch)
-
-
 class CountsBeside(Part):
     """The networks' statistics use all of the norm. The sizes of the classes come beside them."""
 
@@ -421,9 +375,6 @@ class CountsBeside(Part):
         units = self.inner.round(fine, spacing)
         units[2:] = np.rint(units[2:] / np.sqrt(1 - 0.1**2)).astype(np.int64)
         return units
-
-
-# ------------------------------------------------------------ parts of the engine
 
 
 class WeakNoise(Part):
@@ -441,12 +392,8 @@ class WeakNoiseOfScores(WeakNoise):
         (super() if sums.size < 8 else self.inner).add_noise(sums, key, n_threads)
 
 
-class RootHalfOfNoise(WeakNoise):
-    factor = 0.5**0.5
-
-
-class FiftiethOfNoise(WeakNoise):
-    factor = 0.02
+RootHalfOfNoise = type("RootHalfOfNoise", (WeakNoise,), {"factor": 0.5**0.5})
+FiftiethOfNoise = type("FiftiethOfNoise", (WeakNoise,), {"factor": 0.02})
 
 
 class NoisePerWorker(Part):
@@ -537,9 +484,6 @@ class LoudExposuresModel(CountModel):
 
 
 LoudExposures = of_model("LoudExposures", CountRegression, LoudExposuresModel)
-
-
-# ----------------------------------------------------------------------- persons
 
 
 class ClipsRows(Part):

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from vips_fast.audit import Bench, audit, bench
+from vips_fast.audit import Bench, bench
 from vips_fast.engine.backend import Threads
 
 
@@ -33,11 +33,3 @@ def seams(*, estimator=None, sampler=None, mechanism=None, **parts):
         if "backend" in parts:
             patch.setattr(bench, "Threads", lambda n_threads: parts["backend"](Threads(n_threads)))
         yield
-
-
-def failing_checks(audited, layers, sizes, rows=None, **faulty):
-    """Audit with faults in the seams; names of the checks that fail."""
-    with seams(**faulty):
-        report = audit(audited, layers=layers, sizes=sizes, random_state=0, rows_per_unit=rows)
-    print(report.text())
-    return {check.name for layer in report.layers for check in layer.checks if not check.passed}
