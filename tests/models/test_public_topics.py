@@ -171,15 +171,15 @@ def test_a_word_of_a_table_may_be_outside():
 
 
 def twin(counts, expected):
-    """`frequency_gain`, one occurrence after another."""
-    total, before = 0, public_topics._BEFORE
+    """`frequency_gain`, one occurrence after another; and what is clipped off below the expected number."""
+    total, before, most = 0, public_topics._BEFORE, int(_MOST * _NAT)
     for count, mean in zip(counts, expected, strict=True):
-        center, last = round(math.log(mean) * _NAT), None
-        for t in range(int(count)):
+        center, last, usual = round((math.log(mean) + 1.0) * _NAT), -math.inf, int(min(mean, public_topics.JUDGES))
+        for t in range(max(int(count), usual)):
             slope = (t + 1) * math.log(t + before) - t * math.log(max(t - 1 + before, before))
-            step = round(slope * _NAT)
-            last = step if last is None else max(last, step)
-            total += min(max(last - center, -int(_MOST * _NAT)), int(_MOST * _NAT))
+            last = max(last, round(slope * _NAT))
+            clipped = min(max(last - center, -most), most)
+            total += clipped * (t < count) + (last - center - clipped) * (t < usual)
     return total
 
 

@@ -61,7 +61,7 @@ _RIDGE, _SWEEPS = 1.0, 200
 #: many times less and more. The peak between them is taken (docs/panel.md).
 TOTALS = (6.0, 1.5, 24.0)
 #: Parts of a unit's squared norm in a score: predictions, the exact frequencies' gain, the number of words for it.
-_PARTS = (0.35, 0.53, 0.12)
+_PARTS = (0.35, 0.6, 0.05)
 #: Most nats that one more occurrence of a word may say for exact frequencies, or against them; occurrences that each
 #: word has before the records.
 _MOST, _BEFORE = 4.0, 0.2
@@ -217,28 +217,39 @@ def frequency_gain(counts: np.ndarray, expected: np.ndarray) -> int:
     ``counts``, (V,) int64, say how many units have each word; ``expected``, (V,) float64, how many should. It is the
     sum over words v and over t < counts_v of the ratio
 
-        h_v(t) = clip( (t+1) log(t + b) − t log(t − 1 + b) − log expected_v )   in [−`_MOST`, `_MOST`], b = `_BEFORE`.
+        h_v(t) = clip( (t+1) log(t + b) − t log(t − 1 + b) − log expected_v − 1 )   in [−`_MOST`, `_MOST`], b = `_BEFORE`,
 
-    Without the clip the sum over t < c is c log(c − 1 + b) − c log expected_v: each of the c units predicts the word by
-    the c − 1 others and the b occurrences before them. So nobody is predicted by her own words. The clip adds a few
-    nats for a frequent word, at its first occurrences.
+    and of what the clip takes off for t < expected_v, a public number. Without the clip the sum over t < c is
+    c log(c − 1 + b) − c log expected_v − c: each of the c units predicts the word by the c − 1 others and the b
+    occurrences before them. So nobody is predicted by her own words. By the 1 that is taken off, a word as frequent as
+    expected has ratios of about 0, and it hardly matters how many words there are. The clip changes the sum only where
+    a word is about e^`_MOST` times as frequent as expected, or as rare.
 
     Notes
     -----
-    *Sensitivity.* Each h is an integer in [−`_MOST`, `_MOST`] times `_NAT`. So one more unit, which has at most M
-    words, changes the sum by at most M `_MOST`, and replacing a unit changes it by at most 2 M `_MOST`.
+    *Sensitivity.* Each h is an integer in [−`_MOST`, `_MOST`] times `_NAT`, and the public number is the same for any
+    counts. So one more unit, which has at most M words, changes the sum by at most M `_MOST`, and replacing a unit
+    changes it by at most 2 M `_MOST`.
     """
-    most = int(counts.max(initial=0))
+    # No unit has a word twice, so more than all judges are not expected.
+    usual = np.minimum(expected, JUDGES).astype(np.int64)
+    most = max(int(counts.max(initial=0)), int(usual.max(initial=0)))
     t = np.arange(-(-most // _SLOPES) * _SLOPES, dtype=np.float64)
     slopes = (t + 1) * np.log(t + _BEFORE) - t * np.log(np.maximum(t - 1 + _BEFORE, _BEFORE))
     # Ascending, so that the clip cuts off a first and a last part of them.
     steps = np.maximum.accumulate(np.rint(slopes * _NAT).astype(np.int64))
     sums = np.concatenate(([0], np.cumsum(steps)))
-    center = np.rint(np.log(expected) * _NAT).astype(np.int64)
+    center = np.rint((np.log(expected) + 1.0) * _NAT).astype(np.int64)
     most_nats = int(_MOST * _NAT)
-    first = np.minimum(np.searchsorted(steps, center - most_nats), counts)
-    last = np.maximum(np.minimum(np.searchsorted(steps, center + most_nats), counts), first)
-    found = (counts - last - first) * most_nats + (sums[last] - sums[first]) - (last - first) * center
+    low, high = (np.searchsorted(steps, center + bound) for bound in (-most_nats, most_nats))
+
+    def clipped(numbers: np.ndarray) -> np.ndarray:
+        first = np.minimum(low, numbers)
+        last = np.maximum(np.minimum(high, numbers), first)
+        inside = sums[last] - sums[first] - (last - first) * center
+        return np.asarray((numbers - last - first) * most_nats + inside)
+
+    found = clipped(counts) + sums[usual] - usual * center - clipped(usual)
     return sum(found.tolist())
 
 
@@ -703,7 +714,7 @@ class PublicTopicsModel(Model):
         # The frequencies of the words add up to 1 with the occurrences before the records.
         words = self._judges * kept
         total = words + _BEFORE * self.n_words
-        loss = gain / kept - math.log(total / (self._judges * lengths.mean_kept[0])) + self._knows_its_own
+        loss = gain / kept + 1.0 - math.log(total / (self._judges * lengths.mean_kept[0])) + self._knows_its_own
         spread = math.hypot(gain_sd, (gain / kept + words / total) * kept_sd) / kept
         # Exact frequencies have all words of all units. If these were drawn one by one, they would gain ``more`` by
         # them; if a unit's further words are its own, nothing.
