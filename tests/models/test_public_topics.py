@@ -193,6 +193,16 @@ def test_the_gain_of_frequencies_is_its_slow_twins(counts, data):
     assert frequency_gain(np.array(counts), expected) == twin(counts, expected)
 
 
+@pytest.mark.parametrize("number", [1, 7, 300, 15_000])
+def test_no_clip_is_felt_where_a_word_is_about_as_frequent_as_expected(number):
+    """Or ten times so, or a tenth: all occurrences count, the first ones, too."""
+    before = public_topics._BEFORE
+    for count in (max(number // 10, 1), number, min(10 * number, 20_000)):
+        nats = count * (math.log(count - 1 + before) - math.log(number) - 1.0)
+        found = frequency_gain(np.array([count]), np.array([float(number)])) / _NAT
+        assert found == pytest.approx(nats, abs=1e-6 * max(count, number))
+
+
 @given(many, st.sampled_from([0, 3, 4095, 20_000]), st.data())
 @settings(max_examples=200)
 def test_a_unit_moves_the_gain_of_frequencies_by_its_words_at_most(counts, more, data):

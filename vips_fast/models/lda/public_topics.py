@@ -215,9 +215,9 @@ def frequency_gain(counts: np.ndarray, expected: np.ndarray) -> int:
     """How much better exact word frequencies predict the records than expected ones, in units of 1/`_NAT` nats.
 
     ``counts``, (V,) int64, say how many units have each word; ``expected``, (V,) float64, how many should. It is the
-    sum over words v and over t < counts_v of the ratio
+    sum over words v and over t < counts_v of the ratio (b = `_BEFORE`)
 
-        h_v(t) = clip( (t+1) log(t + b) − t log(t − 1 + b) − log expected_v − 1 )   in [−`_MOST`, `_MOST`], b = `_BEFORE`,
+        h_v(t) = clip( (t+1) log(t + b) − t log(t − 1 + b) − log expected_v − 1 )   in [−`_MOST`, `_MOST`],
 
     and of what the clip takes off for t < expected_v, a public number. Without the clip the sum over t < c is
     c log(c − 1 + b) − c log expected_v − c: each of the c units predicts the word by the c − 1 others and the b

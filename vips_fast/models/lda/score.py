@@ -18,8 +18,8 @@ from .records import UnitWords, unit_words
 REACH = 0.25
 #: The same if only such differences are told.
 COMPARED = 0.125
-#: The bound of the number of predictions, and of the squares, over that of nats: a gain is over that number, so noise in
-#: it counts; the same if only differences are told.
+#: The bound of the number of predictions, and of the squares, over that of nats: a gain is divided by that number; the
+#: same if only differences are told, which are not.
 _REST, _REST_COMPARED = 0.4, 0.25
 #: The part of a prior of proportions that is equal for all topics.
 _EQUAL = 0.1
