@@ -62,6 +62,8 @@ _RIDGE, _SWEEPS = 1.0, 200
 TOTALS = (6.0, 1.5, 24.0)
 #: Parts of a unit's squared norm in a score: predictions, the exact frequencies' gain, the number of words for it.
 _PARTS = (0.35, 0.6, 0.05)
+#: The bound of the number of predictions and of the squares, over that of nats, if a gain is told, which is over it.
+_REST = 0.4
 #: Most nats that one more occurrence of a word may say for exact frequencies, or against them; occurrences that each
 #: word has before the records.
 _MOST, _BEFORE = 4.0, 0.2
@@ -459,6 +461,8 @@ class PublicTopicsModel(Model):
         score = HalfPrediction(len(self._compared) + own, alike=not own, compares=compares)
         score.most, nats = self._lengths.halves
         score.nats = nats * (COMPARED if compares else 1.0)
+        if not compares:
+            score.rest = _REST
         score.replaces = not self._adds
         return score
 

@@ -18,9 +18,6 @@ from .records import UnitWords, unit_words
 REACH = 0.25
 #: The same if only such differences are told.
 COMPARED = 0.125
-#: The bound of the number of predictions, and of the squares, over that of nats: a gain is divided by that number; the
-#: same if only differences are told, which are not.
-_REST, _REST_COMPARED = 0.4, 0.25
 #: The part of a prior of proportions that is equal for all topics.
 _EQUAL = 0.1
 _MAX_ITER, _TOL = 50, 1e-2
@@ -33,13 +30,13 @@ class HalfPrediction(GainScore):
     that each candidate has more than the first.
     """
 
+    rest = 0.25
     #: Tables of topics for the E-step, their ratios to the word frequencies, and priors.
     candidates: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]] = ()
 
     def __init__(self, count: int, alike: bool = True, compares: bool = False):
         self.n_candidates, self.compares = count - compares, compares
         self.reach = REACH if alike and not compares else 1.0
-        self.rest = _REST_COMPARED if compares else _REST
 
     def take(self, topics: np.ndarray, priors: Sequence[np.ndarray], masses: np.ndarray) -> Self:
         """Take one more candidate for each prior of proportions. All are released.
