@@ -77,7 +77,7 @@ _OWN_SIGNAL, _OWN_LENGTH = 4.0, 12.0
 _FIRST_OWN, _BESIDE, _OWN_TOTALS, _FEWEST = 5, 0.1, (3.0, 1.0, 9.0), 10
 #: Spread of the estimate of a gain beside noise and chance, in nats a word: texts differ from what the score assumes
 #: (docs/panel.md).
-_MISS = 0.04
+_MISS = 0.03
 #: Noise in nats a word that a score of few steps may have; from which on a score would say nothing, and words have its
 #: steps; up to which a score that only compares tells the best prior of proportions; and that says nothing of a gain.
 _TELLS, _HIDES, _TELLS_TOTAL, _NOTHING = 0.025, 0.15, 0.03, 50.0
