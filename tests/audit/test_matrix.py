@@ -1,6 +1,4 @@
-"""Layers C and G over sampling x unit x start x stage.
-
-Each cell runs, or a refusal says why not.
+"""Layers C and G over sampling x unit x start x stage. Each cell runs, or a refusal says why not.
 
 Layer C here: the noise of every release of a fit, also of one that is resumed or goes on by `partial_fit`, has the
 claimed law, shares nothing with any other release, and is charged. Layer G: another process makes the model again from
@@ -101,9 +99,8 @@ class Fit:
             self.make, X = lambda **o: PrivateVocabulary(**{**common, "analyzer": "unicode", **o}), texts()
         else:
             X = counts()
-            common |= dict(
-                n_components=2, doc_length=20, n_steps=STEPS, batch_size=None if cell.sampling == "full" else n / 2
-            )
+            common |= dict(n_components=2, doc_length=20, n_steps=STEPS)
+            common["batch_size"] = None if cell.sampling == "full" else n / 2
             self.make = lambda **o: model(**{**common, **o})
         getattr(self, "start_" + cell.start)(X)
 
@@ -118,10 +115,8 @@ class Fit:
             self.claimed = Z * model.sensitivity(self.relation) / mechanism.spacing
             seams = {name: kind(getattr(stage.plan, name)) for name, kind in self.seams.items() if name != "randomness"}
             randomness = self.seams.get("randomness", lambda honest: honest)(stage.randomness)
-            stage = replace(
-                stage, model=Noted(model, self.noises), plan=replace(stage.plan, **seams), randomness=randomness
-            )
-            stage.run(kept)
+            noted, plan = Noted(model, self.noises), replace(stage.plan, **seams)
+            replace(stage, model=noted, plan=plan, randomness=randomness).run(kept)
         self.estimator = estimator
         return self
 
@@ -131,8 +126,8 @@ class Fit:
     def start_partial_fit(self, X):
         self.run(self.make(), X)
         assert self.estimator.partial_fit
+        stated = {} if self.relation == "replace_one" else {"n_records": self.n}
         for _ in range(2):
-            stated = {} if self.relation == "replace_one" else {"n_records": self.n}
             self.run(self.estimator, X, first=False, partial=True, **stated)
 
     def start_resumed(self, X):
@@ -159,7 +154,6 @@ class Fit:
             "without_replacement": lambda: acc.WithoutReplacementEvent(n // 2, n, z),
             "random_allocation": lambda: acc.RandomAllocationEvent(2, 1, z),
             "full": lambda: z,
-            "rows": lambda: acc.group_event(acc.PoissonSampledEvent(0.5, z), 2),
         }[self.cell.sampling]()
         if self.cell.stage == "words":
             leak = acc.ApproximateDPEvent(0.0, -math.expm1(math.log1p(-DELTA / 4) / STEPS), "add_remove")
@@ -258,9 +252,6 @@ def test_cells_that_there_are_not(cell, tmp_path):
 def test_the_matrix_is_whole():
     assert len(RUN) + len(NOT_RUN) == len(CELLS) == len(SAMPLINGS) * 2 * 5 * 2
     assert {c.sampling for c in RUN} == set(SAMPLINGS) and {c.start for c in RUN} == set(STARTS)
-
-
-# ------------------------------------------------------------------- mutants
 
 
 class OneKeyAnEpoch(Part):

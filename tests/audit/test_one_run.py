@@ -26,13 +26,12 @@ def one_run(model, *, canaries=SIZES.canaries, mechanism=None, sampler=None, **m
     return report, report.layers[0].figures["one_run"]
 
 
+WHOLE_CLIP = LatentDirichletAllocation(2, clip=1.0, options=LdaOptions(word_clip=1))
+
+
 @pytest.mark.parametrize(
     "model",
-    [
-        LDA,
-        LatentDirichletAllocation(3, sampling="without_replacement"),
-        LatentDirichletAllocation(2, clip=1.0, options=LdaOptions(word_clip=1)),
-    ],
+    [LDA, LatentDirichletAllocation(3, sampling="without_replacement"), WHOLE_CLIP],
     ids=["add_remove", "replace_one", "clip_1"],
 )
 def test_one_fit_shows_four_fifths_of_the_claim(model):
