@@ -123,16 +123,3 @@ def test_plan(run):
     assert code == 0 and 0 < fewer < 0.5 * usual and "What helps" not in out
     few = run(*PLAN[:2], 500, *PLAN[3:])[1]
     assert "times the records or the epsilon have ten words of each topic" in " ".join(few.split())
-
-
-def test_the_table(run):
-    code, out, _ = run(*PLAN, "--table")
-    lines = out.splitlines()
-    assert code == 0 and lines[0].split()[-5:] == ["2,000", "6,000", "20,000", "60,000", "200,000"]
-    rows = [line.split()[2:] for line in lines[2:7]]
-    assert [row[0] for row in rows] == ["0.5", "1", "2", "4", "8"]
-    cells = [[-1 if cell == "refused" else int(cell.replace(",", "")) for cell in row[1:]] for row in rows]
-    # More records and more epsilon never make it worse; the middle is the plan itself.
-    assert all(row == sorted(row) for row in cells) and all(list(c) == sorted(c) for c in zip(*cells, strict=True))
-    assert f"Forecast: {cells[2][2]} words of a topic can stand clear" in " ".join(out.split())
-    assert "refused" in run(*PLAN[:2], 500, *PLAN[3:], "--table")[1]

@@ -518,7 +518,6 @@ class Plan(Lengths, Printed, command="plan", function="lda:plan"):
     epsilon: privacy loss of one person (or record), such as 1 or 2
     vocab_size: size of a public vocabulary; default: purchased
     topics: default with a public vocabulary: the worthwhile number
-    table: print instead a forecast for other epsilons and numbers of records, and advice
     delta: default min(1e-5, 0.1 / records)
     vocab_share: share of epsilon for the vocabulary; default: half
 
@@ -530,7 +529,6 @@ class Plan(Lengths, Printed, command="plan", function="lda:plan"):
     epsilon: Positive
     vocab_size: Whole | None = None
     topics: Whole | None = None
-    table: bool = False
     delta: Probability | None = None
     vocab_share: Probability | None = None
 

@@ -8,7 +8,7 @@ from typing import Any
 from ...accounting import rounded_up
 from ...data import holds_records
 from ...jobs.text import language_of
-from ...models.lda import LatentDirichletAllocation, LdaOptions, Plan, load_prior
+from ...models.lda import LatentDirichletAllocation, LdaOptions, load_prior
 from ...models.lda import plan as make_plan
 from ...report import paragraph, table
 from ..arguments import FitLda, Predict
@@ -17,9 +17,6 @@ from ..inputs import IMAGES, ROWS, open_shards, read_documents, refuse, text_fil
 from ..messages import print_object, width
 from ..signature import in_options
 from .fit import run_fit
-
-#: Numbers of records and epsilons of the table, in parts of the given ones.
-_SIZES, _EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0), (0.25, 0.5, 1.0, 2.0, 4.0)
 
 
 def read_new(args: Predict, model: Any) -> Any:
@@ -47,21 +44,11 @@ def fit(args: FitLda) -> int:
 
 def plan(args: PlanArguments) -> int:
     """Print settings of a private topic model."""
-
-    def found(n_records: int, epsilon: float) -> Plan:
-        how = args.take("doc_length", "delta", "vocab_share")
-        how["options"] = LdaOptions(distinct_words=args.distinct_words)
-        return make_plan(n_records, args.vocab_size, args.topics, epsilon=epsilon, **how)
-
-    planned = found(args.n_records, args.epsilon)
+    how = args.take("epsilon", "doc_length", "delta", "vocab_share")
+    how["options"] = LdaOptions(distinct_words=args.distinct_words)
+    planned = make_plan(args.n_records, args.vocab_size, args.topics, **how)
     if args.json:
         print_object({**asdict(planned), "hopeless": planned.hopeless, "forecast": planned.forecast()})
-        return 0
-    forecast = in_options(FitLda, planned.forecast())
-    said = paragraph(f"{forecast[0].upper()}{forecast[1:]}.", width())
-    if args.table:
-        print(grid(found, args.n_records, args.epsilon))
-        print(f"\n{said}")
         return 0
     words = planned.vocabulary
     rows: list[tuple[str, Any]] = (
@@ -85,23 +72,6 @@ def plan(args: PlanArguments) -> int:
         ("signal to noise", f"{planned.signal_to_noise:.3g}"),
     ]
     print(table(rows))
-    print(said)
+    forecast = in_options(FitLda, planned.forecast())
+    print(paragraph(f"{forecast[0].upper()}{forecast[1:]}.", width()))
     return 0
-
-
-def grid(planned: Any, n_records: int, epsilon: float) -> str:
-    """Tabulate the words of a topic that can stand clear, around the given numbers."""
-    sizes = [max(1, round(float(f"{n_records * part:.2g}"))) if part != 1 else n_records for part in _SIZES]
-
-    def cell(n: int, one: float) -> str:
-        try:
-            found = planned(n, one)
-        except ValueError:
-            return "-"  # no noise meets the target with so few
-        return "refused" if found.hopeless else f"{float(f'{found.readable_words:.2g}'):,.0f}"
-
-    rows = []
-    for part in _EPSILONS:
-        one = epsilon * part
-        rows.append([f"epsilon = {rounded_up(one)}", *(cell(n, one) for n in sizes)])
-    return table(rows, ["clear words of a topic, by records", *(f"{n:,}" for n in sizes)])
