@@ -396,7 +396,7 @@ OTHERS = {
     "vocabulary": _vocabulary(),
     "vocabulary-persons": _vocabulary(groups=OWNERS, max_tokens=5),
     "vocabulary-target": _vocabulary(noise_multiplier=None, epsilon=2.0),
-    "vocabulary-no-target": _vocabulary(noise_multiplier=None, max_features=6, order="alphabet"),
+    "vocabulary-no-target": _vocabulary(noise_multiplier=None, max_features=6),
     "vocabulary-shares": _vocabulary(n_rounds=2, max_share=0.9),
     "after-target": _after(dict(epsilon=3.0), dict(epsilon=4.0, batch_size=200)),
     "after-noise": _after(dict(epsilon=3.0), dict(noise_multiplier=3.0, n_records=400)),

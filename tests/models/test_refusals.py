@@ -197,7 +197,6 @@ REFUSED = {
         ({"noise_multiplier": None, "epsilon": 1e4}, {}, "noise_multiplier=.*change epsilon"),
         ({"max_tokens": 0}, {}, "max_tokens=0"),
         ({"max_share": 0.0}, {}, "max_share=0"),
-        ({"order": "first"}, {}, "order"),
         ({"analyzer": "no"}, {}, "analyzer"),
         ({"n_rounds": 0}, {}, "n_rounds=0"),
         ({"n_steps": 2}, {}, "n_steps=2: expected None for a vocabulary; give its rounds as n_rounds"),

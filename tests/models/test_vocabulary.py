@@ -279,9 +279,9 @@ def test_choices_after_the_release_cost_nothing(fitted, tmp_path):
     fitted.save(tmp_path / "v")
     again = PrivateVocabulary.load(tmp_path / "v")
     assert again.vocabulary_ == fitted.vocabulary_ and again.privacy_ == fitted.privacy_
-    again.set_params(max_share=0.6, stop_words=["w2"], max_features=3, order="alphabet")
+    again.set_params(max_share=0.6, stop_words=["w2"], max_features=3)
     assert not {"w0", "w2"} & set(again.vocabulary_) and len(again.vocabulary_) == 3
-    assert list(again.vocabulary_) == sorted(again.vocabulary_)
+    assert list(again.shares_) == sorted(again.shares_, reverse=True)
     assert len(again.ledger_) == 4 and (again.transform(["w0 w1 w2"]).sum(), len(again.weights_)) == (1, 3)
 
 

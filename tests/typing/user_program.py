@@ -171,7 +171,7 @@ def clusters(answers: Bits, rows: Matrix) -> list[list[str]]:
 def words(texts: list[str]) -> dict[str, int]:
     """Return a vocabulary that is purchased, and counts over it."""
     purchased = PrivateVocabulary(noise_multiplier=2.0).fit(texts, groups=[str(i) for i in range(200)])
-    vectorizer = PrivateVocabulary(noise_multiplier=2.0, order="alphabet").fit(texts)
+    vectorizer = PrivateVocabulary(noise_multiplier=2.0).fit(texts)
     assert_type(purchased.shares_, Vector)
     assert_type(vectorizer.vocabulary_, dict[str, int])
     return purchased.vocabulary_

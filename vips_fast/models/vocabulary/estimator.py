@@ -40,7 +40,7 @@ from .records import TokenRows
 
 _BATCH = 4096
 #: Settings that choose among released tokens; they may change after the purchase.
-CHOICE = ("max_share", "stop_words", "max_features", "order")
+CHOICE = ("max_share", "stop_words", "max_features")
 
 
 class Purchase(TypedDict, total=False):
@@ -82,10 +82,9 @@ class PrivateVocabulary(PrivateEstimator):
     threshold_delta : float or None
         Probability that a token of only one person is released, a part of ``delta``. None is a quarter of it,
         or a purchase's share of the budget's.
-    order : {"share", "alphabet"}
-        Order of the released tokens: by noised share, largest first, or by alphabet.
 
-    ``max_share``, ``stop_words``, ``max_features`` and ``order`` work on released tokens, and cost nothing.
+    ``max_share``, ``stop_words`` and ``max_features`` work on released tokens, and cost nothing. Columns are by noised
+    share, largest first.
 
     Attributes
     ----------
@@ -102,11 +101,11 @@ class PrivateVocabulary(PrivateEstimator):
 
     >>> from vips_fast import PrivateVocabulary
     >>> texts = ["cough and fever"] * 300 + ["cough, says Xenia"]
-    >>> purchased = PrivateVocabulary(noise_multiplier=2.0, order="alphabet").fit(texts)
-    >>> purchased.get_feature_names_out().tolist(), purchased.shares_.shape
+    >>> purchased = PrivateVocabulary(noise_multiplier=2.0).fit(texts)
+    >>> sorted(purchased.vocabulary_), purchased.shares_.shape
     (['and', 'cough', 'fever'], (3,))
-    >>> purchased.transform(["fever and fever"]).toarray()
-    array([[1, 0, 2]], dtype=int32)
+    >>> purchased.transform(["fever and fever"])[:, [purchased.vocabulary_["fever"]]].toarray()
+    array([[2]], dtype=int32)
     >>> purchased.needed("epsilon")
     '...'
     """
@@ -118,7 +117,6 @@ class PrivateVocabulary(PrivateEstimator):
     max_share: float = 1.0
     stop_words: Sequence[str] | None = None
     max_features: int | None = None
-    order: str = "share"
     threshold_delta: float | None = None
 
     def fit(self, X: Iterable[str | None] | TokenRows, y: object = None, **call: Unpack[Purchase]) -> Self:
@@ -173,7 +171,6 @@ class PrivateVocabulary(PrivateEstimator):
         check_number("max_share", self.max_share, 0, 1, low_open=True)
         check_number("threshold_delta", self.threshold_delta, 0, LARGEST_DELTA, low_open=True, optional=True)
         check_number("max_features", self.max_features, 1, math.inf, integer=True, optional=True)
-        check_choice("order", self.order, ("share", "alphabet"))
         if isinstance(self.stop_words, str):
             raise ValueError(f"stop_words={self.stop_words!r}: expected a sequence of strings")
         as_analyzer(self.analyzer)
@@ -256,8 +253,6 @@ class PrivateVocabulary(PrivateEstimator):
         stopped = frozenset(self.stop_words or ())
         kept = np.array([i for i, name in enumerate(names) if shares[i] <= self.max_share and name not in stopped], int)
         ranked = kept[np.argsort(-shares[kept], kind="stable")][: self.max_features]
-        if self.order == "alphabet":
-            ranked = np.sort(ranked)
         return [names[i] for i in ranked], ranked
 
     def purchase_text(self) -> str | None:
