@@ -1,23 +1,13 @@
 """What a vocabulary will find, and its share of epsilon. Functions of public numbers that come true."""
 
-import math
-import warnings
-
 import numpy as np
 import pytest
 
 from vips_fast import PrivateVocabulary, plan
-from vips_fast.accounting import (
-    ComposedEvent,
-    GaussianEvent,
-    SelfComposedEvent,
-    epsilon,
-    gaussian_noise_multiplier,
-    rounded_up,
-)
+from vips_fast.accounting import ComposedEvent, GaussianEvent, SelfComposedEvent, epsilon, gaussian_noise_multiplier
 from vips_fast.models.vocabulary import TokenRows, plan_vocabulary
 from vips_fast.models.vocabulary.model import ThresholdSampler
-from vips_fast.models.vocabulary.planning import enough_for_words, forecast
+from vips_fast.models.vocabulary.planning import forecast
 
 
 @pytest.fixture(scope="module")
@@ -80,24 +70,3 @@ def test_topics_are_planned_with_what_their_words_leave():
             plan(6652, None, 10, vocab_share=share)
     with pytest.raises(ValueError, match="n_records=2147483649: expected an integer"):
         plan(2**31 + 1, None, 10)
-
-
-def test_what_an_empty_vocabulary_would_have_needed_is_enough():
-    """Texts of the law's words. Nothing at the first epsilon, words at the one that is named, and with as many."""
-    rng = np.random.default_rng(1)
-    shares = (np.arange(1, 20_001) + 150.0) ** -1.2
-    shares *= 120 / shares.sum()
-
-    def fit(n, target):
-        texts = (" ".join(map(str, np.flatnonzero(rng.random(20_000) < shares))) for _ in range(n))
-        with warnings.catch_warnings(record=True) as said:
-            warnings.simplefilter("always")
-            found = PrivateVocabulary(analyzer=str.split, epsilon=target, delta=1e-6).fit(texts)
-        return len(found.vocabulary_), [str(one.message) for one in said if one.category is UserWarning]
-
-    found, said = fit(500, 0.5)
-    need, persons = enough_for_words(500, 0.5, 1e-6, 4, 1000)
-    assert (
-        found == 0 and f"about epsilon={rounded_up(need, 2)}, or some {persons:.2g} records in place of 500" in said[0]
-    )
-    assert fit(500, need)[0] > 5 and fit(persons, 0.5)[0] > 5 and math.isfinite(need)

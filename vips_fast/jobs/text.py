@@ -44,6 +44,7 @@ from ..models.parameters import Options
 from ..models.vocabulary import PrivateVocabulary, TokenRows
 from ..models.vocabulary.estimator import read_purchase
 from ..store.limits import parse_json
+from ..store.words import several
 from .folder import MODEL
 from .job import Difference, Material, PurchaseError, Reading
 
@@ -441,7 +442,7 @@ class _Purchase:
 
     def _nothing(self, words: PrivateVocabulary, released: np.ndarray) -> str:
         """Explain why there are no words, and how to get some; ``released`` are the shares of those left out."""
-        budget, target = self._budget, self._model.epsilon
+        budget = self._budget
         figure = words.privacy_.epsilon if budget is None else budget.spent
         spent = f"epsilon = {rounded_up(figure, 3)}{'' if budget is None else f' of {budget.path}'} is spent"
         if len(released):
@@ -449,11 +450,8 @@ class _Purchase:
             more = f"expected at least max_share={least:g}, the share of the rarest, with resume=True, at no cost"
             share = f"max_share={self._source.max_share:g}"
             return f"{share}: leaves out all {len(released)} released words; {spent}; {more}"
-        name, part = "a vocabulary's epsilon", 1.0
-        if target is not None:
-            name, part = "epsilon", float(words.epsilon or 1.0) / target
-        needed = words.needed(name, part)
-        return f"vocab='private': no word can be released; {spent}; expected {needed}, or a public vocabulary"
+        more = f"a larger epsilon, more {several(words.privacy_.unit)}, or a public vocabulary"
+        return f"vocab='private': no word can be released; {spent}; expected {more}"
 
 
 def read_settings(model: Any) -> dict[str, Any]:

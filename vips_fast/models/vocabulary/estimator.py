@@ -35,7 +35,7 @@ from ..family import PURCHASE
 from ..fit import Fit
 from ..parameters import BudgetLike
 from .model import LARGEST_DELTA, ThresholdSampler, VocabularyModel, names_of, texts_of
-from .planning import MOST_TOKENS, ROUNDS, THRESHOLD_SHARE, enough_for_words
+from .planning import MOST_TOKENS, ROUNDS, THRESHOLD_SHARE
 from .records import TokenRows
 
 _BATCH = 4096
@@ -106,8 +106,6 @@ class PrivateVocabulary(PrivateEstimator):
     (['and', 'cough', 'fever'], (3,))
     >>> purchased.transform(["fever and fever"])[:, [purchased.vocabulary_["fever"]]].toarray()
     array([[2]], dtype=int32)
-    >>> purchased.needed("epsilon")
-    '...'
     """
 
     sampling: str = "full"
@@ -139,22 +137,10 @@ class PrivateVocabulary(PrivateEstimator):
         if not len(self._fitted().arrays["weights"]):
             warnings.warn(
                 f"the vocabulary is empty: epsilon = {rounded_up(self.privacy_.epsilon)} is spent, and no token passed "
-                f"the threshold; expected {self.needed('epsilon')}",
+                f"the threshold; expected a larger epsilon, more {several(self.privacy_.unit)}, or a public vocabulary",
                 stacklevel=2,
             )
         return self
-
-    def needed(self, name: str, share: float = 1.0) -> str:
-        """Estimate what a few words of usual texts need; ``name`` is an epsilon's, of which they have a ``share``."""
-        said, fitted = self.privacy_, self._as_fitted()
-        if not said.private:
-            return "a public vocabulary"  # no epsilon to start from
-        epsilon, persons = enough_for_words(
-            said.n_records, said.epsilon, said.delta, int(fitted.n_rounds), int(fitted.max_tokens)
-        )
-        ways = [] if epsilon is None else [f"about {name}={rounded_up(epsilon / share, 2)}"]
-        ways += [] if persons is None else [f"some {persons:.2g} {several(said.unit)} in place of {said.n_records}"]
-        return ", or ".join(ways) or "a public vocabulary"
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

@@ -16,8 +16,6 @@ the rounds, from expected sums of some classes of ranks, each with some draws of
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -40,8 +38,6 @@ SHARE = 0.5
 ROUNDS, MOST_TOKENS = 4, 1000
 #: Different tokens that there are, where a list does not say it.
 _OPEN = 1_000_000
-#: Tokens that have to be expected where a vocabulary is to be of use.
-USEFUL_WORDS = 20
 _EXPONENT, _OFFSET, _HEAD = 1.25, 300.0, 40.0
 #: Standard deviation of the logarithm of the number of different tokens that a person holds.
 _SPREAD = 1.0
@@ -94,7 +90,9 @@ def plan_vocabulary(
     part = epsilon * (SHARE if share is None else share)
     sampler = ThresholdSampler(n_records, n_rounds, max_tokens, THRESHOLD_SHARE * delta)
     z = calibrate_noise_multiplier(sampler.event, part, delta, count=n_rounds)
-    words, covered, _ = _expected(sampler, part, delta, tokens, n_words, max_features)
+    # In R rounds the noise is sqrt(R) times the noise of one.
+    each = math.sqrt(n_rounds) * gaussian_noise_multiplier(part, _without_leak(delta))
+    words, covered = forecast(sampler, each, tokens, n_words, max_features) if 1 <= each <= 2.0**17 else (0.0, 0.0)
     alone, both = gaussian_noise_multiplier(epsilon, delta), gaussian_noise_multiplier(epsilon, _without_leak(delta))
     left = both**-2 - n_rounds * z**-2
     extra = left**-0.5 / alone if left > 0 else math.inf
@@ -104,41 +102,6 @@ def plan_vocabulary(
 
 def _without_leak(delta: float) -> float:
     return delta * (1 - THRESHOLD_SHARE)
-
-
-def _expected(
-    sampler: ThresholdSampler, epsilon: float, delta: float, tokens: float, n_words: int, size: int
-) -> tuple[float, float, float]:
-    """Predict words, their share of tokens, and the noise of a round; no words if it is out of range."""
-    # In R rounds the noise is sqrt(R) times the noise of one.
-    z = math.sqrt(sampler.n_rounds) * gaussian_noise_multiplier(epsilon, _without_leak(delta))
-    words, share = forecast(sampler, z, tokens, n_words, size) if 1 <= z <= 2.0**17 else (0.0, 0.0)
-    return words, share, z
-
-
-def enough_for_words(
-    n_records: int, epsilon: float, delta: float, n_rounds: int, max_tokens: int
-) -> tuple[float | None, int | None]:
-    """Estimate the epsilon and the number of persons for twenty words.
-
-    Epsilon is for the vocabulary only. Each is found with the other as it is, within a tenth; None if it is out of
-    range. Parameters are as in `plan_vocabulary`; 100 different tokens of a person are assumed.
-    """
-
-    def least(at: Callable[[float], tuple[float, float]]) -> float | None:
-        factors = [1.1**k for k in range(1, 150)]
-        # Below a noise of 1 nothing is expected, as there is no such vocabulary.
-        place = bisect_left(factors, True, key=lambda factor: at(factor)[0] >= USEFUL_WORDS or at(factor)[1] < 1)
-        return factors[place] if place < len(factors) and at(factors[place])[0] >= USEFUL_WORDS else None
-
-    def expected(n: float, e: float) -> tuple[float, float]:
-        sampler = ThresholdSampler(round(min(n, 2**31)), n_rounds, max_tokens, THRESHOLD_SHARE * delta)
-        words, _, z = _expected(sampler, e, delta, 100.0, _OPEN, _OPEN)
-        return words, z
-
-    more = least(lambda factor: expected(n_records, factor * epsilon))
-    persons = least(lambda factor: expected(factor * n_records, epsilon))
-    return None if more is None else more * epsilon, None if persons is None else round(persons * n_records)
 
 
 @lru_cache(maxsize=16)
