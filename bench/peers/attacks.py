@@ -21,10 +21,11 @@ from vips_fast.accounting.events import (
     WithoutReplacementEvent,
     touching_leaves,
 )
+from vips_fast.accounting.gaussian import profile as gaussian_profile
 from vips_fast.accounting.privacy_loss.convolution import MAX_POINTS, Convolution, log_sum_exp
 from vips_fast.accounting.privacy_loss.distribution import Direction, largest
 from vips_fast.accounting.privacy_loss.dominating import base_pair, composed_pairs, pairs, told
-from vips_fast.accounting.privacy_loss.inversion import Inversion, Sampled, inverted_epsilon
+from vips_fast.accounting.privacy_loss.inversion import _WIDEST, Inversion, Sampled, _Sums, inverted_epsilon
 from vips_fast.accounting.privacy_loss.pairs import (
     GaussianPair,
     MirrorPair,
@@ -34,6 +35,7 @@ from vips_fast.accounting.privacy_loss.pairs import (
     normal_masses,
 )
 from vips_fast.accounting.privacy_loss.rows import hidden_rows
+from vips_fast.accounting.solver import find_threshold
 
 
 def epsilon_lower_bound(event: PrivacyEvent, delta: float, rtol: float = 5e-3) -> float:
@@ -279,4 +281,48 @@ def _cumulant_at(grid: Convolution, order: float) -> float:
 def _inverted(parts: Sequence[Sampled], delta: float, rtol: float) -> float | None:
     """Return a lower bound of epsilon, or None."""
     near = inverted_epsilon(parts, delta, max(rtol, 1e-3))
-    return Inversion(parts, delta, rtol, False).epsilon(delta, near) if near else near
+    return Below(parts, delta, rtol).epsilon_near(near, delta) if near else near
+
+
+class Below(Inversion):
+    """Lower bounds of the cost of steps on tiny samples, in the terms of `vips_fast.accounting.privacy_loss.inversion`.
+
+    The laws of the steps are smaller ones in convex order. For x, k >= 0
+
+        (S R - e^x)_+ <= (S e^k - e^x)_+ + S (R - e^k)_+,
+        (1 - e^x S R)_+ <= (1 - e^(x-k) S)_+ + e^(x-k) S (1 - e^k R)_+,
+
+    where E S is 1. So delta(x - k) >= e^-k (delta_SR(x) - e^x delta_R(k)) in both directions. delta_R is the profile of
+    a Gaussian mechanism of mu = tau. The wrapped copies of G are subtracted, each at most Chernoff's bound. That the
+    mass missing from 1 is put at S_i = 1 lowers all expectations, by Jensen's inequality.
+    """
+
+    _upper = False
+
+    def _side_below(self, x: float, sums: _Sums, tau: float) -> float:
+        """Return a lower bound of G at x."""
+        value, error = self._sum(x, sums, math.exp(min(self._log_copies(x, sums.c, tau), 600.0)))
+        return value - error
+
+    def _delta(self, epsilon: float, sums: _Sums, tau: float) -> float:
+        k = 8.0 * tau
+        x = epsilon + self._shift + k
+        found = [self._side_below(x, sums, tau), math.exp(min(x, 600.0)) * self._side_below(-x, sums, tau)]
+        return math.exp(-self._growth - k) * (max(found) - math.exp(min(x, 600.0)) * gaussian_profile(tau, k))
+
+    def epsilon_near(self, near: float, delta: float) -> float | None:
+        """Bound epsilon at `delta` to about `rtol`, None if not tight; `near` is about the answer."""
+        if self._width > _WIDEST:
+            return None
+        tau = max(self._least, 0.06 * self._rtol * near)
+        sums, before = self._tuned(near, tau), 1.1 * near
+
+        def holds(epsilon: float) -> bool:
+            return self._delta(epsilon, sums, tau) > delta
+
+        for share in (1.03, 1.0, 0.97, 0.9, 0.7, 0.3):
+            if holds(share * near):
+                # Matrix products vary in the last digits.
+                return (1.0 - 1e-9) * find_threshold(holds, before, share * near, rtol=3e-7)
+            before = share * near
+        return None

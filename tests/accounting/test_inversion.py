@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from peers.attacks import Attack, epsilon_lower_bound
+from peers.attacks import Attack, Below, epsilon_lower_bound
 
 from vips_fast import accounting as acc
 from vips_fast.accounting.privacy_loss.inversion import Inversion, Sampled, rare_samples
@@ -24,11 +24,11 @@ def test_one_step_lies_between_the_bounds(q, z, share):
     # delta is this share of q. The loss of one step has no normal middle, which is the harder case.
     epsilon = math.log1p(q * math.expm1(acc.gaussian_epsilon(1.0 / z, share)))
     exact, steps = one_step(q, 1.0 / z, epsilon), [Sampled(q, 1.0 / z, 1)]
-    above = Inversion(steps, exact, 1e-4, True).epsilon(exact)
-    below = Inversion(steps, exact, 1e-4, False).epsilon(exact, epsilon)
+    above = Inversion(steps, exact, 1e-4).epsilon(exact)
+    below = Below(steps, exact, 1e-4).epsilon_near(epsilon, exact)
     assert below < epsilon < above < 1.002 * epsilon
     assert below > 0.9 * epsilon
-    found, tight = Inversion(steps, exact, 1e-4, True).delta(epsilon)
+    found, tight = Inversion(steps, exact, 1e-4).delta(epsilon)
     assert tight and exact <= found <= 1.002 * exact
 
 
@@ -63,8 +63,8 @@ def test_mutants_are_seen(monkeypatch):
     q, mu, epsilon = 1e-5, 1.0, 3e-5
     exact, steps = one_step(q, mu, epsilon), [Sampled(q, mu, 1)]
 
-    def narrow(upper, parts=steps):
-        found = Inversion(parts, exact, 1e-4, upper)
+    def narrow(bounds):
+        found = bounds(steps, exact, 1e-4)
         # Wrapped copies matter.
         found._width /= 5.0
         found._known.clear()
@@ -73,17 +73,17 @@ def test_mutants_are_seen(monkeypatch):
     def delta(inversion, tau):
         return inversion._delta(epsilon, inversion._tuned(epsilon, tau), tau)
 
-    assert delta(narrow(False), 1e-8) < exact < delta(narrow(True), 1e-8)
+    assert delta(narrow(Below), 1e-8) < exact < delta(narrow(Inversion), 1e-8)
     # A rate stated too small by a thousandth, and steps whose masses come from no larger law.
-    assert delta(Inversion([Sampled(0.999 * q, mu, 1)], exact, 1e-4, True), 1e-8) < exact
-    light = Inversion(steps, exact, 1e-4, True)
+    assert delta(Inversion([Sampled(0.999 * q, mu, 1)], exact, 1e-4), 1e-8) < exact
+    light = Inversion(steps, exact, 1e-4)
     light._parts = [part._replace(masses=0.999 * part.masses) for part in light._parts]
     assert delta(light, 1e-8) < exact
     # Copies that are not subtracted, and smoothing that a lower bound does not pay for.
     monkeypatch.setattr(Inversion, "_log_copies", lambda self, x, c, tau: -math.inf)
-    assert delta(narrow(False), 1e-8) > exact
-    low = Inversion(steps, exact, 1e-4, False)
-    assert low._one_side(epsilon, low._tuned(epsilon, 3e-6), 3e-6) > exact
+    assert delta(narrow(Below), 1e-8) > exact
+    low = Below(steps, exact, 1e-4)
+    assert low._side_below(epsilon, low._tuned(epsilon, 3e-6), 3e-6) > exact
 
 
 def test_several_rates_and_noises():
@@ -124,7 +124,7 @@ def test_calibration_and_monotony():
 
 def test_a_frequency_at_which_nothing_is_left():
     """The characteristic function of a step may be 0, which has no logarithm: its power is 0, and no NaN."""
-    inversion, c, loss = Inversion([Sampled(1e-5, 1.0, 1_000)], 1e-6, 1e-4, True), 2.0, 1e-4
+    inversion, c, loss = Inversion([Sampled(1e-5, 1.0, 1_000)], 1e-6, 1e-4), 2.0, 1e-4
     # At the fourth frequency, pi / loss, the atom and the mass at 0 cancel.
     atom = np.array([1.0 / (1.0 + math.exp((1.0 + c) * loss))])
     inversion._parts = [inversion._parts[0]._replace(loss=np.array([loss]), masses=atom)]

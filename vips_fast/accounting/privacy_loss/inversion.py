@@ -5,14 +5,9 @@ Let S be dP/dQ of all steps, the product of independent S_i = 1 - q + q exp(mu g
 Dong & Wang 2022, theorem 11). Let R = exp(tau g - tau^2 / 2) be independent of it.
 
 *Bounds.* delta(eps) is E(S - e^eps)_+ or, in the other direction, E(1 - e^eps S)_+. Both are expectations of convex
-functions, so S R has larger ones, E R being 1. On the other side
-
-    (S R - e^x)_+ <= (S e^k - e^x)_+ + S (R - e^k)_+,    (1 - e^x S R)_+ <= (1 - e^(x-k) S)_+ + e^(x-k) S (1 - e^k R)_+,
-
-where E S is 1. So delta(x - k) >= e^-k (delta_SR(x) - e^x delta_R(k)) in both directions, x, k >= 0. delta_R is the
-profile of a Gaussian mechanism of mu = tau. Each S_i is replaced by a law of about a thousand atoms. It is larger in
-convex order for an upper bound and smaller for a lower one, as in `allocation`. Its errors a and b are charged here
-too. (Where eps >= sum -ln(1 - q) there is no loss as large in the direction of removal.)
+functions, so S R has larger ones, E R being 1. Each S_i is replaced by a law of about a thousand atoms, which is larger
+in convex order, as in `allocation`. Its errors a and b are charged here too. (Where eps >= sum -ln(1 - q) there is no
+loss as large in the direction of removal.)
 
 *Inversion.* Let M(s) = E S^(1 + s), a product of powers of sums over the atoms. Let G(x) = E(S R - e^x)_+ - E(R -
 e^x)_+. It is also E(e^x - S R)_+ - E(e^x - R)_+, that is e^x times the other direction's at -x,
@@ -23,17 +18,16 @@ By Poisson's summation the trapezoid rule of spacing h on Re s = c is exact but 
 
     (h / 2 pi) sum_k F(c + i h k) e^(-(c + i h k) x) = sum_k e^(c k W) G(x + k W).
 
-G >= 0 by Jensen's inequality, so the sum is an upper bound of G(x) as it stands. For a lower one the copies are
-subtracted, each at most Chernoff's bound. As |M(c + i w)| <= M(c), it and the factor of R bound the terms beyond the
-last k.
+G >= 0 by Jensen's inequality, so the sum is an upper bound of G(x) as it stands. As |M(c + i w)| <= M(c), it and the
+factor of R bound the terms beyond the last k.
 
 *Rounding.* The sum of M - 1 is of e^((1 + s) l) - 1 as it stands. With J atoms it errs by less than (J + 100) u times
 sum m e^((1 + c) l) |w l| + sum m |e^((1 + c) l) - 1|. The power of n errs n times as much, and the sum over k adds that
 up. *Proof.* |a^n - b^n| <= n |a - b| e^(n - 1) with |a|, |b| <= e, and so for products of powers. Take e as the larger
 of |E S_i^(1 + s)|, which is near 0 at some high frequencies, and 2^-1/2: 1 / e and what is beyond first order are paid
 by the factor 2. The masses of the atoms are first lowered by 2 b. The mass then missing from 1 is put at S_i = 1: so Q
-has mass 1 exactly. Upper bounds lose a factor of at most 1 + 4 b a step by it, which is given back. For lower ones it
-is Jensen's inequality. E S_i is then 1 + e, |e| tiny, and copies from below are not less than -n |e|.
+has mass 1 exactly. That loses a factor of at most 1 + 4 b a step, which is given back. E S_i is then 1 + e, |e| tiny,
+and copies from below are not less than -n |e|.
 """
 
 from __future__ import annotations
@@ -103,21 +97,25 @@ def _turns(angle: FloatArray) -> ComplexArray:
 
 
 class Inversion:
-    """Bounds of the cost of steps on tiny samples.
+    """Upper bounds of the cost of steps on tiny samples.
 
-    They serve deltas near `delta`, and are upper ones or lower ones. Its answers are bounds at any delta; at one much
-    smaller than `delta` they are loose.
+    They serve deltas near `delta`. Its answers are bounds at any delta; at one much smaller than `delta` they are
+    loose.
     """
 
-    def __init__(self, parts: Sequence[Sampled], delta: float, rtol: float, upper: bool) -> None:
-        self.upper, self._parts = upper, []
+    #: Whether a step's law is replaced by a larger one in convex order.
+    _upper = True
+
+    def __init__(self, parts: Sequence[Sampled], delta: float, rtol: float) -> None:
+        self._parts = list[_Atoms]()
         self._rtol = min(max(rtol, 1e-6), 5e-3)
         rate = math.fsum(part.steps * part.rate for part in parts)
         cut = max(1e-280, 1e-5 * delta / rate)
         self._infinite = self._shift = self._growth = self._mean = 0.0
         for q, mu, n in parts:
-            start = Kind(min(1e-18, cut), 0.01, 3000.0, upper)
-            law = merged(lognormal(mu, start), Kind(min(1e-6, cut), 0.02, 500.0 * math.sqrt(1e-4 / self._rtol), upper))
+            start = Kind(min(1e-18, cut), 0.01, 3000.0, self._upper)
+            fewer = start._replace(tail=min(1e-6, cut), nats=0.02, middle=500.0 * math.sqrt(1e-4 / self._rtol))
+            law = merged(lognormal(mu, start), fewer)
             excess = q * (law.values - 1.0)
             # The masses of Q before they are lowered err by b, and tails that were counted twice.
             b = law.mass_error + abs(float(np.sum(law.masses)) - 1.0) + 16.0 * UNIT
@@ -205,34 +203,31 @@ class Inversion:
     def _rounding(self, x: float, sums: _Sums) -> float:
         return sums.h / math.pi * math.exp(-sums.c * x) * sums.error
 
-    def _one_side(self, x: float, sums: _Sums, tau: float) -> float:
-        """Return the bound of G at x."""
+    def _sum(self, x: float, sums: _Sums, copies: float) -> tuple[float, float]:
+        """Return G at x and a bound of its error, of which the wrapped ``copies`` are a part."""
         turn = np.exp(-1j * math.remainder(sums.h * x, 2.0 * math.pi) * np.arange(len(sums.terms)))
         scale = sums.h / math.pi * math.exp(-sums.c * x)
         value = scale * float(np.sum((sums.terms * turn).real))
         size = np.abs(sums.terms)
         turned = float(np.sum(size * (sums.h * np.arange(len(size)))))
         error = self._rounding(x, sums) + scale * 8.0 * UNIT * (abs(x) * turned + 8.0 * float(np.sum(size)))
-        if self.upper:
-            # Only copies from below may be negative.
-            error += math.expm1(self._mean) / math.expm1(min(sums.c * self._width, 600.0))
-        else:
-            error += math.exp(min(self._log_copies(x, sums.c, tau), 600.0))
+        error += copies
         error += math.expm1(self._mean) + 1e-12 * abs(value)
-        return value + error if self.upper else value - error
+        return value, error
+
+    def _one_side(self, x: float, sums: _Sums) -> float:
+        """Return the bound of G at x."""
+        # Only copies from below may be negative.
+        value, error = self._sum(x, sums, math.expm1(self._mean) / math.expm1(min(sums.c * self._width, 600.0)))
+        return value + error
 
     def _delta(self, epsilon: float, sums: _Sums, tau: float) -> float:
         """Return the bound of delta at `epsilon`, the larger of both directions."""
-        if self.upper:
-            x = epsilon - self._shift
-            rest = gaussian_profile(tau, x)
-            add = self._one_side(x, sums, tau) + rest + self._infinite
-            remove = 0.0 if epsilon >= self._known_loss else math.exp(x) * self._one_side(-x, sums, tau) + rest
-            return min(1.0, math.exp(self._growth) * max(add, remove))
-        k = 8.0 * tau
-        x = epsilon + self._shift + k
-        found = [self._one_side(x, sums, tau), math.exp(min(x, 600.0)) * self._one_side(-x, sums, tau)]
-        return math.exp(-self._growth - k) * (max(found) - math.exp(min(x, 600.0)) * gaussian_profile(tau, k))
+        x = epsilon - self._shift
+        rest = gaussian_profile(tau, x)
+        add = self._one_side(x, sums) + rest + self._infinite
+        remove = 0.0 if epsilon >= self._known_loss else math.exp(x) * self._one_side(-x, sums) + rest
+        return min(1.0, math.exp(self._growth) * max(add, remove))
 
     def _tuned(self, x: float, tau: float) -> _Sums:
         """Sum for answers near x, on the line of least copies and rounding."""
@@ -245,14 +240,11 @@ class Inversion:
 
         return self._sums(min((badness(o, above), o) for o, above, _ in self._orders()[:-1])[1], tau)
 
-    def epsilon(self, delta: float, near: float | None = None) -> float | None:
-        """Bound epsilon at `delta` to about `rtol`, None if not tight; `near` is about the answer."""
-        part = 0.004 * math.sqrt(self._rtol / 1e-4) if self.upper else 0.06 * self._rtol
+    def epsilon(self, delta: float) -> float | None:
+        """Bound epsilon at `delta` to about `rtol`, None if not tight."""
+        part = 0.004 * math.sqrt(self._rtol / 1e-4)
         tau, points = self._width / 2_000.0, self._width * np.geomspace(5e-4, 0.48, 14)
         aim = float(points[0])
-        if near is not None:
-            tau, aim = max(self._least, part * near), near
-            points = near * np.array([0.3, 0.7, 0.9, 0.97, 1.0, 1.03, 1.1])
         if self._width > _WIDEST:
             return None
         for _ in range(8):
@@ -269,16 +261,13 @@ class Inversion:
                 return None
             if first > 0:
                 ends = logs[first - 1], logs[first], values[first - 1], values[first]
-                root = close_bracket(excess, *ends, 1e-7)[1]
-                found = math.exp(root)
-                if not self.upper and (tau <= 1.5 * part * found or tau == self._least):
-                    return _ten_digits(math.exp(root - 3e-7), False) if excess(root - 3e-7) > 0.0 else None
+                found = math.exp(close_bracket(excess, *ends, 1e-7)[1])
                 if tau <= 1.5 * part * found and found < 2.0 * aim:
                     worst = -found if found < self._known_loss else found
-                    return _ten_digits(found, True) if self._rounding(worst, sums) <= 3e-3 * delta else None
+                    return _ten_digits(found) if self._rounding(worst, sums) <= 3e-3 * delta else None
             else:
                 found = float(points[0])
-                if self.upper and self._delta(0.0, sums, tau) <= delta:
+                if self._delta(0.0, sums, tau) <= delta:
                     return 0.0
             if tau == self._least and found < 2.0 * aim:
                 return None
@@ -292,32 +281,32 @@ class Inversion:
         tau = max(self._least, 0.004 * math.sqrt(self._rtol / 1e-4) * scale)
         # Farther out than half the window, copies of smaller losses would be counted.
         if self._width > _WIDEST or epsilon > 0.48 * self._width:
-            return 1.0 if self.upper else 0.0, False
+            return 1.0, False
         sums = self._tuned(scale, tau)
         found = self._delta(epsilon, sums, tau)
         worst = -epsilon if epsilon < self._known_loss else epsilon
         tight = self._rounding(worst, sums) <= 1e-4 * found and tau <= 0.02 * scale
-        return min(1.0, _ten_digits(found, self.upper)), tight
+        return min(1.0, _ten_digits(found)), tight
 
 
-def _ten_digits(x: float, up: bool) -> float:
-    """Round x to ten safe digits: matrix products vary in the last."""
+def _ten_digits(x: float) -> float:
+    """Round x up to ten safe digits: matrix products vary in the last."""
     if not 0.0 < x < math.inf:
         return x
     unit = 10.0 ** (math.floor(math.log10(x)) - 9)
-    return (math.ceil(x / unit) if up else math.floor(x / unit)) * unit * (1.0 + (1e-15 if up else -1e-15))
+    return math.ceil(x / unit) * unit * (1.0 + 1e-15)
 
 
 def inverted_epsilon(parts: Sequence[Sampled], delta: float, rtol: float) -> float | None:
     """Return an upper bound of epsilon, or None."""
-    return Inversion(parts, delta, rtol, True).epsilon(delta)
+    return Inversion(parts, delta, rtol).epsilon(delta)
 
 
 def inverted_delta(parts: Sequence[Sampled], epsilon: float, rtol: float) -> tuple[float, bool]:
     """Return an upper bound of delta, and whether it is tight."""
     least, near = 1.0, 1e-6
     for _ in range(12):
-        found, tight = Inversion(parts, near, rtol, True).delta(epsilon)
+        found, tight = Inversion(parts, near, rtol).delta(epsilon)
         least = min(least, found)
         if found >= 0.1 * near:
             return least, tight
