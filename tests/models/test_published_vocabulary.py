@@ -121,7 +121,7 @@ def test_a_word_that_was_not_purchased_is_found(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "text", ["", "{}", "[1]", '{"format": 3, "model": "os.system"}', "[" * 10**5, "1,[{" * 3 * 10**6]
+    "text", ["", "{}", "[1]", '{"format": 4, "model": "os.system"}', "[" * 10**5, "1,[{" * 3 * 10**6]
 )
 def test_what_is_no_purchase_is_refused(text):
     with pytest.raises(ValueError, match="not a purchase as it was published"):
