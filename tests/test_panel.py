@@ -21,6 +21,14 @@ def test_the_page_has_the_stored_rows(module):
         assert f"<!-- {made_by} {name} -->\n{table}\n<!-- end -->" in page, f"python -m {made_by} --page"
 
 
+def test_readme_has_how_many_useful_fits_were_better():
+    panel, others = (text._verdicts(list(json.loads(path.read_text()).values())) for path in (text.STORED, text.OTHERS))
+    assert panel["wrong"] == 0
+    told = f"all {panel['useful']} fits that it called useful were better, and on twenty-four other corpora"
+    told += f" {others['useful'] - others['wrong']} of {others['useful']}"
+    assert told in " ".join((text.PAGE.parents[1] / "README.md").read_text("utf-8").split())
+
+
 def test_the_page_of_priors_has_the_stored_figures():
     page = (text.PAGE.parent / "priors.md").read_text("utf-8").replace("−", "-")
     rows = json.loads(text.STORED.with_name("sources.json").read_text())

@@ -59,9 +59,7 @@ def test_each_figure_is_a_stored_runs():
     assert len(rows) == 5
     for persons, ours, counted, free in rows:
         assert re.search(rf"\| {persons} \| \d+ \| {ours} \|.* \| {counted} \| [\d,]+ \| {free} \|$", panel, re.M)
-    verdicts = r"(\d+ %) of the\s+fits that it called useful.*cannot tell in (\d+ %)"
-    wrong, unclear = re.search(verdicts, README, re.S).groups()
-    assert f"called useful, and truly no better | {wrong} |" in panel
+    unclear = re.search(r"cannot tell in (\d+ %)", README)[1]
     assert f"cannot tell: 800 persons, ε = 2 | {unclear} |" in panel
     for task, page in PAGES.items():
         row = next(line for line in README.splitlines() if line.startswith(f"| {task}"))
