@@ -4,7 +4,7 @@ import json
 
 
 def test_audit_follows_the_settings(run, monkeypatch):
-    """What reaches the audit; the audit itself has tests of its own."""
+    """What reaches the audit, and what its end says; the audit itself has tests of its own."""
     from vips_fast import audit
     from vips_fast.models.lda import LdaOptions
 
@@ -17,7 +17,7 @@ def test_audit_follows_the_settings(run, monkeypatch):
             return "passed"
 
         def to_dict(self):
-            return {"passed": True}
+            return {"passed": self.passed}
 
     def replaced(model, settings, **more):
         asked.update(more, model=model, settings=settings)
@@ -33,3 +33,7 @@ def test_audit_follows_the_settings(run, monkeypatch):
     assert asked["settings"] == dict(n_components=4, sampling="poisson", clip=0.2, doc_length=20, options=options)
     assert (asked["model"], asked["layers"], asked["full"]) == ("lda", ["B", "A"], False)
     assert run("audit", "blr")[0] == 0 and "n_components" not in asked["settings"]
+    monkeypatch.setattr(Report, "passed", False)
+    code, text, _ = run(*argv, "--full")
+    assert (code, json.loads(text)["exit"], asked["full"]) == (1, "failed", True)
+    assert run(*argv[:-1])[0] == 1

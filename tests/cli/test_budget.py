@@ -38,6 +38,15 @@ def test_a_new_budget(run, made, refused):
     assert (shown["epsilon"], shown["delta"], shown["dataset"], shown["unit"]) == (3.0, 1e-6, "ward7", "record")
 
 
+def test_a_new_budget_is_about_what_is_asked_for(run, path):
+    limits = ["--epsilon", 3, "--delta", "1e-6", "--dataset", "ward7"]
+    about = ["--relation", "replace_one", "--unit", "patient", "--filter", "renyi", "--purchases", 3]
+    assert run("budget", "create", path, *limits, *about)[0] == 0
+    said = Budget(path).show()
+    assert [said[key] for key in ("relation", "unit", "filter")] == ["replace_one", "patient", "renyi"]
+    assert (said["purchases"]["number"], said["purchases"]["left"]) == (3, 3)
+
+
 def test_fits_charge_and_a_refusal_is_exit_3(run, files, made, refused):
     small = ["--delta", "1e-6", "--noise-multiplier", 6, "--sampling", "full", "--budget", made]
     code, out, _ = run(*files.fit(*small, "--quiet"))
@@ -71,12 +80,16 @@ def test_refused_before_the_data_are_read(files, made, refused):
 
 def test_show_for_people(run, files, made):
     run(*files.fit("--noise-multiplier", 6, "--sampling", "full", "--quiet", "--budget", made))
-    held = Budget(made).reserve(LatentDirichletAllocation.load(files.model).ledger_.event().event, 2, what="waiting")
+    event = LatentDirichletAllocation.load(files.model).ledger_.event().event
+    early = Budget(made).reserve(event, 3, what="cut short", part="north")
+    early.release()
+    early.close()
+    held = Budget(made).reserve(event, 2, what="waiting")
     code, out, _ = run("budget", "show", made)
     assert code == 0
-    parts = "ward7", "spent", "left", "Gaussian filter", "5/5", "waiting", "0/2", "held by process", held.budget.head
-    for part in parts:
-        assert part in out, part
+    runs = "5/5", "done", "cut short, part north", "1/3", "ended early", "waiting", "0/2", "held by process"
+    for said in ("ward7", "spent", "left", "Gaussian filter", "1; each record in one only", *runs, held.budget.head):
+        assert said in out, said
     assert ["left", rounded_down(Budget(made).left)] in [line.split() for line in out.splitlines()]
     code, out, _ = run("budget", "show", made, "--give-back", held.run)
     assert code == 0 and "open reservation" not in run("budget", "show", made)[1]

@@ -84,6 +84,17 @@ def test_rates_for_one_unit_of_exposure(run, fit, tmp_path):
     assert abs(middle - 0.4 - np.log(5)) < 3.1 * (high - middle)
 
 
+def test_a_bound_that_is_left_out_is_another_question(run, refused, fit):
+    """Also where the schema has the same bound: the data may be read by it no more."""
+    bounds = {"largest": 15, "largest-exposure": 365, "row-norm": 2}
+    told = {name: [f"--{name}", bound] for name, bound in bounds.items()}
+    command = fit("--epsilon", 4, "--exposure", "days", "--resume", exposed=True)
+    assert run(*command, *sum(told.values(), []))[0] == 0
+    for name in bounds:
+        said = refused(*command, *sum((told[other] for other in bounds if other != name), []))
+        assert f"with {name.replace('-', '_')} = " in said
+
+
 @pytest.mark.parametrize("from_file", [False, True])
 def test_bad_exposures(run, refused, fit, tmp_path, from_file):
     """One line that names the option or the column, and with --invalid drop a record that contributes nothing."""

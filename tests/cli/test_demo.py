@@ -40,17 +40,19 @@ def test_topics(run, few_docstrings, tmp_path):
     assert "wrote: 800 persons." in " ".join(out.split()) and "Verdict: useful." in out
     model = PrivateTopics.load(folder).model_
     assert model.privacy_.unit == "person" and model.privacy_.n_records == 800 and model.privacy_.epsilon <= 20
-    assert model.public_prior.n_topics == 8
+    assert (model.public_prior.n_topics, model.random_state) == (8, 0)
     assert run("verify", folder)[0] == 0 and run("show", folder)[0] == 0
 
 
-def test_topics_say_when_they_failed(run, few_docstrings, monkeypatch):
+def test_topics_say_when_they_failed(run, few_docstrings, monkeypatch, tmp_path):
     """Files of words without themes, at an epsilon at which the verdict is sure."""
     texts = [" ".join(text) for text in np.random.default_rng(0).choice(WORDS, (1600, 8)).tolist()]
     monkeypatch.setattr(vips_fast.demo, "source_files", lambda: (texts, np.arange(1600) // 2, ["package"]))
     code, out, err = run("demo", "--epsilon", 20, "--topics", 8, "--quiet", "--jobs", 1)
     assert code == 1 and "Verdict: not better than counting words" in out
     assert "are no better than counting words" in err and len(err.splitlines()) == 1
+    folder, releases = sorted(tmp_path.glob("vips-fast-demo-*"))
+    assert run("verify", folder)[0] == 0 and releases.name == f"{folder.name}.releases"
 
 
 def test_without_jinja2_there_is_no_page_and_all_else(run, few_docstrings, monkeypatch, tmp_path):

@@ -60,6 +60,29 @@ def test_a_fit_can_be_checked_read_and_used(here, run, tmp_path, line):
         (out / name).write_text(whole)
     with chdir(tmp_path):
         assert run("publish", "m", "--out", "public")[0] == run("verify", "public", *kept)[0] == 0
+    assert not (tmp_path / "public" / "model" / "report.html").exists()  # one page is about all parts
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "fit lda {} --text note --vocab words.txt --topics 2 --doc-length 3 --steps 2 --out {out}",
+        "fit clusters {} --text note --vectors sentences --public-prior public.npz --components 2 --out {out}",
+        "tabulate topics {} --by ward,month --values values.toml --person patient --out {out}",
+        "predict topics {}",
+        "prior {} --text note --vocab-size 3000 --topics 2 --out {out}",
+        "shard {} {out} --text note --vocab words.txt",
+    ],
+)
+def test_texts_are_read_by_the_format_and_encoding_that_are_given(here, run, tmp_path, line):
+    table = tmp_path / "notes.jsonl"
+    table.write_text((here / "notes.csv").read_text().replace("\n", " é\n").replace("note é", "note"), "cp1252")
+    given = [str(table) if word == "{}" else word.format(out=tmp_path / "m") for word in line.split()]
+    if given[0] in ("fit", "tabulate"):
+        given += ["--anyway", "--quiet", "--epsilon", 4, "--delta", 1e-6]
+    assert run(*given, "--format", "csv")[0] == run(*given, "--encoding", "cp1252")[0] == 2
+    code, _, err = run(*given, "--format", "csv", "--encoding", "cp1252")
+    assert code == 0, err
 
 
 @pytest.mark.parametrize(

@@ -59,6 +59,9 @@ def test_means_are_in_the_units_of_the_table(run, rows):
     young, old = sorted(components(rows / "model"), key=lambda row: float(row["smoker=yes"]))
     assert float(young["age"]) == pytest.approx(30, abs=6) and float(old["age"]) == pytest.approx(80, abs=6), text
     assert f"age {float(old['age']):.3g}" in text
+    named = ["--schema", rows / "s.toml", "--epsilon", 20, "--radius", 1.25]
+    assert run(*fit(rows, "t.csv", *named, out="stated"))[0] == 0
+    assert GaussianMixture.load(rows / "stated").radius == 1.25 != GaussianMixture.load(rows / "model").radius
 
 
 def test_repeated_entries_of_a_file_add_up(run, rows):

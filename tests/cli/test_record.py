@@ -53,7 +53,7 @@ def test_the_object_of_a_fit(run, files, inputs, budget, family, caplog):
     out = files.folder / "m"
     caplog.set_level(logging.INFO, "vips_fast")
     argv = ["fit", family, *inputs[family], *SMALL, "--budget", budget.path, "--steps", 4, "--out", out]
-    code, text, err = run(*argv, "--json", "--quiet")
+    code, text, err = run(*argv, "--json", "--quiet", "--transcript", files.folder / "t")
     # With few rows, the regression warns of effects that it cannot know.
     told = {"effects", "--row-norm"} if family == "blr" else {"forecast"} if family == "sbn" else set()
     assert (code, text.count("\n")) == (0, 1)
@@ -73,10 +73,10 @@ def test_the_object_of_a_fit(run, files, inputs, budget, family, caplog):
         "steps": 4,
         "exit": "done",
         "error": None,
-        "paths": {"model": str(out), "transcript": None},
+        "paths": {"model": str(out), "transcript": str(files.folder / "t")},
         "budget": {"file": str(budget.path), "spent": budget.spent, "left": budget.left},
     }
-    expected = ["charge", "forecast", "plan", "start", "done", "charge", "written"]
+    expected = ["charge", "forecast", "plan", "start", "done", "written", "charge", "written"]  # the transcript first
     assert budget.spent > 0 and words(caplog) == [*expected, "exit 0"]
 
 
@@ -152,6 +152,8 @@ def test_of_a_model(run, said, model):
     assert found["statement"] in " ".join(run("show", model)[1].split())
     assert 0 < found["epsilon"] <= 3 and (found["unit"], found["not_private"]) == ("record", [])
     assert {"verdict", "worth", "attacker", "assumptions", "head"} <= set(found)
+    alone = found["attacker"][0]
+    assert alone["records"] == 1 and alone["right"] > 0.5 > alone["found"]
 
 
 def test_of_a_plan(run, said):

@@ -112,7 +112,8 @@ def test_the_one_line_purchases_its_vocabulary(ward, run):
     assert {"fever", "t4", "b12", "cough"} <= set(words) and not {"the", "3"} & set(words)
     assert not any(SECRET.encode() in path.read_bytes() for path in (ward / "m").iterdir())
     assert run("predict", ward / "m", ward / "notes.csv")[0] == 0
-    assert run(*fit_ward(ward, "--force"))[0] == 0
+    assert run(*fit_ward(ward, "--force", "--vocab-size", 3))[0] == 0
+    assert len((ward / "m" / "vocab.txt").read_text().split()) == 3
 
 
 def test_a_vocabulary_of_nothing_says_what_was_spent(ward, refused):
@@ -145,6 +146,7 @@ def test_a_budget_alone_pays_for_words_and_topics(ward, run, refused):
     assert (words["drawn"], topics["drawn"]) == (share.vocabulary.n_rounds, 2)
     assert words["event"]["events"][0]["noise_multiplier"] == pytest.approx(share.vocabulary.noise_multiplier, rel=1e-5)
     assert 5.99 < budget.spent <= 6.0 and model.privacy_.vocabulary and model.privacy_.epsilon <= 6.0
+    assert "0 of 1, which share a delta" in run("budget", "show", ward / "b")[1]
     assert "holds no further vocabulary purchase" in refused(*by_budget(ward, "--force"), code=3)
 
 

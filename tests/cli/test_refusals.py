@@ -139,6 +139,7 @@ REFUSED = {
     f"{SHARD} --label x": "--label x: expected with --schema",
     f"{SHARD} --groups two.txt --person p": "--person: not allowed with argument --groups",
     f"{SHARD} --groups two.txt": "--groups has shape",
+    f"{SHARD} --groups long.txt": "expected one label for each record of docs.npz",
     f"{SHARD} --bins 0": "--bins",
     f"{SHARD.replace('out', 'shards')}": "exists",
     "shard notes.csv out --text note": "--vocab: expected a public vocabulary",

@@ -1,5 +1,6 @@
 """``show``, ``fit --report`` and ``verify``: from only a model's folder, and its transcript."""
 
+import json
 import shutil
 import sys
 
@@ -75,6 +76,8 @@ def test_a_file_that_the_fit_did_not_write_is_seen(run, files, published, name):
     (files.model / name).write_text("dear diary\n")
     code, out, err = run(*published)
     assert (code, err) == (1, "") and f"DIFFERS {name}" in out and "DOES NOT FOLLOW" in out
+    code, out, _ = run(*published, "--json")
+    assert (code, json.loads(out)["exit"], json.loads(out)["ok"]) == (1, "failed", False)
 
 
 def test_a_release_that_was_changed_is_seen(run, refused, files, published):

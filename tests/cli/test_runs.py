@@ -223,7 +223,7 @@ def test_a_place_that_is_taken_meanwhile_keeps_the_result(run, refused, files, m
         code, out, err = run(*files.fit(*NOISE))
     assert (code, out) == (Exit.KEPT, "") and "the same job with --resume writes it, at no cost" in err
     assert all((files.model / name).read_bytes() == (other / name).read_bytes() for name in names)
-    again = files.fit(*NOISE, "--resume")
+    again = files.fit(*NOISE, "--resume", "--report")
     assert "is not empty" in refused(*again)
     shutil.rmtree(files.model)
     # The records are not needed again.
@@ -231,7 +231,7 @@ def test_a_place_that_is_taken_meanwhile_keeps_the_result(run, refused, files, m
     code, out, err = run(*again)
     assert (code, err) == (0, "") and f"Written to {files.model}; nothing more was spent." in out
     assert len(LatentDirichletAllocation.load(files.model).ledger_) == 5 and not folder_of(files).exists()
-    assert {path.name for path in files.model.iterdir()} >= {"model.npz", "model.json", "topics.txt", "vocab.txt"}
+    assert {path.name for path in files.model.iterdir()} >= {*MODEL, "topics.txt", "vocab.txt", "report.html"}
 
 
 def test_a_file_that_may_grow_no_further(run, files):

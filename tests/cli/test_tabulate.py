@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shutil
 
 import numpy as np
 import pandas
@@ -81,6 +82,9 @@ def test_finished_tables_are_not_the_answer_to_a_larger_epsilon(notes, capsys):
     assert main(TABULATE.split()) == 0 == main([*TABULATE.split(), "--resume"])
     assert main([*TABULATE.replace("--epsilon 2", "--epsilon 3").split(), "--resume"]) == 2
     assert "epsilon = 2.0, this fit has 3.0" in capsys.readouterr().err
+    shutil.copytree("out", "before")
+    assert main([*TABULATE.split(), "--resume", "--after", "before"]) == 2
+    assert "with after = " in capsys.readouterr().err
 
 
 def test_clusters_and_a_text_without_words(notes, capsys):

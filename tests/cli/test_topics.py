@@ -74,6 +74,7 @@ def test_plan_of_a_vocabulary_that_is_bought(run):
     words = plan(6652, None, 10, epsilon=2.0, delta=1e-6, doc_length=100).vocabulary
     assert f"epsilon = {words.epsilon:.3g} in {words.n_rounds} rounds" in said
     assert f"about {words.words:.2g}, {words.token_share:.0%} of all tokens" in said
+    assert " ".join(run("plan", *sizes, "--distinct-words", 20)[1].split()) != said
     assert "epsilon = 0.2 in" in " ".join(run("plan", *sizes, "--vocab-share", 0.1)[1].split())
 
 

@@ -75,6 +75,7 @@ def texts(folder):
     return {
         "words.txt": "\n".join(WORDS),
         "two.txt": "a\nb\n",
+        "long.txt": "a\n" * (N + 1),
         "pair.txt": "matters\ndoes not\n",
         "notes.csv": "\n".join(["patient,ward,month,note", *lines, ""]),
         "t.csv": "\n".join(["home,age,work,ill", *rows, ""]),

@@ -34,8 +34,8 @@ def test_a_job_that_was_stopped_goes_on_and_purchases_once(notes, tmp_path, monk
     monkeypatch.setattr(PrivateVocabulary, "fit", lambda self, *a, **k: purchases.append(0) or real(self, *a, **k))
     budget = Budget.create(tmp_path / "b", 9.0, 1e-5, dataset="ward7", unit="person")
 
-    def job(**more):
-        source = TextFile(notes, text=["note"], person="patient", language="en", max_share=1.0)
+    def job(max_share=1.0, **more):
+        source = TextFile(notes, text=["note"], person="patient", language="en", max_share=max_share)
         return Job(model(n_steps=4), source, tmp_path / "out", budget=budget, on_forecast=quiet, **more)
 
     def stops(progress):
@@ -50,6 +50,8 @@ def test_a_job_that_was_stopped_goes_on_and_purchases_once(notes, tmp_path, monk
         job().run()
     with pytest.raises(ValueError, match="holds a run with encoding = none, this fit has 'cp1252'; expected the same"):
         job(resume=True, asked={"encoding": "cp1252"}).run()
+    with pytest.raises(ValueError, match="max_share=0.9: gives other words than the topics that resume=True continues"):
+        job(0.9, resume=True).run()
     again = job(resume=True)
     done = again.run()
     assert again.status is Status.PUBLISHED and len(purchases) == 1 and done.model.n_steps_ == 4

@@ -124,6 +124,7 @@ def test_the_shell_publishes_and_verifies(parts, tmp_path, capsys):
     folders = [str(parts / name) for name in ("topics", "wards")]
     assert main(["publish", *folders, "--out", out, *more]) == 0
     assert capsys.readouterr().out.startswith(f"Written to {out}.")
+    assert "July 2026" in (tmp_path / "out/report.html").read_text("utf-8")
     assert (tmp_path / "out/names.txt").read_text() == (tmp_path / "names").read_text()
     verify = ["verify", out]
     verify += [text for name in ("releases", "wards.releases") for text in ("--transcript", str(parts / name))]
@@ -148,6 +149,9 @@ def test_the_shell_publishes_and_verifies(parts, tmp_path, capsys):
     assert main(["show", *folders]) == 0
     apart = capsys.readouterr().out
     assert main(["show", out]) == 0 and capsys.readouterr().out == apart
+    for shown in (folders, [out]):
+        assert main(["show", *shown, "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["head"] == TopicTables.load(folders[1]).ledger_.head
     assert main(["predict", out, "records"]) == 2
     assert f"holds a publication; expected one of its parts, such as {out}/model" in capsys.readouterr().err
     (tmp_path / "out/model/vocab.txt").unlink()
