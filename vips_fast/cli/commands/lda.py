@@ -51,17 +51,15 @@ def plan(args: PlanArguments) -> int:
         print_object({**asdict(planned), "hopeless": planned.hopeless, "forecast": planned.forecast()})
         return 0
     words = planned.vocabulary
-    rows: list[tuple[str, Any]] = (
-        []
-        if words is None
-        else [
+    rows: list[tuple[str, Any]] = []
+    if words is not None:
+        rows = [
             ("vocabulary", f"epsilon = {rounded_up(words.epsilon)} in {words.n_rounds} rounds"),
             ("tokens a person", f"at most {words.max_tokens}"),
             ("words", f"at most {words.max_features}"),
             ("expected words", f"about {words.words:.2g}, {words.token_share:.0%} of all tokens"),
             ("noise in topics", f"{words.extra_noise:.2f} times that with a public vocabulary"),
         ]
-    )
     rows += [
         ("topics", planned.n_components),
         ("expected batch", f"{planned.batch_size:g}"),
