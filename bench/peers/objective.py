@@ -92,7 +92,8 @@ class ObjectivePerturbationLogisticRegression(LinearClassifier):
         self._check_parameters()
         records, facts = self._read(X, y)
         public = self._with_records(Public(n_records=1, seed=0, **facts), records.n_rows)
-        target, delta = float(self.epsilon or 1.0), self._terms.target(public.n_records).delta
+        delta = min(1e-5, 0.1 / public.n_records) if self._terms.delta is None else float(self._terms.delta)
+        target = float(self.epsilon or 1.0)
         bound = math.hypot(self.row_norm, self._constant) if public.scale is None else public.scale
         curvature = bound**2 / (4 * math.expm1(self.curvature_share * target)) if self.private else 0.0
         ridge, noise_sd = max(float(self.alpha), curvature), 0.0

@@ -6,7 +6,7 @@ by the engine's contract. It never looks inside.
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from typing import Any, ClassVar
 
@@ -51,6 +51,8 @@ class Adapter(ABC):
     disjoint: bool = False
     #: Whether runs may draw minibatches.
     samples: bool = True
+    #: Layers of its own, in place of the common ones, by their letters.
+    layers: Mapping[str, Any] = {}
     #: Most canaries of layer H that a statistic has entries for.
     most_canaries: int = 1_000
 

@@ -263,9 +263,10 @@ class JobFolder(RunFolder):
             others = differing(_facts(self.path).get("asked"), planned.get("asked", {}))
             if (self.begun or self._purchased) and (other := next((one for one in others if one[1] != one[2]), None)):
                 raise ValueError(unlike(f"{self.path} holds a run", *other))
-            kept = _facts(self.path).get("times", {}) if self.begun or self._purchased else {}
+            kept = _facts(self.path).get("times") if self.begun or self._purchased else None
+            times = differing(kept, planned.get("times", {}))
             #: Files of the job that have another time of change than when the run here began.
-            self.changed = [name for name, time in planned.get("times", {}).items() if kept.get(name, time) != time]
+            self.changed = [name for name, then, now in times if None not in (then, now) and then != now]
             self._note(budget=None if budget is None else str(budget.path), **planned)
         except BaseException:
             self.close()
