@@ -177,7 +177,7 @@ def test_a_run_that_goes_on_tells_of_other_files(run, files, stopped, tmp_path):
     other = files.fit(*NOISE, *here[:3], tmp_path / "b" / "persons", "--resume")
     os.utime(files.docs, (9, 9))
     code, _, err = run(*other)
-    assert code == 0 and "warning: records and groups: changed since the run began that --resume continues" in err
+    assert code == 0 and "warning: groups and records: changed since the run began that --resume continues" in err
     assert f"{files.docs} and {other[-2]} were not read" in run(*other)[1]
 
 
