@@ -25,7 +25,7 @@ from vips_fast.accounting.gaussian import profile as gaussian_profile
 from vips_fast.accounting.privacy_loss.convolution import MAX_POINTS, Convolution, log_sum_exp
 from vips_fast.accounting.privacy_loss.distribution import Direction, largest
 from vips_fast.accounting.privacy_loss.dominating import base_pair, composed_pairs, pairs, told
-from vips_fast.accounting.privacy_loss.inversion import _WIDEST, Inversion, Sampled, _Sums, inverted_epsilon
+from vips_fast.accounting.privacy_loss.inversion import WIDEST, Inversion, Sampled, Sums, inverted_epsilon
 from vips_fast.accounting.privacy_loss.pairs import (
     GaussianPair,
     MirrorPair,
@@ -299,12 +299,12 @@ class Below(Inversion):
 
     _upper = False
 
-    def _side_below(self, x: float, sums: _Sums, tau: float) -> float:
+    def _side_below(self, x: float, sums: Sums, tau: float) -> float:
         """Return a lower bound of G at x."""
         value, error = self._sum(x, sums, math.exp(min(self._log_copies(x, sums.c, tau), 600.0)))
         return value - error
 
-    def _delta(self, epsilon: float, sums: _Sums, tau: float) -> float:
+    def _delta(self, epsilon: float, sums: Sums, tau: float) -> float:
         k = 8.0 * tau
         x = epsilon + self._shift + k
         found = [self._side_below(x, sums, tau), math.exp(min(x, 600.0)) * self._side_below(-x, sums, tau)]
@@ -312,7 +312,7 @@ class Below(Inversion):
 
     def epsilon_near(self, near: float, delta: float) -> float | None:
         """Bound epsilon at `delta` to about `rtol`, None if not tight; `near` is about the answer."""
-        if self._width > _WIDEST:
+        if self._width > WIDEST:
             return None
         tau = max(self._least, 0.06 * self._rtol * near)
         sums, before = self._tuned(near, tau), 1.1 * near

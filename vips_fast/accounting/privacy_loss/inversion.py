@@ -48,7 +48,7 @@ from .convolution import UNIT, ComplexArray
 #: The largest rate and the fewest steps that this is for, and the most frequencies.
 _RATE, _STEPS, _MOST = 1e-5, 1_000, 1 << 19
 #: The widest window: e to the power of its losses is a double.
-_WIDEST = 600.0
+WIDEST = 600.0
 #: Where |E S_i^(1 + s)|^2 - 1 is less, its logarithm is not good to an error of its argument.
 _SMALL = -0.5
 
@@ -82,7 +82,7 @@ class _Atoms(NamedTuple):
     steps: int
 
 
-class _Sums(NamedTuple):
+class Sums(NamedTuple):
     """The trapezoid rule's terms at the frequencies 0, h, 2 h, …, and a bound of their errors' sum."""
 
     c: float
@@ -145,7 +145,7 @@ class Inversion:
             for loss, masses, steps in self._parts
         )
 
-    def _sums(self, c: float, tau: float) -> _Sums:
+    def _sums(self, c: float, tau: float) -> Sums:
         """Compute F e^(-i w x) without its second factor. The line is Re s = c."""
         h = 2.0 * math.pi / self._width
         count = math.ceil(9.0 / (tau * h)) + 1
@@ -173,13 +173,13 @@ class Inversion:
         moments = np.exp(log_bound)
         terms = np.asarray(np.expm1(log_m) * over, np.complex128)
         if float(wrong.max()) > 0.1:
-            return _Sums(c, h, terms, math.inf)
+            return Sums(c, h, terms, math.inf)
         # The argument of the logarithm is near 1, so that it errs by little more than its argument.
         error = float(np.sum(2.0 * wrong * moments * np.abs(over) + 64.0 * UNIT * np.abs(terms)))
         terms[0] *= 0.5
         beyond = w[-1] + h
         left = (float(moments[0]) + 1.0) * math.exp(0.5 * tau * tau * (c * (c + 1.0) - beyond * beyond)) / (h * beyond)
-        return _Sums(c, h, terms, error + left * (1.0 + h / beyond))
+        return Sums(c, h, terms, error + left * (1.0 + h / beyond))
 
     def _log_copies(self, x: float, c: float, tau: float) -> float:
         """Bound ln of the wrapped copies of G around x, by Chernoff."""
@@ -200,10 +200,10 @@ class Inversion:
             self._known = [(o, self._cumulant(o), self._cumulant(-1.0 - o)) for o in orders]
         return self._known
 
-    def _rounding(self, x: float, sums: _Sums) -> float:
+    def _rounding(self, x: float, sums: Sums) -> float:
         return sums.h / math.pi * math.exp(-sums.c * x) * sums.error
 
-    def _sum(self, x: float, sums: _Sums, copies: float) -> tuple[float, float]:
+    def _sum(self, x: float, sums: Sums, copies: float) -> tuple[float, float]:
         """Return G at x and a bound of its error, of which the wrapped ``copies`` are a part."""
         turn = np.exp(-1j * math.remainder(sums.h * x, 2.0 * math.pi) * np.arange(len(sums.terms)))
         scale = sums.h / math.pi * math.exp(-sums.c * x)
@@ -215,13 +215,13 @@ class Inversion:
         error += math.expm1(self._mean) + 1e-12 * abs(value)
         return value, error
 
-    def _one_side(self, x: float, sums: _Sums) -> float:
+    def _one_side(self, x: float, sums: Sums) -> float:
         """Return the bound of G at x."""
         # Only copies from below may be negative.
         value, error = self._sum(x, sums, math.expm1(self._mean) / math.expm1(min(sums.c * self._width, 600.0)))
         return value + error
 
-    def _delta(self, epsilon: float, sums: _Sums, tau: float) -> float:
+    def _delta(self, epsilon: float, sums: Sums, tau: float) -> float:
         """Return the bound of delta at `epsilon`, the larger of both directions."""
         x = epsilon - self._shift
         rest = gaussian_profile(tau, x)
@@ -229,7 +229,7 @@ class Inversion:
         remove = 0.0 if epsilon >= self._known_loss else math.exp(x) * self._one_side(-x, sums) + rest
         return min(1.0, math.exp(self._growth) * max(add, remove))
 
-    def _tuned(self, x: float, tau: float) -> _Sums:
+    def _tuned(self, x: float, tau: float) -> Sums:
         """Sum for answers near x, on the line of least copies and rounding."""
 
         def badness(c: float, above: float) -> float:
@@ -245,12 +245,12 @@ class Inversion:
         part = 0.004 * math.sqrt(self._rtol / 1e-4)
         tau, points = self._width / 2_000.0, self._width * np.geomspace(5e-4, 0.48, 14)
         aim = float(points[0])
-        if self._width > _WIDEST:
+        if self._width > WIDEST:
             return None
         for _ in range(8):
             sums = self._tuned(aim, tau)
 
-            def excess(t: float, sums: _Sums = sums, tau: float = tau) -> float:
+            def excess(t: float, sums: Sums = sums, tau: float = tau) -> float:
                 value = self._delta(math.exp(t), sums, tau)
                 return math.log(value / delta) if value > 0.0 else -700.0
 
@@ -280,7 +280,7 @@ class Inversion:
         scale = max(epsilon, 0.01 * self._spread)
         tau = max(self._least, 0.004 * math.sqrt(self._rtol / 1e-4) * scale)
         # Farther out than half the window, copies of smaller losses would be counted.
-        if self._width > _WIDEST or epsilon > 0.48 * self._width:
+        if self._width > WIDEST or epsilon > 0.48 * self._width:
             return 1.0, False
         sums = self._tuned(scale, tau)
         found = self._delta(epsilon, sums, tau)
