@@ -631,3 +631,12 @@ def test_rare_words_and_those_of_long_texts_do_not_flatter_the_topics(short, lon
         known, less = (public_topics.expected_log(seen / seen.sum(), words) for words in (X.sum(), kept))
         missed.append(math.log1p(-true_gain(model, X, fresh)) + read.gained_nats[0] - (known - less) / 2.0)
     assert abs(np.mean(missed)) < 0.04, missed
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("expected", [np.nan, np.inf, 0.0, -1.0])
+def test_a_gain_over_what_is_no_number_has_the_same_bound(expected):
+    """Nothing is refused after the charge, and one more unit moves the sum by no more."""
+    others = np.array([1.0, expected, 2.0])
+    sums = [public_topics.frequency_gain(np.array([3, n, 5]), others) for n in range(4)]
+    assert np.abs(np.diff(sums)).max() <= public_topics._MOST * public_topics._NAT

@@ -233,8 +233,8 @@ def frequency_gain(counts: np.ndarray, expected: np.ndarray) -> int:
     counts. So one more unit, which has at most M words, changes the sum by at most M `_MOST`, and replacing a unit
     changes it by at most 2 M `_MOST`.
     """
-    # No unit has a word twice, so more than all judges are not expected.
-    usual = np.minimum(expected, JUDGES).astype(np.int64)
+    # No unit has a word twice, so more than all judges are not expected. What is no number is none, after the charge.
+    usual = np.where((expected > 0) & (expected < np.inf), np.minimum(expected, JUDGES), 0.0).astype(np.int64)
     most = max(int(counts.max(initial=0)), int(usual.max(initial=0)))
     t = np.arange(-(-most // _SLOPES) * _SLOPES, dtype=np.float64)
     slopes = (t + 1) * np.log(t + _BEFORE) - t * np.log(np.maximum(t - 1 + _BEFORE, _BEFORE))
