@@ -171,15 +171,14 @@ def test_a_word_of_a_table_may_be_outside():
 
 
 def twin(counts, expected):
-    """`frequency_gain`, one occurrence after another; and what is clipped off below the expected number."""
+    """`frequency_gain`, one occurrence after another."""
     total, before, most = 0, public_topics._BEFORE, int(_MOST * _NAT)
     for count, mean in zip(counts, expected, strict=True):
-        center, last, usual = round((math.log(mean) + 1.0) * _NAT), -math.inf, int(min(mean, public_topics.JUDGES))
-        for t in range(max(int(count), usual)):
+        center, last = round((math.log(mean) + 1.0) * _NAT), -math.inf
+        for t in range(int(count)):
             slope = (t + 1) * math.log(t + before) - t * math.log(max(t - 1 + before, before))
             last = max(last, round(slope * _NAT))
-            clipped = min(max(last - center, -most), most)
-            total += clipped * (t < count) + (last - center - clipped) * (t < usual)
+            total += min(max(last - center, -most), most)
     return total
 
 
@@ -199,7 +198,8 @@ def test_no_clip_is_felt_where_a_word_is_about_as_frequent_as_expected(number):
     before = public_topics._BEFORE
     for count in (max(number // 10, 1), number, min(10 * number, 20_000)):
         nats = count * (math.log(count - 1 + before) - math.log(number) - 1.0)
-        found = frequency_gain(np.array([count]), np.array([float(number)])) / _NAT
+        expected = np.array([float(number)])
+        found = frequency_gain(np.array([count]), expected) / _NAT + public_topics.clipped_off(expected)
         assert found == pytest.approx(nats, abs=1e-6 * max(count, number))
 
 

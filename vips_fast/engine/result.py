@@ -18,7 +18,7 @@ from .ledger import Ledger
 from .statement import Privacy
 
 #: Version of a digest's contents and of the files that contain it.
-FORMAT = 4
+FORMAT = 5
 _SETTING, _CLASSES = "setting.", "public.classes"
 
 

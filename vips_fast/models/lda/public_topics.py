@@ -219,40 +219,38 @@ def frequency_gain(counts: np.ndarray, expected: np.ndarray) -> int:
     ``counts``, (V,) int64, say how many units have each word; ``expected``, (V,) float64, how many should. It is the
     sum over words v and over t < counts_v of the ratio (b = `_BEFORE`)
 
-        h_v(t) = clip( (t+1) log(t + b) − t log(t − 1 + b) − log expected_v − 1 )   in [−`_MOST`, `_MOST`],
+        h_v(t) = clip( (t+1) log(t + b) − t log(t − 1 + b) − log expected_v − 1 )   in [−`_MOST`, `_MOST`].
 
-    and of what the clip takes off for t < expected_v, a public number. Without the clip the sum over t < c is
-    c log(c − 1 + b) − c log expected_v − c: each of the c units predicts the word by the c − 1 others and the b
-    occurrences before them. So nobody is predicted by her own words. By the 1 that is taken off, a word as frequent as
-    expected has ratios of about 0, and it hardly matters how many words there are. The clip changes the sum only where
-    a word is about e^`_MOST` times as frequent as expected, or as rare.
+    Without the clip the sum over t < c is c log(c − 1 + b) − c log expected_v − c: each of the c units predicts the
+    word by the c − 1 others and the b occurrences before them. So nobody is predicted by her own words. By the 1 that
+    is taken off, a word as frequent as expected has ratios of about 0, and it hardly matters how many words there are.
 
     Notes
     -----
-    *Sensitivity.* Each h is an integer in [−`_MOST`, `_MOST`] times `_NAT`, and the public number is the same for any
-    counts. So one more unit, which has at most M words, changes the sum by at most M `_MOST`, and replacing a unit
-    changes it by at most 2 M `_MOST`.
+    *Sensitivity.* Each h is an integer in [−`_MOST`, `_MOST`] times `_NAT`. So one more unit, which has at most M
+    words, changes the sum by at most M `_MOST`, and replacing a unit changes it by at most 2 M `_MOST`.
     """
-    # No unit has a word twice, so more than all judges are not expected. What is no number is none, after the charge.
-    usual = np.where((expected > 0) & (expected < np.inf), np.minimum(expected, JUDGES), 0.0).astype(np.int64)
-    most = max(int(counts.max(initial=0)), int(usual.max(initial=0)))
-    t = np.arange(-(-most // _SLOPES) * _SLOPES, dtype=np.float64)
+    t = np.arange(-(-int(counts.max(initial=0)) // _SLOPES) * _SLOPES, dtype=np.float64)
     slopes = (t + 1) * np.log(t + _BEFORE) - t * np.log(np.maximum(t - 1 + _BEFORE, _BEFORE))
     # Ascending, so that the clip cuts off a first and a last part of them.
     steps = np.maximum.accumulate(np.rint(slopes * _NAT).astype(np.int64))
     sums = np.concatenate(([0], np.cumsum(steps)))
     center = np.rint((np.log(expected) + 1.0) * _NAT).astype(np.int64)
-    most_nats = int(_MOST * _NAT)
-    low, high = (np.searchsorted(steps, center + bound) for bound in (-most_nats, most_nats))
+    most = int(_MOST * _NAT)
+    first = np.minimum(np.searchsorted(steps, center - most), counts)
+    last = np.maximum(np.minimum(np.searchsorted(steps, center + most), counts), first)
+    inside = sums[last] - sums[first] - (last - first) * center
+    return sum(((counts - last - first) * most + inside).tolist())
 
-    def clipped(numbers: np.ndarray) -> np.ndarray:
-        first = np.minimum(low, numbers)
-        last = np.maximum(np.minimum(high, numbers), first)
-        inside = sums[last] - sums[first] - (last - first) * center
-        return np.asarray((numbers - last - first) * most_nats + inside)
 
-    found = clipped(counts) + sums[usual] - usual * center - clipped(usual)
-    return sum(found.tolist())
+def clipped_off(expected: np.ndarray) -> float:
+    """Nats that the clip of `frequency_gain` takes off if all words, (V,), are as frequent as ``expected``.
+
+    Added to a gain, the clip changes it only where a word is about e^`_MOST` times as frequent as expected, or as rare.
+    """
+    usual = np.minimum(expected, JUDGES).astype(np.int64)  # no unit has a word twice
+    nats = np.log(np.maximum(usual - 1, 0) + _BEFORE) - np.log(expected) - 1.0
+    return float(usual @ nats) - frequency_gain(usual, expected) / _NAT
 
 
 def expected_log(shares: np.ndarray, words: float) -> float:
@@ -714,7 +712,8 @@ class PublicTopicsModel(Model):
             return 0.0, _NOTHING  # the noise hides a whole unit
         values, noise = self._score_mean
         kept, kept_sd = _joined(values[-2] / kept_unit, noise / kept_unit, *lengths.mean_kept)
-        gain, gain_sd = values[-1] / gain_unit, noise / gain_unit
+        gain = values[-1] / gain_unit + clipped_off(self._expected) / self._judges
+        gain_sd = noise / gain_unit
         # The frequencies of the words add up to 1 with the occurrences before the records.
         words = self._judges * kept
         total = words + _BEFORE * self.n_words
