@@ -481,7 +481,6 @@ class PublicTopicsModel(Model):
         elif self._done >= self._first_score:
             self.kind, size = SCORE, self._half.cells + (0 if self._compares else 2)
             read, own = self.read_out, self._own is not None
-            self._expected = self._judges * self._lengths.mean_kept[0] * read.masses
             if not self._half.candidates:
                 self._half.take(*self._candidates(own, self._compared), read.masses)
                 if own:
@@ -607,6 +606,11 @@ class PublicTopicsModel(Model):
     def _judges(self) -> float:
         """Units that a score asks, expected."""
         return self._batch * self._share
+
+    @property
+    def _expected(self) -> np.ndarray:
+        """Units that are expected to keep each word in a score, (V,)."""
+        return self._judges * self._lengths.mean_kept[0] * self.read_out.masses
 
     # -- topics of the records' own
 
