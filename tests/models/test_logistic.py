@@ -1,10 +1,12 @@
 """Bayesian logistic regression as a user meets it."""
 
 import math
+import time
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
+import threadpoolctl
 from scipy.special import expit
 from sklearn.metrics import roc_auc_score
 
@@ -48,6 +50,19 @@ def test_storages_agree(storage):
     np.testing.assert_allclose(other.coef_, dense.coef_, rtol=1e-6)
     np.testing.assert_allclose(other.predict_proba(other_X), dense.predict_proba(X), atol=1e-7)
     np.testing.assert_allclose(other.decision_variance(other_X), dense.decision_variance(X), atol=1e-7)
+
+
+def test_a_fit_of_a_small_table_wakes_no_thread_of_a_blas():
+    # One that is woken spins for some 30 ms, which is as long as such a fit takes.
+    X, y, _ = data(1000, 20)
+    model = BayesianLogisticRegression(n_records=1000, delta=1e-6, n_jobs=1, classes=[0, 1])
+    with threadpoolctl.threadpool_limits(2, user_api="blas"):
+        model.fit(X, y)
+        time.sleep(0.1)
+        before = time.process_time() - time.thread_time()
+        model.fit(X, y)
+        time.sleep(0.1)
+        assert time.process_time() - time.thread_time() - before < 0.01
 
 
 def test_the_variance_of_minibatches_is_in_the_covariance():

@@ -224,7 +224,7 @@ def not_finite(matrix: Any) -> np.ndarray:
     """Find the rows that hold NaN or infinity."""
     if not sparse.issparse(matrix):
         with np.errstate(all="ignore"):
-            if math.isfinite(np.vdot(matrix, matrix)):
+            if math.isfinite(matrix.sum()):
                 return np.zeros(len(matrix), dtype=bool)
         return np.asarray(~np.isfinite(matrix).all(axis=1))
     mask = np.zeros(matrix.shape[0], dtype=bool)
