@@ -43,6 +43,7 @@ Record = dict[str, Any]
 
 #: Head of a log without records.
 NO_HEAD = "0" * 64
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False, default=repr)
 _MAGIC = b"vips_fast log 1"
 _WIDTH = len(_MAGIC) + 1 + 8 + 1 + 12 + 1 + 8 + 1
 
@@ -53,7 +54,7 @@ class LogDamagedError(ValueError):
 
 def canonical_json(value: Any) -> bytes:
     """Encode a value as JSON in one spelling, other types by repr."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False, default=repr).encode()
+    return _ENCODER.encode(value).encode()
 
 
 def json_digest(value: Any) -> str:

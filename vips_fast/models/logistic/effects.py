@@ -358,11 +358,12 @@ class Reading:
         changes are known.
         """
         made = np.ones((len(self.weights), parts.shape[0]), dtype=bool)
+        sizes, squares = abs(parts), parts.multiply(parts).sum(axis=1)
         made[list(self.absent)] = False
-        made[:, abs(parts) @ (self.separating[1] | self.flat) > 0] = False
+        made[:, sizes @ (self.separating[1] | self.flat) > 0] = False
         if self.full:
             # A small part is that of one of many columns for values. A schema's changes have none in such a set.
-            least = (_ALONG if self.schema is None else _SHARE_OF_PRIOR**2) * parts.multiply(parts).sum(axis=1)
+            least = (_ALONG if self.schema is None else _SHARE_OF_PRIOR**2) * squares
             made &= [((parts @ hidden) ** 2).max(axis=1, initial=0.0) <= least for hidden in self._hidden]
         if not self.private or not self.full:
             return made
@@ -375,7 +376,7 @@ class Reading:
             if self.constant and moments[-1] > 0:
                 # A row and its constant have the same weight.
                 length = min(length, self.constant * math.sqrt(max(float(moments.sum() / moments[-1]), 1.0)))
-            usual = (_SHARE_OF_PRIOR * _PRIOR_LOGIT / length) ** 2 * parts.multiply(parts).sum(axis=1)
+            usual = (_SHARE_OF_PRIOR * _PRIOR_LOGIT / length) ** 2 * squares
             made[k] &= self.variances(k, parts) <= np.maximum(usual, (parts @ own / _FAR) ** 2)
             if noise and made[k].any():
                 along = parts @ np.linalg.inv(curvature + _RIDGE * noise * np.eye(len(curvature)))
@@ -384,11 +385,11 @@ class Reading:
                 variance = (square * (2 * square @ errors - square * errors.diagonal())).sum(axis=1)
                 made[k] &= (1 - _LEFT) * shown >= _CLEAR * np.sqrt(variance)
                 made[k] &= parts.multiply(along).sum(axis=1) >= _SEEN * noise * square.sum(axis=1)
-                of_value = abs(parts) @ self._sizes > 0
+                of_value = sizes @ self._sizes > 0
                 for j in np.flatnonzero(made[k] & of_value).tolist():
                     made[k, j] = not self._endless(k, parts[[j]])
                 # How the curvature of a separated value's records goes with numbers is hidden, and draws these to 0.
-                size = abs(parts) @ self._sizes / np.maximum(abs(parts) @ (self._sizes > 0), 1)
+                size = sizes @ self._sizes / np.maximum(sizes @ (self._sizes > 0), 1)
                 if (~made[k] & (np.abs(parts @ own) * size > _TELLING)).any():
                     made[k] &= of_value
         return made
@@ -491,12 +492,14 @@ class Reading:
     def limits(self, level: float) -> np.ndarray:
         """Compute the limits of the coefficients' central intervals, (K, d, 2)."""
         check_number("level", level, 0, 1, low_open=True, high_open=True)
-        each = sparse.eye_array(self.d, self.weights.shape[1], format="csr")
-        sd = np.sqrt([self.variances(k, each) for k in range(len(self.weights))])
-        # A number's coefficient is known if its change is, and a value's by itself.
-        numbers = [change.step != 0 for change in self.changes]
-        sure = self.known if self.schema is None else np.where(numbers, self.known, self._known(each))
-        half, own = np.where(sure, ndtri(0.5 + level / 2) * sd, np.inf), self.weights[:, : self.d]
+        d, known = self.d, self.known
+        if self.schema is not None:
+            # A number's coefficient is known if its change is, and a value's by itself.
+            each = self._known(sparse.eye_array(d, self.weights.shape[1], format="csr"))
+            known = np.where([change.step != 0 for change in self.changes], known, each)
+        own = self.covariance if self.spherical else self.covariance.diagonal(axis1=-2, axis2=-1)[..., :d]
+        half = np.where(known, ndtri(0.5 + level / 2) * np.sqrt(np.maximum(own, 0.0)), np.inf)
+        own = self.weights[:, :d]
         return np.stack([own - half, own + half], axis=-1)
 
     def effects(self, level: float) -> list[Effect]:

@@ -25,8 +25,9 @@ WEIGHTS = WEIGHTS / WEIGHTS.sum()
 NODES, WEIGHTS = NODES[WEIGHTS > 1e-18], WEIGHTS[WEIGHTS > 1e-18]
 #: Of fewer columns it is quicker to find all eigenvalues than those that show, which are few if noise is large.
 _ALL_BELOW = 128
-#: From this many standard deviations of the noise on a positive value is taken as it is seen.
-_AS_SEEN = 300.0
+#: From this many standard deviations of the noise on a positive value is taken as it is seen; and the smaller points of
+#: positive values' prior, over the noise.
+_AS_SEEN, _SMALL_POINTS = 300.0, np.geomspace(0.02, 5.5, 60)
 #: Standard deviations of a logit under the prior; their weights are around 2, by a factor of 2. The largest are for
 #: columns that nearly measure one thing, whose coefficients are much larger than logits are.
 _PRIOR_LOGITS = np.array([2.0, 4.0, 8.0, 16.0, 32.0])
@@ -62,11 +63,14 @@ class Spectrum:
         edge = 2 * hidden if noise_sd else -math.inf
         if d < _ALL_BELOW:
             values, vectors, _ = linalg.lapack.dsyevd(matrix.T, lower=0)
-            values, vectors = values[values > edge], vectors[:, values > edge]
+            above = values > edge
+            values, vectors = values[above], vectors[:, above]
         else:
             values, vectors = linalg.eigh(matrix, subset_by_value=(edge, math.inf), check_finite=False)
-        rest = d - len(values)
-        usual = float((np.trace(matrix) - values.sum()) / rest if rest > len(values) else np.median(values))
+        n, rest = len(values), d - len(values)
+        # They are in order, so that two of them tell the median.
+        usual = (matrix.trace() - values.sum()) / rest if rest > n else (values[(n - 1) // 2] + values[n // 2]) / 2
+        usual = float(usual)
         usual = usual if hidden < usual < 6 * hidden else 0.0
         shown = values - usual > edge
         excess = np.maximum(values[shown] - usual, 0.0)
@@ -114,12 +118,12 @@ def second_moment(
     if k < d:
         r[:k, k], variance_of_r[:k, k] = shrink(seen[:k, k], noise[:k, k])
         r[k], variance_of_r[k] = r[:, k], variance_of_r[:, k]
-    pairs = np.triu_indices(k, 1)
     if k > 1:
+        pairs, own, variance = ~np.tri(k, dtype=bool), r[:k, :k], variance_of_r[:k, :k]
         center = np.outer(r[:k, -1], r[:k, -1])[pairs] if k < d else 0.0
-        found, uncertain_pairs = shrink(seen[pairs] - center, noise[pairs], common=True)
-        r[pairs] = r.T[pairs] = found + center
-        variance_of_r[pairs] = variance_of_r.T[pairs] = uncertain_pairs
+        found, uncertain_pairs = shrink(seen[:k, :k][pairs] - center, noise[:k, :k][pairs], common=True)
+        own[pairs] = own.T[pairs] = found + center
+        variance[pairs] = variance.T[pairs] = uncertain_pairs
     variance_of_r.flat[:: d + 1] = uncertain / diagonal**2
     # What the noise can hide, and no more, keeps the matrix from being singular.
     least = max(min(0.1, float(variance_of_r.sum(axis=1).mean())), 1e-9 * d)
@@ -138,10 +142,11 @@ def shrink(seen: np.ndarray, noise: np.ndarray, common: bool = False) -> tuple[n
     mean = float((seen * over).sum() / over.sum()) if common else 0.0
     t = max(float((weight * ((seen - mean) ** 2 - noise)).sum() / weight.sum()), 0.0)
     for _ in range(30):
+        both = t + noise
         if common:
-            over = 1 / (t + noise)
+            over = 1 / both
             mean = float((seen * over).sum() / over.sum())
-        trust, last = t / (t + noise), t
+        trust, last = t / both, t
         t = float(((trust * (seen - mean)) ** 2 + trust * noise).sum()) / len(seen)
         if abs(t - last) <= 1e-3 * t:
             break
@@ -162,8 +167,7 @@ def positive_moments(seen: np.ndarray, noise_sd: float) -> tuple[np.ndarray, np.
         return mean, variance
     seen = seen[near]
     # Neighbors are never further apart than half the noise.
-    low = np.geomspace(0.02, 5.5, 60)
-    points = noise_sd * np.append(low, np.arange(6.0, 1.1 * float(seen.max()) / noise_sd, 0.5))
+    points = noise_sd * np.append(_SMALL_POINTS, np.arange(6.0, 1.1 * float(seen.max()) / noise_sd, 0.5))
     log = -0.5 * ((seen[:, None] - points) / noise_sd) ** 2
     likelihood = np.exp(log - log.max(axis=1, keepdims=True))
     weight = np.full(len(points), 1 / len(points))

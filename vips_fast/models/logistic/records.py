@@ -113,7 +113,10 @@ def entries_of(block: Rows) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def _dense_edges(n_rows: int, n_features: int) -> np.ndarray:
-    return np.append(np.arange(0, n_rows, max(LEAST_ROWS, BLOCK_ENTRIES // n_features)), n_rows)
+    size = max(LEAST_ROWS, BLOCK_ENTRIES // n_features)
+    edges = np.arange(0, n_rows + size, size)
+    edges[-1] = n_rows
+    return edges
 
 
 def _sparse_edges(lengths: np.ndarray) -> np.ndarray:
