@@ -53,16 +53,20 @@ def test_storages_agree(storage):
 
 
 def test_a_fit_of_a_small_table_wakes_no_thread_of_a_blas():
-    # One that is woken spins for some 30 ms, which is as long as such a fit takes.
+    # One that is woken spins for some 30 ms, which is as long as such a fit takes. The least of three: others may wake.
     X, y, _ = data(1000, 20)
     model = BayesianLogisticRegression(n_records=1000, delta=1e-6, n_jobs=1, classes=[0, 1])
-    with threadpoolctl.threadpool_limits(2, user_api="blas"):
-        model.fit(X, y)
-        time.sleep(0.1)
+
+    def others():
         before = time.process_time() - time.thread_time()
         model.fit(X, y)
         time.sleep(0.1)
-        assert time.process_time() - time.thread_time() - before < 0.01
+        return time.process_time() - time.thread_time() - before
+
+    with threadpoolctl.threadpool_limits(2, user_api="blas"):
+        model.fit(X, y)
+        time.sleep(0.1)
+        assert min(others() for _ in range(3)) < 0.01
 
 
 def test_the_variance_of_minibatches_is_in_the_covariance():
