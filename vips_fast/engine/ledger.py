@@ -309,10 +309,10 @@ class Ledger:
         differs from the earlier releases', or the part is not a name.
         """
         with self._lock:
-            spent = self.spent
-            if not event.leaves() and (part, getattr(event, "event", None)) not in spent:
+            known = [each for run in self._runs for each in run.spent]
+            if not event.leaves() and (part, getattr(event, "event", None)) not in known:
                 raise ValueError("event: an empty event must belong to an epoch that is already recorded")
-            for _, first in list(spent)[:1]:
+            for _, first in known[:1]:
                 ComposedEvent((first, event))  # refuses a mix of relations
             record = {"kind": "release", "event": event.to_dict(), "clip_norm": clip_norm, "sensitivity": sensitivity}
             self._append(record if part is None else dict(record, part=check_name("part", part)))

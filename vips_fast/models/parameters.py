@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
+from functools import cache
 from pathlib import Path
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypedDict, get_args, is_typeddict
@@ -55,13 +56,18 @@ class Options:
         None in a dict is an option's default, too.
         """
         if given is None or isinstance(given, cls):
-            return cls() if given is None else given
+            return cls._default() if given is None else given
         if not isinstance(given, Mapping):
             raise ValueError(f"options={given!r}: expected {cls.__name__}, a dict or None")
         known = [one.name for one in fields(cls)]
         if unknown := sorted(given.keys() - {*known}, key=repr):
             raise ValueError(f"options: {unknown[0]!r} is not an option: expected one of {', '.join(known)}")
         return cls(**{name: value for name, value in given.items() if value is not None})
+
+    @classmethod
+    @cache
+    def _default(cls) -> Self:
+        return cls()
 
 
 class Words(str):
