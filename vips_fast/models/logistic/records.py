@@ -17,7 +17,7 @@ from ...engine.units import Selection
 from ...kernels.logistic import MAX_FEATURES, Rows
 
 #: Stored entries of one block of records, and least rows of a dense one.
-BLOCK_ENTRIES, LEAST_ROWS = 131_072, 256
+BLOCK_ENTRIES, LEAST_ROWS = 65_536, 256
 
 #: Without privacy: limits of a column's largest absolute value, and of its ratio to another column's. Factors of second
 #: moments have 20 bits for the longest row, and so some 100 steps for a column 10,000 times smaller.
