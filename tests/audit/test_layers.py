@@ -3,9 +3,11 @@
 A fault is put into a subject on which the same layer passes. So it is the fault that is seen.
 """
 
+import subprocess
 from dataclasses import replace
 from functools import partial
 from itertools import product
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import faults
@@ -28,7 +30,7 @@ from vips_fast import (
     PrivateVocabulary,
     SigmoidBeliefNetwork,
 )
-from vips_fast.audit import Part, Sizes, audit, conjugate_adapter
+from vips_fast.audit import Part, Sizes, adapter_for, audit, conjugate_adapter, rebuild
 from vips_fast.audit.adapter import Adapter
 from vips_fast.audit.adapters import LdaAdapter
 from vips_fast.data import groups
@@ -68,18 +70,20 @@ class Begun(LdaAdapter):
         return super().canaries(*arguments) if self.kind is Words else None
 
 
-# B: `CoarseGrid` drops bits from an eighth of 2^17 rows on. C: a wrong sd by 10 % is 60 standard errors
-# off, of a score 14. D: mu of 1.36 or more against 1, known to +- 0.2, is seven standard errors off. E: 80 runs a side
-# give away 0.25 on either side; the gap between 0.88 and the claimed 0.2 at epsilon = 0 is 0.68.
-SIZES = Sizes(pairs=75, records=40, draws=200_000, releases=1_200, runs=40, rows=2**13)
+# B: `CoarseGrid` drops bits from an eighth of 2^17 rows on. C: a wrong sd by 10 % is 44 standard errors off, of a score
+# 10. D: mu of 1.36 or more against 1, known to +- 0.2, is seven standard errors off. E: of 160 runs a side, the attack
+# being chosen on one half, too little noise measures delta(0) five standard deviations above the claim.
+SIZES = Sizes(pairs=40, records=20, draws=100_000, releases=1_200, runs=40, rows=2**13)
 LARGE = replace(SIZES, rows=2**17)
-PERSONS = Sizes(pairs=60, records=20, draws=200_000, releases=1_200, runs=60, rows=2**13)
+PERSONS = Sizes(pairs=40, records=20, draws=100_000, releases=1_200, runs=40, rows=2**13)
 OWN = Sizes(pairs=40, records=20, draws=100_000, releases=1_000, runs=20, rows=2**13)
 # D: mu = sqrt(2) is seen to be above 1 with seven standard errors to spare.
-TABLES = Sizes(pairs=40, records=12, draws=200_000, releases=1_800, runs=60, rows=2**13, canaries=1_000)
+TABLES = Sizes(pairs=40, records=12, draws=100_000, releases=1_800, runs=60, rows=2**13, canaries=400)
 # E: 250 purchases a side bound the delta of a lone token to +- 0.05.
-PURCHASES = Sizes(pairs=60, records=15, draws=200_000, releases=1_500, runs=250, rows=2**12, canaries=3_000)
-PRIOR = Sizes(pairs=40, records=12, draws=200_000, releases=1_200, runs=60, rows=2**13)
+PURCHASES = Sizes(pairs=60, records=15, draws=100_000, releases=1_500, runs=250, rows=2**12, canaries=3_000)
+PRIOR = Sizes(pairs=40, records=12, draws=100_000, releases=1_200, runs=60, rows=2**13)
+#: Subjects whose layer B has as many blocks of records as its most threads, sixteen. The others have an eighth of them.
+OF_ALL_THREADS = ("lda_9", "network", "logistic")
 RESAMPLED = LdaOptions(dtype="float64", length_method="resample")
 
 
@@ -98,7 +102,9 @@ def bought(kind=PrivateVocabulary):
 
 
 def too_long(records, parameters, out):
-    out[:] = 1e3 * records
+    for i in range(len(records)):
+        for j in range(records.shape[1]):
+            out[i, j] = 1e3 * records[i, j]
 
 
 def subjects(sizes, **named):
@@ -136,15 +142,15 @@ SUBJECTS = subjects(
     logistic_4=logistic(classes=[0, 1, 2, 3]),
 )
 SUBJECTS |= subjects(LARGE, lda=lda(2))
-# D: an unclipped score shows less.
+# D: an unclipped score shows less. A: other pairs have unclipped scores far apart in the states of other releases, too.
 SUBJECTS |= subjects(
-    replace(SIZES, releases=2_000),
+    replace(SIZES, pairs=75, releases=2_000),
     lda_whole=lda(2, sampling="full", options={"relation": "add_remove"}),
     lda_replaced=lda(2, **REPLACE),
 )
 # The paper's topic model has no read-out, which would refuse a state of numbers that overflow.
-SUBJECTS |= subjects(replace(LARGE, runs=200), lda_paper=paper_lda(2, sampling="poisson"))
-# delta(0) = .35 is claimed, and .95 true of several minibatches.
+SUBJECTS |= subjects(replace(LARGE, runs=160), lda_paper=paper_lda(2, sampling="poisson"))
+# delta(0) = .35 is claimed, and .95 true of several minibatches: six standard deviations of what is measured.
 ALLOCATED = dict(sampling="random_allocation")
 SUBJECTS |= subjects(replace(SIZES, runs=360), lda_allocated=paper_lda(2, noise_multiplier=0.7, **ALLOCATED))
 # delta(0) = .81 is claimed, as if a record were in no minibatch now and then, and .97 true.
@@ -204,12 +210,40 @@ SUBJECTS |= subjects(
 )
 
 
+@pytest.fixture(autouse=True)
+def no_forecast_of_tables(monkeypatch):
+    """It would take nine tenths of their audits, and reads public numbers alone."""
+    monkeypatch.setattr(tables.TopicTables, "_forecast", lambda *_: None)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_process_elsewhere():
+    """Let one process answer all jobs of layer G, one after the other: to start one takes longer than its answer."""
+    started = []
+
+    def run(command, *, input, env, **_):
+        if not started:
+            pipes = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
+            started.append(subprocess.Popen(command, env=env, **pipes))
+        print(input, file=started[0].stdin)
+        answers = [started[0].stdout.readline() for _ in input.splitlines()]
+        return subprocess.CompletedProcess(command, started[0].poll() or 0, "".join(answers), "")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rebuild, "subprocess", SimpleNamespace(run=run))
+        yield
+    for process in started:
+        process.communicate()
+
+
 def report_of(name, layers, rows=None, instead=None, **faulty):
     """Audit a subject, or a wrong one in its place, with faults in the seams."""
     sizes, subject = SUBJECTS[name]
     subject = subject if instead is None else instead
     with seams(**faulty):
-        made = subject() if callable(subject) else subject
+        made = adapter_for(subject() if callable(subject) else subject)
+        if name not in OF_ALL_THREADS or rows is not None:
+            made.many = min(made.many, max(made.many // 8, 1_000))
         report = audit(made, layers=layers, sizes=sizes, random_state=0, rows_per_unit=rows)
     print(report.text())
     return report
@@ -235,34 +269,35 @@ KINDS = [kind.__name__ for kind in ALL_KINDS]
 PASS = [
     (MODELS, "A B", [None]),
     (["lda_4", "classes", "classes_replaced", "logistic_4", "network_9"], "A", [None]),
-    (["lda_replaced", "lda_whole"], "A B C D", [None]),
-    (["lda", "lda_no_share_clipped", "network", "logistic"], "C", [None]),
-    (["lda", "lda_nine_steps", "lda_nine_steps_replaced", "network"], "D", [None]),
-    (["logistic", "logistic_3", "logistic_uncentered"], "D", [None]),
-    (["lda", "lda_paper", "lda_allocated", "network", "logistic"], "E", [None]),
+    (["lda_replaced", "lda_whole"], "A B D", [None]),
+    (["lda", "lda_whole", "network", "logistic"], "C", [None]),
+    (["lda_nine_steps", "lda_nine_steps_replaced", "network", "logistic"], "D", [None]),
+    # A run of the network takes ten times as long: `test_audit.py::test_long_sizes` attacks it.
+    (["lda", "lda_paper", "lda_allocated", "logistic"], "E", [None]),
     (OF_PERSONS, "A B", [7]),
     (["logistic", "logistic_replaced", "network_some_rows"], "A", [1, 2, 100]),
     (["logistic", "network_some_rows"], "D", [50]),
-    (["logistic", "network_some_rows"], "E", [3]),
+    (["logistic"], "E", [3]),
     (["logistic", "network_some_rows"], "G", [7]),
     (["logistic_cut"], "B", [7]),
     (["Mean_poisson"], "AB", [7]),
     (["tables", "vocabulary"], "A B C D E G H", [None]),
     (["tables_replaced", "tables_one_column", "tables_one_column_replaced"], "A", [None]),
     (["tables"], "AB", [5]),
-    (["spherical"], "ABDG", [None]),
+    (["spherical"], "ABG", [None]),
     (["spherical_no_intercept"], "AB", [None]),
     (["spherical_replaced"], "AB", [7]),
     (["spherical"], "A", [7]),
     (["counts", "exposures"], "A B", [None, 5]),
-    (["exposures"], "D G", [None]),
+    (["exposures"], "G", [None]),
     # A release has the same noise for both relations, and mu follows from the distances of layer A.
     ([f"{name}_poisson" for name in OWN_MODELS], "AB", [None]),
     ([f"{name}_without_replacement" for name in OWN_MODELS], "A", [None]),
     # What E adds, the run, all own models share.
-    (["Mean_poisson", "Mean_without_replacement", "GaussianMixture_poisson"], "E", [None]),
-    (["Mean_poisson", "GaussianMixture_poisson"], "CD", [None]),
-    (["own_replaced", "mixture_replaced"], "AD", [None]),
+    (["Mean_poisson", "Mean_without_replacement"], "E", [None]),
+    (["Mean_poisson"], "CD", [None]),
+    (["own_replaced"], "AD", [None]),
+    (["mixture_replaced"], "A", [None]),
     (["own_too_long"], "AB", [None]),
     ([f"{kind}_{relation}" for kind in KINDS for relation in RELATIONS], "A", [None]),
     ([f"{kind}_add_remove" for kind in KINDS], "BC", [None]),
@@ -276,9 +311,9 @@ PASS = [
 HONEST = [(name, one, n) for names, layers, rows in PASS for name in names for one in layers.split() for n in rows]
 #: Where the interval of layer D holds the claim, which the worst pair attains. (Of the score, opposite rows and other
 #: steps the worst pair comes near.)
-ATTAINED = ("lda_nine_steps", "lda_nine_steps_replaced", "network", "logistic", "logistic_3")
+ATTAINED = ("lda_nine_steps", "lda_nine_steps_replaced", "network", "logistic")
 #: Where the attack is strong enough to mean something. Mu is known to +-0.17.
-STRONG = ("network", "logistic", "logistic_3", "logistic_uncentered", *(f"Words_{one}_whole" for one in RELATIONS))
+STRONG = ("network", "logistic", *(f"Words_{one}_whole" for one in RELATIONS))
 
 
 def holds(name, rows, report):
@@ -587,16 +622,16 @@ REBUILT = "rebuilt bit for bit"
 SMALL = {
     "lda_replaced": declaring(LatentDirichletAllocation, 1.0)(2, **REPLACE),
     "classes_replaced": declaring(ClassConditionalNetwork, 1.0)(2, **REPLACE),
-    # mu = 2 against 1 (of the mixture 1.86), with 1,000 releases a side known to +- 0.25.
+    # mu = 2 against 1, with 1,000 releases a side known to +- 0.25.
     "own_replaced": partial(conjugate_adapter, declaring(Mean, 1.0)(**REPLACE), POINTS),
     "mixture_replaced": partial(conjugate_adapter, declaring(GaussianMixture, 1.0)(n_components=1, **REPLACE), POINTS),
 }
 CENTERING = partial(conjugate_adapter, Centering(3, projection=2), POINTS)
 FAULTS = [
     *(Fault(subject, "A", (DISTANCE,), fault) for subject, fault in SMALL.items()),
-    *(Fault(subject, "D", (MU,), fault) for subject, fault in SMALL.items() if subject != "classes_replaced"),
-    # The article's own model: mu = 1.414 where 1 is claimed.
-    *(Fault("lda_replaced", layer, (check,), paper_lda(2, **REPLACE)) for layer, check in (("A", DISTANCE), ("D", MU))),
+    *(Fault(subject, "D", (MU,), SMALL[subject]) for subject in ("lda_replaced", "own_replaced")),
+    # The article's own model.
+    Fault("lda_replaced", "A", (DISTANCE,), paper_lda(2, **REPLACE)),
     # Estimators.
     Fault("lda", "A", (DISTANCE,), faults.NoClip(2)),
     Fault("lda", "A", ("public facts", "number of rows"), faults.CountsRows(2)),
@@ -605,7 +640,6 @@ FAULTS = [
     Fault("lda", "A", ("invalid records",), faults.Repairs(2)),
     Fault("logistic_4", "A", (DISTANCE,), faults.ClipsEachClass(classes=[0, 1, 2, 3])),
     Fault("spherical", "A", (DISTANCE,), faults.LongRows(covariance="spherical")),
-    Fault("spherical", "D", (MU,), faults.LongRows(covariance="spherical")),
     Fault("spherical", "A", (DISTANCE,), faults.UnclippedUnits(covariance="spherical"), rows=7),
     Fault("spherical", "G", (REBUILT,), faults.ExactMean(covariance="spherical")),
     Fault("counts", "A", ("distance of",), faults.LoudCounts(largest=7.0)),
@@ -653,9 +687,8 @@ FAULTS = [
     Fault("lda", "C", ("uncorrelated: two runs, first steps", "fresh sampling"), dict(randomness=fixed_seed)),
     Fault("lda", "C", ("charged",), dict(sampler=faults.Undercharged)),
     Fault("lda", "A", (DISTANCE,), dict(backend=faults.RealisedBatch)),
-    Fault("lda", "D", (MU,), dict(backend=faults.RealisedBatch)),
     *(Fault(subject, "C", (SD,), dict(mechanism=faults.WeakNoise)) for subject in ("tables", "vocabulary")),
-    *(Fault(subject, "D", (MU,), dict(mechanism=faults.RootHalfOfNoise)) for subject in ("tables", "vocabulary")),
+    Fault("tables", "D", (MU,), dict(mechanism=faults.RootHalfOfNoise)),
     *(Fault(one, "H", ("mu of one fit",), dict(mechanism=faults.FiftiethOfNoise)) for one in ("tables", "vocabulary")),
     Fault("vocabulary", "C", ("charged",), dict(sampler=faults.Undercharged)),
     Fault("vocabulary", "E", ("delta at epsilon",), dict(mechanism=faults.FiftiethOfNoise)),
