@@ -20,6 +20,7 @@ import numpy as np
 
 from ..checks import check_choice, check_number, missing_package
 from ..kernels import native
+from .own_words import own_words
 
 #: The package and the language of each segmenter.
 SEGMENTERS = {"jieba": ("jieba", "zh"), "sudachi": ("sudachipy", "ja"), "pythainlp": ("pythainlp", "th")}
@@ -130,7 +131,8 @@ def _normal(text: str) -> str:
 class Analyzer:
     """Public settings of how a text becomes tokens.
 
-    A model keeps them. Called with a text, an analyzer gives its tokens in order.
+    A model keeps them. Called with a text, an analyzer gives its tokens in order, without tags of HTML, and headers,
+    quotes and signatures of e-mails (`vips_fast.data.own_words`).
 
     Parameters
     ----------
@@ -188,7 +190,7 @@ class Analyzer:
         if text.isascii() and text.isalnum():  # one word, as in `tokens_of`
             word = text.lower()
             return [word] if self._kept(word) else []
-        pieces = self.pieces([text]).removesuffix(_END).split(_APART)
+        pieces = self.pieces([own_words(text)]).removesuffix(_END).split(_APART)
         return [token for piece in pieces for token in self.tokens_of(piece)]
 
     def pieces(self, texts: Iterable[str]) -> bytes:
@@ -358,10 +360,11 @@ class TokenIndex:
 
     def _parts(self, text: str) -> Iterator[str]:
         """Cut a very long text at white space, unless it has n-grams."""
-        at = 0
-        while (
-            self._by_pieces is not None and len(text) - at > _AT_ONCE and (space := _SPACE.search(text, at + _AT_ONCE))
-        ):
+        if self._by_pieces is None:
+            yield text
+            return
+        at, text = 0, own_words(text)
+        while len(text) - at > _AT_ONCE and (space := _SPACE.search(text, at + _AT_ONCE)):
             yield text[at : space.end()]
             at = space.end()
         yield text[at:]
