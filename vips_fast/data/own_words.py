@@ -46,14 +46,17 @@ def own_words(text: str) -> str:
 
     The expressions are tried only where a search that takes hardly any time finds their beginning.
     """
-    if any(name in text for name in _SENDERS):
-        text = _HEADERS.sub(lambda run: "".join(_SUBJECT.findall(run[0])) if _SENDER.search(run[0]) else run[0], text)
-    if "\n>" in text or "\n >" in text or text.startswith(">"):
-        text = _QUOTED.sub("", text)
-    if any(begin in text for begin in _BEGINNINGS):
-        text = _SIGNATURE.sub("", text)
-    if "-\n" in text or "-\r\n" in text:
-        text = _BROKEN.sub("", text)
+    if "\n" in text:
+        if any(name in text for name in _SENDERS):
+            text = _HEADERS.sub(
+                lambda run: "".join(_SUBJECT.findall(run[0])) if _SENDER.search(run[0]) else run[0], text
+            )
+        if "\n>" in text or "\n >" in text or text.startswith(">"):
+            text = _QUOTED.sub("", text)
+        if any(begin in text for begin in _BEGINNINGS):
+            text = _SIGNATURE.sub("", text)
+        if "-\n" in text or "-\r\n" in text:
+            text = _BROKEN.sub("", text)
     if "<" in text:
         *before, last = _CODE_ENDS.split(text)
         text = _TAG.sub(" ", " ".join([*(_CODE.split(part, maxsplit=1)[0] for part in before), last]))
