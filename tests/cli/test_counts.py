@@ -111,8 +111,9 @@ def test_bad_exposures(run, refused, fit, tmp_path, from_file):
         told = "--exposure: expected numbers above 0, at most --largest-exposure 365; leave other records out by"
         assert told in said or "days" in said
         assert not (tmp_path / "m").exists()
-        code, _, err = run(*command, "--invalid", "drop", "--records", 6000, "--out", tmp_path / f"m-{cell}")
-        assert code == 0, err
+        if cell in (366, "soon"):
+            code, _, err = run(*command, "--invalid", "drop", "--records", 6000, "--out", tmp_path / f"m-{cell}")
+            assert code == 0, err
 
 
 @pytest.mark.parametrize(

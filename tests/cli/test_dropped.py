@@ -97,6 +97,12 @@ CASES = [
 ]  # fmt: skip
 
 
+@pytest.fixture(scope="module")
+def known():
+    """Outcomes of inputs without a bad record, which many cases share."""
+    return {}
+
+
 @pytest.fixture
 def place(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -129,25 +135,30 @@ def told(err):
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case[0][0]}-{case[0][1]}")
-def test_a_bad_record(place, run, case):
+def test_a_bad_record(place, run, known, case):
     (name, *command), (good, bad) = case
-    known = outcome(place, run, name, good, command, "drop")
-    assert known[0][0] == 0 and known[1] > 0, known
-    assert outcome(place, run, name, bad, command, "drop") == known
+    err = same_without(place, run, known, name, command, good, bad)
+    assert "7351" not in err and err.count("\n") == 1
+
+
+def same_without(place, run, known, name, command, good, bad):
+    """Hold a job that drops a bad record to the one without it. Return what the refusal says otherwise."""
+    key = (name, *command, good)
+    if key not in known:
+        known[key] = outcome(place, run, name, good, command, "drop")
+    assert known[key][0][0] == 0 and known[key][1] > 0, known[key]
+    assert outcome(place, run, name, bad, command, "drop") == known[key]
     (code, err, files), spent = outcome(place, run, name, bad, command, "raise")
-    assert (code, files, spent) == (2, [], 0.0) and SECRET not in err and "7351" not in err and err.count("\n") == 1
+    assert (code, files, spent) == (2, [], 0.0) and SECRET not in err
+    return err
 
 
 @pytest.mark.parametrize("bad", BAD_NOTES)
-def test_a_bad_record_and_a_purchase(place, run, bad):
+def test_a_bad_record_and_a_purchase(place, run, known, bad):
     """A refusal comes before the words are purchased. With "drop" it does not come after it either."""
     command = (*LDA, *OWN, "--max-share", 1, "--records", 600, "--epsilon", 8, "--anyway")
     good, bad = lines(b"note,patient", [b"red blue pink %s %d" % (line, k) for k in range(20) for line in NOTES], bad)
-    known = outcome(place, run, "notes.csv", good, command, "drop")
-    assert known[0][0] == 0 and known[1] > 0
-    assert outcome(place, run, "notes.csv", bad, command, "drop") == known
-    (code, err, files), spent = outcome(place, run, "notes.csv", bad, command, "raise")
-    assert (code, files, spent) == (2, [], 0.0) and SECRET not in err
+    same_without(place, run, known, "notes.csv", command, good, bad)
 
 
 def test_a_bad_file_of_a_folder(place, run):
