@@ -73,9 +73,9 @@ class Begun(LdaAdapter):
 # B: `CoarseGrid` drops bits from an eighth of 2^17 rows on. C: a wrong sd by 10 % is 44 standard errors off, of a score
 # 10. D: mu of 1.36 or more against 1, known to +- 0.2, is seven standard errors off. E: of 160 runs a side, the attack
 # being chosen on one half, too little noise measures delta(0) five standard deviations above the claim.
-SIZES = Sizes(pairs=40, records=20, draws=100_000, releases=1_200, runs=40, rows=2**13)
+SIZES = Sizes(pairs=75, records=20, draws=100_000, releases=1_200, runs=40, rows=2**13)
 LARGE = replace(SIZES, rows=2**17)
-PERSONS = Sizes(pairs=40, records=20, draws=100_000, releases=1_200, runs=40, rows=2**13)
+PERSONS = Sizes(pairs=60, records=20, draws=100_000, releases=1_200, runs=40, rows=2**13)
 OWN = Sizes(pairs=40, records=20, draws=100_000, releases=1_000, runs=20, rows=2**13)
 # D: mu = sqrt(2) is seen to be above 1 with seven standard errors to spare.
 TABLES = Sizes(pairs=40, records=12, draws=100_000, releases=1_800, runs=60, rows=2**13, canaries=400)
@@ -142,9 +142,9 @@ SUBJECTS = subjects(
     logistic_4=logistic(classes=[0, 1, 2, 3]),
 )
 SUBJECTS |= subjects(LARGE, lda=lda(2))
-# D: an unclipped score shows less. A: other pairs have unclipped scores far apart in the states of other releases, too.
+# D: an unclipped score shows less.
 SUBJECTS |= subjects(
-    replace(SIZES, pairs=75, releases=2_000),
+    replace(SIZES, releases=2_000),
     lda_whole=lda(2, sampling="full", options={"relation": "add_remove"}),
     lda_replaced=lda(2, **REPLACE),
 )
