@@ -477,6 +477,14 @@ def test_records_without_counted_words_are_said():
     model = fitted(sp.csr_matrix((N, V), dtype=np.int64), noise_multiplier=10.0)
     assert model.found_gain_ is None and model.verdict_.worth == "unclear"
     assert "of the records have none of the counted words" in model.verdict_.text
+    assert "have two counted words" in model.verdict_.text
+
+
+def test_more_records_are_no_remedy_where_none_has_two_words():
+    X = sp.csr_matrix(np.eye(V, dtype=np.int64)[np.arange(N) % V])
+    verdict = fitted(X, noise_multiplier=10.0).verdict_
+    assert verdict.worth == "unclear" and "Less than 10% of the records have two counted words" in verdict.text
+    assert "More" not in verdict.text
 
 
 def test_words_follow_a_clear_histogram_and_the_topics_where_noise_hides_it():

@@ -30,12 +30,14 @@ class Verdict:
         outside: tuple[float, float] | None = None,
         hidden: bool = False,
         unlike: str | None = None,
+        two: tuple[float, float] | None = None,
     ) -> "Verdict":
         """Judge topics by their gain over the records' own word frequencies.
 
         ``empty`` is the released share of units without a counted word, and the noise in it; ``outside`` that of a
-        unit's words that are not in the vocabulary. ``hidden`` says that nothing was measured, since noise would hide
-        it. ``unlike`` names the language whose public text uses the counted words otherwise than the records.
+        unit's words that are not in the vocabulary; ``two`` that of units with two counted words, of which one can
+        predict the other. ``hidden`` says that nothing was measured, since noise would hide it. ``unlike`` names the
+        language whose public text uses the counted words otherwise than the records.
         """
         many, told = several(unit), []
         if empty is not None and empty[0] - 2.0 * empty[1] > _MANY:
@@ -51,6 +53,9 @@ class Verdict:
         worth, text = _judged(found, claim, than, "counting words", remedy)
         if hidden or (found is not None and worth == "unclear" and found.high - found.low >= _HIDDEN):
             worth, text = "unclear", f"Verdict: cannot tell. Noise hides whether {claim} better {than}. {remedy}"
+        if worth == "unclear" and two is not None and two[0] + 2.0 * two[1] < _MANY:
+            few = f"Less than {_MANY:.0%} of the {many} have two counted words, so hardly a half predicts the other."
+            text = f"Verdict: cannot tell. {few} Read the topics as hints."
         elif worth == "no better":
             text += f" {more} may help."
         if told:

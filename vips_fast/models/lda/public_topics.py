@@ -322,16 +322,18 @@ class Lengths:
         mean, noise = max(float(self._shares @ each), 0.1), self.noise / self._n_records * math.sqrt(each @ each)
         return mean, math.hypot(_BY_LENGTHS * mean, noise)
 
-    def shares(self) -> tuple[tuple[float, float] | None, tuple[float, float] | None]:
-        """Shares of units without a counted word, and of a unit's words that are not counted, each with its noise.
+    def shares(self) -> tuple[tuple[float, float] | None, ...]:
+        """Shares of units with no counted word, of a unit's words that are not counted, of units with two that are.
 
-        None each if not released. The second is about 0 if nobody counted such words, as in a matrix of no texts.
+        Each has its noise; None if not released. The second is about 0 if nobody counted such words, as in a matrix of
+        no texts.
         """
         if not self.noise:
-            return None, None
+            return None, None, None
         noise, empty = self.noise / self._n_records, 1.0 - float(self.cells.sum()) / self._n_records
         of_outside = noise * ((1.0 - _OUTSIDE) / _OUTSIDE) ** 0.5
-        return (empty, noise * math.sqrt(len(self.cells))), (self.outside, of_outside)
+        two = float(self.cells[1:].sum()) / self._n_records, noise * math.sqrt(len(self.cells) - 1)
+        return (empty, noise * math.sqrt(len(self.cells))), (self.outside, of_outside), two
 
 
 # ------------------------------------------------------------------ the forecast
@@ -773,8 +775,8 @@ class PublicTopicsModel(Model):
             nats = float(read.masses @ np.log(read.masses / read.mixture * read.mixture.sum()))
             language = self._prior.language if nats > _UNLIKE else None
         found, hidden = self.found_gain, self._lengths.noise > 0.0  # with lengths, a run has a score if it can tell
-        shares = self._lengths.shares()
-        return Verdict.of_topics(found, unit, *shares, hidden=found is None and hidden, unlike=language)
+        empty, outside, two = self._lengths.shares()
+        return Verdict.of_topics(found, unit, empty, outside, found is None and hidden, language, two)
 
     # -- results
 
