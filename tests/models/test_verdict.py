@@ -53,6 +53,14 @@ def test_what_the_counted_words_miss_is_told_with_one_advice(empty, outside, unl
         assert ("text of 'en' uses" in text) == (unlike == "en") and text == text.strip()
 
 
+@pytest.mark.parametrize("two, few", [((0.0, 0.02), True), ((0.05, 0.03), False), ((0.3, 0.01), False)])
+def test_no_gain_is_told_where_hardly_a_person_has_two_words(two, few):
+    for found, hidden in ((MUCH, False), (None, True)):
+        verdict = Verdict.of_topics(found, "person", hidden=hidden, two=two)
+        assert ("two counted words" in verdict.text) == few
+        assert (verdict.worth == "useful") == (found is MUCH and not few)
+
+
 @pytest.mark.parametrize("noise, worth", [(6.0, "useful"), (3000.0, "unclear")])
 def test_every_door_says_it_first(noise, worth):
     model = LatentDirichletAllocation(

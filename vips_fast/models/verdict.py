@@ -53,9 +53,9 @@ class Verdict:
         worth, text = _judged(found, claim, than, "counting words", remedy)
         if hidden or (found is not None and worth == "unclear" and found.high - found.low >= _HIDDEN):
             worth, text = "unclear", f"Verdict: cannot tell. Noise hides whether {claim} better {than}. {remedy}"
-        if worth == "unclear" and two is not None and two[0] + 2.0 * two[1] < _MANY:
+        if two is not None and two[0] + 2.0 * two[1] < _MANY:
             few = f"Less than {_MANY:.0%} of the {many} have two counted words, so hardly a half predicts the other."
-            text = f"Verdict: cannot tell. {few} Read the topics as hints."
+            worth, text = "unclear", f"Verdict: cannot tell. {few} Read the topics as hints."
         elif worth == "no better":
             text += f" {more} may help."
         if told:
