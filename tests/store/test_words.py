@@ -5,6 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
+from priors import prior_of
 
 from vips_fast import GaussianMixture, LatentDirichletAllocation, SigmoidBeliefNetwork
 from vips_fast.models.verdict import Verdict
@@ -39,3 +40,11 @@ def test_more_components_than_records_are_warned_of_by_public_numbers(cls, n_com
         cls(n_components, noise_multiplier=9.0, n_steps=2, n_records=6).fit(X[:5])
     told = [str(one.message) for one in caught if "n_components" in str(one.message)]
     assert told == ["n_components=7: expected far fewer than there are records (6 records)"] * (n_components > 6)
+
+
+def test_public_topics_are_not_too_many_for_few_records():
+    prior = prior_of(16)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", "n_components")
+        how = dict(noise_multiplier=9.0, n_steps=2, n_records=3)
+        LatentDirichletAllocation(prior.n_topics, public_prior=prior, **how).fit(np.ones((3, 16), np.int32))

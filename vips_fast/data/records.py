@@ -451,7 +451,8 @@ def _check_texts(numbers: Sequence[int], batch: dict[str, list[Any]], texts: Seq
                     continue
                 if not drop:
                     what = f"expected a text in column {name!r}, got one of type {type(cell).__name__}"
-                    what += "; pandas writes rows by to_json(orient='records')" if isinstance(cell, dict) else ""
+                    if isinstance(cell, dict):
+                        what += "; pandas writes rows by to_json(orient='records'), and json_normalize flattens fields"
                     raise BadLine(numbers[place], what)
                 for other in texts:
                     batch[other][place] = None

@@ -213,7 +213,8 @@ def prepare(
     public = replace(public, feature_names=names, **facts)
     public = estimator._with_records(public, records.n_rows, partial, before)
     if before is None:
-        wanted = request.settings.get("n_components")
+        # Public topics are as many as they are, whoever fits them.
+        wanted = request.settings.get("n_components") if request.settings.get("public_prior") is None else None
         unsaid = noised and request.purchase is None
         warn_of_shape(public, wanted, options.invalid, unsaid=unsaid)
     if folder is not None:
