@@ -113,4 +113,4 @@ def pytest_collection_modifyitems(config, items):
 def fits_of_other_tests(monkeypatch):
     """Forget fits without a budget, and purchases, but in tests of the warnings about them: records are few here."""
     monkeypatch.setattr(caveats, "_fits", type("Forgotten", (dict,), {"__setitem__": lambda *_: None})())
-    monkeypatch.setattr(caveats, "_purchasers", weakref.WeakSet())
+    monkeypatch.setattr(caveats, "purchasers", weakref.WeakSet())

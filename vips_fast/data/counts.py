@@ -79,7 +79,14 @@ def documents(
     parts = without(parts, _rows_of_invalid(X, parts, name, drop))
     if parts[0].dtype.kind not in "iu":
         parts = align(parts[0], np.int32), *parts[1:]
-    parts = without(parts, _rows_too_long(parts, name, drop))
+    data, _, indptr = parts
+    if float(data.max(initial=0)) * int(np.diff(indptr).max(initial=0)) >= 2**_ROW:
+        starts = indptr[:-1][indptr[:-1] < indptr[1:]]
+        # A float64 sum of whole numbers is exact below 2**53, and never falls below it again.
+        too_long = np.flatnonzero(np.add.reduceat(data, starts, dtype=np.float64) >= 2**_ROW)
+        if len(too_long) and not drop:
+            raise ValueError(f"{name} has a row that sums to 2**{_ROW} or more; expected smaller counts")
+        parts = without(parts, _rows_at(starts[too_long], indptr))
     if not new_csr(parts, matrix.shape).has_canonical_format:
         summed = new_csr((parts[0].astype(np.int64), parts[1].copy(), parts[2]), matrix.shape)
         summed.sum_duplicates()
@@ -157,19 +164,6 @@ def _complaint(part: np.ndarray, bad: np.ndarray) -> tuple[str, str, np.ndarray]
             if which.any():
                 return what, wanted, which
     return "a fractional count", "whole numbers", bad
-
-
-def _rows_too_long(parts: Parts, name: str, drop: bool) -> np.ndarray:
-    """Find rows whose counts sum to 2**32 or more; raise without `drop`."""
-    data, _, indptr = parts
-    if float(data.max(initial=0)) * int(np.diff(indptr).max(initial=0)) < 2**_ROW:
-        return np.empty(0, np.int64)
-    starts = indptr[:-1][indptr[:-1] < indptr[1:]]
-    # A float64 sum of whole numbers is exact below 2**53, and never falls below it again.
-    too_long = np.flatnonzero(np.add.reduceat(data, starts, dtype=np.float64) >= 2**_ROW)
-    if len(too_long) and not drop:
-        raise ValueError(f"{name} has a row that sums to 2**{_ROW} or more; expected smaller counts")
-    return _rows_at(starts[too_long], indptr)
 
 
 def _rows_at(entries: np.ndarray, indptr: np.ndarray) -> np.ndarray:

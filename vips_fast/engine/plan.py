@@ -415,8 +415,7 @@ def _check_follows(request: Request, plan: RunPlan) -> None:
     if earlier.privacy.relation != plan.relation and plan.event is not None and len(earlier.ledger):
         raise ValueError(
             f"relation: this run would be about {plan.relation!r}, the earlier ones are about "
-            f"{earlier.privacy.relation!r}; "
-            "use the earlier one"
+            f"{earlier.privacy.relation!r}; use the earlier one"
         )
     if request.earlier_delta not in (None, plan.delta):
         raise ValueError(

@@ -183,6 +183,13 @@ class Privacy:
         spent = ledger.epsilon(delta) if ledger.private else math.inf
         before = [purchase for plan in ledger.plans if (purchase := plan.get("purchase")) is not None]
         purchases = any(plan["sampling"] == "vocabulary" for plan in ledger.plans)
+        calls = "" if not ledger.adaptive else "limit" if (spent, delta) == ledger.limit else "odometer"
+        # The data set of the budget that paid for every release; a guess's bound holds for no odometer.
+        budget, paid_by, success = ledger.budget, None, None
+        if budget is not None and {run.budget for run in runs if run.releases} == {budget.get("budget")}:
+            paid_by = str(budget.get("dataset", "the data set"))
+        if math.isfinite(spent) and calls != "odometer":
+            success = max((attack_success(event) for _, event, _ in ledger.bounds(delta)), default=0.5)
         return cls(
             epsilon=spent,
             delta=delta,
@@ -197,26 +204,12 @@ class Privacy:
             parts=ledger.parts,
             event=event,
             share=share,
-            calls="" if not ledger.adaptive else "limit" if (spent, delta) == ledger.limit else "odometer",
+            calls=calls,
             vocabulary=purchases or any("fit" not in purchase for purchase in before),
             earlier_fit=any("fit" in purchase for purchase in before),
-            attack_success=cls._attack_success(ledger, delta, spent),
-            paid_by=cls._payer(ledger, runs),
+            attack_success=success,
+            paid_by=paid_by,
         )
-
-    @staticmethod
-    def _payer(ledger: Ledger, runs: tuple[PlannedRun, ...]) -> str | None:
-        """Name the data set of the budget that paid for every release."""
-        budget = ledger.budget
-        if budget is None or {run.budget for run in runs if run.releases} != {budget.get("budget")}:
-            return None
-        return str(budget.get("dataset", "the data set"))
-
-    @staticmethod
-    def _attack_success(ledger: Ledger, delta: float, spent: float) -> float | None:
-        if math.isinf(spent) or (ledger.adaptive and (spent, delta) != ledger.limit):
-            return None
-        return max((attack_success(event) for _, event, _ in ledger.bounds(delta)), default=0.5)
 
     @property
     def noise_multiplier(self) -> float:

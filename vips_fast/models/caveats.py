@@ -18,12 +18,13 @@ import sys
 import warnings
 import weakref
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any, cast
 
 import numpy as np
 from scipy import sparse
 
-from ..data.arrays import csr_arrays
+from ..data.arrays import csr_arrays, new_csr, rows_of
 from ..data.frames import names_persons, repeats
 from ..engine.plan import RunForecast
 from ..engine.result import Public
@@ -45,14 +46,14 @@ _log = logging.getLogger(__name__)
 _SHARE = 0.25
 #: Rows like it that a row may have by chance, if its columns were independent.
 _BY_CHANCE = 0.01
-_BLOCK, _ENTRIES, _SAMPLE = 4096, 1 << 20, 2000
+_BLOCK, _SAMPLE = 4096, 2000
 
 TWINS = (
     "X's rows repeat, far more often than by chance: drawn with replacement (a bootstrap, bagging), or several of one "
     "person? The guarantee counts each as a record of its own; give groups="
 )
-#: Estimators of this process whose vocabulary was purchased.
-_purchasers: weakref.WeakSet[Any] = weakref.WeakSet()
+#: Estimators of this process whose vocabulary was purchased, as long as they live; for `warn_of_shape`.
+purchasers: weakref.WeakSet[Any] = weakref.WeakSet()
 UNCARRIED = (
     "X has {} columns, as many as a vocabulary that this process purchased, but does not carry the purchase: a stack "
     "of its counts? The statement leaves the purchase out; give after= the vocabulary"
@@ -100,8 +101,14 @@ def warn_of_rows(
         warn_of_twins(X, invalid)
     if noised and invalid == "raise" and not encoded:
         _warn_of_scaling(X)
-    if noised and "sklearn" in sys.modules:
-        _warn_of_pipeline()
+    # An estimator is given columns, and nothing about their making. But a pipeline fits its steps, so it stands among
+    # the callers. That it has a step that learns from the records is no private fact.
+    for step in filter(learns, _earlier_steps() if noised and "sklearn" in sys.modules else ()):
+        warn(
+            f"{type(step).__name__}, a step of the pipeline before, learns from the records, and the guarantee leaves "
+            "that out; expected a step that learns nothing (HashingVectorizer, ColumnEncoder, public numbers) or "
+            "privately (PrivateVocabulary)"
+        )
 
 
 def _warn_of_scaling(X: Any) -> None:
@@ -172,33 +179,22 @@ def _of_dense(rows: np.ndarray) -> tuple[np.ndarray, float]:
 def _of_sparse(X: Any) -> tuple[np.ndarray, float]:
     """Do as `_of_dense`, with parts that are checked first: scipy's loops would trust them."""
     try:
-        data, indices, indptr = csr_arrays(X, "X")
+        parts = csr_arrays(X, "X")
     except ValueError:
         return np.zeros(0), 1.0  # the one place that reads it says why
     weights, sums = np.random.default_rng(0).random(X.shape[1]), np.zeros(X.shape[0])
-    first = 0
-    while first < len(sums):
-        last = max(first + 1, int(np.searchsorted(indptr, indptr[first] + _ENTRIES, side="right")) - 1)
-        begin, end = indptr[first], indptr[last]
-        filled = np.flatnonzero(indptr[first:last] < indptr[first + 1 : last + 1])
-        with np.errstate(all="ignore"):
-            terms = data[begin:end] * weights[indices[begin:end]]
-            if len(filled):
-                sums[first + filled] = np.add.reduceat(terms, indptr[first + filled] - begin)
-        first = last
+    for first in range(0, len(sums), _BLOCK):
+        data, indices, indptr = rows_of(parts, np.arange(first, min(first + _BLOCK, len(sums))))
+        block = new_csr((data.astype(np.float64), indices, indptr), (len(indptr) - 1, X.shape[1]))
+        sums[first : first + _BLOCK] = block @ weights
     n = min(X.shape[0], _SAMPLE)
-    held = np.bincount(indices[: indptr[n]], minlength=X.shape[1]) / n
+    held = np.bincount(parts[1][: parts[2][n]], minlength=X.shape[1]) / n
     held = np.minimum(held, 1.0)
     # Answers of one question are columns that go together, so only half of the columns count as independent.
     return sums, math.exp(0.5 * float(np.log(held**2 + (1.0 - held) ** 2).sum()))
 
 
 # ------------------------------------------------------------------ columns
-
-
-def remember_purchase(vocabulary: Any) -> None:
-    """Remember an estimator, for `warn_of_shape`, as long as it lives."""
-    _purchasers.add(vocabulary)
 
 
 def warn_of_shape(public: Public, n_components: Any, invalid: str, *, unsaid: bool) -> None:
@@ -210,27 +206,12 @@ def warn_of_shape(public: Public, n_components: Any, invalid: str, *, unsaid: bo
     if isinstance(n_components, int) and n_components > public.n_records:
         there = counted(public.n_records, public.unit)
         warn(f"n_components={n_components}: expected far fewer than there are records ({there})")
-    for vocabulary in list(_purchasers) if unsaid else ():
+    for vocabulary in list(purchasers) if unsaid else ():
         if len(vocabulary.get_feature_names_out()) == public.n_features:
             warn(UNCARRIED.format(public.n_features))
             break
     if unsaid and invalid == "raise" and "sklearn" in sys.modules:
         _warn_of_learned_columns(public.n_features)
-
-
-def _warn_of_pipeline() -> None:
-    """Warn if a step of scikit-learn's pipelines before this fit learns from the records.
-
-    An estimator is given columns, and nothing about their making. But a pipeline fits its steps, so it stands among the
-    callers. That it has such a step is no private fact.
-    """
-    for step in _earlier_steps():
-        if learns(step):
-            warn(
-                f"{type(step).__name__}, a step of the pipeline before, learns from the records, and the guarantee "
-                "leaves that out; expected a step that learns nothing (HashingVectorizer, ColumnEncoder, public "
-                "numbers) or privately (PrivateVocabulary)"
-            )
 
 
 def _earlier_steps() -> Iterator[Any]:
@@ -268,10 +249,9 @@ def _warn_of_learned_columns(n_columns: int) -> None:
 
 def _columns_made(step: Any) -> int | None:
     """Count the columns that a fitted step learned; None for any other object."""
-    try:
+    with suppress(Exception):  # of any library's own kind: not fitted, without names, or no step at all
         return len(step.get_feature_names_out()) if hasattr(step, "transform") and learns(step) else None
-    except Exception:  # of any library's own kind: not fitted, without names, or no step at all
-        return None
+    return None
 
 
 def _frames(module: str) -> Iterator[Any]:
@@ -315,28 +295,21 @@ def tell(forecast: RunForecast, on_forecast: Callable[[RunForecast], None] | Non
 # ------------------------------------------------------------------ fits that nothing counts
 
 
-def in_worker() -> bool:
-    """Tell whether this process works for another: a child, forked or of a pool, or a worker of Dask."""
-    from multiprocessing import parent_process
-
-    if _forked or parent_process() is not None:
-        return True
-    distributed = sys.modules.get("distributed")  # a worker of Dask without a nanny is nobody's child
-    try:
-        return distributed is not None and distributed.get_worker() is not None
-    except (ValueError, AttributeError):
-        return False
-
-
 def begin_uncounted(name: str, continues: str | None, purchase: str | None) -> Callable[[str], None]:
     """Warn if a fit without budget adds to others, and remember it. Call the answer with the head of its ledger.
 
     ``continues`` and ``purchase`` are heads of the ledgers that the fit goes on from and includes. A fit that ends in
     an error may have spent something, and counts.
     """
+    from multiprocessing import parent_process
+
     own: frozenset[object] = frozenset({continues, purchase} - {None})
     own = own.union(*map(_fits.get, own, [()] * len(own)))
-    worker = in_worker()
+    # A process that works for another: a child, forked or of a pool, or a worker of Dask, which without a nanny is
+    # nobody's child.
+    worker = _forked or parent_process() is not None
+    with suppress(KeyError, ValueError, AttributeError):
+        worker = worker or sys.modules["distributed"].get_worker() is not None
     where = "in a worker process" if worker else "after another such fit in this process"
     if worker or set(_fits) - own:
         warn(

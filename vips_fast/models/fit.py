@@ -34,7 +34,7 @@ from ..engine.model import MAX_RECORDS, Model, Records
 from ..engine.plan import Planned, RunPlan
 from ..engine.releases import release_digest
 from ..engine.result import FitResult, Public, plain
-from ..engine.sampling import RandomAllocationSampler, Randomness, Sampler, resolve_sampling
+from ..engine.sampling import RandomAllocationSampler, Randomness, resolve_sampling
 from ..engine.transcript import Run, TranscriptWriter
 from ..engine.units import UnitRecords
 from ..store.limits import parse_json
@@ -177,13 +177,15 @@ def prepare(
     if part is not None:
         check_name("part", part)
     check_number("n_records", n_records, 1, MAX_RECORDS, integer=True, optional=True)
+    if groups is None and unit is not None:
+        raise ValueError(f"unit={unit!r}: expected None without groups, or groups that say whose each row is")
+    if unit is not None and check_name("unit", unit) == "record":
+        raise ValueError("unit='record': expected the name of the privacy unit, such as 'person'")
     payer = None if budget is None else Budget.of(budget)
     if folder is not None:
         check_payer(ledger_in(folder.path)[0], payer, f"the run in {folder}")
     before, known = estimator._result if partial else None, estimator.n_records or n_records
-    n_bins, bins = None, None
-    if isinstance(X, ShardedCorpus) and not partial:
-        n_bins, bins = _bins(estimator, X, groups)
+    n_bins, bins = _bins(estimator, X, groups) if isinstance(X, ShardedCorpus) and not partial else (None, None)
     text = None if after is None else after.purchase_text()
     public = Public(
         n_features=0,
@@ -191,13 +193,18 @@ def prepare(
         seed=0,
         part=part,
         call_records=n_records,
-        unit=_unit_name(groups, unit),
+        unit="record" if groups is None else unit or "person",
         n_bins=n_bins,
         inputs=input_texts(inputs, family_of(estimator).inputs, before, text),
     )
     request = estimator.request(public, partial=partial, before=before, folder=folder)
     if before is not None:
-        _check_same_model(request.settings, before.settings)
+        # Only how a further call is drawn and paid for may change.
+        both = (request.settings, before.settings)
+        mine, theirs = (parse_json(canonical_json(plain({**one, **one["options"]}))) for one in both)
+        for name in sorted(mine.keys() - Common.__annotations__.keys() - vars(Options()).keys()):
+            if mine[name] != theirs.get(name):
+                raise ValueError(f"{name}: another one than in the calls before; expected {theirs.get(name)!r}")
     noised = request.terms.noised
     request = replace(request, purchase=purchase_before(estimator, X, after, before, noised))
     if payer is not None and known is not None and request.purchase is None:
@@ -215,14 +222,16 @@ def prepare(
     if before is None:
         # Public topics are as many as they are, whoever fits them.
         wanted = request.settings.get("n_components") if request.settings.get("public_prior") is None else None
-        unsaid = noised and request.purchase is None
-        warn_of_shape(public, wanted, options.invalid, unsaid=unsaid)
+        warn_of_shape(public, wanted, options.invalid, unsaid=noised and request.purchase is None)
     if folder is not None:
         public = folder.public(public, request.settings["random_state"] is not None)
     column_names(public)  # refuses inputs that do not fit
     planned = replace(request, public=public).plan(payer)
-    if bins is not None:
-        _deal(planned.plan.sampler, bins, records.n_rows)
+    sampler = planned.plan.sampler
+    if bins is not None and isinstance(sampler, RandomAllocationSampler) and sampler.reused:
+        if bins[0] != 0 or bins[-1] != records.n_rows or (np.diff(bins) < 0).any():
+            raise ValueError("X: its bins are not made of all its units; expected shards as they were written")
+        sampler.edges = bins
     estimator._inspect(planned.model)
     ledger, payment, paid = Ledger() if before is None else before.ledger.copy(), None, None
     if payer is not None:
@@ -255,14 +264,6 @@ def read_units(estimator: PrivateEstimator, extra: Any, X: Any, y: Any, groups: 
     return records, facts
 
 
-def _check_same_model(settings: Mapping[str, Any], before: Mapping[str, Any]) -> None:
-    """Refuse a further call whose model is another: only how it is drawn and paid for may change."""
-    mine, theirs = (parse_json(canonical_json(plain({**one, **one["options"]}))) for one in (settings, before))
-    for name in sorted(mine.keys() - Common.__annotations__.keys() - vars(Options()).keys()):
-        if mine[name] != theirs.get(name):
-            raise ValueError(f"{name}: another one than in the calls before; expected {theirs.get(name)!r}")
-
-
 def purchase_before(
     estimator: PrivateEstimator, X: Any, after: PrivateEstimator | None, before: FitResult | None, noised: bool
 ) -> Mapping[str, Any] | None:
@@ -288,19 +289,6 @@ def purchase_before(
     return None if before is not None else carried
 
 
-def _unit_name(groups: Any, unit: str | None) -> str:
-    """Name the privacy unit; ValueError for a name that does not go with ``groups``."""
-    if groups is None:
-        if unit is not None:
-            raise ValueError(f"unit={unit!r}: expected None without groups, or groups that say whose each row is")
-        return "record"
-    if unit is None:
-        return "person"
-    if check_name("unit", unit) == "record":
-        raise ValueError("unit='record': expected the name of the privacy unit, such as 'person'")
-    return unit
-
-
 def _bins(estimator: PrivateEstimator, X: ShardedCorpus, groups: Any) -> tuple[int, np.ndarray | None]:
     """Count the bins of X, as in `Public`; their starts too, if the sampling draws bins.
 
@@ -315,15 +303,6 @@ def _bins(estimator: PrivateEstimator, X: ShardedCorpus, groups: Any) -> tuple[i
         expected = "X.groups, whose bins X has," if own is not None else "None, since X has bins of rows,"
         raise ValueError(f"groups: expected {expected} with sampling='random_allocation'; or sampling='poisson'")
     return n_bins, X.bins
-
-
-def _deal(sampler: Sampler, bins: np.ndarray, n_units: int) -> None:
-    """Give a sampler that reuses minibatches their places; ValueError unless each unit is in one."""
-    if not isinstance(sampler, RandomAllocationSampler) or not sampler.reused:
-        return
-    if bins[0] != 0 or bins[-1] != n_units or (np.diff(bins) < 0).any():
-        raise ValueError("X: its bins are not made of all its units; expected shards as they were written")
-    sampler.edges = bins
 
 
 def with_records(

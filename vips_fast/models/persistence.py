@@ -199,9 +199,8 @@ def _check_arrays(estimator: "PrivateEstimator", result: FitResult) -> None:
         raise ValueError(f"expected the arrays {sorted(specs)}")
     for name, spec in specs.items():
         array = result.arrays[name]
-        fits = len(array.shape) == len(spec.shape) and all(
-            want in (-1, n) for n, want in zip(array.shape, spec.shape, strict=True)
-        )
+        pairs = zip(array.shape, spec.shape, strict=False)
+        fits = array.ndim == len(spec.shape) and all(want in (-1, n) for n, want in pairs)
         if array.dtype != spec.dtype or not fits:
             raise ValueError(
                 f"array {name!r} is {array.dtype} of shape {array.shape}, expected {spec.dtype} {spec.shape}"

@@ -29,7 +29,7 @@ from ...engine.sampling import words_of
 from ...engine.transcript import Run
 from ...store.limits import parse_json
 from ...store.words import counted, several
-from ..caveats import remember_purchase
+from .. import caveats
 from ..estimator import ArraySpec, PrivateEstimator
 from ..family import PURCHASE
 from ..fit import Fit
@@ -133,7 +133,7 @@ class PrivateVocabulary(PrivateEstimator):
         spent then. Warns if no token passed the threshold.
         """
         self._fit(X, **call)
-        remember_purchase(self)
+        caveats.purchasers.add(self)
         if not len(self._fitted().arrays["weights"]):
             warnings.warn(
                 f"the vocabulary is empty: epsilon = {rounded_up(self.privacy_.epsilon)} is spent, and no token passed "
