@@ -22,6 +22,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -255,13 +256,12 @@ class BudgetState:
     def purchases(self) -> dict[str, Any]:
         """Describe the pot, JSON-ready: its delta and purchases, and their rest."""
         pot, number, left = self.pot_of(math.inf), self._rule["number"], max(0.0, self.pot_left)
-        fixed = self.pot is not None or self._rule["always"]
         return {
             "delta": pot,
             "delta_left": left,
             "number": number,
             "left": int(left / (pot / number) + 0.5) if pot and number else 0,
-            "fixed": fixed,
+            "fixed": self.pot is not None or self._rule["always"],
         }
 
     def filter_for(self, event: PrivacyEvent) -> str:
@@ -280,18 +280,15 @@ class BudgetState:
     def filtered(self, spent: Spent, name: str | None = None) -> dict[str | None, float]:
         """Return each part's epsilon, by a filter. Without parts the result is {None: all}."""
         delta = self.delta - self.pot_of(math.fsum(leaked({event: n}) for (_, event), n in spent.items()))
-        gaussian = (name or self.filter) == "gaussian"
+        renyi = partial(renyi_filter_epsilon, orders=self.orders)
+        bound = gaussian_filter_epsilon if (name or self.filter) == "gaussian" else renyi
         known: dict[tuple[tuple[PrivacyEvent, int], ...], float] = {}  # a year's nights are mostly alike
         out = {}
         for part, counts in accounts(spent).items():
             counts = without_leaks(counts)
             key = tuple(counts.items())
             if key not in known:
-                known[key] = (
-                    gaussian_filter_epsilon(counts, delta)
-                    if gaussian
-                    else renyi_filter_epsilon(counts, delta, self.orders)
-                )
+                known[key] = bound(counts, delta)
             out[part] = known[key]
         return out
 
@@ -593,15 +590,11 @@ class Budget:
 
     def _refusal(self, state: BudgetState, event: PrivacyEvent, count: int, total: float) -> str:
         held = [run for run in state.live.values() if run.held]
-        waiting = (
-            f", {counted(sum(run.held for run in held), 'release')} reserved by {counted(len(held), 'run')}"
-            if held
-            else ""
-        )
+        waiting = f", {counted(sum(run.held for run in held), 'release')} reserved by {counted(len(held), 'run')}"
         return (
             f"{self.path}: the budget of {state.dataset} does not hold this run: {counted(count, 'release')} more would"
             f" bring it to epsilon = {rounded_up(total, 6)}, its limit is {rounded_up(state.epsilon)} at delta = "
-            f"{state.delta:g} ({rounded_up(state.total(reserved=False), 6)} is spent{waiting}; "
+            f"{state.delta:g} ({rounded_up(state.total(reserved=False), 6)} is spent{waiting if held else ''}; "
             f"{state.filter_for(event)} filter); expected a smaller epsilon or more noise, or neither of them, which "
             "takes all that is left"
         )

@@ -314,7 +314,9 @@ class RunFolder:
         self._compare(stored, fresh)
         settings.update({name: stored["settings"].get(name) for name in _FREE if name in settings})
         self._run = json_digest(stored)
-        ledger = self._read(plan)
+        with naming(self._log.path):
+            self._descriptor = os.open(self._log.path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+        ledger = settle_ledger(self._log, self._descriptor, plan)
         if ledger.plan not in (None, stored["plan"]):
             raise ValueError(f"{self.path / LEDGER}: its plan is not that of {RUN}; expected files of one run")
         self._ledger, self._plan, self._target, self._at_first = ledger, plan, target, len(ledger)
@@ -371,16 +373,6 @@ class RunFolder:
     def drawn(self) -> bool:
         """Whether a release was made since this object locked the folder."""
         return self._ledger is not None and len(self._ledger) > self._at_first
-
-    @property
-    def can_go_on(self) -> bool:
-        """Whether a resume leads to a result: a step is whole, or the target pays for one."""
-        return self._ledger is None or self.whole > 0 or self._left() > 0
-
-    def _read(self, plan: RunPlan) -> Ledger:
-        with naming(self._log.path):
-            self._descriptor = os.open(self._log.path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
-        return settle_ledger(self._log, self._descriptor, plan)
 
     def _compare(self, stored: dict[str, Any], fresh: dict[str, Any]) -> None:
         """Raise ValueError, naming both sides, at the first difference."""

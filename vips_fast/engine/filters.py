@@ -170,8 +170,7 @@ def gaussian_filter_epsilon(counts: Counts, delta: float) -> float:
 
     Raises ValueError for an event that no Gaussian mechanism is known to bound.
     """
-    square = _mu_squared(counts)
-    return epsilon_of_mu(math.sqrt(square), delta)
+    return epsilon_of_mu(math.sqrt(_mu_squared(counts)), delta)
 
 
 def _mu_squared(counts: Counts) -> float:

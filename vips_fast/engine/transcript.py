@@ -186,7 +186,9 @@ class TranscriptWriter:
 
     def _further(self, follows: str | None) -> int:
         """Find a further run's number; set aside runs it does not continue."""
-        folders = _run_folders(self._root)
+        folders = list[Path]()
+        while (path := self._root / _run_name(len(folders))).is_dir():
+            folders.append(path)
         number = min((k for k, path in enumerate(folders) if _follows(path) == follows), default=len(folders))
         for path in folders[number:]:
             _put_aside(path)
@@ -241,14 +243,6 @@ def read_transcript(path: str | Path) -> list[Run]:
 
 def _run_name(number: int) -> str:
     return f"run-{number:04d}"
-
-
-def _run_folders(root: Path) -> list[Path]:
-    """List the runs' folders, up to the first missing number."""
-    found: list[Path] = []
-    while (path := root / _run_name(len(found))).is_dir():
-        found.append(path)
-    return found
 
 
 def _put_aside(path: Path) -> None:

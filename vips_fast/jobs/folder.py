@@ -356,7 +356,7 @@ class JobFolder(RunFolder):
         give_up = f"Removing {self.path} gives the run up"
         if isinstance(error, UsedUpError):
             return give_up
-        if not self.can_go_on:
+        if self._ledger is not None and self.whole == 0 and self._left() <= 0:
             return f"{spent(self.path)}: {self.used_up()}. {give_up}"
         return f"{spent(self.path)}; the same job with resume=True continues the run in {self.path}"
 

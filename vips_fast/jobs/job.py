@@ -242,27 +242,11 @@ class Job:
         """The privacy unit of this fit."""
         return (self.unit or "person") if self._own else "record"
 
-    def _given(self) -> list[str | os.PathLike[str]]:
-        """List the paths that this job reads or writes beside ``out``."""
-        budget = self.budget.path if isinstance(self.budget, Budget) else self.budget
-        paths = self.source.path, budget, self.transcript, *self.files.values()
-        return [path for path in paths if isinstance(path, (str, os.PathLike))]
-
     def _times(self) -> dict[str, int]:
         """Find the times of change of the records' file and those beside it, which say nothing of what is in them."""
         paths = {"records": self.source.path, **self.files}
         named = {name: path for name, path in paths.items() if isinstance(path, (str, os.PathLike))}
         return {name: os.stat(path).st_mtime_ns for name, path in named.items() if os.path.isfile(path)}
-
-    def _transcript(self, out: Path) -> Path | None:
-        """Find the transcript's folder; ValueError if it is in another folder of the job."""
-        if self.transcript is None:
-            return None
-        path = Path(self.transcript).resolve()
-        for other in (out.resolve(), run_folder(out).resolve()):
-            if path.is_relative_to(other):
-                raise ValueError(f"transcript={self.transcript}: expected a folder that is not inside out={other}")
-        return path
 
     def run(self) -> Outcome:
         """Run the job, or bring it to its end.
@@ -273,8 +257,11 @@ class Job:
         if self.out is None:
             material = self._fit(None, self.transcript)
             return Outcome(self.model, None, material.words)
-        out = Path(self.out)
-        transcript, kept = self._transcript(out), run_folder(out)
+        out, kept = Path(self.out), run_folder(Path(self.out))
+        transcript = None if self.transcript is None else Path(self.transcript).resolve()
+        for other in (out.resolve(), kept.resolve()):
+            if transcript is not None and transcript.is_relative_to(other):
+                raise ValueError(f"transcript={self.transcript}: expected a folder that is not inside out={other}")
         tidy(out)
         if self.resume and not kept.exists() and (done := self.finished(out)) is not None:
             self.status = Status.PUBLISHED
@@ -282,7 +269,9 @@ class Job:
             path = self.source.path if isinstance(self.source.path, str) else "the data"
             unread = " and ".join(map(str, (path, *self.files.values()))) + (" were" if self.files else " was")
             return Outcome(done, out, note=f"{out} holds the finished model; {unread} not read, and nothing was spent.")
-        check_place(out, self.force, self._given())
+        paid = self.budget.path if isinstance(self.budget, Budget) else self.budget
+        beside_it = self.source.path, paid, self.transcript, *self.files.values()
+        check_place(out, self.force, [path for path in beside_it if isinstance(path, (str, os.PathLike))])
         # The run folder is locked before the data are read: a second job does not begin.
         facts: dict[str, Any] = {"model": type(self.model).__name__, "asked": dict(self.asked)}
         facts["transcript"] = None if transcript is None else str(transcript)

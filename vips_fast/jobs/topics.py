@@ -282,26 +282,17 @@ class PrivateTopics(TextJob):
             raise ValueError("epsilon=None: expected a number, or budget=, of which the fit takes all that is left")
         names = ("vocab", "vocab_size", "max_share", "stop_words", "coarse_words", "language", "invalid")
         how: dict[str, Any] = {name: getattr(self, name) for name in names}
-        how |= {"public_prior": self._prior(), "progress": reading(self._shown)}
-        source = TextFile(table, columns, person, **how)
-        topics = self._topics(source)
-        return LatentDirichletAllocation(topics, doc_length=self.doc_length, **self._settings()), source
-
-    def _prior(self) -> Any:
-        """Take the public topics of the language, or those that are given."""
-        if isinstance(self.public_prior, str) and self.public_prior == PUBLIC_TOPICS:
-            return f"public:{language_of(self.language)}"
-        return self.public_prior
-
-    def _topics(self, source: TextFile) -> int:
-        """Take the number of topics of the prior, or the given one."""
-        if (prior := source.prior) is not None:
-            if self.n_topics not in (None, prior.n_topics):
-                raise ValueError(f"n_topics={self.n_topics}: expected None, or {prior.n_topics} as in public_prior")
-            return prior.n_topics
-        if self.n_topics is None:
+        prior, n_topics = self.public_prior, self.n_topics
+        if isinstance(prior, str) and prior == PUBLIC_TOPICS:
+            prior = f"public:{language_of(self.language)}"
+        source = TextFile(table, columns, person, public_prior=prior, progress=reading(self._shown), **how)
+        if source.prior is not None:
+            if n_topics not in (None, source.prior.n_topics):
+                raise ValueError(f"n_topics={n_topics}: expected None, or {source.prior.n_topics} as in public_prior")
+            n_topics = source.prior.n_topics
+        if n_topics is None:
             raise ValueError("n_topics=None: expected a number without public_prior; vips_fast.plan proposes one")
-        return self.n_topics
+        return LatentDirichletAllocation(n_topics, doc_length=self.doc_length, **self._settings()), source
 
     # ------------------------------------------------------------ read-outs
 

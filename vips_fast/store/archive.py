@@ -10,7 +10,7 @@ import zipfile
 import zlib
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
-from typing import IO, Any
+from typing import Any
 
 #: Bytes of the largest directory of an archive: enough for 300,000 members at 50 bytes each.
 _MAX_DIRECTORY = 1 << 24
@@ -54,19 +54,15 @@ def open_archive(raw: Any) -> Iterator[zipfile.ZipFile]:
     file = _Limited(raw)
     try:
         with zipfile.ZipFile(file) as archive:
-            _check_number_of_members(file, archive)
+            # Unlike zipfile, this refuses a directory shorter than its end says.
+            file.seek(-22 - len(archive.comment), os.SEEK_END)
+            number, there = int.from_bytes(file.read(12)[10:], "little"), len(archive.infolist())
+            if number != min(there, 0xFFFF):
+                raise RefusedError(f"has {there} members in its directory; expected {number} by its end")
             yield archive
     finally:
         with suppress(ValueError):
             file.detach()
-
-
-def _check_number_of_members(file: IO[bytes], archive: zipfile.ZipFile) -> None:
-    """Refuse a directory shorter than its end says, unlike zipfile."""
-    file.seek(-22 - len(archive.comment), os.SEEK_END)
-    number = int.from_bytes(file.read(12)[10:], "little")
-    if number != min(len(archive.infolist()), 0xFFFF):
-        raise RefusedError(f"has {len(archive.infolist())} members in its directory; expected {number} by its end")
 
 
 def check_members(members: Collection[zipfile.ZipInfo], limit: int) -> None:

@@ -73,7 +73,10 @@ class Lock:
                     self._acquire(limit, pause)
                     same = os.path.samestat(os.fstat(self._descriptor), os.stat(path))
                     if same and create:
-                        self._leave_note()
+                        now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+                        note = json.dumps({"pid": os.getpid(), "started": now}).encode() + b"\n"
+                        os.ftruncate(self._descriptor, 0)
+                        os.pwrite(self._descriptor, note, 0)
             except BaseException:
                 self.close()
                 raise
@@ -96,11 +99,6 @@ class Lock:
                 warnings.warn(who, RuntimeWarning, stacklevel=2)
             pause()
             time.sleep(min(0.02, 0.001 + waited / 10))
-
-    def _leave_note(self) -> None:
-        now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        os.ftruncate(self.descriptor, 0)
-        os.pwrite(self.descriptor, json.dumps({"pid": os.getpid(), "started": now}).encode() + b"\n", 0)
 
     @property
     def held(self) -> bool:
