@@ -166,11 +166,9 @@ def _run_settings(bench: Bench, n_rows: int, multiplier: float = 1.0) -> dict[st
     """Settings of a whole run at the layer's sampling rate."""
     replaces = bench.relation == Relation.REPLACE_ONE
     n_records = n_rows if replaces else N_RECORDS
-    sampling = "poisson"
-    if bench.adapter.estimator().sampling == "random_allocation":
-        sampling = "random_allocation"
+    allocates = bench.adapter.estimator().sampling == "random_allocation"
     chosen = dict(
-        sampling="without_replacement" if replaces else sampling,
+        sampling="without_replacement" if replaces else "random_allocation" if allocates else "poisson",
         options__relation=None,
         n_records=n_records,
         n_steps=_STEPS,
@@ -208,14 +206,9 @@ def layer_e(bench: Bench, sizes: Sizes, rng: np.random.Generator) -> LayerResult
         # The difference and not the ratio: a bound that is barely above a tiny claim does not repeat.
         gains.append(guess - claim)
     best = int(np.argmax(gains))
-    check = Check(
-        f"delta at epsilon = {rounded_up(grid[best])}",
-        measured[best] <= claims[best],
-        measured[best],
-        claims[best],
-        f"Clopper-Pearson lower bound on {len(first)} runs a side, epsilon chosen on the others",
-        CONFIDENCE_ERROR,
-    )
+    name, least, most = f"delta at epsilon = {rounded_up(grid[best])}", measured[best], claims[best]
+    said = f"Clopper-Pearson lower bound on {len(first)} runs a side, epsilon chosen on the others"
+    check = Check(name, least <= most, least, most, said, CONFIDENCE_ERROR)
     at = {
         "epsilon": grid,
         "delta": claims,

@@ -32,13 +32,10 @@ def layer_c(bench: Bench, sizes: Sizes, rng: np.random.Generator) -> LayerResult
     last = [_Noise(bench, _last(bench, sizes)) for _ in range(2)]
     checks += [replace(check, name=check.name + ", last release") for check in _law(*last)]
     words = [run.stage.randomness.words(1000, "sample", 0) for run in (first, second)]
+    charged = all(run.charged for run in (first, second, *last))
     checks += [
         Check("fresh sampling", bool((words[0] != words[1]).all()), detail="1,000 random words of each run all differ"),
-        Check(
-            "charged",
-            all(run.charged for run in (first, second, *last)),
-            detail="the ledger holds the event of each release",
-        ),
+        Check("charged", charged, detail="the ledger holds the event of each release"),
     ]
     return LayerResult("C", "noise of a release", tuple(checks))
 
@@ -119,14 +116,11 @@ def law(units: np.ndarray, claimed: float) -> list[Check]:
 def _law(first: _Noise, second: _Noise) -> list[Check]:
     """Compare the noise of two runs of one kind."""
     both = law(np.concatenate((first.units, second.units)), first.claimed)
-    return both + _lattice(first, second) + _independence(first, second)
-
-
-def _lattice(first: _Noise, second: _Noise) -> list[Check]:
     spacings = {run.stage.plan.mechanism.spacing for run in (first, second)}
     off = max(first.off_lattice, second.off_lattice)
     passed = off < 1e-12 and len(spacings) == 1 and is_power_of_two(next(iter(spacings)))
-    return [Check("lattice", passed, off, 0.0, "released sums are whole multiples of one power of two")]
+    lattice = Check("lattice", passed, off, 0.0, "released sums are whole multiples of one power of two")
+    return [*both, lattice, *_independence(first, second)]
 
 
 def _independence(first: _Noise, second: _Noise) -> list[Check]:

@@ -105,23 +105,19 @@ class _Purity:
         cuts = np.sort(self.rng.choice(np.arange(1, n), min(20, n - 1), replace=False))
         chunks = sum(self.sum(part) for part in np.split(self.everything, cuts))
         same = np.array_equal(shuffled, self.whole)
+        # Sums beyond int64 add in portions, and round the same.
+        model, spacing = self.stage.model, self.stage.plan.mechanism.spacing
+        small: Any = Part(model)
+        small.capacity = -(-n // 3)
+        exact = self.stage.backend.sum(small, self.stage.records, *self._kept())
+        whole = self.whole.reshape(model.fine_shape)
+        added = exact.dtype == object and np.array_equal(exact.reshape(-1), self.whole)
+        added = added and np.array_equal(model.round(exact, spacing), model.round(whole, spacing))
         return [
             Check("any order", same, detail="all but one record, shuffled, plus that record"),
             Check("any chunks", np.array_equal(chunks, self.whole), detail=f"{len(cuts) + 1} chunks of unequal size"),
-            self._portions(),
+            Check("portions", bool(added), detail="three of them, added and rounded as integers of any length"),
         ]
-
-    def _portions(self) -> Check:
-        """Check that sums beyond int64 add in portions, and round the same."""
-        model, spacing = self.stage.model, self.stage.plan.mechanism.spacing
-        small: Any = Part(model)
-        small.capacity = -(-self.n // 3)
-        exact = self.stage.backend.sum(small, self.stage.records, *self._kept())
-        same = exact.dtype == object and np.array_equal(exact.reshape(-1), self.whole)
-        same = same and np.array_equal(
-            model.round(exact, spacing), model.round(self.whole.reshape(model.fine_shape), spacing)
-        )
-        return Check("portions", bool(same), detail="three of them, added and rounded as integers of any length")
 
     def _kept(self) -> tuple[np.ndarray, np.ndarray]:
         usable = self.stage.records.usable

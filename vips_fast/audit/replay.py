@@ -99,21 +99,12 @@ def layer_a(bench: Bench, sizes: Sizes, rng: np.random.Generator) -> LayerResult
         _distance("distance of neighbors", shares, f"in {len(states)} states, before each release of a run,"),
         _distance("distance of neighbors, last release", last, "in a state that is sure of itself,"),
         *_score(told, state, rng),
-        Check(
-            "public facts", facts == 0, detail="neighboring data sets give the same public facts, plan and public start"
-        ),
+        Check("public facts", facts == 0, detail="neighboring data sets have one plan, public facts and public start"),
     ]
     if adapter.tight(bench.relation):
         reached = shares[0]
-        checks.append(
-            Check(
-                "worst case is reached",
-                reached >= 1 - EQUALITY,
-                math.sqrt(reached),
-                1.0,
-                "distance of the worst pair over the declared sensitivity: the claim is not loose",
-            )
-        )
+        said = "distance of the worst pair over the declared sensitivity: the claim is not loose"
+        checks.append(Check("worst case is reached", reached >= 1 - EQUALITY, math.sqrt(reached), 1.0, said))
     checks += [_rows(bench), _invalid(bench, rng), _not_finite(bench, rng), _not_finite(bench, rng, last=True)]
     return LayerResult("A", "replay of neighbors", tuple(checks))
 

@@ -35,13 +35,6 @@ class LdaEStep(NamedTuple):
     norms: np.ndarray  #: (D,) float64, L2 norm of each contribution before clipping.
 
 
-def _real_dtype(dtype: DTypeLike) -> np.dtype:
-    dtype = np.dtype(dtype)
-    if dtype not in (np.dtype(np.float32), np.dtype(np.float64)):
-        raise ValueError(f"dtype={dtype.name!r}: expected 'float32' or 'float64'")
-    return dtype
-
-
 def document_blocks(indptr: np.ndarray) -> np.ndarray:
     """Bound blocks of documents of about `BLOCK_NNZ` entries, at least one."""
     n_docs = len(indptr) - 1
@@ -234,7 +227,9 @@ def lda_estep(
     has gamma = alpha, no rounds, norm 0. Raises ValueError if an argument has a wrong shape, dtype or range; nothing is
     computed.
     """
-    real = _real_dtype(dtype)
+    real = np.dtype(dtype)
+    if real not in (np.dtype(np.float32), np.dtype(np.float64)):
+        raise ValueError(f"dtype={real.name!r}: expected 'float32' or 'float64'")
     beta = np.asarray(exp_elog_beta, dtype=np.float64)
     if beta.ndim != 2 or 0 in beta.shape:
         raise ValueError(f"exp_elog_beta has shape {beta.shape}: expected (K, V) with K, V >= 1")

@@ -51,21 +51,16 @@ def record_blocks(n_records: int, block: int) -> list[tuple[int, int]]:
     return [(i, min(i + block, n_records)) for i in range(0, n_records, block)]
 
 
-def _binary(y: Any) -> np.ndarray:
-    """Give the records as C-contiguous uint8; refuse all but 0 and 1."""
-    y = np.asarray(y)
-    if y.ndim != 2 or y.shape[1] < 1:
-        raise ValueError(f"y has shape {y.shape}: expected (n, J) with J >= 1")
-    if y.dtype.kind not in "biuf":
-        raise TypeError(f"y has dtype {y.dtype}: expected booleans or numbers")
-    if y.dtype != bool and not ((y == 0) | (y == 1)).all():
-        raise ValueError("y: expected only the values 0 and 1")
-    return np.ascontiguousarray(y, dtype=np.uint8)
-
-
 def _checked(y: ArrayLike, w: ArrayLike, n_sweeps: Any, n_threads: int) -> tuple[np.ndarray, np.ndarray, int, int]:
-    """Check the arguments of both sweeps: records, weights, sweeps and threads."""
-    records, weights = _binary(y), np.asarray(w, dtype=np.float64)
+    """Check the arguments of both sweeps: records, as C-contiguous uint8, weights, sweeps and threads."""
+    records, weights = np.asarray(y), np.asarray(w, dtype=np.float64)
+    if records.ndim != 2 or records.shape[1] < 1:
+        raise ValueError(f"y has shape {records.shape}: expected (n, J) with J >= 1")
+    if records.dtype.kind not in "biuf":
+        raise TypeError(f"y has dtype {records.dtype}: expected booleans or numbers")
+    if records.dtype != bool and not ((records == 0) | (records == 1)).all():
+        raise ValueError("y: expected only the values 0 and 1")
+    records = np.ascontiguousarray(records, dtype=np.uint8)
     if weights.ndim != 2 or 0 in weights.shape:
         raise ValueError(f"w has shape {weights.shape}: expected two dimensions of at least 1")
     if records.shape[1] != len(weights):

@@ -104,9 +104,8 @@ def compare(published: PrivateEstimator, path: str | Path, transcript: str | Pat
         checks += _arrays(group, getattr(have, group), getattr(want, group))
     for name in _attributes(kind):
         checks.append(VerifyCheck(name, alike(getattr(published, name, None), getattr(again, name, None))))
-    checks.append(
-        VerifyCheck("statement", str(published.privacy_) == str(again.privacy_) == str(want.privacy), str(want.privacy))
-    )
+    said = str(want.privacy)
+    checks.append(VerifyCheck("statement", str(published.privacy_) == str(again.privacy_) == said, said))
     return VerifyReport((*checks, *_files(path, want)))
 
 
@@ -171,11 +170,8 @@ def _releases(have: FitResult, runs: list[Run]) -> list[VerifyCheck]:
     """Compare the transcript's releases with the digests in the ledger."""
     closed: list[Any] = [record for record in have.ledger.records if record["kind"] == "close"]
     if len(closed) != len(runs):
-        return [
-            VerifyCheck(
-                "releases", False, f"{counted(len(closed), 'run')} in the ledger, {len(runs)} in the transcript"
-            )
-        ]
+        said = f"{counted(len(closed), 'run')} in the ledger, {len(runs)} in the transcript"
+        return [VerifyCheck("releases", False, said)]
     checks = []
     for record, run in zip(closed, runs, strict=True):
         named, kept = record.get("transcript"), [release_digest(release) for release in run.releases()]
