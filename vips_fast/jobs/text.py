@@ -67,7 +67,7 @@ class TextFile:
     person : str or None
         Column of the persons.
     vocab, vocab_size, max_share, language, stop_words, coarse_words
-        As for `PrivateTopics`. With listed words nothing is left out unless it is asked for.
+        As for `PrivateTopics`. With listed words none is left out unless it is asked for.
     vocab_share : float or None
         Share of epsilon for a purchase; None is planned.
     analyzer, numbers, ngrams
