@@ -17,7 +17,7 @@ import mmap
 import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -568,16 +568,13 @@ def _write(
         return {name: file.finish() for name, file in files.items()}
 
 
-class _File:
+class _File(AbstractContextManager["_File"]):
     """A new ``.npy`` file that grows by rows. Its head is written again at the end, with their number."""
 
     def __init__(self, path: Path, dtype: np.dtype, tail: tuple[int, ...]) -> None:
         self._path, self._dtype, self._shape = path, dtype, (0, *tail)
         self._file = open(path, "xb", opener=lambda name, flags: os.open(name, flags, 0o600))
         self._head()
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *error: object) -> None:
         self._file.close()

@@ -20,7 +20,7 @@ import time
 import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -674,7 +674,7 @@ class Budget:
             self._append({"kind": "close", "run": run, "at": _now(), "why": "given back by hand"})
 
 
-class Reservation:
+class Reservation(AbstractContextManager["Reservation"]):
     """Releases that `Budget.reserve` reserved: ``count`` of ``event``.
 
     Closing it gives the rest back.
@@ -753,9 +753,6 @@ class Reservation:
         self._closed = True
         path, made = self.budget.path, self._made
         _log.info("charge: %d of %d releases of run %s drawn from %s", made, self.count, self.run, path)
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *error: object) -> None:
         self.close()

@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Self
+from typing import Any
 
 from ..accounting.printing import rounded_up
 from ..engine.loop import Progress
@@ -22,15 +22,12 @@ def is_watched() -> bool:
     return stream is not None and (stream.isatty() or type(stream).__module__.startswith("ipykernel"))
 
 
-class _Line:
+class _Line(AbstractContextManager[Any]):
     """A line of standard error that shows the progress of some work."""
 
     def __init__(self, label: str):
         self._label, self._terminal = label, is_watched()
         self._next, self._length = -math.inf, 0
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *error: Any) -> None:
         if self._length:

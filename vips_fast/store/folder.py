@@ -8,10 +8,10 @@ refused without waiting. Sizes are bounded before a byte is read, and a name in 
 import errno
 import os
 import stat
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO, Self
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -27,7 +27,7 @@ _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 _NOT_FILES = errno.ELOOP, errno.ENXIO, errno.EISDIR, errno.ENODEV
 
 
-class Folder:
+class Folder(AbstractContextManager["Folder"]):
     """An open folder, whose contents are not trusted.
 
     With ``follow=False`` the folder itself may not be a link. Raises OSError, with the path, if it cannot open.
@@ -37,9 +37,6 @@ class Folder:
         self.path = Path(path)
         flags = os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY | (0 if follow else os.O_NOFOLLOW)
         self._descriptor = os.open(self.path, flags)
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *error: object) -> None:
         os.close(self._descriptor)

@@ -13,9 +13,8 @@ import time
 import warnings
 import weakref
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
-from typing import Self
 
 from .atomic import naming
 from .limits import parse_json
@@ -26,7 +25,7 @@ _SPEAKS = 1.0
 _held: "weakref.WeakSet[Lock]" = weakref.WeakSet()
 
 
-class Lock:
+class Lock(AbstractContextManager["Lock"]):
     """A lock on a file until `close`, or until the process ends.
 
     Parameters
@@ -124,9 +123,6 @@ class Lock:
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             os.close(descriptor)
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *error: object) -> None:
         self.close()
