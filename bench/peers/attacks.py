@@ -25,7 +25,7 @@ from vips_fast.accounting.gaussian import profile as gaussian_profile
 from vips_fast.accounting.privacy_loss.convolution import MAX_POINTS, Convolution, log_sum_exp
 from vips_fast.accounting.privacy_loss.distribution import Direction, largest
 from vips_fast.accounting.privacy_loss.dominating import base_pair, composed_pairs, pairs, told
-from vips_fast.accounting.privacy_loss.inversion import WIDEST, Inversion, Sampled, Sums, inverted_epsilon
+from vips_fast.accounting.privacy_loss.inversion import WIDEST, Inversion, Sampled, Sums
 from vips_fast.accounting.privacy_loss.pairs import (
     GaussianPair,
     MirrorPair,
@@ -280,7 +280,7 @@ def _cumulant_at(grid: Convolution, order: float) -> float:
 
 def _inverted(parts: Sequence[Sampled], delta: float, rtol: float) -> float | None:
     """Return a lower bound of epsilon, or None."""
-    near = inverted_epsilon(parts, delta, max(rtol, 1e-3))
+    near = Inversion(parts, delta, max(rtol, 1e-3)).epsilon(delta)
     return Below(parts, delta, rtol).epsilon_near(near, delta) if near else near
 
 

@@ -338,8 +338,10 @@ class TokenIndex:
         self._several.append(np.array(numbers, np.int32))
         return -1 - len(self._several)
 
-    def __call__(self, texts: Iterable[str | None]) -> tuple[np.ndarray, np.ndarray]:
+    def __call__(self, texts: Sequence[str | None]) -> tuple[np.ndarray, np.ndarray]:
         """See the class."""
+        if isinstance(texts, str) or not all(text is None or isinstance(text, str) for text in texts):
+            raise TypeError("texts must hold strings only")
         found, counted, text_of = [np.zeros(0, np.int32)], [np.zeros(0, np.int64)], list[int]()
         group: list[str] = []
         size, n_texts = 0, 0

@@ -208,8 +208,6 @@ def count_matrix(
 
     def parts() -> Iterator[tuple[np.ndarray, np.ndarray]]:
         for texts in batches:
-            if isinstance(texts, str) or not all(text is None or isinstance(text, str) for text in texts):
-                raise TypeError("texts must hold strings only")
             ids, starts = index(texts)
             if counts_others:
                 others = ids == other

@@ -251,9 +251,6 @@ def discounted_tail(p: FloatArray, rate: float) -> FloatArray:
     """s_k = p_k + exp(-rate) s_{k+1}, in blocks that cannot overflow."""
     n = len(p)
     block = n if rate * n < 500.0 else max(1, int(500.0 / rate))
-    if block >= n:
-        weight = np.exp(-rate * np.arange(n))
-        return np.asarray(np.cumsum((p * weight)[::-1])[::-1] / weight)
     out = np.empty(n)
     carry = 0.0
     weight = np.exp(-rate * np.arange(block + 1))

@@ -32,7 +32,7 @@ from ..events import (
 from ..solver import close_bracket, find_threshold
 from .convolution import MAX_POINTS, Convolution, Cumulants, Part, log_sum_exp, split, union
 from .dominating import composed_pairs, largest_loss
-from .inversion import inverted_delta, inverted_epsilon, rare_samples
+from .inversion import Inversion, inverted_delta, rare_samples
 from .pairs import GaussianPair, Pair, PoissonPair
 
 T = TypeVar("T")
@@ -333,7 +333,7 @@ class PrivacyLoss:
             return max((d.max_loss if d.p_infinite == 0.0 else math.inf for d in self._directions), default=0.0)
         if self._single:
             return max(_single_epsilon(d, delta, self.rtol) for d in self._directions)
-        if self._rare and (found := inverted_epsilon(self._rare, delta, self.rtol)) is not None:
+        if self._rare and (found := Inversion(self._rare, delta, self.rtol).epsilon(delta)) is not None:
             return found
         rough = [d.rough_epsilon(delta, self.rtol) for d in self._directions]
         # A direction whose Renyi bound is below the other's answer cannot matter.

@@ -34,6 +34,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -125,18 +126,16 @@ class Inversion:
             self._shift += n * (law.value_error + 8.0 * UNIT) * float(np.max(q * (law.values + 1.0) / (1.0 + excess)))
             self._infinite += n * q * law.infinite * (1.0 + 1e-9)
             self._mean += n * abs(float(np.sum(atoms.masses * excess))) + n * UNIT * 1e3 * q
-        self._largest = max(float(part.loss[-1]) for part in self._parts)
-        self._least = min(float(part.loss[0]) for part in self._parts)
+        losses = np.concatenate([part.loss for part in self._parts])
         self._spread = math.sqrt(
             math.fsum(a.steps * float(np.sum(a.masses * np.exp(a.loss) * a.loss**2)) for a in self._parts)
         )
         # Two of the largest losses lie inside one copy, and the copies of the normal part far apart.
-        self._width = 16.0 * self._spread + 2.5 * (self._largest - self._least)
+        self._width = 16.0 * self._spread + 2.5 * float(losses.max() - losses.min())
         #: The largest loss of removing a record.
         self._known_loss = math.fsum(part.steps * part.rate for part in parts) * (1.0 + 2.0 * _RATE)
         #: The smoothing that takes the most frequencies.
         self._least = 9.0 * self._width / (2.0 * math.pi * _MOST)
-        self._known: list[tuple[float, float, float]] = []
 
     def _cumulant(self, s: float) -> float:
         """Compute ln M(s) at a real s."""
@@ -184,7 +183,7 @@ class Inversion:
     def _log_copies(self, x: float, c: float, tau: float) -> float:
         """Bound ln of the wrapped copies of G around x, by Chernoff."""
         width, smooth, best = self._width, 0.5 * tau * tau, [math.inf, math.inf]
-        for o, above, below in self._orders():
+        for o, above, below in self._orders:
             if o > c:
                 rate = (o - c) * width
                 best[0] = min(best[0], above + smooth * o * (o + 1.0) - o * x - rate - math.log(-math.expm1(-rate)))
@@ -193,12 +192,11 @@ class Inversion:
             best[1] = min(best[1], below + smooth * o * (o + 1.0) + (1.0 + o) * x - rate - math.log(-math.expm1(-rate)))
         return float(np.logaddexp(best[0], best[1]))
 
+    @cached_property
     def _orders(self) -> list[tuple[float, float, float]]:
-        """Return the orders o, with ln M(o) and ln M(-1 - o)."""
-        if not self._known:
-            orders = [float(o) / self._width for o in np.geomspace(0.5, 200.0, 40)]
-            self._known = [(o, self._cumulant(o), self._cumulant(-1.0 - o)) for o in orders]
-        return self._known
+        """The orders o, with ln M(o) and ln M(-1 - o)."""
+        orders = [float(o) / self._width for o in np.geomspace(0.5, 200.0, 40)]
+        return [(o, self._cumulant(o), self._cumulant(-1.0 - o)) for o in orders]
 
     def _rounding(self, x: float, sums: Sums) -> float:
         return sums.h / math.pi * math.exp(-sums.c * x) * sums.error
@@ -238,7 +236,7 @@ class Inversion:
                 copies, rounding = max(copies, self._log_copies(-x, c, tau) + x), above + c * x + x - 25.0
             return float(np.logaddexp(copies, rounding))
 
-        return self._sums(min((badness(o, above), o) for o, above, _ in self._orders()[:-1])[1], tau)
+        return self._sums(min((badness(o, above), o) for o, above, _ in self._orders[:-1])[1], tau)
 
     def epsilon(self, delta: float) -> float | None:
         """Bound epsilon at `delta` to about `rtol`, None if not tight."""
@@ -295,11 +293,6 @@ def _ten_digits(x: float) -> float:
         return x
     unit = 10.0 ** (math.floor(math.log10(x)) - 9)
     return math.ceil(x / unit) * unit * (1.0 + 1e-15)
-
-
-def inverted_epsilon(parts: Sequence[Sampled], delta: float, rtol: float) -> float | None:
-    """Return an upper bound of epsilon, or None."""
-    return Inversion(parts, delta, rtol).epsilon(delta)
 
 
 def inverted_delta(parts: Sequence[Sampled], epsilon: float, rtol: float) -> tuple[float, bool]:

@@ -96,8 +96,6 @@ class TokenRows:
 
         Raises TypeError if a text or a token of the analyzer is no string.
         """
-        if isinstance(texts, str) or not all(text is None or isinstance(text, str) for text in texts):
-            raise TypeError("texts must hold strings only")
         columns = self._index.columns
         known = len(columns)
         ids, indptr = self._index(texts)
