@@ -92,7 +92,11 @@ def start(args: Start) -> int:
         print(f"No words are left out: {error}")
         options["stop-words"] = NONE
     options |= _table(args, ask)
-    options |= (target := _target(ask))
+    print("\nThe guarantee is about one person, or about one row without persons. The smaller epsilon is, the less")
+    print("anybody learns about one of them, and the more noise the topics have. You see what it means for your run")
+    print("before anything is spent.")
+    epsilon = ask("epsilon", "Epsilon", 2.0, POSITIVE.value)
+    options |= {"epsilon": epsilon}
     options |= {"out": args.out, "resume": True, "transcript": os.path.relpath(releases_folder(out))}
     words = ["fit", "lda", args.input, *_typed(options)]
     _write(path, words, ask, args.force)
@@ -100,7 +104,7 @@ def start(args: Start) -> int:
     print(f"\nWritten to {path}. To run it again: sh {again}\n")
     job = parse([*words, *["--quiet"] * args.quiet, *["--anyway"] * args.anyway])
     assert isinstance(job, FitLda)
-    job.confirm = lambda forecast: _confirm(args, ask, target, path, forecast)
+    job.confirm = lambda forecast: _confirm(args, ask, epsilon, path, forecast)
     code = fit(job)
     page = out / "report.html"
     if page.exists():
@@ -131,14 +135,6 @@ def _language(text: str) -> str:
         load_segmenter(segmenter)
     load_prior(f"public:{text}")
     return text
-
-
-def _target(ask: Callable[..., Any]) -> dict[str, float]:
-    """Ask for epsilon, after what it means."""
-    print("\nThe guarantee is about one person, or about one row without persons. The smaller epsilon is, the less")
-    print("anybody learns about one of them, and the more noise the topics have. You see what it means for your run")
-    print("before anything is spent.")
-    return {"epsilon": ask("epsilon", "Epsilon", 2.0, POSITIVE.value)}
 
 
 def _table(args: Start, ask: Callable[..., Any]) -> dict[str, Any]:
@@ -206,15 +202,14 @@ def _is_yes(text: str) -> bool:
     return short == "y"
 
 
-def _confirm(args: Start, ask: Callable[..., Any], target: dict[str, float], path: Path, forecast: RunForecast) -> None:
+def _confirm(args: Start, ask: Callable[..., Any], epsilon: float, path: Path, forecast: RunForecast) -> None:
     """Say what the plan bounds, and ask before anything is spent."""
     if forecast.risk:
         print(f"\n{paragraph(forecast.risk, width())}\n")
-    [(name, value)] = target.items()
-    cost = f"{name.replace('-', ' ')} = {rounded_up(value)}"
     if little := forecast.gain < _LITTLE:
         print("By the forecast the records add little to what is public.")
     usual = "no" if little and not args.anyway else "yes"
-    if not ask("anyway", f"Spend {cost} of each {forecast.unit}'s privacy on that", usual, _is_yes):
+    question = f"Spend epsilon = {rounded_up(epsilon)} of each {forecast.unit}'s privacy on that"
+    if not ask("anyway", question, usual, _is_yes):
         how = f"; expected --anyway, or more {several(forecast.unit)}" if little else ""
         raise ValueError(f"nothing was spent; {path} keeps the answers{how}")
