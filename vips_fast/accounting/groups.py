@@ -59,18 +59,8 @@ def group_event(event: PrivacyEvent, size: int) -> PrivacyEvent:
     gaussian = all(isinstance(part, GaussianEvent) for part in mechanism.leaves())
     if gaussian and isinstance(event, (PoissonSampledEvent, WithoutReplacementEvent)):
         return GroupEvent(event, size)
-    try:
-        both = pairs(event)
-    except ValueError:
-        raise ValueError(
-            f"nothing is known about several records of one person for a {event.kind} event: expected one of its "
-            "mechanisms, sampled by Poisson sampling, without replacement or in one minibatch of an epoch"
-        ) from None
+    both = pairs(event)
     epsilon, delta = max(pair.max_loss for pair in both), max(pair.p_infinite for pair in both)
-    if math.isinf(epsilon):
-        raise ValueError(
-            f"nothing is known about several records of one person for a {event.kind} event of {mechanism.kind}"
-        )
     if delta and (size - 1) * epsilon > 700.0:
         return ApproximateDPEvent(size * epsilon, 1.0, event.relation)
     steps = (math.exp(i * epsilon) for i in range(size)) if delta else ()

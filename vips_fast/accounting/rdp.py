@@ -140,8 +140,7 @@ def default_orders(event: PrivacyEvent) -> FloatArray:
 
 
 def _is_classical(conversion: str) -> bool:
-    check_choice("conversion", conversion, ("tight", "classical"))
-    return conversion == "classical"
+    return bool(check_choice("conversion", conversion, ("tight", "classical")) == "classical")
 
 
 def epsilon_of_curve(a: FloatArray, r: FloatArray, delta: float, conversion: str = "tight") -> float:
