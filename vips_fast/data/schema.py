@@ -275,7 +275,7 @@ class Column:
         return np.fromiter(map(code, _listed(cells)), dtype=np.int64)
 
     def numbers(self, cells: Any, nulls: frozenset[str]) -> tuple[np.ndarray, np.ndarray]:
-        """Convert cells to float64 and codes, negative if a cell is refused."""
+        """Convert cells to float64 and codes, negative if a cell is refused; ``beyond`` is followed, but for "clip"."""
         array = cells if isinstance(cells, np.ndarray) else None
         if array is not None and array.dtype.kind in "iufb":
             values = array.astype(np.float64)
@@ -292,6 +292,10 @@ class Column:
                 except (TypeError, ValueError, OverflowError):
                     codes[i] = _WRONG
             codes[(codes == 0) & ~np.isfinite(values)] = _WRONG
+        if self.beyond != "clip":
+            low, high = self._bounds
+            outside = (codes == 0) & ((values < low) | (values > high))
+            codes[outside] = _MISSING if self.beyond == "missing" else _BEYOND
         return np.where(codes == 0, values, 0.0), codes
 
     def refuse(
@@ -333,8 +337,6 @@ class Column:
             values, codes = self.numbers(cells, nulls)
             low, high = self._bounds
             above, below = (codes == 0) & (values > high), (codes == 0) & (values < low)
-            if self.beyond != "clip":
-                codes[above | below] = _MISSING if self.beyond == "missing" else _BEYOND
             if self.missing == "fill":
                 missing = codes == _MISSING
                 values[missing], codes[missing] = cast(float, self.center), 0
@@ -500,10 +502,6 @@ class Schema:
         if column.kind not in kinds:
             raise ValueError(f"column {name!r}: kind={column.kind!r}: expected {' or '.join(kinds)} of a label")
         values, codes = column.numbers(cells, self.nulls) if counts else (None, column.codes(cells, self.nulls))
-        if values is not None and column.beyond != "clip":
-            low, high = column._bounds
-            beyond = (codes == 0) & ((values < low) | (values > high))
-            codes[beyond] = _MISSING if column.beyond == "missing" else _BEYOND
         if invalid == "raise":
             column.refuse(codes, where, lines, label=True)
         if values is not None:
