@@ -28,6 +28,8 @@ _OPTIONS = {
     "--version": "print versions, instruction sets and threads",
     "--debug": "show the traceback of an error",
 }
+#: Errors of a path that the user gave, which a look at it explains.
+_GIVEN = (FileNotFoundError, FileExistsError, PermissionError, IsADirectoryError, NotADirectoryError, BlockingIOError)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -97,16 +99,8 @@ def _message(error: BaseException) -> tuple[str, int]:
         own = f": {error}" if type(error) is MemoryError and str(error) else ""
         return f"not enough memory{own}", Exit.FAILED
     if isinstance(error, OSError):
-        given = (
-            FileNotFoundError,
-            FileExistsError,
-            PermissionError,
-            IsADirectoryError,
-            NotADirectoryError,
-            BlockingIOError,
-        )
         where = f"{error.filename}: " if error.filename is not None else ""
-        return where + (error.strerror or str(error)), Exit.BAD_INPUT if isinstance(error, given) else Exit.FAILED
+        return where + (error.strerror or str(error)), Exit.BAD_INPUT if isinstance(error, _GIVEN) else Exit.FAILED
     # The text of an unexpected error may hold data; its type does not.
     return f"internal error ({type(error).__name__}); --debug shows where", Exit.FAILED
 

@@ -147,13 +147,6 @@ class Arguments:
         return tuple(sorted(found.values(), key=lambda option: option.positional and option.several))
 
     @classmethod
-    def exclusive(cls) -> list[tuple[Option, ...]]:
-        """List the options that exclude each other."""
-        by_name = {option.name: option for option in cls.options()}
-        found = [names for kind in cls.__mro__ if (names := kind.__dict__.get("_one_of"))]
-        return [tuple(by_name[name] for name in names) for names in found]
-
-    @classmethod
     def _said(cls) -> dict[str, tuple[str, str]]:
         """Read each field's value name and help from the docstrings, whose lines are ``name (VALUE): help``."""
         said: dict[str, tuple[str, str]] = {}
@@ -243,16 +236,17 @@ class Parser(argparse.ArgumentParser):
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )
-        self.command, places, groups = command, dict[int, Any](), dict[str, Any]()
-        numbers = {option: n for n, some in enumerate(command.exclusive()) for option in some}
+        self.command, places, groups = command, dict[tuple[str, ...], Any](), dict[str, Any]()
+        exclusive = [kind.__dict__.get("_one_of", ()) for kind in command.__mro__]
+        one_of = {name: names for names in exclusive for name in names}
         for option in command.options():
             title = option.group
             if title not in groups:
                 groups[title] = self.add_argument_group(title) if title else self
-            place, number = groups[title], numbers.get(option, -1)
-            if number >= 0 and number not in places:
-                places[number] = place.add_mutually_exclusive_group()
-            self._add(places.get(number, place), option)
+            place, names = groups[title], one_of.get(option.name, ())
+            if names and names not in places:
+                places[names] = place.add_mutually_exclusive_group()
+            self._add(places.get(names, place), option)
 
     def _add(self, place: Any, option: Option) -> None:
         more: dict[str, Any] = {"help": option.help.replace("%", "%%"), "default": None}

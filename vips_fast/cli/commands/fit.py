@@ -63,7 +63,19 @@ def run_fit(args: Fit, cls: type[Any], source: Source, note: str = "", **more: A
     warn_of_drops(model._options.invalid, getattr(args, "schema", None))
     if args.report:
         environment()  # refused now if the page cannot be made
-    job = _job_of(args, model, source)
+    job = Job(
+        model,
+        source,
+        args.out,
+        groups=None if args.groups is None else read_labels(args.groups, model._options.invalid),
+        **args.take("budget", "transcript", "unit", "resume", "force", "report"),
+        asked=_asked(args),
+        files={name: path for name in _side_files(args) if (path := getattr(args, name, None)) is not None},
+        backend=lambda: _cluster(args.workers),
+        on_forecast=partial(_show_forecast, args),
+        progress=lambda: contextlib.nullcontext() if args.quiet else ProgressLine("fit"),
+        on_warning=lambda text: say(f"warning: {in_options(type(args), text)}"),
+    )
     try:
         outcome = job.run()
     except Exception as error:
@@ -82,22 +94,6 @@ def run_fit(args: Fit, cls: type[Any], source: Source, note: str = "", **more: A
         warn_of_taints(model)
         warn_of_delta(model.privacy_)
     return print_written(args.out, said)
-
-
-def _job_of(args: Fit, model: Any, source: Source) -> Job:
-    return Job(
-        model,
-        source,
-        args.out,
-        groups=None if args.groups is None else read_labels(args.groups, model._options.invalid),
-        **args.take("budget", "transcript", "unit", "resume", "force", "report"),
-        asked=_asked(args),
-        files={name: path for name in _side_files(args) if (path := getattr(args, name, None)) is not None},
-        backend=lambda: _cluster(args.workers),
-        on_forecast=partial(_show_forecast, args),
-        progress=lambda: contextlib.nullcontext() if args.quiet else ProgressLine("fit"),
-        on_warning=lambda text: say(f"warning: {in_options(type(args), text)}"),
-    )
 
 
 def _asked(args: Fit) -> dict[str, Any]:

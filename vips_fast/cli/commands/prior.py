@@ -1,6 +1,5 @@
 """``prior`` and ``show``: topics and word frequencies from public sources, for ``fit lda --public-prior``."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +35,8 @@ def build(args: Prior) -> int:
     # A fit may count words that others drop: all are read, and stop words do not make topics.
     listed, args.stop_words = args.stop_words or f"public:{language}", NONE
     dropped = () if listed == NONE else stop_words(listed, whole=True)
-    prior = (_of_documents if args.input else _of_vectors)(args, language, dropped)
+    how = {"stop_words": dropped, "language": language, "random_state": args.random_state}
+    prior = (_of_documents if args.input else _of_vectors)(args, how)
     if args.out is None:
         store_prior(prior, language)
     else:
@@ -47,35 +47,27 @@ def build(args: Prior) -> int:
     return print_written(out, f"Written to {out}: {has}.\n{use}")
 
 
-def _of_documents(args: Prior, language: str, dropped: Sequence[str]) -> PublicPrior:
+def _of_documents(args: Prior, how: dict[str, Any]) -> PublicPrior:
     if args.vectors is not None:
         raise ValueError(f"--vectors {args.vectors}: expected without INPUT")
     raw, source = holds_records(args.input, args.format, args.text, None), text_file(args)
     if args.vocab == PRIVATE:
         raise ValueError("--vocab: expected a public vocabulary, FILE or public:LANGUAGE")
-    how: dict[str, Any] = {"text": args.text, "encoding": args.encoding}
-    how["analyzer"] = source.words_analyzer if raw else None
-    corpus = load_corpus(args.input, source.public_words(), args.format, **how)
+    read: dict[str, Any] = {"text": args.text, "encoding": args.encoding}
+    read["analyzer"] = source.words_analyzer if raw else None
+    corpus = load_corpus(args.input, source.public_words(), args.format, **read)
     if corpus.vocabulary is None:
         raise ValueError(f"{args.input}: the columns have no words; expected --vocab")
-    return prior_from_documents(
-        corpus.counts,
-        corpus.vocabulary,
-        args.topics,
-        stop_words=dropped,
-        language=language,
-        name=Path(args.input).name,
-        random_state=args.random_state,
-        n_jobs=args.n_jobs,
-    )
+    how = {**how, "name": Path(args.input).name, "n_jobs": args.n_jobs}
+    return prior_from_documents(corpus.counts, corpus.vocabulary, args.topics, **how)
 
 
-def _of_vectors(args: Prior, language: str, dropped: Sequence[str]) -> PublicPrior:
+def _of_vectors(args: Prior, how: dict[str, Any]) -> PublicPrior:
     words = text_file(args).public_words() or ()
     if args.vectors is not None:
         path = Path(args.vectors).resolve()
         name, vectors = path.name, (wordpiece_vectors if path.is_dir() else load_word_vectors)(path, words)
-    elif language == "en" and (folder := packaged_model()) is not None:
+    elif how["language"] == "en" and (folder := packaged_model()) is not None:
         check_packaged(folder)
         name, vectors = PACKAGE, wordpiece_vectors(folder, words)
     else:
@@ -83,7 +75,6 @@ def _of_vectors(args: Prior, language: str, dropped: Sequence[str]) -> PublicPri
             "INPUT: expected public documents, or --vectors FILE or DIR; for English, the installed package "
             f"{PACKAGE} is enough"
         )
-    how: dict[str, Any] = {"stop_words": dropped, "language": language, "random_state": args.random_state}
     return prior_from_vectors(vectors, words, args.topics, name=name, **how)
 
 
