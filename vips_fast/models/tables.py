@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self, Unpack
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from ..accounting.solver import halve_brackets
+from ..accounting.solver import find_threshold
 from ..checks import check_number
 from ..data.arrays import DROP, column_text, dense_array, not_finite_text
 from ..data.frames import named_columns
@@ -322,10 +322,7 @@ class Estimate:
         sizes = np.maximum(self.merged(columns) @ totals, 1e-9)
         sds = np.sqrt(np.diag(self.variances(columns)) * (1.0 - 1.0 / n_topics)) / sizes
         spread = np.maximum(sds, 1e-300)
-        _, high = halve_brackets(
-            lambda error: np.asarray((2 * ndtr(error / spread) - 1).mean() < 0.5), np.zeros(()), sds.max(), 60
-        )
-        return float(high)
+        return find_threshold(lambda error: (2 * ndtr(error / spread) - 1).mean() >= 0.5, 0.0, float(sds.max()), 1e-9)
 
 
 def _on_simplex(rows: np.ndarray, totals: np.ndarray) -> np.ndarray:
@@ -414,12 +411,7 @@ class TopicTables(PrivateEstimator):
             shares = [*values.values()] if isinstance(values, Mapping) else ()
             if not all(isinstance(share, (int, float)) and 0 < share <= 1 for share in shares):
                 raise ValueError(f"by: {name!r} has {values!r}; expected shares of the persons, above 0 and at most 1")
-            if (
-                not isinstance(name, str)
-                or not plain
-                or not len(values)
-                or len({*map(cell_form, values)}) != len(values)
-            ):
+            if not (isinstance(name, str) and plain and len({*map(cell_form, values)}) == len(values) > 0):
                 raise ValueError(f"by: {name!r} has {values!r}; expected different texts or whole numbers, public")
         if (n_groups := math.prod(self._sizes)) > _MOST_GROUPS:
             raise ValueError(f"by: {n_groups} groups; expected at most {_MOST_GROUPS}, so leave out a column or values")
