@@ -1,7 +1,7 @@
 """Encode tables as numbers by a public schema, as scikit-learn's transformers do."""
 
 import os
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 from scipy import sparse
@@ -116,8 +116,7 @@ class ColumnEncoder:
 
     def set_output(self, *, transform: str | None = None) -> Self:
         """Choose the output of `transform`: "default" (CSR), "pandas" or "polars"."""
-        set_output(self, transform)
-        return self
+        return cast(Self, set_output(self, transform))
 
     def __sklearn_is_fitted__(self) -> bool:
         return True

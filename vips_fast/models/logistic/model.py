@@ -97,8 +97,7 @@ class LogisticOptions(Options):
         check_number("intercept_scaling", self.intercept_scaling, 1e-12, 1e12, optional=True)
         for name in ("prior_shape", "prior_rate"):
             check_number(name, getattr(self, name), 0, 1e12, low_open=True)
-        if self.measure_gain is not None:
-            check_flag("measure_gain", self.measure_gain)
+        check_flag("measure_gain", self.measure_gain, optional=True)
 
 
 @dataclass(frozen=True)

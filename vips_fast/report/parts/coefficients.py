@@ -100,7 +100,7 @@ class Coefficients(Part):
             f"{drawn}The table has effects in the columns' own units, and "
             f"{self.measure} ratios.{''.join(f' {text}' for text in counts)}",
             groups=tuple(groups),
-            note=_listed(hidden) if told.any else "",
+            note=f"Not known at this epsilon, and without interval: {_first(hidden)}." if hidden and told.any else "",
             columns=("effect", "column", "change", f"log {self.measure}", *limits, f"{self.measure} ratio", *limits),
             table=tuple(table),
             caption="All effects" if len(table) == len(every) else f"The {len(table)} largest effects",
@@ -151,11 +151,6 @@ def _of_label(model: Any) -> str:
 
 def _names(model: Any, columns: Sequence[str] | None) -> Sequence[str]:
     return [f"column {j + 1}" for j in range(model.n_features_in_)] if columns is None else columns
-
-
-def _listed(unknown: list[str]) -> str:
-    """List effects without interval, each once."""
-    return f"Not known at this epsilon, and without interval: {_first(unknown)}." if unknown else ""
 
 
 def _first(named: list[str]) -> str:
