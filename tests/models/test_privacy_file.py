@@ -2,6 +2,7 @@
 
 import copy
 import json
+from pathlib import Path
 
 import jsonschema
 import numpy as np
@@ -14,7 +15,7 @@ from vips_fast.jobs.publication import verify
 from vips_fast.models import privacy_file
 from vips_fast.store.folder import Folder
 
-SCHEMA = privacy_file.schema()
+SCHEMA = json.loads(Path(privacy_file.__file__).with_name("privacy.schema.json").read_text("utf-8"))
 VALID = jsonschema.Draft202012Validator(SCHEMA)
 X = np.random.default_rng(0).normal(size=(60, 3))
 Y = (X[:, 0] > 0).astype(int)

@@ -10,7 +10,6 @@ import json
 import math
 import re
 from dataclasses import asdict
-from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from ..accounting import ACCOUNTANTS, gaussian_mu, inference_success
@@ -26,13 +25,6 @@ PRIVACY_FILE, FORMAT = "privacy.json", 5
 #: Shares of right guesses of a secret without the model: an attribute, one of a hundred persons.
 _GUESSES = (0.5, 0.1, 0.01)
 _VERSION = re.compile(r"[0-9][0-9A-Za-z.+-]{0,40}")
-
-
-def schema() -> dict[str, Any]:
-    """Load the JSON schema (draft 2020-12) of ``privacy.json``."""
-    text = resources.files(__package__).joinpath("privacy.schema.json").read_text("utf-8")
-    found: dict[str, Any] = parse_json(text)
-    return found
 
 
 def privacy_record(result: FitResult) -> dict[str, Any]:
