@@ -46,7 +46,7 @@ _log = logging.getLogger(__name__)
 _SHARE = 0.25
 #: Rows like it that a row may have by chance, if its columns were independent.
 _BY_CHANCE = 0.01
-_BLOCK, _SAMPLE = 4096, 2000
+_BLOCK, _ENTRIES, _SAMPLE = 4096, 1 << 20, 2000
 
 TWINS = (
     "X's rows repeat, far more often than by chance: drawn with replacement (a bootstrap, bagging), or several of one "
@@ -183,10 +183,11 @@ def _of_sparse(X: Any) -> tuple[np.ndarray, float]:
     except ValueError:
         return np.zeros(0), 1.0  # the one place that reads it says why
     weights, sums = np.random.default_rng(0).random(X.shape[1]), np.zeros(X.shape[0])
-    for first in range(0, len(sums), _BLOCK):
-        data, indices, indptr = rows_of(parts, np.arange(first, min(first + _BLOCK, len(sums))))
+    size = max(1, _ENTRIES * len(sums) // max(len(parts[0]), 1))
+    for first in range(0, len(sums), size):
+        data, indices, indptr = rows_of(parts, np.arange(first, min(first + size, len(sums))))
         block = new_csr((data.astype(np.float64), indices, indptr), (len(indptr) - 1, X.shape[1]))
-        sums[first : first + _BLOCK] = block @ weights
+        sums[first : first + size] = block @ weights
     n = min(X.shape[0], _SAMPLE)
     held = np.bincount(parts[1][: parts[2][n]], minlength=X.shape[1]) / n
     held = np.minimum(held, 1.0)
