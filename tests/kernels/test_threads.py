@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from inputs import network, topics
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from vips_fast.kernels import (
     add_rounded_gaussian,
@@ -16,7 +17,7 @@ from vips_fast.kernels import (
 )
 from vips_fast.kernels.logistic import PG_CHUNK
 from vips_fast.kernels.noise import BLOCK
-from vips_fast.kernels.threads import map_chunks, run_blocks
+from vips_fast.kernels.threads import map_chunks, one_blas_thread, run_blocks
 
 
 @pytest.mark.parametrize("n_threads", [1, 2, 7])
@@ -83,3 +84,21 @@ def test_same_bits_for_every_number_of_threads(name):
     for other in others:
         for a, b in zip(one, other, strict=True) if isinstance(one, tuple) else [(one, other)]:
             np.testing.assert_array_equal(a, b)
+
+
+def test_blas_has_one_thread_until_the_last_of_two_fits_needs_it_no_more():
+    """The number of BLAS threads is the process's: of two fits in two threads, either may end first."""
+
+    def threads():
+        return {one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"}
+
+    with threadpool_limits(2, user_api="blas"):
+        before = threads()
+        first, second = one_blas_thread(8), one_blas_thread(8, scipy=False)
+        first.__enter__()
+        second.__enter__()
+        assert threads() == {1}
+        first.__exit__(None, None, None)
+        assert threads() == {1}
+        second.__exit__(None, None, None)
+        assert threads() == before

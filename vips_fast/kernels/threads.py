@@ -34,13 +34,19 @@ _LINE = 64
 _LARGE, _HUGE = 2**20, 2**22
 
 
-def _forget_pool() -> None:
-    global _pool
-    _pool = None
+#: BLAS libraries that are limited to one thread, with the threads that they had, and how many blocks want it so.
+_limited: dict[str, tuple[Any, int]] = {}
+_limiting = 0
+_limit = threading.Lock()
+
+
+def _after_fork() -> None:
+    global _pool, _limit
+    _pool, _limit = None, threading.Lock()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_pool)
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def resolve_n_threads(n_threads: int | None, name: str = "n_jobs") -> int:
@@ -164,12 +170,35 @@ def one_blas_thread(d: int, scipy: bool = True) -> Iterator[Any]:
     """
     # Loaded before the controller looks for BLAS libraries.
     lapack = importlib.import_module("scipy.linalg.lapack") if scipy else None
-    controller = _thread_controller(scipy) if d < _ONE_THREAD_BELOW else None
-    if controller is None or all(one.num_threads == 1 for one in controller.lib_controllers):
+    if d >= _ONE_THREAD_BELOW:
         yield lapack
         return
-    with controller.limit(limits=1, user_api="blas"):
+    _limit_blas(_thread_controller(scipy))
+    try:
         yield lapack
+    finally:
+        _end_limit()
+
+
+def _limit_blas(controller: Any) -> None:
+    """Leave each BLAS library one thread until all blocks that want it so have ended: the number is the process's."""
+    global _limiting
+    with _limit:
+        _limiting += 1
+        for library in controller.lib_controllers:
+            if library.user_api == "blas" and (n_threads := library.num_threads) != 1:
+                _limited.setdefault(library.filepath, (library, n_threads))
+                library.set_num_threads(1)
+
+
+def _end_limit() -> None:
+    global _limiting
+    with _limit:
+        _limiting -= 1
+        if _limiting == 0:
+            for library, n_threads in _limited.values():
+                library.set_num_threads(n_threads)
+            _limited.clear()
 
 
 def zeros_on_line(shape: int | tuple[int, ...], dtype: DTypeLike) -> np.ndarray[Any, Any]:
