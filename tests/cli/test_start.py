@@ -125,6 +125,14 @@ def test_yes_says_what_it_takes(table, tmp_path, capsys):
     assert "Column of the texts: text (--text)\n" in said and "another person: name (--person)\n" in said
 
 
+def test_a_row_without_a_person_is_refused_or_dropped(table, tmp_path, capsys):
+    (tmp_path / "notes.csv").write_text(table.replace(f"{SECRET}3;", ";", 1))
+    assert main(["start", "notes.csv", *YES]) == 2
+    assert "record 7: no person in column 'Patient ID'" in capsys.readouterr().err
+    assert main(["start", "notes.csv", *YES, "--invalid", "drop", "--quiet"]) == 0
+    assert script(tmp_path / "topics.sh").invalid == "drop"
+
+
 def test_one_column_is_not_text_and_person(table, tmp_path, monkeypatch, capsys):
     """Each different text would be another person: a guarantee about less than a row."""
     (tmp_path / "t.csv").write_text("text;name\na;b\n")

@@ -265,6 +265,7 @@ class Start(Input, Target, command="start", function="start:start"):
     person (COLUMN): column that identifies the person, or none; with a column of that name, (none)
     unit (NAME): name of the privacy unit in the statement, default person
     encoding: of the file, if it is not UTF-8
+    invalid: invalid records, such as those without a person: refuse the data (default), or drop them
     epsilon: privacy loss of one person; default 2
     language: of the texts, which has public topics; has no default
     anyway: fit although the forecast, from public numbers, expects that the records add little, or nothing but noise
@@ -281,6 +282,7 @@ class Start(Input, Target, command="start", function="start:start"):
     person: str | None = None
     unit: str | None = None
     encoding: str | None = None
+    invalid: Invalid = "raise"
     language: str | None = None
     anyway: bool = False
     out: Folder = "topics"

@@ -167,10 +167,10 @@ def _table(args: Start, ask: Callable[..., Any]) -> dict[str, Any]:
 
     question = f"Column that identifies the person, or {nobody} if each row is another person"
     person = ask("person", question, person_column([name for name in names if name != text]) or nobody, whose)
-    options = {"text": text, "encoding": encoding}
+    options = {"text": text, "encoding": encoding} | ({} if args.invalid == "raise" else {"invalid": args.invalid})
     if person != nobody:
         options |= {"person": person} | ({} if args.unit is None else {"unit": args.unit})
-    for _ in TextFile(path, [text], options.get("person"), encoding=encoding).records().batches():
+    for _ in TextFile(path, [text], options.get("person"), encoding=encoding, invalid=args.invalid).records().batches():
         pass  # it refuses what the fit cannot read
     return options
 
