@@ -51,6 +51,7 @@ def test_what_the_counted_words_miss_is_told_with_one_advice(empty, outside, unl
         assert said == [empty == (0.3, 0.01), outside == (0.4, 0.01), unlike is not None]
         assert text.count("Look at the language and the vocabulary") == any(said)
         assert ("text of 'en' uses" in text) == (unlike == "en") and text == text.strip()
+    assert ("may help" in Verdict.of_topics(NONE, "person", empty, outside, False, unlike).text) == (unlike is None)
 
 
 @pytest.mark.parametrize("two, few", [((0.0, 0.02), True), ((0.05, 0.03), False), ((0.3, 0.01), False)])

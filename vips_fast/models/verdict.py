@@ -56,7 +56,7 @@ class Verdict:
         if two is not None and two[0] + 2.0 * two[1] < _MANY:
             few = f"Less than {_MANY:.0%} of the {many} have two counted words, so hardly a half predicts the other."
             worth, text = "unclear", f"Verdict: cannot tell. {few} Read the topics as hints."
-        elif worth == "no better":
+        elif worth == "no better" and unlike is None:  # of another language no number of texts would help
             text += f" {more} may help."
         if told:
             facts = "; ".join(told)
