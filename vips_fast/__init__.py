@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from .models.tables import TopicTables as TopicTables
     from .models.vocabulary import PrivateVocabulary as PrivateVocabulary
 
-__version__ = "0.2.0"
+__version__ = "0.3.0.dev0"
 
 #: Where each public name lives; a name is imported when it is first used.
 _HOMES = exported_classes() | {
