@@ -706,6 +706,27 @@ def gaussian_exact(u, v, index, scale, isa):
     return native.gaussian_exact(u, v, native.Key(KEY), index, scale, isa=isa)
 
 
+def clip_arguments(rng, size):
+    """Yield units of no, one and several rows, numbers of every size and none, fine lattices and one of few steps."""
+    values = rng.normal(size=(150, size)) * rng.choice([1e-200, 0.01, 1.0, 30.0, 1e200], (150, 1))
+    values[[3, 77, 149], rng.integers(0, size, 3)] = math.nan, math.inf, -1e308
+    starts = np.array([0, 1, 1, 2, 3, 40, 41, 130, *range(131, 151)])
+    for nonnegative, spacing in ((False, 2.0**-29), (True, 2.0**-29), (False, 0.5)):
+        yield (values, starts), {"clip": 1.7, "bound": 2.5, "spacing": spacing, "nonnegative": nonnegative}
+
+
+def clip_units(values, starts, *, clip, bound, spacing, nonnegative, isa):
+    """Go through the rows in calls of 50."""
+    unit, carry = np.zeros(1, np.int64), np.zeros(values.shape[1])
+    sums, counts = np.full(values.shape[1], 5), np.array([7, 7])
+    for first in range(0, len(values), 50):
+        rows = np.full((values.shape[1], 64), math.nan)
+        rows[:, :50] = values[first : first + 50].T
+        call = (first, first + 50, starts, rows, unit, carry, counts, sums, isa)
+        native.clip_units(clip, bound, spacing, nonnegative, *call)
+    return sums - 5, counts - 7  # they are added to
+
+
 def flagged_arguments(rng, size):
     """Choose a scale that flags an eighth of all draws."""
     for first in (0, 777):
@@ -800,6 +821,8 @@ REGISTRY = {
     "sbn_visible_norms": Case(sbn_visible_norms_arguments, near(1e-12)),  # the order of at most 129 additions
     "sbn_cross": Case(sbn_cross_arguments, equal),
     "sbn_gram": Case(sbn_gram_arguments, equal),
+    # Norms differ by the order of at most 129 additions: once in 10^6 entries one is truncated apart, by one step.
+    "clip_units": Case(clip_arguments, near(0, 0, atol=(1, 0))),
     "chacha20_fill": Case(chacha20_fill_arguments, equal),
     "chacha20_words": Case(words_arguments, equal),
     "gaussian_exact": Case(exact_arguments, gaussian_compare, sizes=(1, 7, 129)),

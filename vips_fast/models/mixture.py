@@ -76,13 +76,13 @@ class Mixture(ConjugateEstimator):
     def statistics(records: Any, parameters: Any, out: Any) -> None:
         constant, linear, scale = parameters[:3]  # log of the weighted density at x: constant + linear x, and a term
         n_components, d = linear.shape
-        n = len(records)
-        norm, inverse = np.zeros(n), np.zeros(n)
+        n, square = len(records), n_components * (1 + d)
+        inverse = np.empty(n)
         for j in range(d):
             for i in range(n):
-                norm[i] += records[i, j] * records[i, j]
+                out[i, square] += records[i, j] * records[i, j]
         for i in range(n):
-            inverse[i] = 1.0 / max(math.sqrt(norm[i]), 1.0)
+            inverse[i] = 1.0 / max(math.sqrt(out[i, square]), 1.0)
         for j in range(d):
             for i in range(n):
                 records[i, j] *= inverse[i]
@@ -95,7 +95,7 @@ class Mixture(ConjugateEstimator):
             for i in range(n):
                 out[i, k] *= scale[0]
         for i in range(n):
-            out[i, n_components * (1 + d)] = scale[0] * norm[i] * inverse[i] * inverse[i]
+            out[i, square] = scale[0] * out[i, square] * inverse[i] * inverse[i]
 
     def n_statistics(self, n_columns: int) -> int:
         return self.n_components * (1 + n_columns) + 1

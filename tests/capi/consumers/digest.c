@@ -190,8 +190,8 @@ static void topics(const vf_api *api) {
         memset(sums, 0, WORDS * K * 8);
         status = real ? api->lda_collapsed_f64(K, 2, 0x1p-20, &docs, wide, alpha, sizeof work / 8, (double *)work, sums,
                                                norms)
-                      : api->lda_collapsed_f32(K, 2, 0x1p-20, &docs, narrow, alpha, sizeof work / 4, (float *)work, sums,
-                                               norms);
+                      : api->lda_collapsed_f32(K, 2, 0x1p-20, &docs, narrow, alpha, sizeof work / 4, (float *)work,
+                                               sums, norms);
         show("lda_collapsed, sums", status, WORDS * K * 8, sums);
     }
     memset(sums, 0, WORDS * 8);
@@ -226,8 +226,7 @@ static void topics(const vf_api *api) {
     show("topic_ratios", api->topic_ratios(WORDS, K, 3, x, expected, sd, mass, loadings, alpha, room, means),
          sizeof means, means);
     show("noise_units", api->noise_units(WORDS, K, average, sd, mass, alpha, x, means), sizeof x, x);
-    show("noise_sums", api->noise_sums(WORDS, K, average, sd, mass, totals, topic_sums), sizeof topic_sums,
-         topic_sums);
+    show("noise_sums", api->noise_sums(WORDS, K, average, sd, mass, totals, topic_sums), sizeof topic_sums, topic_sums);
     const vf_blend_params blend = {WORDS, K, K, 0.3, 0.01, 2, 0.02};
     status = api->blend_release_f64(&blend, sums, mass, base, average, sd);
     show("blend_release", status, sizeof average, average);
@@ -336,6 +335,18 @@ static void networks(const vf_api *api) {
     show("sbn_visible_norms", api->sbn_visible_norms(ROWS, J, y, c, norms), sizeof norms, norms);
 }
 
+static void units(const vf_api *api) {
+    static const vf_clip_params p = {J, VF_CLIP_ROWS, 40, 1.5, 2, 0x1p-20, 0};
+    int64_t starts[41] = {0}, unit = 0, counts[2] = {0};
+    double carry[J] = {0};
+    for (int u = 1; u <= 40; ++u) starts[u] = u < 40 ? starts[u - 1] + between(0, 7) : 300;
+    for (int i = 0; i < J * VF_CLIP_ROWS; ++i) work[i] = fraction() - 0.5;
+    memset(sums, 0, sizeof sums);
+    for (int64_t first = 0; first < 300; first += 100)
+        show("clip_units", api->clip_units(&p, first, first + 100, starts, work, &unit, carry, counts, sums), J * 8,
+             sums);
+}
+
 int main(void) {
     static const char *const sets[] = {"portable", "baseline", "avx2", "avx512"};
     uint8_t key[32];
@@ -353,6 +364,7 @@ int main(void) {
         topics(api);
         regression(api);
         networks(api);
+        units(api);
     }
     return failed;
 }

@@ -479,6 +479,50 @@ static void tokens(const vf_api *api) {
     expect(api, "token_numbers, full slots", VF_ERR_INDEX, (ends[0] = 2, TOKENS(16, 8, 1, 1)));
 }
 
+/* Statistics, bounds and starts of every kind: a status, or a vector of at most the bound. */
+static void units(const vf_api *api) {
+    const double sizes[] = {0,     -0.0,  5e-324, 1e-300, 1e-160, 1e-100,  .5,     1,   1.5,      1e9,
+                            1e100, 1e120, 1e150,  1e154,  1e200,  1.7e308, -1e308, NAN, INFINITY, -INFINITY};
+    const int n = sizeof sizes / sizeof *sizes;
+    static const int64_t plain[] = {0, 1, 2}, falling[] = {0, 2, 1}, few[] = {0, 1, 1},
+                         far[] = {0, INT64_MIN, INT64_MAX};
+    double values[8], carry[2];
+    int64_t unit, counts[2], sums[2];
+#define UNITS(params, first, last, starts)                                             \
+    (unit = 0, carry[0] = carry[1] = 0, counts[0] = counts[1] = sums[0] = sums[1] = 0, \
+     api->clip_units(params, first, last, starts, values, &unit, carry, counts, sums))
+    for (int i = 0; i < n; ++i)
+        for (int j = 0; j < n; ++j)
+            for (int k = 0; k < n; ++k) {
+                values[0] = sizes[i], values[4] = sizes[j], values[1] = sizes[j], values[5] = sizes[i];
+                const vf_clip_params p = {2, 4, 2, sizes[k], 1, sizes[k] < 1 ? 0x1p-380 : 0x1p-20, k % 2};
+                const int32_t status = UNITS(&p, 0, 1, plain);
+                require(api, "clip_units: status", status == VF_OK || status == VF_ERR_PARAMETER);
+                require(api, "clip_units: a unit that is too long",
+                        status != VF_OK || hypot((double)sums[0], (double)sums[1]) * p.spacing <= p.clip);
+            }
+    const vf_clip_params good = {2, 4, 2, 1, 1, 0x1p-20, 0}, none = {2, 4, 0, 1, 1, 0x1p-20, 0},
+                         narrow = {2, 1, 2, 1, 1, 0x1p-20, 0}, fine = {2, 4, 2, 1, 1, 0x1p-31, 0},
+                         huge = {INT64_MAX, 4, 2, 1, 1, 0x1p-20, 0}, odd = {2, 4, 2, 1, 1, 0.3, 0};
+    values[0] = values[4] = values[1] = values[5] = 1;
+    expect(api, "clip_units", VF_OK, UNITS(&good, 0, 2, plain));
+    expect(api, "clip_units, no rows", VF_OK, UNITS(&good, 0, 0, plain));
+    expect(api, "clip_units, no units", VF_ERR_INDPTR, UNITS(&none, 0, 2, plain));
+    expect(api, "clip_units, starts that fall", VF_ERR_INDPTR, UNITS(&good, 2, 3, falling));
+    expect(api, "clip_units, starts that end early", VF_ERR_INDPTR, UNITS(&good, 0, 2, few));
+    expect(api, "clip_units, starts anywhere", VF_OK, UNITS(&good, 0, 2, far));
+    expect(api, "clip_units, a unit that is none", VF_ERR_INDPTR,
+           (unit = INT64_MIN, api->clip_units(&good, 0, 2, plain, values, &unit, carry, counts, sums)));
+    expect(api, "clip_units, narrow columns", VF_ERR_SIZE, UNITS(&narrow, 0, 2, plain));
+    expect(api, "clip_units, too many statistics", VF_ERR_SIZE, UNITS(&huge, 0, 2, plain));
+    expect(api, "clip_units, rows at the ends", VF_ERR_SIZE, UNITS(&good, -1, 2, plain));
+    expect(api, "clip_units, rows that fall", VF_ERR_SIZE, UNITS(&good, 2, 1, plain));
+    expect(api, "clip_units, a lattice too fine", VF_ERR_PARAMETER, UNITS(&fine, 0, 2, plain));
+    expect(api, "clip_units, a spacing that is none", VF_ERR_PARAMETER, UNITS(&odd, 0, 2, plain));
+    expect(api, "clip_units, no sums", VF_ERR_NULL,
+           api->clip_units(&good, 0, 2, plain, values, &unit, carry, counts, NULL));
+}
+
 static void noise(const vf_api *api) {
     const uint8_t key[32] = {1};
     int64_t x[4] = {1, 2, 2, 1};
@@ -509,6 +553,7 @@ int main(void) {
         noised(api);
         noise(api);
         tokens(api);
+        units(api);
     }
     return failures != 0;
 }

@@ -36,7 +36,7 @@ from ...mechanisms import GaussianMechanism
 from ..estimator import ArraySpec, PrivateEstimator
 from ..parameters import Bookkeeping, Call
 from ..readouts import Attribute, Published
-from .block import Workspace, loop_of, workspace
+from .block import Workspace, compiled, workspace
 
 #: Records that a thread takes at a time.
 BLOCK = 2048
@@ -484,7 +484,7 @@ class ConjugateModel(Model):
     -----
     *Sensitivity.* A contribution is a vector of integers on the lattice of the noise itself, so `round` has nothing to
     do. Its norm is at most the clip C, whatever the user's function does and however many rows a unit has. Their
-    statistics are added before they are clipped (proof in `vips_fast.models.conjugate.block`). Adding or removing a
+    statistics are added before they are clipped (proof in csrc/conjugate/clip_units.c). Adding or removing a
     record moves the exact sum by at most C. Replacing one moves it by ||q - q'|| <= 2 C, or, with entries >= 0, which
     truncation toward zero preserves, by sqrt(||q||^2 + ||q'||^2) <= sqrt(2) C.
 
@@ -495,7 +495,7 @@ class ConjugateModel(Model):
     of a unit's rows, whose 2^31 terms each may be off by 2^-53, makes up less than the rest of 2^-16.
     """
 
-    at_root = ("_average", "_loop")
+    at_root = ("_average", "_compiled")
 
     _spacing: float
     _longest: float  #: The norm that contributions are scaled down to.
@@ -534,35 +534,62 @@ class ConjugateModel(Model):
                 )
 
     @cached_property
-    def _loop(self) -> Callable[..., None]:
-        return loop_of(type(self.functions))
+    def _compiled(self) -> tuple[Callable[..., None], Callable[..., int]]:
+        return compiled(type(self.functions))
 
     def _workspace(self) -> Workspace:
         return workspace(self._n_columns, self.shape[0])
 
     def contribute(self, block: Any, words: np.ndarray, out: np.ndarray, scratch: dict[str, Any]) -> None:
         """See `Model.contribute`. The words choose the rows of units that have too many, and nothing else."""
+        from ...kernels.numba_types import parameters, status_message
+
         (records, rows), _, starts = unpack_block(block, words)
-        work = reuse(scratch, "workspace", self._workspace)
-        counts, limit = np.zeros(2, dtype=np.int64), math.floor(self._longest / self._spacing)
+        counts, work = np.zeros(2, dtype=np.int64), reuse(scratch, "workspace", self._workspace)
         starts = np.arange(len(rows) + 1) if starts is None else starts
-        bounds = (self._nonnegative, self._longest, self.norm_bound, 1.0 / self._spacing, limit)
-        values = np.zeros((0, *self.shape))
-        self._loop(records, rows, starts, self.parameters, bounds, work, counts, values, out)
+        bounds = parameters(
+            "vf_clip_params",
+            n_statistics=self.shape[0],
+            n_padded=len(work[0]),
+            n_units=len(starts) - 1,
+            clip=self._longest,
+            bound=self.norm_bound,
+            spacing=self._spacing,
+            nonnegative=self._nonnegative,
+        )
+        for array in work[2:]:
+            array[:] = 0
+        rows_of_units = np.ascontiguousarray(records[rows], dtype=np.float64)
+        status = self._compiled[1](rows_of_units, starts, self.parameters, bounds, work, counts, out)
+        if status != 0:
+            raise RuntimeError(f"clip_units: {status_message(status)}")
         diagnose(scratch, clipped=counts[0], broken=counts[1])
 
     def evaluate(self, records: np.ndarray) -> np.ndarray:
         """Return each record's statistics, unclipped; NaN if they raised. TypeError if Numba cannot compile them."""
-        values, rows = np.zeros((len(records), *self.shape)), np.arange(len(records) + 1)
-        records, loop = records.view(), self._loop
-        records.flags.writeable = False  # as in fits: compiled code knows the difference
-        counts, sums = np.zeros(2, dtype=np.int64), np.zeros(self.shape, dtype=np.int64)
-        bounds = (self._nonnegative, 1.0, 1.0, 1.0, 1)
+        from ...kernels.numba_types import parameters
+
+        values, work = np.zeros((len(records), *self.shape)), self._workspace()
+        statistics, loop = self._compiled
+        none, starts, sums = np.zeros((0, self._n_columns)), np.zeros(1, np.int64), np.zeros(self.shape, np.int64)
         try:
-            loop(records, rows[:-1], rows, self.parameters, bounds, self._workspace(), counts, values, sums)
+            loop(none, starts, self.parameters, parameters("vf_clip_params"), work, sums, sums)
         except Exception as error:
             # Types are at fault here: the loop catches the function's errors.
             raise TypeError(f"{type(self.functions).__name__}.statistics: Numba cannot compile it: {error}") from error
+        (block, out, *_), first, single = work, 0, 0
+        while first < len(records):
+            last = first + 1 if first < single else min(first + len(block), len(records))
+            block[: last - first], block[last - first :], out[:] = records[first:last], records[last - 1], 0.0
+            try:
+                statistics(block, self.parameters, out)
+            except Exception:  # the function's own: it is compiled by now
+                if last - first > 1:
+                    single = last
+                    continue
+                out[0] = np.nan
+            values[first:last] = out[: last - first]
+            first = last
         return np.where(values < 0.0, 0.0, values) if self._nonnegative else values
 
     def faults(self) -> list[str]:
