@@ -347,7 +347,7 @@ class CoarseGrid(Part):
     def contribute(self, block, words, out, scratch):
         own = np.zeros_like(out)
         self.inner.contribute(block, words, own, scratch)
-        bits = max(0, block[0].n_rows.bit_length() - 14)
+        bits = max(0, block[0].n_rows.bit_length() - 10)
         out += (own >> bits) << bits
 
 
