@@ -4,6 +4,7 @@ import ast
 import importlib
 import os
 import re
+import runpy
 import shlex
 import sys
 from pathlib import Path
@@ -22,9 +23,16 @@ RUN = [page for page in WRITTEN if re.search("^```python$", page.read_text("utf-
 
 
 @pytest.mark.parametrize("page", RUN, ids=lambda page: str(page.relative_to(ROOT / "docs")))
-def test_the_blocks_run(page, tmp_path):
-    environment = dict(os.environ, PYTHONPATH=f"{tmp_path}{os.pathsep}{ROOT}")
-    run_page(page, tmp_path, sys.executable, environment)
+def test_the_blocks_run(page, tmp_path, monkeypatch):
+    """A page of Python alone runs in this process, as a main module, unless it starts processes itself."""
+    parts = blocks(page.read_text("utf-8"))
+    code = "\n".join(code for _, _, code in parts)
+    if "__main__" in code or any(part[:2] != ("python", None) for part in parts):
+        return run_page(page, tmp_path, sys.executable, dict(os.environ, PYTHONPATH=f"{tmp_path}{os.pathsep}{ROOT}"))
+    monkeypatch.chdir(tmp_path)
+    script = tmp_path / "script.py"
+    script.write_text(code)
+    runpy.run_path(str(script), run_name="__main__")
 
 
 def test_a_number_beside_a_line_is_its_value():

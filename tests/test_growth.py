@@ -37,7 +37,7 @@ def counted(fit):
     [
         (lambda n: growth.topics(n, 500, 5), (2000, 16_000)),
         (lambda n: growth.topics(500, 500, n), (16, 128)),
-        (lambda n: growth.topics(500, n, 5), (20_000, 160_000)),
+        (lambda n: growth.topics(500, n, 5), (5000, 40_000)),
         (lambda n: growth.topics(2 * n, 500, 5, persons=n), (1000, 8000)),
         (lambda n: growth.topics(500, 500, 5, n_steps=n), (12, 96)),
         (lambda n: growth.regression(n, 5), (2000, 16_000)),

@@ -250,7 +250,7 @@ def test_the_bayesian_accountant_fails_a_constructed_person(monkeypatch):
     # Somebody like the others is hidden as it says.
     monkeypatch.setattr(acc_table1, "USUAL", 1.0)
     monkeypatch.setattr(acc_table1, "HERS", 0.5)
-    found = acc_table1.constructed(4)
+    found = acc_table1.constructed(2)
     assert found["above_printed"] == 0 and found["delta_printed"] == 0.0
 
 
