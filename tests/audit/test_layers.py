@@ -55,7 +55,7 @@ YEAR = 365.0
 class Begun(LdaAdapter):
     """Runs that begin with some kind of step, whose made-up releases before it are public."""
 
-    many = 1_000  # the blocks of sixteen threads are looked at in topics without a prior
+    many = 500  # the blocks of sixteen threads are looked at in topics without a prior
 
     def sharp(self, stage):
         pass
@@ -180,8 +180,8 @@ for kind, sampling in product((Mean, *EXAMPLES), ("poisson", "without_replacemen
     sizes = replace(OWN, rows=2**17) if kind is Mean else OWN
     SUBJECTS |= subjects(sizes, **{f"{kind.__name__}_{sampling}": partial(adapter_of, kind, sampling=sampling)})
 for kind, relation in product(ALL_KINDS, RELATIONS):
-    # Lengths and scores have few entries: each draw is a step of its own.
-    few = PRIOR if kind in (Words, Topics) else replace(PRIOR, draws=6_000)
+    # Lengths and scores have few entries: each draw is a step of its own. Their mechanism is that of words and topics.
+    few = PRIOR if kind in (Words, Topics) else replace(PRIOR, draws=2_000)
     name, make = f"{kind.__name__}_{relation}", partial(step_of, kind, relation)
     SUBJECTS |= subjects(few, **{name: make, f"{name}_whole": partial(make, sampling="full")})
 SUBJECTS |= subjects(
@@ -244,7 +244,7 @@ def report_of(name, layers, rows=None, instead=None, once=False, **faulty):
     with seams(**faulty):
         made = adapter_for(subject() if callable(subject) else subject)
         if name not in OF_ALL_THREADS or rows is not None:
-            made.many = min(made.many, max(made.many // 8, 1_000))
+            made.many = min(made.many, max(made.many // 8, 500))
         if once:
             made.layers = {layer: drawn_once(one) for layer, one in {**FUNCTIONS, **made.layers}.items()}
         report = audit(made, layers=layers, sizes=sizes, random_state=0, rows_per_unit=rows)
