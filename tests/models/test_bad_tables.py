@@ -76,16 +76,16 @@ def test_counts_without_an_event_have_no_effects():
 @pytest.mark.parametrize(
     "n, row_norm, spent",
     [
-        *((60, 2.0, {"noise_multiplier": noise}) for noise in (30.0, 1e5)),
+        (60, 2.0, {"noise_multiplier": 1e5}),
         # Rows that are far shorter than their bound, so that noise hides all of their second moment.
-        *((500, norm, {"epsilon": epsilon}) for norm, epsilon in ((1e4, 0.1), (50.0, 1.0))),
+        (500, 50.0, {"epsilon": 1.0}),
     ],
 )
 @pytest.mark.parametrize("kind", ["labels", "three", "counts"])
 def test_no_noise_ends_what_comes_after_the_charge(kind, n, row_norm, spent):
     """Findings, verdict, list, page and file are made from any releases: noise may leave no record and no curvature."""
     settings = {"row_norm": row_norm, "n_jobs": 1, **spent}
-    for seed in (0, 4, 9):  # with the last two, noise leaves counts no curvature at all
+    for seed in (0, 4):  # with the last one, noise leaves counts no curvature at all
         if kind == "counts":
             model, y = CountRegression(largest=30, **settings), np.random.default_rng(seed).poisson(0.2, n)
         else:

@@ -119,9 +119,9 @@ def check(model, page):
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_words_intervals_and_table_never_contradict_one_another():
     seen = []
-    for seed in range(200):
+    for seed in (*range(40), 132):  # the last one has a class that does not occur
         model = fitted(seed)
-        check(model, page=seed % 20 < 5 and seed < 40)
+        check(model, page=seed % 20 < 5)
         told = Told.of(model)
         seen.append((model.verdict_.worth, bool(told.known), bool(told.absent), len(told.known) > 1))
     assert {one[0] for one in seen} >= {"useful", "unclear"}
@@ -163,22 +163,21 @@ def test_one_standard_deviation_is_the_records_own_or_of_public_bounds():
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-@pytest.mark.parametrize("epsilon, n", [(4.0, 20_000), (100.0, 5000)])
-def test_a_missing_value_is_compared_with_the_mean_of_the_others(epsilon, n):
+def test_a_missing_value_is_compared_with_the_mean_of_the_others():
     """It is rounded, and the interval holds the truth there: values fill a small part of their bounds."""
-    hits, runs = 0, 24
-    for seed in range(runs):
+    n, hits = 5000, 0
+    for seed in range(24):
         rng = np.random.default_rng(seed)
         value, missing = rng.normal(82, 15, n), rng.random(n) < 0.1
         schema = Schema.parse('[columns.glucose]\nkind = "number"\nlow = 40\nhigh = 400\nmissing = "flag"\n')
         X = schema.encode({"glucose": np.where(missing, np.nan, value)})
         logits = np.where(missing, 0.4, 0.01 * (value - 82)) - 1.0
         y = (rng.random(n) < expit(logits)).astype(int)
-        model = BayesianLogisticRegression(classes=[0, 1], epsilon=epsilon, delta=1e-5, n_jobs=1, row_norm=1.0)
+        model = BayesianLogisticRegression(classes=[0, 1], epsilon=100.0, delta=1e-5, n_jobs=1, row_norm=1.0)
         model.set_unsafe(test_key=seed.to_bytes(32)).fit(X, y, inputs={"schema.toml": schema.to_toml()})
         one = model.effects()[1]
         center = float(re.fullmatch(r"missing instead of ([0-9.]+), the mean", one.change)[1])
-        assert abs(center - 82) < (20 if epsilon < 10 else 3)
+        assert abs(center - 82) < 3
         truth = 0.4 - 0.01 * (center - 82)
         hits += one.log_ratio.low <= truth <= one.log_ratio.high
     # Of 24 intervals of 90 %, 16 or fewer hold the truth with a probability of 5e-4; the noise is known.

@@ -1,6 +1,5 @@
 """Known effects of a logistic regression: their intervals cover, and the fit names all others."""
 
-import itertools
 import math
 import warnings
 
@@ -13,8 +12,6 @@ from vips_fast.data import Schema
 from vips_fast.models.logistic.effects import reading
 
 pytestmark = pytest.mark.filterwarnings("ignore:(effects|row_norm)")
-#: Share of effects that are known in a known cell.
-KNOWN = 0.9
 
 
 def simulate(seed, n, columns, rho, row_norm):
@@ -36,46 +33,25 @@ def known_of(model):
     return reading(model).known[0]
 
 
-def run_cell(seeds, n, epsilon, columns, rho, row_norm, steps):
-    """Share of known effects, their coverage, the slope of the truth on their estimates, and the coverage of all."""
-    known, means, truth, sds = (np.empty((len(seeds), columns)) for _ in range(4))
-    for i, seed in enumerate(seeds):
-        X, y, truth[i] = simulate(seed, n, columns, rho, row_norm)
-        model = fitted(seed, X, y, row_norm=row_norm, epsilon=epsilon, n_steps=steps)
-        means[i], sds[i], known[i] = model.coef_[0], np.sqrt(model.covariance_.diagonal())[:columns], known_of(model)
-    hits, some = np.abs(means - truth) <= ndtri(0.95) * sds, max(known.sum(), 1)
-    slope = (known * means * truth).sum() / max((known * means**2).sum(), 1e-300)
-    return known.mean(), (hits * known).sum() / some, slope, hits.mean()
-
-
 @pytest.mark.parametrize(
     ("n", "epsilon", "columns", "rho", "row_norm", "steps"),
     [
-        (22_500, 1.0, 25, 0.3, 1.5, 20),  # the noise of the second moments is of their own size
-        (10_000, 1.0, 15, 0.8, 1.0, 20),
-        (4_000, 10.0, 15, 0.0, 2.0, 10),
         (2_000, 3.0, 12, 0.3, 1.0, 20),
+        (4_000, 10.0, 15, 0.0, 2.0, 10),
         (50_000, 3.0, 5, 0.0, 2.0, 10),  # .92 and a slope of .92 if the gradient is taken for linear
-        (50_000, 10.0, 12, 0.8, 1.0, 10),
     ],
 )
 def test_coverage_where_effects_are_known(n, epsilon, columns, rho, row_norm, steps):
-    known, coverage, slope, _ = run_cell(range(8), n, epsilon, columns, rho, row_norm, steps)
-    assert known > 0.94 and 0.82 < coverage < 0.98 and 0.9 < slope < 1.1
-
-
-def test_coverage_of_every_cell_of_few_records():
-    """2,000 records at each budget, with some number of columns, correlation, bound and steps: 1,500 intervals."""
-    found = []
-    for e, j, k, norm in itertools.product(range(5), range(3), range(3), range(2)):
-        if (j + k + e) % 3 == 0:
-            cell = (0.1, 0.3, 1.0, 3.0, 10.0)[e], (5, 15, 30)[j], (0.0, 0.3, 0.8)[k], (1.0, 2.0)[norm]
-            found.append((cell[1], *run_cell(range(3), 2_000, *cell, (10, 20)[(norm + e) % 2])))
-    columns, known, inside, slope, every = np.array(found).T
-    # A standard error of 0.012, for intervals of one data set are alike.
-    assert 0.86 < columns @ every / columns.sum() < 0.95
-    assert 0.84 < (columns * known) @ inside / (columns @ known) < 0.96
-    assert sum(known >= KNOWN) >= 8 and (np.abs(slope[known >= KNOWN] - 1) < 0.15).all()
+    """And the slope of the truth on the estimates is 1. `bench/rates.py` has the other cells."""
+    known, means, truth, sds = (np.empty((8, columns)) for _ in range(4))
+    for seed in range(8):
+        X, y, truth[seed] = simulate(seed, n, columns, rho, row_norm)
+        model = fitted(seed, X, y, row_norm=row_norm, epsilon=epsilon, n_steps=steps)
+        means[seed], known[seed] = model.coef_[0], known_of(model)
+        sds[seed] = np.sqrt(model.covariance_.diagonal())[:columns]
+    hits = np.abs(means - truth) <= ndtri(0.95) * sds
+    assert known.mean() > 0.94 and 0.82 < (hits * known).sum() / known.sum() < 0.98
+    assert 0.9 < (known * means * truth).sum() / (known * means**2).sum() < 1.1
 
 
 def test_runs_of_few_steps_have_no_intervals():
@@ -174,16 +150,15 @@ def test_rows_that_may_be_clipped_are_never_silent():
         assert len(texts) == bool(said) and all(said in text for text in texts)
 
 
-@pytest.mark.parametrize("separated", [False, True])
-def test_an_effect_that_is_only_known_to_be_large_is_at_least_as_large(separated):
-    """Of a column that tells the outcome, and of many that do not: 200 fits, of which 5 % may miss such a bound."""
+def test_an_effect_that_is_only_known_to_be_large_is_at_least_as_large():
+    """Of a column that tells the outcome, and of many that do not: 5 % may miss such a bound."""
     large = missed = fits = two_sided = 0
-    for seed in range(100):
-        rng = np.random.default_rng([seed, separated])
+    for seed in range(24):
+        rng = np.random.default_rng([seed, True])
         n, epsilon, k = int(rng.choice([800, 3000, 12_000])), float(rng.choice([0.5, 1.0, 4.0])), 2 + seed % 2
         X = np.column_stack([rng.random((n, 4)) < [0.4, 0.2, 0.05, 0.02], rng.uniform(-1, 1, (n, 3))])
         truth = rng.choice([0.0, 0.5, -0.5, 1.0, 2.0], 7)
-        truth[0] = (math.inf if seed % 3 else 6.0) * (-1) ** seed if separated else truth[0]
+        truth[0] = (math.inf if seed % 3 else 6.0) * (-1) ** seed
         logits = X[:, 1:] @ truth[1:] - rng.choice([0.0, 2.0]) + np.where(X[:, 0] > 0, truth[0], 0.0)
         y = (rng.random(n) < expit(logits)).astype(int)
         if k == 3:  # one class less is told
@@ -197,9 +172,8 @@ def test_an_effect_that_is_only_known_to_be_large_is_at_least_as_large(separated
             if k == 2 or one.outcome == "1":
                 large += 1
                 missed += not one.log_ratio.low <= truth[int(one.name[1:]) - 1] <= one.log_ratio.high
-    # 5 % of ``large`` in the mean; data and noise are fixed. The limit of a large effect was chosen with these fits; in
-    # 400 others 3 of 58 missed.
-    assert (fits >= 10) == separated and large >= 9
+    # Data and noise are fixed. The limit of a large effect was chosen with 200 fits; in 400 others 3 of 58 missed.
+    assert fits >= 9 and large >= 9
     assert missed <= 0.05 * large + 2 * math.sqrt(0.05 * large), (missed, large)
     assert two_sided <= 1  # a fourth of them without `Reading._endless`
 
@@ -226,24 +200,23 @@ def test_a_value_without_one_class_has_one_end_and_a_strong_effect_beside_it_has
     assert known[:, -1].mean() < 0.2
 
 
-@pytest.mark.parametrize(("n", "epsilon", "own"), [(4_000, 4.0, 0.02), (20_000, 1.0, 0.03)])
-def test_what_other_columns_leave_of_a_column_decides_whether_its_effect_is_known(n, epsilon, own):
+def test_what_other_columns_leave_of_a_column_decides_whether_its_effect_is_known():
     """The third column is nearly a sum of two. Noise hides that: a half of the effects were known, and a fifth held."""
-    known, weights = np.zeros((12, 5), dtype=bool), np.array([2.0, -1.5, -3.0, 0.7, -0.4])
+    n, known, weights = 4_000, np.zeros((12, 5), dtype=bool), np.array([2.0, -1.5, -3.0, 0.7, -0.4])
     for seed in range(12):
         rng = np.random.default_rng(seed)
         u, v, *others = rng.uniform(-1, 1, (4, n))
-        X = np.column_stack([u, v, 0.6 * u - 0.4 * v + own * rng.normal(size=n), *others])
+        X = np.column_stack([u, v, 0.6 * u - 0.4 * v + 0.02 * rng.normal(size=n), *others])
         y = (rng.random(n) < expit(X @ weights)).astype(int)
-        model = BayesianLogisticRegression(row_norm=5**0.5, epsilon=epsilon, delta=1e-6, classes=[0, 1], n_jobs=1)
+        model = BayesianLogisticRegression(row_norm=5**0.5, epsilon=4.0, delta=1e-6, classes=[0, 1], n_jobs=1)
         known[seed] = [one.known for one in model.set_unsafe(test_key=(seed + 1).to_bytes(32)).fit(X, y).effects()]
     assert known[:, :3].mean() < 0.2 and known[:, 3:].all()
 
 
 def test_a_column_of_small_spread_is_not_known_by_a_curvature_that_noise_made():
-    """Its sd is a twentieth of its bounds: it was known in 5 of 100 fits, where noise made the curvature too large."""
-    n, known = 8_000, np.zeros((100, 2), dtype=bool)
-    for seed in range(100):
+    """Its sd is a twentieth of its bounds: it was known in 5 of 40 fits, where noise made the curvature too large."""
+    n, known = 8_000, np.zeros((40, 2), dtype=bool)
+    for seed in range(40):
         rng = np.random.default_rng(seed)
         X = np.clip([rng.normal(-0.4, 0.4, n), rng.lognormal(0, 0.25, n) / 2.5 - 1], -1, 1).T
         y = (rng.random(n) < expit(X @ [3.0, 1.5])).astype(int)
@@ -252,7 +225,7 @@ def test_a_column_of_small_spread_is_not_known_by_a_curvature_that_noise_made():
     assert known[:, 0].all() and known[:, 1].sum() <= 2
 
 
-def alike(kind, rng, n):
+def alike(kind, rng, n=2_000):
     X = rng.uniform(-1, 1, (n, 12))
     if kind == "a copy":
         X[:, 1] = X[:, 0]
@@ -266,15 +239,15 @@ def alike(kind, rng, n):
 
 
 @pytest.mark.parametrize("kind", ["a copy", "three times a column", "a mean of two", "a column for each value"])
-@pytest.mark.parametrize(("n", "epsilon"), [(2_000, 4.0), (20_000, 1.0), (2_000, None)])
-def test_effects_that_only_the_prior_tells_apart_are_not_known(kind, n, epsilon):
+@pytest.mark.parametrize("epsilon", [4.0, None])
+def test_effects_that_only_the_prior_tells_apart_are_not_known(kind, epsilon):
     """Their intervals were about the prior's way of sharing: up to .72 of them were known, and without noise all."""
     known, own = [], {"private": False} if epsilon is None else {"epsilon": epsilon, "delta": 1e-6}
     for seed in range(6):
         rng = np.random.default_rng(seed)
-        X, same = alike(kind, rng, n)
+        X, same = alike(kind, rng)
         logits = X @ rng.normal(size=X.shape[1])
-        y = (rng.random(n) < expit(logits - logits.mean())).astype(int)
+        y = (rng.random(len(X)) < expit(logits - logits.mean())).astype(int)
         model = BayesianLogisticRegression(row_norm=12**0.5, classes=[0, 1], n_jobs=1, **own)
         if epsilon is not None:
             model.set_unsafe(test_key=(seed + 1).to_bytes(32))

@@ -131,8 +131,8 @@ def correlated(rng):
 @pytest.mark.parametrize(
     ("columns", "epsilon", "low", "high"),
     [
-        (rare_values, 1.0, 0.85, 0.95),  # 256: .02; their moments are shrunk toward 0
-        # 480: .016. It was .56 without the error of the curvature, which shrinks correlations to a common one; logits
+        (rare_values, 1.0, 0.83, 0.96),  # 160: .024; their moments are shrunk toward 0
+        # 300: .02. It was .56 without the error of the curvature, which shrinks correlations to a common one; logits
         # of a standard deviation of 2.7 leave a bias.
         (correlated, 0.5, 0.82, 0.96),
     ],
@@ -140,7 +140,7 @@ def correlated(rng):
 def test_intervals_cover(columns, epsilon, low, high):
     """Of all effects, known or not, about 90 % whatever the columns are; the keys are fixed."""
     covered = []
-    for seed in range(16):
+    for seed in range(10):
         rng = np.random.default_rng([seed, 7])
         X = columns(rng)
         m = 3 * rng.normal(size=X.shape[1])
@@ -151,7 +151,7 @@ def test_intervals_cover(columns, epsilon, low, high):
     assert low < np.mean(covered) < high
 
 
-@pytest.mark.parametrize("epsilon", [0.1, 0.3, 1.0])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0])
 def test_the_curvature_stays_positive_where_noise_hides_it(epsilon, monkeypatch):
     """A negative one turned the ranking of a fit of 455 tumors around: AUC .08, its cautious start had .98."""
     seen, made = [], logistic_model.posterior_given

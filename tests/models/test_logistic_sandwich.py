@@ -50,21 +50,16 @@ def test_a_large_budget_finds_the_same_intervals():
     np.testing.assert_allclose(np.sqrt(np.diag(model.covariance_)) * scale, robust, rtol=0.1)
 
 
-def test_intervals_cover_although_rows_of_a_person_are_alike(monkeypatch):
-    """Of 90, .9 are expected, and of those of independent rows .7. The truth is from 400,000 rows."""
-    X, y, groups = persons(10_000, 50_000)
-    truth = BayesianLogisticRegression(private=False, n_steps=30).fit(X, y).coef_[0]
-    hits = {}
-    for kind in (SandwichModel, LogisticModel):
-        monkeypatch.setattr("vips_fast.models.logistic.estimator.SandwichModel", kind)
-        hits[kind] = 0
-        for seed in range(30):
-            X, y, groups = persons(seed)
-            model = BayesianLogisticRegression(row_norm=4.0, epsilon=20.0, delta=1e-6, n_jobs=1)
-            model.set_unsafe(test_key=seed.to_bytes(32, "big")).fit(X, y, groups=groups)
-            low, high = raw_intervals(model)
-            hits[kind] += ((low <= truth) & (truth <= high)).sum()
-    assert hits[SandwichModel] >= 74 and hits[LogisticModel] < 74, hits
+def test_intervals_cover_although_rows_of_a_person_are_alike():
+    """Of 90, .9 are expected, and of those of independent rows .7. The truth is from 160,000 rows."""
+    X, y, groups = persons(10_000, 20_000)
+    truth, hits = BayesianLogisticRegression(private=False, n_steps=30).fit(X, y).coef_[0], 0
+    for seed in range(30):
+        X, y, groups = persons(seed)
+        model = BayesianLogisticRegression(row_norm=4.0, epsilon=20.0, delta=1e-6, n_jobs=1)
+        low, high = raw_intervals(model.set_unsafe(test_key=seed.to_bytes(32, "big")).fit(X, y, groups=groups))
+        hits += ((low <= truth) & (truth <= high)).sum()
+    assert hits >= 74, hits
 
 
 @pytest.mark.parametrize("kind", ["dense", "sparse", "ones"])

@@ -231,7 +231,7 @@ def test_the_gains_entry_moves_as_its_proof_says(relation, share):
         return np.bincount(rng.choice(V, min(most, V), replace=False), minlength=V)
 
     assert (units + 1) * spacing <= model.clip * public_topics._PARTS[1] ** 0.5
-    for _ in range(100):
+    for _ in range(30):
         counts = rng.integers(0, 4, V) * rng.integers(0, 2000, V)
         one, other = unit(), unit()
         assert abs(entry(counts + one) - entry(counts)) <= units + 1
@@ -589,9 +589,9 @@ def true_gain(model, X, fresh):
 
 
 def test_the_verdict_is_true():
-    """60 fits with known noise, half of them of topics that help: no draw is left to chance."""
+    """32 fits with known noise, half of them of topics that help: no draw is left to chance."""
     held, wrong, worths = 0, 0, []
-    for number in range(60):
+    for number in range(32):
         mixed, shuffled = number % 4 >= 2, number % 4 == 3
         n, noise, length = ((400, 6.0), (2000, 12.0))[number // 4 % 2] + ((6, 40)[number // 8 % 2],)
         X = made(n, length, mixed, shuffled, number)
@@ -601,8 +601,8 @@ def test_the_verdict_is_true():
         held += found.low <= true <= found.high
         worths.append(model.verdict_.worth)
         wrong += worths[-1] == "useful" and true <= 0
-    assert held >= 48 and wrong <= 1, (held, wrong, worths)
-    assert worths.count("useful") >= 20 and worths.count("useful") <= 36
+    assert held >= 25 and wrong <= 1, (held, wrong, worths)
+    assert 10 <= worths.count("useful") <= 20
 
 
 def test_a_given_prior_of_proportions_holds_beside_topics_of_the_records_own(own_topics):
@@ -627,7 +627,7 @@ def test_rare_words_and_those_of_long_texts_do_not_flatter_the_topics(short, lon
     These are drawn one by one, and the verdict counts half of what those tell that a score does not keep.
     """
     prior, n, missed = prior_of(3000), 1500, []
-    for seed in range(4):
+    for seed in range(2):
         rng = np.random.default_rng(seed)
         law = prior.ratios * (np.exp(rng.normal(0.0, 1.0, 3000)) * prior.frequencies)
         shares = rng.dirichlet(np.full(K, 5.0), 2 * n) @ (law / law.sum(axis=1, keepdims=True))

@@ -167,7 +167,7 @@ def _first_fit(queue=None):
     return found if queue is None else queue.put(found)
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+@pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_the_first_fit_of_a_child_warns(method):
     context = multiprocessing.get_context(method)
     queue = context.Queue()
@@ -187,8 +187,9 @@ def test_the_first_fit_in_a_worker_of_dask_warns():
         assert client.submit(_first_fit, pure=False).result() == 1
 
 
+@pytest.mark.slow
 def test_a_parallel_search_of_scikit_learn_warns():
-    """No two fits may be in one process: the search of scikit-learn sends them to workers."""
+    """No two fits may be in one process: the search of scikit-learn sends them to workers, which start slowly."""
     code = """
 import numpy as np
 from sklearn.model_selection import cross_val_score

@@ -80,13 +80,7 @@ _NETWORK = {
 #: Estimator, checks that are not passed and why, and how many are passed at least.
 CHECKED = {
     "topics": (Counts(3, private=False, doc_length=20, n_steps=3), {"check_positive_only_tag_during_fit": _SIGN}, 44),
-    "private topics": (
-        Counts(3, noise_multiplier=1.0, doc_length=20, n_steps=3),
-        {"check_positive_only_tag_during_fit": _SIGN},
-        40,
-    ),
     "network": (Bits(3, private=False, n_steps=4), _NETWORK, 45),
-    "private network": (Bits(3, noise_multiplier=1.0, n_steps=4), _NETWORK, 39),
     "classifier": (Classifier(private=False), _LOGISTIC, 48),
     "private classifier": (Classifier(noise_multiplier=0.01, n_steps=5), _LOGISTIC, 45),
 }

@@ -18,7 +18,7 @@ from vips_fast.models.verdict import Verdict
 from vips_fast.report.part import part_of
 from vips_fast.report.parts.coefficients import effect_lines
 
-FITS = 40
+FITS = 20
 #: No more lists of noise than this, but by a chance of 1e-6.
 MOST = int(binom.isf(1e-6, FITS, ERROR))
 V = 62
@@ -30,7 +30,7 @@ def same_two_words(n):
     return X
 
 
-def topics(rng, k=3, **more):
+def topics(rng, k=10, **more):
     """Words that are in no record, among the first ones of topics."""
     model = LatentDirichletAllocation(k, doc_length=20, epsilon=2.0, delta=1e-5, **more).fit(same_two_words(300))
     learned = part_of(model).learned(model, [f"w{v}" for v in range(V)], 10)
@@ -82,7 +82,6 @@ def topics_gain(rng):
 
 READINGS = {
     "topics": topics,
-    "many topics": lambda rng: topics(rng, 10),
     "public topics": public_topics,
     "effects": effects,
     "tables": tables,

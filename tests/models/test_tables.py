@@ -86,14 +86,14 @@ def test_all_tables_agree_and_rows_sum_to_one():
 
 
 def test_intervals_have_their_level_and_errors_are_as_forecast():
-    X, y, person = documents(3000)
+    X, y, person = documents(1500)
     weight, told = weighted(X, y, person), []
     names = ("ward",), ("month",), ("ward", "month")
     truths = {columns: exact(X, y, weight, columns) for columns in names}
     slope = np.polynomial.polynomial.polyfit(np.arange(6.0), truths["month",], 1)[1]
     inside, trend = {columns: [] for columns in names}, []
     for seed in range(40):
-        model = TopicTables(BY, noise_multiplier=2.0).set_unsafe(test_key=bytes([seed]) * 32)
+        model = TopicTables(BY, noise_multiplier=1.0).set_unsafe(test_key=bytes([seed]) * 32)
         model.fit(X, y, groups=person, on_forecast=told.append)
         for columns in names:
             table = model.table(*columns)
@@ -106,17 +106,17 @@ def test_intervals_have_their_level_and_errors_are_as_forecast():
 
 
 def even_groups():
-    n = 6000
+    n = 1800
     return BY, {"ward": np.array(WARDS)[np.arange(n) % 3], "month": np.array(MONTHS)[np.arange(n) // 3 % 6]}, None
 
 
 def groups_of_public_shares():
-    return {"ward": {"north": 0.7, "south": 0.2, "west": 0.1}}, {"ward": np.repeat(WARDS, [4200, 1200, 600])}, None
+    return {"ward": {"north": 0.7, "south": 0.2, "west": 0.1}}, {"ward": np.repeat(WARDS, [2100, 600, 300])}, None
 
 
 def persons_in_several_groups():
     """A person in several months moves each of them less. All months together move more."""
-    rng, n_persons = np.random.default_rng(1), 4000
+    rng, n_persons = np.random.default_rng(1), 1000
     person = np.repeat(np.arange(n_persons), rng.geometric(0.4, n_persons))
     y = {"ward": np.array(WARDS)[person % 3], "month": rng.integers(1, 7, len(person))}
     seen = [len(np.unique(person[y["month"] == month])) / n_persons for month in MONTHS]
@@ -145,7 +145,7 @@ def test_bounds_at_zero_draw_no_large_share_down():
     by = {"unit": [*range(7)], "month": MONTHS}
     y = {"unit": rng.integers(0, 7, n), "month": rng.integers(1, 7, n)}
     shares, outside = [], []
-    for seed in range(6):
+    for seed in range(3):
         model = TopicTables(by, noise_multiplier=8.0).set_unsafe(test_key=bytes([seed]) * 32).fit(X, y)
         table = model.table("month")
         shares.append(table.shares[:, 0])
@@ -281,10 +281,10 @@ def test_several_steps_are_averaged_and_their_noise_too():
 def hostile(rng):
     """Proportions whose sums are 1 but for rounding, or a little above, and whose entries no lattice holds."""
     k = 8
-    ones, tiny = np.eye(k)[rng.integers(0, k, 60)], rng.choice([1e-9, 1e-8, 2.0**-25, 3e-7], (60, k))
+    ones, tiny = np.eye(k)[rng.integers(0, k, 20)], rng.choice([1e-9, 1e-8, 2.0**-25, 3e-7], (20, k))
     spread = ones * (1 - tiny.sum(axis=1, keepdims=True)) + tiny
-    equal = np.full((60, k), 1 / k)
-    mixed = rng.dirichlet(np.full(k, 0.3), 60)
+    equal = np.full((20, k), 1 / k)
+    mixed = rng.dirichlet(np.full(k, 0.3), 20)
     rows = np.concatenate([ones, spread, equal, mixed])
     return np.concatenate([rows, rows * (1 + 9e-7)])
 
@@ -292,10 +292,10 @@ def hostile(rng):
 def check_premises():
     """No rounding raises a row's sum of proportions above 1, or the norm of a contribution above the clip."""
     rng = np.random.default_rng(0)
-    X = np.repeat(hostile(rng), 3, axis=0)
+    X = np.repeat(hostile(rng), 2, axis=0)
     wards, months = (rng.integers(0, size, len(X)) for size in (3, 4))
     by = {"ward": [0, 1, 2], "month": [0, 1, 2, 3]}
-    people = {"documents": None, "some": rng.integers(0, 200, len(X)), "many": rng.integers(0, 20, len(X))}
+    people = {"documents": None, "some": rng.integers(0, 60, len(X)), "many": rng.integers(0, 10, len(X))}
     for z, groups in [(z, groups) for z in (1.0, 2.9, 40.0) for groups in people.values()]:
         model = TopicTables(by, noise_multiplier=z, delta=1e-5)
         stage = model.prepare(X, np.column_stack([wards, months]), groups=groups)
