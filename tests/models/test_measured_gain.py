@@ -16,7 +16,6 @@ from vips_fast.engine.gain import NATS, GainScore, Score, measured_gain
 from vips_fast.engine.model import Release
 from vips_fast.jobs.publication import verify
 from vips_fast.models.lda import LdaOptions
-from vips_fast.models.lda.records import UnitWords
 
 V, K, N = 64, 4, 2000
 
@@ -85,37 +84,6 @@ def test_a_usual_candidate_gives_way_if_it_gains_nothing():
     assert [Score(np.array([1.0, more]), 0.0, 10.0, 0.0, 0.0).best() for more in (1.09, 1.11)] == [0, 1]
 
 
-def truth(model, fresh):
-    """Compute the gain on other units of the same law, over the run's word frequencies."""
-    restored = model._restored()
-    score, rng = restored.gain_score(), np.random.default_rng(1)
-    words = rng.integers(0, 2**64, fresh.shape[0], dtype=np.uint64)
-    units = UnitWords(fresh.indptr.astype(np.int64), fresh.indices.astype(np.int32), fresh.data.astype(np.float64))
-    values = score.contributions(units, words, 1.0).mean(axis=0)
-    taken = Score.restore(model._fitted().state["score"]).best()
-    return Score.read(values, 0.0, 1.0, 1e12, score).found(taken).gain
-
-
-def covered(runs, **settings):
-    fresh, found = documents(40_000, V, seed=99), []
-    for seed in range(runs):
-        model = (
-            topics(**settings)
-            .set_unsafe(test_key=seed.to_bytes(32))
-            .fit(documents(settings.get("n_records", N), V, seed=seed))
-        )
-        low, high = measured_gain(model._fitted().state)[1:]
-        found.append(low <= truth(model, fresh) <= high)
-    return np.mean(found)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("settings", [{}, dict(noise_multiplier=60.0, n_records=400)])
-def test_the_interval_covers_the_true_gain(settings):
-    """The noise hides the gain in the second case."""
-    assert 0.86 <= covered(100, **settings) <= 0.96
-
-
 class Plain(GainScore):
     """A score of blocks that are nats."""
 
@@ -123,10 +91,10 @@ class Plain(GainScore):
         return self.clip_rows(block, asked, clip)
 
 
-@pytest.mark.parametrize("noise", [0.0, 0.02, 0.2, 1.0, 5.0])
+@pytest.mark.parametrize("noise", [0.0, 0.2, 5.0])
 def test_the_interval_of_a_score_covers(noise):
-    """Score 2,000 draws of units, with little to much noise. Up to more than the number of predictions."""
-    rng, units, runs = np.random.default_rng(3), 500, 2000
+    """Score 1,000 draws of units, with little to much noise. Up to more than the number of predictions."""
+    rng, units, runs = np.random.default_rng(3), 500, 1000
 
     def draw(*shape):
         return 2.0 + 4.0 * rng.standard_t(5, shape)

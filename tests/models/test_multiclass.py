@@ -124,13 +124,12 @@ def test_digits():
     plain = model(private=False, **common).fit(X[train], y[train])
     theirs = LogisticRegression(max_iter=2000).fit(X[train], y[train]).score(X[test], y[test])
     assert plain.score(X[test], y[test]) > theirs - 0.03
-    # By the posterior the log loss was 1.2 and .8.
-    for epsilon, most in ((1.0, 0.6), (3.0, 0.45)):
-        fitted = model(epsilon=epsilon, delta=1e-5, **common).set_unsafe(test_key=KEY)
-        p = fitted.fit(X[train], y[train]).predict_proba(X[test])
-        assert -np.log(p[np.arange(len(test)), y[test]]).mean() < most
-        assert fitted._fitted().state["class3.factor"][0] > 1
-        np.testing.assert_array_equal(fitted.predict(X[test]), p.argmax(axis=1))
+    # By the posterior the log loss was 1.2.
+    fitted = model(epsilon=1.0, delta=1e-5, **common).set_unsafe(test_key=KEY)
+    p = fitted.fit(X[train], y[train]).predict_proba(X[test])
+    assert -np.log(p[np.arange(len(test)), y[test]]).mean() < 0.6
+    assert fitted._fitted().state["class3.factor"][0] > 1
+    np.testing.assert_array_equal(fitted.predict(X[test]), p.argmax(axis=1))
 
 
 @pytest.mark.parametrize("scale, n_classes, epsilon", [(1.0, 3, 1.0), (2.0, 8, 4.0), (1.0, 4, None)])

@@ -99,6 +99,8 @@ REFUSED = {
     "classes": [
         ({"classes": [0, 1, 1]}, {}, "expected 2 to 1024 different labels"),
         ({"classes": [0]}, {}, "expected 2 to 1024 different labels"),
+        ({"classes": 3}, {}, "classes"),
+        ({"classes": ([1], [2])}, {}, "classes"),
         ({"classes": [0, 1, 3]}, {}, "y: expected the labels of classes, 0, 1, 3; spell"),
     ],
     "counts": [

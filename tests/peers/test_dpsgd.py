@@ -120,7 +120,7 @@ def test_replacing_a_record_moves_the_sum_by_the_sensitivity():
 
 
 def test_rounded_laplace_has_the_rounded_law():
-    t, n = 3, 50_000
+    t, n = 3, 20_000
     draws = np.array([rounded_laplace(t) for _ in range(n)])
     for k in range(-8, 9):
         # Mass of the Laplace law on [k - 1/2, k + 1/2]; six standard errors, 17 times: 4e-8.
