@@ -68,7 +68,7 @@ def test_same_bits_for_any_number_of_threads(name, sampling):
         options["batch_size"] = 15_000
     records, _ = make()._read(*X)
     assert len(records.edges(np.arange(15_000))) > 2  # several blocks, so that threads have something to share
-    models = [make(n_jobs=jobs, **options).set_unsafe(test_key=b"k" * 32).fit(*X) for jobs in (1, 2, 7)]
+    models = [make(n_jobs=jobs, **options).set_unsafe(test_key=b"k" * 32).fit(*X) for jobs in (1, 7)]
     assert same_bits(*models) and any("unsafe test_key" in taint for taint in models[0].privacy_.taints)
 
 

@@ -1,5 +1,6 @@
 """Logistic regression of many columns. Its statistic, its bound, its path and its read-outs."""
 
+import functools
 import math
 
 import numpy as np
@@ -20,6 +21,7 @@ def model(**settings):
     return BayesianLogisticRegression(**{"covariance": "spherical", "noise_multiplier": 1.0, **settings})
 
 
+@functools.cache
 def texts(n=2000, d=50_000, seed=0):
     """Rows of 20 words of norm 1 over d columns. The first twenty tell the label."""
     rng = np.random.default_rng(seed)

@@ -119,17 +119,6 @@ def test_a_fit_predicts_its_own_records_no_better_than_others(kind):
     assert gain(model, *records) > 0.02 and abs(np.mean(gaps)) < 0.01
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("n, epsilon", [(1400, 1.0), (4000, 2.0)])
-def test_the_interval_covers_the_true_gain(n, epsilon):
-    hits = []
-    for seed in range(100):
-        model = fitted(SigmoidBeliefNetwork, data(SigmoidBeliefNetwork, n, seed=seed), seed=seed, epsilon=epsilon)
-        low, high = model.found_gain_[1:]
-        hits.append(low <= gain(model, *data(SigmoidBeliefNetwork, 60_000, seed=1000 + seed)) <= high)
-    assert 0.84 <= np.mean(hits) <= 0.97
-
-
 def digits():
     pixels = load_digits().data
     return (pixels > 7).astype(np.uint8)[np.random.default_rng(0).permutation(len(pixels))]
@@ -167,18 +156,14 @@ def near_balls():
     "kind, make, n, K, epsilon, sought, low, high",
     [
         (SigmoidBeliefNetwork, digits, 1400, 10, 0.25, "noise", -0.1, 0.01),
-        (SigmoidBeliefNetwork, digits, 1400, 20, 0.5, "noise", -0.1, 0.01),
         (SigmoidBeliefNetwork, digits, 1400, 10, 1.0, "clear", 0.0, 0.04),
         (SigmoidBeliefNetwork, digits, 1400, 10, 4.0, "all", 0.04, 0.1),
         # Limits were not fitted on the others.
-        (SigmoidBeliefNetwork, mnist, 1400, 10, 1.0, "noise", -0.1, 0.02),
         (SigmoidBeliefNetwork, mnist, 1400, 30, 2.0, "noise", -0.1, 0.02),
         (SigmoidBeliefNetwork, mnist, 10_000, 10, 1.0, "all", 0.02, 0.1),
-        (SigmoidBeliefNetwork, mnist, 10_000, 30, 2.0, "all", 0.04, 0.1),
         (GaussianMixture, clusters, 400, 5, 0.25, "noise", -np.inf, 0.02),
         (GaussianMixture, clusters, 2000, 10, 1.0, "all", 0.1, 0.4),
         (GaussianMixture, digits, 1400, 10, 0.25, "noise", -0.1, 0.03),
-        (GaussianMixture, digits, 1400, 10, 4.0, "all", 0.02, 0.1),
         (GaussianMixture, balls, 500, 4, 0.25, "clear", -np.inf, 0.05),
         (GaussianMixture, balls, 6000, 4, 1.0, "all", 0.1, 0.7),
         (GaussianMixture, near_balls, 6000, 4, 2.0, "all", 0.02, 0.2),
