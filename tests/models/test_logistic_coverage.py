@@ -163,8 +163,7 @@ def test_an_effect_that_is_only_known_to_be_large_is_at_least_as_large():
         y = (rng.random(n) < expit(logits)).astype(int)
         if k == 3:  # one class less is told
             y = np.where((y == 0) & (rng.random(n) < 0.5), 2, y)
-        model = BayesianLogisticRegression(row_norm=7**0.5, epsilon=epsilon, delta=1e-6, classes=range(k), n_jobs=1)
-        every = model.set_unsafe(test_key=(seed + 1).to_bytes(32)).fit(X, y).effects()
+        every = fitted(seed + 1, X, y, row_norm=7**0.5, epsilon=epsilon, classes=range(k)).effects()
         found = [one for one in every if one.large]
         fits += any(one.name == "x1" for one in found)
         two_sided += sum(one.name == "x1" and one.outcome == "1" and one.known for one in every if math.isinf(truth[0]))
@@ -188,10 +187,7 @@ def test_a_value_without_one_class_has_one_end_and_a_strong_effect_beside_it_has
         n, rng = 10_000, np.random.default_rng(seed)
         X = np.column_stack([rng.random((n, 5)) < [share, 0.05, 0.1, 0.2, 0.3], rng.uniform(-1, 1, n)])
         y = np.where(X[:, 0] == one, one, rng.random(n) < expit(X[:, 1:] @ truth[1:] - rare)).astype(int)
-        model = BayesianLogisticRegression(
-            row_norm=unit * 6**0.5, epsilon=epsilon, delta=1e-6, classes=[0, 1], n_jobs=1
-        )
-        effects = model.set_unsafe(test_key=(seed + 1).to_bytes(32)).fit(unit * X, y).effects()
+        effects = fitted(seed + 1, unit * X, y, row_norm=unit * 6**0.5, epsilon=epsilon, classes=[0, 1]).effects()
         known[seed] = [one.known for one in effects]
         ends = [(unit * one.log_ratio.low, unit * one.log_ratio.high) for one in effects if one.known]
         hits += sum(low <= w <= high for (low, high), w in zip(ends, truth[known[seed]], strict=True))
@@ -208,8 +204,7 @@ def test_what_other_columns_leave_of_a_column_decides_whether_its_effect_is_know
         u, v, *others = rng.uniform(-1, 1, (4, n))
         X = np.column_stack([u, v, 0.6 * u - 0.4 * v + 0.02 * rng.normal(size=n), *others])
         y = (rng.random(n) < expit(X @ weights)).astype(int)
-        model = BayesianLogisticRegression(row_norm=5**0.5, epsilon=4.0, delta=1e-6, classes=[0, 1], n_jobs=1)
-        known[seed] = [one.known for one in model.set_unsafe(test_key=(seed + 1).to_bytes(32)).fit(X, y).effects()]
+        known[seed] = known_of(fitted(seed + 1, X, y, row_norm=5**0.5, epsilon=4.0, classes=[0, 1]))
     assert known[:, :3].mean() < 0.2 and known[:, 3:].all()
 
 
@@ -220,8 +215,7 @@ def test_a_column_of_small_spread_is_not_known_by_a_curvature_that_noise_made():
         rng = np.random.default_rng(seed)
         X = np.clip([rng.normal(-0.4, 0.4, n), rng.lognormal(0, 0.25, n) / 2.5 - 1], -1, 1).T
         y = (rng.random(n) < expit(X @ [3.0, 1.5])).astype(int)
-        model = BayesianLogisticRegression(row_norm=2**0.5, epsilon=1.0, delta=1e-6, classes=[0, 1], n_jobs=1)
-        known[seed] = known_of(model.set_unsafe(test_key=(seed + 1).to_bytes(32)).fit(X, y))
+        known[seed] = known_of(fitted(seed + 1, X, y, row_norm=2**0.5, epsilon=1.0, classes=[0, 1]))
     assert known[:, 0].all() and known[:, 1].sum() <= 2
 
 

@@ -62,7 +62,6 @@ def test_plan_is_what_the_estimator_does():
 def test_the_estimator_takes_the_minibatch_of_the_plan():
     public = Public(7702, 400_000, seed=0)
     for settings in (
-        dict(epsilon=0.3),
         dict(epsilon=2.38),
         dict(noise_multiplier=20.0, n_steps=20),
         dict(epsilon=2.38, sampling="random_allocation"),
@@ -93,7 +92,6 @@ def test_rules():
     noisy = dict(doc_length=500, epsilon=0.3, delta=1e-4)
     for given in (dict(n_steps=20), dict(batch_size=100_000), dict(noise_multiplier=small.noise_multiplier)):
         assert plan(400_000, 7702, 50, **(noisy | given)).batch_size == 100_000
-    assert plan(400_000, 7702, 50, **noisy, sampling="random_allocation").batch_size == 100_000
     few = plan(97_750, 7702, 50, **noisy)
     assert (few.n_steps, few.batch_size) == (20, 97_750)
     # Fifteen uses of each record, within 40 to 60 steps, where the statistics are clear.

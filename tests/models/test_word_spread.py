@@ -56,7 +56,7 @@ def test_the_stated_spread_is_that_of_equal_fits(common, public_only):
 
 
 def test_the_total_of_proportions_is_between_those_compared(public_only):
-    prior, drawn, taken = prior_of(1.0 / np.arange(3, V + 3)), (1.5, 5.0, 20.0), []
+    prior, drawn, taken = prior_of(1.0 / np.arange(3, V + 3)), (1.5, 20.0), []
     for total in drawn:
         counts = notes(prior, 6000, proportions_prior(total, prior.weights), length=60)
         taken.append(fitted(prior, counts, 1, epsilon=20.0)._restored().alpha.sum())
