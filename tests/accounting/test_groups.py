@@ -109,7 +109,7 @@ def group_privacy(event, k, eps):
     return sum(math.exp(i * eps / k) for i in range(k)) * acc.delta(event, eps / k)
 
 
-@settings(QUIET, max_examples=20)
+@settings(QUIET, max_examples=8)
 @given(st.floats(0.01, 0.6), st.floats(0.6, 6.0), st.integers(1, 60), st.integers(2, 7), st.booleans())
 def test_properties(q, z, steps, k, replace):
     event = fixed(max(1, round(100 * q)), 100, z, steps) if replace else poisson(q, z, steps)
@@ -172,9 +172,9 @@ def test_samples_that_always_hold_a_row_of_the_group():
     assert 0.8 * group_epsilon(event, 7, 1e-5) < low < group_epsilon(event, 7, 1e-5)
 
 
-@pytest.mark.parametrize("k", [100, 400])
-def test_many_rows(k):
+def test_many_rows():
     """So many that one of them is always drawn, to double precision."""
+    k = 100
     event = acc.group_event(poisson(0.3, 200.0, 4), k)
     low, high = epsilon_lower_bound(event, 1e-6), acc.epsilon(event, 1e-6)
     everything = acc.gaussian_epsilon(2 * k / 200.0, 1e-6)

@@ -19,7 +19,7 @@ def normal(x, mean, sd):
     return mpmath.npdf(x, mean, sd)
 
 
-@pytest.mark.parametrize(("q", "z", "alpha"), [(0.1, 1.0, 3.5), (0.004, 6.0, 2.0), (0.3, 0.4, 1.2), (0.01, 2.0, 40.0)])
+@pytest.mark.parametrize(("q", "z", "alpha"), [(0.3, 0.4, 1.2), (0.01, 2.0, 40.0)])
 def test_poisson_divergence_is_exact(q, z, alpha):
     points = [-30 * z, 0, 0.5, 1, alpha, alpha + 30 * z]
     with mpmath.workdps(30):
@@ -32,7 +32,7 @@ def test_poisson_divergence_is_exact(q, z, alpha):
     assert abs(got / want - 1) < 1e-9  # tiny excesses keep about 10 digits
 
 
-@pytest.mark.parametrize(("q", "z", "alpha"), [(0.1, 1.0, 3.5), (0.004, 6.0, 2.0), (0.25, 0.5, 1.3), (0.01, 2.0, 40.0)])
+@pytest.mark.parametrize(("q", "z", "alpha"), [(0.25, 0.5, 1.3), (0.01, 2.0, 40.0)])
 def test_divergence_without_replacement_is_exact(q, z, alpha):
     with mpmath.workdps(30):
 
@@ -45,7 +45,7 @@ def test_divergence_without_replacement_is_exact(q, z, alpha):
     assert abs(got / want - 1) < 1e-9
 
 
-@pytest.mark.parametrize("alpha", [1.5, 2.0, 7.3, 50.0])
+@pytest.mark.parametrize("alpha", [1.5, 50.0])
 def test_laplace_and_response_on_samples(alpha):
     """Moments by direct sums and quadrature of the densities."""
     b, q = 1.7, 0.2
@@ -73,7 +73,7 @@ def test_laplace_and_response_on_samples(alpha):
     assert abs(got / want - 1) < 1e-12
 
 
-@settings(QUIET, max_examples=20)
+@settings(QUIET, max_examples=8)
 @given(st.floats(0.002, 0.9), st.floats(0.5, 8.0), st.integers(1, 500), st.floats(-9, -1))
 def test_order_of_the_accountants(q, z, steps, log_delta):
     """Each looser theorem stays above each tighter one."""

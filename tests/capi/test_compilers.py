@@ -114,6 +114,7 @@ def test_a_changed_bit_is_seen(library, tmp_path):
     assert not different & {"sbn_cross", "sbn_gram", "logistic_accumulate", "lda_gather"}
 
 
+@pytest.mark.slow
 def test_a_changed_rounding_of_an_estep_is_seen(tmp_path, as_built):
     """A build that fuses multiply-adds has other E-steps. Noise and integer sums are the same."""
     if "avx2" not in as_built:

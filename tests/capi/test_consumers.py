@@ -54,7 +54,9 @@ def test_c_extension(folder, extension, environment):
     compare("extension", folder, environment)
 
 
+@pytest.mark.slow
 def test_cython_extension(folder, installed, environment):
+    """The recipes of `test_embedding.py` call a kernel from Cython and from Numba quickly."""
     c_file = folder / "cython_extension.c"
     call([sys.executable, "-m", "cython", "-3", CONSUMERS / "cython_extension.pyx", "-o", c_file], env=environment)
     build_shared(c_file, folder / f"cython_extension{SUFFIX}", include_of(installed))
@@ -67,6 +69,7 @@ def test_cpp_program(folder, installed, environment, library):
     compare("program", folder, environment)
 
 
+@pytest.mark.slow
 def test_numba_function(folder, environment):
     shutil.copy(CONSUMERS / "numba_function.py", folder)
     compare("numba_function", folder, environment)

@@ -53,7 +53,9 @@ def compiled_editable(folder, installed):
     return fresh_environment(folder / "environment", "--editable", folder / "source"), folder / "source"
 
 
-@pytest.mark.parametrize("install", [from_wheel, editable, pytest.param(compiled_editable, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "install", [from_wheel, *(pytest.param(one, marks=pytest.mark.slow) for one in (editable, compiled_editable))]
+)
 def test_the_recipes(install, installed, tmp_path):
     python, place = install(tmp_path, installed)
     empty = tmp_path / "empty"

@@ -1,14 +1,16 @@
 """Files from strangers, one of each kind, that expand or nest: each is refused in one line, within little memory."""
 
 import gzip
+import io
 import json
 import struct
 import zipfile
+from functools import cache
 
 import numpy as np
 import pyarrow
 import pytest
-from bounded import bounded
+from bounded import MEMORY, bounded
 from pyarrow import parquet as files
 from scipy import sparse
 
@@ -43,14 +45,22 @@ def numbers(k):
     return b"".join(b"%d\n" % n for n in range(k << 16, (k + 1) << 16))
 
 
-def arrays(path):
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+@cache
+def archive():
+    """The bytes of three arrays, each larger than a small file may expand to."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
         for name in ("data", "indices", "indptr"):
-            head = f"{{'descr': '|i1', 'fortran_order': False, 'shape': ({10**9},), }}".encode()
+            head = f"{{'descr': '|i1', 'fortran_order': False, 'shape': ({3 * 10**8},), }}".encode()
             with archive.open(f"{name}.npy", "w", force_zip64=True) as part:
                 part.write(b"\x93NUMPY\1\0" + struct.pack("<H", len(head)) + head)
-                for _ in range(1000):
+                for _ in range(300):
                     part.write(bytes(10**6))
+    return file.getvalue()
+
+
+def arrays(path):
+    path.write_bytes(archive())
 
 
 def claims(path):
@@ -91,15 +101,15 @@ CASES = {
     "json: lines, nested": (text('{"text": ' + NESTED + "\n"), records),
     "json: lines, many values": (text('{"text": ' + VALUES + "}\n"), records),
     "json: shards, nested": (manifest, ShardedCorpus),
-    "csv: a long cell": (lines(lambda k: b'text\n"' if k == 0 else b"a" * 10**6, 400), records),
-    "gzip: words": (lines(numbers, 200), load_vocabulary),
+    "csv: a long cell": (lines(lambda k: b'text\n"' if k == 0 else b"a" * 10**6, 280), records),
+    "gzip: words": (lines(numbers, 100), load_vocabulary),
     "gzip: word vectors": (lines(lambda k: b" 1" * 10**6 if k else b"a", 60), lambda p: load_word_vectors(p, ["a"])),
-    "gzip: records": (lines(lambda k: bytes(10**6), 400), records),
+    "gzip: records": (lines(lambda k: bytes(10**6), 280), records),
     "npz: matrix": (arrays, lambda path: read_matrix(f"{path}")),
     "npz: prior": (arrays, PublicPrior.load),
     "npy": (claims, lambda path: read_array(str(path), "f")),
-    "parquet: a text in many rows": (parquet(100_000, 20 << 20), records),
-    "parquet: long texts": (parquet(60, 20 << 20, use_dictionary=False), records),
+    "parquet: a text in many rows": (parquet(100_000, 5 << 20), records),
+    "parquet: long texts": (parquet(20, 20 << 20, use_dictionary=False), records),
     "tensors": (tensors, lambda path: read_tensors(path, {"x": (None,)})),
 }
 
@@ -109,7 +119,7 @@ def test_a_strangers_file_takes_little(case, tmp_path):
     write, read = CASES[case]
     path = tmp_path / ("a.npz" if "npz" in case else "a.npy" if "npy" in case else "a")
     write(path)
-    kind, said = bounded(lambda: read(path))
+    kind, said = bounded(lambda: read(path), 1 << 30 if "npz" in case else MEMORY)
     assert kind == "ValueError" and "\n" not in said and len(said) < 600, (kind, said[:600])
     assert str(path) in said or case == "tensors"
     assert any(word in said for word in ("expected", "not a", "more than", "cut off", "broken")), said

@@ -180,7 +180,7 @@ def test_out_of_memory_is_said_as_such(tmp_path, monkeypatch, name):
         load_vocabulary(path) if name == "vocab" else load_corpus(path, VOCABULARY)
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_damaged_files_give_one_line_or_a_corpus(tmp_path, data):
     """Bytes changed, cut or put in: never another error, never a crash."""

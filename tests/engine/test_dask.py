@@ -338,10 +338,11 @@ def test_a_scheduler_that_does_not_answer():
                 pass
 
 
-def test_what_is_lost_with_the_only_worker_that_may_compute_it_is_waited_for_in_vain(backend):
+def test_what_is_lost_with_the_only_worker_that_may_compute_it_is_waited_for_in_vain(backend, monkeypatch):
     """Dask itself would wait for it to come back."""
     from distributed import wait
 
+    monkeypatch.setattr(cluster, "_IDLE", 1)
     with joined(backend) as nanny:
         address = nanny.worker_address
         done = backend.client.submit(identity, key="vips_identity-lost", workers=[address], pure=False)

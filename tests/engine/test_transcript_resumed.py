@@ -57,19 +57,6 @@ def test_a_model_of_a_resumed_run_follows_from_its_transcript(name, fit, verifie
     assert fit(make(), name).ledger_.head == done.ledger_.head
 
 
-def test_a_run_without_noise_has_a_transcript_too(fit, verified):
-    def make():
-        return CASES["lda"][0](n_steps=4, private=False, noise_multiplier=None)
-
-    for _ in range(2):
-        with pytest.raises(Stop):
-            fit(calling(make(), lambda p: fail()), "lda")
-    done = fit(make(), "lda")
-    report = verified(done)
-    differing = {check.name for check in report.checks if check.ok is False}
-    assert done.n_steps_ == 4 and differing <= {"statement"}, report
-
-
 @pytest.mark.parametrize("when", ["before a release", "after a release", "before it is saved"])
 @pytest.mark.parametrize("first", [True, False])
 def test_calls_continue_from_a_saved_model_after_a_stop(when, first, tmp_path, monkeypatch):

@@ -3,9 +3,10 @@
 import errno
 import fcntl
 import io
-import itertools
 import os
+import re
 import signal
+from itertools import count
 
 from runs import die, in_child
 
@@ -19,10 +20,13 @@ CALLS += ("posix_fallocate",)
 
 
 class FaultyDisk:
-    """Lets the ``target``-th call that concerns a folder fail, which is ``failed`` then; others do not wait for it."""
+    """Lets the ``target``-th call that concerns a folder fail, which is ``failed`` then; others do not wait for it.
+
+    ``calls`` has each that could fail: its name, and the file's without numbers.
+    """
 
     def __init__(self, patch, folder, target, fault):
-        self.folder, self.left, self.failed = str(folder), target, None
+        self.folder, self.left, self.failed, self.calls = str(folder), target, None, []
         self.fault = {**FAULTS, "full": errno.ENOSPC}[fault]  # "full" is a disk that stays so, of `advised`
         for owner, names in ((os, CALLS), (fcntl, ["flock"])):
             for name in names:
@@ -35,6 +39,7 @@ class FaultyDisk:
         place = os.readlink(f"/proc/self/fd/{where}") if isinstance(where, int) else os.path.abspath(where)
         if not place.startswith(self.folder) or (self.fault is None and "write" not in name):
             return False
+        self.calls.append((name, re.sub(r"[0-9a-f]*\d[0-9a-f]*", "#", place.removeprefix(self.folder))))
         self.left -= 1
         if self.left:
             return False
@@ -70,12 +75,28 @@ class Raw(io.FileIO):
         return os.write(self.fileno(), data)
 
 
-def each_fault(tmp_path, monkeypatch, fault, prepare, work):
-    """Do ``work(prepare(folder))`` with one more failing call each time, until none is left.
+def targets(tmp_path, monkeypatch, fault, prepare, work, before):
+    """Number the first call of each kind: of a name and a file, after the same names and files of those ``before``."""
+    folder = tmp_path / f"{fault}-0"
+    folder.mkdir()
+    made = prepare(folder)
+    with monkeypatch.context() as patch:
+        disk = FaultyDisk(patch, folder, 0, fault)
+        work(made)
+    first = {}
+    for number in range(1, len(disk.calls) + 1):
+        first.setdefault(tuple(disk.calls[max(0, number - 1 - before) : number]), number)
+    return first.values()
 
-    Yields the folder, its content, the name of the call, and the OSError that came of it, or None.
+
+def each_fault(tmp_path, monkeypatch, fault, prepare, work, before=1):
+    """Do ``work(prepare(folder))`` with another failing call each time, one of each kind of `targets`.
+
+    If ``before`` is None, every call fails once, until none is left. Yields the folder, its content, the name of the
+    call, and the OSError that came of it, or None.
     """
-    for target in itertools.count(1):
+    every = before is None
+    for target in count(1) if every else targets(tmp_path, monkeypatch, fault, prepare, work, before):
         folder = tmp_path / f"{fault}-{target}"
         folder.mkdir()
         made, error = prepare(folder), None
@@ -99,6 +120,8 @@ def each_fault(tmp_path, monkeypatch, fault, prepare, work):
                 failed = disk.failed
         if failed is None:
             assert error is None and target > 1
-            return
+            if every:
+                return
+            continue  # as fresh noise may take a write less than before
         assert error is None or (error.errno == FAULTS[fault] and str(folder) in str(error) and "\n" not in str(error))
         yield folder, made, failed, error

@@ -74,7 +74,7 @@ def flagged(key, first, n, scale, isa=None):
     return room[:count].copy()
 
 
-@pytest.mark.parametrize("fused", [True, False])
+@pytest.mark.parametrize("fused", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_error_bound_of_the_fast_path(fused):
     """Interval evaluation over the whole domain. The guard is four times the bound."""
     k = noise_error_bound.constants()
@@ -113,7 +113,7 @@ def test_fast_path_decides_half_of_all_draws_at_scale_2_40_and_rightly():
 
 @pytest.mark.parametrize(
     "scale, n, first",
-    [(SCALE, 20_000, 1000), (1.0, 2000, 1000), (0.7, 2000, 1000), (2.0**22, 2000, 1000), (1e-3, 500, 1000)]
+    [(SCALE, 8_000, 1000), (1.0, 2000, 1000), (0.7, 2000, 1000), (2.0**22, 2000, 1000), (1e-3, 500, 1000)]
     + [(2.0**33, 500, 1000), pytest.param(SCALE, 10**6, 10**9, marks=pytest.mark.slow)],
 )
 def test_ordinary_draws_agree_with_mpmath(scale, n, first):
@@ -152,9 +152,7 @@ def boundary_scales(x, magnitude):
     return m, low, math.nextafter(low, math.inf)
 
 
-@pytest.mark.parametrize(
-    "n, first, isas", [(1000, 0, ISAS[-1:]), (200, 7, ISAS), pytest.param(10_000, 3, ISAS, marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("n, first, isas", [(300, 7, ISAS), pytest.param(10_000, 3, ISAS, marks=pytest.mark.slow)])
 def test_draws_forced_onto_boundaries(n, first, isas):
     """Check that a draw steps from m to m + 1 between two neighboring scales, the closest that a double can come."""
     rng = np.random.default_rng(first)
@@ -208,8 +206,7 @@ def test_extreme_words(index):
     """U within 2^-64 of 0 and of 1, and extreme angles. On and beside the octants' edges, all signs."""
     for u in EXTREME_U:
         for v in EXTREME_V:
-            for scale in (SCALE, 2.0**50):
-                assert from_words(u, v, index, scale) == reference_from_words(u, v, index, scale), (u, v, scale)
+            assert from_words(u, v, index, 2.0**50) == reference_from_words(u, v, index, 2.0**50), (u, v)
 
 
 def test_result_does_not_depend_on_the_precision_begun_with():
@@ -228,7 +225,7 @@ def test_draws_that_the_head_words_leave_undecided():
     """
     rng = np.random.default_rng(5)
     rounded_up = []
-    for _ in range(60):
+    for _ in range(25):
         u = int(rng.integers(2**60, 2**63))
         radius = mp.sqrt(-2 * mp.log(mp.ldexp(u, -64)))
         m = int(rng.integers(2**47, 2**49))

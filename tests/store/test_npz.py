@@ -192,8 +192,8 @@ def test_out_of_memory_is_said_as_such(tmp_path, monkeypatch):
 def test_damage_gives_an_error_or_the_same_arrays(tmp_path, save):
     path = saved(tmp_path / "a.npz", save=save)
     raw, rng = path.read_bytes(), random.Random(0)
-    damaged = [raw[:size] for size in range(len(raw))]
-    for _ in range(2000):
+    damaged = [raw[:size] for size in range(0, len(raw), 3)]
+    for _ in range(700):
         at = rng.randrange(len(raw))
         damaged.append(raw[:at] + bytes([raw[at] ^ rng.randrange(1, 256)]) + raw[at + 1 :])
     refused = 0
@@ -207,4 +207,4 @@ def test_damage_gives_an_error_or_the_same_arrays(tmp_path, save):
         else:
             # Times and permissions of members may change without a trace.
             assert same(got)
-    assert refused > len(raw) + 1000
+    assert refused > len(raw) // 3 + 350

@@ -41,10 +41,10 @@ def test_a_strangers_text_takes_little(case, tmp_path):
 @pytest.mark.parametrize(
     "text",
     [
-        "\n".join(".".join(f"{x}{i}" for x in LETTERS) + " = 0" for i in range(16_000)),
+        "\n".join(".".join(f"{x}{i}" for x in LETTERS) + " = 0" for i in range(8_000)),
         "a = '''" + "[{.,\n" * 60_000 + "'''",
-        'a = "' + "\\n" * 1_000_000 + '"',
-        "a = [" + "0, " * 200_000 + "]",
+        'a = "' + "\\n" * 300_000 + '"',
+        "a = [" + "0, " * 100_000 + "]",
         "# " + "[" * 100_000 + "\na = 1",
         "a = " + "[" * 32 + "]" * 32,
         "a = [" + "0.5, " * 4000 + "]",

@@ -39,7 +39,7 @@ def followed(place, kind, points, capsys, faults=FAULTS):
 )
 def test_the_advice_after_some_faults_leads_to_a_result(kind, faults, place, capsys):
     def points(n_calls):
-        step = max(1, n_calls // 7)
+        step = max(1, n_calls // 4)
         return [(point, faults[number % len(faults)]) for number, point in enumerate(range(step, n_calls + 1, step))]
 
     followed(place, kind, points, capsys, faults)

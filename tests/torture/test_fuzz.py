@@ -16,12 +16,12 @@ def files(tmp_path_factory):
 
 @pytest.mark.parametrize("quarter", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in range(1, 5))])
 def test_changed_files(files, quarter, capsys, monkeypatch):
-    """Two of each quickly, and ten thousand in quarters."""
+    """One of each quickly, and ten thousand in quarters."""
     monkeypatch.chdir(files.parent)
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
     names = sorted(fuzz.targets(files))
     assert len(names) > 50 and not fuzz.unread(files)
-    number = 2500 if quarter else 2 * len(names)
+    number = 2500 if quarter else len(names)
     counts, faults = fuzz.fuzz(files, names, number, quarter)
     with capsys.disabled():
         print("\n" + "\n".join(f"{count:8d}  {what}" for what, count in sorted(counts.items())))
