@@ -1,7 +1,6 @@
 """The recipes of docs/embedding.md as an embedder runs them. From an empty folder, against the installed package."""
 
 import os
-import shutil
 import sys
 import sysconfig
 from pathlib import Path
@@ -12,8 +11,6 @@ from pages import run_page
 from .conftest import ROOT, call, copy_source
 
 PAGE = ROOT / "docs" / "embedding.md"
-#: Leaves the kernels as they lie in the source tree; the paths of the install are those that pyproject.toml asks for.
-NO_COMPILER = "from setuptools import setup\n\nsetup()\n"
 
 
 def fresh_environment(folder, *what):
@@ -38,24 +35,12 @@ def from_wheel(folder, installed):
     return fresh_environment(folder / "environment", wheel), folder
 
 
-def editable(folder, installed):
-    shutil.copytree(
-        installed.parent / "source", folder / "source", ignore=shutil.ignore_patterns("build", "*.egg-info")
-    )
-    for kernels in (installed / "vips_fast" / "kernels").glob("native*.so"):
-        shutil.copy(kernels, folder / "source" / "vips_fast" / "kernels")
-    (folder / "source" / "setup.py").write_text(NO_COMPILER)
-    return fresh_environment(folder / "environment", "--editable", folder / "source"), folder / "source"
-
-
 def compiled_editable(folder, installed):
     copy_source(folder / "source")
     return fresh_environment(folder / "environment", "--editable", folder / "source"), folder / "source"
 
 
-@pytest.mark.parametrize(
-    "install", [from_wheel, *(pytest.param(one, marks=pytest.mark.slow) for one in (editable, compiled_editable))]
-)
+@pytest.mark.parametrize("install", [from_wheel, pytest.param(compiled_editable, marks=pytest.mark.slow)])
 def test_the_recipes(install, installed, tmp_path):
     python, place = install(tmp_path, installed)
     empty = tmp_path / "empty"

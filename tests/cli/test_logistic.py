@@ -44,16 +44,6 @@ def test_an_effect_that_is_not_known_has_no_interval_at_any_door(run, rows):
     assert "Of 3 effects 2 are known" in page and page.count("not known</td>") == 4
 
 
-@pytest.mark.parametrize(("labels", "classes"), [("y.npy", ["0", "1"]), ("y.txt", ["yes", "no"])])
-def test_stated_classes(run, rows, labels, classes):
-    """With stated classes another label is dropped like an invalid value."""
-    fit = ["fit", "blr", rows / "X.npy", "--label", rows / labels, "--epsilon", 5, "--records", 3000, "--quiet"]
-    code, text, _ = run(*fit, "--classes", *classes, "--out", rows / "a")
-    assert code == 0 and "3000" in text
-    code, _, _ = run(*fit, "--classes", classes[0], "2", "--invalid", "drop", "--out", rows / "c")
-    assert code == 0
-
-
 def test_without_an_intercept(run, rows):
     fit = ["fit", "blr", rows / "X.npy", "--quiet", "--out", rows / "through", "--label", rows / "y.npy"]
     code, text, _ = run(*fit, "--non-private", "--set", "fit_intercept=False", "--row-norm", 3)

@@ -81,17 +81,6 @@ def test_a_fit_with_a_public_prior(run, public, cache, tmp_path):
     assert LatentDirichletAllocation.load(tmp_path / "m").n_components == 3
 
 
-def test_words_of_the_language(run, public, cache):
-    assert (
-        run("prior", public, "--language", "en", "--text", "note", "--vocab-size", 9000, "--topics", 3, "--seed", 2)[0]
-        == 0
-    )
-    prior = load_prior("public:en")
-    assert len(prior.words) == 9000
-    known = prior.restricted_to([w for group in GROUPS for w in group.split() if w in prior.words])
-    assert grouped(known) == {frozenset(w for w in group.split() if w in prior.words) for group in GROUPS}
-
-
 def test_clusters_of_word_vectors(run, refused, cache, tmp_path):
     words = public_vocabulary("public:en", size=60)
     lines = [f"{word} {v % 3 == 0:d} {v % 3 == 1:d} {v % 3 == 2:d}" for v, word in enumerate(words)]

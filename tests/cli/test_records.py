@@ -63,15 +63,6 @@ def test_the_analyzer_of_the_fit_is_that_of_transform(notes, run, monkeypatch):
     assert (one != other).nnz == 0 and one.toarray()[0].tolist() == [1, 0, 1, 0, 1, 0, 0]
 
 
-def test_public_words_of_a_language(notes, run):
-    how = ("--text", "note", "--vocab", "public:en", "--vocab-size", 500)
-    assert run("fit", "lda", notes / "notes.csv", *how, *FIT, "--out", notes / "m")[0] == 0
-    words = (notes / "m" / "vocab.txt").read_text().split()
-    assert len(words) == 500 and "red" in words and "the" not in words
-    left_out = json.loads((notes / "m" / "text.json").read_text())["analyzer"]["stop_words"]
-    assert "the" in left_out
-
-
 def test_a_reading_that_no_fit_wrote_is_refused(notes, refused):
     other = LatentDirichletAllocation(2, n_steps=1, noise_multiplier=9.0, doc_length=3)
     inputs = {"text.json": '{"columns": ["note"], "analyzer": {"words": "x"}}'}

@@ -339,12 +339,12 @@ def at_once(seconds=20):
 
 def unread(root):
     """List the files that no command takes as they are."""
-    found = []
-    for name, (_, copied, commands) in targets(root).items():
-        with restored(root, copied):
-            if called(commands[0])[0]:
-                found.append(name)
-    return found
+    codes = {}
+    for _, copied, commands in targets(root).values():
+        if commands[0] not in codes:  # many files have one reader
+            with restored(root, copied):
+                codes[commands[0]] = called(commands[0])[0]
+    return [name for name, (*_, commands) in targets(root).items() if codes[commands[0]]]
 
 
 @contextlib.contextmanager

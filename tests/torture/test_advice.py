@@ -94,11 +94,11 @@ def refuses_its_own_transcript(patch):
     "mutate, kind, fault, sound, found",
     [
         (gives_no_charge_back, "blr", "ENOSPC", True, "charged 4 for 3"),
-        (gives_back_what_was_drawn, "blr", "ENOSPC", False, "releases drawn"),
+        pytest.param(gives_back_what_was_drawn, "blr", "ENOSPC", False, "releases drawn", marks=pytest.mark.slow),
         (promises_a_resume, "tabulate", "killed", True, "stuck"),
         (charges_nothing, "lda", "SIGKILL", False, "in the budget, before any advice is followed"),
         (records_nothing, "lda", "SIGTERM", False, "the run folder says"),
-        (refuses_its_own_transcript, "lda", "SIGTERM", False, "stuck"),
+        pytest.param(refuses_its_own_transcript, "lda", "SIGTERM", False, "stuck", marks=pytest.mark.slow),
     ],
 )
 def test_a_wrong_program_is_found(mutate, kind, fault, sound, found, place, monkeypatch):
