@@ -34,7 +34,7 @@ from ...checks import missing_package
 from ...kernels.threads import zeros_on_line
 
 #: Records of a block, and fewer if a record has more numbers than ``_MANY`` with its statistics. Multiples of 32, so
-#: that no vector loop has a rest, which might round otherwise.
+#: that no vector loop has a rest, which might round otherwise; `clip_units` takes VF_CLIP_ROWS = 128.
 _ROWS, _FEW_ROWS, _MANY = 128, 64, 1 << 10
 
 #: Arrays of one thread: records, statistics, the unit of the next row, and the sums of an incomplete unit.
