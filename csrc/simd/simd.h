@@ -353,7 +353,18 @@ VF_INLINE vfd vff_wide(const float *p) {
     return vfd_load(wide);
 }
 #endif
-#if !defined(VF_ISA_AVX512)
+#if defined(VF_ISA_AVX2)
+/* Masks of the first n lanes begin VF_ND - n before the middle. The other lanes are not read: they may lie beyond the
+ * array. */
+static const int64_t VF_FIRST[2 * VF_ND] = {-1, -1, -1, -1};
+static const int32_t VF_FIRST_HALF[2 * VF_ND] = {-1, -1, -1, -1};
+VF_INLINE vfd vff_wide_first(const float *p, int64_t n) {
+    return _mm256_cvtps_pd(_mm_maskload_ps(p, _mm_loadu_si128((const void *)(VF_FIRST_HALF + VF_ND - n))));
+}
+VF_INLINE vfd vfd_wide_first(const double *p, int64_t n) {
+    return _mm256_maskload_pd(p, _mm256_loadu_si256((const void *)(VF_FIRST + VF_ND - n)));
+}
+#elif !defined(VF_ISA_AVX512)
 #define VF_WIDE_FIRST(V, T)                                     \
     VF_INLINE vfd V##_wide_first(const T *p, int64_t n) {       \
         double wide[VF_ND] = {0};                               \
@@ -362,6 +373,8 @@ VF_INLINE vfd vff_wide(const float *p) {
     }
 VF_WIDE_FIRST(vff, float)
 VF_WIDE_FIRST(vfd, double)
+#endif
+#if !defined(VF_ISA_AVX512)
 VF_INLINE vff vff_scale(vff a, vff n) { return vff_mul(a, vff_pow2(n)); }
 VF_INLINE vfd vfd_scale(vfd a, vfd n) { return vfd_mul(a, vfd_pow2(n)); }
 VF_INLINE void vff_pick(unsigned bits, const float *p, const float *q, int32_t first, float *a, float *b,
