@@ -38,7 +38,7 @@
  * holds in integers (h^2 sum a^2 is rounded up to a multiple of g). Truncation lengthens nothing: for the record's
  * factors w and f, sum q_i^2 <= w^2 x.x and sum a_i^2 <= f^2 x.x. x.x as computed has a relative error below
  * (d + 2) 2^-53 in any order. With it and the roundings of the rest, the bound holds if it does for these two, computed,
- * times 1 + (d + 16) 2^-52. Else the integers are counted, and the record is shrunk until they hold it. Products of the a are below 2^42, so a block of 128 records is summed exactly. The sum
+ * times 1 + (d + 16) 2^-52. Else the integers are counted, and the record is shrunk until they hold it. Products of the a are below 2^42, so a block of 256 records is summed exactly. The sum
  * is a tiled product in doubles (dense rows) or directly in int64 (CSR). Every order, block and thread gives the same
  * bits.
  *
@@ -89,9 +89,9 @@
 #include "declarations.h"
 #include "simd/math.h"
 
-/* Records of one group. Their c go through one call of the Polya-Gamma mean. 128 products below 2^42 stay below 2^49,
+/* Records of one group. Their c go through one call of the Polya-Gamma mean. 256 products below 2^42 stay below 2^50,
  * exact in a double. */
-#define GROUP 128
+#define GROUP 256
 /* Rows are padded to this, a multiple of every vector width. */
 #define PANEL 16
 /* Doubles of a strip of VF_ND columns of a group. It is a cache line longer: strips a power of two apart would share few

@@ -70,9 +70,23 @@ def test_contribution_is_a_function_of_the_record(isa, storage):
     order = np.random.default_rng(0).permutation(n)
     np.testing.assert_array_equal(sums_of(X, y, M, m0, isa=isa), whole)
     np.testing.assert_array_equal(sums_of(X[order], y[order], M, m0, isa=isa), whole)
-    for cut in (1, 127, 128, 129):
+    for cut in (1, 255, 256, 257):
         left = sums_of(X[:cut], y[:cut], M, m0, isa=isa)
         np.testing.assert_array_equal(left, alone[:cut].sum(axis=0))
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("d", [3, 8, 21])
+def test_sums_of_the_largest_factors_are_exact(isa, d):
+    """More rows than a group, all near the limits of the factors, whose sums are made in doubles."""
+    rows = np.where(np.random.default_rng(d).random((600, d)) < 0.9, 1.0, -1.0) * (1 - 2.0**-30)
+    linear, quadratic = np.full(600, 2.0**31 * (1 - 2.0**-30)), np.full(600, 2.0**21 * (1 - 2.0**-30))
+    sums, packed = np.zeros(d, np.int64), np.zeros(d * (d + 1) // 2, np.int64)
+    work, none = workspace(d, True, isa), np.zeros(0, np.int32)
+    native.logistic_accumulate(d, 0, d, None, none, rows.reshape(-1), linear, quadratic, work, sums, packed, False, isa)
+    a = np.trunc(quadratic[:, None] * rows).astype(np.int64)
+    np.testing.assert_array_equal(packed, (a.T @ a)[np.triu_indices(d)])
+    np.testing.assert_array_equal(sums, np.trunc(linear[:, None] * rows).astype(np.int64).sum(axis=0))
 
 
 def test_instruction_sets_share_the_integer_path():
