@@ -3,9 +3,11 @@
 scikit-learn expects more of estimators with a ``transform``.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack, cast, overload
 
 import numpy as np
 
@@ -13,6 +15,7 @@ from ..data.frames import set_output
 from ..data.shards import ShardedCorpus
 from ..data.types import Column, Data, Labels, Matrix, Names
 from .estimator import PrivateEstimator
+from .parameters import Bookkeeping
 
 T = TypeVar("T")
 Method = TypeVar("Method", bound=Callable[..., Any])
@@ -78,6 +81,10 @@ class Transformer(PrivateEstimator):
     """An estimator with ``components_``, one row a ``transform`` column."""
 
     components_ = Published[Matrix]("components", "What describes each component, shape (K, n_features).")
+
+    def fit_transform(self, X: Data, y: object = None, **call: Unpack[Bookkeeping]) -> Matrix:
+        """Fit, then ``transform`` X; the result describes X's records, so it is not private."""
+        return cast(Matrix, cast(Any, self).fit(X, **call).transform(X))
 
     def set_output(self, *, transform: str | None = None) -> Self:
         """Set the type that ``transform`` returns; return the estimator.

@@ -199,10 +199,6 @@ class LatentDirichletAllocation(Transformer):
         """
         return self._fit(X, partial=True, **call)
 
-    def fit_transform(self, X: Data, y: object = None, **call: Unpack[Bookkeeping]) -> Matrix:
-        """Fit, then give X's topic proportions, which are not private."""
-        return self.fit(X, **call).transform(X)
-
     def _check_parameters(self) -> None:
         check_number("n_components", self.n_components, 1, 2**20, integer=True)
         if (prior := self.public_prior) is not None:

@@ -280,10 +280,6 @@ class SigmoidBeliefNetwork(NetworkEstimator, Transformer):
         self._fitted()
         return cast(Matrix, to_frame(self, self._latent(self._held(Y)), Y))
 
-    def fit_transform(self, Y: Data, y: object = None, **call: Unpack[Bookkeeping]) -> Matrix:
-        """Fit, then give Y's q(z) (which describe Y: they are not private)."""
-        return self.fit(Y, **call).transform(Y)
-
     @by_pieces(np.concatenate)
     def _latent(self, Y: Any) -> np.ndarray:
         arrays, weights, (rows, _) = self._fitted().arrays, self.components_.T, self._records(Y, self.n_features_in_)
