@@ -34,7 +34,7 @@ static void show(const char *kernel, int32_t status, size_t n, const void *data)
 }
 
 enum { N = 3000, D = 67, J = 37, K = 19, TRIANGLE = J * (J + 1) / 2, ROWS = 150 };
-static int64_t area[1 << 20], sums[J * K], triangle[TRIANGLE];
+static int64_t area[1 << 20], sums[D * K], triangle[TRIANGLE];
 static double work[1 << 18];
 
 static void noise(const vf_api *api, const uint8_t *key) {
