@@ -727,6 +727,53 @@ def clip_units(values, starts, *, clip, bound, spacing, nonnegative, isa):
     return sums - 5, counts - 7  # they are added to
 
 
+def mixture_of(rng, size):
+    """Make records of every length, three of them not usable, and components far from each other and near."""
+    n_components, d = 1 + size % 11, size
+    records = rng.normal(size=(150, d)) * 10.0 ** rng.uniform(-3, 2, (150, 1)) / math.sqrt(d)
+    records[[3, 77, 149], rng.integers(0, d, 3)] = math.nan, -math.inf, 1e200
+    for variance in (0.25, 1e-3):
+        means = rng.normal(size=(n_components, d)) / math.sqrt(4 * d)
+        constant = np.log(rng.dirichlet(np.ones(n_components))) - (means**2).sum(axis=1) / (2 * variance)
+        yield records, constant, means / variance, 0.4
+
+
+def mixture_rows_arguments(rng, size):
+    for records, *density in mixture_of(rng, size):
+        for n in (0, 1, 9, 150):
+            yield (records[:n], *density), {}
+
+
+def mixture_rows(records, constant, linear, weight, isa):
+    values = np.full((linear.size + len(linear) + 1, -(-len(records) // 8) * 8), 7.0)
+    native.mixture_rows(records, constant, linear, weight, values, isa)
+    rows = values[:, : len(records)].T
+    return np.where(np.isfinite(rows).all(axis=1, keepdims=True), rows, math.nan)
+
+
+def mixture_units_arguments(rng, size):
+    """Yield units of no, one and several rows, which parts of 8, 24 and 128 rows end in other places than units."""
+    starts = np.array([0, 1, 1, 2, 3, 40, 41, 130, *range(131, 151)])
+    for records, *density in mixture_of(rng, size):
+        for nonnegative, spacing, clip in ((False, 2.0**-29, 1.5), (True, 2.0**-29, 0.7), (False, 2.0**-4, 1.5)):
+            bounds = {"clip": clip, "bound": 1.0, "spacing": spacing, "nonnegative": nonnegative}
+            yield (records, starts, *density), bounds
+
+
+def mixture_units(records, starts, *density, clip, bound, spacing, nonnegative, isa):
+    results = []
+    for together in (8, 24, 128):
+        size = density[1].size + len(density[1]) + 1
+        work, carry = np.full((size, together), math.nan), np.full(size, math.nan)
+        sums, counts = np.full(size, 5), np.array([7, 7])
+        call = (starts, records, *density, work, carry, counts, sums, isa)
+        native.mixture_units(clip, bound, spacing, nonnegative, *call)
+        results.append((sums - 5, counts - 7))  # they are added to
+    for one in results:
+        np.testing.assert_equal(one, results[0])  # however many rows are taken together
+    return results[0]
+
+
 def flagged_arguments(rng, size):
     """Choose a scale that flags an eighth of all draws."""
     for first in (0, 777):
@@ -823,6 +870,11 @@ REGISTRY = {
     "sbn_gram": Case(sbn_gram_arguments, equal),
     # Norms differ by the order of at most 129 additions: once in 10^6 entries one is truncated apart, by one step.
     "clip_units": Case(clip_arguments, near(0, 0, atol=(1, 0))),
+    # A log of up to 10^3 is off by so many roundings of 10^-16, times the order of at most 129 additions. Below 1e-290
+    # the exponential of a log below -700 loses digits.
+    "mixture_rows": Case(mixture_rows_arguments, near(1e-10, atol=1e-290)),
+    # Once in 10^4 entries one is truncated apart, by one step.
+    "mixture_units": Case(mixture_units_arguments, near(0, 0, atol=(2, 0))),
     "chacha20_fill": Case(chacha20_fill_arguments, equal),
     "chacha20_words": Case(words_arguments, equal),
     "gaussian_exact": Case(exact_arguments, gaussian_compare, sizes=(1, 7, 129)),
@@ -889,6 +941,15 @@ def test_kernel_matches_its_twin(name):
                         case.compare(ours(*args, **kwargs, **options, isa=isa), expected, precision)
                     except AssertionError as error:
                         raise AssertionError(f"{name}, size {size}, {precision}, {isa}, {kwargs}: {error}") from None
+
+
+def test_mixtures_have_the_same_bits_on_every_instruction_set():
+    """No operation is fused, and none is a vector's own: a unit may be summed up on any processor."""
+    for size in SIZES:
+        for name in ("mixture_rows", "mixture_units"):
+            for args, kwargs in REGISTRY[name].arguments(np.random.default_rng(size), size):
+                found = [bits(OURS[name](*args, **kwargs, isa=isa)) for isa in ISAS]
+                assert all(one == found[0] for one in found), (name, size)
 
 
 def test_a_wrong_result_is_seen():

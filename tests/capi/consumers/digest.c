@@ -347,6 +347,23 @@ static void units(const vf_api *api) {
              sums);
 }
 
+static void mixtures(const vf_api *api) {
+    enum { COMPONENTS = 3, COLUMNS = 11, SIZE = COMPONENTS * (1 + COLUMNS) + 1 };
+    static const vf_clip_params p = {SIZE, 64, 40, 0.9, 1.1, 0x1p-20, 0};
+    static double records[300 * COLUMNS], constant[COMPONENTS], linear[COMPONENTS * COLUMNS], carry[SIZE];
+    int64_t starts[41] = {0}, counts[2] = {0};
+    for (int u = 1; u <= 40; ++u) starts[u] = u < 40 ? starts[u - 1] + between(0, 7) : 300;
+    for (int i = 0; i < 300 * COLUMNS; ++i) records[i] = fraction() - 0.5;
+    for (int i = 0; i < COMPONENTS * COLUMNS; ++i)
+        linear[i] = 8 * fraction() - 4, constant[i % COMPONENTS] = fraction();
+    show("mixture_rows", api->mixture_rows(296, COLUMNS, COMPONENTS, 296, records, constant, linear, 0.3, work),
+         SIZE * 296 * 8, work);
+    memset(sums, 0, sizeof sums);
+    const int32_t status = api->mixture_units(&p, 300, COLUMNS, COMPONENTS, starts, records, constant, linear, 0.3,
+                                              work, carry, counts, sums);
+    show("mixture_units", status, SIZE * 8, sums);
+}
+
 int main(void) {
     static const char *const sets[] = {"portable", "baseline", "avx2", "avx512"};
     uint8_t key[32];
@@ -365,6 +382,7 @@ int main(void) {
         regression(api);
         networks(api);
         units(api);
+        mixtures(api);
     }
     return failed;
 }

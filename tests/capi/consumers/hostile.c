@@ -523,6 +523,68 @@ static void units(const vf_api *api) {
            api->clip_units(&good, 0, 2, plain, values, &unit, carry, counts, NULL));
 }
 
+/* Records, densities and weights of every kind: a status, or a vector of at most the bound. */
+static void mixtures(const vf_api *api) {
+    enum { SIZE = 7 }; /* two components of two columns */
+    const double sizes[] = {0, 5e-324, 1e-160, .5, -1, 1e9, 1e154, 1e200, 1.7e308, -1.7e308, NAN, INFINITY, -INFINITY};
+    const int n = sizeof sizes / sizeof *sizes;
+    static const int64_t plain[] = {0, 1, 2}, falling[] = {0, 2, 1}, few[] = {0, 1, 1};
+    double records[6], constant[2], linear[4], values[SIZE * 8], carry[SIZE];
+    int64_t counts[2], sums[SIZE];
+#define MIXTURE(params, rows, d, k, starts)                          \
+    (memset(counts, 0, sizeof counts), memset(sums, 0, sizeof sums), \
+     api->mixture_units(params, rows, d, k, starts, records, constant, linear, .5, values, carry, counts, sums))
+    const vf_clip_params good = {SIZE, 8, 2, 1, 1, 0x1p-20, 0};
+    for (int i = 0; i < n; ++i)
+        for (int j = 0; j < n; ++j)
+            for (int k = 0; k < n; ++k) {
+                for (int c = 0; c < 2; ++c)
+                    constant[c] = sizes[c ? j : k], linear[c] = sizes[k], linear[2 + c] = sizes[j];
+                records[0] = sizes[i], records[1] = sizes[j], records[2] = sizes[j], records[3] = sizes[k];
+                require(api, "mixture_units: status", MIXTURE(&good, 1, 2, 2, plain) == VF_OK);
+                double square = 0;
+                for (int c = 0; c < SIZE; ++c) square += (double)sums[c] * (double)sums[c];
+                require(api, "mixture_units: a unit that is too long", sqrt(square) * 0x1p-20 <= 1);
+                require(api, "mixture_units: a record that is not finite",
+                        (isfinite(sizes[i]) && isfinite(sizes[j])) || (square == 0 && counts[1] == 1));
+            }
+    for (int c = 0; c < 6; ++c) records[c] = linear[c % 4] = constant[c % 2] = 1;
+    const vf_clip_params none = {SIZE, 8, 0, 1, 1, 0x1p-20, 0}, other = {SIZE - 1, 8, 2, 1, 1, 0x1p-20, 0},
+                         narrow = {SIZE, 0, 2, 1, 1, 0x1p-20, 0}, odd = {SIZE, 12, 2, 1, 1, 0x1p-20, 0},
+                         wide = {SIZE, 136, 2, 1, 1, 0x1p-20, 0}, fine = {SIZE, 8, 2, 1, 1, 0x1p-31, 0};
+    expect(api, "mixture_units", VF_OK, MIXTURE(&good, 2, 2, 2, plain));
+    expect(api, "mixture_units, no rows", VF_OK, MIXTURE(&good, 0, 2, 2, plain));
+    expect(api, "mixture_units, no bounds", VF_ERR_NULL, MIXTURE(NULL, 2, 2, 2, plain));
+    expect(api, "mixture_units, no starts", VF_ERR_NULL, MIXTURE(&good, 2, 2, 2, NULL));
+    expect(api, "mixture_units, no units", VF_ERR_INDPTR, MIXTURE(&none, 2, 2, 2, plain));
+    expect(api, "mixture_units, starts that fall", VF_ERR_INDPTR, MIXTURE(&good, 3, 2, 2, falling));
+    expect(api, "mixture_units, starts that end early", VF_ERR_INDPTR, MIXTURE(&good, 2, 2, 2, few));
+    expect(api, "mixture_units, starts between numbers", VF_ERR_ALIGNMENT,
+           MIXTURE(&good, 2, 2, 2, (const int64_t *)((const char *)plain + 1)));
+    expect(api, "mixture_units, other statistics", VF_ERR_SIZE, MIXTURE(&other, 2, 2, 2, plain));
+    expect(api, "mixture_units, no columns", VF_ERR_SIZE, MIXTURE(&good, 2, 0, 6, plain));
+    expect(api, "mixture_units, no components", VF_ERR_SIZE, MIXTURE(&good, 2, 2, 0, plain));
+    expect(api, "mixture_units, sizes that overflow", VF_ERR_SIZE, MIXTURE(&good, 2, INT64_MAX, INT64_MAX, plain));
+    expect(api, "mixture_units, rows below 0", VF_ERR_SIZE, MIXTURE(&good, -1, 2, 2, plain));
+    expect(api, "mixture_units, rows that overflow", VF_ERR_SIZE, MIXTURE(&good, INT64_MAX, 2, 2, plain));
+    expect(api, "mixture_units, no room", VF_ERR_SIZE, MIXTURE(&narrow, 2, 2, 2, plain));
+    expect(api, "mixture_units, a part of a vector", VF_ERR_SIZE, MIXTURE(&odd, 2, 2, 2, plain));
+    expect(api, "mixture_units, more than clip_units takes", VF_ERR_SIZE, MIXTURE(&wide, 2, 2, 2, plain));
+    expect(api, "mixture_units, a lattice too fine", VF_ERR_PARAMETER, MIXTURE(&fine, 0, 2, 2, plain));
+#define OF_ROWS(rows, d, k, padded) api->mixture_rows(rows, d, k, padded, records, constant, linear, .5, values)
+    expect(api, "mixture_rows", VF_OK, OF_ROWS(2, 2, 2, 8));
+    expect(api, "mixture_rows, none", VF_OK, OF_ROWS(0, 2, 2, 0));
+    expect(api, "mixture_rows, below 0", VF_ERR_SIZE, OF_ROWS(-1, 2, 2, 8));
+    expect(api, "mixture_rows, no room", VF_ERR_SIZE, OF_ROWS(9, 2, 2, 8));
+    expect(api, "mixture_rows, a part of a vector", VF_ERR_SIZE, OF_ROWS(2, 2, 2, 9));
+    expect(api, "mixture_rows, columns that overflow", VF_ERR_SIZE, OF_ROWS(2, 2, 2, INT64_MAX - 7));
+    expect(api, "mixture_rows, too many statistics", VF_ERR_SIZE, OF_ROWS(2, INT64_C(1) << 31, 1, 8));
+    expect(api, "mixture_rows, no values", VF_ERR_NULL,
+           api->mixture_rows(2, 2, 2, 8, records, constant, linear, .5, NULL));
+    expect(api, "mixture_rows, records between numbers", VF_ERR_ALIGNMENT,
+           api->mixture_rows(1, 2, 2, 8, (const double *)((const char *)records + 1), constant, linear, .5, values));
+}
+
 static void noise(const vf_api *api) {
     const uint8_t key[32] = {1};
     int64_t x[4] = {1, 2, 2, 1};
@@ -554,6 +616,7 @@ int main(void) {
         noise(api);
         tokens(api);
         units(api);
+        mixtures(api);
     }
     return failures != 0;
 }

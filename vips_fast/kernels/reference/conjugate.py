@@ -1,10 +1,10 @@
-"""Clip and truncate units of rows, one after the other."""
+"""Statistics of a mixture's rows; clip and truncate units of rows, one after the other."""
 
 import math
 
 import numpy as np
 
-__all__ = ["clip_units"]
+__all__ = ["clip_units", "mixture_rows", "mixture_units"]
 
 
 def clip_units(
@@ -45,3 +45,39 @@ def _within_reach(row: np.ndarray) -> tuple[np.ndarray, float]:
     if top > 1e100 and float(np.linalg.norm(row / top)) * top > 1e150:
         row = row / top * 1e120
     return row, float(np.sqrt((row * row).sum()))
+
+
+def mixture_rows(records: np.ndarray, constant: np.ndarray, linear: np.ndarray, weight: float) -> np.ndarray:
+    """Compute the statistics of a mixture of round Gaussians, (n, K (1 + d) + 1), for records (n, d).
+
+    A record is scaled down to norm 1. Its responsibilities are in proportion to exp(constant + linear x). The rows are
+    the responsibilities times ``weight``, their products with x, and the squared length times weight. They are NaN if
+    they cannot be computed.
+    """
+    with np.errstate(all="ignore"):
+        lengths = np.sqrt((records * records).sum(axis=1, keepdims=True))
+        x = records / np.maximum(lengths, 1.0)
+        logs = constant + x @ linear.T
+        shares = np.exp(logs - logs.max(axis=1, keepdims=True))
+        shares /= shares.sum(axis=1, keepdims=True)
+        products = (shares[:, :, None] * x[:, None, :]).reshape(len(x), linear.size)
+        rows = np.concatenate([weight * shares, products, weight * (x * x).sum(axis=1, keepdims=True)], axis=1)
+    usable = np.isfinite(rows).all(axis=1, keepdims=True) & np.isfinite(lengths)
+    return np.where(usable, rows, math.nan)
+
+
+def mixture_units(
+    records: np.ndarray,
+    starts: np.ndarray,
+    constant: np.ndarray,
+    linear: np.ndarray,
+    weight: float,
+    *,
+    clip: float,
+    bound: float,
+    spacing: float,
+    nonnegative: bool,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Compute `mixture_rows`, and their `clip_units`."""
+    rows = mixture_rows(records, constant, linear, weight)
+    return clip_units(rows, starts, clip=clip, bound=bound, spacing=spacing, nonnegative=nonnegative)
