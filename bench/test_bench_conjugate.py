@@ -1,4 +1,4 @@
-"""Time the kernels from C, and a user's model by Numba.
+"""Time the kernels from C, and the mixture's.
 
 The mixture is simulated: 200,000 records of 10 columns from 5 round Gaussians.
 """
@@ -76,7 +76,7 @@ def numpy_statistics(X, constant, linear, scale):
     return total
 
 
-def test_numba_estep_beside_numpy(paired, benchmark):
+def test_mixture_beside_numpy(paired, benchmark):
     from vips_fast.models.mixture import GaussianMixture
 
     estimator = GaussianMixture(K, radius=RADIUS, random_state=0, sampling="full", private=False)

@@ -1,15 +1,19 @@
 """The mixture of answers, numbers and vectors. Its finds, the effect of noise, and its refusals."""
 
+import math
+import subprocess
+import sys
 from importlib import import_module
 
 import numpy as np
 import pytest
-from ball_mean import sums_of
+from ball_mean import model_of, sums_of
 from scipy import sparse
 
 from vips_fast import ColumnEncoder, GaussianMixture
 from vips_fast.data import Schema
 from vips_fast.data.schema import Column
+from vips_fast.models.conjugate import affine, softmax
 from vips_fast.models.conjugate.model import checked_parameters
 from vips_fast.report import html_report, make_dossier, part_of, short_report
 
@@ -182,6 +186,91 @@ def test_replacing_a_unit_costs_what_the_furthest_pair_does(rows, noise, clip_no
     assert longest + model.shape[0] ** 0.5 * model.clip / mechanism.sensitivity <= model.clip / mechanism.spacing
 
 
+class Compiled(GaussianMixture):
+    """The mixture's statistics as a model of one's own has them."""
+
+    @staticmethod
+    def statistics(records, parameters, out):
+        constant, linear, scale = parameters[:3]
+        n_components, d = linear.shape
+        n, square = len(records), n_components * (1 + d)
+        inverse = np.empty(n)
+        for j in range(d):
+            for i in range(n):
+                out[i, square] += records[i, j] * records[i, j]
+        for i in range(n):
+            inverse[i] = 1.0 / max(math.sqrt(out[i, square]), 1.0)
+        for j in range(d):
+            for i in range(n):
+                records[i, j] *= inverse[i]
+        affine(out, constant, linear, records)
+        softmax(out, n_components)
+        for k in range(n_components):
+            for j in range(d):
+                for i in range(n):
+                    out[i, n_components + k * d + j] = out[i, k] * records[i, j]
+            for i in range(n):
+                out[i, k] *= scale[0]
+        for i in range(n):
+            out[i, square] = scale[0] * out[i, square] * inverse[i] * inverse[i]
+
+
+@pytest.mark.parametrize("n_components, d", [(1, 1), (2, 3), (3, 4), (5, 9), (8, 16), (17, 70)])
+def test_the_kernel_has_the_bits_of_the_compiled_function(n_components, d):
+    """Of rows that no number can be made of, too: they add nothing, and are counted."""
+    rng = np.random.default_rng(d)
+    X = rng.normal(size=(517, d)) * 10.0 ** rng.uniform(-4, 3, (517, 1)) / math.sqrt(d)
+    X[rng.integers(0, 517, 6), rng.integers(0, d, 6)] = [math.nan, math.inf, -math.inf, 1e200, 1.7e308, -5e-324]
+    persons = np.sort(rng.integers(0, 60, 517))
+    for variance in (0.25 / d, 1e-3, 1e-6 / d):  # responsibilities that are alike, and 0 or 1
+        weights, means = rng.dirichlet(np.ones(n_components)), rng.normal(0, 0.5, (n_components, d)) / math.sqrt(d)
+        found = []
+        for kind in (GaussianMixture, Compiled):
+            model, table = model_of(kind(n_components), X)
+            model.parameters = checked_parameters(kind(n_components)._parameters(weights, means, variance))
+            scratch = {"diagnostics": {}}
+            model.contribute((X, np.arange(517)), np.zeros(517, np.uint64), np.zeros(model.shape, np.int64), scratch)
+            values = model.evaluate(X)
+            parts = [sums_of(model, table), sums_of(model, table, np.arange(517), persons)]
+            parts.append(np.where(np.isnan(values), math.nan, values))  # NaN has a sign, which processors choose
+            found.append((scratch["diagnostics"], [part.tobytes() for part in parts]))
+        assert found[0] == found[1] and found[0][0]["broken"] > 0
+
+
+def test_mixtures_are_fitted_without_numba():
+    code = """if True:
+        import sys
+        sys.modules["numba"] = None
+        import numpy as np
+        from vips_fast import DocumentClusters, GaussianMixture, PublicVectors
+        X = np.eye(3)[np.arange(300) % 2]
+        known = PublicVectors(np.eye(3), np.eye(3), np.ones(3), ["a", "b", "c"], np.eye(3), "a test")
+        for model in (GaussianMixture(2, epsilon=4.0), DocumentClusters(2, public=known, epsilon=4.0)):
+            model.fit(X).predict(X)
+            model.expected_statistics(X)
+        print([name for name in sys.modules if name.startswith(("numba.", "llvmlite"))])
+    """
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout.strip() == "[]", done.stderr
+
+
+class OwnShapes(GaussianMixture):
+    def start(self, n_columns, rng):
+        return super().start(n_columns + 1, rng)
+
+
+class OwnSize(GaussianMixture):
+    def n_statistics(self, n_columns):
+        return super().n_statistics(n_columns) + 1
+
+
+@pytest.mark.parametrize("kind", [OwnShapes, OwnSize])
+def test_parameters_that_the_kernel_does_not_know_are_refused_before_the_fit(kind, tmp_path):
+    with pytest.raises(ValueError, match="statistics of your own"):
+        kind(2, noise_multiplier=1.0).fit(np.eye(4), transcript=tmp_path / "releases")
+    assert not (tmp_path / "releases").exists()
+
+
 class OwnStatistics(GaussianMixture):
     @staticmethod
     def statistics(records, parameters, out):
@@ -198,6 +287,11 @@ class OwnStart(GaussianMixture):
     def start(self, n_columns, rng):
         constant, slope, _, *more = super().start(n_columns, rng)
         return constant, slope, [0.0], *more
+
+
+def test_statistics_of_a_subclass_take_the_place_of_the_kernel():
+    model, _ = model_of(OwnStatistics(2), np.eye(4))
+    assert model.evaluate(np.eye(4))[:, 0].tolist() == [1.0, 0.0, 0.0, 0.0]
 
 
 @pytest.mark.parametrize("kind", [OwnStatistics, OwnBound, OwnStart])

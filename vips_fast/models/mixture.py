@@ -23,7 +23,10 @@ from ..engine.model import Model, Schedule
 from ..engine.plan import RunForecast, RunSchedule
 from ..engine.result import Public
 from ..engine.units import GOLDEN, scramble
-from .conjugate import ConjugateEstimator, affine, check_bound, parameter, softmax
+from ..kernels import native
+from ..kernels.threads import zeros_on_line
+from .conjugate import ConjugateEstimator, check_bound, parameter
+from .conjugate.block import Bounds, Workspace
 from .family import SCHEMA
 from .forecast import by_signal, noise_of_mean
 from .readouts import Attribute
@@ -33,11 +36,59 @@ from .readouts import Attribute
 GRID = 2.0**20
 MOST_COLUMNS = 2**13
 
+#: Rows that the kernel takes at a time. Their number changes no bit.
+_ROWS = 64
+
 #: Limits of a mixture's signal. Below the first no run found clusters that are far apart. From the second on most
 #: found some.
 _LEAST_SIGNAL, _ENOUGH_SIGNAL = 1.5, 6.0
 #: Standard deviations of its noise by which the released number of rows of a unit differs from 1 if it is not 1.
 _CLEAR = 4.0
+
+
+class MixtureStatistics:
+    """The kernels of a mixture, as `ConjugateModel` calls them; csrc/conjugate/mixture.c says what they compute."""
+
+    def workspace(self, n_columns: int, n_statistics: int) -> Workspace:
+        return zeros_on_line((n_statistics, _ROWS), np.float64), zeros_on_line(n_statistics, np.float64)
+
+    def add(
+        self,
+        records: np.ndarray,
+        starts: np.ndarray,
+        parameters: tuple[np.ndarray, ...],
+        bounds: Bounds,
+        workspace: Workspace,
+        sums: np.ndarray,
+    ) -> np.ndarray:
+        counts = np.zeros(2, np.int64)
+        constant, linear, weight = self._density(parameters, records.shape[1], len(sums))
+        columns, carry = workspace
+        native.mixture_units(*bounds, starts, records, constant, linear, weight, columns, carry, counts, sums)
+        return counts
+
+    def evaluate(self, records: np.ndarray, parameters: tuple[np.ndarray, ...], n_statistics: int) -> np.ndarray:
+        constant, linear, weight = self._density(parameters, records.shape[1], n_statistics)
+        values, columns = np.empty((len(records), n_statistics)), np.empty((n_statistics, _ROWS))
+        for first in range(0, len(records), _ROWS):
+            part = np.ascontiguousarray(records[first : first + _ROWS], dtype=np.float64)
+            native.mixture_rows(part, constant, linear, weight, columns)
+            values[first : first + _ROWS] = columns[:, : len(part)].T
+        return values
+
+    @staticmethod
+    def _density(
+        parameters: tuple[np.ndarray, ...], n_columns: int, n_statistics: int
+    ) -> tuple[np.ndarray, np.ndarray, float]:
+        """Return constant, linear and w: the log of a weighted density at x is constant + linear x, and a term."""
+        k, shapes = (n_statistics - 1) // (1 + n_columns), [array.shape for array in parameters[:3]]
+        if shapes != [(k,), (k, n_columns), (1,)] or n_statistics != k * (1 + n_columns) + 1:
+            raise ValueError(
+                f"parameters of shapes {shapes} for {n_statistics} statistics of {n_columns} columns: expected (K,), "
+                "(K, d) and (1,) first, and K (1 + d) + 1 statistics, as of a mixture, or statistics of your own"
+            )
+        constant, linear, weight = parameters[:3]
+        return constant, linear, float(weight[0])
 
 
 @dataclass(kw_only=True, repr=False, eq=False)
@@ -72,30 +123,7 @@ class Mixture(ConjugateEstimator):
     #: None measures runs of at least 10 steps; False measures none.
     measure_gain: ClassVar[bool | None] = None
 
-    @staticmethod
-    def statistics(records: Any, parameters: Any, out: Any) -> None:
-        constant, linear, scale = parameters[:3]  # log of the weighted density at x: constant + linear x, and a term
-        n_components, d = linear.shape
-        n, square = len(records), n_components * (1 + d)
-        inverse = np.empty(n)
-        for j in range(d):
-            for i in range(n):
-                out[i, square] += records[i, j] * records[i, j]
-        for i in range(n):
-            inverse[i] = 1.0 / max(math.sqrt(out[i, square]), 1.0)
-        for j in range(d):
-            for i in range(n):
-                records[i, j] *= inverse[i]
-        affine(out, constant, linear, records)
-        softmax(out, n_components)
-        for k in range(n_components):
-            for j in range(d):
-                for i in range(n):
-                    out[i, n_components + k * d + j] = out[i, k] * records[i, j]
-            for i in range(n):
-                out[i, k] *= scale[0]
-        for i in range(n):
-            out[i, square] = scale[0] * out[i, square] * inverse[i] * inverse[i]
+    _kernel = MixtureStatistics()
 
     def n_statistics(self, n_columns: int) -> int:
         return self.n_components * (1 + n_columns) + 1

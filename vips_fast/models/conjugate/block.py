@@ -1,8 +1,8 @@
-"""Compile the loop that calls ``statistics`` of a `ConjugateEstimator` on blocks of records; a kernel clips and adds.
+"""Statistics of records and their clipped sums, from a `ConjugateEstimator`'s own function or from a kernel.
 
 ``records`` and ``out`` have contiguous columns, so a loop over records is a loop over neighboring numbers, which LLVM
-turns into vector instructions. Numba compiles the function and the loop around it; they run without the interpreter's
-lock.
+turns into vector instructions. Numba compiles ``statistics`` and the loop around it; a kernel clips and adds. They run
+without the interpreter's lock.
 
 Notes
 -----
@@ -20,13 +20,14 @@ columns on. A model tries its function on public records in other places and oth
 (`ConjugateModel.faults`). Layer B of the audit looks at the integers that are added, at length.
 
 Numba is imported when a loop is first made: a model that is loaded or rebuilt, and never sees a record, does without.
+So does a model of the package that has a kernel (`RowStatistics`).
 """
 
 import inspect
 import math
 from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -119,41 +120,122 @@ def softmax(logs: np.ndarray, n_components: int) -> None:
             logs[i, k] /= total[i]
 
 
-def workspace(n_columns: int, n_statistics: int) -> Workspace:
-    """Make the arrays that one thread works in."""
-    n = _ROWS if n_columns + n_statistics <= _MANY else _FEW_ROWS
-    block, out = (zeros_on_line((m, n), np.float64).T for m in (n_columns, n_statistics))
-    return block, out, np.zeros(1, np.int64), zeros_on_line(n_statistics, np.float64)
+class Bounds(NamedTuple):
+    """What the kernels hold a unit to: fields of the structure `vf_clip_params`."""
+
+    clip: float
+    bound: float
+    spacing: float
+    nonnegative: bool
 
 
-def compiled(kind: type) -> tuple[Callable[..., None], Callable[..., int]]:
-    """Return a class's ``statistics``, compiled, and the compiled loop around them.
+class RowStatistics(Protocol):
+    """Statistics of records, and their clipped sums over units: a function that Numba compiles, or a kernel."""
 
-    They are compiled once for each function and types of parameters. ``loop(records, starts, parameters, bounds,
-    workspace, counts, sums)`` adds to ``sums``, int64, the contributions of units; unit u has the float64 ``records``
-    from starts[u] to starts[u + 1]. ``bounds`` is the kernel's structure `vf_clip_params`. It adds to ``counts``, int64
-    (2,), how many units were scaled down and how many rows broke a guarantee, and returns the kernel's status.
+    def workspace(self, n_columns: int, n_statistics: int) -> Workspace:
+        """Make the arrays that one thread works in."""
+        ...
+
+    def add(
+        self,
+        records: np.ndarray,
+        starts: np.ndarray,
+        parameters: tuple[np.ndarray, ...],
+        bounds: Bounds,
+        workspace: Workspace,
+        sums: np.ndarray,
+    ) -> np.ndarray:
+        """Add to sums, int64, the contributions of units; unit u has the float64 rows from starts[u] to starts[u + 1].
+
+        Returns counts, int64 (2,): units that were scaled down, and rows that broke a guarantee.
+        """
+        ...
+
+    def evaluate(self, records: np.ndarray, parameters: tuple[np.ndarray, ...], n_statistics: int) -> np.ndarray:
+        """Return each record's statistics, unclipped. They are not finite if they cannot be computed."""
+        ...
+
+
+class CompiledStatistics:
+    """Those of a class's ``statistics``, which Numba compiles with the loop around them.
+
+    They are compiled once for each function and types of parameters.
 
     Raises TypeError if ``statistics`` is no static method. Raises ValueError if it was compiled with an option that
     lets a result depend on its place. Raises ImportError if Numba is not installed.
     """
-    function = inspect.getattr_static(kind, "statistics", None)
-    function = function.__func__ if isinstance(function, staticmethod) else function
-    for option in ("fastmath", "parallel"):
-        if getattr(function, "targetoptions", {}).get(option):
-            raise ValueError(
-                f"{kind.__name__}.statistics is compiled with {option}=True: expected no such option, "
-                "since a record's result must be the same bits wherever it is computed"
-            )
-    function = getattr(function, "py_func", function)  # of a function that Numba compiled
-    if not inspect.isfunction(function):
-        raise TypeError(f"{kind.__name__}.statistics: expected a static method, got {type(function).__name__}")
-    try:
-        import numba  # noqa: F401  # only tried here, so that the error names the extra to install
-    except ImportError:
-        raise missing_package(f"to compile {kind.__name__}.statistics", "numba", "numba") from None
-    found: tuple[Callable[..., None], Callable[..., int]] = _compiled(function)
-    return found
+
+    def __init__(self, kind: type):
+        function = inspect.getattr_static(kind, "statistics", None)
+        function = function.__func__ if isinstance(function, staticmethod) else function
+        for option in ("fastmath", "parallel"):
+            if getattr(function, "targetoptions", {}).get(option):
+                raise ValueError(
+                    f"{kind.__name__}.statistics is compiled with {option}=True: expected no such option, "
+                    "since a record's result must be the same bits wherever it is computed"
+                )
+        function = getattr(function, "py_func", function)  # of a function that Numba compiled
+        if not inspect.isfunction(function):
+            raise TypeError(f"{kind.__name__}.statistics: expected a static method, got {type(function).__name__}")
+        try:
+            import numba  # noqa: F401  # only tried here, so that the error names the extra to install
+        except ImportError:
+            raise missing_package(f"to compile {kind.__name__}.statistics", "numba", "numba") from None
+        self._name = kind.__name__
+        self._statistics, self._loop = _compiled(function)
+
+    def workspace(self, n_columns: int, n_statistics: int) -> Workspace:
+        n = _ROWS if n_columns + n_statistics <= _MANY else _FEW_ROWS
+        block, out = (zeros_on_line((m, n), np.float64).T for m in (n_columns, n_statistics))
+        return block, out, np.zeros(1, np.int64), zeros_on_line(n_statistics, np.float64)
+
+    def add(
+        self,
+        records: np.ndarray,
+        starts: np.ndarray,
+        parameters: tuple[np.ndarray, ...],
+        bounds: Bounds,
+        workspace: Workspace,
+        sums: np.ndarray,
+    ) -> np.ndarray:
+        from ...kernels import numba_types
+
+        counts = np.zeros(2, np.int64)
+        for array in workspace[2:]:
+            array[:] = 0
+        sizes = {"n_statistics": len(sums), "n_padded": len(workspace[0]), "n_units": len(starts) - 1}
+        params = numba_types.parameters("vf_clip_params", **sizes, **bounds._asdict())
+        status = self._loop(records, starts, parameters, params, workspace, counts, sums)
+        if status != 0:
+            raise RuntimeError(f"clip_units: {numba_types.status_message(status)}")
+        return counts
+
+    def evaluate(self, records: np.ndarray, parameters: tuple[np.ndarray, ...], n_statistics: int) -> np.ndarray:
+        """See `RowStatistics.evaluate`. NaN if they raised. TypeError if Numba cannot compile them."""
+        from ...kernels import numba_types
+
+        n_columns = records.shape[1]
+        values, work = np.zeros((len(records), n_statistics)), self.workspace(n_columns, n_statistics)
+        none, starts, sums = np.zeros((0, n_columns)), np.zeros(1, np.int64), np.zeros(n_statistics, np.int64)
+        try:
+            self._loop(none, starts, parameters, numba_types.parameters("vf_clip_params"), work, sums, sums)
+        except Exception as error:
+            # Types are at fault here: the loop catches the function's errors.
+            raise TypeError(f"{self._name}.statistics: Numba cannot compile it: {error}") from error
+        (block, out, *_), first, single = work, 0, 0
+        while first < len(records):
+            last = first + 1 if first < single else min(first + len(block), len(records))
+            block[: last - first], block[last - first :], out[:] = records[first:last], records[last - 1], 0.0
+            try:
+                self._statistics(block, parameters, out)
+            except Exception:  # the function's own: it is compiled by now
+                if last - first > 1:
+                    single = last
+                    continue
+                out[0] = np.nan
+            values[first:last] = out[: last - first]
+            first = last
+        return values
 
 
 @cache

@@ -9,6 +9,7 @@ Python, and its read-outs.
 
 from __future__ import annotations
 
+import inspect
 import math
 import warnings
 from collections.abc import Callable, Mapping
@@ -16,7 +17,7 @@ from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Self, Unpack, cast
+from typing import Any, ClassVar, Self, Unpack, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -36,7 +37,7 @@ from ...mechanisms import GaussianMechanism
 from ..estimator import ArraySpec, PrivateEstimator
 from ..parameters import Bookkeeping, Call
 from ..readouts import Attribute, Published
-from .block import Workspace, compiled, workspace
+from .block import Bounds, CompiledStatistics, RowStatistics
 
 #: Records that a thread takes at a time.
 BLOCK = 2048
@@ -147,6 +148,8 @@ class ConjugateEstimator(PrivateEstimator):
         return False
 
     _diagnostics_without_privacy = True
+    #: The kernel of a model of the package, which computes its statistics unless a subclass has a function for them.
+    _kernel: ClassVar[RowStatistics | None] = None
     #: Set on the private copies whose functions are called.
     _public: Public | None = field(default=None, init=False)
 
@@ -495,7 +498,7 @@ class ConjugateModel(Model):
     of a unit's rows, whose 2^31 terms each may be off by 2^-53, makes up less than the rest of 2^-16.
     """
 
-    at_root = ("_average", "_compiled")
+    at_root = ("_average", "_statistics")
 
     _spacing: float
     _longest: float  #: The norm that contributions are scaled down to.
@@ -534,62 +537,24 @@ class ConjugateModel(Model):
                 )
 
     @cached_property
-    def _compiled(self) -> tuple[Callable[..., None], Callable[..., int]]:
-        return compiled(type(self.functions))
-
-    def _workspace(self) -> Workspace:
-        return workspace(self._n_columns, self.shape[0])
+    def _statistics(self) -> RowStatistics:
+        kind = type(self.functions)
+        own = inspect.getattr_static(kind, "statistics", None) is not None
+        return CompiledStatistics(kind) if own or kind._kernel is None else kind._kernel
 
     def contribute(self, block: Any, words: np.ndarray, out: np.ndarray, scratch: dict[str, Any]) -> None:
         """See `Model.contribute`. The words choose the rows of units that have too many, and nothing else."""
-        from ...kernels.numba_types import parameters, status_message
-
         (records, rows), _, starts = unpack_block(block, words)
-        counts, work = np.zeros(2, dtype=np.int64), reuse(scratch, "workspace", self._workspace)
         starts = np.arange(len(rows) + 1) if starts is None else starts
-        bounds = parameters(
-            "vf_clip_params",
-            n_statistics=self.shape[0],
-            n_padded=len(work[0]),
-            n_units=len(starts) - 1,
-            clip=self._longest,
-            bound=self.norm_bound,
-            spacing=self._spacing,
-            nonnegative=self._nonnegative,
-        )
-        for array in work[2:]:
-            array[:] = 0
         rows_of_units = np.ascontiguousarray(records[rows], dtype=np.float64)
-        status = self._compiled[1](rows_of_units, starts, self.parameters, bounds, work, counts, out)
-        if status != 0:
-            raise RuntimeError(f"clip_units: {status_message(status)}")
+        bounds = Bounds(self._longest, self.norm_bound, self._spacing, self._nonnegative)
+        work = reuse(scratch, "workspace", self._statistics.workspace, self._n_columns, self.shape[0])
+        counts = self._statistics.add(rows_of_units, starts, self.parameters, bounds, work, out)
         diagnose(scratch, clipped=counts[0], broken=counts[1])
 
     def evaluate(self, records: np.ndarray) -> np.ndarray:
-        """Return each record's statistics, unclipped; NaN if they raised. TypeError if Numba cannot compile them."""
-        from ...kernels.numba_types import parameters
-
-        values, work = np.zeros((len(records), *self.shape)), self._workspace()
-        statistics, loop = self._compiled
-        none, starts, sums = np.zeros((0, self._n_columns)), np.zeros(1, np.int64), np.zeros(self.shape, np.int64)
-        try:
-            loop(none, starts, self.parameters, parameters("vf_clip_params"), work, sums, sums)
-        except Exception as error:
-            # Types are at fault here: the loop catches the function's errors.
-            raise TypeError(f"{type(self.functions).__name__}.statistics: Numba cannot compile it: {error}") from error
-        (block, out, *_), first, single = work, 0, 0
-        while first < len(records):
-            last = first + 1 if first < single else min(first + len(block), len(records))
-            block[: last - first], block[last - first :], out[:] = records[first:last], records[last - 1], 0.0
-            try:
-                statistics(block, self.parameters, out)
-            except Exception:  # the function's own: it is compiled by now
-                if last - first > 1:
-                    single = last
-                    continue
-                out[0] = np.nan
-            values[first:last] = out[: last - first]
-            first = last
+        """Return each record's statistics, unclipped; see `RowStatistics.evaluate`."""
+        values = self._statistics.evaluate(records, self.parameters, self.shape[0])
         return np.where(values < 0.0, 0.0, values) if self._nonnegative else values
 
     def faults(self) -> list[str]:
