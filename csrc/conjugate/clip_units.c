@@ -141,9 +141,15 @@ int32_t VF_FN(vf_clip_units)(const vf_clip_params *params, int64_t first, int64_
             }
     }
     for (int64_t j = 0; j < size; ++j) {
-        int64_t total = 0;
-        for (int64_t i = 0; i < units; ++i) total += (int64_t)(values[j * stride + i] * factors[i]); /* toward zero */
-        sums[j] += total;
+        /* Integers of at most 2^31, of ROWS units: exact in doubles, in any order. */
+        const double *column = values + j * stride;
+        vfd total = vfd_set1(0.0);
+        int64_t i = 0;
+        for (; i + VF_ND <= units; i += VF_ND)
+            total = vfd_add(total, vfd_trunc(vfd_mul(vfd_load(column + i), vfd_load(factors + i))));
+        double sum = vfd_sum(total);
+        for (; i < units; ++i) sum += trunc(column[i] * factors[i]);
+        sums[j] += (int64_t)sum;
     }
     return VF_OK;
 }
