@@ -488,7 +488,7 @@ static void units(const vf_api *api) {
                          far[] = {0, INT64_MIN, INT64_MAX};
     double values[8], carry[2];
     int64_t unit, counts[2], sums[2];
-#define UNITS(params, first, last, starts)                                             \
+#define CLIP_UNITS(params, first, last, starts)                                        \
     (unit = 0, carry[0] = carry[1] = 0, counts[0] = counts[1] = sums[0] = sums[1] = 0, \
      api->clip_units(params, first, last, starts, values, &unit, carry, counts, sums))
     for (int i = 0; i < n; ++i)
@@ -496,7 +496,7 @@ static void units(const vf_api *api) {
             for (int k = 0; k < n; ++k) {
                 values[0] = sizes[i], values[4] = sizes[j], values[1] = sizes[j], values[5] = sizes[i];
                 const vf_clip_params p = {2, 4, 2, sizes[k], 1, sizes[k] < 1 ? 0x1p-380 : 0x1p-20, k % 2};
-                const int32_t status = UNITS(&p, 0, 1, plain);
+                const int32_t status = CLIP_UNITS(&p, 0, 1, plain);
                 require(api, "clip_units: status", status == VF_OK || status == VF_ERR_PARAMETER);
                 require(api, "clip_units: a unit that is too long",
                         status != VF_OK || hypot((double)sums[0], (double)sums[1]) * p.spacing <= p.clip);
@@ -505,20 +505,20 @@ static void units(const vf_api *api) {
                          narrow = {2, 1, 2, 1, 1, 0x1p-20, 0}, fine = {2, 4, 2, 1, 1, 0x1p-31, 0},
                          huge = {INT64_MAX, 4, 2, 1, 1, 0x1p-20, 0}, odd = {2, 4, 2, 1, 1, 0.3, 0};
     values[0] = values[4] = values[1] = values[5] = 1;
-    expect(api, "clip_units", VF_OK, UNITS(&good, 0, 2, plain));
-    expect(api, "clip_units, no rows", VF_OK, UNITS(&good, 0, 0, plain));
-    expect(api, "clip_units, no units", VF_ERR_INDPTR, UNITS(&none, 0, 2, plain));
-    expect(api, "clip_units, starts that fall", VF_ERR_INDPTR, UNITS(&good, 2, 3, falling));
-    expect(api, "clip_units, starts that end early", VF_ERR_INDPTR, UNITS(&good, 0, 2, few));
-    expect(api, "clip_units, starts anywhere", VF_OK, UNITS(&good, 0, 2, far));
+    expect(api, "clip_units", VF_OK, CLIP_UNITS(&good, 0, 2, plain));
+    expect(api, "clip_units, no rows", VF_OK, CLIP_UNITS(&good, 0, 0, plain));
+    expect(api, "clip_units, no units", VF_ERR_INDPTR, CLIP_UNITS(&none, 0, 2, plain));
+    expect(api, "clip_units, starts that fall", VF_ERR_INDPTR, CLIP_UNITS(&good, 2, 3, falling));
+    expect(api, "clip_units, starts that end early", VF_ERR_INDPTR, CLIP_UNITS(&good, 0, 2, few));
+    expect(api, "clip_units, starts anywhere", VF_OK, CLIP_UNITS(&good, 0, 2, far));
     expect(api, "clip_units, a unit that is none", VF_ERR_INDPTR,
            (unit = INT64_MIN, api->clip_units(&good, 0, 2, plain, values, &unit, carry, counts, sums)));
-    expect(api, "clip_units, narrow columns", VF_ERR_SIZE, UNITS(&narrow, 0, 2, plain));
-    expect(api, "clip_units, too many statistics", VF_ERR_SIZE, UNITS(&huge, 0, 2, plain));
-    expect(api, "clip_units, rows at the ends", VF_ERR_SIZE, UNITS(&good, -1, 2, plain));
-    expect(api, "clip_units, rows that fall", VF_ERR_SIZE, UNITS(&good, 2, 1, plain));
-    expect(api, "clip_units, a lattice too fine", VF_ERR_PARAMETER, UNITS(&fine, 0, 2, plain));
-    expect(api, "clip_units, a spacing that is none", VF_ERR_PARAMETER, UNITS(&odd, 0, 2, plain));
+    expect(api, "clip_units, narrow columns", VF_ERR_SIZE, CLIP_UNITS(&narrow, 0, 2, plain));
+    expect(api, "clip_units, too many statistics", VF_ERR_SIZE, CLIP_UNITS(&huge, 0, 2, plain));
+    expect(api, "clip_units, rows at the ends", VF_ERR_SIZE, CLIP_UNITS(&good, -1, 2, plain));
+    expect(api, "clip_units, rows that fall", VF_ERR_SIZE, CLIP_UNITS(&good, 2, 1, plain));
+    expect(api, "clip_units, a lattice too fine", VF_ERR_PARAMETER, CLIP_UNITS(&fine, 0, 2, plain));
+    expect(api, "clip_units, a spacing that is none", VF_ERR_PARAMETER, CLIP_UNITS(&odd, 0, 2, plain));
     expect(api, "clip_units, no sums", VF_ERR_NULL,
            api->clip_units(&good, 0, 2, plain, values, &unit, carry, counts, NULL));
 }
