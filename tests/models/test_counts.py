@@ -189,6 +189,17 @@ def test_where_noise_hides_all_predictions_are_near_the_mean(exposed):
     assert np.mean(over) < 0.15, over
 
 
+def test_persons_with_several_exposures_have_the_gain_of_their_rows():
+    """Their sum was taken for their mean: three rows a person made the mean count seem to be of a third of the rate."""
+    (X, y, exposure), gains = events(1, 6_000, exposed=True), []
+    for groups in (None, np.repeat(np.arange(2_000), 3)):
+        model = CountRegression(row_norm=2.0, largest=30.0, epsilon=1e3, delta=1e-6, **bound(True))
+        model.set_unsafe(test_key=bytes(32)).fit(X, y, exposure, groups=groups)
+        gains.append(model.found_gain_.gain)
+        assert model.predict(X, exposure).mean() == pytest.approx(y.mean(), rel=0.03)
+    assert gains[1] == pytest.approx(gains[0], abs=0.01)
+
+
 def test_effects_predictions_and_scores():
     X, y, _ = events(1, 20_000)
     model = CountRegression(row_norm=2.0, largest=30.0, epsilon=8.0, delta=1e-6)

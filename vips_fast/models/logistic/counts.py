@@ -257,7 +257,7 @@ class CountModel(SandwichModel):
     kept: ClassVar[dict[str, str]] = SandwichModel.kept | {"mean": "_counted"}
 
     def __init__(self, public: Public, settings: LogisticSettings, size: float, exposed: bool = False):
-        self._size, self._exposed = size, exposed
+        self._size, self._exposed, self._grouped = size, exposed, public.unit != "record"
         super().__init__(public, settings)
         self._weight = size
         #: `base_mean` of a fit that was measured.
@@ -304,6 +304,10 @@ class CountModel(SandwichModel):
         middle = rows[-1] / self._constant
         variance = float(middle @ self._covariance @ middle)
         size = min(self._usual_size() / score.predicted, self._size)  # of the units that have a record
+        if self._exposed and self._grouped:
+            # The first curvature adds up a person's rows, whose mean the score takes: only the rate tells their size.
+            rate = math.exp(base)
+            size = _likely_size(mean / rate, (sd / rate) ** 2, size)
         self._counted = np.array(base_mean(base, variance, mean, sd, size))
         logits, own = np.clip(self._normal_logits(rows), -most, most), float(self._counted[0])
         won, lost = (log_expit(side * logits) - log_expit(side * base) for side in (1, -1))
@@ -334,18 +338,11 @@ class CountModel(SandwichModel):
         return self._size * mean / (mean + self._size)
 
     def _usual_size(self) -> float:
-        """Find the mean of r. The first curvature, sum r x x^T, tells it where exposures differ.
-
-        It is joined with the even law from 0 to ``size`` by their precision: noise alone may bring it to 0, where any
-        mean count seems to be of a high rate.
-        """
+        """Find the mean of r. The first curvature, sum r x x^T, tells it where exposures differ."""
         if not self._exposed:
             return self._size
-        unit, variance = self._n * self._constant**2, self._size**2 / 12
-        noise = 2 * self._law.rows / unit**2
-        trust = variance / (variance + noise)
-        found = trust * float(self._rows[-1, -1]) / unit + (1 - trust) * self._size / 2
-        return min(max(found, math.sqrt(trust * noise), 0.01 * self._size), self._size)
+        unit = self._n * self._constant**2
+        return _likely_size(float(self._rows[-1, -1]) / unit, 2 * self._law.rows / unit**2, self._size)
 
     def _first_center(self, gradient: float, noise_sd: float) -> np.ndarray:
         """Take the mean count from the first gradient.
@@ -358,3 +355,14 @@ class CountModel(SandwichModel):
         point = np.zeros(self.n_features)
         point[-1] = math.log(mean / size) / self._constant
         return point
+
+
+def _likely_size(found: float, noise: float, most: float) -> float:
+    """Join a mean of r, ``found`` with ``noise``, with the even law from 0 to ``most`` by their precision.
+
+    Noise alone may bring it to 0, where any mean count seems to be of a high rate.
+    """
+    variance = most**2 / 12
+    trust = variance / (variance + noise)
+    likely = trust * found + (1 - trust) * most / 2
+    return min(max(likely, math.sqrt(trust * noise), 0.01 * most), most)
