@@ -69,6 +69,34 @@ def test_every_table_gives_the_same_rows(form):
     assert encoder.get_feature_names_out().tolist() == list(SCHEMA.feature_names)
 
 
+@pytest.mark.parametrize(
+    "cells", [["-9", " -9.0", "5"], [-9, -9, 5], np.array([-9, -9, 5]), np.array([-9.0, -9.0, 5.0])]
+)
+def test_a_number_that_stands_for_a_missing_value_does_so_in_every_form(cells):
+    """In frames -9 was moved to the bound, and was missing in the same file. A value of the column is an answer."""
+    schema = Schema.parse("""nulls = ["-9", "None"]
+[columns.age]
+kind = "number"
+low = 0
+high = 5
+missing = "flag"
+[columns.work]
+kind = "category"
+values = ["5"]
+missing = "flag"
+[columns.smoker]
+kind = "binary"
+values = ["-9", "5"]
+[columns.told]
+kind = "binary"
+values = ["yes", "None"]
+missing = "fill"
+""")
+    made = schema.encode(dict.fromkeys(("age", "work", "smoker"), cells) | {"told": ["None", None, "yes"]}).toarray()
+    made[:, 0] = np.round(made[:, 0])  # at the bound
+    np.testing.assert_array_equal(made, [[0, 1, 0, 1, 0, 1], [0, 1, 0, 1, 0, 0], [1, 0, 1, 0, 1, 0]])
+
+
 def test_a_cell_is_named_by_its_row_in_any_batch():
     table = {name: [cells[0]] * 5000 for name, cells in CELLS.items()}
     table["age"][4500] = "zq7351"

@@ -4,7 +4,7 @@ A schema fixes how each cell becomes numbers, from public bounds and lists of va
 rows, so an encoding spends no privacy, and a row's is the same in any company. The file is TOML, a table a column in
 the order of the features::
 
-    nulls = ["", "?"]                # cells that stand for a missing value
+    nulls = ["", "?", "-9"]          # cells that stand for a missing value, unless a column lists them
 
     [columns.age]
     kind = "number"
@@ -48,6 +48,7 @@ import math
 import os
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, NamedTuple, cast
@@ -266,10 +267,12 @@ class Column:
     def codes(self, cells: Any, nulls: frozenset[str]) -> np.ndarray:
         """Find the number of each cell's value among ``values``, negative without one."""
         known = {value: code for code, value in enumerate(self.values)}
-        forms: dict[Any, int] = {cell_form(value): known[value] for value in reversed(self.values)} | {None: _UNKNOWN}
+        # What the column lists is an answer, though it may stand for a missing value elsewhere.
+        forms: dict[Any, int] = {cell_form(null): _MISSING for null in nulls}
+        forms |= {cell_form(value): known[value] for value in reversed(self.values)} | {None: _MISSING}
 
         def code(cell: Any) -> int:
-            found = _MISSING if is_null(cell, nulls) else known.get(text_of(cell))
+            found = _MISSING if is_missing(cell) else known.get(text_of(cell))
             return forms.get(cell_form(cell), _UNKNOWN) if found is None else found
 
         return np.fromiter(map(code, _listed(cells)), dtype=np.int64)
@@ -284,7 +287,7 @@ class Column:
             listed = _listed(cells)
             values, codes = np.zeros(len(listed)), np.zeros(len(listed), dtype=np.int64)
             for i, cell in enumerate(listed):
-                if is_null(cell, nulls):
+                if cell.strip() in nulls if isinstance(cell, str) else is_missing(cell):
                     codes[i] = _MISSING
                     continue
                 try:
@@ -292,11 +295,20 @@ class Column:
                 except (TypeError, ValueError, OverflowError):
                     codes[i] = _WRONG
             codes[(codes == 0) & ~np.isfinite(values)] = _WRONG
+        codes[(codes == 0) & np.isin(values, self._null_numbers(nulls))] = _MISSING
         if self.beyond != "clip":
             low, high = self._bounds
             outside = (codes == 0) & ((values < low) | (values > high))
             codes[outside] = _MISSING if self.beyond == "missing" else _BEYOND
         return np.where(codes == 0, values, 0.0), codes
+
+    def _null_numbers(self, nulls: frozenset[str]) -> list[float]:
+        """List the numbers among ``nulls``: -9 is missing as a number of a frame, too, and so is "-9.0"."""
+        found = []
+        for null in nulls:
+            with suppress(TypeError, ValueError, OverflowError):
+                found.append(float(self._point_decimals(null)))
+        return found
 
     def refuse(
         self,
@@ -594,13 +606,6 @@ def text_of(cell: Any) -> str:
     if isinstance(cell, (float, np.floating)) and cell == int(cell if math.isfinite(cell) else 0):
         cell = int(cell)
     return str(cell).strip()
-
-
-def is_null(cell: Any, nulls: frozenset[str]) -> bool:
-    """Tell whether a cell is empty: None, NaN, or one of ``nulls``."""
-    if isinstance(cell, str):
-        return cell.strip() in nulls
-    return is_missing(cell)
 
 
 def _is_real(value: Any) -> bool:
