@@ -153,6 +153,8 @@ def test_a_schema_with_its_label_reads_new_rows_and_labelled_ones(run, refused, 
     known = run("predict", folder / "m", folder / "t.csv")
     for name in ("t.csv", "new.csv"):
         assert run("predict", folder / "m", folder / name, "--schema", folder / "s.toml") == known
+    (folder / "na.csv").write_text("work,age\nstate,\n")  # predict has no --invalid
+    assert "a missing value; drop such records, or give" in refused("predict", folder / "m", folder / "na.csv")
     with pytest.raises(ValueError, match=r"if it is a label, leave it out: schema.without\('ill'\)"):
         ColumnEncoder(folder / "s.toml").fit(pandas.read_csv(folder / "new.csv"))
 

@@ -60,6 +60,8 @@ def test_vectors_without_noise_are_the_textbook_iteration():
         weights = (1 + counts) / (3 + 500)
         between = (counts / 500) @ ((means - short.mean(axis=0)) ** 2).sum(axis=1) + (short.mean(axis=0) ** 2).sum()
         variance = ((short**2).sum() / 500 - between) / 8
+    with pytest.raises(ValueError, match="found NaN or a missing value in column 1 .*; fill it in, or leave .* out$"):
+        model.predict(np.where(np.arange(8) == 1, np.nan, X[:2]))
     # float32 records, and a lattice of 2^-29 or so of the bound.
     np.testing.assert_allclose(model.means_, means, atol=1e-5)
     np.testing.assert_allclose(model.weights_, weights, atol=1e-6)

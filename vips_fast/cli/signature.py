@@ -326,6 +326,7 @@ _ALSO |= {"n_topics": "topics", "y": "label", "persons": "groups", "names": "voc
 #: Arguments of Python that messages begin with, as in "X has 2 features" and "layers: 'Q' is not one of".
 _SUBJECT = re.compile(r"(X|y|exposure|groups|persons|names|layers)(?= has |: )")
 _IN_OPTIONS = re.compile(r"""options=\{["'](\w+)["']: ["'](\w+)["']\}""")
+_DROPPING = re.compile(r" (by|with) options=\{.invalid.: .drop.\}")
 _PARAMETER = re.compile(r"(?<![\w.])([a-z_]+)=(True\b|False\b|None\b|'[^']*')?")
 
 
@@ -334,8 +335,9 @@ def in_options(command: type[Arguments], text: str, kept: tuple[str, ...] = ()) 
 
     What begins with a text of ``kept``, such as a column's name and value, is no parameter.
     """
-    text = _IN_OPTIONS.sub(r"\1='\2'", text)
     known = {option.name: option for option in command.options() if not option.positional}
+    text = text if "invalid" in known else _DROPPING.sub("", text)  # what reads new records drops none
+    text = _IN_OPTIONS.sub(r"\1='\2'", text)
     if found := _SUBJECT.match(text):
         option = known.get(found[1]) or known.get(_ALSO.get(found[1], ""))
         subject = "INPUT" if found[1] == "X" else found[1] if option is None else option.flag

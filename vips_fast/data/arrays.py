@@ -178,6 +178,12 @@ def not_finite_text(X: Any, matrix: Any) -> str:
     return f"found {what} in {column_text(X, place)}; fill it in, or leave such records out by {DROP}"
 
 
+def check_new_records(X: Any, matrix: Any) -> None:
+    """Refuse NaN and infinity in the matrix made of new records X: a prediction leaves none out."""
+    if not np.isfinite(matrix.data if sparse.issparse(matrix) else matrix).all():
+        raise ValueError(f"X: expected finite values, {not_finite_text(X, matrix).removesuffix(f' by {DROP}')}")
+
+
 def new_csr(parts: Parts, shape: tuple[int, int]) -> sparse.csr_array:
     """Make a CSR array without flags, which a given one may carry untruly. It shares data and, if it can, indices."""
     data, indices, indptr = parts

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from ..checks import check_number
-from ..data.arrays import dense_array
+from ..data.arrays import check_new_records, dense_array
 from ..data.schema import Schema
 from ..data.types import Array, Cells, Column, Data, Labels, Matrix, Vector
 from ..engine.gain import GainScore, RowScore
@@ -222,6 +222,7 @@ class Mixture(ConjugateEstimator):
     def predict_proba(self, X: Any) -> Matrix:
         """Compute (n, K) responsibilities of public records."""
         r = self.expected_statistics(X)[:, : self.n_components]
+        check_new_records(X, dense_array(X, "X", True))
         return cast(Matrix, r / r.sum(axis=1, keepdims=True))
 
     def predict(self, X: Data) -> Labels:

@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 
 from ...checks import check_number
-from ...data.arrays import not_finite_text
+from ...data.arrays import check_new_records
 from ...data.types import Array, Cells, Column, Data, Labels, Matrix, Vector
 from ...engine.model import Model
 from ...engine.plan import RunForecast, RunSchedule
@@ -154,8 +154,7 @@ class DocumentClusters(Mixture):
         bit for bit: products are of whole numbers, whose sums are exact.
         """
         rows = self._as_fitted()._array(X, None).astype(np.float64) * GRID
-        if not np.isfinite(rows).all():
-            raise ValueError(f"X: expected finite numbers, {not_finite_text(X, rows)}")
+        check_new_records(X, rows)
         centers = np.trunc(np.clip(self.means_, -1.0, 1.0) * GRID)
         nearness = rows @ (2.0 * centers).T - (centers * centers).sum(axis=1)
         return cast(Labels, nearness.argmax(axis=1))

@@ -306,8 +306,7 @@ class CountModel(SandwichModel):
         size = min(self._usual_size() / score.predicted, self._size)  # of the units that have a record
         if self._exposed and self._grouped:
             # The first curvature adds up a person's rows, whose mean the score takes: only the rate tells their size.
-            rate = math.exp(base)
-            size = _likely_size(mean / rate, (sd / rate) ** 2, size)
+            size = _likely_size(mean * math.exp(-base), (sd * math.exp(-base)) ** 2, size)
         self._counted = np.array(base_mean(base, variance, mean, sd, size))
         logits, own = np.clip(self._normal_logits(rows), -most, most), float(self._counted[0])
         won, lost = (log_expit(side * logits) - log_expit(side * base) for side in (1, -1))

@@ -15,7 +15,7 @@ from scipy import sparse
 from scipy.special import expit, softmax
 
 from ...checks import check_choice, check_flag, check_memory, check_number, stated_classes
-from ...data.arrays import not_finite_text
+from ...data.arrays import check_new_records, not_finite_text
 from ...data.shards import ShardedCorpus
 from ...data.types import Array, Column, Data, Labels, Matrix, Vector
 from ...engine.gain import FoundGain, MeasuredModel
@@ -222,8 +222,7 @@ class Regression(PrivateEstimator):
             raise ValueError(
                 f"X has {d} features, but {type(self).__name__} is expecting {self.n_features_in_} features as input"
             )
-        if not_finite(matrix).any():
-            raise ValueError(f"X: expected finite values, {not_finite_text(X, matrix)}")
+        check_new_records(X, matrix)
         if not fitted.private:
             return matrix, np.ones(matrix.shape[0])
         bound = float(np.hypot(float(fitted.row_norm), constant))
