@@ -61,6 +61,12 @@ def test_what_each_kind_and_rule_makes_of_a_cell():
     assert Schema.parse(SCHEMA.to_toml()) == SCHEMA
 
 
+@pytest.mark.parametrize("values", ['["false", "true"]', '["FALSE", "TRUE"]', "[false, true]"])
+def test_a_truth_value_is_found_as_json_and_r_spell_it(values):
+    schema = Schema.parse(f'[columns.a]\nkind = "binary"\nvalues = {values}')
+    assert schema.encode({"a": [True, np.False_]}).toarray().tolist() == [[1], [0]]
+
+
 @pytest.mark.parametrize("form", [pandas.DataFrame, polars.DataFrame, pyarrow.table, dict])
 def test_every_table_gives_the_same_rows(form):
     table = form({"id": [7, 7, 8, 9], **dict(reversed(CELLS.items()))})

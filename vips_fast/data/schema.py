@@ -141,7 +141,8 @@ class Column:
         Public bounds of a number.
     values : tuple of str
         Public values of a category or binary column. A cell is compared as text without blanks around it, else by
-        `vips_fast.data.groups.cell_form`: 1, 1.0 and "1.0" are "1", and a day at midnight is the day.
+        `vips_fast.data.groups.cell_form`: 1, 1.0 and "1.0" are "1", a day at midnight is the day, and a truth value is
+        "true", "True" or "TRUE".
     centered : bool
         Numbers are scaled to [-1, 1]; False: to [0, 1], for amounts that are mostly zero.
     decimal : {".", ","}
@@ -269,6 +270,7 @@ class Column:
         known = {value: code for code, value in enumerate(self.values)}
         # What the column lists is an answer, though it may stand for a missing value elsewhere.
         forms: dict[Any, int] = {cell_form(null): _MISSING for null in nulls}
+        forms |= {value.title(): known[value] for value in reversed(self.values) if value.title() in ("True", "False")}
         forms |= {cell_form(value): known[value] for value in reversed(self.values)} | {None: _MISSING}
 
         def code(cell: Any) -> int:
