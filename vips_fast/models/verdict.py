@@ -81,7 +81,7 @@ class Verdict:
         """
         worth, text = _judged(found, claim, than, "without columns", "More records or a larger epsilon would tell.")
         if held < 1.0 - _MANY:
-            of = f"the number of {several(unit)} that the fit was told"
+            of = f"the number of {several(unit)} in the guarantee"
             text += (
                 f" About {1.0 - held:.0%} of {of} had no record that counts. Look at the label and at missing values."
             )

@@ -363,5 +363,4 @@ def _likely_size(found: float, noise: float, most: float) -> float:
     """
     variance = most**2 / 12
     trust = variance / (variance + noise)
-    likely = trust * found + (1 - trust) * most / 2
-    return min(max(likely, math.sqrt(trust * noise), 0.01 * most), most)
+    return min(max(trust * found + (1 - trust) * most / 2, math.sqrt(trust * noise), 0.01 * most), most)

@@ -683,7 +683,7 @@ def counted_findings(model: Any, level: float = 0.99) -> list[str]:
             if share > least:
                 chance = math.sqrt(share * max(1 - share, 0.0) / min(n, JUDGES)) * (n > JUDGES)
                 error = _NINETY * math.hypot(sd, chance)
-                found.append(f"{name}: about {share:.1%} (± {error:.1%}) of the {what}")
+                found.append(f"{name}: about {share:.1%} (± {max(error, 0.0005):.1%}) of the {what}")
     if counts and read.private and read.full:
         noise, curvature = math.sqrt(float(read.state["squares_noise"][0])), read.state["matrix"].diagonal()
         # A curvature that noise brought to 0 or less hides it, too.
