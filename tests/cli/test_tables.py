@@ -138,7 +138,7 @@ def test_dropped_records_are_announced_by_public_facts_alone(capsys, folder):
 
 
 @pytest.mark.parametrize(
-    "decimal, text", [(".", "with a decimal point; give the column decimal"), (",", "a decimal comma")]
+    "decimal, text", [(".", "with a decimal point; give the column decimal"), (",", "units and blanks of thousands")]
 )
 def test_a_number_that_is_refused_says_the_decimal_mark(refused, folder, decimal, text):
     (folder / "s.toml").write_text(SCHEMA.replace("high = 100", f'high = 100\ndecimal = "{decimal}"'))

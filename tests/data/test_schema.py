@@ -135,7 +135,7 @@ def test_a_row_is_encoded_alone_and_within_its_norm(rows):
         ("age", "20_1", "row 1, column 'age': expected a finite number"),
         ("age", ["secret"], "row 1, column 'age': expected a finite number"),
         ("smoker", "secret", "row 1, column 'smoker': not one of the schema's values"),
-        ("age", "45 %", "percent signs, units and commas between thousands"),
+        ("age", "45 %", "percent signs, units and blanks or commas of thousands"),
         ("smoker", "?", "row 1, column 'smoker': a missing value"),
         ("smoker", pandas.NA, "row 1, column 'smoker': a missing value"),
     ],

@@ -87,7 +87,7 @@ _MISSING, _UNKNOWN, _WRONG, _BEYOND = -1, -2, -3, -4
 _COMMAS = re.compile(r"[+-]?([0-9]{1,3}([.][0-9]{3})+|[0-9]*)(,[0-9]*)?([eE][+-]?[0-9]+)?")
 #: A remedy that is said whatever the cell holds.
 _NULLS = 'a mark of missing values, such as R\'s NA, belongs in the schema\'s nulls = ["", "NA"]'
-_OTHERS = f"beforehand, take off percent signs, units and commas between thousands, and make a date a number; {_NULLS}"
+_OTHERS = f"first, take off percent signs, units and blanks or commas of thousands, and make a date a number; {_NULLS}"
 #: The problem of a cell; the remedies of a feature and of a label.
 _PROBLEMS = {
     -1: ("a missing value", f"drop such records with {DROP}, or give the column a rule for missing"),
@@ -334,7 +334,7 @@ class Column:
         if codes[row] == _UNKNOWN:
             problem += f", {', '.join(map(repr, self.values[:_LISTED]))}{', …' * (len(self.values) > _LISTED)}"
         if codes[row] == _WRONG and self.decimal == ",":
-            remedy = f'with a decimal comma, as the column has decimal = ","; {_OTHERS}'
+            remedy = f'with a decimal comma, as the column has decimal = ","; {_OTHERS.replace(" or commas", "")}'
         text = f"{problem}{', ' if codes[row] == _WRONG else '; '}{remedy}"
         text += f" (such cells are in {', '.join(map(repr, others))}, too)" if others else ""
         raise ValueError(f"{where} {row if lines is None else lines[row]}, column {self.name!r}: {text}")
