@@ -211,6 +211,15 @@ def test_several_rows_of_a_person_tell_the_factor():
     assert factors[0] == pytest.approx(1.15, abs=0.02)  # 1 is best: these rows are uniform, and the draws normal
 
 
+@pytest.mark.parametrize("how", [{"private": False}, {"epsilon": 1e3, "delta": 1e-5}])
+def test_persons_of_several_rows_are_predicted_the_shares_of_their_classes(how):
+    """All rows were added up as if a person had one: a class of 20 % was predicted next to nobody."""
+    rng = np.random.default_rng(0)
+    X, y = rng.uniform(-1, 1, (12_000, 2)), np.where(rng.random(12_000) < 0.6, 2, rng.integers(0, 2, 12_000))
+    fitted = model(row_norm=2**0.5, noise_multiplier=None, **how).fit(X, y, groups=np.arange(12_000) // 4)
+    np.testing.assert_allclose(fitted.predict_proba(X).mean(axis=0), np.bincount(y) / 12_000, atol=0.02)
+
+
 def test_a_run_that_is_resumed_before_its_measurements_finds_the_same_factor():
     """The first one tells it, and the second the gain with it."""
     first, resumed = (prepare(IRIS, KINDS, n_steps=10) for _ in range(2))

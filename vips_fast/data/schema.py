@@ -297,20 +297,14 @@ class Column:
                 except (TypeError, ValueError, OverflowError):
                     codes[i] = _WRONG
             codes[(codes == 0) & ~np.isfinite(values)] = _WRONG
-        codes[(codes == 0) & np.isin(values, self._null_numbers(nulls))] = _MISSING
+        for null in nulls:  # -9 is missing as a number of a frame, too, and so is "-9.0"
+            with suppress(TypeError, ValueError, OverflowError):
+                codes[(codes == 0) & (values == float(self._point_decimals(null)))] = _MISSING
         if self.beyond != "clip":
             low, high = self._bounds
             outside = (codes == 0) & ((values < low) | (values > high))
             codes[outside] = _MISSING if self.beyond == "missing" else _BEYOND
         return np.where(codes == 0, values, 0.0), codes
-
-    def _null_numbers(self, nulls: frozenset[str]) -> list[float]:
-        """List the numbers among ``nulls``: -9 is missing as a number of a frame, too, and so is "-9.0"."""
-        found = []
-        for null in nulls:
-            with suppress(TypeError, ValueError, OverflowError):
-                found.append(float(self._point_decimals(null)))
-        return found
 
     def refuse(
         self,

@@ -257,7 +257,7 @@ class CountModel(SandwichModel):
     kept: ClassVar[dict[str, str]] = SandwichModel.kept | {"mean": "_counted"}
 
     def __init__(self, public: Public, settings: LogisticSettings, size: float, exposed: bool = False):
-        self._size, self._exposed, self._grouped = size, exposed, public.unit != "record"
+        self._size, self._exposed = size, exposed
         super().__init__(public, settings)
         self._weight = size
         #: `base_mean` of a fit that was measured.
@@ -304,7 +304,7 @@ class CountModel(SandwichModel):
         middle = rows[-1] / self._constant
         variance = float(middle @ self._covariance @ middle)
         size = min(self._usual_size() / score.predicted, self._size)  # of the units that have a record
-        if self._exposed and self._grouped:
+        if self._exposed and not self._of_records:
             # The first curvature adds up a person's rows, whose mean the score takes: only the rate tells their size.
             size = _likely_size(mean * math.exp(-base), (sd * math.exp(-base)) ** 2, size)
         self._counted = np.array(base_mean(base, variance, mean, sd, size))
