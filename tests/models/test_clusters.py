@@ -64,8 +64,11 @@ def test_where_noise_hides_them_clusters_stay_public():
     public = DocumentClusters(2, public=knowledge()).start(4, np.random.default_rng(0))
     np.testing.assert_allclose(model.means_, public[4], atol=0.02)
     np.testing.assert_allclose(model.weights_, public[3], atol=0.15)
-    assert all(model.keywords(1)) and "only the shares of public clusters" in told[0].text
-    assert "What helps: more records" in told[0].text
+    assert all(model.keywords(1)) and "What helps: more records, or a larger epsilon" in told[0].text
+    # Any share lies within .5 of a half: more noise tells of none, and the shell refuses it.
+    assert told[0].text.startswith("forecast: mostly noise; no cluster's share") and told[0].warning
+    DocumentClusters(2, public=knowledge(), epsilon=1.0).fit(X, on_forecast=told.append)
+    assert "only the shares of public clusters can be told" in told[1].text and not told[1].warning
 
 
 def test_a_document_has_the_same_bits_in_any_company():
@@ -122,7 +125,7 @@ def test_topics_after_clusters_have_one_statement(tmp_path):
     assert 2.0 < privacy.epsilon < 3.0 and not privacy.vocabulary and privacy.earlier_fit
     # Nobody bought the words: they are still assumed to be public.
     assert "the vocabulary or the columns" in privacy.statement()
-    assert "the earlier one that it includes" in privacy.statement()
+    assert "each earlier one that it includes" in privacy.statement()
     assert "The vocabulary is included" not in str(privacy)
     other = fitted(X, noise_multiplier=5.0, epsilon=None, options={"relation": "replace_one"})
     with pytest.raises(ValueError, match="about one record .replace_one., this one"):
