@@ -247,7 +247,7 @@ def test_the_target_of_a_later_fit_is_its_own_and_the_statement_gives_the_sum(ki
     assert noise[0] == noise[1]
     assert max(topics.privacy_.epsilon, alone.privacy_.epsilon) < later.privacy_.epsilon
     assert later.privacy_.epsilon <= topics.privacy_.epsilon + alone.privacy_.epsilon
-    assert ", for this fit and the earlier one that it includes (" in later.privacy_.statement()
+    assert ", for this fit and each earlier one that it includes (" in later.privacy_.statement()
 
 
 def test_a_run_whose_noise_hides_every_topic_is_warned_of():

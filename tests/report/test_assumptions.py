@@ -62,6 +62,9 @@ def test_what_a_fit_does_opens_and_closes_assumptions(tmp_path):
     part = make().partial_fit(*data(), part="ward 1").partial_fit(*data(seed=1), part="ward 2")
     assert not found(part)["parts"].held and "2 parts" in found(part)["parts"].why
 
+    after = found(make().fit(*data(), after=make().fit(*data())))["calls"]
+    assert plain["calls"].held and not after.held and after.why.startswith("A fit came before: ")
+
     make, data = CASES["logistic"]
     for known in (False, True):
         assert found(make(classes=[0, 1] if known else None).fit(*data()))["labels"].held == known

@@ -144,11 +144,13 @@ def _parts(result: FitResult) -> tuple[bool, str]:
 
 @_assumption(
     "calls",
-    "No release of a fit decided whether calls follow it",
+    "No release of a fit decided what follows it",
     "Calls of `partial_fit` may follow each other by any rule, and their statement holds whenever they end. If the "
     "releases of a fit decided whether calls follow it, δ is half as large again.",
 )
 def _calls(result: FitResult) -> tuple[bool, str]:
+    if result.privacy.earlier_fit:
+        return False, "A fit came before: somebody has to know that its releases did not choose this one's settings."
     if not result.privacy.calls:
         return True, "One run, planned before it began, and no call after it."
     if not result.ledger.planned:

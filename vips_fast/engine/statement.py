@@ -270,7 +270,7 @@ class Privacy:
         if self.taints:
             return "NOT PRIVATE: " + "; ".join(self.taints) + "."
         relation, how = self.relation.describe(self.unit), self._runs()
-        fits = "this fit and the earlier one that it includes" if self.earlier_fit else "this fit alone"
+        fits = "this fit and each earlier one that it includes" if self.earlier_fit else "this fit alone"
         relation += f" of {self.numbers}"
         others = "fits to the same records add up"
         if self.paid_by is not None:

@@ -164,7 +164,7 @@ def _released(model: PrivateEstimator, more: Sequence[Section]) -> tuple[str, ..
     privacy = model.privacy_
     if privacy.vocabulary and not any(section.name == "words" for section in more):
         found.append("before it, a vocabulary")
-    return (*found, *["before it, the model that the statement includes"] * privacy.earlier_fit)
+    return (*found, *["before it, each fit that the statement includes"] * privacy.earlier_fit)
 
 
 def _gains(ledger: Ledger, privacy: Privacy, known: Sequence[tuple[PrivacyEvent, float]]) -> tuple[Gain, ...]:
