@@ -130,7 +130,7 @@ FAMILIES = (
     ),
     Family(
         name="tables",
-        title="Tables of topics",
+        title="Tables by group",
         classes=("models.tables:TopicTables",),
         text="tables.csv",
         inputs=(COLUMNS,),

@@ -25,9 +25,9 @@ class Tables(Part):
     needs_names = False
 
     def released(self, model: Any) -> str:
-        """Give the numbers of topics and groups."""
+        """Give the numbers of shares and groups."""
         by = ", ".join(f"{name} ({len(values)})" for name, values in model._as_fitted().by.items())
-        return f"the shares of {counted(model._fitted().public.n_features, 'topic')} in the groups of {by}"
+        return f"{counted(model._fitted().public.n_features, 'share')} in each group of {by}"
 
     def learned(self, model: Any, columns: Sequence[str] | None, n_words: int) -> Learned:
         """Draw the topics whose groups differ most, for each column."""
@@ -45,9 +45,9 @@ class Tables(Part):
                 said = [str(group) for (group,) in table.groups]
                 rows = figures.shares(said, values, low, high, table.readable[:, k])
                 groups.append(Group(f"{_title(names[k])} by {column}", rows, trends[k][1] if trends else ""))
-        most = f" The {_CHARTS} of {total} topics whose groups differ most are shown; tables.csv has all."
+        most = f" The {_CHARTS} of {total} whose groups differ most are shown; tables.csv has all."
         return Learned(
-            "Shares of topics in each group. A line is an interval of the noise; all of a column hold together with a "
+            "Shares in each group. A line is an interval of the noise; all of a column hold together with a "
             "probability of 90 %. The groups are public lists."
             f"{_SURE if any(' points from one ' in group.note for group in groups) else ''}"
             f"{most if total > _CHARTS else ''}",
@@ -74,7 +74,7 @@ class Tables(Part):
         for name in tables:
             told = zip(model.topic_names, _trends(model, name), strict=False)
             lines += [f"  {_title(topic)}: {text}" for topic, (_, text) in told if text.startswith(("Grows", "Falls"))]
-        return "\n".join(["Largest shares of topics, with intervals of the noise that all hold at 90 %:", *lines, ""])
+        return "\n".join(["Largest shares, with intervals of the noise that all hold at 90 %:", *lines, ""])
 
 
 def _mean(table: Any) -> Any:
