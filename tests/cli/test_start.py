@@ -20,6 +20,7 @@ from vips_fast.accounting import attack_success
 from vips_fast.accounting.printing import percent
 from vips_fast.cli import main
 from vips_fast.cli.main import parse
+from vips_fast.jobs.progress import ProgressLine
 from vips_fast.models.lda import load_prior, prior, prior_file, store_prior
 
 WORDS = "cough fever rash ache pain nausea clinic nurse rent salary debt loan wages bank landlord money".split()
@@ -203,6 +204,19 @@ def test_where_the_records_add_little_a_fit_is_no_default(table, tmp_path, monke
         assert (f"nothing was spent; {out}.sh keeps the answers; expected --anyway, or more persons" in said.err) == (
             not spends
         )
+
+
+def test_a_stop_names_the_script_that_goes_on(table, tmp_path, monkeypatch, capsys):
+    def stop(line, progress):
+        if progress.step == 3:
+            raise KeyboardInterrupt
+
+    (tmp_path / "notes.csv").write_text(table, encoding="utf-8")
+    with monkeypatch.context() as patch:
+        patch.setattr(ProgressLine, "__call__", stop)
+        assert main(["start", "notes.csv", *YES]) == 130
+    assert " spent; sh ./topics.sh continues the run in " in capsys.readouterr().err
+    assert os.waitstatus_to_exitcode(os.system("sh ./topics.sh --quiet")) == 0 and (tmp_path / "topics").exists()
 
 
 @pytest.fixture

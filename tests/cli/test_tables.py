@@ -171,10 +171,10 @@ def test_rs_mark_of_missing_values_is_named_for_any_refused_cell(run, refused, f
 
 def test_a_column_of_persons_that_repeats_is_told(run, folder):
     """data/test_frames.py has other tables, and what is no person's column."""
-    table = pandas.read_csv(folder / "t.csv").rename(columns={"home": "household"})
-    for name, frame in (("many", table), ("one", table.assign(household=np.arange(N)))):
+    table = pandas.read_csv(folder / "t.csv").rename(columns={"home": "household no"})
+    for name, frame in (("many", table), ("one", table.assign(**{"household no": np.arange(N)}))):
         frame.to_csv(folder / f"{name}.csv", index=False)
-    told = "vips-fast: warning: column 'household' repeats: rows of one person? give --person household\n"
+    told = "vips-fast: warning: column 'household no' repeats: rows of one person? give --person 'household no'\n"
     assert of_input(run(*fit(folder, "many.csv", "a"))[2]) == told
     assert of_input(run(*fit(folder, "one.csv", "b"))[2]) == ""
-    assert of_input(run(*fit(folder, "many.csv", "c", "--person", "household"))[2]) == ""
+    assert of_input(run(*fit(folder, "many.csv", "c", "--person", "household no"))[2]) == ""

@@ -8,6 +8,7 @@ a base of their own. Parser and help follow from them. Nothing numerical is impo
 import argparse
 import inspect
 import re
+import shlex
 import shutil
 import textwrap
 from collections.abc import Callable, Iterable, Iterator
@@ -353,7 +354,8 @@ def in_options(command: type[Arguments], text: str, kept: tuple[str, ...] = ()) 
             return found[0]
         if value == "None":
             return f"no {option.flag}"
-        bare = not value and text[found.end() : found.end() + 1] in (*" ,;:.)", "")
-        return option.flag if option.switch or bare else f"{option.flag} {(value or '').strip(chr(39))}"
+        if option.switch or (not value and text[found.end() : found.end() + 1] in (*" ,;:.)", "")):
+            return option.flag
+        return f"{option.flag} {shlex.quote(value.strip(chr(39))) if value else ''}"
 
     return _PARAMETER.sub(typed, text).replace(": expected None", ": leave it out")

@@ -105,7 +105,12 @@ def start(args: Start) -> int:
     job = parse([*words, *["--quiet"] * args.quiet, *["--anyway"] * args.anyway])
     assert isinstance(job, FitLda)
     job.confirm = lambda forecast: _confirm(args, ask, epsilon, path, forecast)
-    code = fit(job)
+    try:
+        code = fit(job)
+    except BaseException as error:  # the script resumes; `start` has no option for it
+        notes = getattr(error, "__notes__", [])
+        notes[:] = [note.replace("the same job with resume=True", f"sh {again}") for note in notes]
+        raise
     page = out / "report.html"
     if page.exists():
         print(f"The page about it: {page}")
