@@ -77,6 +77,21 @@ def test_a_later_product_has_the_unit_of_its_model_and_an_epsilon_of_its_own(not
     assert "the earlier fit to these records is about one patient (add_remove), this one" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    "column, cell, told",
+    [
+        ("ward", "west", "column 'ward': not one of the public values, 'north', 'south'; spell both alike, add what "),
+        ("patient", None, "no person in column 'patient'; expected a text or a number: fill it in, or leave such "),
+    ],
+)
+def test_a_refusal_counts_records_as_a_fit_does(notes, capsys, column, cell, told):
+    table = pandas.read_csv("notes.csv", dtype=object)
+    table.loc[6, column] = cell
+    table.to_csv("notes.csv", index=False)
+    assert main(TABULATE.split()) == 2
+    assert f"error: notes.csv: record 7: {told}" in capsys.readouterr().err
+
+
 def test_finished_tables_are_not_the_answer_to_a_larger_epsilon(notes, capsys):
     """What their statement includes of the model is no lost release, which a larger epsilon would have paid for."""
     assert main(TABULATE.split()) == 0 == main([*TABULATE.split(), "--resume"])

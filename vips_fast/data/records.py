@@ -268,14 +268,18 @@ class Records:
             persons = None if self.person is None else numbering(batch[self.person]).tolist()
             for place in (place for place, number in enumerate(persons or ()) if number < 0):
                 if self.invalid == "raise":
-                    what = f"record {first + place}: no person in column {self.person!r}; expected a text or a number"
-                    how = "fill it in, or leave such records out, as invalid='drop' does"
-                    raise ValueError(f"{source_name(self.source)}: {what}: {how}")
+                    raise ValueError(f"{source_name(self.source)}: record {first + place}: {no_person(self.person)}")
                 texts[place] = ""
             first += len(texts)
             yield texts, persons
         if first == 1:
             raise ValueError(f"{source_name(self.source)}: has no records")
+
+
+def no_person(column: str | None) -> str:
+    """Say that a record has no person in a column, and what helps."""
+    how = "fill it in, or leave such records out, as invalid='drop' does"
+    return f"no person in column {column!r}; expected a text or a number: {how}"
 
 
 def source_name(source: Any) -> str:
