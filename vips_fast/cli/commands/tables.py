@@ -88,7 +88,7 @@ def _columns(
         for name, column in cells.items():
             column += batch[name]
         persons += [] if args.person is None else batch[args.person]
-        first += len(batch[text[0]])
+        first += len(batch[columns[0]])
     if first == 1:
         raise ValueError(f"{args.input}: has no records")
     return cells, None if args.person is None else persons
