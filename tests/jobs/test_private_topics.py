@@ -270,6 +270,8 @@ def test_progress_is_for_persons(prior, monkeypatch, capsys):
 def test_bad_input_spends_nothing(prior):
     with pytest.raises(ValueError, match="'text'"):
         topics(prior).fit(notes(), person="patient")
+    with pytest.raises(ValueError, match="expected names of columns, not the columns"):
+        topics(prior).fit(pandas.DataFrame(notes()), text=pandas.Series(notes()["note"]))
     with pytest.raises(ValueError, match="vocab_size=3"):
         topics(prior, vocab_size=3).fit(notes(), text="note", person="patient")
     with pytest.raises(ValueError, match="n_topics=3: expected None, or 2"):

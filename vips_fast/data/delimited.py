@@ -294,9 +294,10 @@ def places_of(columns: Sequence[str], names: Sequence[Any]) -> list[int]:
 
 
 def missing_column(name: str, names: Sequence[Any]) -> str:
-    """Write the message about a column that is not there."""
+    """Write the message about a column that is not there; a name may be a text that was given in its place."""
+    missing = f"no column {name!r}" if are_names([name]) else "no column of that name"
     if not are_names(names):
-        return f"no column {name!r}, and its first line looks like a record; expected a header with names of columns"
+        return f"{missing}, and its first line looks like a record; expected a header with names of columns"
     known = {str(one).casefold(): str(one) for one in names}
     near = get_close_matches(name.casefold(), known, 1, 0.7)
     near = near or [key for key in known if len(name) > 2 and name.casefold() in key][:1]
@@ -307,7 +308,7 @@ def missing_column(name: str, names: Sequence[Any]) -> str:
     alone = f" ({_EXPECTED})" if len(names) == 1 else ""
     if name == "text":  # which nobody need have said
         alone += "; if the texts have another name, give text="
-    return f"no column {name!r}{guess} It has {text}{alone}" if guess else f"no column {name!r}; it has {text}{alone}"
+    return f"{missing}{guess} It has {text}{alone}" if guess else f"{missing}; it has {text}{alone}"
 
 
 def are_names(names: Sequence[Any]) -> bool:

@@ -238,6 +238,8 @@ class Records:
     def __post_init__(self) -> None:
         if isinstance(self.text, str):
             object.__setattr__(self, "text", (self.text,))
+        if not (isinstance(self.text, (list, tuple)) and isinstance(self.person, str | None)):
+            raise ValueError("text, person: expected names of columns, not the columns")
         if self.person in self.text:
             raise ValueError(f"person={self.person}: the column of the text; expected another one")
 

@@ -18,6 +18,7 @@ import numpy as np
 
 from ..checks import check_number
 from ..data.frames import named_columns
+from ..data.records import Records
 from ..data.types import Matrix, Texts
 from ..data.vocabulary import Vocabulary, count_matrix
 from ..engine.statement import Privacy
@@ -81,7 +82,7 @@ class TextJob(ABC):
 
         Raises the errors of `Job.run`.
         """
-        columns = (text,) if isinstance(text, str) else tuple(text)
+        columns = tuple(Records(data, text, person).text)
         whole = isinstance(data, (str, os.PathLike)) or named_columns(data)
         table: Any = data if whole else {columns[0]: list(cast(Iterable[Any], data))}
         self.model_ = self._run(*self._job(table, columns, person), out, resume)
