@@ -701,7 +701,7 @@ def findings(model: Any) -> list[str]:
     """List problems that releases show or leave open, with remedies.
 
     The first released s2, S = sum of b/4 x x^T, says more than the coefficients. Its trace over its entry of the
-    constant is the rows' mean square length before they are scaled down, since a row and its constant are scaled alike.
+    constant is at most the rows' mean square length before they are scaled down: longer ones weigh less in both.
     Its last row gives the mean of the logits, and S itself their spread. The law of the noise in S is known. The last
     step counts values that were moved to a bound, and counts that were cut.
     """
@@ -713,7 +713,7 @@ def findings(model: Any) -> list[str]:
             square, error = float(moments.matrix.diagonal()[:-1].sum()), _CLEAR * moments.noise * math.sqrt(read.d)
         if square - error > (_LONGER * bound) ** 2:
             found.append(
-                f"row_norm={bound:g}: rows are about {math.sqrt(square):.2g} long and were scaled down, which biases "
+                f"row_norm={bound:g}: rows are {math.sqrt(square):.2g} long or more and were scaled down, which biases "
                 "coefficients; expected a public bound above that, such as the schema's largest row norm"
             )
         elif read.schema is None and not square + error <= (_LONGER * bound) ** 2:
