@@ -83,6 +83,21 @@ def test_sums_of_units_are_those_of_their_rows(kind):
     assert (found == [rows[a:b].sum(axis=0) for a, b in zip(starts, starts[1:], strict=False)]).all()
 
 
+@pytest.mark.parametrize("how", [{"private": False}, {"epsilon": 1e3, "delta": 1e-5}])
+def test_persons_of_several_rows_have_the_predictions_and_the_gain_of_their_rows(how):
+    """Their rows were added up as if a person had one: the first center said that hardly any outcome is true."""
+    rng, fits = np.random.default_rng(1), []
+    X = rng.uniform(-1, 1, (12_000, 3))
+    y = (rng.random(12_000) < expit(X @ [1.5, -1.0, 0.0] - 1.5)).astype(int)
+    for groups in (None, np.arange(12_000) // 4):
+        model = BayesianLogisticRegression(row_norm=2.0, classes=[0, 1], **how)
+        fits.append(model.set_unsafe(test_key=bytes(32)).fit(X, y, groups=groups))
+        assert fits[-1].predict_proba(X)[:, 1].mean() == pytest.approx(y.mean(), abs=0.01)
+    np.testing.assert_allclose(fits[1].coef_, fits[0].coef_, atol=0.05)
+    if "epsilon" in how:
+        assert fits[1].found_gain_.gain == pytest.approx(fits[0].found_gain_.gain, abs=0.01)
+
+
 def test_who_has_such_intervals():
     """Only the regression of two classes of persons. Its first step has the shares of the others."""
     X, y, groups = persons(0, 20)

@@ -545,8 +545,14 @@ class LogisticModel(LogisticStatistics):
 
     def _first_center(self, gradient: float, noise_sd: float) -> np.ndarray:
         """Find the center after the first step from the constant's entry."""
-        unit = self._n * self._b * self._constant
+        unit = self._n * self._b * self._constant * self._rows_of_unit()
         return base_rate(self._constant, self.n_features, unit, gradient, noise_sd)
+
+    def _rows_of_unit(self) -> float:
+        """Estimate a unit's rows from the first curvature, which adds them up, joined with 1 by its noise."""
+        one = self._n * self._weight * self._constant**2
+        more = 0.0 if self._of_records else float(self._rows[-1, -1]) / one - 1
+        return max(1 + more / (1 + 2 * self._law.rows / one**2), 0.1)
 
     @cached_property
     def _length(self) -> float:

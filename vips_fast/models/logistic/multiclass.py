@@ -16,7 +16,7 @@ from ...kernels import native
 from ...kernels.logistic import Lattice, Rows, pg_mean, triangle_size, workspace
 from ...mechanisms import GaussianMechanism
 from ..per_class import PerClassModel
-from .model import LogisticModel, LogisticSettings, base_rate
+from .model import LogisticModel, LogisticSettings
 from .posterior import FACTORS, cholesky, class_probabilities, factor_of_gain
 from .records import row_products
 from .score import NATS, OutcomePrediction, Prediction
@@ -62,13 +62,7 @@ class ClassModel(LogisticModel):
 
     def first_base(self) -> float:
         """Log odds of the base rate that the first step released."""
-        if len(self.path["center"]) < 2 or not self._constant:
-            return float(self._base[0])
-        # The gradient adds up a person's rows, and the first curvature, joined with 1 by its noise, says how many.
-        unit, rows = self._n * self._b * self._constant, self._n * self._weight * self._constant**2
-        several = 0.0 if self._of_records else (self._rows[-1, -1] / rows - 1) / (1 + 2 * self._law.rows / rows**2)
-        gradient, noise = self.path["gradient"][0, -1], math.sqrt(self.path["noise"][0])
-        return float(base_rate(self._constant, 1, unit * max(1 + several, 0.1), gradient, noise)[0] * self._constant)
+        return float(self.path["center"][1, -1] * self._constant if len(self.path["center"]) > 1 else self._base[0])
 
     @property
     def prediction(self) -> Prediction:
