@@ -96,6 +96,29 @@ def test_the_gain_is_that_of_units_with_a_record(kind):
     assert "had no record" not in str(whole.verdict_)
 
 
+@pytest.mark.parametrize("kind", ["two", "three", "counts", "exposed"])
+def test_another_number_of_records_than_the_stated_one_changes_no_gain_and_no_prediction(kind):
+    """Of half as many as there are, a gain was told as its double or as none, and a share was read as next to 0."""
+    n, found, predicted = 12_000, [], []
+    X, y = data(n, d=3, classes=3 if kind == "three" else 2)
+    y, exposure = np.where(np.arange(n) % 3, y, 0), ()
+    if kind in ("counts", "exposed"):
+        rng = np.random.default_rng(0)
+        exposure = (rng.uniform(0.5, 5.0, n),) if kind == "exposed" else ()
+        y = np.minimum(rng.poisson(np.exp(2 * X[:, 0] - 1) * (exposure or (1,))[0]), 20).astype(float)
+    for stated in (n, n // 2, 2 * n):
+        settings = dict(row_norm=1.5, epsilon=1e3, delta=1e-5, n_records=stated)
+        if kind in ("counts", "exposed"):
+            model = keyed(CountRegression(largest=20, largest_exposure=5.0 if exposure else None, **settings))
+            predicted.append(model.fit(X, y, *exposure).predict(X, *exposure).mean())
+        else:
+            model = keyed(BayesianLogisticRegression(classes=[0, 1, 2][: 2 + (kind == "three")], **settings))
+            predicted.append(model.fit(X, y).predict_proba(X).mean(axis=0))
+        found.append(model.found_gain_)
+    np.testing.assert_allclose(found[1:], [found[0]] * 2, atol=0.02)
+    np.testing.assert_allclose(predicted[1:], [predicted[0]] * 2, rtol=0.03)
+
+
 def test_a_gain_of_many_classes_may_be_as_low_as_noise_makes_it():
     """A gain in perplexity is cut at -1, which of many classes is a small part of their log loss."""
     X, y = np.random.default_rng(0).uniform(-1, 1, (120, 1)), np.arange(120) % 40

@@ -303,8 +303,10 @@ class CountModel(SandwichModel):
         mean, sd = (share * (self._b - self._size) for share in (float(score.shares[-1]), score.shares_sd))
         middle = rows[-1] / self._constant
         variance = float(middle @ self._covariance @ middle)
-        size = min(self._usual_size() / score.predicted, self._size)  # of the units that have a record
-        if self._exposed and not self._of_records:
+        size = self._size
+        if self._exposed and self._of_records and score.predicted <= 1:
+            size = min(self._usual_size() / score.predicted, size)  # of the units that have a record
+        elif self._exposed:
             # The first curvature adds up a person's rows, whose mean the score takes: only the rate tells their size.
             size = _likely_size(mean * math.exp(-base), (sd * math.exp(-base)) ** 2, size)
         self._counted = np.array(base_mean(base, variance, mean, sd, size))

@@ -55,6 +55,8 @@ _OTHER_LAW = 1.0
 #: By how many standard deviations of its noise the curvature's trace differs from the average's where centers are on
 #: their way.
 _MOVED = 4.0
+#: Standard deviations of its noise by which a released number of rows differs from the stated one if it is another one.
+_OTHERWISE = 4.0
 #: Largest log odds of a base rate.
 _MOST_ODDS = 30.0
 #: None of any fit are beyond; their probabilities are still neither 0 nor 1.
@@ -549,10 +551,10 @@ class LogisticModel(LogisticStatistics):
         return base_rate(self._constant, self.n_features, unit, gradient, noise_sd)
 
     def _rows_of_unit(self) -> float:
-        """Estimate a unit's rows from the first curvature, which adds them up, joined with 1 by its noise."""
+        """Rows over the stated number of units: 1, unless the first curvature, which adds rows up, shows another."""
         one = self._n * self._weight * self._constant**2
-        more = 0.0 if self._of_records else float(self._rows[-1, -1]) / one - 1
-        return max(1 + more / (1 + 2 * self._law.rows / one**2), 0.1)
+        found, sd = float(self._rows[-1, -1]) / one, math.sqrt(2 * self._law.rows) / one
+        return found if abs(found - 1) > _OTHERWISE * sd else 1.0
 
     @cached_property
     def _length(self) -> float:
