@@ -213,6 +213,13 @@ def test_statements_of_any_size_compose(epsilon, count):
     assert acc.delta(event, 0.5 * count * epsilon) >= (0.1 * epsilon if epsilon < 1 else 0.5)
 
 
+def test_a_statement_holds_at_its_own_delta():
+    """Epsilon was infinite there, as a rounding up of delta passed it."""
+    event = acc.ApproximateDPEvent(1.0, 1e-6)
+    assert (acc.epsilon(event, 1e-6), acc.delta(event, 1.0)) == (1.0, 1e-6)
+    assert acc.epsilon(event, 0.999e-6) == math.inf
+
+
 @pytest.mark.parametrize("epsilon", [1e-90, 1e-16, 1e-12, 1e-9, 1e-3])
 def test_small_statements_are_not_lost(epsilon):
     """Two answers are both right with probability 1/4 e^epsilon: delta(epsilon) of 2.5e-16 was 2.6e-56."""

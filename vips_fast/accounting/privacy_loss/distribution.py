@@ -409,7 +409,8 @@ def _single_epsilon(direction: Direction, delta: float, rtol: float) -> float:
     """Return the root of one step's closed-form profile, rounded up."""
     pair = direction.parts[0].pair
     if pair.p_infinite >= delta:
-        return math.inf
+        # A statement holds at its own delta.
+        return pair.max_loss if pair.profile(pair.max_loss) <= delta else math.inf
     if pair.profile(0.0) <= delta:
         return 0.0
     low, high = 0.0, direction.rough_epsilon(delta, rtol)

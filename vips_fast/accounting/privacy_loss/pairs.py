@@ -203,6 +203,8 @@ class DiscretePair(Pair):
         return p, q
 
     def profile(self, epsilon: float) -> float:
+        if epsilon >= self.max_loss:
+            return self.p_infinite  # nothing is rounded
         gain = -np.expm1(np.minimum(epsilon - self._losses, 0.0))
         return (float(np.sum(self._p * gain)) + self.p_infinite) * ROUND_UP
 
