@@ -354,6 +354,14 @@ def test_a_fit_charges_and_is_rebuilt(name, tmp_path):
     assert rest.get_params()["noise_multiplier"] is None
 
 
+def test_a_spent_budget_advises_no_more_noise(budget):
+    """Nor did it say epsilon = inf of a run that asked for all that is left."""
+    with pytest.raises(BudgetExceededError, match="has nothing left for this run: .* expected no further run"):
+        for _ in range(20):
+            draw(budget, whole(budget.noise_multiplier(whole, 1)), 1)
+    assert budget.spent <= budget.epsilon < 1.001 * budget.spent
+
+
 def test_a_refusal_comes_before_the_data_are_read_and_costs_nothing(tmp_path):
     make, (X, y) = CASES["logistic"][0], CASES["logistic"][1]()
     budget = Budget.create(tmp_path / "b", 0.5, 1e-5, dataset="ward7")

@@ -588,15 +588,21 @@ class Budget:
             "public vocabulary, or a budget created with purchases=N (--purchases N)"
         )
 
-    def _refusal(self, state: BudgetState, event: PrivacyEvent, count: int, total: float) -> str:
+    def _refusal(self, state: BudgetState, event: PrivacyEvent, count: int, total: float | None) -> str:
+        """Say why a run does not fit; ``total`` is None if it would not with any noise."""
         held = [run for run in state.live.values() if run.held]
         waiting = f", {counted(sum(run.held for run in held), 'release')} reserved by {counted(len(held), 'run')}"
+        if total is None:
+            does = "has nothing left for this run:"
+            remedy = "another run only after those have ended" if held else "no further run on these records"
+        else:
+            more = f"{counted(count, 'release')} more would bring it to epsilon = {rounded_up(total, 6)},"
+            does = f"does not hold this run: {more}"
+            remedy = "a smaller epsilon or more noise, or neither of them, which takes all that is left"
         return (
-            f"{self.path}: the budget of {state.dataset} does not hold this run: {counted(count, 'release')} more would"
-            f" bring it to epsilon = {rounded_up(total, 6)}, its limit is {rounded_up(state.epsilon)} at delta = "
+            f"{self.path}: the budget of {state.dataset} {does} its limit is {rounded_up(state.epsilon)} at delta = "
             f"{state.delta:g} ({rounded_up(state.total(reserved=False), 6)} is spent{waiting if held else ''}; "
-            f"{state.filter_for(event)} filter); expected a smaller epsilon or more noise, or neither of them, which "
-            "takes all that is left"
+            f"{state.filter_for(event)} filter); expected {remedy}"
         )
 
     def _most(self, state: BudgetState, event: PrivacyEvent, least: int, count: int, part: str | None) -> int:
@@ -647,7 +653,7 @@ class Budget:
             state = self._without_abandoned(state)
             found = smallest_noise(lambda z: state.with_run(make_event(z), count), state.epsilon)
             if found is None:
-                raise BudgetExceededError(self._refusal(state, make_event(LARGEST_NOISE), count, float("inf")))
+                raise BudgetExceededError(self._refusal(state, make_event(LARGEST_NOISE), count, None))
             return found
 
     @staticmethod
