@@ -170,6 +170,7 @@ def changed(**change):
         (changed(frequencies=np.ones(39)), "frequencies: float64 of shape"),
         (changed(words=["same"] * 40), "39 of 40 are repeated"),
         (changed(words=WORDS[:4]), "3 topics and 4 words"),
+        (lambda: a_prior().restricted_to(WORDS[:15]), "15 words: expected at least 16, or a number of topics"),
         (lambda: prior_from_documents(corpus(), NAMED[:15], 3), "X_public: 16 columns; expected 15"),
         (lambda: prior_from_documents(corpus(), NAMED, 1), "n_topics"),
         (lambda: prior_from_documents(corpus(), NAMED, 3, language="zz"), "language 'zz': the package wordfreq"),

@@ -166,6 +166,9 @@ class PublicPrior(PublicKnowledge):
 # Fits to one vocabulary take one prior: it is frozen.
 @lru_cache(maxsize=2)
 def _restricted(prior: PublicPrior, words: tuple[str, ...]) -> PublicPrior:
+    if len(words) < _LEAST_WORDS:
+        few = f"a vocabulary of {len(words)} words: expected at least {_LEAST_WORDS}"
+        raise ValueError(f"public_prior {prior.name!r}: {few}, or a number of topics and no prior")
     column = {word: v for v, word in enumerate(prior.words)}
     at = np.array([column.get(word, -1) for word in words], dtype=np.int64)
     known = at >= 0
