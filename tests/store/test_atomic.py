@@ -12,7 +12,7 @@ from disk import FAULTS, each_fault
 
 import vips_fast
 from vips_fast.models.lda import PublicPrior
-from vips_fast.store.atomic import leftovers, replace_file, replace_text, replacing, write_file
+from vips_fast.store.atomic import create_file, leftovers, new_folder, replace_file, replace_text, replacing, write_file
 from vips_fast.store.cache import store
 from vips_fast.store.npz import write_npz
 
@@ -76,6 +76,14 @@ def test_a_file_or_a_link_is_replaced_and_not_followed(write, tmp_path):
         write(tmp_path / "a")
         assert not (tmp_path / "a").is_symlink() and 100 < (tmp_path / "a").stat().st_size < 10_000
     assert (tmp_path / "target").read_bytes() == b"kept" and names(tmp_path) == ["a", "target"]
+
+
+@pytest.mark.parametrize("make", [new_folder, lambda path: create_file(path, b"new")])
+def test_an_error_names_the_place_and_not_its_part(make, tmp_path):
+    path = tmp_path / ("a" * 250)  # a part's name is longer, and the system takes 255
+    with pytest.raises(OSError) as caught:
+        make(path)
+    assert caught.value.filename == str(path)
 
 
 @pytest.mark.parametrize("writer", WRITERS)

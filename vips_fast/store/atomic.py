@@ -176,14 +176,15 @@ def create_file(path: Path, data: bytes) -> None:
         raise FileNotFoundError(errno.ENOENT, "no such folder", str(path.parent))
     part = part_of(path)
     try:
-        write_file(part, lambda file: file.write(data))
-        os.link(part, path)  # unlike a rename, it never replaces a file that another process put there meanwhile
+        try:
+            write_file(part, lambda file: file.write(data))
+            os.link(part, path)  # unlike a rename, it never replaces a file that another process put there meanwhile
+        finally:
+            part.unlink(missing_ok=True)
     except FileExistsError:
         raise taken from None
     except OSError as error:
         raise OSError(error.errno, error.strerror, str(path)) from None
-    finally:
-        part.unlink(missing_ok=True)
     sync_folder(path.parent)
     sweep(path)
 
@@ -246,7 +247,10 @@ def sweep(path: Path) -> None:
 def new_folder(path: Path) -> Path:
     """Make an empty folder beside ``path``, for `put_in_place`."""
     folder = part_of(path)
-    folder.mkdir()
+    try:
+        folder.mkdir()
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from None
     return folder
 
 
