@@ -164,9 +164,13 @@ class TranscriptWriter:
                 raise FileExistsError(self._taken)
             make_folder(self._root.absolute())
             self._part = new_folder(self._path)
-        else:
-            if self._path.exists():
-                self._check_mine([release_digest(release) for release in folder.found()])
+        elif self._path.exists():
+            self._check_mine([release_digest(release) for release in folder.found()])
+        else:  # a place that cannot be written is found before anything is spent
+            at = self._path if self._root.exists() else self._root.absolute()
+            make_folder(at.parent)
+            new_folder(at).rmdir()
+            sweep(at)
 
     @property
     def _taken(self) -> str:
