@@ -88,7 +88,7 @@ REFUSED = {
     f"{ROWS} --label income": "",
     f"{ROWS} --label age": "kind='number'",
     f"{ROWS} --person nobody": "'nobody'",
-    f"{ROWS} --person ill": "--person",
+    f"{ROWS} --person ill": "--label, --person: expected another column for each",
     f"{ROWS} --person home --groups s.toml": "--groups: not allowed with argument --person",
     f"{ROWS} --names s.toml": "--names",
     f"{ROWS} --unit patient": "--unit patient: expected only with --person or",

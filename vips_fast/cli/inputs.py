@@ -124,7 +124,7 @@ def read_rows(args: FitMixture | Regression, *columns: str | None) -> Rows:
         return Rows(rows, _names(args, rows.shape[1]))
     others = [name for name in (*columns, args.person) if name is not None]
     if len(set(others)) < len(others):
-        raise ValueError("--label, --exposure, --person: expected another column for each")
+        raise ValueError(f"--label{', --exposure' * bool(columns[-1])}, --person: expected another column for each")
     schema = Schema.load(args.schema)
     if unknown := set(filter(None, columns)) - {*schema.names}:
         schema[unknown.pop()]  # refuses it
