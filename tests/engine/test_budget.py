@@ -354,6 +354,14 @@ def test_a_fit_charges_and_is_rebuilt(name, tmp_path):
     assert rest.get_params()["noise_multiplier"] is None
 
 
+@pytest.mark.parametrize("now", [-1e10, 1e14])
+def test_a_wrong_clock_damages_no_budget(budget, path, monkeypatch, now):
+    """It wrote a time that its own reader refused, for good."""
+    monkeypatch.setattr(time, "time", lambda: now)
+    draw(budget, whole(20.0), 1)
+    assert 0 < Budget(path).spent == budget.spent
+
+
 def test_a_spent_budget_advises_no_more_noise(budget):
     """Nor did it say epsilon = inf of a run that asked for all that is left."""
     with pytest.raises(BudgetExceededError, match="has nothing left for this run: .* expected no further run"):

@@ -72,7 +72,7 @@ _log = logging.getLogger(__name__)
 
 
 def _now() -> int:
-    return int(time.time())
+    return min(max(int(time.time()), 0), _LATEST)  # a clock that is wrong damages no file
 
 
 class BudgetExceededError(ValueError):
