@@ -101,7 +101,8 @@ VF_INLINE void add_columns(int n_of, int64_t d, int64_t stride, const double *co
 static void normalize(int64_t m, int64_t n_components, int64_t stride, double *logs) {
     for (int64_t i = 0; i < m; i += VF_ND) {
         vfd top = vfd_set1(-INFINITY), total = vfd_set1(0.0);
-        for (int64_t k = 0; k < n_components; ++k) top = vfd_max(top, vfd_load(logs + k * stride + i));
+        /* In this order NaN is passed over: no number is above the top, and no power of two is out of range. */
+        for (int64_t k = 0; k < n_components; ++k) top = vfd_max(vfd_load(logs + k * stride + i), top);
         for (int64_t k = 0; k < n_components; ++k) {
             const vfd weight = exp_down(vfd_sub(vfd_load(logs + k * stride + i), top));
             total = vfd_add(total, weight);

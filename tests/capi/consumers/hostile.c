@@ -548,6 +548,12 @@ static void mixtures(const vf_api *api) {
                 require(api, "mixture_units: a record that is not finite",
                         (isfinite(sizes[i]) && isfinite(sizes[j])) || (square == 0 && counts[1] == 1));
             }
+    const double logs[] = {INFINITY, NAN, -1}; /* the sanitizer sees a power of two out of range */
+    double powers[7 * 8];
+    const double origin = 0, flat[3] = {0};
+    require(api, "mixture_rows: densities that are not finite",
+            api->mixture_rows(1, 1, 3, 8, &origin, logs, flat, .5, powers) == VF_OK);
+    for (int k = 0; k < 3; ++k) require(api, "mixture_rows: a share of infinity", isnan(powers[8 * k]));
     for (int c = 0; c < 6; ++c) records[c] = linear[c % 4] = constant[c % 2] = 1;
     const vf_clip_params none = {SIZE, 8, 0, 1, 1, 0x1p-20, 0}, other = {SIZE - 1, 8, 2, 1, 1, 0x1p-20, 0},
                          narrow = {SIZE, 0, 2, 1, 1, 0x1p-20, 0}, odd = {SIZE, 12, 2, 1, 1, 0x1p-20, 0},
