@@ -3,6 +3,7 @@
 import math
 import subprocess
 import sys
+from copy import copy
 from importlib import import_module
 
 import numpy as np
@@ -301,6 +302,31 @@ def test_a_subclass_is_held_to_its_norm_alone(kind):
     settings = dict(noise_multiplier=1.0, n_steps=2, sampling="full", options={"relation": "replace_one"})
     mechanism = kind(2, **settings).prepare(np.eye(4)).plan.mechanism
     assert mechanism.sensitivity == 2.0 * mechanism.clip_norm
+
+
+def test_functions_set_on_an_object_are_held_to_the_norm_alone():
+    """The proof of the bound is about the package's functions: a start with w = 0 takes x and -x 2 C apart."""
+    settings = dict(clip_norm=0.9, noise_multiplier=1.0, sampling="full", options={"relation": "replace_one"})
+    start, bound, step, inner = (GaussianMixture(1, **settings) for _ in range(4))
+    start.start = lambda n_columns, rng: OwnStart(1).start(n_columns, rng)
+    bound.norm_bound = lambda n_columns: 100.0
+    step.mstep = lambda mean, noise_sd, parameters: (*parameters[:2], [0.0], *parameters[3:])
+    inner._parameters = lambda weights, means, variance: (0 * weights, 0 * means, [0.0], weights, means, [variance])
+    X = np.array([[1.0], [-1.0]])
+    for model in (start, bound, step, inner, copy(start)):
+        run = model.prepare(X)
+        mechanism = run.plan.mechanism
+        run.model.prepare(mechanism, run.plan.sampler)
+        one, other = (sums_of(run.model, run.records, [row]) for row in range(2))
+        assert np.linalg.norm(one - other) * mechanism.spacing <= mechanism.sensitivity == 2.0 * mechanism.clip_norm
+
+
+def test_statistics_set_on_an_object_are_refused_before_the_fit(tmp_path):
+    model = GaussianMixture(2, noise_multiplier=1.0)
+    model.statistics = OwnStatistics.statistics
+    with pytest.raises(TypeError, match="subclass of GaussianMixture"):
+        model.fit(np.eye(4), transcript=tmp_path / "releases")
+    assert not (tmp_path / "releases").exists()
 
 
 def test_responsibilities_are_posteriors_under_the_released_weights():

@@ -539,6 +539,11 @@ class ConjugateModel(Model):
     @cached_property
     def _statistics(self) -> RowStatistics:
         kind = type(self.functions)
+        if "statistics" in vars(self.functions):
+            raise TypeError(
+                f"statistics is set on an object: expected a static method of a subclass of {kind.__name__}, since "
+                "only those of a class are used"
+            )
         own = inspect.getattr_static(kind, "statistics", None) is not None
         return CompiledStatistics(kind) if own or kind._kernel is None else kind._kernel
 
