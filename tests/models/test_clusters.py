@@ -64,7 +64,7 @@ def test_where_noise_hides_them_clusters_stay_public():
     public = DocumentClusters(2, public=knowledge()).start(4, np.random.default_rng(0))
     np.testing.assert_allclose(model.means_, public[4], atol=0.02)
     np.testing.assert_allclose(model.weights_, public[3], atol=0.15)
-    assert all(model.keywords(1)) and "What helps: more records, or a larger epsilon" in told[0].text
+    assert all(model.keywords(1)) and "What helps: more records or a larger epsilon" in told[0].text
     # Any share lies within .5 of a half: more noise tells of none, and the shell refuses it.
     assert told[0].text.startswith("forecast: mostly noise; no cluster's share") and told[0].warning
     DocumentClusters(2, public=knowledge(), epsilon=1.0).fit(X, on_forecast=told.append)

@@ -198,7 +198,7 @@ def test_a_record_with_a_value_that_is_not_public_contributes_nothing():
         for data in ((X, y), (np.vstack([X, X[:3]]), more))
     ]
     np.testing.assert_array_equal(*(model.table().shares for model in fits))
-    with pytest.raises(ValueError, match=r"y: row 500, column 'ward': not one of the public values, '") as refused:
+    with pytest.raises(ValueError, match=r"y: record 501, column 'ward': not one of the public values, '") as refused:
         TopicTables(BY, noise_multiplier=1.0).fit(np.vstack([X, X[:3]]), more)
     assert "east" not in str(refused.value)
 
@@ -221,7 +221,7 @@ def test_a_cell_is_its_value_whatever_type_it_comes_in(cells):
     months = pandas.period_range("2025-11", periods=2, freq="M")
     tables = TopicTables({"month": ["2025-11", "2025-12"]}, private=False).fit(np.eye(2), {"month": months})
     np.testing.assert_allclose(tables.table("month").shares, np.eye(2), atol=1e-6)
-    with pytest.raises(ValueError, match="row 1, column 'year': a missing value; fill it in"):
+    with pytest.raises(ValueError, match="record 2, column 'year': a missing value; fill it in"):
         TopicTables({"year": [2025]}, private=False).fit(np.eye(2), {"year": [2025, None]})
     with pytest.raises(ValueError, match="by: 'year' has"):
         TopicTables({"year": [2025, "2025"]}, private=False).fit(np.eye(2), {"year": [2025, 2025]})

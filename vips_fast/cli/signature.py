@@ -341,11 +341,11 @@ def in_options(command: type[Arguments], text: str, kept: tuple[str, ...] = ()) 
     text = _IN_OPTIONS.sub(r"\1='\2'", text)
     if found := _SUBJECT.match(text):
         option = known.get(found[1]) or known.get(_ALSO.get(found[1], ""))
-        subject = "INPUT" if found[1] == "X" else found[1] if option is None else option.flag
+        subject = "INPUT" if found[1] == "X" or option is None else option.flag
         text = subject + text[found.end() :]
 
     def typed(found: re.Match[str]) -> str:
-        option, value = known.get(found[1]) or known.get(_ALSO.get(found[1], "")), found[2]
+        option, value = known.get(found[1]) or known.get(_ALSO.get(found[1], "")), found[2] or ""
         if (
             option is None
             or text.startswith(kept, found.start())
@@ -354,8 +354,7 @@ def in_options(command: type[Arguments], text: str, kept: tuple[str, ...] = ()) 
             return found[0]
         if value == "None":
             return f"no {option.flag}"
-        if option.switch or (not value and text[found.end() : found.end() + 1] in (*" ,;:.)", "")):
-            return option.flag
-        return f"{option.flag} {shlex.quote(value.strip(chr(39))) if value else ''}"
+        bare = not value and text[found.end() : found.end() + 1] in (*" ,;:.)", "")
+        return option.flag if option.switch or bare else f"{option.flag} {value and shlex.quote(value.strip(chr(39)))}"
 
     return _PARAMETER.sub(typed, text).replace(": expected None", ": leave it out")

@@ -95,18 +95,13 @@ def _places(y: Any, by: Mapping[str, Collection[str | int]], n_rows: int, invali
     if invalid == "raise" and others.any():
         row, c = (int(place) for place in np.argwhere(others)[0])
         name = [*by][c]
-        raise ValueError(f"y: row {row}, {not_public(name, by[name], columns[c][row], 'by')}")
+        listed = f"{', '.join(map(repr, [*by[name]][:_LISTED]))}{', …' * (len(by[name]) > _LISTED)}"
+        what = f"not one of the public values, {listed}; spell both alike, add what is missing to these"
+        if cell_form(columns[c][row]) is None:
+            what = "a missing value; fill it in with a public value"
+        raise ValueError(f"y: record {row + 1}, column {name!r}: {what}, or leave such records out with {DROP}")
     places[others.any(axis=1)] = -1
     return places
-
-
-def not_public(name: str, values: Collection[str | int], cell: Any, where: str) -> str:
-    """Say that a cell is not one of a column's public values, without the cell, and what helps."""
-    listed = f"{', '.join(map(repr, [*values][:_LISTED]))}{', …' * (len(values) > _LISTED)}"
-    what = f"not one of the public values, {listed}; spell both alike, add what is missing to {where}"
-    if cell_form(cell) is None:
-        what = "a missing value; fill it in with a public value"
-    return f"column {name!r}: {what}, or leave such records out with {DROP}"
 
 
 # ------------------------------------------------------------------ the model

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from ...data.groups import Numbering, public_places
+from ...data.groups import Numbering
 from ...data.records import no_person, read_batches
 from ...data.vocabulary import count_matrix
 from ...jobs import Material
@@ -19,7 +19,7 @@ from ...models.clusters import DocumentClusters
 from ...models.family import COLUMNS, family_of
 from ...models.inputs import column_names, listed
 from ...models.lda import LatentDirichletAllocation
-from ...models.tables import TopicTables, not_public
+from ...models.tables import TopicTables
 from ...report import part_of
 from ...report.dossier import chain_models
 from ...store.toml import read_toml
@@ -44,7 +44,7 @@ def tabulate(args: Tabulate) -> int:
 
     def read(tables: Any) -> Material:
         found = list[np.ndarray]()
-        cells, groups = _columns(args, by, tables._options.invalid, lambda texts: found.append(take(texts)))
+        cells, groups = _columns(args, model, [*by], tables._options.invalid, lambda texts: found.append(take(texts)))
         return Material((np.concatenate(found), cells), inputs, groups, after=after)
 
     def unlike(tables: Any) -> Iterator[Difference]:
@@ -69,27 +69,22 @@ def _take_unit(args: Tabulate, model: Any) -> None:
 
 
 def _columns(
-    args: Tabulate, by: Mapping[str, Any], invalid: str, take: Callable[[list[str]], None]
+    args: Tabulate, model: Any, by: Sequence[str], invalid: str, take: Callable[[list[str]], None]
 ) -> tuple[dict[str, list[Any]], list[Any] | None]:
-    """Read columns and persons, and hand each batch of texts to ``take``; refuse by the numbers of records."""
+    """Read columns and persons, and hand each batch of texts to ``take``."""
     text = args.text or ()
     columns = [*text, *by, *([] if args.person is None else [args.person])]
-    cells, persons, first = {name: list[Any]() for name in by}, list[Any](), 1
+    cells, persons = {name: list[Any]() for name in by}, list[Any]()
     how: dict[str, Any] = {"format": args.format, "encoding": args.encoding, "invalid": invalid}
     for batch in read_batches(args.input, list(dict.fromkeys(columns)), texts=text, **how):
-        places = {name: public_places(np.array(batch[name], object), values) for name, values in by.items()}
-        if args.person is not None:
-            places.setdefault(args.person, Numbering("drop")(batch[args.person]))
-        for name, found in places.items() if invalid == "raise" else ():
-            for row in np.flatnonzero(found < 0)[:1].tolist():
-                what = not_public(name, by[name], batch[name][row], args.values) if name in by else no_person(name)
-                raise ValueError(f"{args.input}: record {first + row}: {what}")
+        labels = [] if args.person is None else batch[args.person]
+        if invalid == "raise" and (nobody := np.flatnonzero(Numbering("drop")(labels) < 0)).size:
+            raise ValueError(f"{args.input}: record {len(persons) + nobody[0] + 1}: {no_person(args.person)}")
         take(["\n".join(cell or "" for cell in cells) for cells in zip(*(batch[n] for n in text), strict=True)])
         for name, column in cells.items():
             column += batch[name]
-        persons += [] if args.person is None else batch[args.person]
-        first += len(batch[columns[0]])
-    if first == 1:
+        persons += labels
+    if not cells[by[0]]:
         raise ValueError(f"{args.input}: has no records")
     return cells, None if args.person is None else persons
 

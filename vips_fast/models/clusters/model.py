@@ -21,8 +21,6 @@ from .knowledge import PublicVectors, weighted_centers
 
 #: Noise of a share over the mean share up to which releases can move the centers.
 _MOVES = 0.4
-#: Noise of a share from which a run is hopeless: any share lies within this of a half.
-_ALL = 0.5
 #: Two words are forms of one if their first letters are the same and their cosine is above this.
 _FORMS, _LETTERS = 0.7, 3
 #: Length of a mean of documents that differ, over a prototype's length (docs/clusters.md).
@@ -141,14 +139,14 @@ class DocumentClusters(Mixture):
         noise = self._noise_of_mean(schedule, model) / count_weight(public.n_columns or 1)
         if not noise:
             return None
-        hides, helps = noise * self.n_components, f"more {several(public.unit)}, a larger epsilon or fewer clusters"
+        hides, hopeless = noise * self.n_components, noise >= 0.5  # any share lies within .5 of a half
         told = "releases can move the clusters" if hides <= _MOVES else "only the shares of public clusters can be told"
-        if hopeless := noise >= _ALL:
-            told = "mostly noise; no cluster's share can be told"
-            helps = f"more {several(public.unit)}, or a larger epsilon"
+        told = "mostly noise; no cluster's share can be told" if hopeless else told
         text = f"forecast: {told}, each with noise of about {noise:.1%} (one standard deviation)"
         if hides > _MOVES:
-            text += f". What helps: {helps}"
+            text += (
+                f". What helps: {'' if hopeless else 'fewer clusters, '}more {several(public.unit)} or a larger epsilon"
+            )
         return RunForecast(1.0 / (1.0 + hides), text, HopelessWarning if hopeless else None)
 
     # ------------------------------------------------------------ read-outs
