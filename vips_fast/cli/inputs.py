@@ -176,11 +176,11 @@ def read_new_rows(args: Predict, model: Any) -> Any:
     return read_table(args, schema)[0]
 
 
-def text_file(args: Texts, **more: Any) -> TextFile:
+def text_file(args: Texts) -> TextFile:
     """Make the source of texts, and how they become words."""
     fields = TextFile.__dataclass_fields__.keys() - {"path", "progress"}
     given = {name: value for name in fields if (value := getattr(args, name, None)) is not None}
-    return TextFile(args.input, progress=reading(not getattr(args, "quiet", True)), **given, **more)
+    return TextFile(args.input, progress=reading(not getattr(args, "quiet", True)), **given)
 
 
 def open_shards(args: Any) -> ShardedCorpus | None:
@@ -240,11 +240,10 @@ def refuse(args: Predict, *names: str) -> None:
     refuse_unused(args, names, f"not for a {family_of(kind_in(args.model)).title.lower()}, as in {args.model}")
 
 
-def load_model(folder: str, expected: type[PrivateEstimator] | tuple[type[PrivateEstimator], ...], name: str) -> Any:
-    """Load the fitted model in a folder.
+def load_model(folder: str, expected: type[PrivateEstimator], name: str) -> Any:
+    """Load the fitted model in a folder, of an expected class or a variant of it, whose command is ``name``.
 
-    It has an expected class, or a variant of it, and its command is ``name``. Raises FileNotFoundError or ValueError
-    if there is no such model or its files differ from the saved ones.
+    Raises FileNotFoundError or ValueError if there is no such model or its files differ from the saved ones.
     """
     kind = kind_in(folder)
     if not issubclass(kind, expected):

@@ -26,7 +26,7 @@ from ..engine.units import GOLDEN, scramble
 from ..kernels import native
 from ..kernels.threads import zeros_on_line
 from .conjugate import ConjugateEstimator, check_bound, parameter
-from .conjugate.block import Bounds, Workspace
+from .conjugate.block import Arrays, Bounds
 from .family import SCHEMA
 from .forecast import by_signal, noise_of_mean
 from .readouts import Attribute
@@ -49,25 +49,17 @@ _CLEAR = 4.0
 class MixtureStatistics:
     """The kernels of a mixture, as `ConjugateModel` calls them; csrc/conjugate/mixture.c says what they compute."""
 
-    def workspace(self, n_columns: int, n_statistics: int) -> Workspace:
+    def workspace(self, n_columns: int, n_statistics: int) -> Arrays:
         return zeros_on_line((n_statistics, _ROWS), np.float64), zeros_on_line(n_statistics, np.float64)
 
-    def add(
-        self,
-        records: np.ndarray,
-        starts: np.ndarray,
-        parameters: tuple[np.ndarray, ...],
-        bounds: Bounds,
-        workspace: Workspace,
-        sums: np.ndarray,
-    ) -> np.ndarray:
-        counts = np.zeros(2, np.int64)
+    def add(self, units: Arrays, parameters: Arrays, bounds: Bounds, work: Arrays, sums: np.ndarray) -> np.ndarray:
+        (records, starts), counts = units, np.zeros(2, np.int64)
         constant, linear, weight = self._density(parameters, records.shape[1], len(sums))
-        columns, carry = workspace
+        columns, carry = work
         native.mixture_units(*bounds, starts, records, constant, linear, weight, columns, carry, counts, sums)
         return counts
 
-    def evaluate(self, records: np.ndarray, parameters: tuple[np.ndarray, ...], n_statistics: int) -> np.ndarray:
+    def evaluate(self, records: np.ndarray, parameters: Arrays, n_statistics: int) -> np.ndarray:
         constant, linear, weight = self._density(parameters, records.shape[1], n_statistics)
         values, columns = np.empty((len(records), n_statistics)), np.empty((n_statistics, _ROWS))
         for first in range(0, len(records), _ROWS):
@@ -77,18 +69,13 @@ class MixtureStatistics:
         return values
 
     @staticmethod
-    def _density(
-        parameters: tuple[np.ndarray, ...], n_columns: int, n_statistics: int
-    ) -> tuple[np.ndarray, np.ndarray, float]:
+    def _density(parameters: Arrays, n_columns: int, n_statistics: int) -> tuple[np.ndarray, np.ndarray, float]:
         """Return constant, linear and w: the log of a weighted density at x is constant + linear x, and a term."""
         k, shapes = (n_statistics - 1) // (1 + n_columns), [array.shape for array in parameters[:3]]
         if shapes != [(k,), (k, n_columns), (1,)] or n_statistics != k * (1 + n_columns) + 1:
-            raise ValueError(
-                f"parameters of shapes {shapes} for {n_statistics} statistics of {n_columns} columns: expected (K,), "
-                "(K, d) and (1,) first, and K (1 + d) + 1 statistics, as of a mixture, or statistics of your own"
-            )
-        constant, linear, weight = parameters[:3]
-        return constant, linear, float(weight[0])
+            given = f"parameters of shapes {shapes} for {n_statistics} statistics of {n_columns} columns"
+            raise ValueError(f"{given}: expected (K,), (K, d), (1,) and K (1 + d) + 1, or statistics of your own")
+        return parameters[0], parameters[1], float(parameters[2][0])
 
 
 @dataclass(kw_only=True, repr=False, eq=False)

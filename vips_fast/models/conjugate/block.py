@@ -38,8 +38,8 @@ from ...kernels.threads import zeros_on_line
 #: that no vector loop has a rest, which might round otherwise; `clip_units` takes VF_CLIP_ROWS = 128.
 _ROWS, _FEW_ROWS, _MANY = 128, 64, 1 << 10
 
-#: Arrays of one thread: records, statistics, the unit of the next row, and the sums of an incomplete unit.
-Workspace = tuple[np.ndarray, ...]
+#: A model's parameters, or what one thread works in.
+Arrays = tuple[np.ndarray, ...]
 
 
 def exp(x: float) -> float:
@@ -132,28 +132,18 @@ class Bounds(NamedTuple):
 class RowStatistics(Protocol):
     """Statistics of records, and their clipped sums over units: a function that Numba compiles, or a kernel."""
 
-    def workspace(self, n_columns: int, n_statistics: int) -> Workspace:
+    def workspace(self, n_columns: int, n_statistics: int) -> Arrays:
         """Make the arrays that one thread works in."""
-        ...
 
-    def add(
-        self,
-        records: np.ndarray,
-        starts: np.ndarray,
-        parameters: tuple[np.ndarray, ...],
-        bounds: Bounds,
-        workspace: Workspace,
-        sums: np.ndarray,
-    ) -> np.ndarray:
-        """Add to sums, int64, the contributions of units; unit u has the float64 rows from starts[u] to starts[u + 1].
+    def add(self, units: Arrays, parameters: Arrays, bounds: Bounds, work: Arrays, sums: np.ndarray) -> np.ndarray:
+        """Add to sums, int64, the contributions of ``units``, (records, starts).
 
-        Returns counts, int64 (2,): units that were scaled down, and rows that broke a guarantee.
+        Unit u has the float64 rows from starts[u] to starts[u + 1]. Returns counts, int64 (2,): units that were scaled
+        down, and rows that broke a guarantee.
         """
-        ...
 
-    def evaluate(self, records: np.ndarray, parameters: tuple[np.ndarray, ...], n_statistics: int) -> np.ndarray:
+    def evaluate(self, records: np.ndarray, parameters: Arrays, n_statistics: int) -> np.ndarray:
         """Return each record's statistics, unclipped. They are not finite if they cannot be computed."""
-        ...
 
 
 class CompiledStatistics:
@@ -184,33 +174,25 @@ class CompiledStatistics:
         self._name = kind.__name__
         self._statistics, self._loop = _compiled(function)
 
-    def workspace(self, n_columns: int, n_statistics: int) -> Workspace:
+    def workspace(self, n_columns: int, n_statistics: int) -> Arrays:
         n = _ROWS if n_columns + n_statistics <= _MANY else _FEW_ROWS
         block, out = (zeros_on_line((m, n), np.float64).T for m in (n_columns, n_statistics))
         return block, out, np.zeros(1, np.int64), zeros_on_line(n_statistics, np.float64)
 
-    def add(
-        self,
-        records: np.ndarray,
-        starts: np.ndarray,
-        parameters: tuple[np.ndarray, ...],
-        bounds: Bounds,
-        workspace: Workspace,
-        sums: np.ndarray,
-    ) -> np.ndarray:
+    def add(self, units: Arrays, parameters: Arrays, bounds: Bounds, work: Arrays, sums: np.ndarray) -> np.ndarray:
         from ...kernels import numba_types
 
-        counts = np.zeros(2, np.int64)
-        for array in workspace[2:]:
+        (records, starts), counts = units, np.zeros(2, np.int64)
+        for array in work[2:]:
             array[:] = 0
-        sizes = {"n_statistics": len(sums), "n_padded": len(workspace[0]), "n_units": len(starts) - 1}
+        sizes = {"n_statistics": len(sums), "n_padded": len(work[0]), "n_units": len(starts) - 1}
         params = numba_types.parameters("vf_clip_params", **sizes, **bounds._asdict())
-        status = self._loop(records, starts, parameters, params, workspace, counts, sums)
+        status = self._loop(records, starts, parameters, params, work, counts, sums)
         if status != 0:
             raise RuntimeError(f"clip_units: {numba_types.status_message(status)}")
         return counts
 
-    def evaluate(self, records: np.ndarray, parameters: tuple[np.ndarray, ...], n_statistics: int) -> np.ndarray:
+    def evaluate(self, records: np.ndarray, parameters: Arrays, n_statistics: int) -> np.ndarray:
         """See `RowStatistics.evaluate`. NaN if they raised. TypeError if Numba cannot compile them."""
         from ...kernels import numba_types
 

@@ -554,7 +554,7 @@ class ConjugateModel(Model):
         rows_of_units = np.ascontiguousarray(records[rows], dtype=np.float64)
         bounds = Bounds(self._longest, self.norm_bound, self._spacing, self._nonnegative)
         work = reuse(scratch, "workspace", self._statistics.workspace, self._n_columns, self.shape[0])
-        counts = self._statistics.add(rows_of_units, starts, self.parameters, bounds, work, out)
+        counts = self._statistics.add((rows_of_units, starts), self.parameters, bounds, work, out)
         diagnose(scratch, clipped=counts[0], broken=counts[1])
 
     def evaluate(self, records: np.ndarray) -> np.ndarray:

@@ -551,10 +551,7 @@ class LogisticModel(LogisticStatistics):
         return base_rate(self._constant, self.n_features, unit, gradient, noise_sd)
 
     def _rows_of_unit(self) -> float:
-        """Rows over the stated number of units: 1, unless the first curvature, which adds rows up, shows another.
-
-        Their constants tell it. Those of rows beyond the bound are scaled down: the squares tell the least number.
-        """
+        """Rows over the stated units: 1, unless the first curvature shows other constants, or more squares."""
         one = self._n * self._weight * self._constant**2
         found, sd = float(self._rows[-1, -1]) / one, math.sqrt(2 * self._law.rows) / one
         found = max(found, float(np.trace(self._rows)) / (self._n * self._weight * self._bound**2))
