@@ -75,7 +75,7 @@ def test_the_forecast_depends_on_no_record(run, tmp_path, monkeypatch, n, epsilo
 @pytest.mark.parametrize(
     ("norm", "answers", "text"),
     [
-        (1, lambda table: table["state"], "--row-norm 1: rows are about 1."),
+        (1, lambda table: table["state"], "--row-norm 1: rows are 1."),
         (2, lambda table: table["state"].where(table["smoker"] != "yes", "ill"), "(smoker yes instead of no)"),
         (2, lambda table: table["state"], None),
     ],

@@ -166,15 +166,15 @@ class PublicPrior(PublicKnowledge):
 # Fits to one vocabulary take one prior: it is frozen.
 @lru_cache(maxsize=2)
 def _restricted(prior: PublicPrior, words: tuple[str, ...]) -> PublicPrior:
-    if len(words) < _LEAST_WORDS:
-        few = f"a vocabulary of {len(words)} words: expected at least {_LEAST_WORDS}"
-        raise ValueError(f"public_prior {prior.name!r}: {few}, or a number of topics and no prior")
     column = {word: v for v, word in enumerate(prior.words)}
     at = np.array([column.get(word, -1) for word in words], dtype=np.int64)
     known = at >= 0
     if 2 * known.sum() < len(at):
         knows = f"public_prior {prior.name!r} knows {known.sum()} of {len(at)} words"
         raise ValueError(f"{knows}: expected half; give a prior of the records' language")
+    if len(words) < _LEAST_WORDS:
+        few = f"a vocabulary of {len(words)} words: expected at least {_LEAST_WORDS}"
+        raise ValueError(f"public_prior {prior.name!r}: {few}, or a number of topics and no prior")
     ratios = np.where(known, prior.ratios[:, at], np.float32(1.0))
     frequencies = np.where(known, prior.frequencies[at], np.median(prior.frequencies[at[known]]))
     return PublicPrior(words, ratios, prior.weights, frequencies, prior.name, prior.language)

@@ -555,7 +555,7 @@ class LogisticModel(LogisticStatistics):
         one = self._n * self._weight * self._constant**2
         found, sd = float(self._rows[-1, -1]) / one, math.sqrt(2 * self._law.rows) / one
         found = max(found, float(np.trace(self._rows)) / (self._n * self._weight * self._bound**2))
-        return found if abs(found - 1) > _OTHERWISE * sd + 1e-3 else 1.0
+        return max(found, 0.01) if abs(found - 1) > _OTHERWISE * sd + 1e-3 else 1.0
 
     @cached_property
     def _length(self) -> float:
