@@ -167,12 +167,11 @@ class CompiledStatistics:
         function = getattr(function, "py_func", function)  # of a function that Numba compiled
         if not inspect.isfunction(function):
             raise TypeError(f"{kind.__name__}.statistics: expected a static method, got {type(function).__name__}")
+        self._name = kind.__name__
         try:
-            import numba  # noqa: F401  # only tried here, so that the error names the extra to install
+            self._statistics, self._loop = _compiled(function)
         except ImportError:
             raise missing_package(f"to compile {kind.__name__}.statistics", "numba", "numba") from None
-        self._name = kind.__name__
-        self._statistics, self._loop = _compiled(function)
 
     def workspace(self, n_columns: int, n_statistics: int) -> Arrays:
         n = _ROWS if n_columns + n_statistics <= _MANY else _FEW_ROWS
