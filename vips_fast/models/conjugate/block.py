@@ -27,6 +27,7 @@ import inspect
 import math
 from collections.abc import Callable
 from functools import cache
+from importlib import import_module
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -167,11 +168,12 @@ class CompiledStatistics:
         function = getattr(function, "py_func", function)  # of a function that Numba compiled
         if not inspect.isfunction(function):
             raise TypeError(f"{kind.__name__}.statistics: expected a static method, got {type(function).__name__}")
-        self._name = kind.__name__
         try:
-            self._statistics, self._loop = _compiled(function)
+            import_module("numba")  # tried here, so that the error names the extra to install
         except ImportError:
             raise missing_package(f"to compile {kind.__name__}.statistics", "numba", "numba") from None
+        self._name = kind.__name__
+        self._statistics, self._loop = _compiled(function)
 
     def workspace(self, n_columns: int, n_statistics: int) -> Arrays:
         n = _ROWS if n_columns + n_statistics <= _MANY else _FEW_ROWS
