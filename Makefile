@@ -9,8 +9,9 @@ SOURCES := pyproject.toml setup.py csrc/sources.mk csrc/kernels.toml csrc/genera
     bench-compare bench-baseline bench-counts bench-counts-store before bench-counts-since bench-since valgrind \
     front paper leakage docs docs-links lib sanitize clean
 
+# What the demo imports is compiled as it is imported, and kept, whatever the environment says.
 demo: $(VENV)/.run
-	$(BIN)/vips-fast demo
+	PYTHONDONTWRITEBYTECODE= $(BIN)/vips-fast demo
 
 # A worker for each core; one that is done takes tests from the other's end. Compiled modules are kept, whatever the
 # environment says: the tests start hundreds of processes, and each would compile the package again.
@@ -174,7 +175,7 @@ $(VENV)/bin/python:
 	$(BIN)/python -m pip install --quiet --upgrade pip
 
 $(VENV)/.run: $(VENV)/bin/python $(SOURCES)
-	$(BIN)/python -m pip install --quiet --editable ".[report,text]"
+	$(BIN)/python -m pip install --quiet --no-compile --editable ".[report,text]"
 	touch $@
 
 $(VENV)/.test: $(VENV)/bin/python $(SOURCES)

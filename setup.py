@@ -74,10 +74,17 @@ class BuildKernels(build_ext):
                 extra_postargs=BUILD["FLAGS"] + DEBUG + flags,
             )
 
-        # The compiler is another process, so threads are enough to run several.
+        # The compiler is another process, so threads are enough to run several. Cython's module is written and compiled
+        # meanwhile: only the link needs all.
         with ThreadPoolExecutor(os.cpu_count()) as pool:
-            ext.extra_objects = [one for objects in pool.map(compile_one, tasks) for one in objects]
-        super().build_extension(ext)
+            kernels = [pool.submit(compile_one, task) for task in tasks]
+            link = self.compiler.link_shared_object
+
+            def link_all(objects: list[str], *args: object, **keywords: object) -> None:
+                link([*objects, *(one for kernel in kernels for one in kernel.result())], *args, **keywords)
+
+            self.compiler.link_shared_object = link_all
+            super().build_extension(ext)
 
 
 class CopyHeaders(build_py):
