@@ -46,7 +46,7 @@ _log = logging.getLogger(__name__)
 _SHARE = 0.25
 #: Rows like it that a row may have by chance, if its columns were independent.
 _BY_CHANCE = 0.01
-_BLOCK, _ENTRIES, _SAMPLE = 4096, 1 << 20, 2000
+_BLOCK, _ENTRIES, _SAMPLE = 4096, 1 << 18, 2000
 
 TWINS = (
     "X's rows repeat, far more often than by chance: drawn with replacement (a bootstrap, bagging), or several of one "
