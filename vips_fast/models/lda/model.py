@@ -317,30 +317,23 @@ class LdaModel(Model):
             table[first:last] = chunk if arithmetic else scipy.special.digamma(chunk)
             return np.asarray(chunk.sum(axis=0))
 
-        def scale(first: int, last: int, worker: int) -> None:
-            elog = table[first:last] - bias
-            elog -= elog.max(axis=1, keepdims=True)
-            elog[elog < _LEAST_LOG] = -np.inf
-            np.exp(elog, out=elog)
-            table[first:last] = elog / elog.sum(axis=1, keepdims=True)
-
         def share(first: int, last: int, worker: int) -> None:
-            native.table_shares(_LEAST_SHARE, inverse, self._table[first:last])
-
-        def soften(first: int, last: int, worker: int) -> None:
             rows = self._table[first:last]
-            native.table_shares(_LEAST_SHARE, np.ones(self.n_topics), np.sqrt(rows, out=rows))
+            if arithmetic:
+                native.table_shares(_LEAST_SHARE, inverse, rows)
+            else:
+                elog = table[first:last] - bias
+                elog -= elog.max(axis=1, keepdims=True)
+                elog[elog < _LEAST_LOG] = -np.inf
+                np.exp(elog, out=elog)
+                table[first:last] = elog / elog.sum(axis=1, keepdims=True)
+            if self._soft:
+                native.table_shares(_LEAST_SHARE, np.ones(self.n_topics), np.sqrt(rows, out=rows))
 
         total = np.asarray(sum(map_chunks(self.n_words, _CHUNK, self._n_threads, take)))
-        if arithmetic:
-            # The means of all topics times one factor, which cancels and keeps float32 in its range.
-            inverse = total.min() / total
-            map_chunks(self.n_words, _CHUNK, self._n_threads, share)
-        else:
-            bias = scipy.special.digamma(total)
-            map_chunks(self.n_words, _CHUNK, self._n_threads, scale)
-        if self._soft:
-            map_chunks(self.n_words, _CHUNK, self._n_threads, soften)
+        # The means of all topics times one factor, which cancels and keeps float32 in its range.
+        inverse, bias = total.min() / total, scipy.special.digamma(total)
+        map_chunks(self.n_words, _CHUNK, self._n_threads, share)
         if self._reads_out and self._exponent > 0.0:
             mass = self._shrinkage.mass
             share_noise = self.n_words * float(self._noise_sd.mean()) / float(mass.sum())
