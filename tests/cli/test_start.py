@@ -69,9 +69,12 @@ def test_from_a_table_to_a_page(table, encoding, tmp_path, monkeypatch, capsys):
     read = encoding if encoding == "cp1252" else "utf-8"
     given = script(tmp_path / "topics.sh").take("text", "person", "epsilon", "public_prior", "encoding")
     assert given == dict(text=["Note"], person="Patient ID", epsilon=2.0, public_prior="public:en", encoding=read)
-    # The same answers again spend nothing more; others do not change the script.
+    # The same answers again spend nothing more and show the same; others do not change the script.
     answered(monkeypatch, "")
-    assert main(["start", "notes.csv", "--language", "en"]) == 0 and "nothing was spent" in capsys.readouterr().out
+    assert main(["start", "notes.csv", "--language", "en"]) == 0
+    again = capsys.readouterr().out
+    first, second = (out.partition("\nVerdict: ")[2].partition("differential")[0] for out in (said.out, again))
+    assert "nothing was spent" in again and first == second != ""
     assert main(["start", "notes.csv", *YES, "--epsilon", "1"]) == 2
     assert "topics.sh: exists, with other settings; expected --force" in capsys.readouterr().err
 

@@ -31,6 +31,10 @@ from typing import (
 )
 
 
+class BadValueError(argparse.ArgumentTypeError, ValueError):
+    """A value is not of the kind of its argument; argparse shows the messages of no other ValueError."""
+
+
 @dataclass(frozen=True)
 class Kind:
     """What a value must be; with a ``path``, "file" or "folder", it is one."""
@@ -41,21 +45,14 @@ class Kind:
     path: str = ""
 
     def value(self, text: str) -> Any:
-        """Convert a text; raise ValueError with the text and the expected form."""
+        """Convert a text; raise BadValueError with the text and the expected form."""
         try:
             value = self.convert(text)
         except ValueError:
             value = None
         if value is None or not self.good(value):
-            raise ValueError(f"{text!r}: expected {self.expected}")
+            raise BadValueError(f"{text!r}: expected {self.expected}")
         return value
-
-    def argument(self, text: str) -> Any:
-        """Convert a text for argparse, which shows only messages of its own."""
-        try:
-            return self.value(text)
-        except ValueError as error:
-            raise argparse.ArgumentTypeError(str(error)) from None
 
 
 T = TypeVar("T")
@@ -254,7 +251,7 @@ class Parser(argparse.ArgumentParser):
         if option.switch:
             more |= {"action": "store_true"}
         else:
-            more |= {"type": option.kind.argument, "metavar": option.metavar}
+            more |= {"type": option.kind.value, "metavar": option.metavar}
         if option.repeated:
             more |= {"action": "append"}
         if option.positional:

@@ -58,26 +58,17 @@ class Status(enum.Enum):
 
 @dataclass(frozen=True)
 class Material:
-    """Records of a job, and the files that its source publishes.
+    """Records of a job, and the files that its source publishes."""
 
-    Attributes
-    ----------
-    data : tuple
-        Arguments of the estimator's ``fit``.
-    inputs : mapping of str to str
-        Public texts that give the numbers their meaning; see the ``inputs`` of a fit.
-    groups : array-like or None
-        Label of the person of each record.
-    words : PrivateVocabulary or None
-        The purchase that chose the columns.
-    after : fitted model or None
-        An earlier fit to the same records, which the statement includes.
-    """
-
+    #: Arguments of the estimator's ``fit``.
     data: tuple[Any, ...]
+    #: Public texts that give the numbers their meaning; see the ``inputs`` of a fit.
     inputs: Mapping[str, str] = field(default_factory=dict)
+    #: Label of the person of each record.
     groups: Any = None
+    #: The purchase that chose the columns.
     words: PrivateVocabulary | None = None
+    #: An earlier fit to the same records, which the statement includes.
     after: Any = None
 
 
@@ -130,97 +121,61 @@ class Source(Protocol):
 
 @dataclass(frozen=True)
 class Outcome:
-    """Result of a job.
-
-    Attributes
-    ----------
-    model : fitted estimator
-    out : Path or None
-        The published folder.
-    words : PrivateVocabulary or None
-        The vocabulary purchase.
-    budget : Budget or None
-        The budget that paid; None if nothing was spent.
-    note : str
-        Work that an earlier run had done; "" if this run did everything.
-    """
+    """Result of a job: the fitted model, and its folder."""
 
     model: Any
     out: Path | None
+    #: The vocabulary purchase.
     words: PrivateVocabulary | None = None
+    #: The budget that paid; None if nothing was spent.
     budget: Budget | None = None
+    #: Work that an earlier run had done; "" if this run did everything.
     note: str = ""
 
     @property
     def shown(self) -> str:
-        """Lines that show the model; "" if it was fitted by an earlier run of the job."""
-        return "" if self.note else beside.shown(self.model)
+        """Lines that show the model."""
+        return beside.shown(self.model)
 
 
 @dataclass
 class Job:
-    """From records to a published folder.
+    """From records to a published folder; ``status`` tells how far `run` came, also after an error."""
 
-    Parameters
-    ----------
-    model : PrivateEstimator
-        Not fitted; `run` fits it.
-    source : Source
-        Such as `vips_fast.jobs.TextFile`.
-    out : path or None
-        Folder of the published model, which appears whole or not at all. The run folder ``OUT.run`` lies beside it.
-        With None the model stays in memory: only for a job that nothing has to be kept for, neither a budget nor a
-        purchase.
-    budget : path, Budget or None
-        The budget of the data set.
-    transcript : path or None
-        New folder for the releases, outside ``out``.
-    groups : array-like or None
-        Label of the person of each record, if the source does not give it.
-    unit : str or None
-        Name of a person in the statement; None is "person".
-    asked : mapping of str to str, number or list of str
-        Options that say how the records are read and that no setting holds, such as an encoding; the column of persons
-        joins them. They are published with the model, and a resumed job has to have the same.
-    files : mapping of str to path
-        Files beside the records by name, such as those of labels and persons. A resumed run warns of files that have
-        another time of change than when it began: its sums would be of two data sets.
-    resume : bool
-        Whether to resume a stopped job; a finished one spends nothing.
-    force : bool
-        Whether a model at ``out`` is replaced.
-    report : bool
-        Whether ``report.html`` is written too.
-    backend : callable() -> context manager, or None
-        Gives the backend for the sums, such as `vips_fast.engine.cluster.connected`.
-    on_forecast : callable(RunForecast) or None
-        Called before anything is spent on topics; may raise. None logs the forecast, or warns.
-    progress : callable() -> context manager, or None
-        Gives the callback of the fit.
-    on_warning : callable(str) or None
-        Called with the text of each warning; None leaves warnings to Python.
-
-    Attributes
-    ----------
-    status : Status
-        How far `run` came, also after an error.
-    """
-
+    #: A `PrivateEstimator` that is not fitted; `run` fits it.
     model: Any
+    #: Such as `vips_fast.jobs.TextFile`.
     source: Source
+    #: Folder of the published model, which appears whole or not at all. The run folder ``OUT.run`` lies beside it. With
+    #: None the model stays in memory: only for a job that nothing has to be kept for, neither a budget nor a purchase.
     out: str | Path | None = None
+    #: The budget of the data set.
     budget: str | Path | Budget | None = None
+    #: New folder for the releases, outside ``out``.
     transcript: str | Path | None = None
+    #: Label of the person of each record, if the source does not give it.
     groups: Any = None
+    #: Name of a person in the statement; None is "person".
     unit: str | None = None
+    #: Options that say how the records are read and that no setting holds, such as an encoding; the column of persons
+    #: joins them. They are published with the model, and a resumed job has to have the same.
     asked: Mapping[str, Any] = field(default_factory=dict)
+    #: Files beside the records by name, such as those of labels and persons. A resumed run warns of files that have
+    #: another time of change than when it began: its sums would be of two data sets.
     files: Mapping[str, str | os.PathLike[str]] = field(default_factory=dict)
+    #: Whether to resume a stopped job; a finished one spends nothing.
     resume: bool = False
+    #: Whether a model at ``out`` is replaced.
     force: bool = False
+    #: Whether ``report.html`` is written too.
     report: bool = False
+    #: Gives the backend for the sums, such as `vips_fast.engine.cluster.connected`.
     backend: Callable[[], AbstractContextManager[Backend | None]] = nullcontext
+    #: Called before anything is spent on topics; may raise. None logs the forecast, or warns.
     on_forecast: Callable[[RunForecast], None] | None = None
+    #: Gives the callback of the fit.
     progress: Callable[[], AbstractContextManager[Callable[[Progress], None] | None]] = nullcontext
+    #: Called with the text of each warning; None leaves warnings to Python.
     on_warning: Callable[[str], None] | None = None
 
     def __post_init__(self) -> None:

@@ -28,19 +28,11 @@ _held: "weakref.WeakSet[Lock]" = weakref.WeakSet()
 class Lock(AbstractContextManager["Lock"]):
     """A lock on a file until `close`, or until the process ends.
 
-    Parameters
-    ----------
-    path : path
-    shared : bool
-        Lock for reading: other readers may hold it too, and the file may be read-only.
-    create : bool
-        Lock a folder by a file in it, which is created if it is missing; messages name the folder. Only its owner can
-        read the file, as someone who can read it can lock it. It has a note of the holder, and stays when the lock is
-        freed: removing it could remove the next holder's lock.
-    limit : float
-        Seconds to wait. After one second a warning names the holder.
-    pause : callable
-        Called between two attempts; an exception ends the wait.
+    A ``shared`` lock is for reading: other readers may hold it too, and the file may be read-only. With ``create`` it
+    locks a folder by a file in it, which is created if it is missing; messages name the folder. Only its owner can read
+    the file, as someone who can read it can lock it. It has a note of the holder, and stays when the lock is freed:
+    removing it could remove the next holder's lock. ``limit`` are seconds to wait; after one a warning names the
+    holder. ``pause`` is called between two attempts; an exception ends the wait.
 
     Raises BlockingIOError with the holder's name if the lock is not free in time; OSError if the file does not open, or
     is a pipe.

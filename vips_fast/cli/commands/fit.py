@@ -204,11 +204,9 @@ def _said(outcome: Outcome, note: str) -> str:
         words = f"{(n := model.n_features_in_)} {'words were' if n > 1 else 'word was'} purchased"
         closing += f" Its {words} for epsilon = {rounded_up(outcome.words.privacy_.epsilon)}."
     wrapped = paragraph(verdict, width())
-    lines = [shown.replace(verdict, wrapped, 1)] if shown else []
-    if verdict not in shown:
-        lines.insert(0, wrapped)
+    lines = [wrapped] * (verdict not in shown) + [shown.replace(verdict, wrapped, 1)] * bool(shown)
     lines = [at_shell(model, text) for text in (*lines, beside.statement(model))]
-    lines[-1] += closing + f" {note}" * bool(note and shown)
+    lines[-1] += closing + f" {note}" * bool(note)
     if outcome.budget is not None:
         # The model is written and paid for, even if the budget cannot be read now.
         with contextlib.suppress(OSError, ValueError):
