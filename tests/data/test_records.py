@@ -259,14 +259,14 @@ def test_broken_tables(tmp_path):
         (path, {"text": "raw"}, "t.parquet: column 'raw' is of type binary; expected text"),
         (path, {"text": "bytes"}, "t.parquet: row 1 or one of .* not UTF-8 text"),
         (cut, {}, "cut.parquet: not a whole Parquet file"),
-        (frame, {}, "line 3: expected a text in column 'text', got one of type float"),
+        (frame, {}, "line 3: expected a text in column 'text', got one of type float; convert the column to texts,"),
         (frame, {"text": "note"}, "records: no column 'note'; it has 'text'"),
         (frame, {"text": [f"{SECRET} has had a cough for a week"]}, "records: no column of that name; it has 'text'"),
         (frame, {"text": frame.text}, "text, person: expected names of columns, not the columns"),
         (frame, {"person": frame.text}, "text, person: expected names of columns, not the columns"),
         (mixed, {"text": ("text", "n")}, "different lengths"),
-        (["a"], {"person": "p"}, "records of type list have no columns"),
-        (3, {}, "records of type int have no columns"),
+        (["a"], {"person": "p"}, "records of type list have no columns; expected texts and no person=, a file, or a t"),
+        *((one, {}, f"records of type {type(one).__name__} have no columns") for one in (3, None, np.ones((3, 2)))),
     ]:
         broken(lambda: load_corpus(source, VOCABULARY, **more), match)
     whole = path.read_bytes()
@@ -281,7 +281,7 @@ def test_a_missing_column_shows_those_that_there_are(tmp_path):
         ("notes,who\na,1\n", "note", "no column 'note'; did you mean 'notes'\\? It has 'notes', 'who'$"),
         ("who:note\na:b\n", "note", "the header is one column; expected commas, semicolons, tabs or bars"),
         ("a,b;c\n1,2;3\n", "note", "commas and semicolons make 2 columns of the header each; expected one kind"),
-        ("who\na\n", "note", "no column 'note'; it has 'who' .expected commas, semicolons, tabs or bars between"),
+        ("who\na\n", "note", "no column 'note'; it has 'who'$"),
         (f"17,{SECRET} said a word or two or seven\n18,b\n", "note", "'note', and its first line looks like a"),
         (f"{SECRET},{SECRET}\nb,c\n", "note", "its first line looks like a record; expected a header"),
     ]:

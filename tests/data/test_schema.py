@@ -248,7 +248,8 @@ def test_in_a_pipeline(tmp_path):
     assert pipe.score(table, y) > 0.8
     np.testing.assert_array_equal(pipe.predict_proba(table[list(reversed(table.columns))]), pipe.predict_proba(table))
     table.loc[3, "smoker"] = 2
-    with pytest.raises(ValueError, match="X: expected finite values"):
+    refused = "found a cell that the schema refuses in column 'smoker'; ColumnEncoder's invalid='raise' tells the row"
+    with pytest.raises(ValueError, match=f"X: expected finite values, {refused}"):
         pipe.fit(table, y)
     assert pipe.set_params(bayesianlogisticregression__options__invalid="drop").fit(table, y)
     framed = pipe[:-1].set_output(transform="pandas").fit_transform(table)

@@ -38,6 +38,9 @@ def test_tables_in_memory(kind):
     by_number = {row.number: set(row.words) for row in rows}
     assert by_number[numbers[0]] == set(WORDS[:2]) and by_number[numbers[1]] == set(WORDS[2:])
     assert "cough" in str(found) and "differential" in str(found)
+    for texts in ("debt", kind(notes())):
+        with pytest.raises(TypeError, match="texts: .*; expected a list of texts, or one column of a table"):
+            found.predict(texts)
 
 
 def test_clusters_that_are_not_fitted_say_so(tmp_path):

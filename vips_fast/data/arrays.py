@@ -174,6 +174,11 @@ def not_finite_text(X: Any, matrix: Any) -> str:
     data = (matrix.data if sparse.issparse(matrix) else matrix).reshape(-1)
     bad = int(np.flatnonzero(~np.isfinite(data))[0])
     place = int(matrix.indices[bad]) if sparse.issparse(matrix) else bad % matrix.shape[1]
+    if (names := getattr(X, "encoded_from", None)) is not None:
+        what = f"found a cell that the schema refuses in column {names[place]!r}"
+        return (
+            f"{what}; ColumnEncoder's invalid='raise' tells the row and a remedy, or leave such records out by {DROP}"
+        )
     what = "NaN or a missing value" if np.isnan(data[bad]) else "infinity"
     return f"found {what} in {column_text(X, place)}; fill it in, or leave such records out by {DROP}"
 

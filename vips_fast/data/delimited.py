@@ -264,7 +264,6 @@ DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 _LONGEST, _SHOWN = 60, 400
 #: Signs of another delimiter in a header of one column.
 _OTHERS = re.compile(r"[:^~\x00-\x1f]|\S {2,}\S")
-_EXPECTED = "expected commas, semicolons, tabs or bars between columns"
 
 
 def find_delimiter(headers: Mapping[str, Sequence[str]]) -> str:
@@ -278,7 +277,7 @@ def find_delimiter(headers: Mapping[str, Sequence[str]]) -> str:
         named = " and ".join(DELIMITERS[delimiter] for delimiter in best)
         raise ValueError(f"{named} make {most} columns of the header each; expected one kind of delimiter")
     if most == 1 and _OTHERS.search(headers[best[0]][0].strip()):
-        raise ValueError(f"the header is one column; {_EXPECTED}")
+        raise ValueError("the header is one column; expected commas, semicolons, tabs or bars between columns")
     return best[0]
 
 
@@ -305,10 +304,8 @@ def missing_column(name: str, names: Sequence[Any]) -> str:
     if len(text) > _SHOWN:
         text = f"{text[:_SHOWN].rpartition(', ')[0]}, …"
     guess = f"; did you mean {known[near[0]]!r}?" if near else ""
-    alone = f" ({_EXPECTED})" if len(names) == 1 else ""
-    if name == "text":  # which nobody need have said
-        alone += "; if the texts have another name, give text="
-    return f"{missing}{guess} It has {text}{alone}" if guess else f"{missing}; it has {text}{alone}"
+    other = "; if the texts have another name, give text=" * (name == "text")  # which nobody need have said
+    return f"{missing}{guess} It has {text}{other}" if guess else f"{missing}; it has {text}{other}"
 
 
 def are_names(names: Sequence[Any]) -> bool:

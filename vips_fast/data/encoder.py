@@ -103,7 +103,9 @@ class ColumnEncoder:
             parts.append(schema.encode(batch, invalid=self.invalid, where="X: row", lines=lines))
             done += n
         none = sparse.csr_array((0, len(schema.feature_names)))
-        matrix = sparse.vstack(parts, format="csr") if parts else none
+        matrix: Any = sparse.vstack(parts, format="csr") if parts else none
+        # For messages of the estimator behind it.
+        matrix.encoded_from = [column.name for column in schema.columns for _ in column.features]
         return to_frame(self, matrix, X)
 
     def fit_transform(self, X: object, y: object = None) -> sparse.csr_array:

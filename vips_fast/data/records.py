@@ -1,6 +1,4 @@
-"""Read corpora: raw records in batches, from files, folders, streams or memory, and counts in a file of scipy.
-
-A stream is standard input.
+"""Read corpora: raw records in batches, from files, folders, standard input or memory, and counts in a file of scipy.
 
 CSV that is not plain and JSON Lines are read with Python's own modules, whose errors can be given a line and quote no
 cell. Errors of pyarrow's reader of CSV quote the row, or give no line. It lets a quote out of place pass, takes all
@@ -61,6 +59,7 @@ _STRINGS = ("string", "large_string", "binary", "large_binary")
 _JSON = re.compile(rb"(\xef\xbb\xbf)?\s*(\[\s*)?\{")
 #: Rows of a batch of Parquet: few at a time, as a row has no largest size.
 _PARQUET_ROWS = 512
+_TABLE = "a table, such as {'note': texts, 'patient': persons}"
 #: Columns of a folder of texts: a file's content, its path in the folder, and the first part of the path.
 _FOLDER_COLUMNS = ("text", "path", "folder")
 
@@ -239,7 +238,7 @@ class Records:
         if isinstance(self.text, str):
             object.__setattr__(self, "text", (self.text,))
         if not (isinstance(self.text, (list, tuple)) and isinstance(self.person, str | None)):
-            raise ValueError("text, person: expected names of columns, not the columns")
+            raise ValueError(f"text, person: expected names of columns, not the columns; put these into {_TABLE}")
         if self.person in self.text:
             raise ValueError(f"person={self.person}: the column of the text; expected another one")
 
@@ -457,9 +456,10 @@ def _check_texts(numbers: Sequence[int], batch: dict[str, list[Any]], texts: Seq
                     continue
                 if not drop:
                     what = f"expected a text in column {name!r}, got one of type {type(cell).__name__}"
+                    remedy = "convert the column to texts, or save the table as CSV, whose cells are all read as texts"
                     if isinstance(cell, dict):
-                        what += "; pandas writes rows by to_json(orient='records'), and json_normalize flattens fields"
-                    raise BadLine(numbers[place], what)
+                        remedy = "pandas writes rows by to_json(orient='records'), and json_normalize flattens fields"
+                    raise BadLine(numbers[place], f"{what}; {remedy}")
                 for other in texts:
                     batch[other][place] = None
 
@@ -543,8 +543,9 @@ def _in_memory(source: Any, columns: Sequence[str], drop: bool) -> Iterator[tupl
     """Read a table or an iterable of texts in batches."""
     names = table_columns(source)
     if names is None:
-        if len(columns) != 1 or not isinstance(source, Iterable):
-            raise ValueError(f"records of type {type(source).__name__} have no columns; expected a file or a table")
+        if len(columns) != 1 or not isinstance(source, Iterable) or getattr(source, "ndim", 1) != 1:
+            what = f"records of type {type(source).__name__} have no columns"
+            raise ValueError(f"{what}; expected texts and no person=, a file, or {_TABLE}")
         yield from batches_of(((k, (text,)) for k, text in enumerate(source, 1)), columns)
         return
     with naming("records"):

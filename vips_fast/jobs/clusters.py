@@ -19,7 +19,7 @@ from ..report import distinct_names
 from .job import Difference, Material, Reading, Source
 from .progress import reading
 from .text import read_settings, reading_file
-from .topics import TextJob
+from .topics import TextJob, texts_in
 
 #: Texts that an encoder gets at once; public words that it is checked by; their greatest length, with rounding.
 _TEXTS, _PROBED, _LONGEST = 64, 8, 1.01
@@ -41,30 +41,19 @@ class ClusterRow(NamedTuple):
 
 @dataclass(frozen=True)
 class VectorTexts:
-    """Texts, read as sentence vectors.
-
-    Parameters
-    ----------
-    path : path, frame or mapping of columns
-        CSV, JSON Lines, Parquet, a folder of text files, or a table in memory.
-    public : PublicVectors
-        Public knowledge of the encoder.
-    encode : callable(sequence of str) -> array of shape (n, D)
-        Gives the sentence vectors. A vector has to be a function of its own text.
-    text, person, format, encoding, invalid
-        As for `vips_fast.jobs.TextFile`.
-    progress : callable(str) -> context manager
-        Gives a callback for the number of texts read.
-    """
+    """Texts, read as sentence vectors. What is not said here is as for `vips_fast.jobs.TextFile`."""
 
     path: Any = field(repr=False)
+    #: Public knowledge of the encoder.
     public: PublicVectors
+    #: Gives the sentence vectors, (n, D). A vector has to be a function of its own text.
     encode: Encode
     text: Sequence[str] | None = None
     person: str | None = None
     format: str | None = None
     encoding: str = "utf-8"
     invalid: str = "raise"
+    #: Gives a callback for the number of texts read.
     progress: Callable[[str], AbstractContextManager[Any]] = lambda label: nullcontext()
     #: Settings that public files make; whether the words are purchased.
     sets: ClassVar[frozenset[str]] = frozenset()
@@ -188,7 +177,7 @@ class PrivateClusters(TextJob):
         """Find the clusters of texts, (n_texts,) numbers from 1. They describe these texts, and are not private."""
         model = self._fitted()
         encode, _ = encoder_and_knowledge(self.encode, model.public, self.n_jobs)
-        return np.asarray(model.predict(encode([text or "" for text in texts])) + 1)
+        return np.asarray(model.predict(encode(texts_in(texts))) + 1)
 
 
 def encoder_and_knowledge(

@@ -7,17 +7,17 @@ import shutil
 import tempfile
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import KW_ONLY, dataclass, field
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
 from ..checks import check_number
-from ..data.frames import named_columns
+from ..data.frames import table_columns
 from ..data.records import Records
 from ..data.types import Matrix, Texts
 from ..data.vocabulary import Vocabulary, count_matrix
@@ -83,8 +83,7 @@ class TextJob(ABC):
         Raises the errors of `Job.run`.
         """
         columns = tuple(Records(data, text, person).text)
-        whole = isinstance(data, (str, os.PathLike)) or named_columns(data)
-        table: Any = data if whole else {columns[0]: list(cast(Iterable[Any], data))}
+        table: Any = list(data) if isinstance(data, Iterator) and table_columns(data) is None else data
         self.model_ = self._run(*self._job(table, columns, person), out, resume)
         return self
 
@@ -162,6 +161,13 @@ class TextJob(ABC):
             shutil.rmtree(place, ignore_errors=True)  # its model is here
             weakref.finalize(self, _remove, own)
         return fitted
+
+
+def texts_in(texts: Iterable[str | None]) -> list[str]:
+    """List texts, with "" for None; TypeError for one text, or a table."""
+    if isinstance(texts, str) or table_columns(texts):
+        raise TypeError(f"texts: {type(texts).__name__}; expected a list of texts, or one column of a table")
+    return [text or "" for text in texts]
 
 
 def _remove(folder: Path) -> None:
@@ -327,10 +333,8 @@ class PrivateTopics(TextJob):
 
     def transform(self, texts: Iterable[str | None]) -> Matrix:
         """Compute topic proportions of texts, (n_texts, K). They describe these texts, and are not private."""
-        if isinstance(texts, (str, Mapping)) or named_columns(texts):
-            raise TypeError(f"texts: {type(texts).__name__}; expected a list of texts, or one column of a table")
         model: LatentDirichletAllocation = self._fitted()
-        counts = count_matrix([list(texts)], self._words(), read_settings(model)["analyzer"])
+        counts = count_matrix([texts_in(texts)], self._words(), read_settings(model)["analyzer"])
         return model.transform(counts)
 
     def plot(self, n_topics: int = 12, n_words: int = 10) -> Figure:
