@@ -98,6 +98,16 @@ def test_every_array_is_compared_whether_or_not_an_attribute_shows_it(group, mod
         array[...] = held
 
 
+@pytest.mark.parametrize("run", ["", "run-0000/"])
+@pytest.mark.parametrize("name", ["secret.txt", ".secret", "a/b/c", "release-000002.npz", "lost-0-run-0001/run.jsonl"])
+def test_a_transcript_holds_nothing_but_its_runs(name, run, model, tmp_path):
+    stray = tmp_path / "releases" / run / name
+    stray.parent.mkdir(parents=True, exist_ok=True)
+    stray.write_text("x")
+    report = verify(tmp_path / "m", tmp_path / "releases")
+    assert [check.name for check in report.checks if check.ok is False] == [run + name[: name.find("/") + 1 or None]]
+
+
 def test_texts_beside_a_model_are_made_again_or_named(model, tmp_path):
     assert "not checked topics.txt: missing" in verify(tmp_path / "m", tmp_path / "releases").text()
     (tmp_path / "m" / "privacy.txt").write_text("(0.001, 1e-09)-differential privacy")

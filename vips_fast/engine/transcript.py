@@ -12,14 +12,14 @@ The folder of a run appears when the run is done, whole or not at all. Until the
 folder (`vips_fast.engine.checkpoint`), from which a killed run resumes, and the transcript gets links to these files.
 Without such a folder they are in a part beside their place. Of lost releases only the ledger has a record. If the
 model of a further run was not saved, as after a kill, the next run puts that run aside as ``lost-…``. Its own model
-does not follow from it. So does a run that finds another one in its place at its end. Only the same run, with the
-same releases, is ever replaced.
+does not follow from it, and its statement does not count it: a transcript to publish is one without. So does a run
+that finds another one in its place at its end. Only the same run, with the same releases, is ever replaced.
 """
 
 import json
 import os
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -178,7 +178,7 @@ class TranscriptWriter:
 
     def _mine(self, path: Path) -> Own:
         """Tell what an earlier attempt at this run put in its place; ValueError if another run is there."""
-        return named({*TRANSCRIPT_FILES, *map(release_name, range(self._check_mine(self.digests)))})
+        return named(_run_files(self._check_mine(self.digests)))
 
     def _check_mine(self, known: list[str]) -> int:
         """Count the releases of the run in this one's place; ValueError if it is another, by the ``known`` digests."""
@@ -243,6 +243,17 @@ def read_transcript(path: str | Path) -> list[Run]:
     if not runs:
         raise ValueError(f"{path}: holds no run; expected a transcript that fit wrote")
     return runs
+
+
+def files_of(runs: Iterable[Run]) -> Own:
+    """Tell which files a transcript has of its runs; see `vips_fast.store.owned`."""
+    # The number of steps is a text in a file; a run has no more releases than its folder has files.
+    each = ((run.path, min(run.done, len(os.listdir(run.path)))) for run in runs)
+    return named({f"{path.name}/{name}" for path, done in each for name in _run_files(done)})
+
+
+def _run_files(n_releases: int) -> set[str]:
+    return {*TRANSCRIPT_FILES, *map(release_name, range(n_releases))}
 
 
 def _run_name(number: int) -> str:

@@ -32,7 +32,7 @@ from ..engine.checkpoint import LEDGER, LOCK, RELEASES, RUN, RunFolder, UsedUpEr
 from ..engine.interrupts import Stopped, uninterrupted
 from ..engine.ledger import Ledger
 from ..engine.releases import RELEASE
-from ..engine.transcript import read_transcript
+from ..engine.transcript import files_of, read_transcript
 from ..models.persistence import MODEL_FILES, own_files, write_into
 from ..store.atomic import (
     PUBLIC,
@@ -48,7 +48,7 @@ from ..store.atomic import (
 )
 from ..store.limits import parse_json, read_bytes
 from ..store.log import canonical_json, json_digest
-from ..store.owned import foreign
+from ..store.owned import check_owned, foreign
 from ..store.owned import remove as remove_own
 from . import beside
 from .places import check_place, copy_model, kind_in
@@ -228,7 +228,7 @@ def copy_releases(transcript: Path, out: str | Path) -> None:
     if not transcript.is_dir() or target == transcript:
         return
     if target.exists():
-        read_transcript(target)  # refuses any other folder
+        check_owned(target, lambda path: files_of(read_transcript(path)))
         shutil.rmtree(target)
     shutil.copytree(transcript, target)
 

@@ -19,8 +19,9 @@ import numpy as np
 from ..accounting import epsilon, rounded_up
 from ..engine.releases import release_digest
 from ..engine.result import FitResult
-from ..engine.transcript import Run, read_transcript
+from ..engine.transcript import Run, files_of, read_transcript
 from ..store.folder import Folder
+from ..store.owned import foreign
 from ..store.words import counted
 from . import persistence
 from .estimator import PrivateEstimator
@@ -99,6 +100,8 @@ def compare(published: PrivateEstimator, path: str | Path, transcript: str | Pat
         reason = str(error) if isinstance(error, ValueError) else f"malformed ({type(error).__name__})"
         return VerifyReport((*checks, VerifyCheck("rebuild", False, reason)))
     want = again._fitted()
+    if stray := foreign(Path(transcript), files_of(runs)):
+        checks.append(VerifyCheck(stray, False, "not a file of the model's runs; take it out of the transcript"))
     checks.append(VerifyCheck("n_steps", have.n_steps == want.n_steps))
     for group in ("arrays", "state"):
         checks += _arrays(group, getattr(have, group), getattr(want, group))
