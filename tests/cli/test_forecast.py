@@ -51,6 +51,9 @@ def test_a_hopeless_fit_is_refused_and_spends_nothing(few, refused, early):
     assert {path.name for path in few.iterdir()} == names
     budget = Budget(few / "b")
     assert (budget.spent, budget.left) == (0, 3)
+    Budget.create(few / "small", 1e-3, 1e-6, dataset="d")
+    untargeted = [one for one in fit(few, *early, "--budget", few / "small") if one not in ("--epsilon", "1")]
+    assert "; of epsilon the budget has 0.001 left; nothing was spent on it" in refused(*untargeted)
 
 
 @pytest.mark.parametrize("line", [line for line in FITS if "clusters" not in line])  # which are never refused

@@ -116,7 +116,9 @@ def test_reserve_release_give_back(budget, path, monkeypatch):
 def test_what_does_not_fit_is_refused(budget):
     draw(budget, poisson(0.25, 3.0), 20)
     spent, records = budget.spent, budget.show()["records"]
-    with pytest.raises(BudgetExceededError, match=r"ward7.*20 releases more.*limit is 3 at .*is spent") as error:
+    with pytest.raises(
+        BudgetExceededError, match=r"ward7.*20 releases more.*limit is 3 at .*is spent, [\d.]+ is left"
+    ) as error:
         budget.reserve(poisson(0.25, 2.0), 20)
     assert isinstance(error.value, ValueError)
     assert budget.spent == spent and budget.show()["records"] == records

@@ -162,6 +162,9 @@ def test_the_rule_is_fixed_ahead(tmp_path):
     draw(always, GaussianEvent(8.0, "add_remove"), 1)
     assert always.spent == gaussian_filter_epsilon({GaussianEvent(8.0, "add_remove"): 1}, 7.5e-6)
     assert always.purchase_delta == pytest.approx(1.25e-6, rel=1e-5)
+    for budget, apart in ((always, " of which 2.5e-06 is set apart for vocabulary purchases"), (first, "")):
+        with pytest.raises(BudgetExceededError, match=rf"at delta = 1e-05,?{apart} \("):
+            draw(budget, GaussianEvent(8.0, "add_remove"), 10**6)
     said = always.show()["purchases"]
     assert (said["number"], said["left"], said["fixed"]) == (2, 2, True)
     assert not of_delta(tmp_path / "never", purchases=0).show()["purchases"]["delta"]

@@ -26,7 +26,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from ..accounting import PrivacyEvent, Relation, SelfComposedEvent, event_from_dict, rounded_up
+from ..accounting import PrivacyEvent, Relation, SelfComposedEvent, event_from_dict, rounded_down, rounded_up
 from ..accounting.calibration import Target
 from ..accounting.checks import count as whole_number
 from ..accounting.checks import non_negative, open_probability
@@ -301,6 +301,11 @@ class BudgetState:
         spent = self.filtered(self.rest(reserved=False))
         return {part: each for part, each in spent.items() if part is not None}
 
+    @property
+    def left(self) -> float:
+        """Return epsilon neither spent nor reserved."""
+        return max(0.0, self.epsilon - self.total(reserved=True))
+
     def with_run(self, event: PrivacyEvent, count: int, part: str | None = None) -> float:
         """Return epsilon of everything and a further run."""
         spent = self.rest(reserved=True)
@@ -479,7 +484,7 @@ class Budget:
     def left(self) -> float:
         """Epsilon neither spent nor reserved; `reserve` decides if a run fits."""
         with self._reading() as state:
-            return max(0.0, state.epsilon - state.total(reserved=True))
+            return state.left
 
     @property
     def purchase_delta(self) -> float:
@@ -523,7 +528,7 @@ class Budget:
             return {
                 **{name: getattr(state, name) for name in facts},
                 "spent": state.total(reserved=False),
-                "left": max(0.0, state.epsilon - state.total(reserved=True)),
+                "left": state.left,
                 "runs": [{"run": name, **run.to_dict()} for name, run in state.runs.items()],
                 "purchases": state.purchases(),
                 "parts": state.parts(),
@@ -599,10 +604,12 @@ class Budget:
             more = f"{counted(count, 'release')} more would bring it to epsilon = {rounded_up(total, 6)},"
             does = f"does not hold this run: {more}"
             remedy = "a smaller epsilon or more noise, or neither of them, which takes all that is left"
+        pot = state.pot_of(leaked({event: count}))
+        apart = f", of which {pot:.3g} is set apart for vocabulary purchases" * bool(pot)
         return (
             f"{self.path}: the budget of {state.dataset} {does} its limit is {rounded_up(state.epsilon)} at delta = "
-            f"{state.delta:g} ({rounded_up(state.total(reserved=False), 6)} is spent{waiting if held else ''}; "
-            f"{state.filter_for(event)} filter); expected {remedy}"
+            f"{state.delta:g}{apart} ({rounded_up(state.total(reserved=False), 6)} is spent{waiting if held else ''}, "
+            f"{rounded_down(state.left)} is left; {state.filter_for(event)} filter); expected {remedy}"
         )
 
     def _most(self, state: BudgetState, event: PrivacyEvent, least: int, count: int, part: str | None) -> int:

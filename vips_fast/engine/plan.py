@@ -28,7 +28,7 @@ from ..accounting import (
     rounded_up,
 )
 from ..accounting.calibration import Target, calibrate_noise_multiplier
-from ..accounting.printing import right_guesses
+from ..accounting.printing import right_guesses, rounded_down
 from ..mechanisms import GaussianMechanism
 from ..store.words import counted
 from .budget import Budget
@@ -287,7 +287,10 @@ class Request:
         if forecast is not None and plan.event is not None and self.earlier is None:
             included = () if self.purchase is None else (event_from_dict(self.purchase["event"]),)
             run = ComposedEvent((*included, SelfComposedEvent(plan.event, count)))
-            forecast = replace(forecast, event=run, unit=public.unit)
+            text, freely = forecast.text, terms.epsilon is None and terms.noise_multiplier is None
+            if budget is not None and freely and self.resumed_noise is None and forecast.warning is not None:
+                text = f"{text.removesuffix('.')}; of epsilon the budget has {rounded_down(budget.left)} left"
+            forecast = replace(forecast, text=text, event=run, unit=public.unit)
         return Planned(self, plan, model, settings, target if targeted else None, forecast)
 
     def cost(self, budget: Budget | None = None, run: RunFolder | None = None) -> SelfComposedEvent | None:
