@@ -122,7 +122,7 @@ def test_bad_exposures(run, refused, fit, tmp_path, from_file):
         (("--exposure", "visits"), "--label, --exposure, --person: expected another column for each"),
         (("--exposure", "smoker"), "column 'smoker': kind='binary': expected number"),
         (("--largest-exposure", 9), "--largest-exposure 9.0: leave it out without exposure"),
-        (("--exposure", "days", "--largest-exposure", 0), "--largest-exposure: '0': expected a number above 0"),
+        (("--exposure", "days", "--largest-exposure", 0), "--largest-exposure: '0': expected a finite number above 0"),
     ],
 )
 def test_exposures_that_are_misnamed(refused, fit, tmp_path, more, text):

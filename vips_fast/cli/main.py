@@ -79,11 +79,26 @@ def _open_streams() -> None:
 def _explain(args: Arguments | None, error: BaseException) -> tuple[str, int]:
     """Give an error's message, with options for parameters, and its exit code."""
     message, code = _message(error)
+    # What cannot be written, since its folder is not there, says so.
+    if args is not None and isinstance(error, FileNotFoundError) and "no such folder: " not in message:
+        message = _absent(args, message)
     # A fit that ended early notes its spending, and how to resume it.
     message = ". ".join([message, *getattr(error, "__notes__", ())])
     if args is not None:
         message = in_options(type(args), message)
     return message, getattr(error, "exit_code", code)
+
+
+def _absent(args: Arguments, message: str) -> str:
+    """Name the argument whose file is not there, and say what it is; another message stays."""
+    for option in args.options():
+        given = getattr(args, option.name)
+        for text in [given] if isinstance(given, str) else given if isinstance(given, (list, tuple)) else ():
+            places = (text, os.path.abspath(text), os.path.realpath(text))
+            named = message.startswith(tuple(place + end for place in places for end in (": ", os.sep)))
+            if text and named and not os.path.lexists(text):
+                return f"{option.flag} {text}: no such file or folder; expected {option.help.partition(';')[0]}"
+    return message
 
 
 def _message(error: BaseException) -> tuple[str, int]:

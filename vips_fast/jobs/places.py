@@ -39,9 +39,9 @@ def check_place(
 
 
 def kind_in(folder: str | Path) -> type[PrivateEstimator]:
-    """Find the class of a saved model; ValueError for foreign ones."""
+    """Find the class of a saved model; FileNotFoundError if there is none, ValueError for foreign ones."""
     if not Path(folder).is_dir():
-        raise ValueError(f"{folder}: no such folder; expected one written by vips-fast fit")
+        raise FileNotFoundError(f"{folder}: no such folder; expected one written by vips-fast fit")
     if Path(folder, PUBLICATION).exists():
         raise ValueError(f"{folder}: holds a publication; expected one of its parts, such as {Path(folder, 'model')}")
     kind: type[PrivateEstimator] = class_named(kind_of(folder))

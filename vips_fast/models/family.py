@@ -28,8 +28,8 @@ class Family(NamedTuple):
     variants: tuple[str, ...] = ()
     #: The word behind ``vips-fast fit``, "" if the shell fits no such model.
     command: str = ""
-    #: What ``vips-fast predict`` prints of new records, by "transform" or "predict"; "" if it takes no such model. The
-    #: module of the shell that fits it then has ``read_new(args, model)``.
+    #: The method whose result ``vips-fast predict`` prints of new records; "" if it takes no such model. The module of
+    #: the shell that fits it then has ``read_new(args, model)``.
     verb: str = ""
     #: File beside a saved model that ``fit`` writes and ``verify`` makes again.
     text: str = ""
@@ -78,7 +78,7 @@ FAMILIES = (
         classes=("models.logistic:BayesianLogisticRegression",),
         variants=("models.logistic.paper:PaperLogisticRegression",),
         command="blr",
-        verb="predict",
+        verb="predict_proba",
         text="coefficients.csv",
         inputs=(SCHEMA, COLUMNS),
         part="report.parts.coefficients:Coefficients",
@@ -89,6 +89,7 @@ FAMILIES = (
         title="Regression of counts",
         classes=("models.logistic:CountRegression",),
         command="counts",
+        verb="predict",
         text="coefficients.csv",
         inputs=(SCHEMA, COLUMNS),
         part="report.parts.coefficients:Rates",
@@ -114,7 +115,7 @@ FAMILIES = (
         title="Mixture",
         classes=("models.mixture:GaussianMixture",),
         command="mixture",
-        verb="predict",
+        verb="predict_proba",
         text="components.csv",
         inputs=(SCHEMA, COLUMNS),
         part="report.parts.components:Components",

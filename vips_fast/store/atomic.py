@@ -83,8 +83,8 @@ def replacing(path: Path, mode: int = 0o600) -> Iterator[BinaryIO]:
     """Open a new file, which takes the name ``path`` once it is written and on the disk.
 
     The name holds the old file or the whole new one at any crash, and no two writers share a part. A symbolic link in
-    the place is replaced, not followed. Raises OSError, before anything is written, if the name is that of a folder, a
-    pipe or a device.
+    the place is replaced, not followed. Raises OSError, before anything is written, if the name is in no folder, or
+    that of a folder, a pipe or a device.
     """
     _refuse_others(path)
     part = part_of(path)
@@ -114,7 +114,9 @@ def replace_text(path: Path, text: str) -> None:
 
 
 def _refuse_others(path: Path) -> None:
-    """Refuse a name that leads to something else than a file; a rename would put a file there."""
+    """Refuse a name in no folder, or that leads to something else than a file; a rename would put a file there."""
+    if not path.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, f"no such folder: {path.parent}", str(path))
     with suppress(FileNotFoundError):
         if not stat.S_ISREG(os.stat(path).st_mode):
             what = "is a folder, a pipe or a device; expected the name of a file"
@@ -172,8 +174,7 @@ def create_file(path: Path, data: bytes) -> None:
     taken = FileExistsError(errno.EEXIST, "exists already and is never replaced; use another name", str(path))
     if path.exists() or path.is_symlink():
         raise taken
-    if not path.parent.is_dir():
-        raise FileNotFoundError(errno.ENOENT, "no such folder", str(path.parent))
+    _refuse_others(path)
     part = part_of(path)
     try:
         try:

@@ -11,7 +11,6 @@ from .fit import given, setting_names, settings_of
 
 def run(args: Audit) -> int:
     """Audit a model class with settings; 0 if it passes, else 1."""
-    layers = None if args.layers is None else [layer.strip().upper() for layer in args.layers.split(",")]
     cls = family_named(args.family).estimator()
     usual: dict[str, Any] = {"sampling": "poisson"}
     if "n_components" in setting_names(cls)[0]:
@@ -19,7 +18,7 @@ def run(args: Audit) -> int:
     report = audit.audit(
         args.family,
         settings_of(cls, usual | given(cls, args)),
-        layers=layers,
+        layers=None if args.layers is None else [layer.upper() for layer in args.layers],
         full=args.full,
         callback=lambda result: say(f"layer {result.layer} done, {result.seconds:.1f} s"),
     )

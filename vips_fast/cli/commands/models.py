@@ -32,11 +32,12 @@ from .prior import show as show_prior
 
 
 def predict(args: Predict) -> int:
-    """Print probabilities of classes or clusters, topic proportions or hidden units."""
+    """Print probabilities of classes or clusters, mean counts, topic proportions or hidden units."""
     model, records = load_new(args)
     if args.n_jobs is not None:
         model.set_params(n_jobs=args.n_jobs)
-    found = (model.predict_proba if family_of(model).verb == "predict" else model.transform)(records)
+    found = getattr(model, family_of(model).verb)(records)
+    found = found.reshape(len(found), -1)
     write_table(args.out, part_of(model).outputs(model, found.shape[1]), found)
     return 0
 

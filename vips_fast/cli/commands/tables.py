@@ -37,7 +37,7 @@ def tabulate(args: Tabulate) -> int:
     _take_unit(args, model)
     args.text = args.text or read_settings(model).get("columns") or ["text"]
     earlier = [load_model(path, TopicTables, "tabulate") for path in args.after]
-    after, by = chain_models(model, earlier)[-1], public_values(args.values, args.by.split(","))
+    after, by = chain_models(model, earlier)[-1], public_values(args.values, args.by)
     names = part_of(model).names(model)
     inputs = {COLUMNS: listed(names)} if names else {}
     take = _cluster_shares(args, model) if clusters else _topic_shares(args, model)

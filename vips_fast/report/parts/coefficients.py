@@ -139,6 +139,10 @@ class Rates(Coefficients):
 
     measure = "rate"
 
+    def outputs(self, model: Any, n: int) -> list[str]:
+        """Name the mean count."""
+        return ["mean"]
+
     def _title(self, model: Any, outcome: str) -> str:
         return f"of events{_of_label(model)}"
 
