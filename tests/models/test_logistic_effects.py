@@ -89,6 +89,7 @@ def test_the_outcome_is_the_second_of_the_classes_as_stated():
         assert b == c and a.outcome == "ill"
     age = one.effects()[0]
     assert age.label == "age +1" and age.column == "age"
+    assert [effect.label for effect in one.effects() if not effect.change] == ["work"]
     # Encoded numbers have a standard deviation of 1/sqrt(3), but for the missing ones.
     assert age.standard.mean == pytest.approx(30 / 3**0.5 * age.log_ratio.mean, rel=0.05)
     assert age.ratio.low > 1 and age.coefficient.mean == pytest.approx(30 * age.log_ratio.mean)
@@ -214,6 +215,10 @@ def test_a_forecast_falls_with_records_and_budget_and_warns():
     assert "hardly any effect of a usual table will be known; with rows as long as their bound, 1, some" in few.text
     assert "some effects of a usual table will be known, from an odds ratio of about 1." in some.text
     assert not any(one.warning for one in (none, few, some, most))
+    # A fit to 300 values of frequencies 1, 1/2, 1/3, ..., of which it promised most, knew every second.
+    rare = "a category's value 10 times as rare as the others needs 10 times the records"
+    assert f"{rare}, an outcome of 5 % 3 times)" in most.text
+    assert f"{rare})" in forecast(41_000, 10, 1.0, 5.0, 10.0, "rate ratio").text
     assert most.text.startswith("forecast: most effects of a usual table will be known") and "helps" not in most.text
     with pytest.warns(HopelessWarning, match="mostly noise"):
         BayesianLogisticRegression(epsilon=0.01, n_steps=2).fit(np.eye(50), np.arange(50) % 2)

@@ -1,6 +1,7 @@
 """Tables of topics. Exact sums, consistent shares, coverage, forecast, files, and bad input."""
 
 import math
+import re
 import warnings
 
 import numpy as np
@@ -172,6 +173,12 @@ def test_a_planted_trend_is_found_and_cells_that_noise_hides_are_empty():
     assert rows[1] == ["north", 1, "1", None, None, None] and len(rows) == 1 + (18 + 3 + 6) * 5
     page = html_report(few)
     assert "What was learned" in page and "by month" not in page and "by ward" not in page
+    assert part_of(few).shown(few, None).count(": cannot tell\n") == 3 + 6
+    # Intervals of all cells together are wider than each for itself; none of more than 20 points is shown.
+    some = fitted(X[:600], {name: column[:600] for name, column in y.items()}, epsilon=1.0)
+    assert some.table("month").readable.any()
+    shown = re.findall(r"\((.*)% to (.*)%\)", part_of(some).shown(some, None))
+    assert all(float(high) - float(low) <= 20.1 for low, high in shown)
 
 
 def test_noise_alone_seldom_grows_or_falls():

@@ -33,11 +33,12 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from ...checks import missing_package
+from ...kernels import native
 from ...kernels.threads import zeros_on_line
 
 #: Records of a block, and fewer if a record has more numbers than ``_MANY`` with its statistics. Multiples of 32, so
-#: that no vector loop has a rest, which might round otherwise; `clip_units` takes VF_CLIP_ROWS = 128.
-_ROWS, _FEW_ROWS, _MANY = 128, 64, 1 << 10
+#: that no vector loop has a rest, which might round otherwise; `clip_units` takes no more.
+_ROWS, _FEW_ROWS, _MANY = native.CLIP_ROWS, 64, 1 << 10
 
 #: A model's parameters, or what one thread works in.
 Arrays = tuple[np.ndarray, ...]

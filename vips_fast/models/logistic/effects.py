@@ -527,7 +527,7 @@ class Reading:
                 table = np.column_stack([mean[: self.d], low, high, logs, np.exp(logs), units[:, None] * logs])
             for name, change, row, stands in zip(self.names, self.changes, table.tolist(), clear, strict=True):
                 own, log, ratio, standard = map(Interval._make, (row[:3], row[3:6], row[6:9], row[9:]))
-                label = f"{name.partition('=')[0] if change.beside else name} {change.text}"
+                label = f"{name.partition('=')[0] if change.beside else name} {change.text}".rstrip()
                 stands = bool(stands and change.text)
                 made.append(Effect(outcome, name, own, change.text, log, ratio, standard, label, stands))
         return made

@@ -8,10 +8,10 @@ of the column follows the least odds ratio that an interval tells from 1.
 Nobody knows beforehand how long rows are and how rare the outcome. So there are two answers. Of a usual table the rows'
 mean square is a third of that of their bound R, and f is .15: in Framingham's and in surveys with 12 to 44 % of the
 outcome the rows had .27 to .35. The other answer is of rows as long as R and an outcome of 30 %; for one of 5 % f is
-.048. Columns are taken to be alike, q = share R^2 / d. They go with each other and with the constant, and the noise
-hides the curvature too, so that a usual width is multiplied by 1.25 (1 + least / expected). A run is hopeless if even a
-column that has all of R to itself has an interval of more than 1 on either side of 0, and an effect that ranks three
-pairs of records out of four correctly would not be seen.
+.048. Columns are taken to be alike, q = share R^2 / d, for no public number tells how rare a category's value is. They
+go with each other and with the constant, and the noise hides the curvature too, so that a usual width is multiplied by
+1.25 (1 + least / expected). A run is hopeless if even a column that has all of R to itself has an interval of more than
+1 on either side of 0, and an effect that ranks three pairs of records out of four correctly would not be seen.
 
 An effect is known only if the curvature that it is read along stands clear of its noise
 (`vips_fast.models.logistic.effects.Reading.known`). So the forecast also compares the expected moment of a column, n b
@@ -84,6 +84,7 @@ def forecast(
     long = (
         f"with rows as long as their bound, {row_norm:.4g}, {effects(most)}, {'from ' if some else from_}{shown(least)}"
     )
-    rare = "; an outcome of 5 % needs 3 times the records" if ratio == "odds ratio" else ""
-    text = f"forecast: {table}; {long} (for one standard deviation of a column{rare}){helps if clear < _MOST else ''}"
+    rare = "a category's value 10 times as rare as the others needs 10 times the records"
+    rare += ", an outcome of 5 % 3 times" * (ratio == "odds ratio")
+    text = f"forecast: {table}; {long} (for one standard deviation of a column; {rare}){helps if clear < _MOST else ''}"
     return RunForecast(1 / usual, text)

@@ -31,19 +31,18 @@ class Tables(Part):
 
     def learned(self, model: Any, columns: Sequence[str] | None, n_words: int) -> Learned:
         """Draw the topics whose groups differ most, for each column."""
-        groups, total, names = [], model.table().shares.shape[1], columns or model.topic_names
-        for column in model._as_fitted().by:
-            table, trends = model.table(column), _trends(model, column)
+        groups, names, by = [], columns or model.topic_names, model._as_fitted().by
+        total = len(model.topic_names)
+        for column, values in by.items():
             # Those that differ most were chosen by their noise, too: their intervals are of all cells together.
-            all_ = model.table(column, level=level_of_each(table.shares.size))
+            table, trends = model.table(column, level=level_of_each(total * len(values))), _trends(model, column)
             clear = table.readable * (table.shares - _mean(table)) / np.maximum(table.high - table.low, 1e-9)
             order = np.argsort(-np.square(clear).sum(axis=0), kind="stable")
             if trends:
                 order = np.argsort([-clear for clear, _ in trends], kind="stable")
             for k in order[table.readable[:, order].any(axis=0)][:_CHARTS].tolist():
-                values, low, high = (array[:, k] for array in (table.shares, all_.low, all_.high))
-                said = [str(group) for (group,) in table.groups]
-                rows = figures.shares(said, values, low, high, table.readable[:, k])
+                cells = (array[:, k] for array in (table.shares, table.low, table.high, table.readable))
+                rows = figures.shares([str(group) for (group,) in table.groups], *cells)
                 groups.append(Group(f"{_title(names[k])} by {column}", rows, trends[k][1] if trends else ""))
         most = f" The {_CHARTS} of {total} whose groups differ most are shown; tables.csv has all."
         return Learned(
@@ -62,16 +61,18 @@ class Tables(Part):
 
     def shown(self, model: Any, columns: Sequence[str] | None) -> str:
         """Write the largest shares of the groups of each column, and the topics that clearly grow or fall."""
-        lines, tables = [], {name: model.table(name) for name in model._as_fitted().by}
-        level = level_of_each(sum(table.shares.size for table in tables.values()))
-        for name, table in tables.items():
+        lines, by = list[str](), model._as_fitted().by
+        level = level_of_each(len(model.topic_names) * sum(map(len, by.values())))
+        for name in by:
             # The largest were chosen by their noise, too: their intervals are of all cells together.
-            all_ = model.table(name, level=level)
+            table = model.table(name, level=level)
             for g, (group,) in enumerate(table.groups):
-                for k in np.argsort(-table.shares[g], kind="stable")[:3]:
-                    said = f"{table.shares[g, k]:.1%} ({all_.low[g, k]:.1%} to {all_.high[g, k]:.1%})"
-                    lines += [f"  {name} {group}: {_title(model.topic_names[k])} {said}"] * bool(table.readable[g, k])
-        for name in tables:
+                best = [k for k in np.argsort(-table.shares[g], kind="stable")[:3] if table.readable[g, k]]
+                lines += [f"  {name} {group}: cannot tell"] * (not best)
+                for k in best:
+                    said = f"{table.shares[g, k]:.1%} ({table.low[g, k]:.1%} to {table.high[g, k]:.1%})"
+                    lines.append(f"  {name} {group}: {_title(model.topic_names[k])} {said}")
+        for name in by:
             told = zip(model.topic_names, _trends(model, name), strict=False)
             lines += [f"  {_title(topic)}: {text}" for topic, (_, text) in told if text.startswith(("Grows", "Falls"))]
         return "\n".join(["Largest shares, with intervals of the noise that all hold at 90 %:", *lines, ""])
