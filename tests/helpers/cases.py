@@ -119,6 +119,7 @@ CASES = {
     "logistic": (_logistic, labeled),
     "logistic-paper": (lambda **o: _logistic(paper=True, **o), labeled),
     "network": (_network, binary),
+    "mixture": (_example("GaussianMixture", 2, projection=3), vectors),
     "own": (_own, vectors),
 }
 
@@ -130,7 +131,6 @@ EVERY = {
     "counts": (_regressed, events),
     "logistic-spherical": (lambda **o: _logistic(**{"covariance": "spherical", **o}), labeled),
     "network-classes": (_classes, coded),
-    "mixture": (_example("GaussianMixture", 2, projection=3), vectors),
 }
 
 #: The models of one's own among the pages. `ConjugateEstimator` keeps the contract for them, as for the mixtures.
