@@ -31,13 +31,15 @@ def test_an_effect_that_is_not_known_has_no_interval_at_any_door(run, rows):
     (rows / "names.txt").write_text("matters\ndoes not\nhardly varies\n")
     fit = ["fit", "blr", rows / "X.npy", "--label", rows / "y.npy", "--names", rows / "names.txt", "--out", out]
     code, text, errors = run(*fit, "--epsilon", 8, "--delta", "1e-6")
-    assert code == 0 and "Not known at this epsilon, without interval: 1 of 3 effects (hardly varies +1)." in text
+    assert code == 0 and "Not known, without interval: 1 of 3 effects (hardly varies +1)." in text
     assert "so they have no intervals (hardly varies)" in errors and text.count("hardly varies") == 1
     with open(out / "coefficients.csv", newline="") as file:
         *others, last = csv.DictReader(file)
     assert [row["known"] for row in others] == ["", "yes", "yes"] and last["known"] == "no"
     limits = [name for name in last if "low_90" in name or "high_90" in name]
     assert len(limits) == 6 and {last[name] for name in limits} == {""} and float(last["mean"])
+    assert "expected more records or epsilon, or fewer columns, without those that hardly vary" in errors
+    assert "expected fewer columns, without those that hardly vary" in run(*fit, "--non-private", "--force")[2]
     assert all(float(others[1][name]) for name in limits)
     assert run("show", out, "--out", rows / "page.html")[0] == 0
     page = (rows / "page.html").read_text()

@@ -34,7 +34,7 @@ def test_what_is_printed_and_written_are_the_effects_of_the_model(run, tmp_path)
     lines = text.splitlines()
     told = sum(int(line.split(": ")[1].split()[0]) for line in lines if " of 6 effects (" in line)
     assert told + sum(line.startswith("  ") and "[" in line for line in lines) == 6, text
-    assert ("of 6 at this epsilon" in errors) == ("without interval" in text)
+    assert ("of 6, so they have" in errors) == ("without interval" in text)
     model = BayesianLogisticRegression.load(tmp_path / "m")
     assert (model.classes_.tolist(), model.outcome_, model.row_norm) == (["ill", "well"], "ill", 2)
     with open(tmp_path / "m" / "coefficients.csv", newline="") as file:

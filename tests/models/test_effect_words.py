@@ -83,7 +83,7 @@ def check(model, page):
         # Said once, on a screen and on the page.
         screen = "\n".join([verdict.text, *lines])
         for text in [screen, *([html_report(model)] if page else [])] if not told.any else ():
-            assert len(re.findall("none is known|no effect is known|Not known at this epsilon", text)) == 1
+            assert len(re.findall("none is known|no effect is known|Not known, without", text)) == 1
     file = part_of(model).text(model, [one.name for one in names][: model.n_features_in_])
     assert file.count(",yes\n") == len(told.known)
     # The list: largest first, every interval as printed agrees with the star and with the interval.

@@ -580,7 +580,7 @@ class Told(NamedTuple):
         if not every:
             return ""
         if not n:
-            told = "none is known at this epsilon"
+            told = "none is known"
         elif n == 1:
             told = f"1 is known, and its 90 % interval {'leaves out' if apart else 'holds'} a ratio of 1"
         else:
@@ -616,7 +616,7 @@ class Told(NamedTuple):
             lines.append("* leaves out 1 also if the intervals are to hold for all effects together.")
         if unknown := [one for one in self.unknown if not one.large]:
             n, whole, named = len(unknown), len(self.known) + len(self.unknown), _some(map(name_of, unknown))
-            lines.append(f"Not known at this epsilon, without interval: {n} of {whole} effects ({named}).")
+            lines.append(f"Not known, without interval: {n} of {whole} effects ({named}).")
         return lines
 
 
@@ -755,14 +755,15 @@ def findings(model: Any) -> list[str]:
     ]
     if unknown:
         what = (
-            f"the data say little or nothing about {len(unknown)} of {len(told.known) + len(told.unknown)} at this "
-            f"epsilon, so they have no intervals ({_some(unknown)}); expected more records or epsilon, or fewer columns"
+            f"the data say little or nothing about {len(unknown)} of {len(told.known) + len(told.unknown)}, so they "
+            f"have no intervals ({_some(unknown)}); expected {'more records or epsilon, or ' * read.private}fewer "
+            "columns, without those that hardly vary or follow from others"
         )
         if read.too_few or (read.labels and read.on_the_way.all()):
-            least = FEWEST_STEPS if read.too_few else 2 * read.steps
+            least = FEWEST_STEPS if read.too_few else 2 * model.n_steps_
             what = (
-                f"{read.steps} steps are too few for intervals, since the centers are still on their way; expected "
-                f"n_steps={least} or more"
+                f"n_steps={model.n_steps_} is too few for intervals, since the centers are still on their way; "
+                f"expected {least} or more, or as many calls of partial_fit"
             )
         found.insert(0, f"effects: {what}")
     found += rare

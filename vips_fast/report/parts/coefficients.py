@@ -100,7 +100,7 @@ class Coefficients(Part):
             f"{drawn}The table has effects in the columns' own units, and "
             f"{self.measure} ratios.{''.join(f' {text}' for text in counts)}",
             groups=tuple(groups),
-            note=f"Not known at this epsilon, and without interval: {_first(hidden)}." if hidden and told.any else "",
+            note=f"Not known, without interval: {_first(hidden)}." if hidden and told.any else "",
             columns=("effect", "column", "change", f"log {self.measure}", *limits, f"{self.measure} ratio", *limits),
             table=tuple(table),
             caption="All effects" if len(table) == len(every) else f"The {len(table)} largest effects",
