@@ -89,7 +89,7 @@ def test_the_outcome_is_the_second_of_the_classes_as_stated():
         assert b == c and a.outcome == "ill"
     age = one.effects()[0]
     assert age.label == "age +1" and age.column == "age"
-    assert [effect.label for effect in one.effects() if not effect.change] == ["work"]
+    assert [effect.label for effect in one.effects() if not effect.change] == ["work=private"]
     # Encoded numbers have a standard deviation of 1/sqrt(3), but for the missing ones.
     assert age.standard.mean == pytest.approx(30 / 3**0.5 * age.log_ratio.mean, rel=0.05)
     assert age.ratio.low > 1 and age.coefficient.mean == pytest.approx(30 * age.log_ratio.mean)

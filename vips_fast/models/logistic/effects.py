@@ -109,7 +109,7 @@ class Effect(NamedTuple):
     ratio: Interval  #: By how much the change multiplies the odds or the rate: the exponentials of ``log_ratio``.
     #: ``log_ratio`` for one standard deviation of the column (`Reading.spreads`): by it columns of all units compare.
     standard: Interval
-    label: str  #: Column and change, as a reader names them: "age +10".
+    label: str  #: Column and change, as a reader names them: "age +10"; of a reference "smoker=no".
     #: Whether the effect stands clear of the noise among all effects of the model (`vips_fast.models.several`).
     clear: bool
 
@@ -527,8 +527,8 @@ class Reading:
                 table = np.column_stack([mean[: self.d], low, high, logs, np.exp(logs), units[:, None] * logs])
             for name, change, row, stands in zip(self.names, self.changes, table.tolist(), clear, strict=True):
                 own, log, ratio, standard = map(Interval._make, (row[:3], row[3:6], row[6:9], row[9:]))
-                label = f"{name.partition('=')[0] if change.beside else name} {change.text}".rstrip()
-                stands = bool(stands and change.text)
+                column = name.partition("=")[0] if change.beside and change.text else name
+                label, stands = f"{column} {change.text}".rstrip(), bool(stands and change.text)
                 made.append(Effect(outcome, name, own, change.text, log, ratio, standard, label, stands))
         return made
 
