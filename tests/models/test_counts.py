@@ -282,3 +282,6 @@ def test_a_forecast_names_rate_ratios():
     X, y, _ = events(0, 200)
     with pytest.warns(UserWarning, match="only a rate ratio above"):
         CountRegression(epsilon=0.05).fit(X, y)
+    told = []
+    CountRegression(epsilon=100.0).fit(X, y, on_forecast=told.append)
+    assert "a mean count below 4 more" in told[0].text  # a fifth of the largest

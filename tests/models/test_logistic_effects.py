@@ -218,7 +218,7 @@ def test_a_forecast_falls_with_records_and_budget_and_warns():
     # A fit to 300 values of frequencies 1, 1/2, 1/3, ..., of which it promised most, knew every second.
     rare = "a category's value 10 times as rare as the others needs 10 times the records"
     assert f"{rare}, an outcome of 5 % 3 times)" in most.text
-    assert f"{rare})" in forecast(41_000, 10, 1.0, 5.0, 10.0, "rate ratio").text
+    assert f"{rare}, a mean count below 4 more)" in forecast(41_000, 10, 1.0, 5.0, 10.0, 4.0).text
     assert most.text.startswith("forecast: most effects of a usual table will be known") and "helps" not in most.text
     with pytest.warns(HopelessWarning, match="mostly noise"):
         BayesianLogisticRegression(epsilon=0.01, n_steps=2).fit(np.eye(50), np.arange(50) % 2)

@@ -150,10 +150,10 @@ class CountRegression(Regression):
         return 1 / float(self.dispersion)
 
     @property
-    def _trials(self) -> tuple[float, float, float]:
+    def _trials(self) -> tuple[float, float, float, float]:
         # The curvature is r p, in a forecast of trials with p (1 - p) of 0.2 in the mean.
-        most, size = float(self.largest), self._size
-        return most + size, size, 5 * size * _EXPECTED * most / (_EXPECTED * most + size)
+        most, size, mean = float(self.largest), self._size, _EXPECTED * float(self.largest)
+        return most + size, size, 5 * size * mean / (mean + size), mean
 
     def _read_outcomes(self, y: Any, n: int, exposure: Any = None) -> Outcomes:
         y, problems = read_events(dense_array(y, "y", self._options.invalid == "drop"), n)

@@ -80,12 +80,12 @@ class Regression(PrivateEstimator):
             raise ValueError(f"batch_size=None: expected a number with sampling={self.sampling!r}")
 
     @property
-    def _trials(self) -> tuple[float, float, float]:
-        """The most trials of a record, the largest factor of x x^T in its curvature, and trials that forecasts expect.
+    def _trials(self) -> tuple[float, float, float, float]:
+        """The most trials of a record, the largest factor of x x^T in its curvature, and what forecasts expect.
 
-        A label is one trial.
+        These are trials, and a mean count. A label is one trial.
         """
-        return 1.0, 0.25, 1.0
+        return 1.0, 0.25, 1.0, 0.0
 
     @property
     @abstractmethod
@@ -175,7 +175,7 @@ class Regression(PrivateEstimator):
         precision = first**-2 + (n_steps - 1) * other**-2
         hidden = sd / math.sqrt(precision) if precision else math.inf
         n = public.n_records * self._trials[2]
-        return forecast(n, public.n_features, float(self.row_norm), noise, hidden, self._ratio)
+        return forecast(n, public.n_features, float(self.row_norm), noise, hidden, self._trials[3])
 
     def _array_specs(self, public: Public) -> dict[str, ArraySpec]:
         d = public.n_features + (self._constant > 0)

@@ -47,14 +47,13 @@ def half_width(n_records: float, noise: float, moment: float, slope: float = _LO
     return _REACH * math.sqrt(moment) * math.hypot(noise, math.sqrt(curvature)) / curvature
 
 
-def forecast(
-    n_records: float, d: int, row_norm: float, noise: float, hidden: float, ratio: str = "odds ratio"
-) -> RunForecast:
+def forecast(n_records: float, d: int, row_norm: float, noise: float, hidden: float, mean: float = 0.0) -> RunForecast:
     """Predict the widths of intervals of ``d`` columns, and how many are known.
 
-    ``noise`` is the sd in an entry of the averaged gradient, and ``hidden`` in an averaged second moment.
+    ``noise`` is the sd in an entry of the averaged gradient, and ``hidden`` in an averaged second moment. ``mean``
+    is of counts.
     """
-    best, named = half_width(n_records, noise, row_norm**2), ("an " if ratio[0] in "aeiou" else "a ") + ratio
+    best, named = half_width(n_records, noise, row_norm**2), "a rate ratio" if mean else "an odds ratio"
 
     def shown(half: float) -> str:
         return f"{math.exp(half):.3g}" if half < math.log(1000) else "1000"
@@ -84,7 +83,7 @@ def forecast(
     long = (
         f"with rows as long as their bound, {row_norm:.4g}, {effects(most)}, {'from ' if some else from_}{shown(least)}"
     )
-    rare = "a category's value 10 times as rare as the others needs 10 times the records"
-    rare += ", an outcome of 5 % 3 times" * (ratio == "odds ratio")
+    rare = "a category's value 10 times as rare as the others needs 10 times the records, "
+    rare += f"a mean count below {mean:g} more" if mean else "an outcome of 5 % 3 times"
     text = f"forecast: {table}; {long} (for one standard deviation of a column; {rare}){helps if clear < _MOST else ''}"
     return RunForecast(1 / usual, text)
