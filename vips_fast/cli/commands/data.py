@@ -81,6 +81,6 @@ def schema(args: Template) -> int:
     """Print a template, for a person who knows the public facts."""
     names = column_names(args.input, args.encoding, keys=True)
     if not are_names(names):
-        say(f"warning: the first line of {args.input} looks like a record; expected names of columns")
-    print(template(names), end="")
+        say(f"warning: the first line of {args.input} looks like a record or repeats a name; expected names of columns")
+    print(template(list(dict.fromkeys(names))), end="")
     return 0
