@@ -131,7 +131,7 @@ def test_dropped_records_are_announced_by_public_facts_alone(capsys, folder):
         said[name] = code, [line for line in lines if not line.startswith("vips-fast: warning: effects: ")]
     assert said["t.csv"] == said["comma.csv"]
     (line,) = [line for line in said["t.csv"][1] if "--invalid drop" in line]
-    assert "nothing tells how many" in line and "numbers in age need a decimal point" in line
+    assert "how many" not in line and "numbers in age need a decimal point" in line
     (folder / "s.toml").write_text(SCHEMA.replace("high = 100", 'high = 100\ndecimal = ","'))
     assert main([str(one) for one in fit(folder, "t.csv", "m", *more)]) == 0
     assert "decimal" not in capsys.readouterr().err

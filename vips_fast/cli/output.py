@@ -64,8 +64,8 @@ def warn_of_drops(invalid: str | None, schema: str | None = None) -> None:
         f' (numbers in {pointed} need a decimal point; the schema\'s decimal = "," takes a comma)' if pointed else ""
     )
     say(
-        f"warning: --invalid drop: a record that cannot be read contributes nothing{comma}, and nothing tells how many "
-        "there are: try it with --invalid raise on public records of the same form"
+        f"warning: --invalid drop: a record that cannot be read contributes nothing{comma}: try it with "
+        "--invalid raise on public records of the same form"
     )
 
 

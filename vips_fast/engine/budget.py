@@ -550,9 +550,8 @@ class Budget:
         own_facts = {"relation": self.relation, "unit": self.unit, "delta": self.delta}
         for (name, own), plans in zip(own_facts.items(), (relation, unit, delta), strict=True):
             if plans != own:
-                raise ValueError(
-                    f"{self.path}: the run has {name}={plans!r}, the budget of {self.dataset} is for {own!r}"
-                )
+                of = f"the budget of {self.dataset} is for {own!r}"
+                raise ValueError(f"{self.path}: the run has {name}={plans!r}, {of}; expected that, or another budget")
 
     def check(
         self, event: PrivacyEvent, count: int = 1, part: str | None = None, *, before: SelfComposedEvent | None = None
