@@ -115,6 +115,19 @@ def test_a_person_is_no_longer_than_the_clip(name):
             assert squared_norm(contribution.reshape(-1)) <= most
 
 
+def many_words(n):
+    """Documents of one word, as often as a count may be."""
+    return (sp.csr_array((np.full(n, 2**31 - 1), np.zeros(n, int), np.arange(n + 1)), (n, 12)),)
+
+
+@pytest.mark.parametrize("name, data", [("counts", None), ("classes", None), ("lda-measured", many_words)])
+def test_no_number_of_a_persons_rows_ends_a_fit(name, data):
+    """Kernels refused the sums of so many rows, also in the last step: which told of one person."""
+    n, options = 2**20 + 1, {"n_records": 100, "sampling": "full"}
+    made = make(name, **options).fit(*(data or MODELS[name][1])(n), groups=np.zeros(n, int))
+    assert made.n_steps_ == 3
+
+
 @ALL
 def test_files_and_statement_speak_of_patients(name, tmp_path):
     data, groups = MODELS[name][1](), [f"label-{i}" for i in persons(200)]

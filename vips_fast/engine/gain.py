@@ -203,10 +203,7 @@ class Score:
     @classmethod
     def restore(cls, state: np.ndarray, shares: np.ndarray | None = None) -> Self:
         """Restore a score from its `state`, and its shares from `shares_state`."""
-        sd, predicted, predicted_sd, more = state[-4:].tolist()
-        if shares is None:
-            return cls(state[:-4], sd, predicted, predicted_sd, more)
-        return cls(state[:-4], sd, predicted, predicted_sd, more, shares[:-1], float(shares[-1]))
+        return cls(state[:-4], *state[-4:].tolist(), *(() if shares is None else (shares[:-1], float(shares[-1]))))
 
     def state(self) -> np.ndarray:
         """Give the score as an array, (J + 4,)."""

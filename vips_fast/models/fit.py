@@ -36,7 +36,7 @@ from ..engine.releases import release_digest
 from ..engine.result import FitResult, Public, plain
 from ..engine.sampling import RandomAllocationSampler, Randomness, resolve_sampling
 from ..engine.transcript import Run, TranscriptWriter
-from ..engine.units import UnitRecords
+from ..engine.units import MOST_ROWS, UnitRecords
 from ..store.limits import parse_json
 from ..store.log import canonical_json
 from ..store.words import counted
@@ -260,7 +260,8 @@ def read_units(estimator: PrivateEstimator, extra: Any, X: Any, y: Any, groups: 
     records, facts = estimator._read(X, y, **extra)
     options = estimator._options
     if groups is not None:
-        records = UnitRecords(records, groups, options.rows_per_group, options.invalid)
+        most = MOST_ROWS if estimator.private else MAX_RECORDS
+        records = UnitRecords(records, groups, min(options.rows_per_group or most, most), options.invalid)
     return records, facts
 
 

@@ -42,7 +42,7 @@ class Options:
         about that record; unattended jobs drop.
     rows_per_group : int or None
         With ``groups``: most rows of a person that are used at one visit, public. A person's rows beyond it are left
-        out, chosen by that person's own random word, anew at each visit. None uses all rows.
+        out, chosen by that person's own random word, anew at each visit. None uses all rows, of more than 2^18 so many.
     """
 
     relation: str | None = None
