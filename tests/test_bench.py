@@ -13,7 +13,6 @@ BENCH = Path(__file__).resolve().parent.parent / "bench"
 
 
 def load(name):
-    """Import a module of the benches by its file."""
     spec = importlib.util.spec_from_file_location(f"bench_{name}", BENCH / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -25,7 +24,6 @@ compare, instructions = load("compare"), load("instructions")
 
 @pytest.fixture(scope="module")
 def front():
-    """The comparison of topic models."""
     return load("front")
 
 
@@ -34,7 +32,6 @@ N_RATIOS, LEAST_SD, MOST_SD, RUNS = 50, 0.01, 0.04, 9
 
 
 def results(ratios: dict[str, float]) -> dict:
-    """Return a pytest-benchmark result with these ratios, one test each."""
     benchmarks = []
     for name, ratio in ratios.items():
         test, _, peer = name.partition(": ")

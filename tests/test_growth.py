@@ -12,7 +12,6 @@ ROWS = json.loads(growth.PATH.read_text())
 
 
 def counted(fit):
-    """Count the calls of a fit, of Python and C functions, and the bytes that it allocates at most."""
     fit()
     calls = 0
 

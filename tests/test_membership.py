@@ -33,7 +33,6 @@ class Keyed(LatentDirichletAllocation):
 
 
 def leaving(z):
-    """Fits at this noise multiplier, from the first known key on."""
     Keyed.fits = 0
     return Keyed(6, noise_multiplier=z, doc_length=60, **COMMON)
 

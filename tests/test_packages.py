@@ -33,7 +33,6 @@ HERE = {**os.environ, "PYTHONPATH": str(ROOT)}
 
 
 def python(*words, **how):
-    """Run the interpreter."""
     return subprocess.run([sys.executable, *words], capture_output=True, text=True, **how)
 
 

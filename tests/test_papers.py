@@ -53,7 +53,6 @@ def draw(rows, folder):
 
 @pytest.fixture
 def toys(tmp_path, monkeypatch):
-    """Toy figures of given names; the runner with its output below tmp_path."""
     (tmp_path / "docs").mkdir()
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(runner, "OUT", tmp_path / "out")
@@ -72,7 +71,6 @@ def toys(tmp_path, monkeypatch):
 
 
 def ran(folder, name):
-    """Note which x a toy was run with."""
     return sorted(map(int, (folder / f"{name}.log").read_text().split()))
 
 

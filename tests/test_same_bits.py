@@ -53,7 +53,6 @@ def test_every_case_is_stored():
 
 
 def record():
-    """Write the digests of the code as it is."""
     cases = {}
     for case in bits.MATRIX:
         with tempfile.TemporaryDirectory() as folder:

@@ -48,7 +48,6 @@ class Page(HTMLParser):
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
-    """Folder of the built version."""
     top = tmp_path_factory.mktemp("site")
     built = top / "site" / vips_fast.__version__
     environment = dict(os.environ, PATH=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")

@@ -40,7 +40,6 @@ def gain(text):
 
 
 def test_text_and_pictures_are_of_one_fit():
-    """What README shows is what the fit printed that its pictures show."""
     printed = " ".join(PRINTED.split())
     for part in SHOWN.split("..."):
         assert " ".join(part.split()) in printed

@@ -170,7 +170,6 @@ FIGURES = [
     ],
 )
 def test_paper_table(number, figures):
-    """One setting of each model quickly."""
     row = epsilon_table.paper_row(epsilon_table.SETTINGS[number])
     got = (row.wang, row.wang_tight, row.poisson, row.tight)
     np.testing.assert_allclose(got[:3], figures[:3], atol=6e-4)
@@ -193,7 +192,6 @@ def test_blr_joint_sensitivity_is_the_proven_one(c1, c2):
 
 
 def test_import_is_light():
-    """Import only this folder, without the package's __init__. No heavy libraries, no other folders."""
     code = """
 import pkgutil, sys, types
 package = types.ModuleType("vips_fast")

@@ -48,7 +48,6 @@ REFUSED = [
 
 
 def read(theirs, relation):
-    """Read an event of theirs by its fields."""
     match theirs:
         case dp_event.GaussianDpEvent(noise_multiplier=z):
             return G(z, relation)

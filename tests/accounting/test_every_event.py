@@ -102,7 +102,6 @@ def drawn_of_four(sd):
 
 
 def beside_laplace(sd, scale):
-    """A Gaussian and a Laplace release of a record."""
     x, y = np.meshgrid(np.linspace(-8 * sd, 8 * sd + 1, 1_501), np.linspace(-25 * scale, 25 * scale + 1, 3_001))
     p, q = gauss(x, 1, sd) * laplace(y, 1, scale), gauss(x, 0, sd) * laplace(y, 0, scale)
     return of_masses(p.ravel() / p.sum(), q.ravel() / q.sum())
@@ -203,7 +202,6 @@ def kinds_of(event):
 
 
 def types():
-    """All types of the package, found by their base class."""
     found, stack = set(), [acc.PrivacyEvent]
     while stack:
         stack += (more := stack.pop().__subclasses__())

@@ -17,7 +17,6 @@ from vips_fast.accounting.rdp import epsilon_of_curve
 
 @pytest.fixture(scope="module")
 def golden():
-    """Golden cases by kind, from beside the data folder; skips without them."""
     default = Path(__file__).resolve().parents[2] / ".." / "shared" / "data"
     path = Path(os.environ.get("VIPS_FAST_DATA", default)).parent / "golden_accounting.json"
     if not path.is_file():

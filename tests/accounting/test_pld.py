@@ -215,7 +215,6 @@ def outcomes(event):
 
 
 def enumerated_delta(parts, eps):
-    """Exact delta of a composition, by listing every sequence of outcomes."""
     found = []
     for direction in range(len(outcomes(parts[0][0]))):
         p = q = np.ones(1)

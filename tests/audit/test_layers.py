@@ -88,12 +88,10 @@ RESAMPLED = LdaOptions(dtype="float64", length_method="resample")
 
 
 def step_of(kind, relation="add_remove", **settings):
-    """Runs of one kind of step of public topics."""
     return Begun({"n_components": 4, "options": {"relation": relation}, **settings}, kind)
 
 
 def run_of(kind, **settings):
-    """Whole runs of topics."""
     return LdaAdapter({"n_components": 4, **settings}, kind)
 
 
@@ -409,8 +407,6 @@ def counted_by_row(patch):
 
 
 def groups_of_the_records(patch):
-    """Groups that the records name."""
-
     def present(column, values):
         known = {value: place for place, value in enumerate(sorted(set(column.tolist()), key=str))}
         return np.array([known[entry] for entry in column.tolist()], np.int64)

@@ -79,7 +79,6 @@ def test_a_leak_is_caught(failed, name):
 
 @pytest.fixture
 def model(tmp_path):
-    """A model in a folder, with its releases."""
     made = LatentDirichletAllocation(2, noise_multiplier=1.0, n_steps=2, random_state=0)
     made.fit(np.ones((30, 4), int), transcript=tmp_path / "releases").save(tmp_path / "m")
     return made

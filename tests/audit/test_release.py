@@ -23,7 +23,6 @@ def releases():
 
 
 def of_children(n):
-    """Return the releases of each of n forked children."""
     pipes = []
     for _ in range(n):
         read, write = os.pipe()

@@ -32,26 +32,22 @@ def call(command, **options):
 
 
 def build_shared(source, target, include):
-    """Compile a C file into an extension module."""
     python = sysconfig.get_paths()["include"]
     command = [compiler(), "-O1", "-Wall", "-shared", "-fPIC", "-pthread", f"-I{python}", f"-I{include}"]
     call([*command, source, "-o", target])
 
 
 def build_program(source, target, library):
-    """Compile a C program against the static library of the source tree."""
     command = [compiler(), "-std=c11", "-Wall", "-Wextra", f"-I{ROOT / 'csrc' / 'include'}"]
     call([*command, source, library, "-lm", "-o", target])
 
 
 @pytest.fixture(scope="session")
 def installed(once):
-    """Folder into which the wheel of this source tree is installed."""
     return once("installed", install) / "target"
 
 
 def copy_source(source):
-    """Copy the files that a build needs, nothing compiled among them."""
     for name in ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE", "csrc", "vips_fast"):
         if (ROOT / name).is_dir():
             ignore = shutil.ignore_patterns("__pycache__", "*.so", "native.c", "*.o", "*.a")
@@ -67,7 +63,6 @@ def copy_source(source):
 
 
 def install(base):
-    """Build the wheel in a folder and install it there."""
     source = base / "source"
     copy_source(source)
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]

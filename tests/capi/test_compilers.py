@@ -35,7 +35,6 @@ def digest_lines(program, *runner):
 
 @pytest.fixture(scope="module")
 def as_built(library, tmp_path_factory):
-    """The lines of the library as it is built."""
     return check(os.environ.get("CC") or "cc", tmp_path_factory.mktemp("as_built"), archive=library)
 
 

@@ -25,7 +25,6 @@ def folder(tmp_path, counts):
 
 @pytest.fixture(scope="session")
 def extension(installed, tmp_path_factory):
-    """The C extension, compiled against the installed headers."""
     target = tmp_path_factory.mktemp("extension") / f"extension{SUFFIX}"
     build_shared(CONSUMERS / "extension.c", target, include_of(installed))
     return target
@@ -118,7 +117,6 @@ def test_hostile_input_from_c(tmp_path, library):
 
 
 def fake_package(folder, change):
-    """Return a package whose capsule holds a changed copy of the table."""
     package = folder / "vips_fast" / "kernels"
     package.mkdir(parents=True)
     (folder / "vips_fast" / "__init__.py").write_text("from .kernels import native\n")

@@ -26,7 +26,6 @@ def fresh_environment(folder, *what):
 
 
 def outside():
-    """Return environment variables that know nothing of the source tree."""
     return {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
 
 

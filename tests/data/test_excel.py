@@ -22,7 +22,6 @@ SHEET, TEXTS = "xl/worksheets/sheet1.xml", "xl/sharedStrings.xml"
 
 @functools.cache
 def parts():
-    """Return the parts of a file with one sheet and shared texts."""
     made, file = openpyxl.Workbook(), io.BytesIO()
     made.active.append(["note"])
     made.save(file)
@@ -35,7 +34,6 @@ def parts():
 
 
 def book(sheet, texts="", method=zipfile.ZIP_DEFLATED, styles=None, twice=False):
-    """Write a file with the XML of a sheet's rows, and of shared texts."""
     file, plain = io.BytesIO(), parts() | ({} if styles is None else {"xl/styles.xml": styles.encode()})
     sheet = [sheet] if isinstance(sheet, str) else sheet
     rows = chain([f"<worksheet{SPACE}><sheetData{SPACE}>"], sheet, ["</sheetData></worksheet>"])

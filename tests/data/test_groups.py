@@ -126,7 +126,6 @@ def test_the_form_of_a_text_is_its_own_form(text):
 
 
 def spelled(draw, number):
-    """Return one whole number as some kind of label."""
     forms = [number, str(number), f" {number}\t", f"{number}.0", decimal.Decimal(number), np.int64(number)]
     return draw(st.sampled_from([*forms, float(number), np.float64(number), np.float32(number)]))
 

@@ -28,7 +28,6 @@ def path(tmp_path):
 
 
 def streams(path):
-    """Every kind of stream over the table in a file."""
     frame = polars.read_csv(path)
     table = pyarrow.table({name: frame[name].to_list() for name in frame.columns})
     yield "duckdb", duckdb.sql(f"select * from read_csv('{path}')")
@@ -98,7 +97,6 @@ def test_a_stream_that_breaks_off_spends_nothing_and_quotes_nothing(path, tmp_pa
 
 @pytest.mark.slow
 def test_memory_does_not_grow_with_two_gigabytes_of_text():
-    """Compare peak memory of reading 2 GB and 20 MB."""
     program = """
 import resource, sys
 import pyarrow

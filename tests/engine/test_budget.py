@@ -148,21 +148,13 @@ def test_calibration_takes_what_is_left(budget, make):
 
 
 @pytest.mark.parametrize(
-    "changes, match",
-    [
-        (dict(epsilon=0.0), "epsilon"),
-        (dict(epsilon=math.inf), "epsilon"),
-        (dict(delta=1.0), "delta"),
-        (dict(relation="swap"), "relation"),
-        (dict(unit=""), "unit"),
-        (dict(dataset="a\nb"), "dataset"),
-        (dict(filter="best"), "filter"),
-    ],
+    "name, value",
+    [("epsilon", 0.0), ("epsilon", math.inf), ("delta", 1.0), ("relation", "swap")]
+    + [("unit", ""), ("dataset", "a\nb"), ("filter", "best")],
 )
-def test_bad_budget(path, changes, match):
-    given = {**dict(epsilon=1.0, delta=1e-6, dataset="d"), **changes}
-    with pytest.raises(ValueError, match=match):
-        Budget.create(path, **given)
+def test_bad_budget(path, name, value):
+    with pytest.raises(ValueError, match=name):
+        Budget.create(path, **{**dict(epsilon=1.0, delta=1e-6, dataset="d"), name: value})
     assert list(path.parent.iterdir()) == []
 
 

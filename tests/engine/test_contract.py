@@ -36,7 +36,6 @@ def fitted(name, **options):
 
 
 def prepare(name, **options):
-    """Estimator, model, plan, records of a run that has not begun."""
     make, data = CASES[name]
     stage = make(**options).prepare(*data())
     return stage.estimator, stage.model, stage.plan, stage.records

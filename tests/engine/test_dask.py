@@ -28,15 +28,12 @@ pytestmark = pytest.mark.xdist_group("dask")
 
 @pytest.fixture(scope="session")
 def backend():
-    """Two worker processes, reached by TLS."""
     with connected(n_workers=2, timeout=120) as backend:
         yield backend
 
 
 @pytest.fixture
 def parts(backend):
-    """Sets the number of parts for one test."""
-
     def cut(n):
         backend.n_partitions = n
         return backend

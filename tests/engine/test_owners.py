@@ -11,16 +11,8 @@ from vips_fast.engine.ledger import Ledger
 from vips_fast.engine.statement import Privacy
 
 STEP = acc.PoissonSampledEvent(0.25, acc.GaussianEvent(3.84))
-PLAN = dict(
-    delta=1e-4,
-    relation="add_remove",
-    sampling="poisson",
-    unit="record",
-    n_records=400,
-    noise_multiplier=3.84,
-    batch_size=100.0,
-    n_steps=20,
-)
+PLAN = dict(delta=1e-4, relation="add_remove", sampling="poisson", unit="record", n_records=400)
+PLAN |= dict(noise_multiplier=3.84, batch_size=100.0, n_steps=20)
 
 
 def stated(event=STEP, parts=(None,), taint=None, **changes):

@@ -17,8 +17,6 @@ from vips_fast.jobs.publication import verify
 
 @pytest.fixture
 def fit(tmp_path):
-    """Return a fit of a case that resumes, by default into the run folder ``r`` with the transcript ``t``."""
-
     return lambda model, name="own", run="r", into="t", **more: model.fit(
         *data(name), checkpoint=tmp_path / run, transcript=tmp_path / into, resume=True, **more
     )
@@ -26,8 +24,6 @@ def fit(tmp_path):
 
 @pytest.fixture
 def verified(tmp_path):
-    """Return the check of a model against a transcript."""
-
     def report(model, into="t"):
         shutil.rmtree(tmp_path / "m", ignore_errors=True)
         model.save(tmp_path / "m")
@@ -37,7 +33,6 @@ def verified(tmp_path):
 
 
 def stopped(fit, make, at, times=1, **how):
-    """Interrupt a run within a step, and its resumptions."""
     for _ in range(times):
         with pytest.raises(Stop):
             fit(ends(make(), at, fail), **how)

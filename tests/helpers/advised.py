@@ -189,7 +189,6 @@ class Trial:
             self.line += ["--budget", str(path)]
 
     def run(self, line, target=0, fault="ENOSPC"):
-        """Run a command in a child; return its exit code and what it said."""
         said = self.beside / f"said-{len(list(self.beside.iterdir()))}"
         child = os.fork()
         if child == 0:

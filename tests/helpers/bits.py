@@ -334,8 +334,6 @@ def _after(words, topics, budget=None, groups=None, checkpoint=False):
 
 
 def _planned(n_rows=3000, fit=None, **settings):
-    """Topics whose settings the plan finds."""
-
     def path(folder):
         rng = np.random.default_rng(0)
         counts = sp.csr_array(rng.poisson(1.5, (n_rows, 20)))
@@ -379,8 +377,6 @@ def _example(name):
 
 
 def _clusters(n=400, **settings):
-    """Fit clusters to vectors."""
-
     def path(folder):
         rng = np.random.default_rng(0)
         z = rng.integers(0, 2, n)

@@ -27,7 +27,6 @@ def calling(estimator, callback):
 
 
 def _measured(**options):
-    """Topics whose last step is a score of them."""
     return _lda(**{**options, "options": {"measure_gain": True, **options.get("options", {})}})
 
 
@@ -108,7 +107,6 @@ def coded(n=200, seed=0):
 
 
 def vectors(n=200, seed=0):
-    """Vectors of 4 numbers."""
     return (0.4 * np.random.default_rng(seed).standard_normal((n, 4)),)
 
 
@@ -157,12 +155,10 @@ def shares(n=200, seed=0):
 
 
 def clustered(n=200, seed=0):
-    """Vectors of 6 numbers."""
     return (np.eye(6)[np.arange(n) % 2] + 0.1 * np.random.default_rng(seed).normal(size=(n, 6)),)
 
 
 def texts(n=200, seed=0):
-    """Texts of five words."""
     rng = np.random.default_rng(seed)
     return ([" ".join(rng.choice(["red", "green", "blue", "pink", "grey"], 5)) for _ in range(n)],)
 

@@ -16,7 +16,6 @@ KEY = b"k" * 32
 
 
 def bits(fitted):
-    """Everything that a fit left, to the bit."""
     result = fitted._result
     return {name: array.tobytes() for name, array in {**result.arrays, **result.state}.items()}
 

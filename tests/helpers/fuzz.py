@@ -181,7 +181,6 @@ def changed(name, data, chosen):
 
 
 def called(line):
-    """Run a command: exit code, and all that it printed."""
     out = io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
         code = main(line.split())

@@ -119,7 +119,6 @@ def page(name):
 
 
 def again(name):
-    """Make a page anew."""
     make, more = REPORTED[name]
     every = {"tables": [tables(False), tables()]} if name == "whole" else {}
     return html_report(make(), **every, **more)

@@ -32,7 +32,6 @@ ALL = "Every file follows from releases and public facts."
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory):
-    """Two models with tables and transcripts, and a publication of each."""
     root, rng = tmp_path_factory.mktemp("root"), np.random.default_rng(0)
     topics = rng.dirichlet(np.full(6, 0.3), 2)
     counts = np.stack([rng.multinomial(12, topics[i % 2]) for i in range(2000)])
@@ -153,14 +152,12 @@ VALUES = [[], {}, [[]], None, True, -1, 1e308, 10**40, "x", "\x1b[2J", ["x"], {"
 
 
 def places(value, at=()):
-    """Give every place in a JSON value."""
     yield at
     for key, one in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
         yield from places(one, (*at, key))
 
 
 def put(value, at, new):
-    """Return a JSON value with another one in a place."""
     if not at:
         return new
     value = json.loads(json.dumps(value))

@@ -29,13 +29,11 @@ def stage(tmp_path):
 
 
 def resumed(trial):
-    """Run the job with --resume in a child; return its exit code and what it said."""
     return trial.run([*trial.line, "--resume"])
 
 
 @pytest.fixture
 def stopped(stage, monkeypatch):
-    """A job of this process that was stopped after its second step."""
     keep = RunFolder.keep_release
 
     def stops(self, release):

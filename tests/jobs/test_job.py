@@ -139,26 +139,12 @@ def test_a_purchase_stays_with_the_budget_that_paid_for_it(notes, tmp_path):
 
 
 def test_messages_speak_of_parameters_to_python_and_of_options_to_the_shell(notes, tmp_path, capsys):
-    shell = [
-        "fit",
-        "lda",
-        notes,
-        "--text",
-        "note",
-        "--person",
-        "patient",
-        "--language",
-        "en",
-        "--topics",
-        2,
-        "--epsilon",
-        6,
-    ]
+    read = "--text note --person patient --language en --topics 2 --epsilon 6".split()
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "kept").touch()
     with pytest.raises(ValueError, match="is not empty; force=True replaces a model"):
         Job(model(), TextFile(notes, text=["note"], person="patient", language="en"), tmp_path / "out").run()
-    assert main([str(word) for word in (*shell, "--out", tmp_path / "out")]) == 2
+    assert main(["fit", "lda", str(notes), *read, "--out", str(tmp_path / "out")]) == 2
     assert "is not empty; --force replaces a model" in capsys.readouterr().err
 
 

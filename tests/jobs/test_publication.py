@@ -22,7 +22,6 @@ WARDS = ["north", "south"]
 
 @pytest.fixture(scope="module")
 def parts(tmp_path_factory):
-    """Folders of a model and of two tables, each with its transcript."""
     root, rng = tmp_path_factory.mktemp("parts"), np.random.default_rng(0)
     topics = rng.dirichlet(np.full(10, 0.3), 3)
     counts = np.stack([rng.multinomial(12, topics[i % 3]) for i in range(3000)])

@@ -29,7 +29,6 @@ SETTINGS = "--text note --topics 2 --steps 2 --epsilon 8 --delta 1e-5 --anyway -
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """A model, its publication, and a finished run whose model has no place yet."""
     root, rng = tmp_path_factory.mktemp("made"), np.random.default_rng(0)
     rows = [f"{'north south'.split()[k % 2]},{' '.join(rng.choice(WORDS, 12))}" for k in range(400)]
     (root / "notes.csv").write_text("\n".join(["ward,note", *rows, ""]))
@@ -47,12 +46,10 @@ def made(tmp_path_factory):
 
 @pytest.fixture
 def here(made, tmp_path):
-    """A copy of all that, and a place to write to."""
     return Path(shutil.copytree(made, tmp_path / "here", symlinks=True))
 
 
 def tree(root):
-    """Every entry below a folder, with its content or target."""
     found = {}
     for path in sorted(root.rglob("*")):
         name = str(path.relative_to(root))

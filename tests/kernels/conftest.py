@@ -7,8 +7,6 @@ from vips_fast.kernels import noise
 
 @pytest.fixture
 def no_key(monkeypatch):
-    """Fails the test if a key is taken from the system."""
-
     def refuse(*_):
         raise AssertionError("a key was drawn")
 

@@ -15,7 +15,6 @@ ISAS = native.isas_available()
 
 
 def documents(rng, n_docs, n_words, max_words, max_count=5):
-    """Random CSR counts with empty documents among them."""
     rows = []
     for d in range(n_docs):
         size = 0 if d % 7 == 3 else int(rng.integers(1, min(max_words, n_words) + 1))

@@ -19,7 +19,6 @@ def exact(c):
 
 
 def ulps(values, truth, dtype):
-    """Error in units of the last place of the correctly rounded result."""
     unit = np.spacing(np.array([float(t) for t in truth], dtype=dtype)).astype(np.float64)
     return np.array([float(abs(mpmath.mpf(float(v)) - t)) for v, t in zip(values, truth, strict=True)]) / unit
 
@@ -28,18 +27,11 @@ def sample(dtype, rng):
     info = np.finfo(dtype)
     low, high = (-1074, 1023) if dtype is np.float64 else (-149, 127)
     edges = np.array([1.25, 20.0, 40.0, 1e-8, 0.5 * np.log(2), 5 * np.log(2)], dtype=dtype)
-    return np.concatenate(
-        [
-            rng.uniform(0, 1.25, 500),
-            rng.uniform(1.25, 3, 1000),
-            rng.uniform(3, 45, 500),
-            2.0 ** rng.uniform(low, high, 500),
-            [0.0, info.max, info.tiny, info.smallest_subnormal, 7 * info.smallest_subnormal],
-            edges,
-            np.nextafter(edges, 0),
-            np.nextafter(edges, np.inf).astype(dtype),
-        ]
-    ).astype(dtype)
+    drawn = [rng.uniform(*ends) for ends in ((0, 1.25, 500), (1.25, 3, 1000), (3, 45, 500))]
+    drawn += [2.0 ** rng.uniform(low, high, 500)]
+    extreme = [0.0, info.max, info.tiny, info.smallest_subnormal, 7 * info.smallest_subnormal]
+    beside = edges, np.nextafter(edges, 0), np.nextafter(edges, np.inf).astype(dtype)
+    return np.concatenate([*drawn, extreme, *beside]).astype(dtype)
 
 
 @pytest.fixture(scope="module")

@@ -146,7 +146,6 @@ def words_of_units(rng, size):
 
 
 def histogram_arguments(rng, size):
-    """Yield units below and above the least norm."""
     for least_norm in (1e-3, 5.0, 1e8):
         settings = {"clip": 3.0, "least_norm": least_norm, "factor": 2.0**30}
         yield (*words_of_units(rng, size), rng.uniform(0.1, 1.0, 200)), settings
@@ -159,7 +158,6 @@ def word_histogram(ends, columns, values, scales, *, clip, least_norm, factor, i
 
 
 def split_arguments(rng, size):
-    """Yield all units asked, and some."""
     for asked in (None, rng.integers(0, 2, 7, dtype=np.uint8)):
         yield (*words_of_units(rng, size), rng.integers(0, 2**64, 7, dtype=np.uint64)), {"asked": asked}
 
@@ -171,7 +169,6 @@ def split_words(ends, columns, counts, words, *, asked, isa):
 
 
 def word_ratio_arguments(rng, size):
-    """Yield as many topics as the size."""
     ends, columns, _ = words_of_units(rng, 9)
     proportions = rng.dirichlet(np.full(size, 0.3), 7).astype(np.float32)
     yield (ends, columns, proportions, rng.gamma(0.5, 1.0, (200, size)).astype(np.float32)), {}
@@ -205,7 +202,6 @@ def collapsed_arguments(rng, size):
 
 
 def lda_collapsed(indptr, indices, counts, beta, alpha, *, n_rounds, spacing, dtype, isa):
-    """Return the unchecked entry, which the topic model calls, with its outputs."""
     table = scaled_table(beta, np.dtype(dtype), isa)
     work = np.empty((np.diff(indptr).max() + 3) * table.shape[1], dtype)
     sums, norms = np.zeros(beta.T.shape, dtype=np.int64), np.empty(len(indptr) - 1)
@@ -215,7 +211,6 @@ def lda_collapsed(indptr, indices, counts, beta, alpha, *, n_rounds, spacing, dt
 
 
 def lda_units(starts, indptr, indices, counts, beta, alpha, *, spacing, clip_norm, dtype, isa, **settings):
-    """Return the unchecked entry, which the topic model calls, with its outputs."""
     table = scaled_table(beta, np.dtype(dtype), isa)
     longest, entries = int(np.diff(indptr).max()), int(np.diff(indptr[starts]).max())
     work = np.empty(native.lda_units_workspace(*beta.shape, longest, entries, dtype == SINGLE, isa) // 8 + 1)
@@ -458,7 +453,6 @@ def weight_arguments(rng, size):
 
 
 def rows_of(X, isa, dtype=DOUBLE):
-    """Return row pointers, columns and values, and workspace."""
     sparse = sp.issparse(X)
     indptr, indices = (X.indptr.astype(np.int64), X.indices.astype(np.int32)) if sparse else (None, np.empty(0, "i4"))
     work = np.empty(native.logistic_workspace(X.shape[1], not sparse, isa) // 8 + 1).view(np.uint8)
@@ -488,7 +482,6 @@ def logistic_accumulate(X, linear, quadratic, *, isa):
 
 
 def dense(twin):
-    """Give a twin dense rows."""
     return lambda *args, **options: twin(*(x.toarray() if sp.issparse(x) else x for x in args), **options)
 
 
@@ -510,7 +503,6 @@ def logistic_units_arguments(rng, size):
 
 
 def logistic_units(starts, X, linear, quadratic, norms, *, clip_norm, spacing, grid, label_free, dtype, isa):
-    """Return the unchecked entry, which the logistic model calls, with its outputs."""
     factors, (columns, work) = (linear.copy(), quadratic.copy(), norms.copy()), rows_of(X, isa, dtype)
     settings = None, None, 1.0, 1.0, 1.0, 1.0, clip_norm, spacing, grid, label_free
     native.logistic_units(starts, X.shape[1], *columns, *settings, work, *factors, False, isa)
@@ -558,7 +550,6 @@ def classes_arguments(rng, size):
 
 
 def logistic_classes(starts, X, labels, second_moment, center, *, row_norm, scales, dtype, isa, **clip):
-    """Return the unchecked entry of several classes, with its outputs."""
     (n, d), (columns, work) = X.shape, rows_of(X, isa, dtype)
     out = np.empty((len(center), n)), np.empty(n), np.empty(n)
     # A center of zeros may be NULL.
@@ -660,8 +651,6 @@ def gaussian_compare(ours, twin, precision):
 
 
 def on_a_copy(add):
-    """Make a function that returns what another one leaves in its first argument."""
-
     def added(sums, scale, **options):
         out = sums.copy()
         assert add(out, scale, **options) is None
@@ -707,7 +696,6 @@ def gaussian_exact(u, v, index, scale, isa):
 
 
 def clip_arguments(rng, size):
-    """Yield units of no, one and several rows, numbers of every size and none, fine lattices and one of few steps."""
     values = rng.normal(size=(150, size)) * rng.choice([1e-200, 0.01, 1.0, 30.0, 1e200], (150, 1))
     values[[3, 77, 149], rng.integers(0, size, 3)] = math.nan, math.inf, -1e308
     starts = np.array([0, 1, 1, 2, 3, 40, 41, 130, *range(131, 151)])
@@ -716,7 +704,6 @@ def clip_arguments(rng, size):
 
 
 def clip_units(values, starts, *, clip, bound, spacing, nonnegative, isa):
-    """Go through the rows in calls of 50."""
     unit, carry = np.zeros(1, np.int64), np.zeros(values.shape[1])
     sums, counts = np.full(values.shape[1], 5), np.array([7, 7])
     for first in range(0, len(values), 50):
@@ -972,7 +959,6 @@ def test_a_wrong_result_is_seen():
 
 
 def bits(result):
-    """Return a result as something to compare to the bit. Whatever arrays it is made of."""
     if isinstance(result, (tuple, list)):
         return [bits(part) for part in result]
     return None if result is None else (np.shape(result), np.asarray(result).tobytes())
@@ -1010,7 +996,6 @@ def test_kernels_give_the_same_bits_to_many_threads_at_once():
 
 
 def test_import_is_light():
-    """The kernels import neither Numba nor heavy parts of SciPy."""
     # A bare package in the place of vips_fast, which imports the models.
     code = (
         f"import sys, types; package = types.ModuleType('vips_fast'); package.__path__ = {list(vips_fast.__path__)!r}; "

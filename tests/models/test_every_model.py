@@ -134,28 +134,15 @@ def test_further_steps_are_those_of_a_fit(name):
     assert same_bits(model, fitted(name, unsafe, **options))
 
 
-#: An argument out of its range, and the name in the refusal.
-WRONG = [
-    dict(n_steps=0),
-    dict(batch_size=0),
+#: Arguments out of their range, alone and beside another; the first is named in the refusal.
+ALONE = dict(epsilon=[0.0, -1, np.nan], delta=[0.0, 1.0], n_steps=[0], batch_size=[0], n_jobs=[0], n_records=[0])
+ALONE |= dict(noise_multiplier=[-1], sampling=["bernoulli"], private=["yes"], random_state=[-1], options=[3])
+ALONE |= dict(options__relation=["add"], options__invalid=["ignore"])
+WRONG = [{name: value} for name, values in ALONE.items() for value in values] + [
     dict(batch_size=201, sampling="poisson"),
     dict(batch_size=2.5, sampling="without_replacement"),
-    dict(epsilon=0.0),
-    dict(epsilon=-1),
-    dict(epsilon=np.nan),
-    dict(delta=0.0),
-    dict(delta=1.0),
-    dict(noise_multiplier=-1),
-    dict(sampling="bernoulli"),
-    dict(options__relation="add"),
     dict(options__relation="replace_one", sampling="poisson", batch_size=50),
     dict(options__relation="add_remove", sampling="without_replacement", batch_size=50),
-    dict(n_jobs=0),
-    dict(private="yes"),
-    dict(n_records=0),
-    dict(options__invalid="ignore"),
-    dict(random_state=-1),
-    dict(options=3),
 ]
 
 

@@ -51,16 +51,9 @@ def test_non_private_fit_finds_the_topics():
 def test_one_noiseless_step_is_the_reference_e_step():
     words = np.random.default_rng(0).integers(0, 60, 50)
     X = sp.csr_array((np.full(50, 7), words, np.arange(51)), shape=(50, 60))
-    model = LatentDirichletAllocation(
-        3,
-        n_steps=1,
-        sampling="full",
-        noise_multiplier=0,
-        doc_length=40,
-        clip=0.2,
-        random_state=0,
-        options=LdaOptions(dtype="float64", word_clip=1, topic_mean="geometric"),
-    ).fit(X)
+    how = dict(n_steps=1, sampling="full", noise_multiplier=0, doc_length=40, clip=0.2, random_state=0)
+    options = LdaOptions(dtype="float64", word_clip=1, topic_mean="geometric")
+    model = LatentDirichletAllocation(3, options=options, **how).fit(X)
     assert model.privacy_.taints == ("noise_multiplier=0",)
     lam = np.random.default_rng(0).gamma(20.0, 0.05, (60, 3)).T
     beta = np.exp(digamma(lam) - digamma(lam.sum(axis=1, keepdims=True)))

@@ -108,7 +108,6 @@ def vectors(seed=0):
 
 
 def check_topics(prior, groups=GROUP):
-    """Check that each group of words has a topic. Ratios are above 1 for its words and below 1 for others."""
     np.testing.assert_allclose(prior.weights @ prior.ratios, 1.0, rtol=1e-5)
     found = {prior.ratios[:, groups == group].mean(axis=1).argmax() for group in range(3)}
     assert len(found) == 3

@@ -162,7 +162,6 @@ def test_a_component_names_each_question_once_by_shares():
 
 
 def units_of(model, X, groups):
-    """Return each unit's contribution in lattice units, the model of the run and its mechanism."""
     run = model.prepare(X, groups=groups)
     run.model.prepare(run.plan.mechanism, run.plan.sampler)
     run.model.parameters = checked_parameters(model._parameters(np.full(2, 0.5), np.eye(2, 4, -1), 1e-3))

@@ -147,7 +147,6 @@ def test_who_is_told_depends_on_no_record():
 
 
 def test_a_memory_of_the_data_is_seen(monkeypatch):
-    """A mutant that warns only of equal rows."""
     seen, prepare = set(), BayesianLogisticRegression.prepare
 
     def prepared(self, X, *rest, **call):
@@ -302,7 +301,6 @@ def test_rows_that_repeat_beyond_chance_are_told(rows, told):
 
 
 def test_a_warning_despite_drop_is_seen(monkeypatch):
-    """A mutant that looks at values whoever listens."""
     monkeypatch.setattr(caveats, "warn_of_twins", lambda X, invalid: warn_of_twins(X, "raise"))
     with pytest.raises(AssertionError):
         test_rows_that_repeat_beyond_chance_are_told(WIDE[DRAWN], 1)

@@ -68,14 +68,12 @@ def tables(rng):
 
 
 def gain(rng):
-    """The best of five candidates that gain nothing."""
     score = Score(rng.normal(0, 0.05, 5), 0.05 * 2**0.5, 5.0, 0.0, 0.0)
     found = score.found(score.best())
     return Verdict.of_columns(found, "record").worth == "useful"
 
 
 def topics_gain(rng):
-    """An interval of a gain of nothing."""
     low, high = np.sort(rng.normal(0, 0.05) + np.array([-1.0, 1.0]) * 1.6449 * 0.05)
     return Verdict.of_topics(FoundGain(float(low + high) / 2, float(low), float(high)), "person").worth == "useful"
 

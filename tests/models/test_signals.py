@@ -97,7 +97,6 @@ def test_which_runs_are_measured(name, measure, settings, measured, persons):
 
 
 def gain(model, *records):
-    """The gain of a model on other records, without noise."""
     restored = model._model(model._fitted().public)
     restored.restore(model._fitted().state)
     rows = np.column_stack(records)
@@ -134,7 +133,6 @@ def mnist():
 
 
 def clusters(d=30, seed=1):
-    """Records of five groups that are far apart."""
     rng = np.random.default_rng(seed)
     shares = np.where(rng.random((5, d)) < 0.5, 0.1, 0.9)
     return (rng.random((8000, d)) < shares[rng.integers(0, 5, 8000)]).astype(np.uint8)

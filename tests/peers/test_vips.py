@@ -104,7 +104,6 @@ def test_regression_is_algorithm_5(form, sigma):
 
 
 def network(J=3, K=3, seed=2):
-    """Draw parameters whose weights covary."""
     rng = np.random.default_rng(seed)
     q = vips.network_start(vips.PRINTED, J, K, rng)
     root = rng.normal(size=(J, K, K))
@@ -114,7 +113,6 @@ def network(J=3, K=3, seed=2):
 
 
 def expected(z, function):
-    """Average over the 2^K states of independent units."""
     states = itertools.product((0, 1), repeat=len(z))
     return sum(math.prod(p if s else 1 - p for p, s in zip(z, state)) * function(np.array(state)) for state in states)
 

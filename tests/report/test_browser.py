@@ -89,7 +89,6 @@ def folder(tmp_path):
 
 
 def opened(browser, path, width, scheme):
-    """Return a page, and what it logged and loaded. Lists of its console's messages and of loaded files."""
     view = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
     console, loaded = [], []
     view.on("console", lambda message: console.append(message.text))

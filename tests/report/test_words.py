@@ -15,17 +15,8 @@ from vips_fast.report.words import FALSE_POSITIVES
 
 
 def stated(event, delta=1e-5, taints=()):
-    return Privacy(
-        epsilon=epsilon(event, delta),
-        delta=delta,
-        relation="add_remove",
-        unit="record",
-        accountant="pld",
-        steps=1,
-        runs=(),
-        event=event,
-        taints=taints,
-    )
+    facts = dict(relation="add_remove", unit="record", accountant="pld", steps=1, runs=())
+    return Privacy(epsilon=epsilon(event, delta), delta=delta, event=event, taints=taints, **facts)
 
 
 def gained(privacy, events, size=1):
@@ -138,14 +129,8 @@ def test_the_worst_part_counts():
 
 @pytest.mark.parametrize(
     "share, digits, said",
-    [
-        (0.5, 1, "50.0 %"),
-        (0.50001, 1, "50.1 %"),
-        (0.001, 2, "0.10 %"),
-        (1.0, 1, "100.0 %"),
-        (0.99999, 1, "100.0 %"),
-        (0.0, 1, "0.0 %"),
-    ],
+    [(0.5, 1, "50.0 %"), (0.50001, 1, "50.1 %"), (0.001, 2, "0.10 %")]
+    + [(1.0, 1, "100.0 %"), (0.99999, 1, "100.0 %"), (0.0, 1, "0.0 %")],
 )
 def test_shares_are_never_rounded_down(share, digits, said):
     assert percent(share, digits) == said and not math.isnan(share)

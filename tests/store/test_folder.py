@@ -83,7 +83,6 @@ def test_values_of_json_are_bounded(tmp_path, monkeypatch):
 
 
 def bomb(path):
-    """Write 200 MB of zeros in little, which `read_npz` would take and a folder does not."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as file, file.open("a.npy", "w") as member:
         np.lib.format.write_array_header_1_0(member, {"descr": "<f8", "fortran_order": False, "shape": (3 << 23,)})
         for _ in range(12):

@@ -22,7 +22,6 @@ def path(tmp_path):
 
 @contextmanager
 def opened(path):
-    """Open a log for appends."""
     log = Log(path, KIND)
     with open(path, "r+b") as file:
         log.read(file.fileno())
@@ -31,7 +30,6 @@ def opened(path):
 
 @pytest.fixture
 def five(path):
-    """A log of five records."""
     with opened(path) as log:
         for n in range(1, 5):
             log.append({"n": n})

@@ -76,7 +76,6 @@ class Mean(ConjugateEstimator):
 
 
 def topics(counts: Bits, folder: Path) -> LatentDirichletAllocation:
-    """Plan, fit, save, load and verify a topic model."""
     planned = plan(100, counts.shape[1], 2, epsilon=2.0, doc_length=20, unit="person")
     assert_type(planned, Plan)
     print(planned.forecast(), planned.batch_size)
@@ -107,7 +106,6 @@ def topics(counts: Bits, folder: Path) -> LatentDirichletAllocation:
 
 
 def rates(rows: Matrix, counts: Labels) -> CountRegression:
-    """Regress counts."""
     model = CountRegression(epsilon=1.0, n_steps=2, largest=9.0, dispersion=0.5).fit(rows, counts)
     assert_type(model.effects()[0].ratio.mean, float)
     assert_type(model.score(rows, counts), float)
@@ -115,7 +113,6 @@ def rates(rows: Matrix, counts: Labels) -> CountRegression:
 
 
 def coefficients(rows: Matrix, labels: Labels) -> BayesianLogisticRegression:
-    """Return a classifier."""
     model = BayesianLogisticRegression(epsilon=1.0, n_steps=2, classes=[0, 1]).fit(rows, labels)
     assert_type(model.coef_, Matrix)
     assert_type(model.intercept_, Vector)
@@ -169,7 +166,6 @@ def clusters(answers: Bits, rows: Matrix) -> list[list[str]]:
 
 
 def words(texts: list[str]) -> dict[str, int]:
-    """Return a vocabulary that is purchased, and counts over it."""
     purchased = PrivateVocabulary(noise_multiplier=2.0).fit(texts, groups=[str(i) for i in range(200)])
     vectorizer = PrivateVocabulary(noise_multiplier=2.0).fit(texts)
     assert_type(purchased.shares_, Vector)
