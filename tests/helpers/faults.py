@@ -7,16 +7,12 @@ import numpy as np
 from ball_mean import Mean
 from scipy.special import logit
 
-from vips_fast import BayesianLogisticRegression, CountRegression, LatentDirichletAllocation, PublicPrior
+from vips_fast import BayesianLogisticRegression, LatentDirichletAllocation, PublicPrior
 from vips_fast.accounting import GaussianEvent, PoissonSampledEvent, SelfComposedEvent
 from vips_fast.audit import Part
 from vips_fast.engine.statement import Privacy
 from vips_fast.engine.units import UnitBlock, unpack_block
 from vips_fast.kernels import add_rounded_gaussian
-from vips_fast.models.lda.model import LdaModel
-from vips_fast.models.logistic.counts import CountModel
-from vips_fast.models.logistic.model import SandwichModel
-from vips_fast.models.logistic.multiclass import OneVsRestModel
 from vips_fast.models.logistic.spherical import SphericalModel
 
 
@@ -39,13 +35,6 @@ def declaring(kind, share):
             return share * model.clip
 
     return Declaring
-
-
-class NoClip(LatentDirichletAllocation):
-    """Contributions of any length."""
-
-    def _model(self, public, schedule=None):
-        return LdaModel(replace(self._model_settings(public, schedule), clips=False), public)
 
 
 class CountsRows(LatentDirichletAllocation):
@@ -95,38 +84,6 @@ class HalfExact(LatentDirichletAllocation):
 
     def _model(self, public, schedule=None):
         return HalfExactModel(super()._model(public, schedule))
-
-
-class ClipsEachModel(OneVsRestModel):
-    """Records reach sqrt(K) times the bound. As with one clip for each class."""
-
-    def prepare(self, mechanism, sampler):
-        super().prepare(mechanism, sampler)
-        self.lattices = [one._replace(clip_norm=one.clip_norm * self.n_classes**0.5) for one in self.lattices]
-
-
-ClipsEachClass = of_model("ClipsEachClass", BayesianLogisticRegression, ClipsEachModel)
-
-
-class UnclippedUnitsModel(SphericalModel):
-    """Rows are clipped, and a person's sum is not."""
-
-    def _clip_units(self, sums):
-        pass
-
-
-UnclippedUnits = of_model("UnclippedUnits", BayesianLogisticRegression, UnclippedUnitsModel)
-
-
-class LongRowsModel(SphericalModel):
-    """Rows pass the bound of a contribution by a half."""
-
-    def _factors(self, block):
-        factors, clipped = super()._factors(block)
-        return 1.5 * factors, clipped
-
-
-LongRows = of_model("LongRows", BayesianLogisticRegression, LongRowsModel)
 
 
 class ExactMeanModel(SphericalModel):
@@ -360,23 +317,6 @@ class RoundsBlocks(Part):
         out += (own + 4) // 8 * 8
 
 
-class OwnScales(Part):
-    """Blocks within their own bounds exceed the joint one. They are the blocks of the belief network's statistic."""
-
-    def round(self, fine, spacing):
-        # 1 / sqrt(1 + 0.1^2 + 0.15^2) is the joint factor of the blocks' shares.
-        return np.rint(self.inner.round(fine, spacing) * np.sqrt(1 + 0.1**2 + 0.15**2)).astype(np.int64)
-
-
-class CountsBeside(Part):
-    """The networks' statistics use all of the norm. The sizes of the classes come beside them."""
-
-    def round(self, fine, spacing):
-        units = self.inner.round(fine, spacing)
-        units[2:] = np.rint(units[2:] / np.sqrt(1 - 0.1**2)).astype(np.int64)
-        return units
-
-
 class WeakNoise(Part):
     factor = 0.9
 
@@ -449,41 +389,6 @@ class RealisedBatch(Part):
     def sum(self, model, records, rows, words, diagnostics=None):
         fine = self.inner.sum(model, records, rows, words, diagnostics)
         return fine * 20 // max(1, len(rows))
-
-
-class LoudSquaresModel(SandwichModel):
-    """The squares of units' gradients exceed the bound. They come on top of a contribution that is as long as it."""
-
-    own_part = 1.0
-
-
-LoudSquares = of_model("LoudSquares", BayesianLogisticRegression, LoudSquaresModel)
-
-
-class LoudCountsModel(CountModel):
-    """The squares of gradients belong to counts thirty times as large."""
-
-    def _add(self, block, starts, out, scratch):
-        before = out[self._split :].copy()
-        super()._add(block, starts, out, scratch)
-        out[self._split :] += 899 * (out[self._split :] - before)
-
-
-LoudCounts = of_model("LoudCounts", CountRegression, LoudCountsModel)
-
-
-class LoudExposuresModel(CountModel):
-    """A record is weighted by its exposure after the clip: one of little exposure counts for more than its bound."""
-
-    def _add(self, block, starts, out, scratch):
-        before = out.copy()
-        linear = super()._add(block, starts, out, scratch)
-        share = (block.trials - block.y) / self._size
-        out[:] = before + ((out - before) / share.min()).astype(np.int64) if len(share) else before
-        return linear
-
-
-LoudExposures = of_model("LoudExposures", CountRegression, LoudExposuresModel)
 
 
 class ClipsRows(Part):

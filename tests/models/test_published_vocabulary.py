@@ -9,7 +9,6 @@ from vips_fast import LatentDirichletAllocation, PrivateVocabulary, verify
 from vips_fast.cli import main
 from vips_fast.engine.ledger import Ledger
 from vips_fast.engine.result import FitResult, Public
-from vips_fast.engine.statement import Privacy
 from vips_fast.models.family import PURCHASE
 from vips_fast.models.vocabulary.estimator import read_purchase
 from vips_fast.models.vocabulary.model import texts_of
@@ -142,36 +141,14 @@ def test_half_of_the_purchase_in_the_topics_ledger_is_seen(tmp_path, monkeypatch
     assert differing(tmp_path) == {"vocabulary in the ledger"}
 
 
-@pytest.fixture
-def line(tmp_path):
+def test_the_shell_states_what_the_words_cost(capsys, tmp_path):
     rows = [f"p{i // 2},{text}" for i, text in enumerate(TEXTS[:400])]
     (tmp_path / "notes.csv").write_text("\n".join(["patient,note", *rows, ""]))
     said = "--text note --person patient --language en --topics 2 --epsilon 6 --delta 1e-5 --max-share 1 --anyway"
     folders = ["--out", str(tmp_path / "m"), "--transcript", str(tmp_path / "t")]
-    return ["fit", "lda", str(tmp_path / "notes.csv"), *said.split(), *folders]
-
-
-def check_the_shell(line, capsys, folder):
-    assert main(line) == 0
+    assert main(["fit", "lda", str(tmp_path / "notes.csv"), *said.split(), *folders]) == 0
     stated = float(" ".join(capsys.readouterr()).partition("for epsilon = ")[2].split()[0].rstrip("."))
-    spent = read_purchase((folder / "m" / PURCHASE).read_text()).ledger_.epsilon(1e-5)
+    spent = read_purchase((tmp_path / "m" / PURCHASE).read_text()).ledger_.epsilon(1e-5)
     assert stated >= spent * (1 - 1e-3)
-    assert main(["verify", str(folder / "m"), "--transcript", str(folder / "t")]) == 0
+    assert main(["verify", str(tmp_path / "m"), "--transcript", str(tmp_path / "t")]) == 0
     assert f"equal   {PURCHASE}" in capsys.readouterr().out
-
-
-def test_the_shell_states_what_the_words_cost(line, capsys, tmp_path):
-    check_the_shell(line, capsys, tmp_path)
-
-
-def test_half_the_epsilon_of_the_words_is_seen_at_the_shell(line, capsys, tmp_path, monkeypatch):
-    true = Privacy.of.__func__
-
-    def of(cls, ledger):
-        said = true(cls, ledger)
-        object.__setattr__(said, "epsilon", said.epsilon / (2 if said.sampling == "vocabulary" else 1))
-        return said
-
-    monkeypatch.setattr(Privacy, "of", classmethod(of))
-    with pytest.raises(AssertionError):
-        check_the_shell(line, capsys, tmp_path)

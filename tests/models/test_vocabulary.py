@@ -19,7 +19,6 @@ from vips_fast.data.vocabulary import count_matrix
 from vips_fast.engine.model import Release
 from vips_fast.mechanisms import GaussianMechanism
 from vips_fast.models.vocabulary import PrivateVocabulary, TokenRows
-from vips_fast.models.vocabulary import model as model_module
 from vips_fast.models.vocabulary.model import (
     ThresholdSampler,
     VocabularyModel,
@@ -359,62 +358,6 @@ def test_rounds_that_move_weight_find_more():
     make = partial(PrivateVocabulary, epsilon=1.0, delta=1e-6)
     one, four = (len(make(n_rounds=n).fit(rows).vocabulary_) for n in (1, 4))
     assert four > 1.2 * one > 20
-
-
-def after(kind, name, change):
-    """Return a fault: what is changed of an object, or of a method's result, after the method."""
-    true = getattr(kind, name)
-
-    def faulty(self, *given):
-        found = true(self, *given)
-        change(self, found)
-        return found
-
-    return partial(pytest.MonkeyPatch.setattr, target=kind, name=name, value=faulty)
-
-
-def more_names(rows, found):
-    found.names += set(rows._index.columns).difference(found.names)
-
-
-def longer(model, _):
-    model._first = model._first + 1
-
-
-def threshold_from_the_data(model, _):
-    model.threshold += 1e-3 * len(model._names)
-
-
-def figure_over_all_tokens(model, _):
-    model._wanted = model._wanted * 300 // (260 + len(model._names))
-
-
-def order_of_first_sight(patch):
-    patch.setattr(model_module, "sorted", lambda tokens, key: tokens, raising=False)
-
-
-@pytest.mark.parametrize(
-    ("mutant", "test"),
-    [
-        (after(TokenRows, "sets", more_names), test_who_holds_more_keeps_as_many_by_an_own_word),
-        (
-            after(VocabularyModel, "prepare", longer),
-            partial(test_nobody_weighs_more_than_one_and_alone_as_in_company, 3.0),
-        ),
-        (after(VocabularyModel, "learn", threshold_from_the_data), test_the_threshold_is_public),
-        (
-            after(VocabularyModel, "update", figure_over_all_tokens),
-            partial(test_a_neighbor_moves_the_others_sums_by_at_most_one_in_every_round, 10_000, 4),
-        ),
-        (order_of_first_sight, test_a_release_is_in_alphabetical_order),
-    ],
-)
-def test_mutants_are_killed_by_the_tests_above(mutant, test, monkeypatch):
-    test()
-    mutant(monkeypatch)
-    # One that no longer holds together at all is noticed as well.
-    with pytest.raises((AssertionError, IndexError)):
-        test()
 
 
 def test_a_run_with_a_function_as_analyzer_resumes_elsewhere(tmp_path):

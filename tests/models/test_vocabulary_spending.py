@@ -21,7 +21,7 @@ from vips_fast.accounting import (
     SelfComposedEvent,
     epsilon,
 )
-from vips_fast.engine.budget import Budget, BudgetExceededError, BudgetState
+from vips_fast.engine.budget import Budget, BudgetExceededError
 from vips_fast.engine.filters import gaussian_filter_epsilon, leaked, without_leaks
 from vips_fast.models.vocabulary import TokenRows
 
@@ -191,42 +191,6 @@ def test_as_many_nights_as_purchases(tmp_path):
 def without_parts(budget):
     with budget._reading() as state:
         return {event: count for (_, event), count in state.rest(reserved=True).items()}
-
-
-def pot_is_not_deducted(patch):
-    true = BudgetState.filtered
-
-    def filtered(self, spent, name=None):
-        pot, self.pot = self.pot, 0.0
-        found = true(self, spent, name)
-        self.pot = pot
-        return found
-
-    patch.setattr(BudgetState, "filtered", filtered)
-
-
-def shares_are_not_counted(patch):
-    patch.setattr(BudgetState, "pot_left", property(lambda self: self.pot_of(float("inf"))))
-
-
-def closed_purchases_are_forgotten(patch):
-    true = BudgetState._close
-
-    def close(self, record):
-        before = self._leaked
-        true(self, record)
-        self._leaked = before
-
-    patch.setattr(BudgetState, "_close", close)
-
-
-@pytest.mark.parametrize("mutant", [pot_is_not_deducted, shares_are_not_counted, closed_purchases_are_forgotten])
-def test_mutants_of_the_pot_are_killed(mutant, tmp_path, monkeypatch):
-    (tmp_path / "true").mkdir()
-    test_leaks_share_a_pot_and_everything_else_has_the_rest(tmp_path / "true")
-    mutant(monkeypatch)
-    with pytest.raises((AssertionError, pytest.fail.Exception)):
-        test_leaks_share_a_pot_and_everything_else_has_the_rest(tmp_path)
 
 
 @pytest.mark.parametrize(
