@@ -1,6 +1,5 @@
 """The mixture of answers, numbers and vectors. Its finds, the effect of noise, and its refusals."""
 
-import math
 import subprocess
 import sys
 from copy import copy
@@ -14,7 +13,6 @@ from scipy import sparse
 from vips_fast import ColumnEncoder, GaussianMixture
 from vips_fast.data import Schema
 from vips_fast.data.schema import Column
-from vips_fast.models.conjugate import affine, softmax
 from vips_fast.models.conjugate.model import checked_parameters
 from vips_fast.report import html_report, make_dossier, part_of, short_report
 
@@ -186,57 +184,6 @@ def test_replacing_a_unit_costs_what_the_furthest_pair_does(rows, noise, clip_no
     # What truncation may add has its room.
     longest = (sums**2).sum(axis=1).max() ** 0.5
     assert longest + model.shape[0] ** 0.5 * model.clip / mechanism.sensitivity <= model.clip / mechanism.spacing
-
-
-class Compiled(GaussianMixture):
-    """The mixture's statistics as a model of one's own has them."""
-
-    @staticmethod
-    def statistics(records, parameters, out):
-        constant, linear, scale = parameters[:3]
-        n_components, d = linear.shape
-        n, square = len(records), n_components * (1 + d)
-        inverse = np.empty(n)
-        for j in range(d):
-            for i in range(n):
-                out[i, square] += records[i, j] * records[i, j]
-        for i in range(n):
-            inverse[i] = 1.0 / max(math.sqrt(out[i, square]), 1.0)
-        for j in range(d):
-            for i in range(n):
-                records[i, j] *= inverse[i]
-        affine(out, constant, linear, records)
-        softmax(out, n_components)
-        for k in range(n_components):
-            for j in range(d):
-                for i in range(n):
-                    out[i, n_components + k * d + j] = out[i, k] * records[i, j]
-            for i in range(n):
-                out[i, k] *= scale[0]
-        for i in range(n):
-            out[i, square] = scale[0] * out[i, square] * inverse[i] * inverse[i]
-
-
-@pytest.mark.parametrize("n_components, d", [(1, 1), (2, 3), (3, 4), (5, 9), (8, 16), (17, 70)])
-def test_the_kernel_has_the_bits_of_the_compiled_function(n_components, d):
-    """Of rows that no number can be made of, too: they add nothing, and are counted."""
-    rng = np.random.default_rng(d)
-    X = rng.normal(size=(517, d)) * 10.0 ** rng.uniform(-4, 3, (517, 1)) / math.sqrt(d)
-    X[rng.integers(0, 517, 6), rng.integers(0, d, 6)] = [math.nan, math.inf, -math.inf, 1e200, 1.7e308, -5e-324]
-    persons = np.sort(rng.integers(0, 60, 517))
-    for variance in (0.25 / d, 1e-3, 1e-6 / d):  # responsibilities that are alike, and 0 or 1
-        weights, means = rng.dirichlet(np.ones(n_components)), rng.normal(0, 0.5, (n_components, d)) / math.sqrt(d)
-        found = []
-        for kind in (GaussianMixture, Compiled):
-            model, table = model_of(kind(n_components), X)
-            model.parameters = checked_parameters(kind(n_components)._parameters(weights, means, variance))
-            scratch = {"diagnostics": {}}
-            model.contribute((X, np.arange(517)), np.zeros(517, np.uint64), np.zeros(model.shape, np.int64), scratch)
-            values = model.evaluate(X)
-            parts = [sums_of(model, table), sums_of(model, table, np.arange(517), persons)]
-            parts.append(np.where(np.isnan(values), math.nan, values))  # NaN has a sign, which processors choose
-            found.append((scratch["diagnostics"], [part.tobytes() for part in parts]))
-        assert found[0] == found[1] and found[0][0]["broken"] > 0
 
 
 def test_mixtures_are_fitted_without_numba():
