@@ -4,14 +4,15 @@ Statuses that are true, and a run that goes on; tests/cli/test_doors.py compares
 """
 
 from contextlib import nullcontext
+from functools import partial
 
 import pytest
+from runs import stopping_after
 from written import write_notes
 
 from vips_fast import LatentDirichletAllocation, PrivateVocabulary
 from vips_fast.cli import main
 from vips_fast.engine.budget import Budget, BudgetExceededError
-from vips_fast.engine.checkpoint import RunFolder
 from vips_fast.jobs import Job, PurchaseError, Status, TextFile
 
 
@@ -29,20 +30,28 @@ def quiet(forecast):
     """Take any forecast."""
 
 
+def stops(progress):
+    raise KeyboardInterrupt
+
+
+#: What stops a job after its first step.
+STOPS = dict(progress=lambda: nullcontext(stops))
+
+
+def bought(notes, folder, read=(), **more):
+    """A job of topics over words that it purchases, unless ``read`` has others."""
+    source = TextFile(
+        notes, **{"text": ["note"], "person": "patient", "language": "en", "max_share": 1.0, **dict(read)}
+    )
+    return Job(model(n_steps=4), source, folder / "out", on_forecast=quiet, **more)
+
+
 def test_a_job_that_was_stopped_goes_on_and_purchases_once(notes, tmp_path, monkeypatch):
     purchases, real = [], PrivateVocabulary.fit
     monkeypatch.setattr(PrivateVocabulary, "fit", lambda self, *a, **k: purchases.append(0) or real(self, *a, **k))
     budget = Budget.create(tmp_path / "b", 9.0, 1e-5, dataset="ward7", unit="person")
-
-    def job(max_share=1.0, **more):
-        source = TextFile(notes, text=["note"], person="patient", language="en", max_share=max_share)
-        return Job(model(n_steps=4), source, tmp_path / "out", budget=budget, on_forecast=quiet, **more)
-
-    def stops(progress):
-        if progress.step == 2:
-            raise KeyboardInterrupt
-
-    first = job(progress=lambda: nullcontext(stops))
+    job = partial(bought, notes, tmp_path, budget=budget)
+    first = job(**STOPS)
     with pytest.raises(KeyboardInterrupt) as error:
         first.run()
     assert first.status is Status.SPENT and "with resume=True continues" in "".join(error.value.__notes__)
@@ -51,7 +60,7 @@ def test_a_job_that_was_stopped_goes_on_and_purchases_once(notes, tmp_path, monk
     with pytest.raises(ValueError, match="holds a run with encoding = none, this fit has 'cp1252'; expected the same"):
         job(resume=True, asked={"encoding": "cp1252"}).run()
     with pytest.raises(ValueError, match="max_share=0.9: gives other words than the topics that resume=True continues"):
-        job(0.9, resume=True).run()
+        job({"max_share": 0.9}, resume=True).run()
     again = job(resume=True)
     done = again.run()
     assert again.status is Status.PUBLISHED and len(purchases) == 1 and done.model.n_steps_ == 4
@@ -122,20 +131,13 @@ def test_a_finished_model_is_the_answer_to_the_same_question_only(notes, tmp_pat
 
 def test_a_purchase_stays_with_the_budget_that_paid_for_it(notes, tmp_path):
     budgets = [Budget.create(tmp_path / name, 9.0, 1e-5, dataset=name, unit="person") for name in "ab"]
-
-    def stops(progress):
-        raise KeyboardInterrupt
-
-    def job(budget, **more):
-        source = TextFile(notes, text=["note"], person="patient", language="en", max_share=1.0)
-        return Job(model(n_steps=4), source, tmp_path / "out", budget=budget, on_forecast=quiet, **more)
-
+    job = partial(bought, notes, tmp_path)
     with pytest.raises(KeyboardInterrupt):
-        job(budgets[0], progress=lambda: nullcontext(stops)).run()
+        job(budget=budgets[0], **STOPS).run()
     with pytest.raises(ValueError, match="the budget of a .* pays for the run in"):
-        job(budgets[1], resume=True).run()
+        job(budget=budgets[1], resume=True).run()
     assert budgets[1].spent == 0
-    assert job(budgets[0], resume=True).run().model.n_steps_ == 4
+    assert job(budget=budgets[0], resume=True).run().model.n_steps_ == 4
 
 
 def test_messages_speak_of_parameters_to_python_and_of_options_to_the_shell(notes, tmp_path, capsys):
@@ -152,17 +154,11 @@ def test_messages_speak_of_parameters_to_python_and_of_options_to_the_shell(note
 def test_a_run_stays_with_its_purchase_or_without_one(first, then, notes, tmp_path):
     """Words that the other one purchased would be in no statement; nothing is spent on them."""
 
-    def stops(progress):
-        raise KeyboardInterrupt
-
     def job(vocab, **more):
-        source = TextFile(
-            notes, text=["note"], person="patient", max_share=1.0, vocab=vocab, stop_words="none", language="en"
-        )
-        return Job(model(n_steps=4), source, tmp_path / "out", on_forecast=quiet, **more)
+        return bought(notes, tmp_path, {"vocab": vocab, "stop_words": "none"}, **more)
 
     with pytest.raises(KeyboardInterrupt):
-        job(first, progress=lambda: nullcontext(stops)).run()
+        job(first, **STOPS).run()
     files = [path for path in tmp_path.rglob("*") if path.is_file() and path.name != "lock"]
     before = [path.read_bytes() for path in files]
     with pytest.raises(ValueError, match="holds a run with (a|no) vocabulary purchase; expected the same vocab, or"):
@@ -174,20 +170,10 @@ def test_a_run_stays_with_its_purchase_or_without_one(first, then, notes, tmp_pa
 
 def test_a_purchase_has_the_bounds_of_its_question(notes, tmp_path):
     """A purchase that was begun, and a finished model; what is refused before it spends has status "planned"."""
-
-    def stops(self, release):
-        real(self, release)
-        raise KeyboardInterrupt
-
-    def job(**read):
-        source = TextFile(notes, **{"text": ["note"], "person": "patient", "language": "en", "max_share": 1.0} | read)
-        return Job(model(n_steps=4), source, tmp_path / "out", resume=True, on_forecast=quiet)
-
-    real = RunFolder.keep_release
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(RunFolder, "keep_release", stops)
+    job = partial(bought, notes, tmp_path, resume=True)
+    with stopping_after(0):
         job().run()
-    refused = job(max_share=0.9)
+    refused = job({"max_share": 0.9})
     with pytest.raises(ValueError, match=r"max_share = 1.0, this fit has 0.9"):
         refused.run()
     assert refused.status is Status.PLANNED
@@ -198,5 +184,5 @@ def test_a_purchase_has_the_bounds_of_its_question(notes, tmp_path):
         "vocab = 'private', this fit has another tuple": dict(vocab="public:en"),
     }.items():
         with pytest.raises(ValueError, match=match):
-            job(**changed).run()
+            job(changed).run()
     assert job().run().note.endswith("nothing was spent.")

@@ -143,24 +143,11 @@ def test_a_language_without_public_topics_is_refused_with_the_remedy(door, tmp_p
         ("e\u0301a", "'\u00e9a'"),
     ],
 )
-@pytest.mark.parametrize("door", ("python", "shell"))
-def test_an_entry_that_no_text_can_have_is_named_with_what_it_is_read_as(prior, entry, read, door, tmp_path, capsys):
-    table, words, out = tmp_path / "notes.csv", tmp_path / "words.txt", tmp_path / "m"
-    table.write_text("note\n" + "bababa\n" * 500)
-    words.write_text("\n".join([*WORDS, entry]), "utf-8")
-    if door == "python":
-        with pytest.raises(ValueError) as refused:
-            PrivateTopics(2.0, public_prior=prior, vocab=[*WORDS, entry]).fit(table, text="note", out=out)
-        said = str(refused.value)
-    else:
-        prior.save(tmp_path / "prior.npz")
-        fit = ["fit", "lda", table, "--text", "note", "--vocab", words, "--public-prior", tmp_path / "prior.npz"]
-        assert main([*map(str, fit), "--epsilon", "2", "--out", str(out)]) == 2
-        said = capsys.readouterr().err.strip()
-    assert (
-        f"1 of 401 entries can never be counted: {entry!r} is read as {read}; expected words as texts are read" in said
-    )
-    assert not out.exists() and not (tmp_path / "m.run").exists()
+def test_an_entry_that_no_text_can_have_is_named_with_what_it_is_read_as(prior, entry, read, tmp_path):
+    said = f"1 of 401 entries can never be counted: {entry!r} is read as {read}; expected words as texts are read"
+    with pytest.raises(ValueError, match=re.escape(said)):
+        PrivateTopics(2.0, public_prior=prior, vocab=[*WORDS, entry]).fit(["bababa"] * 500, out=tmp_path / "m")
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("door", ("fit lda text.csv --epsilon 2 --out m", "start text.csv --yes", "prior text.csv"))
