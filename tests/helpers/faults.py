@@ -11,7 +11,7 @@ from vips_fast import BayesianLogisticRegression, LatentDirichletAllocation, Pub
 from vips_fast.accounting import GaussianEvent, PoissonSampledEvent, SelfComposedEvent
 from vips_fast.audit import Part
 from vips_fast.engine.statement import Privacy
-from vips_fast.engine.units import UnitBlock, unpack_block
+from vips_fast.engine.units import UnitBlock
 from vips_fast.kernels import add_rounded_gaussian
 from vips_fast.models.logistic.spherical import SphericalModel
 
@@ -237,33 +237,6 @@ class OfTopics(Part):
         return getattr(self.inner, "model", self.inner)
 
 
-class WeighsAfterTheClip(OfTopics):
-    """Words are weighed by their scales when the contribution has been clipped."""
-
-    def contribute(self, block, words, out, scratch):
-        if out.ndim == 1:  # a score
-            return self.inner.contribute(block, words, out, scratch)
-        weight, self.topics._weight = self.topics._weight, None
-        clipped = np.zeros_like(out)
-        self.inner.contribute(block, words, clipped, scratch)
-        self.topics._weight = weight
-        out += np.trunc(clipped * (1.0 if weight is None else weight[:, None])).astype(np.int64)
-
-
-class DividesAfterTheClip(OfTopics):
-    """Topics' entries are divided after the clip. By their scales."""
-
-    def contribute(self, block, words, out, scratch):
-        if out.ndim == 1:  # a score
-            return self.inner.contribute(block, words, out, scratch)
-        floor, self.topics._floor = self.topics._floor, 0.0
-        clipped = np.zeros_like(out)
-        self.inner.contribute(block, words, clipped, scratch)
-        self.topics._floor = floor
-        share = self.topics._table[:, : out.shape[1]]
-        out += np.trunc(clipped / np.sqrt(share + floor) if floor else clipped).astype(np.int64)
-
-
 class DividesByTheMinibatch(OfTopics):
     """A topic's scale follows the documents at hand, beside its share."""
 
@@ -336,12 +309,6 @@ RootHalfOfNoise = type("RootHalfOfNoise", (WeakNoise,), {"factor": 0.5**0.5})
 FiftiethOfNoise = type("FiftiethOfNoise", (WeakNoise,), {"factor": 0.02})
 
 
-class NoisePerWorker(Part):
-    def add_noise(self, sums, key, n_threads=1):
-        for _ in range(n_threads):
-            self.inner.add_noise(sums, key, n_threads)
-
-
 class OneKey(Part):
     def __init__(self, inner):
         super().__init__(inner)
@@ -381,22 +348,6 @@ class StatedAsPoisson(Part):
     def event(self, noise_multiplier):
         step = PoissonSampledEvent(1 / self.n_batches, GaussianEvent(noise_multiplier))
         return SelfComposedEvent(step, self.n_batches)
-
-
-class RealisedBatch(Part):
-    """Sums over the batch that was drawn. They replace the expected one of 20."""
-
-    def sum(self, model, records, rows, words, diagnostics=None):
-        fine = self.inner.sum(model, records, rows, words, diagnostics)
-        return fine * 20 // max(1, len(rows))
-
-
-class ClipsRows(Part):
-    """Each row is clipped on its own, and their sum is not."""
-
-    def contribute(self, block, words, out, scratch):
-        rows, words, _ = unpack_block(block, words)
-        self.inner.contribute(rows, words, out, scratch)
 
 
 class SplitsPersons(Part):
