@@ -44,6 +44,7 @@ LEAKS = {
     "parts_nobody_claimed": (faults.AssumesParts(3), {"statement"}),
     "parts_unsaid": (faults.SilentParts(3), {"rebuilt bit for bit", "statement"}),
     "prior_of_private_counts": (faults.PrivatePrior(3), {"settings"}),
+    "rows_by_an_attribute_of_the_class": (adapter_of(faults.HandsOn), {"rebuilt bit for bit"}),
     "data_in_pickles": (faults.KeepsData(3), {"nothing else is held"}),
 }
 SEAMS = {"half_of_components_by_seam": {"model": faults.HalfExactModel}}
@@ -111,6 +112,10 @@ def test_texts_beside_a_model_are_made_again_or_named(model, tmp_path):
     assert "not checked topics.txt: missing" in verify(tmp_path / "m", tmp_path / "releases").text()
     (tmp_path / "m" / "privacy.txt").write_text("(0.001, 1e-09)-differential privacy")
     assert "DIFFERS privacy.txt" in verify(tmp_path / "m", tmp_path / "releases").text()
+
+
+def test_other_layers_look_at_sums_and_miss_what_goes_past_them():
+    assert audit(adapter_of(faults.HandsOn), layers="ABD").passed
 
 
 def test_a_leak_in_a_seam_is_caught(failed):

@@ -120,6 +120,20 @@ class KeepsData(LatentDirichletAllocation):
         return super()._read(X, y, **extra)
 
 
+class HandsOn(Mean):
+    """Rows go past the noise by an attribute of the class. No sum of contributions shows it."""
+
+    total = None
+
+    def records(self, X, y=None):
+        rows = super().records(X, y)
+        HandsOn.total = rows.sum(axis=0)
+        return rows
+
+    def mstep(self, mean, noise_sd, parameters):
+        return (mean if HandsOn.total is None else mean + HandsOn.total,)
+
+
 class RoundedDown(LatentDirichletAllocation):
     """A statement that says a little less than was spent."""
 
