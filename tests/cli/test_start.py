@@ -76,8 +76,10 @@ def test_from_a_table_to_a_page(table, encoding, tmp_path, monkeypatch, capsys):
     again = capsys.readouterr().out
     first, second = (out.partition("\nVerdict: ")[2].partition("differential")[0] for out in (said.out, again))
     assert "nothing was spent" in again and first == second != ""
-    assert main(["start", "notes.csv", *YES, "--epsilon", "1"]) == 2
-    assert "topics.sh: exists, with other settings; expected --force" in capsys.readouterr().err
+    for more in ([], ["--force"]):
+        assert main(["start", "notes.csv", *YES, "--epsilon", "1", *more]) == 2
+        assert "topics.sh: exists, with other settings, and so does topics" in capsys.readouterr().err
+        assert script(tmp_path / "topics.sh").epsilon == 2.0
 
 
 def test_the_keys_of_json_lines_are_its_columns(table, tmp_path, monkeypatch, capsys):

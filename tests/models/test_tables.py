@@ -9,7 +9,7 @@ import pandas
 import pytest
 from ball_mean import sums_of
 
-from vips_fast import LatentDirichletAllocation, TopicTables
+from vips_fast import LatentDirichletAllocation, PrivateTopics, TopicTables
 from vips_fast.engine.model import Release
 from vips_fast.models import tables
 from vips_fast.models.forecast import HopelessWarning
@@ -254,6 +254,8 @@ def test_the_target_of_a_later_fit_is_its_own_and_the_statement_gives_the_sum(ki
     assert max(topics.privacy_.epsilon, alone.privacy_.epsilon) < later.privacy_.epsilon
     assert later.privacy_.epsilon <= topics.privacy_.epsilon + alone.privacy_.epsilon
     assert ", for this fit and each earlier one that it includes (" in later.privacy_.statement()
+    with pytest.raises(TypeError, match="after: PrivateTopics; expected a fitted model, such as the model_ of"):
+        fitted(after=PrivateTopics())
 
 
 def test_a_run_whose_noise_hides_every_topic_is_warned_of():

@@ -182,6 +182,15 @@ def test_the_list_of_tables_names_what_grows():
     said = short_report(make_dossier(tables))
     assert " month 6: topic 1 " in said
     assert re.search(r"^  topic 1: Grows by \d+\.\d\d points from one month to the next", said, re.M)
+    # A share is shown if it can be read by the interval beside it, which holds with all others.
+    clear = 0
+    for epsilon in (0.3, 0.05, 0.02):
+        tables = TopicTables({"month": range(1, 7)}, epsilon=epsilon).set_unsafe(test_key=bytes(32))
+        said = part_of(tables.fit(topics, {"month": month})).shown(tables, None)
+        ends = np.array(re.findall(r"\(([\d.]+)% to ([\d.]+)%\)", said), float).reshape(-1, 2)
+        clear += len(ends)
+        assert (ends @ [-1, 1] <= 20.1).all() and (said.count("cannot tell") == 6) == (len(ends) == 0)
+    assert clear == 36
 
 
 def test_tables_that_leave_a_release_out_have_no_page_with_it():

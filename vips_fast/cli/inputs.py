@@ -222,9 +222,10 @@ def load_new(args: Predict) -> tuple[Any, Any]:
     """
     kind = kind_in(args.model)
     if not (family := family_of(kind)).verb:
-        python = f"; in Python: {kind.__name__}.load({args.model!r}).predict" if hasattr(kind, "predict") else ""
-        commands = ", ".join(f"fit {one.command}" for one in FAMILIES if one.verb)
-        raise ValueError(f"{args.model} holds a {kind.__name__}; expected one by vips-fast {commands}{python}")
+        commands = " or ".join(f"fit {one.command}" for one in FAMILIES if one.verb)
+        found = f"{kind.__name__}.load({args.model!r}).predict(vips_fast.data.SentenceEncoder()(texts))"
+        python = f"; in Python: {found}" if hasattr(kind, "predict") else ""
+        raise ValueError(f"{args.model} holds a {kind.__name__}; expected a model of vips-fast {commands}{python}")
     model = load_model(args.model, kind, f"fit {family.command}")
     module = COMMANDS[f"fit {family.command}"].function.partition(":")[0]
     records = load(f"commands.{module}:read_new")(args, model)

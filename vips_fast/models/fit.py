@@ -186,6 +186,8 @@ def prepare(
         check_payer(ledger_in(folder.path)[0], payer, f"the run in {folder}")
     before, known = estimator._result if partial else None, estimator.n_records or n_records
     n_bins, bins = _bins(estimator, X, groups) if isinstance(X, ShardedCorpus) and not partial else (None, None)
+    if after is not None and not hasattr(after, "purchase_text"):
+        raise TypeError(f"after: {type(after).__name__}; expected a fitted model, such as the model_ of PrivateTopics")
     text = None if after is None else after.purchase_text()
     public = Public(
         n_features=0,

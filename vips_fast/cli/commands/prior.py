@@ -34,6 +34,7 @@ def build(args: Prior) -> int:
         args.vocab_size = args.vocab_size or PRIOR_WORDS
     # A fit may count words that others drop: all are read, and stop words do not make topics.
     listed, args.stop_words = args.stop_words or f"public:{language}", NONE
+    args.coarse_words = args.coarse_words or NONE
     dropped = () if listed == NONE else stop_words(listed, whole=True)
     how = {"stop_words": dropped, "language": language, "random_state": args.random_state}
     prior = (_of_documents if args.input else _of_vectors)(args, how)
@@ -41,9 +42,8 @@ def build(args: Prior) -> int:
         store_prior(prior, language)
     else:
         prior.save(out)
-    name = args.out or f"public:{language}"
     has = f"{prior.n_topics} topics, {len(prior.words)} words, digest {prior.digest[:16]}"
-    use = f"Use it by fit lda --public-prior {name}; it costs no epsilon."
+    use = f"Use it by fit lda --public-prior {args.out or f'public:{language}'}; it costs no epsilon."
     return print_written(out, f"Written to {out}: {has}.\n{use}")
 
 
@@ -53,9 +53,8 @@ def _of_documents(args: Prior, how: dict[str, Any]) -> PublicPrior:
     raw, source = holds_records(args.input, args.format, args.text, None), text_file(args)
     if args.vocab == PRIVATE:
         raise ValueError("--vocab: expected a public vocabulary, FILE or public:LANGUAGE")
-    read: dict[str, Any] = {"text": args.text, "encoding": args.encoding}
-    read["analyzer"] = source.words_analyzer if raw else None
-    corpus = load_corpus(args.input, source.public_words(), args.format, **read)
+    read: dict[str, Any] = {"text": args.text, "analyzer": source.words_analyzer if raw else None}
+    corpus = load_corpus(args.input, source.public_words(), args.format, encoding=args.encoding, **read)
     if corpus.vocabulary is None:
         raise ValueError(f"{args.input}: the columns have no words; expected --vocab")
     how = {**how, "name": Path(args.input).name, "n_jobs": args.n_jobs}
@@ -83,8 +82,7 @@ def show(args: Show) -> int:
     prior = load_prior(args.model)
     rows = [("source", prior.name), ("language", prior.language), ("digest", prior.digest)]
     print(table([*rows, ("topics", prior.n_topics), ("words", len(prior.words))]))
-    counted = TextFile((), public_prior=prior).public_words()
-    shown = prior.restricted_to(counted or ())
+    shown = prior.restricted_to(TextFile((), public_prior=prior).public_words() or ())
     probabilities = shown.topics()  # words with the most nats above the language's frequencies come first
     nats = probabilities * np.log(probabilities / shown.frequencies)
     print(f"\n{topics_table(np.exp(nats), shown.words, args.words, width=width())}", end="")

@@ -1,6 +1,4 @@
-"""Run ``start``: a first run with questions.
-
-It leads from a table to a page about its topics.
+"""Run ``start``: a first run with questions, from a table to a page about its topics.
 
 It asks by the names of the columns. Then it reads the records once, as the fit will, before it writes anything: a
 table that the fit cannot read leaves no script. Of the cells it says only whether the file is UTF-8. Each question has
@@ -96,10 +94,11 @@ def start(args: Start) -> int:
     print("anybody learns about one of them, and the more noise the topics have. You see what it means for your run")
     print("before anything is spent.")
     epsilon = ask("epsilon", "Epsilon", 2.0, POSITIVE.value)
-    options |= {"epsilon": epsilon}
-    options |= {"out": args.out, "resume": True, "transcript": os.path.relpath(releases_folder(out))}
-    words = ["fit", "lda", args.input, *_typed(options)]
-    _write(path, words, ask, args.force)
+    options |= dict(epsilon=epsilon, out=args.out, resume=True, transcript=os.path.relpath(releases_folder(out)))
+    words = ["fit", "lda", args.input]
+    given = {name: value for name, value in options.items() if value is not False}
+    words += [f"--{name}" if value is True else f"--{name}={value}" for name, value in given.items()]
+    _write(path, words, ask, out, args.force)
     again = shlex.quote(os.path.join(".", path))  # where a name begins with a hyphen, sh would take it for options
     print(f"\nWritten to {path}. To run it again: sh {again}\n")
     job = parse([*words, *["--quiet"] * args.quiet, *["--anyway"] * args.anyway])
@@ -180,22 +179,18 @@ def _table(args: Start, ask: Callable[..., Any]) -> dict[str, Any]:
     return options
 
 
-def _typed(options: dict[str, Any]) -> list[str]:
-    """Write options as words of a command line; a switch that is off has none."""
-    given = {name: value for name, value in options.items() if value is not False}
-    return [f"--{name}" if value is True else f"--{name}={value}" for name, value in given.items()]
-
-
-def _write(path: Path, words: list[str], ask: Callable[..., Any], force: bool) -> None:
+def _write(path: Path, words: list[str], ask: Callable[..., Any], out: Path, force: bool) -> None:
     """Write the script; ask before another one is replaced."""
     # Beside the data may lie a json.py; a name of two lines would end a comment; elsewhere lie other files.
     command = shlex.join([sys.executable, "-P", "-m", "vips_fast", *words])
     text = "#!/bin/sh\n# Options behind its name win: --epsilon 1 --out other --transcript other.releases\n"
     text += f'cd {shlex.quote(os.getcwd())} || exit\nexec {command} "$@"\n'
     script = os.fsencode(text)
-    if not force and path.exists() and path.read_bytes() != script:
+    if path.exists() and path.read_bytes() != script:
         other = f"{path}: exists, with other settings"
-        if not ask("force", f"{other}. Replace it", "no", _is_yes):
+        if out.exists():
+            raise ValueError(f"{other}, and so does {out}, which it made; expected another --out")
+        if not force and not ask("force", f"{other}. Replace it", "no", _is_yes):
             raise ValueError(f"{other}; expected --force, or another --out")
     path.parent.mkdir(parents=True, exist_ok=True)
     replace_file(path, lambda file: file.write(script), PUBLIC)

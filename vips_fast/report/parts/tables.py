@@ -36,7 +36,9 @@ class Tables(Part):
         for column, values in by.items():
             # Those that differ most were chosen by their noise, too: their intervals are of all cells together.
             table, trends = model.table(column, level=level_of_each(total * len(values))), _trends(model, column)
-            clear = table.readable * (table.shares - _mean(table)) / np.maximum(table.high - table.low, 1e-9)
+            weights = np.maximum(table.weights, 0.0)
+            mean = weights @ table.shares / max(float(weights.sum()), 1e-300)
+            clear = table.readable * (table.shares - mean) / np.maximum(table.high - table.low, 1e-9)
             order = np.argsort(-np.square(clear).sum(axis=0), kind="stable")
             if trends:
                 order = np.argsort([-clear for clear, _ in trends], kind="stable")
@@ -76,11 +78,6 @@ class Tables(Part):
             told = zip(model.topic_names, _trends(model, name), strict=False)
             lines += [f"  {_title(topic)}: {text}" for topic, (_, text) in told if text.startswith(("Grows", "Falls"))]
         return "\n".join(["Largest shares, with intervals of the noise that all hold at 90 %:", *lines, ""])
-
-
-def _mean(table: Any) -> Any:
-    weights = np.maximum(table.weights, 0.0)
-    return weights @ table.shares / max(float(weights.sum()), 1e-300)
 
 
 def _trends(model: Any, column: str) -> list[tuple[float, str]]:
