@@ -39,7 +39,7 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "panel.md"
 PERSONS, EPSILONS, SEEDS, DELTA = (300, 800, 3000, 10**9), (1.0, 2.0, 4.0), (0, 1), 1e-6
 COMMIT = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
 #: Signals from which topics of the records' own may begin, and what may widen an interval: `choice`.
-SIGNALS = (1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 6.0, 8.0, 12.0, math.inf)
+SIGNALS = (2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 10.0, 12.0, 16.0, math.inf)
 WIDENINGS = tuple(miss / 100 for miss in range(2, 11))
 #: What takes one part out of the path; corpora that show what it wins.
 WITHOUT = {

@@ -310,14 +310,15 @@ def test_the_order_of_steps(n_steps, noise, kinds, no_own_topics):
 
 
 def test_topics_of_the_records_own_begin_where_they_stand_clear():
-    """Many records, or little noise, and words enough that go together."""
+    """Many records, or little noise, and words enough that go together; columns that nobody uses do not count."""
     for noise, n, length in product((0.3, 300.0), (N, 100 * N), (8, 40)):
         model = topics(noise_multiplier=noise, n_records=n, doc_length=length).prepare(documents(50, V)).model
         assert (model._affordable_topics() > 0) == (length == 40 and (noise < 1 or n > N))
-    assert (
-        fitted(noise_multiplier=1000.0)._restored()._own is None
-        and fitted(noise_multiplier=0.3)._restored()._own is not None
-    )
+    forms = sp.hstack([documents(N, V), sp.csr_array((N, 2000 - V), dtype=np.int32)], format="csr")
+    texts = documents(N, 2000)
+    for noise, X, own in ((1000.0, None, False), (0.3, None, True), (16.0, forms, True), (16.0, texts, False)):
+        model = fitted(X, X is not None and prior_of(2000), noise_multiplier=noise)
+        assert (model._restored()._own is not None) == own
 
 
 @pytest.mark.parametrize("own", [False, True])

@@ -13,8 +13,8 @@ A language's topics are public (`vips_fast.models.lda.prior`). The records say t
    that the noise would hide it, one step only compares the priors, or none if that would not tell either. Words have
    the other steps.
 
-With very many units (`_OWN_SIGNAL`) most steps of words become steps of topics of the records' own, fitted by
-`vips_fast.models.lda.model.LdaModel`; the public topics stay beside them.
+With very many units, or few words in use (`_OWN_SIGNAL`), most steps of words become steps of topics of the records'
+own, fitted by `vips_fast.models.lda.model.LdaModel`; the public topics stay beside them.
 
 All read-outs are post-processing of releases. docs/panel.md has what each part wins.
 """
@@ -69,9 +69,9 @@ _REST = 0.4
 _MOST, _BEFORE = 4.0, 0.2
 #: Integer units of a nat.
 _NAT = 2**20
-#: Words of a unit over the noise of a word, summed over units, and counted words of a usual unit, from which topics of
-#: the records' own win (docs/panel.md): shorter texts say little about which words go together.
-_OWN_SIGNAL, _OWN_LENGTH = 4.0, 12.0
+#: Words of a unit over the noise of a used word, summed over units, and counted words of a usual unit, from which
+#: topics of the records' own win (docs/panel.md): shorter texts say little about which words go together.
+_OWN_SIGNAL, _OWN_LENGTH = 7.0, 12.0
 #: Of topics of the records' own the first step, after lengths and four of words; the share of public topics beside
 #: them; their `TOTALS`, and the fewest.
 _FIRST_OWN, _BESIDE, _OWN_TOTALS, _FEWEST = 5, 0.1, (3.0, 1.0, 9.0), 10
@@ -117,6 +117,11 @@ class WordsRead(NamedTuple):
     spread: np.ndarray
     mixture: np.ndarray
     total: float
+
+    @property
+    def used_words(self) -> float:
+        """As many words of equal shares have the perplexity of the masses."""
+        return math.exp(-float((self.masses * np.log(self.masses)).sum()))
 
 
 def read_words(x: np.ndarray, sd: np.ndarray, topics: np.ndarray, weights: np.ndarray) -> WordsRead:
@@ -622,19 +627,19 @@ class PublicTopicsModel(Model):
         return int(min(self._first_score, self._n_steps)) - _FIRST_OWN
 
     def _own_signal(self) -> float:
-        """Words of a unit over the noise of a word, summed over units; 0 if no steps are left or texts are short."""
-        left = self._own_steps
-        short = left < 5 or self._lengths.median < _OWN_LENGTH
-        if short or self._mechanism is None or self._mechanism[0].noise_multiplier == 0:
+        """Words of a unit over the noise of a used one, over all units; 0 if no steps are left or texts are short."""
+        left, short = self._own_steps, self._lengths.median < _OWN_LENGTH
+        if left < 5 or short or self._mechanism is None or self._mechanism[0].noise_multiplier == 0:
             return 0.0
         mechanism, sampler = self._mechanism
         noise = mechanism.noise_sd / self.clip / sampler.expected_batch_size * self.n_records / math.sqrt(left)
-        return float(self.n_records * math.sqrt(self._lengths.median) / (self.n_words * noise))
+        return float(self.n_records * math.sqrt(self._lengths.median) / (self.read_out.used_words * noise))
 
     def _affordable_topics(self) -> int:
         """Number of topics of the records' own that stand clear of the noise; 0 if public ones win."""
-        signal = self._own_signal()
-        return min(self.n_topics, max(round(1.5 * signal), _FEWEST)) if signal >= _OWN_SIGNAL else 0
+        if (signal := self._own_signal()) < _OWN_SIGNAL:
+            return 0
+        return min(self.n_topics, max(round(1.5 * signal * self.read_out.used_words / self.n_words), _FEWEST))
 
     def _topics_model(self, number: int) -> LdaModel:
         settings = replace(
