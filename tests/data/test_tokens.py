@@ -34,6 +34,7 @@ from vips_fast.data.own_words import own_words
         ("\ud55c\uad6d\uc5b4 \uae00", "\ud55c\uad6d\uc5b4 \uae00"),
         ("cafe\u0301 caf\u00e9", "caf\u00e9 caf\u00e9"),
         ("Don\u2019t 'quote' O'Neill's ''", "don't quote o'neill's"),
+        ("L\u2019eau d'\u00e9t\u00e9, qu'il, aujourd'hui; dell'acqua", "eau \u00e9t\u00e9 il aujourd'hui acqua"),
         ("n_samples 3.14 e.g. vice-president l\u00b7l", "n samples 3 14 e g vice president l\u00b7l"),
         ("co\u00adoperate \ufb01ne\u00a0\u00bd", "cooperate fine 1 2"),
         ("\ud800a\udfff \u0301 \U0001f600", "a"),  # halves of surrogates, a lone mark, a picture

@@ -91,6 +91,10 @@ _ALONE = (
 )
 #: What `_pattern` finds in ASCII.
 _ASCII = re.compile("[a-z0-9]+(?:'[a-z0-9]+)*")
+#: Articles, pronouns and prepositions that French, Italian and Catalan elide: "l'eau" is a form of "eau".
+_ELIDED = re.compile(
+    r"(?<![\w'])(?:[cdjlmnstv]|(?:jus|lors|puis|quoi)?qu|(?:a|co|da|de|ne|que|su)ll|(?:a|da|de|ne|su)?gl|quest|un)'(?=\w)"
+)
 _DIGIT = re.compile(r"\d")
 #: Pieces of texts whose tokens are remembered: some 20 MB.
 _REMEMBERED = 1 << 18
@@ -139,10 +143,10 @@ class Analyzer:
     words : {"unicode", "jieba", "sudachi", "pythainlp"}
         "unicode": words after UAX 29, of the text in NFKC and case-folded. These are runs of letters, digits and their
         combining marks, with apostrophes (and the Catalan middle dot) between them. Unlike UAX 29, an underscore, a
-        full stop or a comma always separates. In scripts that are written without spaces each letter is a token:
-        ``ngrams`` makes words of them. Of more than 30 marks in a row, the most of UAX 15's stream-safe text, only the
-        first 30 count. The last three are "unicode" with segmenters of Chinese, Japanese and Thai (the extra
-        "segment").
+        full stop or a comma always separates, and an elided word is left out: "l'eau" is "eau". In scripts that are
+        written without spaces each letter is a token: ``ngrams`` makes words of them. Of more than 30 marks in a row,
+        the most of UAX 15's stream-safe text, only the first 30 count. The last three are "unicode" with segmenters of
+        Chinese, Japanese and Thai (the extra "segment").
     min_length : int
         Shorter tokens are left out, in characters.
     numbers : {"keep", "mixed", "drop"}
@@ -203,10 +207,10 @@ class Analyzer:
         if piece.isalnum():  # only ASCII letters and digits: one word
             return [text] if self._kept(text) else []
         if piece.isascii():
-            found = _ASCII.findall(text)
+            found = _ASCII.findall(_ELIDED.sub("", text))
         else:
             folded = _normal(text.replace("\u00ad", "")).casefold()
-            text = _normal(folded).replace("\u2019", "'")
+            text = _ELIDED.sub("", _normal(folded).replace("\u2019", "'"))
             found = self._segmented(text) if self.words in SEGMENTERS else _pattern().findall(text)
         return [token for token in found if self._kept(token)]
 
