@@ -204,14 +204,14 @@ def test_a_first_run_keeps_what_verify_needs(table, tmp_path, capsys):
 
 
 @pytest.mark.parametrize("more, spends", [((), False), (("--anyway",), True), ((*YES, "--anyway"), True)])
-def test_where_the_records_add_little_a_fit_is_no_default(table, tmp_path, monkeypatch, capsys, more, spends):
+def test_where_hardly_a_word_stands_clear_a_fit_is_no_default(table, tmp_path, monkeypatch, capsys, more, spends):
     (tmp_path / "notes.csv").write_text("\n".join(table.splitlines()[:9]), encoding="utf-8")
     for out, answers in (("asked", ()), ("few", YES)):
         answered(monkeypatch, "\n" * 20)
         code = main(["start", "notes.csv", "--language", "en", "--out", out, *answers, *more])
         assert (code == 0) == spends == (tmp_path / out).exists()
         said = capsys.readouterr()
-        assert "the records add little to what is public" in said.out
+        assert "hardly a word stands clear of the noise" in said.out
         assert (f"nothing was spent; {out}.sh keeps the answers; expected --anyway, or more persons" in said.err) == (
             not spends
         )

@@ -279,7 +279,7 @@ class Start(Input, Target, command="start", function="start:start"):
     invalid: invalid records, such as those without a person: refuse the data (default), or drop them
     epsilon: privacy loss of one person; default 2
     language: of the texts, which has public topics; has no default
-    anyway: fit although the forecast, from public numbers, expects that the records add little, or nothing but noise
+    anyway: fit although the forecast, from public numbers, expects that hardly a word stands clear of the noise
     out (DIR): folder to write, default topics; OUT.sh is a script that fits again
     force: replace another script
     yes: ask nothing and open no page: take and print the default of every missing option that has one

@@ -207,7 +207,7 @@ def _confirm(args: Start, ask: Callable[..., Any], epsilon: float, path: Path, f
     if forecast.risk:
         print(f"\n{paragraph(forecast.risk, width())}\n")
     if little := forecast.gain < _LITTLE:
-        print("By the forecast the records add little to what is public.")
+        print("By the forecast hardly a word stands clear of the noise.")
     usual = "no" if little and not args.anyway else "yes"
     question = f"Spend epsilon = {rounded_up(epsilon)} of each {forecast.unit}'s privacy on that"
     if not ask("anyway", question, usual, _is_yes):
