@@ -52,7 +52,7 @@ RATES, MEANS = (0.01, 0.05, 0.16, 0.5), (0.1, 1.0, 5.0, 20.0)
 KINDS_AND_RATES = [(kind, rate) for kind, rate in product(KINDS, RATES) if kind not in STRONG or rate > 0.1]
 #: Records and epsilon, with the number of runs of a cell.
 SIZES = {(30_000, 1.0): 20, (30_000, 4.0): 20, (3_000, 4.0): 20}
-OF_COUNTS = {(30_000, 1.0): 20, (30_000, 4.0): 20}
+OF_COUNTS = {(30_000, 1.0): 20, (30_000, 4.0): 20, (3_000, 4.0): 20}
 
 
 def rows_of(kind: str, n: int, d: int, rng: np.random.Generator) -> np.ndarray:

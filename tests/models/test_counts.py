@@ -89,6 +89,19 @@ def test_intervals_cover(epsilon, exposed, fits):
     assert abs(hits - expected) <= 3 * (0.1 * expected) ** 0.5, hits
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize(
+    ("epsilon", "exposed", "known"), [(0.5, False, 0), (0.5, True, 0), (8.0, False, 4), (8.0, True, 4)]
+)
+def test_no_effect_is_known_where_noise_moves_the_centers_far(epsilon, exposed, known):
+    """Their curvature is none of the result's: with 3,000 records at epsilon = 1, intervals held .53 to .86."""
+    for seed in range(8 if exposed and not known else 2):
+        X, y, exposure = events(seed, exposed=exposed)
+        model = CountRegression(row_norm=2.0, largest=15.0, epsilon=epsilon, delta=1e-6, n_jobs=1, **bound(exposed))
+        model.set_unsafe(test_key=seed.to_bytes(32, "big")).fit(X, np.minimum(y, 15), exposure)
+        assert sum(one.known for one in model.effects()) == known
+
+
 @pytest.mark.parametrize(("n", "largest", "hidden"), [(4_000, 60.0, True), (100_000, 15.0, False)])
 def test_counts_that_are_more_spread_than_stated_widen_intervals_or_are_warned_of(n, largest, hidden):
     """The fit says that noise hides it, or else intervals are as wide as White's."""

@@ -31,8 +31,9 @@ _FAR = 4.0
 #: From this log ratio on, of a value or of one standard deviation, an effect that has one end is large.
 _LARGE = math.log(3)
 #: Fewest steps of a run with intervals, with the one that measures; and the most that logits may grow, from one half of
-#: the averaged centers to the other. With 5 steps the centers are still on their way, and intervals held .84.
-FEWEST_STEPS, _GROWTH = 10, 0.8
+#: the averaged centers to the other. With 5 steps the centers are still on their way, and intervals held .84. And the
+#: mean square by which log rates at the centers may be apart: beyond it intervals of counts held .80, and else .87.
+FEWEST_STEPS, _GROWTH, _APART = 10, 0.8, 0.2
 #: Fewest records of the rarer class: with 30, intervals held .63.
 _FEWEST_RECORDS = 60
 #: A known effect's curvature is above 0 by this many standard deviations of its noise, of which the second are added to
@@ -258,8 +259,9 @@ class Reading:
         else:
             numbers = (column for column in self.schema.columns if column.kind == "number")
             reach = iter([cast(float, column.high) - cast(float, column.low) for column in numbers])
-            known = [_OF_EVEN * own.per_unit * next(reach) if own.step else _OF_HALVES for own in self.changes]
-            found = np.array(known)
+            found = np.array(
+                [_OF_EVEN * one.per_unit * next(reach) if one.step else _OF_HALVES for one in self.changes]
+            )
         if self.moments is None:
             return found, np.zeros(self.d, dtype=bool)
         variance = self.moments.variances[: self.d]
@@ -323,9 +325,11 @@ class Reading:
         The read-out takes the gradient for linear between the centers and the result, and the curvature for one. So
         what is left of a long way is as wrong as the curvature has changed along it, for all effects: the centers show
         how long it was. From the first half of the averaged ones to the second, logits grow along the result, in their
-        root mean square over the records, by at most `_GROWTH`.
+        root mean square over the records, by at most `_GROWTH`. Noise moves each center, too. The curvature of counts
+        follows their rate: where centers are far apart, the gradients' average is not the one at the average center.
         """
-        found, moments = np.full(len(self.weights), self.too_few), self.moments
+        moments, counts = self.moments, not self.labels
+        found = np.full(len(self.weights), self.too_few or (self.steps > 0 and moments is None and counts))
         if not self.steps or moments is None:
             return found
         for k, own in enumerate(self.weights):
@@ -334,6 +338,8 @@ class Reading:
             way, along = centers[-half:].mean(axis=0) - centers[:half].mean(axis=0), moments.matrix @ own
             square = max(float(own @ along), moments.noise * float(own @ own))
             found[k] |= abs(float(along @ way)) > _GROWTH * math.sqrt(square)
+            apart = centers - centers.mean(axis=0)
+            found[k] |= counts and float(((apart @ moments.matrix) * apart).sum(axis=1).mean()) > _APART
         return found
 
     @cached_property
@@ -673,10 +679,7 @@ def counted_findings(model: Any, level: float = 0.99) -> list[str]:
         numbers = zip(read.names, read.changes, shares if told else (), strict=False)
         own = [(name, share, values) for name, change, share in numbers if change.step]
         if counts and told:
-            cut = (
-                "counts are above it and were cut, so that effects are on the mean of the cut counts; expected a "
-                "larger public bound"
-            )
+            cut = "counts are above it and were cut: effects are on cut counts' mean; expected a larger public bound"
             own.append((f"largest={float(one.largest):g}", shares[-2], cut))
         least = max(clear_deviations(len(own), level=level) * sd, _NEXT_TO_NONE)
         for name, share, what in own:
@@ -702,8 +705,7 @@ def findings(model: Any) -> list[str]:
 
     The first released s2, S = sum of b/4 x x^T, says more than the coefficients. Its trace over its entry of the
     constant is at most the rows' mean square length before they are scaled down: longer ones weigh less in both.
-    Its last row gives the mean of the logits, and S itself their spread. The law of the noise in S is known. The last
-    step counts values that were moved to a bound, and counts that were cut.
+    Its last row gives the mean of the logits, and S itself their spread. The law of the noise in S is known.
     """
     read, told, found = reading(model), Told.of(model), counted_findings(model, _SURELY)
     moments, binary = read.moments, len(read.weights) == 1 and bool(read.constant)

@@ -81,10 +81,7 @@ class Regression(PrivateEstimator):
 
     @property
     def _trials(self) -> tuple[float, float, float, float]:
-        """The most trials of a record, the largest factor of x x^T in its curvature, and what forecasts expect.
-
-        These are trials, and a mean count. A label is one trial.
-        """
+        """A record's most trials, its curvature's largest factor of x x^T; trials and mean that forecasts expect."""
         return 1.0, 0.25, 1.0, 0.0
 
     @property
