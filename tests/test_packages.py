@@ -98,7 +98,7 @@ def test_a_missing_package_is_said_with_the_line_to_type(extra, package, call, m
         monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(ImportError) as caught:
         call()
-    shown = {"sklearn": "scikit-learn"}.get(package, package.replace("_", "-"))
+    shown = package.replace("_", "-")
     assert str(caught.value).endswith(f' needs the package {shown}: pip install "vips_fast[{extra}]"')
     assert not Path("curve.png").exists()
 
@@ -114,8 +114,7 @@ def test_the_errors_name_extras_that_hold_their_packages():
                 found.add(ast.literal_eval(node.args[2]))
     assert found == {extra for extra, _, _ in CASES.values()}
     for extra, package, _ in CASES.values():
-        names = ("scikit-learn",) if package == "sklearn" else (package.replace("_", "-"),)
-        assert any(one.startswith(names) for one in EXTRAS[extra]), extra
+        assert any(one.startswith(package.replace("_", "-")) for one in EXTRAS[extra]), extra
     assert EXTRAS["all"] == [f"vips_fast[{','.join(name for name in EXTRAS if name in found)}]"]
     assert "vips_fast[all]" in EXTRAS["test"]
 

@@ -6,8 +6,6 @@ import os
 import re
 import resource
 import shutil
-import signal
-import time
 
 import numpy as np
 import pytest
@@ -25,6 +23,7 @@ from runs import (
     ends,
     estimator,
     fail,
+    holding,
     stopping_after,
     whole,
 )
@@ -388,30 +387,12 @@ def test_a_release_of_an_equal_run_is_refused(tmp_path):
 
 
 def test_a_second_process_is_refused_before_it_reads(tmp_path):
-    reader, writer = os.pipe()
-
-    def holds(progress):
-        os.write(writer, b"x")
-        time.sleep(30)
-
-    child = os.fork()
-    if child == 0:
-        try:
-            calling(estimator("own"), holds).fit(*data("own"), checkpoint=tmp_path)
-        finally:
-            os._exit(3)
-    os.close(writer)  # so that the end of a child that fails is seen
-    try:
-        assert os.read(reader, 1) == b"x"
+    with holding(lambda holds: calling(estimator("own"), holds).fit(*data("own"), checkpoint=tmp_path)) as child:
         second = estimator("own")
         second._read = lambda *a, **k: pytest.fail("the data were read")
         for resume in (True, False):
             with pytest.raises(BlockingIOError, match=f"in use by process {child} since 20") as error:
                 second.fit(None, checkpoint=tmp_path, resume=resume)
             assert str(tmp_path) in str(error.value)
-    finally:
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
-        os.close(reader)
     # The lock of a dead process is free by itself.
     assert bits(estimator("own").fit(*data("own"), checkpoint=tmp_path, resume=True)) == whole("own")

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from cases import EVERY as CASES
 from cases import calling
-from runs import EndsInSum, Stop, ends, fail
+from runs import EndsInSum, Stop, bits, ends, fail
 
 from vips_fast.engine.backend import Threads
 from vips_fast.engine.ledger import Ledger
@@ -46,8 +46,7 @@ def public_view(estimator):
     result = estimator._result
     if result is None:
         return None
-    arrays = {k: v.tobytes() for k, v in {**result.arrays, **result.state}.items()}
-    return arrays, result.ledger.head, str(estimator.privacy_), result.n_steps, repr(estimator)
+    return bits(estimator), result.ledger.head, str(estimator.privacy_), result.n_steps, repr(estimator)
 
 
 # ------------------------------------------------------------------ additivity

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from cases import CASES, EVERY, counts
-from clusters import KEY, bits, keyed, kills, uncollected
+from clusters import KEY, keyed, kills, uncollected
+from runs import bits
 
 from vips_fast import LatentDirichletAllocation, cli
 from vips_fast.data import Batch, write_shards

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from cases import EVERY, MORE
+from runs import bits
 
 from vips_fast.engine.backend import Threads
 from vips_fast.engine.gain import MEASURED
@@ -58,8 +59,7 @@ def fitted(name, place, groups, backend):
     X, *y = data(UNITS * each)
     rows = (each * PLACES[place][:, None] + np.arange(each)).reshape(-1)
     model = make(n_records=UNITS, options={"invalid": "drop"}).set_unsafe(test_key=b"k" * 32)
-    model.fit(broken(X, rows), *y, groups=groups, backend=backend)
-    return {key: array.tobytes() for key, array in model._result.arrays.items()}
+    return bits(model.fit(broken(X, rows), *y, groups=groups, backend=backend))
 
 
 @pytest.mark.filterwarnings("ignore")

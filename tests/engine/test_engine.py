@@ -5,9 +5,11 @@ import math
 import os
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from runs import in_child
 from scipy import stats
 
 from vips_fast.accounting import GaussianEvent, PoissonSampledEvent, WithoutReplacementEvent
@@ -214,15 +216,12 @@ def test_a_ledger_takes_records_from_several_threads():
     """Appending is locked: 8 threads write one chain (fault 13)."""
     ledger, event = Ledger(), GaussianEvent(2.0, relation="add_remove")
 
-    def work():
+    def work(number):
         for _ in range(50):
             ledger.intend(event, clip_norm=1.0, sensitivity=1.0)
 
-    threads = [threading.Thread(target=work) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(work, range(8)))
     assert len(ledger) == 400 and Ledger.from_dict(ledger.to_dict()).head == ledger.head
 
 
@@ -296,10 +295,7 @@ def test_threads_help_within_threads_and_after_a_fork(monkeypatch):
         return sum(found)
 
     assert total(4) == 200
-    child = os.fork()
-    if child == 0:
-        os._exit(0 if total(4) == 200 else 1)
-    assert os.waitpid(child, 0)[1] == 0
+    assert in_child(lambda: os._exit(total(4) != 200)) == 0
 
     def refuse(*arguments):
         raise RuntimeError("can't start new thread")

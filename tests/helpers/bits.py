@@ -17,6 +17,7 @@ from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from unittest import mock
 
 import numpy as np
+import pytest
 import scipy
 import scipy.sparse as sp
 import threadpoolctl
@@ -199,12 +200,8 @@ def _stopped(name, folder):
     make, data = EVERY[name]
     settings = dict(sampling="poisson", n_steps=5, **BATCH)
     stops = calling(make(**settings), lambda progress: progress.step == 2 and fail())
-    try:
+    with pytest.raises(Stop):
         _unsafe(stops).fit(*data(), checkpoint=folder / "run")
-    except Stop:
-        pass
-    else:
-        raise AssertionError("expected a run that stops")
     return _unsafe(make(**settings)).fit(*data(), checkpoint=folder / "run", resume=True)
 
 
@@ -262,11 +259,9 @@ def _paid_stopped(name, folder):
     settings = dict(noise_multiplier=None, n_records=200, n_steps=5)
     keep = dict(checkpoint=folder / "run", resume=True, budget=folder / "b")
     with known_system():
-        try:
+        with pytest.raises(Stop):
             calling(make(**settings), lambda progress: progress.step == 2 and fail()).fit(*data(), **keep)
-        except Stop:
-            return make(**settings).fit(*data(), **keep)
-    raise AssertionError("expected a run that stops")
+        return make(**settings).fit(*data(), **keep)
 
 
 PATHS = {

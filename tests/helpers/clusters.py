@@ -15,11 +15,6 @@ from vips_fast.models.lda.model import LdaModel
 KEY = b"k" * 32
 
 
-def bits(fitted):
-    result = fitted._result
-    return {name: array.tobytes() for name, array in {**result.arrays, **result.state}.items()}
-
-
 def keyed(estimator):
     """Return an estimator with known randomness that counts as private. So a budget takes its fits."""
     estimator._randomness = lambda public: KeyedRandomness(KEY)

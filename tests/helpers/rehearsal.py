@@ -43,13 +43,6 @@ def add(folder, files):
         path.write_text(text, "utf-8")
 
 
-def touched(folder, *names):
-    """List files of a copy that differ from the project's. Below some folders; new ones too."""
-    found = (path.relative_to(folder) for name in names for path in (folder / name).rglob("*") if path.is_file())
-    old = {path: (ROOT / path).read_bytes() if (ROOT / path).is_file() else None for path in found}
-    return {path.as_posix() for path, text in old.items() if text != (folder / path).read_bytes()}
-
-
 def call(folder, *command):
     """Run Python in a folder, and return its output. It imports the folder's package."""
     environment = {**os.environ, "PYTHONPATH": str(folder)}

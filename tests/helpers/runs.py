@@ -3,6 +3,7 @@
 import copy
 import os
 import signal
+import time
 from contextlib import contextmanager
 
 import pytest
@@ -144,6 +145,26 @@ def in_child(function):
         finally:
             os._exit(3)
     return os.waitpid(child, 0)[1]
+
+
+@contextmanager
+def holding(work):
+    """Start a process whose ``work`` calls the function that it is given once it holds something, and wait for that."""
+    hear, say = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            work(lambda *_: (os.write(say, b"x"), time.sleep(60)))
+        finally:
+            os._exit(3)
+    os.close(say)  # so that the end of a child that fails is seen
+    try:
+        assert os.read(hear, 1) == b"x"
+        yield child
+    finally:
+        os.close(hear)
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
 
 
 def read_ledger(path, plan):

@@ -1,13 +1,12 @@
 """The run folder of a job. Its facts, files that are not its own, links, and files that only its owner may read."""
 
-import os
 import shutil
 import signal
 import stat
 
 import pytest
 from advised import Trial
-from runs import Stop, data, estimator
+from runs import Stop, data, die, estimator, in_child
 from written import write_notes
 
 from vips_fast.cli import main
@@ -131,23 +130,16 @@ def test_private_files_are_for_their_owner(stopped, tmp_path):
 def test_a_charge_that_the_ledger_has_not_counts(stage, monkeypatch):
     """A kill between the budget's record and the ledger's."""
 
-    def job():
-        intend = estimators.Ledger.intend
+    intend = estimators.Ledger.intend
 
-        def killed(self, *arguments, **more):
-            if len(self) == 1:
-                os.kill(os.getpid(), signal.SIGKILL)
-            intend(self, *arguments, **more)
+    def killed(self, *arguments, **more):
+        if len(self) == 1:
+            die()
+        intend(self, *arguments, **more)
 
-        estimators.Ledger.intend = killed
-
-    monkeypatch.setattr(estimators, "SystemRandomness", estimators.SystemRandomness)
-    child = os.fork()
-    if child == 0:
-        job()
-        main(stage.line)
-        os._exit(3)
-    assert os.waitpid(child, 0)[1] == signal.SIGKILL and stage.charged() == 2
+    with monkeypatch.context() as patch:
+        patch.setattr(estimators.Ledger, "intend", killed)
+        assert in_child(lambda: main(stage.line)) == signal.SIGKILL and stage.charged() == 2
     assert "1 release and one that was cut short (epsilon" in folders.spent(folders.run_folder(stage.out))
 
 

@@ -7,11 +7,11 @@ leaves each file and link under the test's folder as it was.
 import os
 import re
 import shutil
-import signal
 from pathlib import Path
 
 import numpy as np
 import pytest
+from runs import die, in_child
 
 from vips_fast import LatentDirichletAllocation
 from vips_fast.cli import main
@@ -305,10 +305,7 @@ def test_a_job_removes_only_what_it_put_into_its_folder(here, name, kind):
 
 @pytest.mark.parametrize("inside", ["thesis.doc", "model/thesis.doc", "later/"])
 def test_the_next_writer_leaves_what_is_in_a_part_and_not_ours(here, inside):
-    if (child := os.fork()) == 0:
-        new_folder(here / "topics")
-        os.kill(os.getpid(), signal.SIGKILL)
-    os.waitpid(child, 0)
+    in_child(lambda: (new_folder(here / "topics"), die()))
     (part,) = (path for path in here.iterdir() if path.name.startswith(".topics."))
     (part / inside).parent.mkdir(exist_ok=True)
     (part / inside).mkdir() if inside.endswith("/") else (part / inside).write_text("mine")

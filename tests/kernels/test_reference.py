@@ -6,6 +6,7 @@ import sys
 import threading
 import tomllib
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -974,22 +975,15 @@ def test_kernels_give_the_same_bits_to_many_threads_at_once():
                 for args, kwargs in case.arguments(np.random.default_rng(size), size):
                     options = {"dtype": SINGLE} if case.precisions == BOTH else {}
                     jobs.append((name, ours, args, {**kwargs, **options, "isa": None}))
-    together, found, errors = threading.Barrier(8), [None] * 8, []
+    together = threading.Barrier(8)
 
     def work(number):
-        try:
-            together.wait()
-            order = np.roll(np.arange(len(jobs)), -number * len(jobs) // 8)
-            found[number] = {int(k): bits(jobs[k][1](*jobs[k][2], **jobs[k][3])) for k in order}
-        except BaseException as error:
-            errors.append(error)
+        together.wait()
+        order = np.roll(np.arange(len(jobs)), -number * len(jobs) // 8)
+        return {int(k): bits(jobs[k][1](*jobs[k][2], **jobs[k][3])) for k in order}
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not errors, errors
+    with ThreadPoolExecutor(8) as threads:
+        found = list(threads.map(work, range(8)))
     for k, (name, ours, args, kwargs) in enumerate(jobs):
         alone = bits(ours(*args, **kwargs))
         assert all(one[k] == alone for one in found), (name, kwargs)

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 import scipy.sparse as sp
 from cases import EVERY, MORE
+from runs import bits
 
 from vips_fast import BayesianLogisticRegression, CountRegression
 
@@ -53,10 +54,6 @@ def fitted(name, X, *y, **options):
         warnings.simplefilter("ignore")
         warnings.simplefilter("error", RuntimeWarning)  # which would tell of a record
         return model.fit(X, *y)
-
-
-def bits(model):
-    return {key: array.tobytes() for key, array in model._result.arrays.items()}
 
 
 @ALL

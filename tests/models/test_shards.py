@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse as sp
 from ball_mean import Mean
 from cases import CASES, EVERY
+from runs import bits
 
 from vips_fast import plan, verify
 from vips_fast.accounting import (
@@ -40,11 +41,6 @@ def sharded(path, name, data, persons=None, **options):
     return write_shards(path, batches, kind=KINDS.get(name, "numbers"), **options)
 
 
-def same(first, second):
-    a, b = (model._fitted().arrays for model in (first, second))
-    return a.keys() == b.keys() and all(np.array_equal(a[name], b[name]) for name in a)
-
-
 SETTINGS = {"poisson": dict(sampling="poisson", batch_size=50), "full": dict(sampling="full")}
 SETTINGS["not private"] = dict(private=False, noise_multiplier=None)
 
@@ -59,7 +55,7 @@ def test_a_fit_has_the_bits_of_one_in_memory(tmp_path, name, settings):
     models[2].set_params(n_jobs=4)
     models[0].fit(*data())
     for model in models[1:]:
-        assert same(model.fit(corpus), models[0])
+        assert bits(model.fit(corpus)) == bits(models[0])
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if name != "logistic-paper"])
@@ -73,7 +69,7 @@ def test_persons_in_shards(tmp_path, name, bins):
     numbers = np.repeat(np.arange(len(set(persons))), np.diff(corpus.groups.starts))
     options = {"sampling": "poisson", "batch_size": 20, "options": {"rows_per_group": 3}}
     models = [make(**options).set_unsafe(test_key=KEY) for _ in range(2)]
-    assert same(models[0].fit(*inside, groups=numbers), models[1].fit(corpus, groups=corpus.groups))
+    assert bits(models[0].fit(*inside, groups=numbers)) == bits(models[1].fit(corpus, groups=corpus.groups))
     assert models[1].privacy_.n_records == len(set(persons))
 
 
@@ -97,7 +93,7 @@ def test_invalid_rows_contribute_nothing(tmp_path):
     X[[3, 80, 81]] = np.nan
     models = [make(sampling="full", options={"invalid": "drop"}).set_unsafe(test_key=KEY) for _ in range(2)]
     corpus = sharded(tmp_path / "shards", "logistic", (X, y), invalid="drop")
-    assert same(models[0].fit(X, y), models[1].fit(corpus))
+    assert bits(models[0].fit(X, y)) == bits(models[1].fit(corpus))
     with pytest.raises(ValueError, match="rows: expected finite values, found"):
         sharded(tmp_path / "other", "logistic", (X, y))
     with pytest.raises(ValueError, match="X: expected rows that were all usable"):
@@ -126,7 +122,7 @@ def test_records_of_ones_own_are_made_before_anything_is_spent(tmp_path, monkeyp
     corpus = write_shards(tmp_path / "shards", [Batch(X)], kind="numbers")
     settings = dict(noise_multiplier=1.0, n_steps=2, n_records=100)
     models = [Logarithms(options={"invalid": "drop"}, **settings).set_unsafe(test_key=KEY) for _ in range(2)]
-    assert same(models[0].fit(X), models[1].fit(corpus))
+    assert bits(models[0].fit(X)) == bits(models[1].fit(corpus))
     budget = Budget.create(tmp_path / "b", 9.0, 1e-5, dataset="d")
     for limit, match in ((np.inf, "X, y: expected finite numbers"), (0.9, "no record of a row")):
         monkeypatch.setattr(Logarithms, "limit", limit)
@@ -163,8 +159,8 @@ def test_any_integer_type_gives_the_same_bits(dtype, index):
         X.data[:] = 1
     Y = sp.csr_array(X.shape, dtype=dtype)
     Y.data, Y.indices, Y.indptr = X.data.astype(dtype), X.indices.astype(index), X.indptr.astype(index)
-    models = [make(n_jobs=2).set_unsafe(test_key=KEY).fit(matrix) for matrix in (X, Y)]
-    assert same(*models)
+    one, other = (make(n_jobs=2).set_unsafe(test_key=KEY).fit(matrix) for matrix in (X, Y))
+    assert bits(one) == bits(other)
 
 
 @pytest.mark.parametrize("persons", [False, True])

@@ -8,10 +8,11 @@ import stat
 import threading
 import time
 import warnings
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 
 import pytest
 from fuzz import at_once
+from runs import holding
 
 from vips_fast.accounting import GaussianEvent
 from vips_fast.engine import budget as budgets
@@ -23,26 +24,9 @@ from vips_fast.store.lock import Lock
 EVENT = GaussianEvent(20.0, "add_remove")
 
 
-@contextmanager
-def holding(path, how):
+def locked(path):
     """Start a process that may only read the file, and locks it."""
-    hear, say = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:
-            fcntl.flock(os.open(path, os.O_RDONLY), how)
-            os.write(say, b"x")
-            time.sleep(60)
-        finally:
-            os._exit(3)
-    os.close(say)
-    try:
-        assert os.read(hear, 1) == b"x"
-        yield child
-    finally:
-        os.close(hear)
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
+    return holding(lambda holds: (fcntl.flock(os.open(path, os.O_RDONLY), fcntl.LOCK_SH), holds()))
 
 
 @pytest.fixture
@@ -53,7 +37,7 @@ def budget(tmp_path):
 def test_a_wait_names_the_holder_and_ends(budget, monkeypatch):
     monkeypatch.setattr(locks, "_SPEAKS", 0.1)
     monkeypatch.setattr(budgets, "_WAIT", 2.0)
-    with holding(budget.path, fcntl.LOCK_SH) as child:
+    with locked(budget.path) as child:
         assert budget.spent == 0.0  # readers do not wait for each other
         with pytest.warns(RuntimeWarning, match=rf"b: in use by process {child}; waiting up to 2 s"):
             with pytest.raises(BlockingIOError, match=rf"in use by process {child} for \d+ s") as error:
@@ -67,7 +51,7 @@ def test_a_wait_names_the_holder_and_ends(budget, monkeypatch):
 @pytest.mark.parametrize("inside", [False, True])
 def test_a_wait_obeys_a_signal(budget, inside):
     """A signal that waits elsewhere ends a waiting charge. Nothing is half done while it waits."""
-    with holding(budget.path, fcntl.LOCK_SH), stoppable():
+    with locked(budget.path), stoppable():
         timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGTERM))
         begun = time.monotonic()
         with pytest.raises(Stopped), uninterrupted() if inside else nullcontext():
