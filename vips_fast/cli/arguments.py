@@ -14,7 +14,7 @@ from .signature import Arguments, Kind, Place
 
 POSITIVE = Kind(float, lambda v: 0 < v < math.inf, "a finite number above 0, such as 0.5")
 Positive = Annotated[float, POSITIVE]
-Probability = Annotated[float, Kind(float, lambda v: 0 < v < 1, "a number above 0 and below 1, such as 0.1")]
+Probability = Annotated[float, Kind(float, lambda v: 0 < v < 1, "a number above 0 and below 1")]
 Share = Annotated[float, Kind(float, lambda v: 0 < v <= 1, "a share above 0, at most 1")]
 Whole = Annotated[int, Kind(int, lambda v: v >= 1, "a whole number of at least 1")]
 Integer = Annotated[int, Kind(int, expected="a whole number")]
@@ -25,8 +25,8 @@ Listed = Annotated[
     Kind(
         # As a row of CSV: blanks may follow commas, and a name with a comma stands in quotes.
         lambda text: next(csv.reader([" ".join(text.splitlines())], skipinitialspace=True)),
-        lambda names: names and all(names),
-        "names with commas between, in double quotes if they have commas themselves",
+        lambda names: names and all(names) and len(set(names)) == len(names),
+        "different names with commas between, in double quotes if they have commas themselves",
     ),
 ]
 File = Annotated[str, Kind(path="file")]

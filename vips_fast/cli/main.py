@@ -139,12 +139,14 @@ def parse(argv: Sequence[str] | None = None) -> Arguments:
         print(load("version:info")() if name == "--version" else program_help(family or list(COMMANDS)))
         raise SystemExit(0)
     choices = dict.fromkeys(one.split()[1 if family else 0] for one in family or COMMANDS)
-    if last == "" or not first and family:
+    if last == "" or (family and (not first or last.startswith("-"))):
         message = "the following arguments are required: COMMAND"
     elif last.startswith("-"):
         message = f"unrecognized arguments: {last}"
     else:
-        message = f"invalid choice: {last!r}{nearest(last, choices)} (choose from {', '.join(choices)})"
+        whole = [f" (did you mean {one}?)" for one in COMMANDS if one.endswith(f" {last}")]
+        near = whole[0] if len(whole) == 1 and not family else nearest(last, choices)
+        message = f"invalid choice: {last!r}{near} (choose from {', '.join(choices)})"
     raise ValueError(f"{message} (see vips-fast {f'{first or last} ' if family else ''}--help)")
 
 

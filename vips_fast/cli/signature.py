@@ -319,10 +319,17 @@ def rows(pairs: Iterable[tuple[str, str]]) -> Iterator[str]:
 
 
 #: Names of parameters that messages use for a field of another name.
-_ALSO = {"vocabulary": "vocab", "n_features": "features", "private": "non_private", "n_components": "topics"}
-_ALSO |= {"n_topics": "topics", "y": "label", "persons": "groups", "names": "vocab"}
+ALSO = {"vocabulary": "vocab", "n_features": "features", "private": "non_private", "n_components": "topics"}
+ALSO |= {
+    "n_topics": "topics",
+    "y": "label",
+    "persons": "groups",
+    "names": "vocab",
+    "titles": "names",
+    "n_words": "words",
+}
 #: Arguments of Python that messages begin with, as in "X has 2 features" and "layers: 'Q' is not one of".
-_SUBJECT = re.compile(r"(X|y|exposure|groups|persons|names|layers)(?= has |: )")
+_SUBJECT = re.compile(r"(X|y|exposure|groups|persons|names|titles|layers)(?= has |: )")
 _IN_OPTIONS = re.compile(r"""options=\{["'](\w+)["']: ["'](\w+)["']\}""")
 _DROPPING = re.compile(r" (by|with) options=\{.invalid.: .drop.\}")
 _PARAMETER = re.compile(r"(?<![\w.])([a-z_]+)=(True\b|False\b|None\b|'[^']*')?")
@@ -335,14 +342,15 @@ def in_options(command: type[Arguments], text: str, kept: tuple[str, ...] = ()) 
     """
     known = {option.name: option for option in command.options() if not option.positional}
     text = text if "invalid" in known else _DROPPING.sub("", text)  # what reads new records drops none
+    text = text if "force" in known else text.replace("; force=True replaces a model in it", "; expected another place")
     text = _IN_OPTIONS.sub(r"\1='\2'", text)
     if found := _SUBJECT.match(text):
-        option = known.get(found[1]) or known.get(_ALSO.get(found[1], ""))
+        option = known.get(found[1]) or known.get(ALSO.get(found[1], ""))
         subject = "INPUT" if found[1] == "X" or option is None else option.flag
         text = subject + text[found.end() :]
 
     def typed(found: re.Match[str]) -> str:
-        option, value = known.get(found[1]) or known.get(_ALSO.get(found[1], "")), found[2] or ""
+        option, value = known.get(found[1]) or known.get(ALSO.get(found[1], "")), found[2] or ""
         if (
             option is None
             or text.startswith(kept, found.start())

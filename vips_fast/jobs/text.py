@@ -116,6 +116,10 @@ class TextFile:
                 except (TypeError, ValueError) as error:
                     why = str(error).removeprefix("vocabulary: ")
                     raise type(error)(f"{name}=: {why}; expected words, a file of them or a name") from None
+        if self.vocab not in (None, PRIVATE):
+            for name in ["vocab_share"] + ["vocab_size"] * (self._words == "listed"):
+                if (value := getattr(self, name)) is not None:
+                    raise ValueError(f"{name}={value}: leave it out, since vocab= gives the words")
         prior = self.prior  # its file, too
         if prior is not None and self.language and prior.language not in ("", self.language):
             raise ValueError(

@@ -26,7 +26,7 @@ from ..arguments import Audit, Fit, Tabulate
 from ..inputs import read_labels
 from ..messages import Exit, object_line, print_written, say, width
 from ..output import at_shell, privacy_object, warn_of_delta, warn_of_drops, warn_of_taints
-from ..signature import in_options
+from ..signature import ALSO, in_options
 
 
 @dataclass(frozen=True)
@@ -153,7 +153,8 @@ def given(cls: type[PrivateEstimator], args: Fit | Audit) -> dict[str, Any]:
         name, equals, said = text.partition("=")
         if not equals:
             raise ValueError(f"--set {text}: expected NAME=VALUE")
-        if (option := options.get(name.removeprefix("options."))) is not None:
+        own = name.removeprefix("options.")
+        if (option := options.get(own, options.get(ALSO.get(own, "")))) is not None:
             raise ValueError(f"--set {name}: expected {option.flag}")
         with contextlib.suppress(ValueError, SyntaxError):
             values[name] = ast.literal_eval(said)

@@ -31,7 +31,7 @@ def build(args: Prior) -> int:
         raise ValueError(f"--out {out}: is a folder, a pipe or a device; expected a file")
     if not args.input or holds_records(args.input, args.format, args.text, None):
         args.vocab = args.vocab or f"public:{language}"
-        args.vocab_size = args.vocab_size or PRIOR_WORDS
+        args.vocab_size = args.vocab_size or (PRIOR_WORDS if args.vocab.startswith("public:") else None)
     # A fit may count words that others drop: all are read, and stop words do not make topics.
     listed, args.stop_words = args.stop_words or f"public:{language}", NONE
     args.coarse_words = args.coarse_words or NONE
