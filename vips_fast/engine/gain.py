@@ -16,7 +16,7 @@ from ..accounting import Relation
 from ..mechanisms import GaussianMechanism
 from .model import BELOW, Model, Release, array_of, diagnose
 from .sampling import Sampler
-from .units import GOLDEN, scramble, unpack_block
+from .units import scramble, unpack_block
 
 #: The bound of a unit's nats. Most units lose a little and some gain much, so a bound of 5 nats would hide the gain. At
 #: 20 the mean over the bound is largest on posts.
@@ -157,6 +157,11 @@ class RowScore(GainScore):
         nats = sums * np.minimum(1.0, self.most / np.maximum(total, 1.0)) - np.where(total > 0, self.optimism, 0.0)
         shares = self.unit_shares(records, unit, kept, n_units)
         return self.clip_rows(nats[:, None], np.minimum(total, self.most) / self.most, clip, shares)
+
+
+def ask(words: np.ndarray, share: float) -> np.ndarray:
+    """Choose a share of units by their words, bool; apart from what scores choose by ``words`` + k `GOLDEN`."""
+    return np.asarray(scramble(~words) >> np.uint64(11) < np.uint64(share * 2**53))
 
 
 @dataclass(frozen=True)
@@ -306,19 +311,14 @@ class MeasuredModel(Model):
         self._begin()
 
     def asked(self, words: np.ndarray) -> np.ndarray | None:
-        if self.score is None or self._share == 1:
-            return None
-        chosen: np.ndarray = scramble(words + GOLDEN) >> np.uint64(11) < np.uint64(self._share * 2**53)
-        return chosen
+        return None if self.score is None or self._share == 1 else ask(words, self._share)
 
     def contribute(self, block: Any, words: np.ndarray, out: np.ndarray, scratch: dict[str, Any]) -> None:
         """Add the model's contributions, or those to its score; see the notes."""
         if self.score is None:
             self.model.contribute(block, words, out, scratch)
         else:
-            asked = self.asked(words)
-            asked = np.ones(len(words), dtype=bool) if asked is None else asked
-            rows = self.score.rows(block, words, asked, self._bound)
+            rows = self.score.rows(block, words, ask(words, self._share), self._bound)
             # Truncated toward zero on the noise's lattice.
             out.reshape(-1)[: self.score.cells] += np.trunc(rows / self._spacing).astype(np.int64).sum(axis=0)
             diagnose(scratch, clipped=0, norm_sum=0)
@@ -355,9 +355,8 @@ class MeasuredModel(Model):
         if done != int(done) or not 0 <= done < 2**31:
             raise ValueError("state: 'measured_steps' is expected to be a whole number")
         self.model.restore(state)
-        self._done, self.measured = int(done), None
-        if done > self._first:
-            self.measured = released_score(self.model, state)
+        self._done = int(done)
+        self.measured = released_score(self.model, state) if done > self._first else None
         self._begin()
 
     def result(self) -> dict[str, np.ndarray]:

@@ -18,8 +18,7 @@ from .model import Records
 #: SplitMix64 (Steele, Lea & Flood 2014): the words of a unit's rows from the unit's own.
 GOLDEN, _MIX1, _MIX2 = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
-#: Most rows of a unit at one visit. Sums of their counts, and squares of their parts, stay in what kernels take: to end
-#: by a larger number would tell of one.
+#: Most rows of a unit at one visit: their sums stay in what kernels take. To end by a larger number would tell of it.
 MOST_ROWS = 2**18
 
 

@@ -28,7 +28,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import scipy
 
-from ...engine.gain import JUDGES, NINETY, FoundGain, Score
+from ...engine.gain import JUDGES, NINETY, FoundGain, Score, ask
 from ...engine.model import Model, Release, array_of, diagnose
 from ...engine.plan import RunForecast
 from ...engine.result import Public
@@ -532,7 +532,7 @@ class PublicTopicsModel(Model):
             self._histogram.contribute(units, out, self._spacing)
         else:
             told = self._half.cells
-            asked = scramble(words + GOLDEN) >> np.uint64(11) < np.uint64(self._share * 2**53)
+            asked = ask(words, self._share)
             rows = self._half.contributions(units, words, self._predictions_bound, asked)
             out[:told] += np.trunc(rows / self._spacing).astype(np.int64).sum(axis=0)
             if self._counts:
