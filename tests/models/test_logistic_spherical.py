@@ -89,6 +89,20 @@ def test_the_variance_is_that_of_the_noise():
     assert abs(measured / fitted.covariance_[0] - 1) < 5 * math.sqrt(2 / 4000)
 
 
+@pytest.mark.parametrize(("rows", "stated", "epsilon"), [(4, 1.0, 8.0), (4, 1.0, 1e3), (4, 0.1, 1e3), (1, 0.1, 1e3)])
+def test_a_rare_outcome_has_its_share(rows, stated, epsilon):
+    """Of 5 %, 3 % were predicted for rows of a person that agree; beside a tenth of the records, steps went too far."""
+    rng, n = np.random.default_rng(0), 6_000
+    X = rng.normal(size=(n, 5))
+    y = np.repeat(rng.random(n) < expit(X @ [1.5, -1.0, 0.5, 0.0, 0.0] - 4.2), rows)
+    X = np.repeat(X, rows, axis=0)
+    settings = dict(noise_multiplier=None, row_norm=5.0, n_steps=50, classes=[0, 1], n_records=int(stated * n))
+    fitted = model(epsilon=epsilon, **settings).set_unsafe(test_key=KEY)
+    p = fitted.fit(X, y.astype(int), groups=np.arange(n * rows) // rows).predict_proba(X)[:, 1]
+    loss = -np.mean(np.where(y, np.log(p), np.log(1 - p)))
+    assert p.mean() == pytest.approx(y.mean(), rel=0.1) and loss < 0.162
+
+
 def test_without_privacy_it_goes_to_the_penalised_likelihood():
     rng = np.random.default_rng(3)
     X = rng.normal(size=(400, 3)) + [3.0, 0, 0]  # a direction that all rows share: long steps have to be halved
