@@ -35,8 +35,8 @@ _LEAST = 1.0
 
 #: Units that a score asks, about. More would take time, and the noise of these is small.
 JUDGES = 20_000
-#: Standard deviations of its noise by which the number of units with a record differs from the stated one if it does.
-_OTHERWISE = 3.0
+#: Standard deviations of its noise by which a released number of records differs from the stated one if it does.
+OTHERWISE = 3.0
 #: Fewest steps of a run whose last one is a score, unless its settings ask for one.
 MEASURED = 10
 
@@ -196,7 +196,7 @@ class Score:
         noise, shares_sd, held = sd * score.most / (score.nats * score.rest), sd / (score.nats * score.shares), 1.0
         if score.most == 1:
             # As many units as are stated, unless the release shows that more or fewer have a record.
-            known = abs(predicted - 1.0) <= _OTHERWISE * noise
+            known = abs(predicted - 1.0) <= OTHERWISE * noise
             held, noise = (1.0, 0.0) if known else (max(predicted, noise), noise)
             nats, predicted = nats - score.optimism * (1.0 - held), held
             shares, shares_sd = None if shares is None else shares / held, shares_sd / held

@@ -12,6 +12,7 @@ from scipy import linalg, sparse
 from scipy.special import expit, logit
 
 from ...checks import check_flag, check_number
+from ...engine.gain import OTHERWISE
 from ...engine.model import Model, Release, array_of, diagnose, reuse, room
 from ...engine.result import Public
 from ...engine.sampling import Sampler
@@ -55,8 +56,6 @@ _OTHER_LAW = 1.0
 #: By how many standard deviations of its noise the curvature's trace differs from the average's where centers are on
 #: their way.
 _MOVED = 4.0
-#: Standard deviations of its noise by which a released number of rows differs from the stated one if it is another one.
-_OTHERWISE = 4.0
 #: Largest log odds of a base rate.
 _MOST_ODDS = 30.0
 #: None of any fit are beyond; their probabilities are still neither 0 nor 1.
@@ -555,7 +554,7 @@ class LogisticModel(LogisticStatistics):
         one = self._n * self._weight * self._constant**2
         found, sd = float(self._rows[-1, -1]) / one, math.sqrt(2 * self._law.rows) / one
         found = max(found, float(np.trace(self._rows)) / (self._n * self._weight * self._bound**2))
-        return max(found, 0.01) if abs(found - 1) > _OTHERWISE * sd + 1e-3 else 1.0
+        return max(found, 0.01) if abs(found - 1) > OTHERWISE * sd + 1e-3 else 1.0
 
     @cached_property
     def _length(self) -> float:
