@@ -528,6 +528,7 @@ FAULTS = [
     Fault("lda", "A", ("public facts",), faults.StartsFromRecords(2)),
     Fault("lda", "A", ("invalid records",), faults.Repairs(2)),
     Fault("spherical", "G", (REBUILT,), faults.ExactMean(covariance="spherical")),
+    Fault("logistic_3", "A", (DISTANCE,), faults.LoudClassSquares(classes=[0, 1, 2]), rows=7),
     Fault("logistic", "A", ("public facts", "number of rows"), faults.RateFromRows(), rows=7),
     Fault("prior_fixed", "G", ("",), partial(run_of, Peeking)),
     # The raw data sets before the reader tell: the engine's own sums are in order.

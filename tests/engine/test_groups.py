@@ -13,6 +13,7 @@ from vips_fast.engine.backend import Threads
 from vips_fast.engine.model import Release
 from vips_fast.jobs.publication import verify
 from vips_fast.models.logistic.model import LogisticModel
+from vips_fast.models.logistic.multiclass import ClassModel
 
 KEY = b"k" * 32
 #: Models whose sensitivity is the paper's are about records of one row.
@@ -86,8 +87,9 @@ def test_persons_of_one_row_give_the_bits_of_records(name, monkeypatch):
     data, how = MODELS[name][1](), {}
     if name.startswith("lda"):
         how.update(options={"word_clip": 1.0}, clip=0.2)  # persons have other defaults
-    if name.startswith("logistic"):  # intervals of persons take more releases
+    if name.startswith(("logistic", "classes")):  # intervals of persons take more releases
         monkeypatch.setattr("vips_fast.models.logistic.estimator.SandwichModel", LogisticModel)
+        monkeypatch.setattr("vips_fast.models.logistic.multiclass.PersonsClassModel", ClassModel)
     estimator = make(name, n_records=100, sampling="full", **how)
     runs = [estimator.prepare(*data, groups=groups) for groups in (None, [f"p{i}" for i in range(200)])]
     for _ in range(2):

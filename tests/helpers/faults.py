@@ -13,6 +13,7 @@ from vips_fast.audit import Part
 from vips_fast.engine.statement import Privacy
 from vips_fast.engine.units import UnitBlock
 from vips_fast.kernels import add_rounded_gaussian
+from vips_fast.models.logistic.multiclass import OneVsRestModel
 from vips_fast.models.logistic.spherical import SphericalModel
 
 
@@ -84,6 +85,18 @@ class HalfExact(LatentDirichletAllocation):
 
     def _model(self, public, schedule=None):
         return HalfExactModel(super()._model(public, schedule))
+
+
+class LoudClassSquaresModel(OneVsRestModel):
+    """The squares of classes' gradients come on top of a contribution that is as long as the bound."""
+
+    def prepare(self, mechanism, sampler):
+        for one in self.classes:
+            one.own_part = 1.0
+        super().prepare(mechanism, sampler)
+
+
+LoudClassSquares = of_model("LoudClassSquares", BayesianLogisticRegression, LoudClassSquaresModel)
 
 
 class ExactMeanModel(SphericalModel):

@@ -30,14 +30,22 @@ def by_hand(X, y, groups, coef, intercept):
     return np.sqrt(np.diag(bread @ scores.T @ scores @ bread)), np.sqrt(np.diag(bread))
 
 
-def test_without_noise_it_is_the_sandwich_by_persons():
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_without_noise_it_is_the_sandwich_by_persons(n_classes):
+    """Of several classes for each against the rest."""
     X, y, groups = persons(0)
-    model = BayesianLogisticRegression(private=False, n_steps=30).fit(X, y, groups=groups)
-    robust, plain = by_hand(X, y, groups, model.coef_[0], model.intercept_[0])
-    np.testing.assert_allclose(np.sqrt(np.diag(model.covariance_)), robust, rtol=0.06)
-    assert robust[0] > 1.7 * plain[0] and robust[2] < 1.1 * plain[2]
-    rows = BayesianLogisticRegression(private=False, n_steps=30).fit(X, y)
-    np.testing.assert_allclose(np.sqrt(np.diag(rows.covariance_)), plain, rtol=0.06)
+    y = np.where((y == 1) & (groups % 4 == 0), n_classes - 1, y)
+    model, rows = (
+        BayesianLogisticRegression(private=False, n_steps=30, classes=range(n_classes)).fit(X, y, groups=given)
+        for given in (groups, None)
+    )
+    size = model.coef_.shape[1] + 1
+    found, independent = (one.covariance_.reshape(-1, size, size) for one in (model, rows))
+    for k, covariance in enumerate(found):
+        robust, plain = by_hand(X, y == k + (n_classes == 2), groups, model.coef_[k], model.intercept_[k])
+        np.testing.assert_allclose(np.sqrt(np.diag(covariance)), robust, rtol=0.06)
+        assert robust[0] > 1.4 * plain[0] and robust[2] < 1.2 * plain[2]
+        np.testing.assert_allclose(np.sqrt(np.diag(independent[k])), plain, rtol=0.06)
 
 
 def test_a_large_budget_finds_the_same_intervals():
@@ -99,7 +107,7 @@ def test_persons_of_several_rows_have_the_predictions_and_the_gain_of_their_rows
 
 
 def test_who_has_such_intervals():
-    """Only the regression of two classes of persons. Its first step has the shares of the others."""
+    """Regressions of persons. Their first step has the shares of the others."""
     X, y, groups = persons(0, 20)
     assert type(BayesianLogisticRegression(noise_multiplier=1.0, n_steps=5).prepare(X, y).model) is LogisticModel
     model = BayesianLogisticRegression(noise_multiplier=1.0, n_steps=5).prepare(X, y, groups=groups).model

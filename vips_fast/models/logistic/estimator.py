@@ -351,8 +351,8 @@ class BayesianLogisticRegression(Regression, Classifier):
 
     Notes
     -----
-    *Persons.* With ``groups``, two classes and a full covariance, intervals are about the sampling of persons, whose
-    rows may be alike (`vips_fast.models.logistic.model.SandwichModel`).
+    *Persons.* With ``groups`` and a full covariance, intervals are about the sampling of persons, whose rows may be
+    alike (`vips_fast.models.logistic.model.SandwichModel`).
 
     *Figures.* ``diagnostics_`` say for each step how many ``records`` were drawn and how many ``clipped``.
 

@@ -16,7 +16,7 @@ from ...kernels import native
 from ...kernels.logistic import Lattice, Rows, pg_mean, triangle_size, workspace
 from ...mechanisms import GaussianMechanism
 from ..per_class import PerClassModel
-from .model import LogisticModel, LogisticSettings
+from .model import LogisticModel, LogisticSettings, SandwichModel, unit_squares
 from .posterior import FACTORS, cholesky, class_probabilities, factor_of_gain
 from .records import row_products
 from .score import NATS, OutcomePrediction, Prediction
@@ -46,8 +46,7 @@ class ClassModel(LogisticModel):
         self._factor = np.zeros(3)
 
     def _residual_bound(self, first: bool) -> float:
-        # If all classes are equally likely, a record's residuals with its worst label have a norm of at least sqrt(1 -
-        # 1/K). There the weights begin, as with two classes.
+        # The norm of a record's residuals where all classes are equally likely: weights begin there, as with two.
         return 2 * super()._residual_bound(first) * math.sqrt(1 - 1 / self._n_classes)
 
     def unit_scales(self, first: bool) -> tuple[float, float]:
@@ -69,6 +68,10 @@ class ClassModel(LogisticModel):
         factor, base, share = self._factor.tolist()
         optimism, offset = (share or 1.0) * factor * self._optimism, float(log_expit(base)) - factor * base
         return Prediction(factor * self._mean, np.empty((self.n_features, 0)), optimism, float(self._base[0]), offset)
+
+
+class PersonsClassModel(ClassModel, SandwichModel):
+    """`ClassModel` with the squares of persons' gradients."""
 
 
 class OneVsRestModel(PerClassModel):
@@ -100,12 +103,8 @@ class OneVsRestModel(PerClassModel):
     triangles are rounded. Capacity is the same, as an entry of the integers is bounded as there.
 
     *Units of several rows.* Rows are weighted as records, and then all by u = min(1, L (1 - 2^-20) / sum of their
-    bounds). By the triangle inequality the unit's sum has a norm of at most that, whatever the rows are. (The norm of
-    the sum itself is smaller if rows point in different directions. So a person with many rows has less influence than
-    the bound allows.)
-
-    *Post-processing.* `class_probabilities` has the probabilities of the classes. Their factor comes from releases
-    only: those of the second moment and of the measured gain.
+    bounds). By the triangle inequality the unit's sum has a norm of at most that, whatever the rows are. The squares of
+    the K gradients' stack are a further part, by the proof of `SandwichModel`, which bounds them by the stack's norm.
     """
 
     capacity = LogisticModel.capacity
@@ -115,7 +114,8 @@ class OneVsRestModel(PerClassModel):
 
     def __init__(self, public: Public, settings: LogisticSettings):
         assert public.classes is not None
-        self.classes: list[ClassModel] = [ClassModel(public, settings) for _ in public.classes]
+        made = ClassModel if public.unit == "record" else PersonsClassModel
+        self.classes: list[ClassModel] = [made(public, settings) for _ in public.classes]
         first = self.classes[0]
         self.n_classes, self.n_features = len(self.classes), first.n_features
         self.clip, self.private = first.clip, first.private
@@ -147,7 +147,7 @@ class OneVsRestModel(PerClassModel):
         block, words, starts = unpack_block(block, words)
         n, d, K = block.n_rows, self.n_features, self.n_classes
         *factors, quadratic, norms = parts = room(scratch, "factors", K + 2, n)
-        work = reuse(scratch, "workspace", workspace, d, block.indptr is None)
+        work, size = reuse(scratch, "workspace", workspace, d, block.indptr is None), triangle_size(d)
         indptr, indices, values = block.indptr, block.indices, block.values
         # Without privacy nothing is scaled down, and a unit is the sum of its rows.
         units = starts if self.private else None
@@ -155,7 +155,6 @@ class OneVsRestModel(PerClassModel):
         native.logistic_classes(
             d, indptr, indices, values, block.y, *state, work, parts[:K], quadratic, norms, block.unit
         )
-        size = triangle_size(d)
         with np.errstate(all="ignore"):
             own = self._curvatures(block) * quadratic
         for k, linear in enumerate(factors):
@@ -164,6 +163,8 @@ class OneVsRestModel(PerClassModel):
             native.logistic_accumulate(
                 d, 0, d, indptr, indices, values, linear, own[k], work, out[k * d : (k + 1) * d], triangle, block.unit
             )
+            if self.shape[0] > K * (d + size):
+                out[K * (d + size) + k * d :][:d] += unit_squares(block, starts, linear, self.lattice)
         diagnose(scratch, clipped=(norms > self.lattice.clip_norm).sum())
 
     def _curvatures(self, block: Rows) -> np.ndarray:
@@ -192,18 +193,19 @@ class OneVsRestModel(PerClassModel):
         return sums
 
     def _parts(self, k: int) -> np.ndarray:
-        """Places of a class's gradient and curvature in a release."""
-        d, size = self.n_features, triangle_size(self.n_features)
-        linear, quadratic = np.arange(k * d, (k + 1) * d), self.n_classes * d + np.arange(k * size, (k + 1) * size)
-        return np.concatenate([linear, quadratic])
+        """Places of a class's gradient, curvature and squares in a release."""
+        d, size, K = self.n_features, triangle_size(self.n_features), self.n_classes
+        parts = (0, d), (K * d, size), (K * (d + size), self.shape[0] // K - d - size)
+        return np.concatenate([first + np.arange(k * part, (k + 1) * part) for first, part in parts])
 
     def update(self, release: Release) -> None:
         """See `Model.update`: each class takes its gradient and curvature."""
-        d, first, finishes = self.n_features, release.step == 0, self.classes[0].finishes
+        first, finishes = release.step == 0, self.classes[0].finishes
+        own = slice(self.n_features, self.n_features + triangle_size(self.n_features))
         for k, one in enumerate(self.classes):
             places = self._parts(k)
             if first:
-                places[d:] = self._parts(0)[d:]
+                places[own] = self._parts(0)[own]
             one.update(Release(release.step, release.units[places], release.scale, release.noise_sd))
         if finishes:
             self._set_factor((1 - 1 / self.n_classes) * (1.0 if self.classes[0]._noise_free else _USUAL))
