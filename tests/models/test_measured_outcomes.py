@@ -151,16 +151,18 @@ def test_the_score_is_the_log_loss_over_the_base_rate(classes):
     assert found > 0.05
 
 
-def test_a_fit_to_its_own_records_is_no_better_measured():
-    """The score takes off the optimism of fits to few records. Such fits predict these too well."""
+@pytest.mark.parametrize("rows", [1, 5])
+def test_a_fit_to_its_own_records_is_no_better_measured(rows):
+    """The score takes off the optimism of fits to few records, which predict these too well; of more rows, less."""
     biases, raw = [], []
     for seed in range(16):
-        X, y = data(600, d=20, effect=0.7, seed=seed)
-        model = keyed(regression(epsilon=10.0), seed).fit(X, y)
+        X, y = data(600 * rows, d=20, effect=0.7, seed=seed)
+        model = keyed(regression(epsilon=10.0), seed)
+        model.fit(X, y, groups=np.arange(len(X)) // rows if rows > 1 else None)
         fresh = exact(model, *data(20_000, d=20, effect=0.7, seed=1000 + seed), optimism=False).nats[0]
         biases.append(exact(model, X, y).nats[0] - fresh)
         raw.append(exact(model, X, y, optimism=False).nats[0] - fresh)
-    assert np.mean(raw) > 0.015 and abs(np.mean(biases)) < 0.01
+    assert np.mean(raw) > 0.015 / rows and abs(np.mean(biases)) < 0.008
 
 
 def true_gain(model, X, y):

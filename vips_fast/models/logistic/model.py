@@ -56,10 +56,8 @@ _OTHER_LAW = 1.0
 #: By how many standard deviations of its noise the curvature's trace differs from the average's where centers are on
 #: their way.
 _MOVED = 4.0
-#: Largest log odds of a base rate.
-_MOST_ODDS = 30.0
-#: None of any fit are beyond; their probabilities are still neither 0 nor 1.
-_ALL_ODDS = 36.0
+#: Largest log odds of a base rate, and of any fit: their probabilities are still neither 0 nor 1.
+_MOST_ODDS, _ALL_ODDS = 30.0, 36.0
 #: Norm of the squares over the bound of a contribution. It makes the noise of s1 and s2 0.5 % larger.
 SQUARES = 0.1
 #: Share of s1 in the squared bound for units. Over 20 steps s2 has the noise that (0.3, 0.95) would give it.
@@ -519,7 +517,6 @@ class LogisticModel(LogisticStatistics):
         rows, _ = second_moment(self._rows, sd, sd * self._ratio, self._constant > 0)
         if self._constant and rows[-1, -1] <= 0:
             return rows  # not a record
-        # The constant tells the number of rows.
         return rows * (self._constant**2 / rows[-1, -1] if self._constant else 1 / (self._weight * self._n))
 
     # ---- the next center
@@ -536,8 +533,7 @@ class LogisticModel(LogisticStatistics):
         signal = max(1 - len(size) * noise_sd**2 / max(float(gradient @ gradient), 1e-300), 0.0)
         most = max(_REACH * math.sqrt(len(size)) * signal, _REACH_OF_ONE)
         reach = max(math.sqrt(float(size @ size)) / most, float(size.max()) / _REACH_OF_ONE)
-        point: np.ndarray = self.point + change / max(reach, 1.0)
-        return point
+        return np.asarray(self.point + change / max(reach, 1.0))
 
     def _first_center(self, gradient: float, noise_sd: float) -> np.ndarray:
         """Find the center after the first step from the constant's entry."""
@@ -694,8 +690,7 @@ class SandwichModel(LogisticModel):
     entries t_j = trunc(c g q_j^2 / L (1 - 2^-40)) in units of g, which are >= 0. Products have relative errors below
     2^-48, so g t_j <= c (g q_j)^2 / L. The norm of a vector is at most the sum of its absolute entries: g |t| <= c g^2
     |q|^2 / L <= c L. The parts lie in different coordinates, and L'^2 + (c L)^2 = L^2. So a contribution has a norm of
-    at most L, and the rest of the proof holds. Only s2 is rounded, and s3 is on the noise's lattice already. A release
-    has the same event.
+    at most L, and the rest of the proof holds. Only s2 is rounded, and s3 is on the noise's lattice already.
 
     *Capacity.* t_j is at most L / g, as other entries of s1.
     """
@@ -703,14 +698,14 @@ class SandwichModel(LogisticModel):
     own_part = math.sqrt(1 - SQUARES**2)
     # The curvature of counts follows each noised center, and few steps would leave the squares to noise.
     _moves = False
-    kept: ClassVar[dict[str, str]] = LogisticModel.kept | {"squares": "_squares", "squares_noise": "_squares_noise"}
+    kept: ClassVar[dict[str, str]] = LogisticModel.kept | {n: f"_{n}" for n in ("squares", "squares_noise", "alike")}
 
     def __init__(self, public: Public, settings: LogisticSettings):
         super().__init__(public, settings)
         self._split = self.shape[0]
         self.shape = (self._split + self.n_features,)
-        # The averages at read-out, and the variance of their noise.
-        self._squares, self._squares_noise = np.zeros(self.n_features), np.zeros(1)
+        # The averages at read-out, and the variance of their noise; and the share of the optimism that units leave.
+        self._squares, self._squares_noise, self._alike = np.zeros(self.n_features), np.zeros(1), np.ones(1)
         self.path["squares"], self.path["squares_noise"] = np.empty((0, self.n_features)), np.empty(0)
 
     def _blocks(self, first: bool) -> tuple[float, float]:
@@ -735,14 +730,20 @@ class SandwichModel(LogisticModel):
 
     def _labels(self, expected: np.ndarray, average: Any) -> np.ndarray:
         self._squares, self._squares_noise = average["squares"], average["squares_noise"].reshape(1) / self._law.count
-        own = np.diag(expected)
-        own = np.where(own > 0, own, 1.0)  # a column that no record has
+        own = np.where((own := np.diag(expected)) > 0, own, 1.0)  # 0 of a column that no record has
         ratio, noise = self._squares / own, self._squares_noise / own**2
         if noise.any():
             # One more ratio, 1 with the standard deviation _SPREAD, stands for earlier knowledge.
             ratio = shrink(np.append(ratio, 1.0), np.append(noise, _SPREAD**2), common=True)[0][:-1]
-        root = np.sqrt(np.maximum(ratio, _LEAST))
+        ratio = np.maximum(ratio, _LEAST)
+        if self._constant and not self._of_records:
+            self._alike = np.minimum(ratio.mean(keepdims=True) / self._rows_of_unit(), 1.0)
+        root = np.sqrt(ratio)
         return np.asarray(expected * np.outer(root, root))
+
+    @property
+    def _optimism(self) -> float:
+        return super()._optimism * float(self._alike[0])
 
 
 def unit_sums(block: Rows, starts: np.ndarray | None, linear: np.ndarray) -> Any:

@@ -149,7 +149,6 @@ class OneVsRestModel(PerClassModel):
         *factors, quadratic, norms = parts = room(scratch, "factors", K + 2, n)
         work, size = reuse(scratch, "workspace", workspace, d, block.indptr is None), triangle_size(d)
         indptr, indices, values = block.indptr, block.indices, block.values
-        # Without privacy nothing is scaled down, and a unit is the sum of its rows.
         units = starts if self.private else None
         state = units, None, self._centers, *self.lattice, True
         native.logistic_classes(
