@@ -42,10 +42,15 @@ from vips_fast.store.log import Log, encode
 
 
 @ALL
-def test_a_whole_run_with_a_folder_is_a_run_without_one(name, tmp_path):
-    done = estimator(name).fit(*data(name), checkpoint=tmp_path / "run")
-    plain = estimator(name).fit(*data(name))
-    assert bits(done) == bits(plain) == whole(name)
+def test_a_whole_run_with_a_folder_is_a_run_without_one(name, tmp_path, monkeypatch):
+    """Its places are those of its beginning, wherever the program goes meanwhile."""
+
+    def fitted(**places):
+        monkeypatch.chdir(tmp_path)
+        return calling(estimator(name), lambda progress: os.chdir(tmp_path.parent)).fit(*data(name), **places)
+
+    done, plain = fitted(checkpoint="run"), fitted()
+    assert bits(done) == bits(plain) == bits(fitted(transcript="t")) == whole(name)
     assert done.ledger_.head == plain.ledger_.head and len(done.ledger_) == done.n_steps_ and done.ledger_.lost == 0
     content = (tmp_path / "run" / LEDGER).read_bytes()
     again = estimator(name).fit(*data(name), checkpoint=tmp_path / "run", resume=True)

@@ -3,8 +3,10 @@
 Statuses that are true, and a run that goes on; tests/cli/test_doors.py compares the bits.
 """
 
+import os
 from contextlib import nullcontext
 from functools import partial
+from pathlib import Path
 
 import pytest
 from runs import stopping_after
@@ -50,7 +52,12 @@ def test_a_job_that_was_stopped_goes_on_and_purchases_once(notes, tmp_path, monk
     purchases, real = [], PrivateVocabulary.fit
     monkeypatch.setattr(PrivateVocabulary, "fit", lambda self, *a, **k: purchases.append(0) or real(self, *a, **k))
     budget = Budget.create(tmp_path / "b", 9.0, 1e-5, dataset="ward7", unit="person")
-    job = partial(bought, notes, tmp_path, budget=budget)
+
+    def job(read=(), **more):
+        monkeypatch.chdir(tmp_path)  # the places stay, wherever the program goes
+        away = {"progress": lambda: nullcontext(lambda progress: os.chdir(tmp_path.parent))}
+        return bought(notes, Path(), read, budget="b", **away | more)
+
     first = job(**STOPS)
     with pytest.raises(KeyboardInterrupt) as error:
         first.run()
@@ -63,6 +70,7 @@ def test_a_job_that_was_stopped_goes_on_and_purchases_once(notes, tmp_path, monk
         job({"max_share": 0.9}, resume=True).run()
     again = job(resume=True)
     done = again.run()
+    assert (tmp_path / "out").is_dir() and done.budget.spent == budget.spent
     assert again.status is Status.PUBLISHED and len(purchases) == 1 and done.model.n_steps_ == 4
     spent = budget.spent
     assert job(resume=True).run().note.endswith("nothing was spent.") and budget.spent == spent

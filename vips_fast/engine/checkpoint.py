@@ -149,12 +149,12 @@ class RunFolder:
     OWN: ClassVar[frozenset[str]] = frozenset((LEDGER, RUN, START, LOCK, RELEASES))
 
     def __init__(self, path: str | Path, *, resume: bool = False):
-        self.path = Path(path)
+        self.path = Path(path).absolute()  # a program may go to another folder while it runs
         #: Folder of the releases.
         self.releases = self.path / RELEASES
         if self.path.exists() and not self.path.is_dir():
             raise FileExistsError(f"checkpoint {self.path}: expected a folder or a new name")
-        make_folder(self.path.absolute(), 0o700)
+        make_folder(self.path, 0o700)
         self._ledger: Ledger | None = None
         self._run = ""
         self._plan: RunPlan | None = None

@@ -126,7 +126,7 @@ class TranscriptWriter:
     """
 
     def __init__(self, path: str | Path, *, first: bool, resume: bool = False):
-        self._root, self._first = Path(path), first
+        self._root, self._first = Path(path).absolute(), first
         if self._root.is_dir():
             sweep(self._root / _run_name(0))  # of a killed run without a folder
         if self._root.exists() and not (self._root.is_dir() and (resume or not first or is_empty(self._root))):
@@ -162,12 +162,12 @@ class TranscriptWriter:
         if folder is None:
             if self._path.exists():  # since this object was made
                 raise FileExistsError(self._taken)
-            make_folder(self._root.absolute())
+            make_folder(self._root)
             self._part = new_folder(self._path)
         elif self._path.exists():
             self._check_mine([release_digest(release) for release in folder.found()])
         else:  # a place that cannot be written is found before anything is spent
-            at = self._path if self._root.exists() else self._root.absolute()
+            at = self._path if self._root.exists() else self._root
             make_folder(at.parent)
             new_folder(at).rmdir()
             sweep(at)
@@ -207,7 +207,7 @@ class TranscriptWriter:
 
     def finish(self) -> None:
         """Put the whole run in its place: its releases, and the ledger's records of it, which is not closed yet."""
-        make_folder(self._root.absolute())
+        make_folder(self._root)
         self._part = part = self._part or new_folder(self._path)
         if self._folder is not None:
             for name in map(release_name, range(len(self.digests))):

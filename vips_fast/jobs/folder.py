@@ -328,7 +328,6 @@ class JobFolder(RunFolder):
         Raises ValueError if something else is in the place; OSError if the system cannot.
         """
         check_place(out, force)
-        out = Path(os.path.abspath(out))
         make_folder(out.parent)
         try:
             with uninterrupted():

@@ -179,7 +179,10 @@ class Job:
     on_warning: Callable[[str], None] | None = None
 
     def __post_init__(self) -> None:
-        self.out, self.status = None if self.out is None else Path(self.out), Status.PLANNED
+        # Absolute, since a program may go to another folder while the job runs.
+        self.out, self.status = None if self.out is None else Path(os.path.abspath(self.out)), Status.PLANNED
+        if isinstance(self.budget, (str, os.PathLike)):
+            self.budget = Path(os.path.abspath(self.budget))
         if self.source.person is not None:
             self.asked = {"person": self.source.person, **self.asked}
         if self.out is None and (self.resume or self.budget is not None or self.source.purchases):
@@ -228,10 +231,9 @@ class Job:
         beside_it = self.source.path, paid, self.transcript, *self.files.values()
         check_place(out, self.force, [path for path in beside_it if isinstance(path, (str, os.PathLike))])
         # The run folder is locked before the data are read: a second job does not begin.
-        facts: dict[str, Any] = {"model": type(self.model).__name__, "asked": dict(self.asked)}
+        facts: dict[str, Any] = {"model": type(self.model).__name__, "asked": dict(self.asked), "times": self._times()}
         facts["transcript"] = None if transcript is None else str(transcript)
-        facts["times"], purchases = self._times(), self.source.purchases
-        with JobFolder(out, resume=self.resume, budget=self._payer, purchases=purchases, **facts) as folder:
+        with JobFolder(out, resume=self.resume, budget=self._payer, purchases=self.source.purchases, **facts) as folder:
             try:
                 if folder.changed:
                     with self._warnings():
