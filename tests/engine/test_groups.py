@@ -117,6 +117,21 @@ def test_a_person_is_no_longer_than_the_clip(name):
             assert squared_norm(contribution.reshape(-1)) <= most
 
 
+@pytest.mark.parametrize("lost", [0, 1, 2, 9])
+def test_no_refusal_tells_how_many_persons_have_no_label(lost):
+    """Persons are replaced one by one: that two had lost their labels, and not one, ended the fit."""
+    who = [None if i < lost else i for i in range(10)]
+    how = dict(n_records=10, batch_size=5, sampling="without_replacement")
+    X, stage = sp.csr_array(np.ones((10, 12), int)), make("lda", **how, options={"invalid": "drop"})
+    made = stage.prepare(X, groups=who)
+    drawn = [
+        made.backend.minibatch(made.plan.sampler, made.records, made.randomness.of_step(0), 0)[0] for _ in range(200)
+    ]
+    n = min(11 - lost, 10)
+    assert made.records.n_rows == n and made.plan.sampler.n_records == 10
+    assert np.bincount(np.concatenate(drawn), minlength=n) == pytest.approx(np.full(n, 100), abs=45)
+
+
 def many_words(n):
     """Documents of one word, as often as a count may be."""
     return (sp.csr_array((np.full(n, 2**31 - 1), np.zeros(n, int), np.arange(n + 1)), (n, 12)),)

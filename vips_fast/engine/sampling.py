@@ -202,10 +202,8 @@ class FixedSizeSampler:
 
     def draw(self, n_rows: int, randomness: Randomness, step: int, part: range) -> np.ndarray | range:
         """Draw the records with the smallest random words of the whole data set."""
-        if n_rows != self.n_records:
-            raise ValueError(
-                f"n_records={self.n_records}: expected the number of rows with sampling='without_replacement'"
-            )
+        if n_rows > self.n_records:  # of fewer, those that are not there contribute nothing
+            raise ValueError(f"n_records={self.n_records}: expected the number of rows with sampling={self.name!r}")
         if self.batch_size == self.n_records:
             return part
         words = randomness.words(self.n_records, "sample", step)

@@ -320,11 +320,10 @@ def with_records(
         raise ValueError("X has no rows: expected at least one row, or n_records")
     drawn = estimator.sampling
     drawn = drawn if partial else resolve_sampling(drawn, estimator._options.relation, public.n_bins)
-    if drawn == "without_replacement" and stated is not None and stated != n_rows:
-        # Neighbors differ by a replacement, so they have as many rows.
-        raise ValueError(
-            f"n_records={stated}: expected the number of rows with sampling='without_replacement', or None"
-        )
+    lost = 0 if stated is None else stated - n_rows
+    # Neighbors differ by a replacement, so they have as many rows. But all persons without a label are one.
+    if drawn == "without_replacement" and (lost < 0 or (lost > 0 and estimator._options.invalid == "raise")):
+        raise ValueError(f"n_records={stated}: expected the number of rows with sampling={drawn!r}, or None")
     if partial and given is not None and (public.part, call_records, estimator.batch_size) == (None, None, None):
         raise ValueError("batch_size=None: expected the public number of records of a call, since n_records is given")
     if before is not None:
