@@ -136,7 +136,8 @@ def test_counts(mean, exposed):
 
 def test_the_page_has_the_stored_sweep():
     stored = json.loads(PATH.with_name("rates.json").read_text())
-    assert rates.table(stored) in (PATH.parents[1] / "docs" / "logistic.md").read_text()
+    page = (PATH.parents[1] / "docs" / "logistic.md").read_text()
+    assert rates.table(stored) in page and rates.persons_table(stored) in page
 
 
 def test_rows_without_an_entry_end_no_fit():
