@@ -196,11 +196,6 @@ ROWS = rows()
 EVERY = pytest.mark.parametrize("row", ROWS, ids=[f"{n}-{row.event.kind}" for n, row in enumerate(ROWS)])
 
 
-def kinds_of(event):
-    inner = getattr(event, "events", None) or [one for one in [getattr(event, "event", None)] if one is not None]
-    return {event.kind}.union(*map(kinds_of, inner))
-
-
 def types():
     found, stack = set(), [acc.PrivacyEvent]
     while stack:

@@ -140,11 +140,15 @@ def test_arguments():
         check_counts(np.array([[{}, 1]], dtype=object))
 
 
+def ends_of(sizes):
+    return [0, *np.cumsum(sizes)]
+
+
 @settings(max_examples=300, deadline=None)
 @given(
-    st.lists(st.integers(-3, 9), max_size=8),
-    st.lists(st.integers(-3, 9), max_size=8),
-    st.lists(st.integers(-2, 5), max_size=8),
+    st.lists(st.integers(-3, 9), max_size=8) | st.lists(st.integers(0, 2), min_size=3, max_size=4).map(ends_of),
+    st.lists(st.integers(-3, 9), max_size=8) | st.lists(st.integers(0, 2), min_size=8, max_size=8),
+    st.lists(st.integers(-2, 5), max_size=8) | st.lists(st.integers(0, 5), min_size=8, max_size=8),
     st.sampled_from(("csr", "csc", "coo")),
 )
 def test_arbitrary_arrays_are_refused_or_right(indptr, indices, data, format):
