@@ -89,7 +89,7 @@ def run_fit(args: Fit, cls: type[Any], source: Source, note: str = "", **more: A
     if args.json:
         said = object_line(_fit_object(args, model, time.perf_counter() - start))
     else:
-        said = _said(outcome, note)
+        said = _said(outcome, args.out, note)
     if model.private:
         warn_of_taints(model)
         warn_of_delta(model.privacy_)
@@ -197,10 +197,10 @@ def _fit_object(args: Fit, model: Any, seconds: float) -> dict[str, Any]:
     }
 
 
-def _said(outcome: Outcome, note: str) -> str:
-    """List the lines about an outcome; ``note`` follows the place of a new model."""
+def _said(outcome: Outcome, out: str, note: str) -> str:
+    """List the lines about an outcome, with its place as it was typed; ``note`` follows that of a new model."""
     model, verdict, shown = outcome.model, outcome.model.verdict_.text, outcome.shown
-    closing = outcome.note or f"Written to {outcome.out}."
+    closing = (outcome.note or f"Written to {outcome.out}.").replace(str(outcome.out), out, 1)
     if outcome.words is not None:
         words = f"{(n := model.n_features_in_)} {'words were' if n > 1 else 'word was'} purchased"
         closing += f" Its {words} for epsilon = {rounded_up(outcome.words.privacy_.epsilon)}."
