@@ -31,7 +31,7 @@ def check_place(
     """
     check_apart(path, others)
     if path.is_symlink() or (path.exists() and not path.is_dir()):
-        raise ValueError(f"{path} exists and is not a folder")
+        raise ValueError(f"{path} exists and is not a folder, or is a link to one; expected another place")
     if path.exists() and not is_empty(path):
         if not force:
             raise ValueError(f"{path} is not empty; force=True replaces {what} in it")

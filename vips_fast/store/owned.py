@@ -99,7 +99,7 @@ def check_owned(path: Path, owner: Owner) -> Own:
     Raises OSError if the system fails.
     """
     if path.is_symlink() or not path.is_dir():
-        raise ValueError(f"{path} exists and is not a folder; expected another place")
+        raise ValueError(f"{path} exists and is not a folder, or is a link to one; expected another place")
     try:
         own = owner(path)
     except (FileNotFoundError, ValueError) as error:
