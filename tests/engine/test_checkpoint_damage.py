@@ -20,6 +20,7 @@ from runs import Stop, Witnessed, begun, bits, data, drawn, ends, estimator, fai
 
 from vips_fast.engine.budget import Budget
 from vips_fast.engine.checkpoint import LEDGER, LOCK, RELEASES, RUN
+from vips_fast.engine.ledger import Ledger
 from vips_fast.engine.result import plain
 from vips_fast.jobs import folder as folders
 from vips_fast.store.atomic import leftovers
@@ -109,6 +110,15 @@ def test_a_run_goes_on_after_a_crash_at_any_byte_of_the_ledger(kept, tmp_path, q
         went_on += 1
         assert len(done.ledger_) >= spent + (1 if kept else 3) and bits(done) == whole("own")
     assert went_on >= 3
+
+
+@pytest.mark.parametrize("lacks", ["budget", "dataset", "head", "run", None])
+def test_a_ledger_names_all_of_the_budget_that_pays(lacks):
+    """A record without its name, with hashes made anew, ended a resume by a KeyError."""
+    ledger = Ledger()
+    ledger.charge_to({name: "x" for name in ("budget", "dataset", "head", "run") if name != lacks})
+    with contextlib.nullcontext() if lacks is None else pytest.raises(ValueError, match="a record is malformed"):
+        assert Ledger.of(ledger.records).head == ledger.head
 
 
 @pytest.mark.parametrize("number", [1000, pytest.param(10_000, marks=pytest.mark.slow)])

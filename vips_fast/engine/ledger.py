@@ -446,7 +446,7 @@ class Ledger:
             _check_plan(record["plan"])
             self.open(record["plan"])
         elif kind == "budget":
-            self.charge_to({str(key): str(value) for key, value in record["budget"].items()})
+            self.charge_to({key: str(record["budget"][key]) for key in ("budget", "dataset", "head", "run")})
         elif kind == "taint":
             self.taint(str(record["reason"]))
         elif kind == "release":
